@@ -60,7 +60,7 @@ def trace_findings(
     """Return what the rules find in a trace, unordered."""
     evidence = trace_evidence.Evidence(connection, key, jobs)
     try:
-        return [*traces.findings(evidence), *kernels.findings(connection, key, evidence.has_kernels)]
+        return [*traces.findings(evidence), *kernels.findings(evidence)]
     finally:
         evidence.drop()
 

@@ -10,14 +10,13 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from math import fsum
+from typing import Final, NamedTuple
 
+from etq.advice import trace_evidence
 from etq.advice.finding import Finding, severity_of
 from etq.advice.remedies import graphs
 from etq.advice.words import counted, percent, shortened, time
-
-if TYPE_CHECKING:
-    import duckdb
 
 # What the shares are of.
 WORK: Final = "the time of kernels, copies and fills"
@@ -93,24 +92,28 @@ class Chain(NamedTuple):
 
 
 class Evidence:
-    """What rules read about a trace, each part when a rule first asks for it."""
+    """What rules read about the kernels of a trace, each part when a rule first asks for it."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, capture_key: int) -> None:
-        self._connection = connection
-        self._key = capture_key
+    def __init__(self, trace: trace_evidence.Evidence) -> None:
+        self._trace = trace
+        self._ask = trace.rows
 
-    def _ask(self, query: str, **values: str) -> list[tuple[Any, ...]]:
-        return self._connection.execute(query, {"key": self._key, **values}).fetchall()
+    @property
+    def _launches(self) -> str:
+        return self._trace.shared("launches")
 
     @cached_property
     def labels(self) -> list[Label]:
         """Names by their time, the longest first; none if a time is unknown."""
+        if not self._trace.has_work:
+            return []
         rows = self._ask(
-            "SELECT l.family, l.label, l.uses, l.calls, l.ticks FROM _label_ticks($key, NULL, NULL) AS l"
-            " ORDER BY l.ticks DESC, l.label DESC"
+            Label._make,
+            "SELECT l.family, l.label, l.uses, l.calls, l.ticks"
+            f" FROM _label_ticks($key, '{self._launches}', NULL, NULL) AS l ORDER BY l.ticks DESC, l.label DESC",
         )
         # A sum beyond 64 bits is unknown, and with it the whole.
-        return [] if any(row[-1] is None for row in rows) else [Label(*row) for row in rows]
+        return [] if any(row.ticks is None for row in rows) else rows
 
     @cached_property
     def ticks(self) -> int:
@@ -120,7 +123,7 @@ class Evidence:
     @cached_property
     def devices(self) -> list[Device]:
         query = "SELECT u.name, u.compute_major, u.compute_minor, u.is_amd FROM _used_devices($key) AS u"
-        return [Device(*row) for row in self._ask(query)]
+        return self._ask(Device._make, query)
 
     def have_capability(self, major: int, minor: int = 0) -> bool:
         """Whether all devices are known to be NVIDIA's of at least this compute capability."""
@@ -146,23 +149,13 @@ class Evidence:
     @cached_property
     def graphs(self) -> str:
         """The graphs that could be replayed; '' if some are already, or none are known for these devices."""
-        query = (
-            "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key AND s.activity = 'call'"
-            " AND _replays_graph(s.label) LIMIT 1"
-        )
         runtime = {"tensor cores": "CUDA", "matrix cores": "HIP"}.get(self.units)
-        return graphs(runtime, replays=bool(self._ask(query)))
+        return graphs(runtime, replays=self._trace.traits.replays)
 
-    @cached_property
+    @property
     def is_compiled(self) -> bool:
         """Whether torch.compile made code that the trace ran."""
-        return bool(
-            self._ask(
-                "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key AND (s.activity = 'kernel'"
-                " AND regexp_matches(s.label, '^triton_(poi|red|per|mix|for|unk|tem|mm)_')"
-                " OR regexp_matches(s.label, '^(## Call CompiledFx|Torch-Compiled)')) LIMIT 1"
-            )
-        )
+        return self._trace.traits.is_compiled
 
     @cached_property
     def rated(self) -> list[Rated]:
@@ -170,38 +163,42 @@ class Evidence:
         the link to the host or another device limits. Without sizes or peaks there are none, which is asked first, as
         rating plans for long.
         """
-        has_any = self._ask(
-            "SELECT 1 FROM _trace_peaks($key, NULL, NULL, NULL) AS p WHERE p.bandwidth IS NOT NULL"
-            " AND EXISTS (FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL)"
-        )
-        rows = has_any and self._ask(
+        sizes = "FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL"
+        if not self._ask(tuple, f"SELECT 1 {sizes} LIMIT 1"):
+            return []
+        peaks, work = self._trace.shared("peaks"), self._trace.shared("work")
+        if not self._ask(tuple, f"SELECT 1 FROM {peaks} AS p WHERE p.bandwidth IS NOT NULL AND EXISTS ({sizes})"):
+            return []
+        return self._ask(
+            Rated._make,
             "SELECT r.family, r.bound, r.label, r.calls, r.kernels, r.ticks, r.least_ticks,"
             " r.bytes::DOUBLE * r.calls, r.bandwidth, r.device, r.type, r.top_event"
-            " FROM _rated_calls($key, NULL, NULL, NULL, NULL, NULL, false, false) AS r"
+            f" FROM _rated_work($key, '{work}', '{peaks}', false) AS r"
             " WHERE r.bound IS NOT NULL AND NOT r.is_least AND NOT regexp_matches(r.top_event, $link)",
             link=_LINK,
         )
-        return [Rated(*row) for row in rows]
 
     @cached_property
     def chains(self) -> list[Chain]:
         """Chains of kernels that one kernel could replace, those that save most first."""
         if not any(label.family in ("elementwise", "reduction") for label in self.labels):
             return []
-        rows = self._ask(
-            "SELECT c.sequence, c.kernels, c.calls, c.saved_ticks FROM _fusable_chains($key) AS c"
-            " ORDER BY c.saved_ticks DESC, c.sequence"
+        chains = self._ask(
+            Chain._make,
+            "SELECT c.sequence, c.kernels, c.calls, c.saved_ticks"
+            f" FROM _fusable_chains($key, '{self._launches}') AS c ORDER BY c.saved_ticks DESC, c.sequence",
         )
         # What torch.compile made of a model, its backend chose not to fuse.
-        return [chain for chain in map(Chain._make, rows) if "CompiledFunction" not in chain.sequence]
+        return [chain for chain in chains if "CompiledFunction" not in chain.sequence]
 
     @cached_property
     def span_ticks(self) -> int:
         """The time from the first to the last event of the devices that ran work, together."""
         # Annotations of streams have no device.
         [(ticks,)] = self._ask(
+            tuple,
             "SELECT sum(s.span_ticks) FROM _device_spans($key, 'device') AS s"
-            " WHERE EXISTS (FROM _launches($key) AS w WHERE w.device IS NOT DISTINCT FROM s.device)"
+            f" WHERE EXISTS (FROM {self._launches} AS w WHERE w.device IS NOT DISTINCT FROM s.device)",
         )
         return int(ticks or 0)
 
@@ -209,8 +206,8 @@ class Evidence:
     def recorded_ticks(self) -> int:
         """The time of the recording, of all devices that ran work together."""
         query = "SELECT r.end_ticks - r.start_ticks FROM _recording($key) AS r"
-        [(ticks,)] = self._ask(query)
-        return int(ticks or 0) * len(self._ask("SELECT DISTINCT w.device FROM _launches($key) AS w"))
+        [(ticks,)] = self._ask(tuple, query)
+        return int(ticks or 0) * len(self._ask(tuple, f"SELECT DISTINCT w.device FROM {self._launches} AS w"))
 
     def severity(self, ticks: float, whole: float) -> str:
         """Return the severity of a finding by its share of a whole, and of the recording."""
@@ -223,29 +220,20 @@ class Evidence:
             "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key"
             " AND regexp_matches(s.label, '^aten::_(safe_)?softmax') LIMIT 1"
         )
-        if not self._ask(query):
+        if not self._ask(tuple, query):
             return 0, 0, 0
         [(ticks, kernels, softmax)] = self._ask(
+            tuple,
             "SELECT coalesce(sum(u.ticks), 0)::BIGINT, count(*), count(*) FILTER (u.is_softmax)"
-            " FROM _unfused_attention($key) AS u"
+            f" FROM _unfused_attention($key, '{self._launches}') AS u",
         )
         return ticks, kernels, softmax
 
 
-def findings(
-    connection: duckdb.DuckDBPyConnection,
-    capture_key: int,
-    is_time_known: bool = True,
-) -> list[Finding]:
-    """Return the findings about kernels of a trace.
-
-    Args:
-        connection: to the database with the trace
-        capture_key: key of the trace, as in `captures`
-        is_time_known: whether the time of devices is known; it isn't where too many launches lack their kernels
-    """
-    evidence = Evidence(connection, capture_key)
-    if not is_time_known or not evidence.ticks:
+def findings(trace: trace_evidence.Evidence) -> list[Finding]:
+    """Return the findings about kernels of a trace; none where too many launches lack them."""
+    evidence = Evidence(trace)
+    if not trace.has_kernels or not evidence.ticks:
         return []
     rules = (device_time, below_the_roof, fusable_kernels, unfused_attention, odd_sizes)
     return [finding for rule in rules for finding in rule(evidence)]
@@ -359,7 +347,7 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
             groups[calls.family, calls.bound].append(calls)
     for (family, bound), rated in groups.items():
         ticks = sum(calls.ticks for calls in rated)
-        least = sum(calls.least_ticks for calls in rated)
+        least = fsum(calls.least_ticks for calls in rated)  # whatever the order of rows
         above = ticks - least / (1 if bound == "latency" else ACHIEVABLE)
         if above < 0.05 * evidence.ticks:
             continue
@@ -394,7 +382,7 @@ def _by_op(rated: Sequence[Rated]) -> list[tuple[str, int, int]]:
 def _at(bound: str, rated: Sequence[Rated], ticks: int, least: float) -> str:
     """Return what limits these calls, and how far they are from it, in a clause about them alone."""
     if bound == "memory":
-        moved = sum(calls.bytes or 0 for calls in rated)
+        moved = fsum(calls.bytes or 0 for calls in rated)
         # A byte in a nanosecond is a thousandth of a terabyte in a second.
         return f"that move {moved / ticks / 1e3:.2f} of {(rated[0].bandwidth or 0) / 1e12:.2f} TB/s"
     if bound == "compute":

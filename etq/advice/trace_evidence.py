@@ -23,9 +23,12 @@ _SHARED: Final = {
     "launches": "FROM _launches({key})",
     "steps": "FROM _tool_steps({key})",
     "gaps": _GAPS,
-    "path": "FROM _path_spans({key}, NULL, NULL)",
+    "recording": "FROM _recording_window({key})",
+    "path": "FROM _path_spans({key}, '{prefix}launches', '{prefix}recording', true)",
     "periods": _PERIODS,
     "states": "FROM _host_states({key}, '{prefix}steps')",
+    "peaks": "FROM _trace_peaks({key}, NULL, NULL, NULL)",
+    "work": "FROM _device_work({key}, '{prefix}launches', NULL, NULL, false)",
     "parts": "FROM _host_parts({key}, '{prefix}states', '{prefix}steps', '{prefix}periods')",
     "pieces": "FROM _path_causes({key}, '{prefix}path', '{prefix}parts', '{prefix}steps')",
     "idle": "FROM _idle_parts({key}, '{prefix}gaps', '{prefix}parts')",
@@ -161,7 +164,6 @@ class Setup(NamedTuple):
     uses_units: bool
     has_units: bool | None
     capability: float | None
-    eligible_ticks: int | None
 
 
 def subject_of(path: str) -> str:
@@ -188,8 +190,10 @@ class Evidence:
         self._jobs: Jobs = {} if jobs is None else jobs
         self._made: list[str] = []
 
-    def _rows(self, make: Callable[[Iterable[Any]], Row], query: str) -> list[Row]:
-        rows = self._connection.execute(query, {"key": self._key} if "$key" in query else {}).fetchall()
+    def rows(self, make: Callable[[Iterable[Any]], Row], query: str, **values: str) -> list[Row]:
+        """Return the rows of a query about the trace of `$key`."""
+        key = {"key": self._key} if "$key" in query else {}
+        rows = self._connection.execute(query, {**key, **values}).fetchall()
         return [make(row) for row in rows]
 
     def shared(self, name: str) -> str:
@@ -214,22 +218,22 @@ class Evidence:
     @cached_property
     def has_work(self) -> bool:
         """Whether a device ran anything."""
-        return bool(self._rows(tuple, "SELECT 1 FROM device_events AS d WHERE d.capture_id = $key LIMIT 1"))
+        return bool(self.rows(tuple, "SELECT 1 FROM device_events AS d WHERE d.capture_id = $key LIMIT 1"))
 
     @cached_property
     def knows_times(self) -> bool:
         """Whether all times of devices' events are known."""
         query = "SELECT 1 FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'unknown times'"
-        return not self._rows(tuple, query)
+        return not self.rows(tuple, query)
 
     @cached_property
     def traits(self) -> Traits:
         query = "SELECT is_training, is_compiled, has_workers, steps, step_ticks, ticks, start_ticks, replays, runtime"
-        return self._rows(Traits._make, f"{query} FROM _trace_traits($key, '{self.shared('steps')}')")[0]
+        return self.rows(Traits._make, f"{query} FROM _trace_traits($key, '{self.shared('steps')}')")[0]
 
     @cached_property
     def idle(self) -> list[Idle]:
-        return self._rows(
+        return self.rows(
             Idle._make,
             f"""
             SELECT p.device, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT
@@ -243,7 +247,7 @@ class Evidence:
     def gaps(self) -> list[Gaps]:
         """By device and cause, those of one claim together."""
         together = " ".join(f"WHEN '{cause}' THEN '{first}'" for cause, first in _TOGETHER.items())
-        return self._rows(
+        return self.rows(
             Gaps._make,
             f"""
             SELECT p.device, p.cause, count(*), max(p.ticks), arg_max(p.start_ticks, (p.ticks, -p.start_ticks)),
@@ -264,15 +268,15 @@ class Evidence:
             SELECT s.family, sum(i.ticks)::BIGINT AS ticks
             FROM {self.shared("idle")} AS i
             LEFT JOIN (
-                SELECT p.period, arg_max(p.owner_index, p.ticks) AS owner_index
+                SELECT p.period, arg_max(p.owner, p.ticks) AS owner
                 FROM {self.shared("parts")} AS p
                 WHERE p.cause = $cause
                 GROUP BY p.period
             ) AS p ON p.period = i.gap
             JOIN (FROM device_events AS d WHERE d.capture_id = $key) AS d ON d.event_index = i.gap
-            JOIN (FROM event_ticks AS e WHERE e.capture_id = $key) AS e
-                ON e.event_index = coalesce(p.owner_index, d.op_index)
-            JOIN (FROM signatures AS s WHERE s.capture_id = $key) AS s USING (signature_index)
+            LEFT JOIN (FROM event_ticks AS e WHERE e.capture_id = $key) AS e ON e.event_index = d.op_index
+            JOIN (FROM signatures AS s WHERE s.capture_id = $key) AS s
+                ON s.signature_index = coalesce(p.owner, e.signature_index)
             WHERE i.cause = $cause AND i.device IS NOT DISTINCT FROM $device AND s.activity = 'op'
             GROUP BY s.family
             ORDER BY ticks DESC, s.family
@@ -283,7 +287,7 @@ class Evidence:
 
     @cached_property
     def path(self) -> list[OnPath]:
-        return self._rows(
+        return self.rows(
             OnPath._make,
             f"""
             SELECT p.name, p.name_kind, p.cause, p.label, p.kernel_family, {subject_of("p")}, sum(p.ticks)::BIGINT,
@@ -297,7 +301,7 @@ class Evidence:
     @cached_property
     def intervals(self) -> dict[str, Intervals]:
         """By subject: parts of one subject that follow each other without a gap are one interval."""
-        rows = self._rows(
+        rows = self.rows(
             tuple,
             f"""
             SELECT i.subject, count(*), max(i.ticks), arg_max(i.start_ticks, (i.ticks, -i.start_ticks)),
@@ -322,16 +326,16 @@ class Evidence:
     def use(self) -> list[Use]:
         tables = f"'{self.shared('launches')}', '{self.shared('steps')}'"
         columns = "device, ticks, busy_ticks, kernel_ticks, span_ticks"
-        return self._rows(Use._make, f"SELECT {columns} FROM _device_use($key, {tables}) ORDER BY device")
+        return self.rows(Use._make, f"SELECT {columns} FROM _device_use($key, {tables}) ORDER BY device")
 
     @cached_property
     def waits(self) -> list[Waits]:
         """Those of all ranks of the job; none if there are no other ranks' traces."""
         # To plan the search takes longer than to ask whether there are others.
-        for (job,) in self._rows(tuple, _JOB):
+        for (job,) in self.rows(tuple, _JOB):
             if job not in self._jobs:
                 query = "SELECT capture_id, rank, last_rank, waited_ticks, transfer_ticks, steps_ticks"
-                self._jobs[job] = self._rows(
+                self._jobs[job] = self.rows(
                     Waits._make, f"{query} FROM _waits_for_ranks($key) ORDER BY waited_ticks DESC, rank, last_rank"
                 )
             return self._jobs[job]
@@ -344,7 +348,7 @@ class Evidence:
     @cached_property
     def steps(self) -> Steps | None:
         """The steps that count; None if there are none."""
-        rows = self._rows(
+        rows = self.rows(
             tuple,
             """
             SELECT sum(s.end_ticks - s.start_ticks)::BIGINT, sum(s.communication_ticks)::BIGINT,
@@ -358,14 +362,14 @@ class Evidence:
         if not steps.are_known and (steps.communication or steps.data_loading):
             columns = "ticks, communication_ticks, data_loader_ticks, has_steps"
             tables = f"'{self.shared('launches')}', '{self.shared('steps')}'"
-            steps = self._rows(Steps._make, f"SELECT {columns} FROM _tool_step_times($key, {tables})")[0]
+            steps = self.rows(Steps._make, f"SELECT {columns} FROM _tool_step_times($key, {tables})")[0]
         return steps if steps.ticks else None
 
     @cached_property
     def lost(self) -> Lost:
-        if not self._rows(tuple, "SELECT 1 FROM findings WHERE capture_id = $key AND rule = 'lost kernels'"):
+        if not self.rows(tuple, "SELECT 1 FROM findings WHERE capture_id = $key AND rule = 'lost kernels'"):
             return Lost(0, 0, None)
-        return self._rows(Lost._make, "SELECT launches, lost, call FROM _lost_launches($key)")[0]
+        return self.rows(Lost._make, "SELECT launches, lost, call FROM _lost_launches($key)")[0]
 
     @property
     def has_kernels(self) -> bool:
@@ -376,27 +380,39 @@ class Evidence:
     def setup(self) -> Setup:
         columns = (
             "is_data_parallel, is_distributed, has_nccl, devices, kernel_ticks, units_known, uses_units, has_units, "
-            "capability, eligible_ticks"
+            "capability"
         )
-        return self._rows(Setup._make, f"SELECT {columns} FROM _trace_setup($key)")[0]
+        return self.rows(Setup._make, f"SELECT {columns} FROM _trace_setup($key, '{self.shared('launches')}')")[0]
+
+    @cached_property
+    def eligible_ticks(self) -> int:
+        """The time of kernels of ops that could use tensor cores; 0 where kernels do, or the device has none."""
+        if not self.setup.has_units or self.setup.uses_units:
+            return 0
+        query = "SELECT _sum_where(c.kernel_self_ticks, c.is_lowest_eligible) FROM _operator_calls($key) AS c"
+        [(ticks,)] = self.rows(tuple, query)
+        return ticks or 0
 
     @cached_property
     def memory(self) -> list[tuple[int, int, int]]:
         """Of devices: the number, the most bytes in use, and all bytes."""
-        return self._rows(tuple, "SELECT device, bytes, memory_bytes FROM _used_memory($key) ORDER BY device")
+        return self.rows(tuple, "SELECT device, bytes, memory_bytes FROM _used_memory($key) ORDER BY device")
 
     @cached_property
     def compiled(self) -> tuple[int | None, int | None, bool | None]:
         """The time in which torch.compile compiled, within the steps that count; their time; whether there are any, or
         one stands for the recording.
         """
+        compiling = "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key AND _is_compilation(s.label) LIMIT 1"
+        if not self.rows(tuple, compiling):
+            return None, None, None
         query = """
             SELECT sum(c.ticks)::BIGINT, sum(s.end_ticks - s.start_ticks)::BIGINT, bool_or(_is_step_run(r.name))
             FROM (FROM trace_steps AS i WHERE i.capture_id = $key AND i.start_ticks IS NOT NULL) AS s
             JOIN runs AS r USING (capture_id, run_index)
             LEFT JOIN _compiled_ticks($key) AS c USING (run_index)
         """
-        [(ticks, whole, has_steps)] = self._rows(tuple, query)
+        [(ticks, whole, has_steps)] = self.rows(tuple, query)
         return ticks, whole if has_steps else self.traits.ticks, has_steps
 
     @cached_property
@@ -408,7 +424,7 @@ class Evidence:
             JOIN event_ticks AS e USING (capture_id, signature_index)
             WHERE s.capture_id = $key AND s.activity = 'call'
         """
-        [(start, end)] = self._rows(tuple, query)
+        [(start, end)] = self.rows(tuple, query)
         return (0, 0) if start is None else (start, end)
 
     def since_start(self, at: int) -> str:

@@ -33,8 +33,9 @@ def lost_kernels(evidence: Evidence) -> Iterator[Finding]:
 
 def setup(evidence: Evidence) -> Iterator[Finding]:
     """Yield findings about processes, tensor cores and memory."""
-    yield from _processes(evidence)
-    yield from _tensor_cores(evidence)
+    if evidence.has_work:
+        yield from _processes(evidence)
+        yield from _tensor_cores(evidence)
     for device, used, size in evidence.memory:
         if 100 * used > _FULL * size:
             yield Finding(
@@ -65,9 +66,12 @@ def _processes(evidence: Evidence) -> Iterator[Finding]:
 
 def _tensor_cores(evidence: Evidence) -> Iterator[Finding]:
     facts = evidence.setup
-    eligible, kernels = facts.eligible_ticks, facts.kernel_ticks
-    units = "matrix cores" if evidence.traits.runtime == "HIP" else "tensor cores"
-    if eligible and kernels and 100 * eligible > _ELIGIBLE * kernels and facts.units_known:
+    kernels = facts.kernel_ticks
+    if not kernels or not facts.units_known:
+        return
+    eligible = evidence.eligible_ticks
+    if 100 * eligible > _ELIGIBLE * kernels:
+        units = "matrix cores" if evidence.traits.runtime == "HIP" else "tensor cores"
         yield Finding(
             "tensor cores", "medium", f"No kernel uses {units}, and ops could.",
             f"ops that could launched {percent(100 * eligible / kernels)} of the time of kernels",

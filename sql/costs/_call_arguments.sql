@@ -14,8 +14,8 @@ CREATE MACRO _bytes_of_traced_type(dtype) AS (
 );
 
 -- The kind of a type of a trace, in hundreds, and the bytes of an element.
-CREATE MACRO _rank_of_traced_type(dtype) AS (
-    _bytes_of_traced_type(dtype) + CASE
+CREATE MACRO _rank_of_traced_type(dtype, bytes) AS (
+    bytes + CASE
         WHEN dtype = 'bool' THEN 0
         WHEN contains(dtype, 'complex') THEN 300
         WHEN dtype IN ('float', 'double') OR starts_with(dtype, 'c10::') THEN 200
@@ -43,15 +43,6 @@ CREATE MACRO _listed_types(kernel) AS (
                 ELSE regexp_extract(kernel, 'Functor<([^,<>]*(<[^<>]*>)?)', 1)
             END
         ]
-    END
-);
-
--- Whether an argument of an op of a trace is a tensor, or a list of tensors. Without types, an argument without
--- dimensions isn't known to be one.
-CREATE MACRO _is_tensor(shape, dtype, has_types) AS (
-    CASE
-        WHEN has_types THEN dtype = 'TensorList' OR _bytes_of_traced_type(dtype) IS NOT NULL
-        ELSE shape::VARCHAR <> '[]'
     END
 );
 
@@ -83,19 +74,32 @@ CREATE MACRO _stored_elements(
     END
 );
 
+-- One argument of an op of a trace, or one tensor of a list, as it is written. They sort by their places.
+CREATE MACRO _written_argument(
+    place,  -- of the argument, from 1
+    part,  -- in the list, from 1; 0 without a list
+    name, sizes, strides, value, dtype,
+    bytes  -- of an element
+) AS (
+    {
+        'place': place, 'part': part, 'name': name, 'sizes': sizes, 'strides': strides, 'value': value, 'type': dtype,
+        'bytes': bytes::BIGINT
+    }
+);
+
 -- One tensor that an op of a trace takes. They sort by their places. `row_elements`: of each index of the first dimension;
 -- `held_bytes`: in memory.
 CREATE MACRO _traced_tensor(
-    place,  -- of the argument, from 1
-    part,  -- in the list, from 1; 0 without a list
-    name, sizes, strides, value, dtype
+    argument  -- as `_written_argument` has it
 ) AS (
     {
-        'place': place, 'part': part, 'name': ltrim(name, '!'),
-        'is_out': coalesce(regexp_full_match(name, 'out\d?'), false), 'is_read': coalesce(name[1] <> '!', true),
-        'sizes': sizes, 'strides': strides, 'value': value, 'type': dtype, 'bytes': _bytes_of_traced_type(dtype),
-        'rank': _rank_of_traced_type(dtype), 'elements': _elements(sizes), 'row_elements': _elements(sizes[2:]),
-        'held_bytes': _stored_elements(sizes, strides) * _bytes_of_traced_type(dtype)
+        'place': argument.place, 'part': argument.part, 'name': ltrim(argument.name, '!'),
+        'is_out': coalesce(regexp_full_match(argument.name, 'out\d?'), false),
+        'is_read': coalesce(argument.name[1] <> '!', true), 'sizes': argument.sizes, 'strides': argument.strides,
+        'value': argument.value, 'type': argument.type, 'bytes': argument.bytes,
+        'rank': _rank_of_traced_type(argument.type, argument.bytes), 'elements': _elements(argument.sizes),
+        'row_elements': _elements(argument.sizes[2:]),
+        'held_bytes': _stored_elements(argument.sizes, argument.strides) * argument.bytes
     }
 );
 
@@ -161,21 +165,32 @@ WITH given AS (
     FROM (SELECT unnest(calls) AS held) AS g
     LEFT JOIN _argument_names AS n ON n.op = g.held.op
 ),
-counted AS (
+typed AS (
     SELECT g.*, g.dtypes IS NOT NULL AS has_types,
-        CASE
-            WHEN _is_tensor(g.shapes[-1], g.dtypes[-1], g.dtypes IS NOT NULL) THEN o.given - o.outs + 1
-        END AS first_out
+        list_transform(g.dtypes, lambda dtype: _bytes_of_traced_type(dtype)) AS type_bytes,
+        list_transform(g.types, lambda dtype: _bytes_of_traced_type(dtype)) AS listed_bytes
     FROM given AS g
+),
+counted AS (
+    SELECT g.*,
+        -- Without types, an argument without dimensions isn't known to be a tensor.
+        CASE
+            WHEN CASE
+                WHEN g.has_types THEN g.dtypes[-1] = 'TensorList' OR g.type_bytes[-1] IS NOT NULL
+                ELSE g.shapes[-1]::VARCHAR <> '[]'
+            END THEN o.given - o.outs + 1
+        END AS first_out
+    FROM typed AS g
     LEFT JOIN _out_arguments AS o ON o.op = g.op AND o.given = len(g.shapes)
 ),
 read AS (
     SELECT g.call, g.op, g.label, g.formula, g.lengths, g.has_types, coalesce(g.first_out - 1, len(g.shapes)) AS given,
         list_transform(
             g.shapes,
-            lambda shape, place: _traced_tensor(
+            lambda shape, place: _written_argument(
                 place, 0, _argument_name(place, g.names, g.first_out), try_cast(shape AS BIGINT[]),
-                try_cast(g.strides[place] AS BIGINT[]), nullif(g.inputs[place], ''), g.dtypes[place]
+                try_cast(g.strides[place] AS BIGINT[]), nullif(g.inputs[place], ''), g.dtypes[place],
+                g.type_bytes[place]
             )
         ) AS arguments,
         list_filter(
@@ -186,8 +201,30 @@ read AS (
             }),
             lambda a: a.is_typed OR len(a.sizes) > 0 AND a.sizes[1] IS NOT NULL
         ) AS lists,
-        g.types
+        g.types, g.listed_bytes
     FROM counted AS g
+),
+told AS (
+    SELECT r.* EXCLUDE (arguments, types, listed_bytes),
+        list_transform(
+            r.arguments || flatten(list_transform(
+                r.lists,
+                lambda a, number: list_transform(
+                    a.sizes,
+                    lambda sizes, part: _written_argument(
+                        a.place, part, a.name, sizes, a.strides[part], NULL,
+                        r.types[least(number, len(r.types))], r.listed_bytes[least(number, len(r.types))]
+                    )
+                )
+            )),
+            lambda a: _traced_tensor(a)
+        ) AS every
+    FROM read AS r
+),
+split AS (
+    SELECT t.* EXCLUDE (every), list_filter(t.every, lambda a: a.part = 0) AS arguments,
+        list_filter(t.every, lambda a: a.part > 0) AS listed
+    FROM told AS t
 ),
 parted AS (
     SELECT r.*,
@@ -198,17 +235,8 @@ parted AS (
                 ELSE len(a.sizes) > 0 AND a.sizes[1] IS NOT NULL
             END
         ) AS singles,
-        flatten(list_transform(
-            r.lists,
-            lambda a, number: list_transform(
-                a.sizes,
-                lambda sizes, part: _traced_tensor(
-                    a.place, part, a.name, sizes, a.strides[part], NULL, r.types[least(number, len(r.types))]
-                )
-            )
-        )) AS listed,
         map_from_entries(list_transform(r.arguments, lambda a, place: (coalesce(a.name, place::VARCHAR), a))) AS named
-    FROM read AS r
+    FROM split AS r
 ),
 firsts AS (
     SELECT p.*, CASE WHEN len(p.lists) = 0 THEN p.singles ELSE list_sort(p.singles || p.listed) END AS all_tensors,

@@ -10,76 +10,6 @@ CREATE MACRO _bytes_of_type_number(number) AS (
     END
 );
 
--- The operations of one call of an op of a trace, by `_flops`, or by further formulas for ops that only traces have.
-CREATE MACRO _call_flops(
-    f,  -- row of `cost_formulas`
-    s  -- row of `_call_shapes`
-) AS (
-    CASE f.counts
-        WHEN 'grouped product' THEN 2 * s.input_elements * s.other_sizes[-1]
-            / CASE WHEN len(s.input_sizes) = 3 AND len(s.other_sizes) = 2 THEN s.input_sizes[1] ELSE 1 END
-        WHEN 'packed product' THEN 2 * s.output_elements * s.input_sizes[-1]
-        -- A packed weight holds several elements of the dimension that is summed over in one.
-        WHEN 'experts' THEN CASE
-            WHEN s.main_type NOT IN ('unsigned char', 'c10::Float4_e2m1fn_x2')
-                AND s.input_sizes[-1] % s.named['w1'].sizes[-1] = 0
-                AND coalesce(s.named['w2'].sizes[2] = s.input_sizes[-1], s.named['w2'] IS NULL) THEN
-                2e0 * s.input_sizes[1] * s.chosen * s.input_sizes[-1] * (
-                    s.named['w1'].sizes[2]
-                    + coalesce(s.named['w2'].row_elements / s.named['w1'].sizes[-1], 0)
-                )
-        END
-        WHEN 'gating' THEN (f.per_input + s.output_sizes[-1]) * s.input_elements
-        WHEN 'rotation' THEN f.per_input * s.rotated
-        WHEN 'convolution backward' THEN
-            2 * CASE WHEN s.is_transposed THEN s.input_elements ELSE s.named['gradient'].elements END
-            * s.named['weight'].row_elements
-            * CASE WHEN s.op = 'aten.convolution_backward' THEN s.asked[1]::BIGINT + s.asked[2]::BIGINT ELSE 1 END
-        WHEN 'attention by position' THEN CASE
-            WHEN s.named['window_left'].value = '-1'
-                AND (s.named['window_right'].value = '-1' OR s.named['window_right'].value = '0' AND s.is_causal)
-                THEN 2 * (s.input_elements + s.output_elements) * s.key_sizes[-3]
-                    * _causal_part(s.is_causal, s.input_sizes[-3], s.key_sizes[-3])
-        END
-        WHEN 'paged attention' THEN CASE
-            WHEN s.input_sizes[1] >= s.lengths.queries AND (len(s.outs) > 0 OR len(s.input_sizes) = 3)
-                THEN 2 * (s.input_elements + s.output_elements) / s.input_sizes[1] * s.lengths.seen
-        END
-        WHEN 'attention backward' THEN
-            5 * (s.input_elements + s.named['gradient'].elements) * s.key_sizes[-2]
-            * _causal_part(s.is_causal, s.input_sizes[-2], s.key_sizes[-2])
-        WHEN 'gelu backward' THEN CASE s.approximate WHEN '"tanh"' THEN 18 ELSE 11 END * s.output_elements
-        WHEN 'norm' THEN s.input_elements * (
-            s.weights + CASE WHEN s.named['training'].value = 'False' THEN 2 ELSE f.per_input END
-        )
-        ELSE _flops(f, s)
-    END
-);
-
--- The operations on complex numbers for one on real numbers: a sum of products has four multiplications for one, and as
--- many additions; an elementwise addition has two operations, and a multiplication six. NULL for other ops.
-CREATE MACRO _complex_factor(
-    f  -- row of `cost_formulas`
-) AS (
-    CASE
-        WHEN f.family IN ('GEMM', 'convolution') THEN 4
-        WHEN f.counts = 'plain' AND f.per_input + f.per_output = 0 THEN 1
-        WHEN f.op IN ('aten.add', 'aten.sub', 'aten.rsub', 'aten.neg', 'aten._foreach_add', 'aten._foreach_sub') THEN 2
-        WHEN f.op IN ('aten.mul', 'aten._foreach_mul') THEN 6
-    END
-);
-
--- The slots of a cache that are written; NULL for a cache of keys and values whose rows hold more, such as scales.
-CREATE MACRO _written_slots(
-    s  -- row of `_call_shapes`
-) AS (
-    CASE
-        WHEN s.named['value_cache'] IS NOT NULL
-            OR s.named['key_cache'].sizes[-1] = s.named['key'].sizes[-1] + s.named['value'].sizes[-1]
-            THEN s.named['slots'].elements
-    END
-);
-
 -- The sum of numbers; NULL if one isn't known.
 CREATE MACRO _whole_sum(numbers) AS (list_reduce(numbers::DOUBLE[], lambda _a, _b: _a + _b, 0e0));
 
@@ -88,73 +18,95 @@ CREATE MACRO _bytes_of_tensors(tensors) AS (
     _whole_sum(list_transform(tensors, lambda _t: _t.held_bytes))
 );
 
--- The bytes that one call of an op of a trace writes for each element of its output.
-CREATE MACRO _written_bytes(
-    f,  -- row of `cost_formulas`
-    s  -- row of `_call_shapes`
-) AS (
+-- The operations of one call of an op of a trace: by `_with_flops`, or by further formulas for ops that only traces have. For complex numbers, a sum of products has four multiplications for one of real numbers, and as many
+-- additions; an elementwise addition has two operations, and a multiplication six; those of other ops are NULL.
+CREATE MACRO _call_flops(
+    shapes  -- a table of the rows of `_call_shapes`
+) AS TABLE
+WITH counted AS (
+    SELECT s.call, s.op, s.family, s.counts, s.per_input, s.per_output,
+        coalesce(_highest_rank(s.tensors) >= 300, false) AS is_complex,
+        CASE s.counts
+            WHEN 'grouped product' THEN 2 * s.input_elements * s.other_sizes[-1]
+                / CASE WHEN len(s.input_sizes) = 3 AND len(s.other_sizes) = 2 THEN s.input_sizes[1] ELSE 1 END
+            WHEN 'packed product' THEN 2 * s.output_elements * s.input_sizes[-1]
+            -- A packed weight holds several elements of the dimension that is summed over in one.
+            WHEN 'experts' THEN CASE
+                WHEN s.main_type NOT IN ('unsigned char', 'c10::Float4_e2m1fn_x2')
+                    AND s.input_sizes[-1] % s.named['w1'].sizes[-1] = 0
+                    AND coalesce(s.named['w2'].sizes[2] = s.input_sizes[-1], s.named['w2'] IS NULL) THEN
+                    2e0 * s.input_sizes[1] * s.chosen * s.input_sizes[-1] * (
+                        s.named['w1'].sizes[2]
+                        + coalesce(s.named['w2'].row_elements / s.named['w1'].sizes[-1], 0)
+                    )
+            END
+            WHEN 'gating' THEN (s.per_input + s.output_sizes[-1]) * s.input_elements
+            WHEN 'rotation' THEN s.per_input * s.rotated
+            WHEN 'convolution backward' THEN
+                2 * CASE WHEN s.is_transposed THEN s.input_elements ELSE s.named['gradient'].elements END
+                * s.named['weight'].row_elements
+                * CASE WHEN s.op = 'aten.convolution_backward' THEN s.asked[1]::BIGINT + s.asked[2]::BIGINT ELSE 1 END
+            WHEN 'attention by position' THEN CASE
+                WHEN s.named['window_left'].value = '-1'
+                    AND (s.named['window_right'].value = '-1' OR s.named['window_right'].value = '0' AND s.is_causal)
+                    THEN 2 * (s.input_elements + s.output_elements) * s.key_sizes[-3]
+                        * _causal_part(s.is_causal, s.input_sizes[-3], s.key_sizes[-3])
+            END
+            WHEN 'paged attention' THEN CASE
+                WHEN s.input_sizes[1] >= s.lengths.queries AND (len(s.outs) > 0 OR len(s.input_sizes) = 3)
+                    THEN 2 * (s.input_elements + s.output_elements) / s.input_sizes[1] * s.lengths.seen
+            END
+            WHEN 'attention backward' THEN
+                5 * (s.input_elements + s.named['gradient'].elements) * s.key_sizes[-2]
+                * _causal_part(s.is_causal, s.input_sizes[-2], s.key_sizes[-2])
+            WHEN 'gelu backward' THEN CASE s.approximate WHEN '"tanh"' THEN 18 ELSE 11 END * s.output_elements
+            WHEN 'norm' THEN s.input_elements * (
+                s.weights + CASE WHEN s.named['training'].value = 'False' THEN 2 ELSE s.per_input END
+            )
+            ELSE s.flops
+        END AS flops
+    FROM _with_flops(shapes) AS s
+)
+SELECT s.call, s.is_complex,
     CASE
-        WHEN len(s.outs) = 1 THEN s.outs[1].bytes
-        WHEN s.named['dtype'].value IS NOT NULL THEN _bytes_of_type_number(s.named['dtype'].value)
-        WHEN s.named['half_to_float'].value = 'True' THEN 4
-        ELSE CASE f.writes
-            WHEN 'first' THEN s.first_tensor.bytes
-            WHEN 'first, statistics' THEN s.first_tensor.bytes
-            WHEN 'promoted' THEN _promoted_bytes(s.tensors)
-            WHEN 'bool' THEN 1
-            WHEN 'indices' THEN 8
-            WHEN 'int32' THEN 4
-            WHEN 'first, indices' THEN
-                s.first_tensor.bytes + CASE WHEN s.given > 1 AND len(s.tensors) = 1 THEN 8 ELSE 0 END
-            WHEN 'first, mask' THEN s.first_tensor.bytes + 1
-            WHEN 'first, first' THEN 2 * s.first_tensor.bytes
-            WHEN 'sums' THEN CASE WHEN s.first_tensor.rank < 200 THEN 8 ELSE s.first_tensor.bytes END
-        END
-    END
-);
+        WHEN NOT s.is_complex THEN s.flops
+        WHEN s.family IN ('GEMM', 'convolution') THEN 4 * s.flops
+        WHEN s.counts = 'plain' AND s.per_input + s.per_output = 0 THEN s.flops
+        WHEN s.op IN ('aten.add', 'aten.sub', 'aten.rsub', 'aten.neg', 'aten._foreach_add', 'aten._foreach_sub')
+            THEN 2 * s.flops
+        WHEN s.op IN ('aten.mul', 'aten._foreach_mul') THEN 6 * s.flops
+    END AS flops
+FROM counted AS s;
 
--- The number of means and deviations that a normalization also writes: one for each part of that shape, each group of
--- channels, or each channel.
-CREATE MACRO _statistics(
-    s  -- row of `_call_shapes`
-) AS (
-    CASE WHEN s.is_sized_by_outs THEN 0 WHEN contains(s.op, 'rms') THEN 1 ELSE 2 END * CASE
-        WHEN s.named['normalized_shape'] IS NOT NULL
-            THEN s.input_elements / _elements(_numbers(s.named['normalized_shape']))
-        WHEN s.named['group'] IS NOT NULL THEN s.input_sizes[1] * s.named['group'].value::BIGINT
-        ELSE s.input_sizes[2]
-    END
-);
-
--- The numbers of elements that a kernel that Inductor wrote may write to a tensor, by its last arguments, the sizes of
--- its loops: one or two, before which there may be other numbers; a reduction has the inner one last.
-CREATE MACRO _written_sizes(s) AS (
-    list_transform(
-        [{
-            'last': try_cast(s.named[s.given::VARCHAR].value AS DOUBLE),
-            'before': try_cast(s.named[(s.given - 1)::VARCHAR].value AS DOUBLE)
-        }],
-        lambda _n: CASE
-            WHEN s.op = 'inductor.reduction' THEN [_n.before, _n.before * _n.last]
-            WHEN list_contains(list_transform(s.tensors, lambda _t: _t.elements), _n.before * _n.last)
-                THEN [_n.before * _n.last]
-            ELSE [_n.last]
-        END
-    )[1]
-);
-
--- Whether a kernel that Inductor wrote reads and writes its first tensor; NULL if unknown. Such tensors come first, then
--- those that it reads, then those that it writes, then the sizes of its loops. What it writes has an element for each
--- turn of the outer loops or of all: if the last tensor hasn't, the first is overwritten. The result of a product is a
--- matrix that kernels view with more dimensions, which they only read. Ops that take one tensor of full size write
--- another, if there are two.
-CREATE MACRO _overwrites_first(
-    s  -- row of `_call_shapes`
-) AS (
+-- Of calls of kernels that Inductor wrote, `overwrites`: whether it reads and writes its first tensor; NULL if unknown. Such tensors come first, then those that it reads, then those that it writes, then
+-- the sizes of its loops: one or two, before which there may be other numbers; a reduction has the inner one last. What
+-- it writes has an element for each turn of the outer loops or of all: if the last tensor hasn't, the first is
+-- overwritten. The result of a product is a matrix that kernels view with more dimensions, which they only read. Ops
+-- that take one tensor of full size write another, if there are two.
+CREATE MACRO _overwriting_calls(
+    shapes  -- a table of the rows of `_call_shapes`
+) AS TABLE
+WITH looped AS (
+    SELECT s.call, s.op, s.label, s.tensors, try_cast(s.named[s.given::VARCHAR].value AS DOUBLE) AS last_loop,
+        try_cast(s.named[(s.given - 1)::VARCHAR].value AS DOUBLE) AS loop_before
+    FROM query_table(shapes) AS s
+    WHERE s.moves = 'named'
+),
+written AS (
+    SELECT s.*,
+        CASE
+            WHEN s.op = 'inductor.reduction' THEN [s.loop_before, s.loop_before * s.last_loop]
+            WHEN list_contains(list_transform(s.tensors, lambda _t: _t.elements), s.loop_before * s.last_loop)
+                THEN [s.loop_before * s.last_loop]
+            ELSE [s.last_loop]
+        END AS written_sizes
+    FROM looped AS s
+)
+SELECT s.call,
     CASE
-        WHEN try_cast(s.named[s.given::VARCHAR].value AS DOUBLE) IS NULL THEN NULL
-        WHEN NOT list_contains(_written_sizes(s), s.tensors[1].elements) THEN false
-        WHEN NOT list_contains(_written_sizes(s), s.tensors[-1].elements) THEN true
+        WHEN s.last_loop IS NULL THEN NULL
+        WHEN NOT list_contains(s.written_sizes, s.tensors[1].elements) THEN false
+        WHEN NOT list_contains(s.written_sizes, s.tensors[-1].elements) THEN true
         WHEN contains(s.label, 'view') AND len(s.tensors[1].sizes) > 2 AND len(s.tensors[-1].sizes) = 2
             AND s.tensors[1].elements = s.tensors[-1].elements THEN true
         WHEN regexp_full_match(
@@ -163,52 +115,121 @@ CREATE MACRO _overwrites_first(
             || '|slice|gelu|silu|relu|sigmoid|tanh|exp|log|neg|abs|sin|cos|sqrt|rsqrt|_softmax|_log_softmax|mean|sum'
             || '|amax|amin|argmax|argmin|var_mean|native_layer_norm|_fused_rms_norm))+_\d+'
         ) THEN len(s.tensors) = 1
-    END
-);
+    END AS overwrites
+FROM written AS s;
 
--- The bytes of the gradients that the backward of a normalization writes, as far as requested: that of the input, and
--- those of weight and bias, which have the size of a part, or one value for each channel. cuDNN's and MIOpen's write
--- all.
-CREATE MACRO _normalization_gradients(
-    s  -- row of `_call_shapes`
-) AS (
-    list_sum(list_transform(
-        CASE WHEN contains(s.op, 'cudnn') OR contains(s.op, 'miopen') THEN [1, 1, 1] ELSE s.asked::BIGINT[] END,
-        lambda _asked, i: _asked * CASE
-            WHEN i = 1 THEN s.input_elements * s.first_tensor.bytes
-            ELSE coalesce(s.named['weight'].bytes, s.first_tensor.bytes) * CASE
-                WHEN s.named['normalized_shape'] IS NOT NULL THEN _elements(_numbers(s.named['normalized_shape']))
-                ELSE s.input_sizes[2]
+-- Bytes of one call of an op of a trace: `output_bytes`, of its output by its size; `input_bytes`, of
+-- the tensors that it reads, each once; `slots`, how many slots of a cache are written: NULL for a cache of keys and
+-- values whose rows hold more, such as scales.
+CREATE MACRO _call_bytes(
+    shapes  -- a table of the rows of `_call_shapes`
+) AS TABLE
+SELECT s.call,
+    CASE
+        WHEN s.is_sized_by_outs THEN
+            _whole_sum(list_transform(s.outs, lambda _t: _t.elements * _t.bytes))
+            + CASE s.writes WHEN 'out, first' THEN s.output_elements * s.first_tensor.bytes ELSE 0 END
+        ELSE s.output_elements * CASE
+            WHEN len(s.outs) = 1 THEN s.outs[1].bytes
+            WHEN s.named['dtype'].value IS NOT NULL THEN _bytes_of_type_number(s.named['dtype'].value)
+            WHEN s.named['half_to_float'].value = 'True' THEN 4
+            ELSE CASE s.writes
+                WHEN 'first' THEN s.first_tensor.bytes
+                WHEN 'first, statistics' THEN s.first_tensor.bytes
+                WHEN 'promoted' THEN _promoted_bytes(s.tensors)
+                WHEN 'bool' THEN 1
+                WHEN 'indices' THEN 8
+                WHEN 'int32' THEN 4
+                WHEN 'first, indices' THEN
+                    s.first_tensor.bytes + CASE WHEN s.given > 1 AND len(s.tensors) = 1 THEN 8 ELSE 0 END
+                WHEN 'first, mask' THEN s.first_tensor.bytes + 1
+                WHEN 'first, first' THEN 2 * s.first_tensor.bytes
+                WHEN 'sums' THEN CASE WHEN s.first_tensor.rank < 200 THEN 8 ELSE s.first_tensor.bytes END
             END
         END
-    ))
-);
+    END AS output_bytes,
+    -- An addition that is multiplied by zero isn't read.
+    _bytes_of_tensors(list_filter(
+        s.tensors,
+        lambda _t: _t.is_read
+            AND NOT (_t.name = 'bias' AND coalesce(try_cast(s.named['beta'].value AS DOUBLE) = 0, false))
+    )) AS input_bytes,
+    CASE
+        WHEN s.named['value_cache'] IS NOT NULL
+            OR s.named['key_cache'].sizes[-1] = s.named['key'].sizes[-1] + s.named['value'].sizes[-1]
+            THEN s.named['slots'].elements
+    END AS slots
+FROM query_table(shapes) AS s;
+
+-- The bytes that one call of an op of a trace writes.
+CREATE MACRO _written_bytes(
+    shapes,  -- a table of the rows of `_call_shapes`
+    moved  -- a table of the rows of `_call_bytes` and `_overwriting_calls`
+) AS TABLE
+SELECT s.call,
+    CASE
+        WHEN s.moves = 'rotated' THEN s.rotated * s.named['query'].bytes
+        WHEN s.moves = 'slots' THEN
+            m.slots * (
+                s.named['key'].row_elements * s.named['key_cache'].bytes
+                + s.named['value'].row_elements * coalesce(s.named['value_cache'], s.named['key_cache']).bytes
+            )
+        WHEN s.moves = 'named' THEN CASE WHEN m.overwrites THEN s.tensors[1].held_bytes ELSE 0 END
+        WHEN s.rule <> 'gradients' THEN m.output_bytes
+        -- Gradients have the sizes and types of the tensors that they belong to.
+        WHEN s.op = 'aten.convolution_backward' THEN
+            (
+                s.asked[1]::BIGINT * s.input_elements
+                + s.asked[2]::BIGINT * s.named['weight'].elements + s.asked[3]::BIGINT * s.gradient_sizes[2]
+            ) * s.first_tensor.bytes
+        WHEN s.counts = 'attention backward' THEN
+            (s.input_elements + s.named['key'].elements + s.named['value'].elements) * s.first_tensor.bytes
+        WHEN s.family = 'pooling' THEN s.input_elements * s.first_tensor.bytes
+        -- As far as requested: that of the input, and those of weight and bias, which have the size of a part, or one
+        -- value for each channel. cuDNN's and MIOpen's write all.
+        WHEN s.family = 'normalization' THEN list_sum(list_transform(
+                CASE WHEN contains(s.op, 'cudnn') OR contains(s.op, 'miopen') THEN [1, 1, 1] ELSE s.asked::BIGINT[] END,
+                lambda _asked, i: _asked * CASE
+                    WHEN i = 1 THEN s.input_elements * s.first_tensor.bytes
+                    ELSE coalesce(s.named['weight'].bytes, s.first_tensor.bytes) * CASE
+                        WHEN s.named['normalized_shape'] IS NOT NULL THEN _elements(_numbers(s.named['normalized_shape']))
+                        ELSE s.input_sizes[2]
+                    END
+                END
+            ))
+    END
+    -- The means and deviations that a normalization also writes: one for each part of that shape, each group of
+    -- channels, or each channel.
+    + CASE
+        WHEN s.writes <> 'first, statistics' OR s.writes IS NULL THEN 0
+        ELSE 4 * CASE WHEN s.is_sized_by_outs THEN 0 WHEN contains(s.op, 'rms') THEN 1 ELSE 2 END * CASE
+                WHEN s.named['normalized_shape'] IS NOT NULL
+                    THEN s.input_elements / _elements(_numbers(s.named['normalized_shape']))
+                WHEN s.named['group'] IS NOT NULL THEN s.input_sizes[1] * s.named['group'].value::BIGINT
+                ELSE s.input_sizes[2]
+            END
+    END
+    -- The sums of exponentials of attention, one float for each query; the efficient one pads the queries to a multiple
+    -- of 32.
+    + CASE
+        WHEN s.counts NOT IN ('attention', 'attention by position')
+            OR s.named['compute_log_sumexp'].value = 'False' THEN 0
+        WHEN contains(s.op, 'efficient') THEN 128 * _elements(s.input_sizes[:-3]) * ceil(s.input_sizes[-2] / 32)
+        ELSE 4 * _elements(s.input_sizes[:-2])
+    END AS bytes_written
+FROM query_table(shapes) AS s
+JOIN query_table(moved) AS m USING (call);
 
 -- The cost of one call of an op of a trace by its arguments.
 CREATE MACRO _call_costs(
     calls  -- as in `_call_arguments`
 ) AS TABLE
-WITH
--- As values: a macro rebuilds a row that it is given at each place that names it.
-shaped AS MATERIALIZED (SELECT c AS s, c.formula AS f FROM _call_shapes(calls) AS c),
-typed AS MATERIALIZED (
-    SELECT h.s, h.f, coalesce(_highest_rank(h.s.tensors) >= 300, false) AS is_complex,
-        CASE
-            WHEN h.s.is_sized_by_outs THEN
-                _whole_sum(list_transform(h.s.outs, lambda _t: _t.elements * _t.bytes))
-                + CASE h.f.writes WHEN 'out, first' THEN h.s.output_elements * h.s.first_tensor.bytes ELSE 0 END
-            ELSE h.s.output_elements * _written_bytes(h.f, h.s)
-        END AS bytes,
-        -- An addition that is multiplied by zero isn't read.
-        _bytes_of_tensors(list_filter(
-            h.s.tensors,
-            lambda _t: _t.is_read
-                AND NOT (_t.name = 'bias' AND coalesce(try_cast(h.s.named['beta'].value AS DOUBLE) = 0, false))
-        )) AS inputs
-    FROM shaped AS h
+WITH call_shapes AS MATERIALIZED (FROM _call_shapes(calls) AS s),
+call_bytes AS MATERIALIZED (
+    FROM _call_bytes('call_shapes') AS b LEFT JOIN _overwriting_calls('call_shapes') AS o USING (call)
 ),
 written AS (
-    SELECT s.call, s.op, f.counts, f.moves, s.has_types, s.main_type,
+    SELECT s.call, s.op, s.counts, s.moves, s.has_types, s.main_type, f.flops, f.is_complex, b.bytes_written,
         array_to_string(
             list_transform(
                 s.all_tensors, lambda _t: coalesce(_short_type(_t.type), '') || replace(_t.sizes::VARCHAR, ', ', ',')
@@ -216,63 +237,36 @@ written AS (
             ' '
         ) AS inputs,
         list_contains(list_transform(s.listed, lambda _t: _t.bytes IS NULL), true) AS has_untyped,
-        CASE WHEN t.is_complex THEN _complex_factor(t.f) ELSE 1 END * _call_flops(t.f, t.s) AS flops, t.is_complex,
         CASE
-            WHEN f.moves = 'rotated' THEN s.rotated * s.named['query'].bytes
-            WHEN f.moves = 'slots' THEN
-                _written_slots(t.s) * (
-                    s.named['key'].row_elements * s.named['key_cache'].bytes
-                    + s.named['value'].row_elements * coalesce(s.named['value_cache'], s.named['key_cache']).bytes
-                )
-            WHEN f.moves = 'named' THEN CASE WHEN _overwrites_first(t.s) THEN s.tensors[1].held_bytes ELSE 0 END
-            WHEN f.sizes <> 'gradients' THEN t.bytes
-            -- Gradients have the sizes and types of the tensors that they belong to.
-            WHEN s.op = 'aten.convolution_backward' THEN
-                (
-                    s.asked[1]::BIGINT * s.input_elements
-                    + s.asked[2]::BIGINT * s.named['weight'].elements + s.asked[3]::BIGINT * s.gradient_sizes[2]
-                ) * s.first_tensor.bytes
-            WHEN f.counts = 'attention backward' THEN
-                (s.input_elements + s.named['key'].elements + s.named['value'].elements) * s.first_tensor.bytes
-            WHEN f.family = 'pooling' THEN s.input_elements * s.first_tensor.bytes
-            WHEN f.family = 'normalization' THEN _normalization_gradients(t.s)
-        END
-        + CASE WHEN f.writes = 'first, statistics' THEN 4 * _statistics(t.s) ELSE 0 END
-        -- The sums of exponentials of attention, one float for each query; the efficient one pads the queries to a
-        -- multiple of 32.
-        + CASE
-            WHEN f.counts NOT IN ('attention', 'attention by position')
-                OR s.named['compute_log_sumexp'].value = 'False' THEN 0
-            WHEN contains(s.op, 'efficient') THEN 128 * _elements(s.input_sizes[:-3]) * ceil(s.input_sizes[-2] / 32)
-            ELSE 4 * _elements(s.input_sizes[:-2])
-        END AS bytes_written,
-        CASE
-            WHEN f.moves IN ('made', 'nothing') THEN 0e0
-            WHEN f.moves IN ('all', 'named') THEN t.inputs
+            WHEN s.moves IN ('made', 'nothing') THEN 0e0
+            WHEN s.moves IN ('all', 'named') THEN m.input_bytes
             -- One token has all of its experts.
-            WHEN f.moves = 'experts' AND s.named['topk_ids'].sizes[1] = 1 AND s.named['w1'].bytes > 1 THEN
-                t.inputs - (1 - s.chosen / s.named['w1'].sizes[1])
+            WHEN s.moves = 'experts' AND s.named['topk_ids'].sizes[1] = 1 AND s.named['w1'].bytes > 1 THEN
+                m.input_bytes - (1 - s.chosen / s.named['w1'].sizes[1])
                 * _bytes_of_tensors([s.named['w1'], s.named['w2']])
-            WHEN f.moves = 'chosen' THEN t.bytes + _bytes_of_tensors(s.tensors[2:])
-            WHEN f.moves = 'rotated' THEN
+            WHEN s.moves = 'chosen' THEN m.output_bytes + _bytes_of_tensors(s.tensors[2:])
+            WHEN s.moves = 'rotated' THEN
                 s.rotated * s.named['query'].bytes
                 + s.named['positions'].elements * (
                     s.named['positions'].bytes + s.named['table'].sizes[-1] * s.named['table'].bytes
                 )
-            WHEN f.moves = 'paged' AND len(s.key_sizes) <= 3 AND s.input_sizes[1] >= s.lengths.queries THEN
+            WHEN s.moves = 'paged' AND len(s.key_sizes) <= 3 AND s.input_sizes[1] >= s.lengths.queries THEN
                 s.named['query'].bytes * (
                     s.input_elements
                     + s.lengths.keys * (s.named['key'].row_elements + s.named['value'].row_elements)
                 )
-            WHEN f.moves = 'slots' THEN
-                _written_slots(t.s) * (
+            WHEN s.moves = 'slots' THEN
+                m.slots * (
                     s.named['key'].row_elements * s.named['key'].bytes
                     + s.named['value'].row_elements * s.named['value'].bytes + s.named['slots'].bytes
                 )
         END AS bytes_read,
-        CASE WHEN f.moves = 'experts' THEN t.inputs + t.bytes END AS most_bytes,
-        f.moves = 'named' AND _overwrites_first(t.s) IS NULL AS is_least
-    FROM typed AS t
+        CASE WHEN s.moves = 'experts' THEN m.input_bytes + m.output_bytes END AS most_bytes,
+        s.moves = 'named' AND m.overwrites IS NULL AS is_least
+    FROM call_shapes AS s
+    JOIN call_bytes AS m USING (call)
+    JOIN _written_bytes('call_shapes', 'call_bytes') AS b USING (call)
+    JOIN _call_flops('call_shapes') AS f USING (call)
 )
 SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least, try_cast(w.flops AS BIGINT) AS flops,
     try_cast(w.bytes_read AS BIGINT) AS bytes_read,

@@ -47,13 +47,15 @@ CREATE MACRO _convolved_sizes(
     END
 );
 
--- The sizes of one call of an op of a trace that its cost is computed from, as in `_node_shapes` for nodes. Traces lack
+-- The sizes of one call of an op of a trace that its cost is computed from, as in `_node_shapes` for nodes, with its
+-- formula. Traces lack
 -- the sizes of outputs: these follow from the arguments, by `sizes` of `cost_formulas`.
 CREATE MACRO _call_shapes(
     calls  -- as in `_call_arguments`
 ) AS TABLE
 WITH named AS (
-    SELECT a.call, a.op, a.label, a.formula, a.lengths, a.has_types, a.named, a.given, a.all_tensors, a.tensors, a.outs,
+    SELECT a.call, a.op, a.label, a.formula.counts, a.formula.per_input, a.formula.per_output, a.formula.moves,
+        a.formula.family, a.formula.writes, a.formula.sizes AS rule, a.lengths, a.has_types, a.named, a.given, a.all_tensors, a.tensors, a.outs,
         a.listed, a.is_of_lists, a.first_list, a.first_tensor, a.main.sizes AS input_sizes, a.main.type AS main_type,
         a.named['mat2'].sizes AS other_sizes, a.named['weight'].sizes AS weight_sizes,
         a.named['key'].sizes AS key_sizes, a.named['gradient'].sizes AS gradient_sizes,
@@ -68,7 +70,7 @@ WITH named AS (
         coalesce(try_cast(a.named['groups'].value AS BIGINT), 1) AS groups,
         coalesce(a.named['topk_ids'].sizes[-1], try_cast(a.named['topk'].value AS BIGINT)) AS chosen,
         coalesce(try_cast(a.named['ceil_mode'].value AS BOOLEAN)::BIGINT, 0) AS rounds_up,
-        try_cast(a.named['output_mask'].value AS BOOLEAN[]) AS asked, a.formula.sizes AS rule,
+        try_cast(a.named['output_mask'].value AS BOOLEAN[]) AS asked,
         -- A tensor without elements gets its size from the op.
         coalesce(
             a.formula.sizes = 'out' AND len(a.outs) > 0
@@ -140,17 +142,17 @@ sized AS (
                     ELSE size
                 END
             )
-        END AS output_sizes
+        END AS output_sizes,
+        CASE
+            WHEN n.is_of_lists THEN _whole_sum(list_transform(n.first_list, lambda t: t.elements))
+            ELSE _elements(n.input_sizes)
+        END AS input_elements
     FROM named AS n
 )
 SELECT z.*,
     CASE
-        WHEN z.is_of_lists THEN _whole_sum(list_transform(z.first_list, lambda t: t.elements))
-        ELSE _elements(z.input_sizes)
-    END AS input_elements,
-    CASE
         WHEN z.is_of_lists AND z.rule = 'each' THEN len(z.first_list)
-        WHEN z.is_of_lists THEN input_elements
+        WHEN z.is_of_lists THEN z.input_elements
         ELSE _elements(z.output_sizes)
     END AS output_elements,
     coalesce(z.input_sizes, []) AS factor_sizes,

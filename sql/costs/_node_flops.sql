@@ -24,16 +24,16 @@ CREATE MACRO _causal_part(is_causal, queries, keys) AS (
     CASE WHEN is_causal IS NOT TRUE THEN 1e0 WHEN queries = keys THEN 0.5 END
 );
 
--- The operations of one call, by its formula, not yet rounded to whole numbers; NULL if a size or argument that the
--- formula needs isn't known.
-CREATE MACRO _flops(
-    f,  -- row of `cost_formulas`
-    s  -- row of `_node_shapes` or `_call_shapes`
-) AS (
-    CASE f.counts
+-- Rows with `flops`, the operations of one call by its formula, not yet rounded to whole numbers; NULL if a size or
+-- argument that the formula needs isn't known, and for formulas of traces alone.
+CREATE MACRO _with_flops(
+    shapes  -- a table of rows of `_node_shapes` or `_call_shapes`, with counts, per_input and per_output of `cost_formulas`
+) AS TABLE
+SELECT s.*,
+    CASE s.counts
         WHEN 'plain' THEN
-            CASE WHEN f.per_input = 0 THEN 0 ELSE f.per_input * s.input_elements END
-            + CASE WHEN f.per_output = 0 THEN 0 ELSE f.per_output * s.output_elements END
+            CASE WHEN s.per_input = 0 THEN 0 ELSE s.per_input * s.input_elements END
+            + CASE WHEN s.per_output = 0 THEN 0 ELSE s.per_output * s.output_elements END
         WHEN 'product' THEN 2 * s.output_elements * s.factor_sizes[-1]
         WHEN 'convolution' THEN 2 * _elements(s.weight_sizes[2:]) * CASE
             WHEN s.is_transposed THEN s.input_elements
@@ -49,23 +49,27 @@ CREATE MACRO _flops(
         END
         WHEN 'clamp' THEN s.bounds * s.output_elements
         WHEN 'gelu' THEN CASE s.approximate WHEN '"tanh"' THEN 9 ELSE 5 END * s.output_elements
-        WHEN 'norm' THEN (f.per_input + s.weights) * s.input_elements
+        WHEN 'norm' THEN (s.per_input + s.weights) * s.input_elements
         WHEN 'window' THEN s.output_elements * (
-            f.per_output + CASE len(s.window_sizes)
+            s.per_output + CASE len(s.window_sizes)
                 WHEN 1 THEN s.window_sizes[1]::DOUBLE ** regexp_extract(s.op, '(\d)d', 1)::INTEGER
                 ELSE _elements(s.window_sizes)
             END
         )
-        WHEN 'adaptive window' THEN f.per_output * s.output_elements
+        WHEN 'adaptive window' THEN s.per_output * s.output_elements
             + CASE
                 WHEN len(s.input_sizes) = len(s.output_sizes)
                     THEN _adaptive_windows(s.input_sizes, s.output_sizes, regexp_extract(s.op, '(\d)d', 1)::INTEGER)
             END
-    END
-);
+    END AS flops
+FROM query_table(shapes) AS s;
 
 -- The operations of one node of a record, by `cost_formulas`.
 CREATE MACRO _node_flops(record_key) AS TABLE
-SELECT n.s.graph_id, n.s.node_index, n.s.op, _flops(n.f, n.s) AS flops, n.f.moves, n.f.counts, n.f.formula,
-    n.s.is_symbolic, n.s.arguments, n.s.output_sizes
-FROM (SELECT q AS s, c AS f FROM _node_shapes(record_key) AS q LEFT JOIN cost_formulas AS c ON c.op = q.op) AS n;
+WITH shaped AS MATERIALIZED (
+    SELECT q.*, c.counts, c.per_input, c.per_output, c.moves, c.formula
+    FROM _node_shapes(record_key) AS q
+    LEFT JOIN cost_formulas AS c ON c.op = q.op
+)
+SELECT n.graph_id, n.node_index, n.op, n.flops, n.moves, n.counts, n.formula, n.is_symbolic, n.arguments, n.output_sizes
+FROM _with_flops('shaped') AS n;

@@ -41,46 +41,50 @@ CREATE MACRO _told_lengths(label) AS (
     )[1]
 );
 
+-- One kernel, copy or fill of a trace as work that an op may have launched, in ticks.
+CREATE MACRO _device_work(
+    capture_key,
+    launches,  -- a table of the rows of `_launches`
+    steps, phase,
+    is_compared  -- as in `_costed_calls`
+) AS TABLE
+SELECT l.op_index, l.device_ticks AS ticks,
+    CASE WHEN _is_step_run(r.name) THEN l.device_ticks ELSE 0 END AS step_ticks, l.kind, l.label, l.kernel_family,
+    l.uses_matrix_units
+FROM query_table(launches) AS l
+JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = l.run_index
+WHERE _is_recorded(r.iteration, r.phase, steps, phase) AND NOT (is_compared AND _is_outside_steps(r.name));
+
+-- One op of a trace without device events as work, as in `_device_work`: its own time on the host.
+CREATE MACRO _host_work(capture_key, steps, phase, is_compared) AS TABLE
+SELECT c.event_index AS op_index, c.host_self_ticks AS ticks,
+    CASE WHEN _is_step_run(r.name) THEN c.host_self_ticks ELSE 0 END AS step_ticks, 'op' AS kind, NULL AS label,
+    NULL AS kernel_family, NULL AS uses_matrix_units
+FROM _operator_calls(capture_key) AS c
+JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = c.run_index
+WHERE c.is_operator
+    AND NOT EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL)
+    AND _is_recorded(r.iteration, r.phase, steps, phase)
+    AND NOT (is_compared AND _is_outside_steps(r.name));
+
 -- One op of a trace by the shapes, types and strides of its inputs, as in `op_efficiency`, in ticks: the device time of
 -- what it launched, or, in a trace without device events, its own time on the host. Work of ops without a formula counts
 -- for the innermost op around them that has one, if nothing else in it has a cost: aten::_flash_attention_forward for
 -- the attention that called it. `is_bytes_alone`: its bytes determine its smallest possible time, as its operations are
 -- not known and need less. `is_least`: its bytes are a lower bound.
 CREATE MACRO _costed_calls(
-    capture_key, steps, phase,
-    is_compared,  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them
-    on_host  -- whether the time is that of the host; NULL: if the trace has no device events
+    capture_key,
+    work,  -- a table of the rows of `_device_work`, or `_host_work`
+    is_compared  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them
 ) AS TABLE
 WITH formulas AS MATERIALIZED (FROM cost_formulas),
-work AS MATERIALIZED (
-    SELECT l.op_index, l.device_ticks AS ticks,
-        CASE WHEN _is_step_run(r.name) THEN l.device_ticks ELSE 0 END AS step_ticks, l.kind, l.label, l.kernel_family,
-        l.uses_matrix_units
-    FROM _launches(capture_key) AS l
-    JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = l.run_index
-    WHERE _is_recorded(r.iteration, r.phase, steps, phase) AND NOT (is_compared AND _is_outside_steps(r.name))
-    UNION ALL
-    SELECT c.event_index, c.host_self_ticks, CASE WHEN _is_step_run(r.name) THEN c.host_self_ticks ELSE 0 END, 'op',
-        NULL, NULL, NULL
-    FROM (
-        SELECT 1
-        WHERE coalesce(
-            on_host,
-            NOT EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL)
-        )
-    ) AS n
-    CROSS JOIN _operator_calls(capture_key) AS c
-    JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = c.run_index
-    WHERE c.is_operator AND _is_recorded(r.iteration, r.phase, steps, phase)
-        AND NOT (is_compared AND _is_outside_steps(r.name))
-),
 ops AS (
     SELECT w.op_index, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
         sum(CASE WHEN w.kind IN ('copy', 'fill') THEN w.ticks ELSE 0 END) AS copy_ticks, count(*) AS events,
         count(*) FILTER (w.kind = 'kernel') AS kernels, arg_max(w.label, w.ticks) AS top_event,
         arg_max(w.kernel_family, w.ticks) AS kernel_family, bool_or(w.uses_matrix_units) AS uses,
         bool_or(w.kind = 'kernel' AND w.uses_matrix_units IS NULL) AS may_use
-    FROM work AS w
+    FROM query_table(work) AS w
     GROUP BY w.op_index, CASE WHEN w.op_index IS NULL THEN w.label END
 ),
 named AS MATERIALIZED (

@@ -7,7 +7,7 @@ GROUP BY l.thread_index, h.process;
 
 -- One part of periods of threads of the host, such as gaps of devices until the next launch begins: what the thread did,
 -- see `_host_states`; where that does not tell, what the other thread of its process did that launches most. `step` is
--- whether it lies in a step of `_tool_steps`; NULL if the trace has none. `owner_index` is of the thread itself.
+-- whether it lies in a step of `_tool_steps`; NULL if the trace has none. `owner` is of the thread itself.
 -- Algorithm: the states of both threads and the steps cut the time of a thread; among these cuts, starts and ends of
 -- periods are put in order. A period has a part for each cut within it.
 CREATE MACRO _host_parts(
@@ -17,7 +17,6 @@ CREATE MACRO _host_parts(
     periods  -- a table with the periods: period (its number), thread_index, start_ticks, end_ticks
 ) AS TABLE
 WITH asked_periods AS MATERIALIZED (FROM query_table(periods) AS q),
-states AS MATERIALIZED (FROM query_table(host_states) AS q),
 asked_steps AS MATERIALIZED (SELECT q.start_ticks, q.end_ticks FROM query_table(tool_steps) AS q),
 launching AS MATERIALIZED (FROM _thread_launches(capture_key)),
 asked AS MATERIALIZED (
@@ -35,11 +34,11 @@ edges AS (
     UNION ALL
     SELECT s.thread_index, s.at_ticks, 1, s.place, NULL, 0, NULL
     FROM asked AS a
-    JOIN states AS s USING (thread_index)
+    JOIN query_table(host_states) AS s USING (thread_index)
     UNION ALL
     SELECT a.thread_index, s.at_ticks, 1, NULL, s.place, 0, NULL
     FROM asked AS a
-    JOIN states AS s ON s.thread_index = a.other_thread
+    JOIN query_table(host_states) AS s ON s.thread_index = a.other_thread
     UNION ALL
     SELECT a.thread_index, b.at_ticks, 1, NULL, NULL, b.step, NULL
     FROM asked AS a
@@ -77,16 +76,15 @@ parts AS (
     LEFT JOIN cuts AS f ON f.thread_index = n.thread_index AND f.number = n.number + 1
 ),
 told AS (
-    SELECT p.*, o.owner_index, o.place IS NOT NULL AND o.cause IS NULL AND o.kind IS NOT NULL AS is_open,
+    SELECT p.*, o.owner, o.cause IS NULL AND o.name IS NOT NULL AS is_open,
         CASE WHEN o.cause IS NULL THEN x.cause ELSE o.cause END AS did,
-        CASE WHEN o.cause IS NULL THEN x.label ELSE o.label END AS label,
-        CASE WHEN o.cause IS NULL THEN x.kind ELSE o.kind END AS kind
+        CASE WHEN o.cause IS NULL THEN x.name ELSE o.name END AS name
     FROM parts AS p
-    LEFT JOIN states AS o ON o.place = p.own
-    LEFT JOIN states AS x ON x.place = p.other
+    LEFT JOIN query_table(host_states) AS o ON o.place = p.own
+    LEFT JOIN query_table(host_states) AS x ON x.place = CASE WHEN o.cause IS NULL THEN p.other END
     WHERE p.end_ticks > p.at_ticks
 )
-SELECT t.period, t.at_ticks, t.owner_index, t.end_ticks - t.at_ticks AS ticks, t.label, t.kind,
+SELECT t.period, t.at_ticks, t.owner, t.end_ticks - t.at_ticks AS ticks, t.name,
     coalesce(t.did, CASE WHEN t.step OR t.is_open THEN 'step' END) AS did,
     CASE
         WHEN NOT t.step THEN 'between_steps'

@@ -44,7 +44,7 @@ CREATE MACRO _host_moments(capture_key) AS TABLE
 WITH names AS MATERIALIZED (FROM _host_names(capture_key)),
 hosts AS MATERIALIZED (
     SELECT t.thread_index, e.event_index, e.parent_index, e.signature_index, e.start_ticks,
-        CASE WHEN n.kind = 'op' THEN e.event_index ELSE coalesce(t.op_index, e.event_index) END AS owner_index,
+        CASE WHEN n.kind = 'op' THEN e.signature_index ELSE coalesce(o.signature_index, e.signature_index) END AS owner,
         e.start_ticks + e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS end_ticks, n.kind, n.launches,
         n.kind <> 'call' OR n.call_cause IS NOT NULL
         OR _is_long_call(e.elapsed_ticks - coalesce(e.overlap_ticks, 0)) AS is_state, n.captures,
@@ -52,6 +52,7 @@ hosts AS MATERIALIZED (
     FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
     JOIN names AS n USING (signature_index)
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+    LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = t.op_index
     WHERE e.elapsed_ticks >= coalesce(e.overlap_ticks, 0) AND e.elapsed_ticks >= 0
 ),
 -- A coarse clock doesn't tell whether a launch is in a function that begins in the same tick: it is if its op is.
@@ -99,14 +100,14 @@ summed AS (
         ORDER BY m.thread_index, m.at_ticks, m.place, m.other_ticks DESC, m.event_index ROWS UNBOUNDED PRECEDING
     )
 )
-SELECT s.*, h.signature_index, h.owner_index, h.end_ticks - h.start_ticks AS length, h.start_ticks, h.end_ticks
+SELECT s.*, h.signature_index, h.owner, h.end_ticks - h.start_ticks AS length, h.start_ticks, h.end_ticks
 FROM summed AS s
 LEFT JOIN hosts AS h ON h.event_index = s.innermost
 WHERE s.change <> 0;
 
 -- One state of a thread of the host, as `_host_moments` has it, with what its time is spent on: `cause`, as in
--- `idle_parts`; NULL where nothing is open, or where it waits in a function for what other threads launch. `label`, a
--- name without serial numbers, and `kind` are of the innermost event; `owner_index` is the op around it, or itself.
+-- `idle_parts`; NULL where nothing is open, or where it waits in a function for what other threads launch. `name` is the
+-- `signature_index` of the innermost event; `owner` is that of the op around it, or its own.
 CREATE MACRO _host_states(
     capture_key,
     tool_steps  -- a table of the rows of `_tool_steps`
@@ -124,7 +125,7 @@ launching AS MATERIALIZED (
     HAVING sum(m.launched) > 0
 ),
 described AS MATERIALIZED (
-    SELECT n.signature_index, n.family, n.kind, n.call_cause, n.long_cause,
+    SELECT n.signature_index, n.kind, n.call_cause, n.long_cause,
         n.pattern IN (SELECT l.pattern FROM launching AS l)
         OR n.kind IN ('step', 'call')
         OR n.pattern IN (SELECT t.pattern FROM query_table(tool_steps) AS t) AS launches
@@ -150,29 +151,33 @@ waiting AS (
     ASOF LEFT JOIN all_launches AS b ON b.process = f.process AND row(f.start_ticks) >= row(b.at_ticks)
     ASOF LEFT JOIN all_launches AS u ON u.process = f.process AND row(f.end_ticks) > row(u.at_ticks)
     WHERE u.launched > coalesce(b.launched, 0)
-),
-told AS (
-    SELECT m.thread_index, m.at_ticks, m.place, m.owner_index, d.family AS label, d.kind,
-        CASE
-            WHEN m.loads_data THEN 'data_loading'
-            WHEN m.communicates THEN 'communication'
-            WHEN m.compiles THEN 'compilation'
-            WHEN d.call_cause IS NOT NULL THEN d.call_cause
-            WHEN d.kind = 'call' AND _is_long_call(m.length) THEN d.long_cause
-            WHEN m.captures AND d.kind IS NOT NULL THEN 'graph_instantiation'
-            WHEN d.kind = 'op' THEN CASE WHEN d.launches OR m.length < 20000 THEN 'host' ELSE 'cpu_op' END
-            WHEN d.launches THEN 'step'
-            -- Short functions are Python between the ops, as long as it is many of them.
-            WHEN d.kind = 'function' AND m.length < 20000 THEN 'step'
-            WHEN d.kind IS NOT NULL AND w.event_index IS NULL THEN 'function'
-        END AS cause
-    FROM moments AS m
-    LEFT JOIN described AS d USING (signature_index)
-    LEFT JOIN waiting AS w ON w.event_index = m.innermost
 )
-SELECT t.* EXCLUDE (label),
-    CASE WHEN t.cause = 'graph_instantiation' AND t.kind <> 'call' THEN 'graph capture' ELSE t.label END AS label
-FROM told AS t;
+SELECT m.thread_index, m.at_ticks, m.place, m.owner, m.signature_index AS name,
+    CASE
+        WHEN m.loads_data THEN 'data_loading'
+        WHEN m.communicates THEN 'communication'
+        WHEN m.compiles THEN 'compilation'
+        WHEN d.call_cause IS NOT NULL THEN d.call_cause
+        WHEN d.kind = 'call' AND _is_long_call(m.length) THEN d.long_cause
+        WHEN m.captures AND d.kind IS NOT NULL THEN 'graph_instantiation'
+        WHEN d.kind = 'op' THEN CASE WHEN d.launches OR m.length < 20000 THEN 'host' ELSE 'cpu_op' END
+        WHEN d.launches THEN 'step'
+        -- Short functions are Python between the ops, as long as it is many of them.
+        WHEN d.kind = 'function' AND m.length < 20000 THEN 'step'
+        WHEN d.kind IS NOT NULL AND w.event_index IS NULL THEN 'function'
+    END AS cause
+FROM moments AS m
+LEFT JOIN described AS d USING (signature_index)
+LEFT JOIN waiting AS w ON w.event_index = m.innermost;
+
+-- What a state is called: `label`, a name without serial numbers, and `kind`, what that is a name of.
+CREATE MACRO _state_names(capture_key) AS TABLE
+SELECT n.signature_index AS name, n.family AS label, n.kind FROM _host_names(capture_key) AS n;
+
+-- The label of a state by its name and cause.
+CREATE MACRO _state_label(label, kind, cause) AS (
+    CASE WHEN cause = 'graph_instantiation' AND kind <> 'call' THEN 'graph capture' ELSE label END
+);
 
 -- One launch of the host in a trace.
 CREATE MACRO _host_launches(capture_key) AS TABLE

@@ -39,15 +39,15 @@ names AS MATERIALIZED (
     LEFT JOIN _host_names(capture_key) AS h USING (signature_index)
 ),
 all_parts AS (
-    SELECT NULL AS stretch, h.cause, h.ticks, h.at_ticks AS start_ticks,
-        CASE WHEN p.kind <> 'handover' THEN h.owner_index END AS owner_index, NULL AS event_index,
-        h.label AS host_label, CASE WHEN p.kind = 'handover' THEN h.kind END AS host_kind
+    SELECT CASE WHEN p.kind <> 'handover' THEN h.owner END AS owner_name, NULL AS event_name, NULL AS stretch, h.cause,
+        _state_label(n.label, n.kind, h.did) AS host_label, CASE WHEN p.kind = 'handover' THEN n.kind END AS host_kind,
+        h.at_ticks AS start_ticks, h.ticks
     FROM query_table(parts) AS h
     JOIN stretches AS p ON p.is_host AND p.period = h.period
+    LEFT JOIN _state_names(capture_key) AS n USING (name)
     UNION ALL
-    SELECT CASE WHEN c.event_index IS NULL THEN p.kind ELSE 'launch' END, NULL, p.end_ticks - p.start_ticks,
-        p.start_ticks, coalesce(t.op_index, d.op_index, p.event_index), coalesce(c.event_index, p.event_index), NULL,
-        NULL
+    SELECT o.signature_index, e.signature_index, CASE WHEN c.event_index IS NULL THEN p.kind ELSE 'launch' END, NULL,
+        NULL, NULL, p.start_ticks, p.end_ticks - p.start_ticks
     FROM stretches AS p
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
     LEFT JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d USING (event_index)
@@ -57,14 +57,11 @@ all_parts AS (
         AND p.kind = 'launch_delay'
         AND _is_long_call(c.elapsed_ticks)
         AND 2 * c.elapsed_ticks >= p.end_ticks - p.start_ticks
+    LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS o
+        ON o.event_index = coalesce(t.op_index, d.op_index, p.event_index)
+    LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+        ON e.event_index = coalesce(c.event_index, p.event_index)
     WHERE NOT p.is_host
-),
-named AS (
-    SELECT o.signature_index AS owner_name, e.signature_index AS event_name, p.stretch, p.cause, p.host_label,
-        p.host_kind, p.start_ticks, p.ticks
-    FROM all_parts AS p
-    LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = p.owner_index
-    LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.event_index = p.event_index
 )
 SELECT CASE WHEN s.host_kind IS NULL THEN o.family ELSE s.host_label END AS name,
     coalesce(s.host_kind, o.kind) AS name_kind,
@@ -77,6 +74,6 @@ SELECT CASE WHEN s.host_kind IS NULL THEN o.family ELSE s.host_label END AS name
         ELSE 'wait'
     END AS cause,
     coalesce(e.label, s.host_label) AS label, e.kernel_family, s.start_ticks, s.ticks
-FROM named AS s
+FROM all_parts AS s
 LEFT JOIN names AS o ON o.signature_index = s.owner_name
 LEFT JOIN names AS e ON e.signature_index = s.event_name;

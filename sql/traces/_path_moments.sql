@@ -8,9 +8,10 @@
 -- ops of the forward pass beside it.
 CREATE MACRO _path_moments(
     capture_key,
+    launches,  -- a table of the rows of `_launches`
     last_thread  -- thread in which the path ends
 ) AS TABLE
-WITH work AS MATERIALIZED (SELECT w.* FROM _launches(capture_key) AS w WHERE w.end_ticks > w.start_ticks),
+WITH work AS MATERIALIZED (SELECT w.* FROM query_table(launches) AS w WHERE w.end_ticks > w.start_ticks),
 ended_in_stream AS MATERIALIZED (
     SELECT coalesce(w.device, -1) AS device, coalesce(w.stream, -1) AS stream, w.end_ticks,
         max(w.event_index) AS event_index
@@ -32,10 +33,11 @@ slices AS MATERIALIZED (
 -- The stream of a synchronization with one stream, by the id of its call.
 streams AS (
     SELECT t.correlation_id, max(d.device) AS device, max(d.stream) AS stream
-    FROM _capture_events(capture_key) AS e
+    FROM (FROM signatures AS i WHERE i.capture_id = capture_key) AS s
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
     JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d USING (event_index)
-    WHERE e.category = 'cuda_sync' AND starts_with(e.label, 'Stream Sync') AND d.stream >= 0 AND t.correlation_id > 0
+    WHERE s.category = 'cuda_sync' AND starts_with(s.label, 'Stream Sync') AND d.stream >= 0 AND t.correlation_id > 0
     GROUP BY t.correlation_id
     HAVING count(*) = 1
 ),

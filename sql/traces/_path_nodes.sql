@@ -4,12 +4,13 @@
 -- ran, from its own last wait on.
 CREATE MACRO _path_nodes(
     capture_key,
+    launches,  -- a table of the rows of `_launches`
     begin_ticks,  -- clock at the start of the requested part
     until_ticks,  -- clock at its end
     last_thread  -- thread in which the path ends if it does not end in a device
 ) AS TABLE
 WITH moments AS MATERIALIZED (
-    FROM _path_moments(capture_key, last_thread) AS m WHERE m.end_ticks > begin_ticks AND m.end_ticks <= until_ticks
+    FROM _path_moments(capture_key, launches, last_thread) AS m WHERE m.end_ticks > begin_ticks AND m.end_ticks <= until_ticks
 ),
 last_work AS (
     SELECT max(m.event_index) AS event_index FROM moments AS m WHERE m.end_ticks = until_ticks AND NOT m.is_host
@@ -40,8 +41,10 @@ FROM arrived AS a;
 
 -- The nodes of `_path_nodes` on the path that ends in node -1. Algorithm: pointer doubling, as a walk of one node at a
 -- time takes a round for each. In round k each node knows the one 2**k before it; those of marked nodes get marked.
-CREATE MACRO _path_walk(capture_key, begin_ticks, until_ticks, last_thread) AS TABLE
-WITH RECURSIVE nodes AS MATERIALIZED (FROM _path_nodes(capture_key, begin_ticks, until_ticks, last_thread) AS n),
+CREATE MACRO _path_walk(capture_key, launches, begin_ticks, until_ticks, last_thread) AS TABLE
+WITH RECURSIVE nodes AS MATERIALIZED (
+    FROM _path_nodes(capture_key, launches, begin_ticks, until_ticks, last_thread) AS n
+),
 rounds AS (
     SELECT 0 AS round, n.node, n.before, n.node = -1 AS is_marked FROM nodes AS n
     UNION ALL
@@ -59,8 +62,8 @@ QUALIFY r.round = max(r.round) OVER ();
 
 -- One stretch of time on the critical path of a part of a trace. Stretches follow each other without a gap, from its
 -- start to its end.
-CREATE MACRO _path_stretches(capture_key, begin_ticks, until_ticks, last_thread) AS TABLE
-WITH walk AS MATERIALIZED (FROM _path_walk(capture_key, begin_ticks, until_ticks, last_thread) AS p),
+CREATE MACRO _path_stretches(capture_key, launches, begin_ticks, until_ticks, last_thread) AS TABLE
+WITH walk AS MATERIALIZED (FROM _path_walk(capture_key, launches, begin_ticks, until_ticks, last_thread) AS p),
 stretches AS (
     SELECT 'device' AS kind, p.start_ticks, p.end_ticks, p.event_index, NULL::INTEGER AS thread_index FROM walk AS p
     UNION ALL

@@ -1,10 +1,15 @@
 -- One stretch of time on the critical path of a trace, see `_path_stretches`. The path of a whole recording begins with
 -- its first device event, if nothing is known of what that waited for during most of the time until then.
-CREATE MACRO _path_spans(capture_key, step, step_name) AS TABLE
-WITH part AS MATERIALIZED (FROM _path_window(capture_key, step, step_name)),
+CREATE MACRO _path_spans(
+    capture_key,
+    launches,  -- a table of the rows of `_launches`
+    path_window,  -- a table of the row of `_path_window`, or of `_recording_window`
+    is_recording  -- whether that is the whole recording
+) AS TABLE
+WITH part AS MATERIALIZED (FROM query_table(path_window) AS q),
 whole AS MATERIALIZED (
     FROM _path_stretches(
-        capture_key,
+        capture_key, launches,
         (SELECT p.start_ticks FROM part AS p), (SELECT p.end_ticks FROM part AS p),
         (SELECT p.thread_index FROM part AS p)
     ) AS s
@@ -12,8 +17,7 @@ whole AS MATERIALIZED (
 bounds AS MATERIALIZED (
     SELECT max(s.end_ticks) AS begin_ticks
     FROM whole AS s CROSS JOIN part AS p
-    WHERE step IS NULL
-        AND step_name IS NULL
+    WHERE is_recording
         AND s.kind IN ('unknown', 'unknown_wait')
         AND s.end_ticks <= (SELECT min(w.start_ticks) FROM whole AS w WHERE w.kind = 'device')
         AND 2 * (s.end_ticks - s.start_ticks) > s.end_ticks - p.start_ticks
@@ -26,7 +30,11 @@ WHERE b.begin_ticks IS NULL OR s.start_ticks >= b.begin_ticks;
 -- part for each innermost event of the thread. Algorithm: after each start the innermost event is that which starts,
 -- after each end its parent; stretches of the path begin and end among these moments.
 CREATE MACRO _path_parts(capture_key, step, step_name) AS TABLE
-WITH stretches AS MATERIALIZED (FROM _path_spans(capture_key, step, step_name)),
+WITH device_launches AS MATERIALIZED (FROM _launches(capture_key)),
+path_window AS MATERIALIZED (FROM _path_window(capture_key, 'device_launches', step, step_name)),
+stretches AS MATERIALIZED (
+    FROM _path_spans(capture_key, 'device_launches', 'path_window', step IS NULL AND step_name IS NULL)
+),
 spans AS MATERIALIZED (
     SELECT s.thread_index, min(s.start_ticks) AS start_ticks, max(s.end_ticks) AS end_ticks
     FROM stretches AS s

@@ -1,20 +1,57 @@
--- The part of a trace whose critical path is requested: its start and end, and the thread that the path ends in unless
--- a device event ends last. A thread that only polls the runtime, as NCCL's watchdog polls events, does no work of the
--- trace. Empty for a trace without ops.
-CREATE MACRO _path_window(capture_key, step, step_name) AS TABLE
+-- What a trace's critical path may be of: its slices, but for modules and Python functions, and of annotations those that
+-- are asked for. A thread that only polls the runtime, as NCCL's watchdog polls events, does no work of the trace.
+CREATE MACRO _path_slices(capture_key, step_name) AS TABLE
 WITH every AS MATERIALIZED (
     FROM _trace_slices(capture_key) AS s
     WHERE s.kind NOT IN ('module', 'python') AND (s.kind <> 'annotation' OR s.label = step_name)
-),
-slices AS MATERIALIZED (
+)
+FROM every AS s
+ANTI JOIN (
+    SELECT s.thread_index
     FROM every AS s
-    ANTI JOIN (
-        SELECT s.thread_index
-        FROM every AS s
-        GROUP BY s.thread_index
-        HAVING bool_and(s.kind = 'call' AND coalesce(s.purpose = 'query', false))
-    ) AS q USING (thread_index)
-),
+    GROUP BY s.thread_index
+    HAVING bool_and(s.kind = 'call' AND coalesce(s.purpose = 'query', false))
+) AS q USING (thread_index);
+
+-- A part of a trace with the thread that its path ends in unless a device event ends last: that of the last to end, of
+-- those the first to start.
+CREATE MACRO _ended_window(
+    part,  -- a table with the part: start_ticks, end_ticks
+    slices  -- a table of the rows of `_path_slices`
+) AS TABLE
+WITH last_of_host AS (
+    SELECT s.thread_index
+    FROM query_table(part) AS f
+    JOIN query_table(slices) AS s ON s.end_ticks <= f.end_ticks AND s.end_ticks > f.start_ticks
+    WHERE s.kind IN ('op', 'step', 'call', 'annotation')
+    ORDER BY s.end_ticks DESC, s.start_ticks, s.event_index
+    LIMIT 1
+)
+SELECT f.start_ticks, f.end_ticks, l.thread_index FROM query_table(part) AS f LEFT JOIN last_of_host AS l ON true;
+
+-- Start and end of what a critical path may be of. Empty for a trace without ops.
+CREATE MACRO _path_recording(
+    slices  -- a table of the rows of `_path_slices`
+) AS TABLE
+SELECT min(s.start_ticks) AS start_ticks, max(s.end_ticks) AS end_ticks
+FROM query_table(slices) AS s
+WHERE s.kind <> 'annotation' AND s.end_ticks > s.start_ticks
+HAVING count(*) > 0;
+
+-- The whole of a trace as the part whose critical path is requested, as in `_path_window`.
+CREATE MACRO _recording_window(capture_key) AS TABLE
+WITH slices AS MATERIALIZED (FROM _path_slices(capture_key, NULL)),
+recording AS MATERIALIZED (FROM _path_recording('slices'))
+FROM _ended_window('recording', 'slices') AS w;
+
+-- The part of a trace whose critical path is requested: its start and end, and the thread that it ends in, as in
+-- `_ended_window`.
+CREATE MACRO _path_window(
+    capture_key,
+    launches,  -- a table of the rows of `_launches`
+    step, step_name
+) AS TABLE
+WITH slices AS MATERIALIZED (FROM _path_slices(capture_key, step_name)),
 -- A step of several threads is one.
 steps AS (
     SELECT min(d.start_ticks) AS start_ticks, max(d.end_ticks) AS end_ticks
@@ -29,13 +66,8 @@ calls AS (
 launched AS (
     SELECT c.start_ticks, greatest(c.end_ticks, max(l.end_ticks)) AS end_ticks
     FROM calls AS c
-    LEFT JOIN _launches(capture_key) AS l ON l.call_start_ticks >= c.start_ticks AND l.call_start_ticks < c.end_ticks
+    LEFT JOIN query_table(launches) AS l ON l.call_start_ticks >= c.start_ticks AND l.call_start_ticks < c.end_ticks
     GROUP BY c.start_ticks, c.end_ticks
-),
-recording AS (
-    SELECT min(s.start_ticks) AS start_ticks, max(s.end_ticks) AS end_ticks
-    FROM slices AS s
-    WHERE s.kind <> 'annotation' AND s.end_ticks > s.start_ticks
 ),
 bounds AS (
     SELECT
@@ -49,10 +81,9 @@ bounds AS (
             WHEN step IS NULL THEN r.end_ticks
             ELSE (SELECT s.end_ticks FROM steps AS s)
         END AS end_ticks
-    FROM recording AS r
-    WHERE r.start_ticks IS NOT NULL
+    FROM _path_recording('slices') AS r
 ),
-found AS (
+found AS MATERIALIZED (
     SELECT b.start_ticks,
         CASE
             WHEN b.end_ticks IS NOT NULL THEN b.end_ticks
@@ -64,14 +95,5 @@ found AS (
             ELSE error('step ' || step || ' is not complete in the trace; etq steps lists them')
         END AS end_ticks
     FROM bounds AS b
-),
--- The last to end, of those the first to start.
-last_of_host AS (
-    SELECT s.thread_index
-    FROM found AS f
-    JOIN slices AS s ON s.end_ticks <= f.end_ticks AND s.end_ticks > f.start_ticks
-    WHERE s.kind IN ('op', 'step', 'call', 'annotation')
-    ORDER BY s.end_ticks DESC, s.start_ticks, s.event_index
-    LIMIT 1
 )
-SELECT f.start_ticks, f.end_ticks, l.thread_index FROM found AS f LEFT JOIN last_of_host AS l ON true;
+FROM _ended_window('found', 'slices') AS w;

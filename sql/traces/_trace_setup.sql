@@ -1,7 +1,10 @@
 -- How a trace's program uses its devices: one row. `capability` is the greatest compute capability of its devices. The
--- times are of kernels: all, and those of ops that could use tensor cores; `units_known` is whether the names of nine
--- tenths tell if they do. `has_units` is whether the first device has tensor cores, or AMD's matrix cores.
-CREATE MACRO _trace_setup(capture_key) AS TABLE
+-- time is that of kernels; `units_known` is whether the names of nine tenths of it tell if they use tensor cores.
+-- `has_units` is whether the first device has tensor cores, or AMD's matrix cores.
+CREATE MACRO _trace_setup(
+    capture_key,
+    launches  -- a table of the rows of `_launches`
+) AS TABLE
 WITH names AS MATERIALIZED (
     SELECT s.label, s.activity, s.purpose, s.kernel_family
     FROM (SELECT capture_key AS capture_id) AS a
@@ -26,13 +29,12 @@ told AS (
         coalesce(bool_or(n.activity = 'call' AND starts_with(n.label, 'hip')), false) AS is_amd
     FROM names AS n
 ),
-work AS MATERIALIZED (FROM _launches(capture_key)),
 kernels AS (
     SELECT count(DISTINCT w.device) AS devices,
         _sum_where(w.end_ticks - w.start_ticks, w.kind = 'kernel') AS ticks,
         _sum_where(w.end_ticks - w.start_ticks, w.kind = 'kernel' AND w.uses_matrix_units IS NULL) AS unknown_ticks,
         coalesce(bool_or(w.kind = 'kernel' AND w.uses_matrix_units), false) AS has_uses
-    FROM work AS w
+    FROM query_table(launches) AS w
 ),
 -- AMD's devices are told by the names of runtime calls, as names of devices may be empty. Those of the series MI100 to
 -- MI399 have matrix cores.
@@ -49,11 +51,7 @@ equipped AS (
     FROM devices AS d CROSS JOIN told AS t
 )
 SELECT t.is_data_parallel, t.is_distributed, t.has_nccl, k.devices, k.ticks AS kernel_ticks,
-    10 * k.unknown_ticks <= k.ticks AS units_known, k.has_uses AS uses_units, e.has_units, e.capability,
-    CASE
-        WHEN e.has_units AND NOT k.has_uses
-            THEN (SELECT _sum_where(c.kernel_self_ticks, c.is_lowest_eligible) FROM _operator_calls(capture_key) AS c)
-    END AS eligible_ticks
+    10 * k.unknown_ticks <= k.ticks AS units_known, k.has_uses AS uses_units, e.has_units, e.capability
 FROM told AS t CROSS JOIN kernels AS k CROSS JOIN equipped AS e;
 
 -- The greatest part of the memory of one device of a trace that was in use.

@@ -1,7 +1,10 @@
 -- One kernel of attention in single ops: of a softmax (or, backward, its gradient) between two batches of products in
 -- its stream, of these products, or of those between them, which prepare the scores. Other work of the stream between
 -- the products leaves all of them out.
-CREATE MACRO _unfused_attention(capture_key) AS TABLE
+CREATE MACRO _unfused_attention(
+    capture_key,
+    launches  -- a table of the rows of `_launches`
+) AS TABLE
 WITH ordered AS (
     SELECT w.event_index, w.device, w.stream, w.device_ticks AS ticks,
         CASE
@@ -11,7 +14,7 @@ WITH ordered AS (
             ELSE 'other'
         END AS part,
         row_number() OVER (PARTITION BY w.device, w.stream ORDER BY w.start_ticks, w.event_index) AS place
-    FROM _launches(capture_key) AS w
+    FROM query_table(launches) AS w
     LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = w.op_index
 ),
 -- Each with the nearest products and other work before and after it.

@@ -2,7 +2,9 @@
 -- each other on a stream, within a run, with nothing else of the stream between them. torch.compile may fuse such a
 -- chain into one kernel, which reads and writes memory once; that its ops depend on each other is not known. Kernels of
 -- torch.compile, of normalizations, of softmax and of other libraries end a chain.
-CREATE MACRO _chained_kernels(capture_key) AS TABLE
+CREATE MACRO _chained_kernels(
+    launches  -- a table of the rows of `_launches`
+) AS TABLE
 WITH work AS (
     SELECT l.run_index, l.event_index, l.device, l.stream, l.start_ticks, l.end_ticks - l.start_ticks AS ticks,
         coalesce(
@@ -10,7 +12,7 @@ WITH work AS (
             AND contains(l.label, 'at::native'),
             false
         ) AS is_fusable
-    FROM _launches(capture_key) AS l
+    FROM query_table(launches) AS l
 ),
 broken AS (
     SELECT w.*,
@@ -33,22 +35,22 @@ WHERE n.is_fusable
 QUALIFY count(*) OVER (PARTITION BY n.chain) > 1;
 
 -- The rows of `fusable_chains` in ticks, of a capture by its key.
-CREATE MACRO _fusable_chains(capture_key) AS TABLE
-WITH owners AS MATERIALIZED (
-    SELECT o.event_index, o.op_index, o.kernel_family, o.device_ticks FROM _launches(capture_key) AS o
-),
-chains AS (
+CREATE MACRO _fusable_chains(
+    capture_key,
+    launches  -- a table of the rows of `_launches`
+) AS TABLE
+WITH chains AS (
     SELECT k.chain,
         string_agg(coalesce(g.label, '(' || o.kernel_family || ' kernel)'), ' | ' ORDER BY k.number) AS sequence,
         count(*) AS kernels, sum(k.ticks) AS ticks, sum(k.ticks) - max(k.ticks) AS saved_ticks
-    FROM _chained_kernels(capture_key) AS k
-    JOIN owners AS o USING (event_index)
+    FROM _chained_kernels(launches) AS k
+    JOIN query_table(launches) AS o USING (event_index)
     LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = o.op_index
     GROUP BY k.chain
 )
 SELECT c.sequence, c.kernels, count(*) AS calls, try_cast(sum(c.ticks) AS BIGINT) AS ticks,
     try_cast(sum(c.saved_ticks) AS BIGINT) AS saved_ticks,
-    100 * sum(c.saved_ticks)::DOUBLE / nullif((SELECT sum(o.device_ticks) FROM owners AS o), 0) AS share
+    100 * sum(c.saved_ticks)::DOUBLE / nullif((SELECT sum(o.device_ticks) FROM query_table(launches) AS o), 0) AS share
 FROM chains AS c
 GROUP BY c.sequence, c.kernels;
 
@@ -67,8 +69,9 @@ GROUP BY c.sequence, c.kernels;
 --   share_percent: saves_at_most in percent of the time of all kernels, copies and fills
 --   unit: the requested unit of time
 CREATE MACRO fusable_chains(capture, unit := NULL) AS TABLE
-WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+device_launches AS MATERIALIZED (FROM _launches((SELECT a.capture_id FROM target AS a)))
 SELECT s.sequence, s.kernels, s.calls, _in_unit(s.ticks, a.scale) AS total,
     _in_unit(s.saved_ticks, a.scale) AS saves_at_most, s.share AS share_percent, a.unit
-FROM _fusable_chains((SELECT a.capture_id FROM target AS a)) AS s CROSS JOIN target AS a
+FROM _fusable_chains((SELECT a.capture_id FROM target AS a), 'device_launches') AS s CROSS JOIN target AS a
 ORDER BY s.saved_ticks DESC, s.sequence;

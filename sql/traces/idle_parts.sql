@@ -14,10 +14,16 @@ CREATE MACRO _idle_parts(
 ) AS TABLE
 WITH all_gaps AS MATERIALIZED (FROM query_table(gaps) AS q),
 did AS MATERIALIZED (
-    SELECT p.period, min(p.at_ticks) AS at_ticks, p.cause, p.did, p.label, p.kind, sum(p.ticks)::BIGINT AS ticks
-    FROM query_table(parts) AS p
-    WHERE p.period >= 0
-    GROUP BY p.period, p.cause, p.did, p.label, p.kind
+    SELECT p.period, min(p.at_ticks) AS at_ticks, p.cause, p.did, _state_label(n.label, n.kind, p.did) AS label, n.kind,
+        sum(p.ticks)::BIGINT AS ticks
+    FROM (
+        SELECT i.period, i.cause, i.did, i.name, min(i.at_ticks) AS at_ticks, sum(i.ticks)::BIGINT AS ticks
+        FROM query_table(parts) AS i
+        WHERE i.period >= 0
+        GROUP BY i.period, i.cause, i.did, i.name
+    ) AS p
+    LEFT JOIN _state_names(capture_key) AS n USING (name)
+    GROUP BY p.period, p.cause, p.did, _state_label(n.label, n.kind, p.did), n.kind
 ),
 calls AS (
     SELECT n.label, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks

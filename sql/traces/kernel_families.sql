@@ -1,6 +1,10 @@
 -- The kernels, copies and fills of a trace by family and name, in ticks; `uses`: whether they use matrix units, NULL if
 -- unknown.
-CREATE MACRO _label_ticks(capture_key, steps, phase) AS TABLE
+CREATE MACRO _label_ticks(
+    capture_key,
+    work,  -- a table of the rows of `_launches`, or of such of `_trace_slices`
+    steps, phase
+) AS TABLE
 SELECT
     CASE s.kind
         WHEN 'kernel' THEN s.kernel_family
@@ -10,18 +14,22 @@ SELECT
     s.label, any_value(s.uses_matrix_units) AS uses, bool_or(s.kind = 'kernel') AS is_kernel, count(*) AS calls,
     try_cast(sum(s.end_ticks - s.start_ticks) AS BIGINT) AS ticks,
     _sum_where(s.end_ticks - s.start_ticks, _is_step_run(r.name)) AS step_ticks
-FROM _trace_slices(capture_key) AS s
+FROM query_table(work) AS s
 JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = s.run_index
-WHERE s.kind IN ('kernel', 'copy', 'fill') AND _is_recorded(r.iteration, r.phase, steps, phase)
+WHERE _is_recorded(r.iteration, r.phase, steps, phase)
 GROUP BY 1, s.label;
 
 -- The kernels, copies and fills of a trace by family, in ticks.
-CREATE MACRO _family_ticks(capture_key, steps, phase) AS TABLE
+CREATE MACRO _family_ticks(
+    capture_key,
+    work,  -- a table of the rows of `_launches`, or of such of `_trace_slices`
+    steps, phase
+) AS TABLE
 SELECT b.family, count(*) AS names, sum(b.calls)::BIGINT AS calls, try_cast(sum(b.ticks) AS BIGINT) AS ticks,
     try_cast(sum(b.step_ticks) AS BIGINT) AS step_ticks, _sum_where(b.ticks, b.uses) AS tensor_ticks,
     _sum_where(b.ticks, b.is_kernel AND b.uses IS NULL) AS unknown_ticks,
     arg_max(b.label, (b.ticks, b.label)) AS top_event
-FROM _label_ticks(capture_key, steps, phase) AS b
+FROM _label_ticks(capture_key, work, steps, phase) AS b
 GROUP BY b.family;
 
 -- The time of devices by family of kernels, which their names tell; copies and fills are families, too. The family that
@@ -43,7 +51,10 @@ GROUP BY b.family;
 --   per_step: time of those that steps launched, per step
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO kernel_families(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
-WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase))
+WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase)),
+device_work AS MATERIALIZED (
+    SELECT s.* FROM _trace_slices((SELECT a.capture_id FROM target AS a)) AS s WHERE s.kind IN ('kernel', 'copy', 'fill')
+)
 SELECT s.family, s.names, s.calls, _in_unit(s.ticks, a.scale) AS total,
     100 * s.counted_ticks::DOUBLE / nullif(sum(s.counted_ticks) OVER (), 0) AS share_percent,
     _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks) AS tensor_percent, s.top_event, a.unit,
@@ -51,7 +62,7 @@ SELECT s.family, s.names, s.calls, _in_unit(s.ticks, a.scale) AS total,
     CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
 FROM (
     SELECT f.*, CASE WHEN a.step_count IS NULL THEN f.ticks ELSE f.step_ticks END AS counted_ticks
-    FROM _family_ticks((SELECT a.capture_id FROM target AS a), steps, phase) AS f CROSS JOIN target AS a
+    FROM _family_ticks((SELECT a.capture_id FROM target AS a), 'device_work', steps, phase) AS f CROSS JOIN target AS a
 ) AS s
 CROSS JOIN target AS a
 ORDER BY s.counted_ticks DESC, s.ticks DESC, s.family;

@@ -1,7 +1,11 @@
 -- One row of `_costed_calls` with the least time that its costs take at the peaks.
-CREATE MACRO _rated_calls(capture_key, peak_flops, peak_bandwidth, device, steps, phase, is_compared, on_host) AS TABLE
-WITH peaks AS MATERIALIZED (SELECT q AS peak FROM _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS q),
-shortest AS (
+CREATE MACRO _rated_work(
+    capture_key,
+    work,  -- as in `_costed_calls`
+    trace_peaks,  -- a table of the row of `_trace_peaks`
+    is_compared  -- as in `_costed_calls`
+) AS TABLE
+WITH shortest AS (
     -- A kernel that takes longer than ten microseconds has work to do.
     SELECT least(min(e.elapsed_ticks), 10000) AS ticks
     FROM (SELECT capture_key AS capture_id) AS a
@@ -13,7 +17,8 @@ peaked AS MATERIALIZED (
     SELECT c.*, p.peak.named_device AS device, p.peak.bandwidth,
         c.is_bytes_alone AND c.bytes * 1e9 / p.peak.bandwidth > c.ticks::DOUBLE / c.calls AS reads_part,
         _peak_of_type(p.peak, c.type, c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses) AS most_flops
-    FROM _costed_calls(capture_key, steps, phase, is_compared, on_host) AS c CROSS JOIN peaks AS p
+    FROM _costed_calls(capture_key, work, is_compared) AS c
+    CROSS JOIN (SELECT q AS peak FROM query_table(trace_peaks) AS q) AS p
 ),
 costed AS (
     SELECT p.* REPLACE (
@@ -47,6 +52,17 @@ SELECT r.*,
     END AS bound,
     CASE WHEN r.least_ticks IS NOT NULL THEN r.ticks END AS known_ticks
 FROM rated AS r CROSS JOIN shortest AS s;
+
+-- One row of `_rated_work` for devices, or for the host in a trace without device events.
+CREATE MACRO _rated_calls(capture_key, peak_flops, peak_bandwidth, device, steps, phase, is_compared) AS TABLE
+WITH rated_launches AS MATERIALIZED (FROM _launches(capture_key)),
+all_work AS MATERIALIZED (
+    FROM _device_work(capture_key, 'rated_launches', steps, phase, is_compared) AS d
+    UNION ALL
+    FROM _host_work(capture_key, steps, phase, is_compared) AS h
+),
+trace_peaks AS MATERIALIZED (FROM _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS q)
+FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared) AS r;
 
 -- How far one op of a trace is from the peak of its device, by the shapes, types and strides of its inputs: its device
 -- time against the least that its operations and bytes take. Costs are counted by `cost_formulas`; inputs are read
@@ -105,7 +121,7 @@ WITH target AS MATERIALIZED (
 ),
 rated AS MATERIALIZED (
     FROM _rated_calls(
-        (SELECT a.capture_id FROM target AS a), peak_flops, peak_bandwidth, device, steps, phase, false, NULL
+        (SELECT a.capture_id FROM target AS a), peak_flops, peak_bandwidth, device, steps, phase, false
     ) AS r
 ),
 summed AS (

@@ -8,6 +8,7 @@ import pytest
 
 from etq.advice.finding import Finding
 from etq.advice.kernels import findings
+from etq.advice.trace_evidence import Evidence, Lost
 from tests.trace_builders import event
 from tests.traces import Traces
 
@@ -40,8 +41,11 @@ def found(
         at += length
     traces.take(*events, deviceProperties=[device | {"id": 0}] if device else [])
     [(key,)] = traces.warehouse.rows("SELECT capture_id FROM captures WHERE name = 't'")[1]
-    rows = findings(traces.warehouse.connection, key)
-    assert not findings(traces.warehouse.connection, key, is_time_known=False)
+    evidence = Evidence(traces.warehouse.connection, key)
+    rows = findings(evidence)
+    evidence.lost = Lost(launches=2, lost=1, call=None)
+    assert not findings(evidence)
+    evidence.drop()
     traces.warehouse.remove("t")
     return {row.rule: row for row in rows}
 

@@ -147,8 +147,10 @@ def test_one_item_for_one_cause(traces: Traces) -> None:
 def rules(traces: Traces) -> list[str]:
     """The rules about a program's setup that apply now."""
     [(key,)] = traces.warehouse.connection.execute("SELECT capture_id FROM captures").fetchall()
-    findings = setup(Evidence(traces.warehouse.connection, key))
-    return [finding.rule for finding in findings]
+    evidence = Evidence(traces.warehouse.connection, key)
+    found = [finding.rule for finding in setup(evidence)]
+    evidence.drop()
+    return found
 
 
 @pytest.mark.long
