@@ -122,6 +122,14 @@ def differences(logs: Numbers, factors: Numbers, is_new: Flags) -> Differences:
     return Differences(bases, news, new - base - slope * shift, shift, within, variance, inverse, freedom)
 
 
+def mean_difference(values: Numbers, is_new: Flags) -> tuple[float, float, int]:
+    """Return the mean of new less that of base, its standard error by one variance of both, and that's degrees of
+    freedom; the error is NaN without these.
+    """
+    found = differences(values[None], np.zeros(len(values)), is_new)
+    return float(found.difference[0]), math.sqrt(found.variance[0] * found.inverse[0]), int(found.freedom[0])
+
+
 def _within(values: Numbers, sides: tuple[Flags, Flags]) -> tuple[list[Numbers], Numbers]:
     """Return the mean of each item on both sides, and the values less that of their side; 0 where there is none."""
     means, rest = [], np.zeros(values.shape)
