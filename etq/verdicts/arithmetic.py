@@ -87,6 +87,7 @@ class Differences:
     variance: Numbers  # of these; NaN if unknown
     inverse: Numbers  # variance of the difference if that of a capture is 1
     freedom: Numbers
+    rest: Numbers  # of `within`, what doesn't follow the state of the machine, whatever moved the sides
 
 
 def differences(logs: Numbers, factors: Numbers, is_new: Flags) -> Differences:
@@ -114,12 +115,13 @@ def differences(logs: Numbers, factors: Numbers, is_new: Flags) -> Differences:
         # An op varies by 0.1 % at least.
         ridge = np.maximum(1e-6, (within**2).sum(axis=1) / np.maximum(1, free))
         is_of_machine = np.abs(shift) <= 2 * np.sqrt(squares / np.maximum(1, free) * inverse)
-        slope = is_of_machine * (within * states).sum(axis=1) / (squares + ridge)
+        slope = (within * states).sum(axis=1) / (squares + ridge)
+        rest, slope = within - slope[:, None] * states, is_of_machine * slope
         freedom = free - np.round(is_of_machine * squares / (squares + ridge))
         within = within - slope[:, None] * states
         variance = np.where(freedom > 0, (within**2).sum(axis=1) / freedom, np.nan)
-    within = np.where(has, within, np.nan)
-    return Differences(bases, news, new - base - slope * shift, shift, within, variance, inverse, freedom)
+    within, rest = (np.where(has, each, np.nan) for each in (within, rest))
+    return Differences(bases, news, new - base - slope * shift, shift, within, variance, inverse, freedom, rest)
 
 
 def mean_difference(values: Numbers, is_new: Flags) -> tuple[float, float, int]:

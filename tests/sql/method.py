@@ -97,7 +97,8 @@ def are_apart(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> b
     median op one way or the other, or an error of the common shift.
     """
     counts = base.sum(), new.sum()
-    error = np.sqrt(sum(factors[side].var(ddof=1) / side.sum() for side in (base, new))) if min(counts) > 1 else np.inf
+    within = squares(factors[base]) + squares(factors[new])
+    error = np.sqrt(within / max(1, sum(counts) - 2) * (1 / counts[0] + 1 / counts[1])) if min(counts) > 1 else np.inf
     moved = [difference_of(each - factors, factors, base, new) for each in deviations.T]
     shifts = np.array([each.size for each in moved]) + factors[new].mean() - factors[base].mean()
     weights = 1 / (0.01**2 + np.nan_to_num([each.variance * sum(1 / np.array(counts)) for each in moved]))
@@ -153,6 +154,25 @@ def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags) -> D
     return Difference(values - slope * factors, size, left / (free - used) if free > used else np.nan, free - used)
 
 
+def bounded(values: Floats, factors: Floats, base: Flags, new: Flags) -> Floats:
+    """One op's values, at most 4 standard deviations off their side's median besides what follows the common shift."""
+    sides = base.astype(float), new.astype(float), factors
+    both, few = base | new, min(base.sum(), new.sum()) < 5
+    if few:
+        return values
+    design = np.column_stack(sides)[both]
+    centred = values[both] - design[:, :2] @ np.array([values[base].mean(), values[new].mean()])
+    states = factors[both] - design[:, :2] @ np.array([factors[base].mean(), factors[new].mean()])
+    penalty = max(1e-6, float(centred @ centred) / (len(states) - 2))
+    rest = centred - float(centred @ states) / (float(states @ states) + penalty) * states
+    middles = design[:, :2] @ np.array([np.median(rest[design[:, side] > 0]) for side in (0, 1)])
+    off = rest - middles
+    deviation = 1.4826 * np.median(np.abs(off)) * np.sqrt(len(off) / (len(off) - 3))
+    most, clipped = 4 * max(0.001, float(deviation)), values.copy()
+    clipped[both] -= np.sign(off) * np.maximum(0, np.abs(off) - most)
+    return clipped
+
+
 def holm(p: list[float], shares: list[float]) -> Floats:
     """The p-values corrected for their number; ops below 1 % of the total count less."""
     weights = np.clip(shares, 0.0005, 0.01)
@@ -181,7 +201,11 @@ def is_interleaved(sides: list[str]) -> bool:
 def tested(given: Sides, factors: Floats, base: Flags, new: Flags) -> tuple[dict[int, Judged], Floats, Flags]:
     """The change of each op with its p and q; its values, and whether it is below the clock's resolution."""
     shifted, in_turns = np.log(given.ops) - factors[:, None], is_interleaved(given.sides)
-    fitted = [difference_of(each, factors, base, new) for each in shifted.T]
+    clipped = [
+        each if is_coarse else bounded(each, factors, base, new)
+        for each, is_coarse in zip(shifted.T, given.coarse, strict=True)
+    ]
+    fitted = [difference_of(each, factors, base, new) for each in clipped]
     values = np.column_stack([each.values for each in fitted])
     variances, free = np.array([each.variance for each in fitted]), np.array([each.freedom for each in fitted])
     drifts = np.array([0.0 if in_turns else drift_of(each, base, new) for each in values.T])
