@@ -99,7 +99,7 @@ def effects(samples: Samples, states: States, level: str) -> list[Effect]:
     is_coarse = 2 * (samples.is_coarse[part] & has).sum(axis=1) >= has.sum(axis=1)
     found = differences(logs, factors, is_new)
     if not is_total and min(is_new.sum(), (~is_new).sum()) >= FEW:
-        logs = np.where(is_coarse[:, None], logs, _bounded(logs, found.rest, is_new))
+        logs = np.where(is_coarse[:, None], logs, _bounded(logs, found.within, is_new))
         found = differences(logs, factors, is_new)
     base, new = (medians(samples.ticks[part][:, side]) for side in (~is_new, is_new))
     bases, news = (np.isfinite(samples.ticks[rows][:, side]).sum(axis=1) for side in (samples.is_base, samples.is_new))
@@ -153,18 +153,18 @@ def shrunk(variances: Numbers, freedom: Numbers, is_precise: Flags) -> tuple[Num
     return (prior * typical + freedom * variances) / (prior + freedom), np.where(freedom > 0, prior + freedom, 0)
 
 
-def _bounded(logs: Numbers, rest: Numbers, is_new: Flags) -> Numbers:
+def _bounded(logs: Numbers, within: Numbers, is_new: Flags) -> Numbers:
     """The values of ops, of which those are clipped that are off their side's median by more than 4 standard deviations
     of the op (by the median deviation), besides what follows the state of the machine.
 
     Without this, 5 % in an op that takes 3 to 25 % longer in 5 % of captures is found in 52 instead of 90 % of
     comparisons of 10 captures a side.
     """
-    off = np.empty_like(rest)
+    off = np.empty_like(within)
     for side in (~is_new, is_new):
-        off[:, side] = rest[:, side] - medians(rest[:, side])[:, None]
+        off[:, side] = within[:, side] - medians(within[:, side])[:, None]
     # Medians of sides are estimates, and so is the slope. An op varies by 0.1 % at least.
-    deviations = DEVIATION * medians(np.abs(off)) * math.sqrt(rest.shape[1] / (rest.shape[1] - 3))
+    deviations = DEVIATION * medians(np.abs(off)) * math.sqrt(within.shape[1] / (within.shape[1] - 3))
     most = FAR * np.maximum(0.001, deviations)[:, None]
     return logs - off + np.clip(off, -most, most)
 
