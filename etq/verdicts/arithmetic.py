@@ -20,6 +20,9 @@ Texts: TypeAlias = "npt.NDArray[np.object_]"
 DEVIATION = 1.4826
 # The normal quantile with a tenth above it.
 TENTH = 1.2815515655446
+# The parts of the machine in a common shift that are tried, in standard errors of it; what a difference costs at most,
+# and such a part more than the whole shift, in squared standard errors; and with fewer items, none shows a part.
+PARTS, CLEAR, FEW_ITEMS = np.linspace(-2.5, 2.5, 101), 9, 5
 # The numbers of captures per side that notes may state.
 FEWEST, MOST = 5, 100
 
@@ -94,10 +97,9 @@ def differences(logs: Numbers, factors: Numbers, is_new: Flags) -> Differences:
 
     A busy machine slows some ops more than others. So the common shift is removed, and what else of an op's times
     follows the shifts within the sides (analysis of covariance): by a slope that a ridge shrinks towards 0, as if its
-    standard deviation among ops were 1. There is no slope where the shifts of the sides differ by more than two
-    standard errors: then the program moved them, or another clock. Without the slope, 5 % more in an op of a busy
-    machine is found in 8 to 35 instead of 65 to 82 % of comparisons (10 a side); with it for any shift, ops are blamed
-    in 58 to 95 instead of 3 to 33 % where all take 50 % more (convolution 1).
+    standard deviation among ops were 1. Not by all of the shift where the program made a part of it, or another clock.
+    Without the slope, 5 % more in an op of a busy machine is found in 8 to 35 instead of 65 to 82 % of comparisons (10
+    a side); with it for any shift, ops are blamed in 58 to 95 % where all take 50 % more (convolution 1).
 
     logs     items and captures; NaN where a capture doesn't have the item
     factors  the common shift of each capture, as logarithms
@@ -113,13 +115,48 @@ def differences(logs: Numbers, factors: Numbers, is_new: Flags) -> Differences:
         squares, shift = (states**2).sum(axis=1), new_state - base_state
         # An op varies by 0.1 % at least.
         ridge = np.maximum(1e-6, (within**2).sum(axis=1) / np.maximum(1, free))
-        is_of_machine = np.abs(shift) <= 2 * np.sqrt(squares / np.maximum(1, free) * inverse)
-        slope = is_of_machine * (within * states).sum(axis=1) / (squares + ridge)
-        freedom = free - np.round(is_of_machine * squares / (squares + ridge))
-        within = within - slope[:, None] * states
+        slope, used = (within * states).sum(axis=1) / (squares + ridge), squares / (squares + ridge)
+        rest = ((within - slope[:, None] * states) ** 2).sum(axis=1) / np.maximum(1, free - used)
+        # The squared errors of the differences, of the slopes, and of the shift if the machine made all of it.
+        errors = rest * inverse, rest * used / (squares + ridge), squares / np.maximum(1, free) * inverse
+        moved = _of_machine(new - base, slope, shift, *errors)
+        slope, used = slope * (moved != 0), np.round(used) * (moved != 0)
+        within, freedom = within - slope[:, None] * states, free - used
         variance = np.where(freedom > 0, (within**2).sum(axis=1) / freedom, np.nan)
     within = np.where(has, within, np.nan)
-    return Differences(bases, news, new - base - slope * shift, shift, within, variance, inverse, freedom)
+    return Differences(bases, news, new - base - slope * moved, shift, within, variance, inverse, freedom)
+
+
+def _of_machine(
+    difference: Numbers, slope: Numbers, shift: Numbers, squared: Numbers, of_slope: Numbers, of_shift: Numbers
+) -> Numbers:
+    """Return how much of the common shift of each item the machine made: all of it, or what explains most.
+
+    The machine moves items by their slopes, a program all alike. So the cost of a size of the machine's part is its
+    square and those of the differences that it leaves, by their squared errors. An item that changed itself costs no
+    more than a clear difference; and so much more does any size but the whole shift, so that one such item never makes
+    a part. Few items show no part: the machine made all of the shift, or nothing.
+    """
+    is_known = np.isfinite(difference) & (squared > 0) & (of_shift > 0)
+    if not is_known.any():
+        return np.zeros(len(shift))
+    whole, error = median(shift[is_known]), math.sqrt(median(of_shift[is_known]))
+    sizes = np.append(error * PARTS, whole)
+    costs = (sizes / error) ** 2 + CLEAR * (np.arange(len(sizes)) < len(PARTS))
+    if is_known.sum() >= FEW_ITEMS:
+        left = difference[is_known, None] - slope[is_known, None] * sizes
+        squares = left**2 / (squared[is_known, None] + of_slope[is_known, None] * sizes**2)
+        costs += np.minimum(CLEAR, squares).sum(axis=0)
+    best = int(np.argmin(costs))
+    return shift if best == len(PARTS) else np.full(len(shift), sizes[best])
+
+
+def mean_difference(values: Numbers, is_new: Flags) -> tuple[float, float, int]:
+    """Return the mean of new less that of base, its standard error by one variance of both, and that's degrees of
+    freedom; the error is NaN without these.
+    """
+    found = differences(values[None], np.zeros(len(values)), is_new)
+    return float(found.difference[0]), math.sqrt(found.variance[0] * found.inverse[0]), int(found.freedom[0])
 
 
 def _within(values: Numbers, sides: tuple[Flags, Flags]) -> tuple[list[Numbers], Numbers]:

@@ -14,12 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from etq.verdicts.arithmetic import Flags, Numbers, differences, holm, median, medians, p_of, quantile
+from etq.verdicts.arithmetic import DEVIATION, Flags, Numbers, differences, holm, median, medians, p_of, quantile
 from etq.verdicts.samples import Samples, is_unseen
 from etq.verdicts.states import States
 
-# With fewer captures, the halves of a side hardly show how the machine drifts; fewer ops not how they vary.
+# With fewer captures, the halves of a side hardly show how the machine drifts, nor which values are far off; fewer ops
+# not how they vary.
 FEW = 5
+# Values of ops further off than so many standard deviations are clipped.
+FAR = 4
 # The most degrees of freedom that the variance of the median op counts as. It is 1 at least, so that an op that is the
 # same in all captures of a side can be judged.
 MOST_PRIOR = 4
@@ -93,8 +96,11 @@ def effects(samples: Samples, states: States, level: str) -> list[Effect]:
     part = np.ix_(rows, columns)
     logs, is_new, is_total = samples.logs[part], samples.is_new[columns], level == "total"
     has, factors = np.isfinite(logs), np.zeros(len(columns)) if is_total else states.factors[columns]
-    found = differences(logs, factors, is_new)
     is_coarse = 2 * (samples.is_coarse[part] & has).sum(axis=1) >= has.sum(axis=1)
+    found = differences(logs, factors, is_new)
+    if not is_total and min(is_new.sum(), (~is_new).sum()) >= FEW:
+        logs = np.where(is_coarse[:, None], logs, _bounded(logs, found.within, is_new))
+        found = differences(logs, factors, is_new)
     base, new = (medians(samples.ticks[part][:, side]) for side in (~is_new, is_new))
     bases, news = (np.isfinite(samples.ticks[rows][:, side]).sum(axis=1) for side in (samples.is_base, samples.is_new))
     with np.errstate(invalid="ignore"):
@@ -145,6 +151,22 @@ def shrunk(variances: Numbers, freedom: Numbers, is_precise: Flags) -> tuple[Num
     prior = min(MOST_PRIOR, max(1, round((1 + math.sqrt(1 + 2 * excess)) / excess))) if excess > 0 else MOST_PRIOR
     typical = median(known / (1 - 2 / (9 * n)) ** 3)
     return (prior * typical + freedom * variances) / (prior + freedom), np.where(freedom > 0, prior + freedom, 0)
+
+
+def _bounded(logs: Numbers, within: Numbers, is_new: Flags) -> Numbers:
+    """The values of ops, of which those are clipped that are off their side's median by more than 4 standard deviations
+    of the op (by the median deviation), besides what follows the state of the machine.
+
+    Without this, 5 % in an op that takes 3 to 25 % longer in 5 % of captures is found in 52 instead of 90 % of
+    comparisons of 10 captures a side.
+    """
+    off = np.empty_like(within)
+    for side in (~is_new, is_new):
+        off[:, side] = within[:, side] - medians(within[:, side])[:, None]
+    # Medians of sides are estimates, and so is the slope. An op varies by 0.1 % at least.
+    deviations = DEVIATION * medians(np.abs(off)) * math.sqrt(within.shape[1] / (within.shape[1] - 3))
+    most = FAR * np.maximum(0.001, deviations)[:, None]
+    return logs - off + np.clip(off, -most, most)
 
 
 def _drift(within: Numbers, is_new: Flags, positions: Numbers) -> Numbers:

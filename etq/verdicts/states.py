@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from etq.verdicts.arithmetic import DEVIATION, Flags, Numbers, differences, median, medians, quantile
+from etq.verdicts.arithmetic import DEVIATION, Flags, Numbers, differences, mean_difference, median, medians, quantile
 from etq.verdicts.samples import Samples
 
 # With fewer captures a side there is no verdict.
@@ -85,9 +85,8 @@ def common_shift(samples: Samples, found: States) -> tuple[float, float, float] 
     factors, is_new = found.factors[used], samples.is_new[used]
     if not found.has_factor or is_new.all() or not is_new.any():
         return None
-    size = float(factors[is_new].mean() - factors[~is_new].mean())
-    half = _error(factors, is_new) * quantile(0.025, len(factors) - 2) if len(factors) > 2 else np.nan
-    half = half if samples.is_interleaved else np.nan
+    size, error, freedom = mean_difference(factors, is_new)
+    half = error * quantile(0.025, freedom) if freedom and samples.is_interleaved else np.nan
     return size, size - half, size + half
 
 
@@ -126,7 +125,7 @@ def _are_apart(deviations: Numbers, factors: Numbers, is_new: Flags) -> bool:
     found = differences(deviations, factors, is_new)
     shifts = found.difference + found.shift
     weights = 1 / (LEAST_SQUARED_ERROR + np.nan_to_num(found.variance * found.inverse))
-    is_far = np.abs(shifts - median(shifts)) > np.maximum(APART, _error(factors, is_new))
+    is_far = np.abs(shifts - median(shifts)) > np.maximum(APART, mean_difference(factors, is_new)[1])
     return bool(4 * weights[is_far].sum() >= weights.sum() > 0)
 
 
@@ -137,9 +136,3 @@ def _disagree(deviations: Numbers, ticks: Numbers, is_base: Flags, is_new: Flags
     times = medians(ticks[:, is_base | is_new])
     is_near = np.abs(shifts - shift) <= max(NEAR, abs(shift) / 4)
     return abs(np.expm1(shift)) >= LEAST_SHIFT and bool(2 * times[is_near].sum() < times.sum())
-
-
-def _error(factors: Numbers, is_new: Flags) -> float:
-    """The standard error of the common shift; NaN if a side has one capture."""
-    parts = [factors[side].var() / (side.sum() - 1) if side.sum() > 1 else np.nan for side in (is_new, ~is_new)]
-    return float(np.sqrt(sum(parts)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from etq.verdicts import words
-from etq.verdicts.arithmetic import differences, holm, median, p_of, quantile
+from etq.verdicts.arithmetic import holm, mean_difference, median, p_of, quantile
 from etq.verdicts.comparison import SMALLEST
 from etq.verdicts.states import LEAST
 
@@ -76,11 +76,9 @@ def _tested(values: Any, is_new: Any) -> dict[str, Any]:
     found["is_apart"] = is_apart = bool(base.min() > new.max() or base.max() < new.min())
     scale = abs(found["base"]) or np.nan
     found["change"] = (found["new"] - found["base"]) / scale
-    is_log, freedom = values.min() > 0, len(values) - 2
+    is_log = values.min() > 0
+    difference, error, freedom = mean_difference(np.log(values) if is_log else values, is_new)
     if freedom:
-        tested = np.log(values) if is_log else values
-        test = differences(tested[None], np.zeros(len(values)), is_new)
-        difference, error = float(test.difference[0]), math.sqrt(test.variance[0] * test.inverse[0])
         ends = difference + error * quantile(0.025, freedom) * np.array([-1, 1])
         found["change_low"], found["change_high"] = (np.expm1(ends) if is_log else ends / scale).tolist()
         # Without variance, both sides are constant.

@@ -97,8 +97,9 @@ def are_apart(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> b
     median op one way or the other, or an error of the common shift.
     """
     counts = base.sum(), new.sum()
-    error = np.sqrt(sum(factors[side].var(ddof=1) / side.sum() for side in (base, new))) if min(counts) > 1 else np.inf
-    moved = [difference_of(each - factors, factors, base, new) for each in deviations.T]
+    within = squares(factors[base]) + squares(factors[new])
+    error = np.sqrt(within / max(1, sum(counts) - 2) * (1 / counts[0] + 1 / counts[1])) if min(counts) > 1 else np.inf
+    moved = differences_of(deviations - factors[:, None], factors, base, new)
     shifts = np.array([each.size for each in moved]) + factors[new].mean() - factors[base].mean()
     weights = 1 / (0.01**2 + np.nan_to_num([each.variance * sum(1 / np.array(counts)) for each in moved]))
     return bool(4 * weights[np.abs(shifts - np.median(shifts)) > max(0.0225, error)].sum() >= weights.sum())
@@ -130,27 +131,77 @@ class Difference:
     freedom: int
 
 
-def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags) -> Difference:
-    """A ridge regression on the captures' common shift, within the sides; none if these differ by two standard errors."""
-    free = int(base.sum() + new.sum()) - 2
+def within(values: Floats, base: Flags, new: Flags) -> Floats:
+    """The values less the mean of their side. Equal values have no variance, however their mean is rounded."""
+    parts = [(values[side] - values[side].mean()) * (np.ptp(values[side]) > 0) for side in (base, new)]
+    return np.concatenate(parts)
 
-    def within(each: Floats) -> Floats:
-        # Equal values have no variance, however their mean is rounded.
-        return np.concatenate([(each[side] - each[side].mean()) * (np.ptp(each[side]) > 0) for side in (base, new)])
+
+@dataclass(frozen=True)
+class Slope:
+    """How one item follows the captures' common shift within the sides: a ridge regression."""
+
+    size: float
+    used: float  # degrees of freedom
+    left: float  # the mean square of what doesn't follow it
+    squared: float  # of the shift within the sides
+
+    def cost(self, difference: float, moved: float, counts: float) -> float:
+        """That of what is left of a difference, if the machine moved the shift by so much; at most 3 errors, squared."""
+        if not self.left > 0:
+            return 0.0
+        penalised = self.squared / self.used if self.used else np.inf
+        error = self.left * (counts + moved**2 * self.squared / penalised**2)
+        return min(9.0, (difference - self.size * moved) ** 2 / error)
+
+
+def slope_of(values: Floats, factors: Floats, base: Flags, new: Flags) -> Slope:
+    free = max(1, int(base.sum() + new.sum()) - 2)
+    residuals, states = within(values, base, new), within(factors, base, new)
+    squared = float(states @ states)
+    penalised = squared + max(1e-6, float(residuals @ residuals) / free)
+    size, used = float(residuals @ states) / penalised, squared / penalised
+    return Slope(size, used, float(((residuals - size * states) ** 2).sum()) / max(1, free - used), squared)
+
+
+def differences_of(values: Floats, factors: Floats, base: Flags, new: Flags) -> list[Difference]:
+    """The differences of all items, a column each, less what the machine's part of the shift moved of them."""
 
     def between(each: Floats) -> float:
         return float(each[new].mean() - each[base].mean())
 
-    residuals, states = within(values), within(factors)
-    if not free:
-        return Difference(values, between(values), np.nan, 0)
-    squared, penalty = float(states @ states), max(1e-6, float(residuals @ residuals) / free)
-    slope, used = float(residuals @ states) / (squared + penalty), round(squared / (squared + penalty))
-    if abs(between(factors)) > 2 * np.sqrt(squared / free * (1 / base.sum() + 1 / new.sum())):
-        slope, used = 0.0, 0
-    left = float(((residuals - slope * states) ** 2).sum())
-    size = between(values) - slope * between(factors)
-    return Difference(values - slope * factors, size, left / (free - used) if free > used else np.nan, free - used)
+    free, counts, shift = int(base.sum() + new.sum()) - 2, 1 / base.sum() + 1 / new.sum(), between(factors)
+    slopes = [slope_of(each, factors, base, new) for each in values.T]
+    error = np.sqrt(slopes[0].squared / max(1, free) * counts) if slopes else 0.0
+    moved = 0.0
+    if error > 0 and any(each.left > 0 for each in slopes):
+        sizes = [shift, *(error * np.linspace(-2.5, 2.5, 101))]
+        costs = [(size / error) ** 2 + 9 * (place > 0) for place, size in enumerate(sizes)]
+        if sum(each.left > 0 for each in slopes) >= 5:
+            for place, size in enumerate(sizes):
+                of_items = zip(values.T, slopes, strict=True)
+                costs[place] += sum(slope.cost(between(each), size, counts) for each, slope in of_items)
+        moved = float(sizes[int(np.argmin(costs))])
+    found = []
+    for each, slope in zip(values.T, slopes, strict=True):
+        size, used = (slope.size, round(slope.used)) if moved and free else (0.0, 0)
+        rest = each - size * factors
+        left, freedom = float((within(rest, base, new) ** 2).sum()), free - used
+        variance = left / freedom if freedom > 0 else np.nan
+        found.append(Difference(rest, between(each) - size * moved, variance, max(0, freedom)))
+    return found
+
+
+def bounded(values: Floats, rest: Floats, base: Flags, new: Flags) -> Floats:
+    """One op's values, at most 4 standard deviations off their side's median in what doesn't follow the common shift."""
+    if min(base.sum(), new.sum()) < 5:
+        return values
+    off = np.zeros(len(values))
+    for side in (base, new):
+        off[side] = rest[side] - np.median(rest[side])
+    chosen = np.abs(off[base | new])
+    most = 4 * max(0.001, 1.4826 * float(np.median(chosen)) * np.sqrt(len(chosen) / (len(chosen) - 3)))
+    return np.asarray(values - np.sign(off) * np.maximum(0, np.abs(off) - most))
 
 
 def holm(p: list[float], shares: list[float]) -> Floats:
@@ -181,7 +232,12 @@ def is_interleaved(sides: list[str]) -> bool:
 def tested(given: Sides, factors: Floats, base: Flags, new: Flags) -> tuple[dict[int, Judged], Floats, Flags]:
     """The change of each op with its p and q; its values, and whether it is below the clock's resolution."""
     shifted, in_turns = np.log(given.ops) - factors[:, None], is_interleaved(given.sides)
-    fitted = [difference_of(each, factors, base, new) for each in shifted.T]
+    fitted = differences_of(shifted, factors, base, new)
+    clipped = [
+        each if is_coarse else bounded(each, found.values, base, new)
+        for each, found, is_coarse in zip(shifted.T, fitted, given.coarse, strict=True)
+    ]
+    fitted = differences_of(np.column_stack(clipped), factors, base, new)
     values = np.column_stack([each.values for each in fitted])
     variances, free = np.array([each.variance for each in fitted]), np.array([each.freedom for each in fitted])
     drifts = np.array([0.0 if in_turns else drift_of(each, base, new) for each in values.T])

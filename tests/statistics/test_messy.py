@@ -21,9 +21,9 @@ def in_turns(count: int) -> list[tuple[int, str]]:
     return [(at, ("base", "new", "new", "base")[at % 4]) for at in range(count)]
 
 
-def with_states(states: Floats) -> Fleet:
-    """The fleet of the mlp, each of its captures slower as a whole by a state of the machine."""
-    fleet = fleet_of("mlp")
+def with_states(states: Floats, fleet: Fleet | None = None) -> Fleet:
+    """A fleet, by default of the mlp, each of its captures slower as a whole by a state of the machine."""
+    fleet = fleet or fleet_of("mlp")
     factors = np.exp(states)
     return Fleet(fleet.items, fleet.ops * factors[:, None, None], fleet.totals * factors[:, None], fleet.resolutions)
 
@@ -69,6 +69,20 @@ def test_a_common_shift_is_told_from_the_machine() -> None:
     apart = [(at, "base" if at < 10 else "new") for at in range(20)]
     [verdicts] = judged(fleet, [Draw(apart, slower_in_all(1.15))])
     assert verdicts["common shift"].low is None
+
+
+def test_a_common_shift_of_unequal_sides() -> None:
+    """Three captures among 30 of equal ones: their own few hardly show what captures vary by, but both sides do."""
+    random = np.random.default_rng(9)
+    fleet = fleet_of("mlp")
+    many = Fleet(fleet.items, np.tile(fleet.ops, (9, 1, 1)), np.tile(fleet.totals, (9, 1)), fleet.resolutions)
+    many = with_states(0.05 * random.standard_normal(len(many.totals)), many)
+    draws = []
+    for _ in range(2 * DRAWS):
+        chosen = random.choice(len(many.totals), 33, replace=False)
+        draws.append(Draw([(at, "new" if place % 11 == 5 else "base") for place, at in enumerate(chosen.tolist())]))
+    shifts = [each["common shift"] for each in judged(many, draws)]
+    assert 0.005 <= np.mean([each.low * each.high > 0 for each in shifts]) <= 0.09  # type: ignore[operator]
 
 
 def test_no_difference_needs_an_interval_within_what_counts() -> None:
