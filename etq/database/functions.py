@@ -158,7 +158,7 @@ FUNCTIONS: Final = (
         "value_changes",
         (
             {"name": "VARCHAR", "unit": "VARCHAR", "better": "VARCHAR", "is_new": "BOOLEAN", "value": "DOUBLE"},
-            "BOOLEAN",
+            "VARCHAR",
             "DOUBLE",
             "DOUBLE",
             "BOOLEAN",
