@@ -192,7 +192,9 @@ FUNCTIONS: Final = (
                 "steps": "BIGINT[]",
                 "creeps": "BIGINT[]",
                 "resolution": "DOUBLE",
+                "total": "DOUBLE",
             },
+            "DOUBLE",
             "DOUBLE",
         ),
         {

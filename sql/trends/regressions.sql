@@ -85,7 +85,7 @@ described AS MATERIALIZED (
         -- As in comparisons: of at least half of the captures.
         CASE
             WHEN 2 * count(*) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution, d.scale)) >= count(*)
-                THEN max(o.resolution * d.scale)
+                THEN max(o.resolution * d.scale) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution, d.scale))
             ELSE 0
         END AS resolution,
         list(d.position) AS positions, list(d.build) AS builds,
@@ -110,6 +110,7 @@ named AS MATERIALIZED (
         named_op || CASE WHEN s.is_total OR s.instruction_id IS NULL THEN '' ELSE '@' || s.instruction_id END AS name
     FROM described AS s
 ),
+totals AS MATERIALIZED (SELECT s.series, s.scope, s.ticks FROM described AS s WHERE s.is_total),
 commented AS MATERIALIZED (
     SELECT d.number, c.*
     FROM comments AS c
@@ -129,12 +130,14 @@ changes AS MATERIALIZED (
                 SELECT list({
                     'series': s.number, 'family': s.family, 'positions': s.positions, 'builds': s.builds,
                     'values': s.values, 'steps': coalesce(r.steps, []), 'creeps': coalesce(r.creeps, []),
-                    'resolution': s.resolution
+                    'resolution': s.resolution,
+                    'total': CASE WHEN s.is_total THEN 0 ELSE coalesce(t.ticks, 0) END
                 })
                 FROM described AS s
                 LEFT JOIN resets AS r ON r.number = s.number
+                LEFT JOIN totals AS t ON t.series = s.series AND t.scope = s.scope
             ),
-            ln(1 + min_effect)
+            ln(1 + min_effect), alpha::DOUBLE
         ),
         recursive := true
     )
@@ -159,7 +162,7 @@ bounded AS MATERIALIZED (
     FROM ordered AS d
     LEFT JOIN capture_ops AS o USING (capture_id)
 ),
--- The changes that count, with the captures at them and what is compared. Of levels that a series goes between, one.
+-- Changes with the captures at them and what is compared.
 counted AS MATERIALIZED (
     SELECT c.*, a.capture_id, a.label, a.label_key, a.ordered_by, b.label AS label_before, k.label AS label_back,
         _change_sides(
@@ -172,10 +175,8 @@ counted AS MATERIALIZED (
     JOIN bounded AS a ON a.series = d.series AND a.position = c.first_bad
     JOIN bounded AS b ON b.series = d.series AND b.position = c.last_good
     LEFT JOIN bounded AS k ON k.series = d.series AND k.position = c.back
-    WHERE c.q < alpha
+    WHERE c.kind <> 'series'
     WINDOW in_order AS (PARTITION BY c.series, c.kind ORDER BY c.place)
-    QUALIFY c.stage <> 'one of two levels'
-        OR row_number() OVER (PARTITION BY c.series, c.stage ORDER BY c.place DESC) = 1
 ),
 found AS (
     SELECT d.series, d.what, d.named_op AS op, d.module_path, d.instruction_id, 1 AS instances, c.verdict, c.stage,
@@ -191,12 +192,11 @@ found AS (
     FROM counted AS c
     JOIN named AS d ON d.number = c.series
     LEFT JOIN texts AS m ON m.series = c.series AND m.place = c.place AND m.kind = c.kind
-    JOIN described AS t ON t.series = d.series AND t.scope = d.scope AND t.is_total
+    LEFT JOIN totals AS t ON t.series = d.series AND t.scope = d.scope
     JOIN captures AS w ON w.capture_id = c.capture_id
     LEFT JOIN from_label AS f ON f.ordered_by = c.ordered_by
     WHERE (with_accepted OR NOT c.is_accepted)
         AND c.stage <> 'returned'
-        AND (d.is_total OR abs(exp(c.step) - 1) * exp(c.before) / t.ticks >= 0.0005)
         AND (since IS NULL OR f.is_known AND c.label_key >= f.since_key)
 ),
 -- Instances of an op that changed within 2 captures of each other are one cause.
