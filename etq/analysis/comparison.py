@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq import catalog
 from etq.analysis.steps import steps_by_name, stored_steps
@@ -51,6 +51,8 @@ _ROUNDED: Final = (0.15, 0.005)
 _APART: Final = {"measured apart", "time order unknown"}
 # The default of the option alpha.
 _ALPHA: Final = 0.05
+# Verdicts on ops that changed.
+_CHANGED: Final = (words.SLOWER, words.FASTER, words.DIFFERS, words.POSSIBLY + words.SLOWER)
 # Verdicts by which nothing is judged.
 _UNJUDGED: Final = {words.TOO_FEW, words.CANT_JUDGE, words.CONDITIONS_DIFFER, words.ADDED, words.REMOVED}
 # Options of the comparison itself.
@@ -64,6 +66,31 @@ def verdicts_of(warehouse: Warehouse, base: str, new: str, options: dict[str, An
         raise QueryError(f"compare takes no {unknown[0]}; it takes {', '.join(OPTIONS)}")
     with closing(Comparison(warehouse, base, new, dict.fromkeys(OPTIONS) | options)) as comparison:
         return [*(line for line, _ in comparison.lines()), *comparison.label_lines()]
+
+
+class Cause(NamedTuple):
+    """Ops that changed, all instances of one."""
+
+    op: str
+    kind: str
+    verdict: str
+    text: str  # with its change; of several instances also their number, and what they take more
+    instances: list[tuple[str, float]]  # as `Comparison.op_key` names them, with the change in percent
+
+
+def _cause(op: str, kind: str, verdict: str, rows: Sequence[Sequence[Any]]) -> Cause:
+    """Return the cause of rows of an op: instruction, name, change in percent, base and unit."""
+    instances = [(name, change) for _, name, change, _, _ in rows]
+    if len(rows) == 1:
+        number, _, change, *_ = rows[0]
+        return Cause(op, kind, verdict, f"{op}{'' if number is None else f' @{number}'} {change:+.1f} %", instances)
+    text, before = f"{op}, {len(rows)} instances", sum(base or 0 for *_, base, _ in rows)
+    cost = sum(change / 100 * (base or 0) for _, _, change, base, _ in rows)
+    if before > 0:
+        text += f", {100 * cost / before:+.1f} %"
+    if before > 0 and len(units := {unit for *_, unit in rows}) == 1 and None not in units:
+        text += f", {cost:+.3g} {units.pop()}"
+    return Cause(op, kind, verdict, text, instances)
 
 
 class Comparison:
@@ -384,25 +411,25 @@ class Comparison:
         if self.has_few_common_ops():
             return None
         # Annotations contain ops, which are listed themselves.
-        columns = f"{self._op_name()}, instruction_id, verdict, change_percent, kind"
-        rows = [
-            row[:4]
-            for row in self.rows("ops", columns)[1]
-            if row[2] in (words.SLOWER, words.FASTER, words.DIFFERS)
-            and row[4] not in ("annotation", "device_annotation")
-        ]
-        if not rows:
-            return None
+        found = [each for each in self.causes() if each.kind not in ("annotation", "device_annotation")]
         texts = []
         for verdict in (words.SLOWER, words.FASTER, words.DIFFERS):
-            of_verdict = [row for row in rows if row[2] == verdict]
-            names = [
-                f"{op}{'' if number is None else f' @{number}'} {change:+.1f} %" for op, number, _, change in of_verdict
-            ]
-            if names:
-                more = ", ..." if len(names) > 3 else ""
-                texts.append(f"{words.counted_ops(len(names), verdict)}: {', '.join(names[:3])}{more}")
-        return "; ".join(texts)
+            if of_verdict := [each for each in found if each.verdict == verdict]:
+                more = ", ..." if len(of_verdict) > 3 else ""
+                ops = "; " if any(len(each.instances) > 1 for each in of_verdict[:3]) else ", "
+                count = sum(len(each.instances) for each in of_verdict)
+                named = ops.join(each.text for each in of_verdict[:3])
+                texts.append(f"{words.counted_ops(count, verdict)}: {named}{more}")
+        return "; ".join(texts) or None
+
+    def causes(self) -> list[Cause]:
+        """Return the ops that changed, instances of one with the same verdict as one, the largest change first."""
+        columns = f"{self._op_name()}, kind, verdict, instruction_id, {self.op_key()}, change_percent, base, unit"
+        groups: dict[tuple[str, str, str], list[Sequence[Any]]] = {}
+        for op, kind, verdict, *row in self.rows("ops", columns)[1]:
+            if verdict in _CHANGED:
+                groups.setdefault((op, kind, verdict), []).append(row)
+        return [_cause(*key, rows) for key, rows in groups.items()]
 
     def op_tail_line(self) -> str | None:
         """Return how many ops are slower in their slowest tenth of runs only, and which; None as of `op_line`."""

@@ -240,7 +240,7 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, hint: st
     style = style_of(sys.stdout) if form == "table" and not to_file else PLAIN
     parts = [*_across_devices(comparison, form, style, limit), headline(comparison.lines(), form, style)]
     if form == "markdown" and (worse := find_worse(comparison).worse):
-        parts.append("### Regressions\n\n" + "".join(f"- {inline(what)}\n" for what in worse))
+        parts.append("### Regressions\n\n" + _regressions(comparison, worse))
     if findings:
         mark, safe = ("- **{}**: {}", inline) if form == "markdown" else ("! {}: {}", printable)
         texts = (wrapped(mark.format(safe(rule), safe(detail)), style) for rule, detail in findings)
@@ -265,6 +265,18 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, hint: st
     if meant and style.width is not None:
         parts.append(style.styled(wrapped("\n".join(meant), style), "dim") + "\n")
     return "\n".join(parts)
+
+
+def _regressions(comparison: Comparison, worse: Sequence[str]) -> str:
+    """What is worse as a list in Markdown, with the instances of an op below it."""
+    from etq.render.markdown import inline
+
+    below = {each.text: each.instances for each in comparison.causes() if len(each.instances) > 1}
+    lines = []
+    for what in worse:
+        lines.append(f"- {inline(what)}\n")
+        lines += [f"  - {inline(f'{name} {change:+.1f} %')}\n" for name, change in below.get(what, ())]
+    return "".join(lines)
 
 
 def _rows(comparison: Comparison, part: str, columns: str = "*", limit: int | None = None) -> tuple[list[str], Rows]:
@@ -403,8 +415,11 @@ def find_worse(
         slower = {what for what, _, low in totals if low is not None and low > 0}
         results += [(f"slow runs of {method}", verdict) for method, verdict, _ in comparison.slow_tails()]
         if of_ops and not comparison.has_few_common_ops():
-            ops = comparison.verdicts("ops", comparison.op_key())
-            results += [op for op in ops if op[1] in (words.SLOWER, words.POSSIBLY + words.SLOWER)]
+            results += [
+                (each.instances[0][0] if len(each.instances) == 1 else each.text, each.verdict)
+                for each in comparison.causes()
+                if each.verdict in (words.SLOWER, words.POSSIBLY + words.SLOWER)
+            ]
             results += [(f"slow runs of {op}", words.SLOWER) for op, _ in comparison.slow_op_tails()]
         once = comparison.once() if of_once else []
         results += [(name, verdict) for _, name, verdict, *_ in once if verdict in words.ARE_WORSE]
