@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
 from click.testing import Result
 
@@ -369,6 +370,40 @@ def test_memory_of_single_captures(tmp_path: Path) -> None:
     result = run_etq("gate", str(tmp_path / "base.etdp"), str(tmp_path / "new.etdp"))
     assert (result.exit_code, "Regression: allocated memory\n" in result.stderr) == (3, True), result.output
     assert result.stdout.splitlines()[-1] == "judged: memory; not judged: total, 1 op, loading"
+
+
+def test_instances_of_an_op_are_one_cause(tmp_path: Path) -> None:
+    """Six of ten ops are instances of one, and take 50 % more: 13.5 us of 27. They are one row with the instances below
+    it, and no common shift of all ops.
+    """
+    ops = [("addmm", 200), ("relu", 30), ("gelu", 50), ("conv", 90), *(("permute_copy", at) for at in range(2, 8))]
+    for place in range(8):
+        random, side, runs = np.random.default_rng(place), ("base", "new")[place % 2], []
+        for _ in range(5):
+            at, events = 0, []
+            for number, (op, length) in enumerate(ops):
+                more = 1.5 if op == "permute_copy" and side == "new" else 1.0
+                end = at + round(1_000 * length * more * random.normal(1, 0.004))
+                events.append(kernel(op, at, end, number))
+                at = end
+            runs.append(run("Execute", *events, execute(0, at)))
+        with etq.open(tmp_path / "lab.duckdb") as warehouse:
+            at_time = datetime(2026, 1, 1, place)
+            warehouse.ingest(dump(*runs), name=f"c{place}", labels={"side": side}, captured_at=at_time)
+    result = run_etq("gate", *SIDES, "--db", str(tmp_path / "lab.duckdb"))
+    assert result.exit_code == 3
+    found = re.match(r"6 ops are slower: (permute_copy, 6 instances, \+([\d.]+) %, \+([\d.]+) us)\n", result.stdout)
+    assert found is not None, result.stdout
+    text, *numbers = found.groups()
+    assert [float(number) for number in numbers] == pytest.approx([50, 13.5], rel=0.02)
+    regressions = [line for line in result.stderr.splitlines() if line.startswith("Regression: ")]
+    assert [line for line in regressions if "total" not in line] == [f"Regression: {text}"]
+    markdown = run_etq("compare", *SIDES, "--db", str(tmp_path / "lab.duckdb"), "--format", "markdown").stdout
+    listed = markdown.partition(f"- {text}\n")[2].splitlines()[:7]
+    assert sorted(re.sub(r"`| \+.*", "", line) for line in listed[:6]) == [
+        f"  - permute_copy @{at}" for at in range(4, 10)
+    ]
+    assert listed[6] == ""
 
 
 def test_few_common_ops(sides: Path) -> None:
