@@ -16,7 +16,8 @@ from etq.verdicts.changes import STATE, Change, Least, Reset, changes_of, levels
 _ROW: Final[dict[str, Any]] = {
     "kind": "series", **dict.fromkeys(("verdict", "stage")), **dict.fromkeys(("place", "last_good", "first_bad"), 0),
     **dict.fromkeys(("back", "before", "step", "low", "high", "p", "q"), math.nan),
-    **dict.fromkeys(("captures_before", "captures_after", "builds_after"), 0), "is_accepted": False,
+    **dict.fromkeys(("level_first", "level_end", "captures_before", "captures_after", "builds_after"), 0),
+    "is_accepted": False,
 }  # fmt: skip
 
 
@@ -87,6 +88,7 @@ def _row(change: Change, starts: Numbers, positions: Numbers) -> dict[str, Any]:
         "place": int(starts[change.place]) + 1,
         "last_good": int(positions[starts[good] if is_creep else starts[good + 1] - 1]),
         "first_bad": int(positions[starts[bad + 1] - 1 if is_creep else starts[bad]]),
+        "level_first": int(positions[starts[change.first]]), "level_end": int(positions[starts[change.end] - 1]),
         "back": math.nan if change.back is None else float(positions[starts[change.back]]),
         "captures_before": 0 if is_creep else int(starts[change.last + 1] - starts[change.first]),
         "captures_after": int(starts[change.end] - starts[change.place]), "builds_after": change.end - change.place,

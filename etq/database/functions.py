@@ -205,6 +205,8 @@ FUNCTIONS: Final = (
             "place": "BIGINT",
             "last_good": "BIGINT",
             "first_bad": "BIGINT",
+            "level_first": "BIGINT",
+            "level_end": "BIGINT",
             "back": "DOUBLE",
             "before": "DOUBLE",
             "step": "DOUBLE",

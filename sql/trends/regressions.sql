@@ -9,7 +9,7 @@
 -- Shown: series!, what, CASE what WHEN 'total' THEN 'total of ' || op WHEN 'instance' THEN '@' || instruction_id
 --   ELSE op || CASE WHEN instances > 1 THEN ', ' || instances || ' instances'
 --   ELSE coalesce('@' || instruction_id, '') END END AS item!, verdict! (verdict), change_percent! (change),
---   low_percent (interval), high_percent%, stage!, first_bad! (label), last_good! (label), reverted_at (label), cost! (time),
+--   low_percent (interval), high_percent%, stage!, condition, first_bad! (label), last_good! (label), reverted_at (label), cost! (time),
 --   unit!, share_percent%, module_path, kind, per_capture_percent%, captures_before#, captures_after#, builds_after#,
 --   p (probability), q (probability), position#, comment, author, is_accepted
 -- Columns:
@@ -21,6 +21,7 @@
 --   instances: number of the op's instances that changed; 1 for a total
 --   verdict: slower or faster
 --   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; or one of two levels: the series often goes between them
+--   condition: what differs between the captures of both levels, such as the governor or the temperature: then they are levels of the machine; NULL if nothing is known
 --   last_good: label of the last capture before the change; of a creep, of its first capture
 --   first_bad: label of the first capture after it; of a creep, of its last capture
 --   reverted_at: label of the first capture at the old level again; NULL if it was not reverted
@@ -123,8 +124,9 @@ resets AS (
     WHERE c.verdict = 'accepted'
     GROUP BY c.number
 ),
-changes AS MATERIALIZED (
-    SELECT unnest(
+decided AS MATERIALIZED (
+    SELECT f.*, row_number() OVER () AS comparison
+    FROM (SELECT unnest(
         needs_etq_to_find_changes(
             (
                 SELECT list({
@@ -140,7 +142,30 @@ changes AS MATERIALIZED (
             ln(1 + min_effect), alpha::DOUBLE
         ),
         recursive := true
-    )
+    )) AS f
+),
+-- The conditions that differ between the levels of a step: the machine had two levels then, as far as is known.
+of_levels AS MATERIALIZED (
+    SELECT c.comparison, d.position >= c.first_bad AS is_new, d.capture_id
+    FROM decided AS c
+    JOIN described AS n ON n.number = c.series
+    JOIN ordered AS d ON d.series = n.series AND d.position BETWEEN c.level_first AND c.level_end
+    WHERE c.kind = 'step' AND NOT c.is_accepted AND (d.position <= c.last_good OR d.position >= c.first_bad)
+),
+conditions AS (
+    SELECT k.comparison, string_agg(k.name || ' ' || k.detail, '; ' ORDER BY k.name) AS condition
+    FROM _conditions_of('of_levels', ['governor', 'device'], ' before', ' since') AS k
+    GROUP BY k.comparison
+),
+changes AS MATERIALIZED (
+    SELECT c.* REPLACE (
+            CASE WHEN k.condition IS NULL THEN c.stage ELSE 'one of two levels' END AS stage,
+            CASE WHEN k.condition IS NULL THEN c.back END AS back
+        ),
+        k.condition
+    FROM decided AS c
+    LEFT JOIN conditions AS k USING (comparison)
+    WHERE c.kind <> 'series'
 ),
 -- The latest comment on each change; for a step, within 2 captures: with more captures, it may be found a bit earlier
 -- or later.
@@ -175,11 +200,11 @@ counted AS MATERIALIZED (
     JOIN bounded AS a ON a.series = d.series AND a.position = c.first_bad
     JOIN bounded AS b ON b.series = d.series AND b.position = c.last_good
     LEFT JOIN bounded AS k ON k.series = d.series AND k.position = c.back
-    WHERE c.kind <> 'series'
     WINDOW in_order AS (PARTITION BY c.series, c.kind ORDER BY c.place)
 ),
 found AS (
     SELECT d.series, d.what, d.named_op AS op, d.module_path, d.instruction_id, 1 AS instances, c.verdict, c.stage,
+        c.condition,
         c.label_before AS last_good, c.label AS first_bad, c.label_back AS reverted_at,
         exp(c.before) / _divisor('ns', d.unit) AS time_before, time_before * (exp(c.step) - 1) AS cost,
         time_before * (exp(c.low) - 1) AS low, time_before * (exp(c.high) - 1) AS high, d.unit,
@@ -229,7 +254,7 @@ causes AS (
         SELECT c.cause, any_value(c.series) AS series, any_value(c.what) AS what, any_value(c.op) AS op,
             CASE WHEN min(c.module_path) = max(c.module_path) THEN min(c.module_path) END AS module_path,
             CASE WHEN count(*) = 1 THEN min(c.instruction_id) END AS instruction_id, count(*) AS instances,
-            any_value(c.verdict) AS verdict, any_value(c.stage) AS stage,
+            any_value(c.verdict) AS verdict, any_value(c.stage) AS stage, any_value(c.condition) AS condition,
             arg_max(
                 {
                     'last_good': c.last_good, 'first_bad': c.first_bad, 'reverted_at': c.reverted_at,
@@ -258,7 +283,7 @@ listed AS (
     JOIN causes AS c USING (cause)
     WHERE c.instances > 1
 )
-SELECT l.series, l.what, l.op, l.module_path, l.instruction_id, l.instances, l.verdict, l.stage, l.last_good,
+SELECT l.series, l.what, l.op, l.module_path, l.instruction_id, l.instances, l.verdict, l.stage, l.condition, l.last_good,
     l.first_bad, l.reverted_at, 100 * l.cost / l.time_before AS change_percent,
     100 * l.low / l.time_before AS low_percent, 100 * l.high / l.time_before AS high_percent, l.cost, l.unit,
     l.share_percent, l.p, l.q, l.captures_before, l.captures_after, l.builds_after, l.position, l.kind,

@@ -1,7 +1,7 @@
 -- Needs etq: in DuckDB alone, it is an error.
 -- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a change of
 -- level has the change, and the last one of slow growth: those that `regressions` lists, and returns to an old level.
--- Shown: series!, label!, normalized AS value! (time), unit, runs#, capture!, change_percent! (change), stage, kind, p
+-- Shown: series!, label!, normalized AS value! (time), unit, runs#, capture!, change_percent! (change), stage, condition, kind, p
 --   (probability), captured_at (moment), is_accepted, comment, author
 -- Columns:
 --   series: labels of the series, as key=value,key=value
@@ -19,6 +19,7 @@
 --   change_percent: change of normalized at this capture, in percent; NULL if there is none
 --   kind: step or creep; NULL if there is no change
 --   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; returned to an old level; or one of two levels: the series often goes between them; NULL if there is no change
+--   condition: what differs between the captures of both levels of that change, such as the governor or the temperature: then they are levels of the machine; NULL if nothing is known
 --   last_good: label of the last capture before that change; of a creep, of its first capture; NULL if there is none
 --   reverted_at: label of the first capture at the old level again; NULL if there is none
 --   builds_after: number of builds from that change to the next; NULL if there is none
@@ -154,12 +155,36 @@ series_of AS (
     GROUP BY v.number
 ),
 decided AS MATERIALIZED (
-    SELECT unnest(
-        needs_etq_to_find_changes((SELECT list(o) FROM series_of AS o), ln(1 + min_effect), alpha::DOUBLE),
-        recursive := true
-    )
+    SELECT f.*, row_number() OVER () AS comparison
+    FROM (
+        SELECT unnest(
+            needs_etq_to_find_changes((SELECT list(o) FROM series_of AS o), ln(1 + min_effect), alpha::DOUBLE),
+            recursive := true
+        )
+    ) AS f
 ),
-changes AS MATERIALIZED (FROM decided AS d WHERE d.kind <> 'series'),
+-- The conditions that differ between the levels of a step: the machine had two levels then, as far as is known.
+of_levels AS MATERIALIZED (
+    SELECT c.comparison, d.place >= c.first_bad AS is_new, d.capture_id
+    FROM decided AS c
+    JOIN values_of AS d ON d.number = c.series AND d.place BETWEEN c.level_first AND c.level_end
+    WHERE c.kind = 'step' AND NOT c.is_accepted AND (d.place <= c.last_good OR d.place >= c.first_bad)
+),
+conditions AS (
+    SELECT k.comparison, string_agg(k.name || ' ' || k.detail, '; ' ORDER BY k.name) AS condition
+    FROM _conditions_of('of_levels', ['governor', 'device'], ' before', ' since') AS k
+    GROUP BY k.comparison
+),
+changes AS MATERIALIZED (
+    SELECT c.* REPLACE (
+            CASE WHEN k.condition IS NULL THEN c.stage ELSE 'one of two levels' END AS stage,
+            CASE WHEN k.condition IS NULL THEN c.back END AS back
+        ),
+        k.condition
+    FROM decided AS c
+    LEFT JOIN conditions AS k USING (comparison)
+    WHERE c.kind <> 'series'
+),
 texts AS (
     SELECT g.series AS number, g.first_bad AS place, arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
         arg_max(coalesce(k.author, ''), (k.written_at, k.comment_id)) AS author
@@ -197,7 +222,7 @@ SELECT v.series, v.place AS position, v.label, c.name AS capture, c.captured_at,
     CASE WHEN what <> 'metric' THEN v.ticks / v.divisor END AS p25, v.median_ticks / v.divisor AS median,
     v.slow_ticks / v.divisor AS p90, v.unit_shown AS unit,
     CASE WHEN what <> 'metric' THEN 100 * (exp(v.common) - 1) END AS common_percent,
-    v.normalized / v.divisor AS normalized, 100 * (exp(g.step) - 1) AS change_percent, g.kind, g.stage,
+    v.normalized / v.divisor AS normalized, 100 * (exp(g.step) - 1) AS change_percent, g.kind, g.stage, g.condition,
     l.label AS last_good, r.label AS reverted_at, g.builds_after, v.ordered_by,
     100 * (exp(d.shows) - 1) AS shown_percent, g.p, g.is_accepted, m.comment, nullif(m.author, '') AS author,
     b.sides.base AS base, b.sides.new AS new
