@@ -9,9 +9,10 @@
 -- Shown: series!, what, CASE what WHEN 'total' THEN 'total of ' || op WHEN 'instance' THEN '@' || instruction_id
 --   ELSE op || CASE WHEN instances > 1 THEN ', ' || instances || ' instances'
 --   ELSE coalesce('@' || instruction_id, '') END END AS item!, verdict! (verdict), change_percent! (change),
---   low_percent (interval), high_percent%, stage!, condition, first_bad! (label), last_good! (label), reverted_at (label), cost! (time),
---   unit!, share_percent%, module_path, kind, per_capture_percent%, captures_before#, captures_after#, builds_after#,
---   p (probability), q (probability), position#, comment, author, is_accepted
+--   low_percent (interval), high_percent%, stage!, condition, first_bad! (label), last_good! (label),
+--   reverted_at! (label), cost! (time), unit!, share_percent%, module_path, kind, per_capture_percent%,
+--   captures_before#, captures_after#, builds_after#, p (probability), q (probability), position#, comment, author,
+--   is_accepted
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   what: total, op, or instance: one of several instances of the op in a row above

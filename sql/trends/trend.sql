@@ -1,8 +1,8 @@
 -- Needs etq: in DuckDB alone, it is an error.
 -- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a change of
 -- level has the change, and the last one of slow growth: those that `regressions` lists, and returns to an old level.
--- Shown: series!, label!, normalized AS value! (time), unit, runs#, capture!, change_percent! (change), stage, condition, kind, p
---   (probability), captured_at (moment), is_accepted, comment, author
+-- Shown: series!, label!, normalized AS value! (time), unit, runs#, capture!, change_percent! (change), stage, condition, kind,
+--   p (probability), captured_at (moment), is_accepted, comment, author
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   position: place in the series, from 1
