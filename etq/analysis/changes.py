@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from etq.verdicts import words
 from etq.verdicts.arithmetic import Numbers
-from etq.verdicts.changes import Change, Least, Reset, changes_of, levels_of
+from etq.verdicts.changes import STATE, Change, Least, Reset, changes_of, levels_of
 
 # The row of a series.
 _ROW: Final[dict[str, Any]] = {
     "kind": "series", **dict.fromkeys(("verdict", "stage")), **dict.fromkeys(("place", "last_good", "first_bad"), 0),
     **dict.fromkeys(("back", "before", "step", "low", "high", "p", "q"), math.nan),
-    **dict.fromkeys(("captures_before", "captures_after", "builds_after"), 0), "is_accepted": False,
+    **dict.fromkeys(("level_first", "level_end", "captures_before", "captures_after", "builds_after"), 0),
+    "is_accepted": False,
 }  # fmt: skip
 
 
-def level_changes(series: Mapping[str, Any], min_step: float) -> dict[str, list[Any]]:
-    """Return a row for each series, and one for each of its changes.
+def level_changes(series: Mapping[str, Any], min_step: float, alpha: float) -> dict[str, list[Any]]:
+    """Return a row for each series, and one for each of its changes that count.
 
     series    columns series, family (the number of series of which one may change by chance), and, with an array for
               each, positions (by which its captures are ordered), builds (numbers, in order), values, and steps and
               creeps: positions of the first captures after those that were accepted; resolution: the step of a coarse
-              clock in the time whose logarithms the values are, else 0
+              clock in the time whose logarithms the values are, else 0; total: of which an op is a part, in this
+              time, else 0
     min_step  the smallest change that counts
+    alpha     the probability of a change of any series of a family by chance
     """
     orders = [np.lexsort(keys) for keys in zip(series["positions"], series["builds"], strict=True)]
     values, builds, positions = (
@@ -45,16 +48,30 @@ def level_changes(series: Mapping[str, Any], min_step: float) -> dict[str, list[
         ]
         for row, (known, first) in enumerate(zip(positions, starts, strict=True))
     ]
-    leasts = [Least(min_step, clock) for clock in series["resolution"].tolist()]
+    leasts = [
+        Least(min_step, *each) for each in zip(series["resolution"].tolist(), series["total"].tolist(), strict=True)
+    ]
     found = changes_of([level for level, _ in levels], leasts, resets, [errors for _, errors in levels])
     rows: list[dict[str, Any]] = []
     for at, each in enumerate(found):
         known = {"series": int(series["series"][at]), "shows": each.shows}
         rows.append(_ROW | known)
-        for change in each.changes:
-            q = min(1.0, change.p * (1 if change.is_accepted else int(series["family"][at])))
-            rows.append(_row(change, starts[at], positions[at]) | known | {"q": q})
+        counting = [
+            _row(change, starts[at], positions[at]) | known | {"q": q}
+            for change in each.changes
+            if (q := min(1.0, change.p * (1 if change.is_accepted else int(series["family"][at])))) < alpha
+        ]
+        rows += _listed(counting)
     return {name: [row[name] for row in rows] for name in ("series", "shows", *_ROW)}
+
+
+def _listed(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the changes of a series without those that another one says: of the steps between its states, all but the
+    last, and growth that ends in a step.
+    """
+    states = [row for row in rows if row["stage"] == STATE][:-1]
+    steps = {row["first_bad"] for row in rows if row["kind"] == "step"}
+    return [row for row in rows if row not in states and not (row["kind"] == "creep" and row["first_bad"] in steps)]
 
 
 def _build_of(capture: int, starts: Numbers) -> int:
@@ -71,6 +88,7 @@ def _row(change: Change, starts: Numbers, positions: Numbers) -> dict[str, Any]:
         "place": int(starts[change.place]) + 1,
         "last_good": int(positions[starts[good] if is_creep else starts[good + 1] - 1]),
         "first_bad": int(positions[starts[bad + 1] - 1 if is_creep else starts[bad]]),
+        "level_first": int(positions[starts[change.first]]), "level_end": int(positions[starts[change.end] - 1]),
         "back": math.nan if change.back is None else float(positions[starts[change.back]]),
         "captures_before": 0 if is_creep else int(starts[change.last + 1] - starts[change.first]),
         "captures_after": int(starts[change.end] - starts[change.place]), "builds_after": change.end - change.place,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq import catalog
 from etq.analysis.steps import steps_by_name, stored_steps
-from etq.errors import EtqError, QueryError
+from etq.errors import EtqError, QueryError, counted
 from etq.render.times import range_text
 from etq.verdicts import words
 
@@ -29,6 +30,7 @@ VIEWS: Final = {
     "ops": "compare_ops",
     "metrics": "compare_metrics",
     "startup": "compare_startup",
+    "memory": "compare_memory",
     "findings": "compare_findings",
     "sides": "compared_captures",
     "parts": "compare_parts",
@@ -41,11 +43,18 @@ _TAKEN: Final[Mapping[str, Sequence[str]]] = {
     "calls": (),
     "metrics": ("alpha", "min_effect", "allow_mismatch"),
     "startup": ("unit", "alpha", "min_effect", "allow_mismatch"),
+    "memory": ("min_effect",),
 }
 # By how much a change may differ from that of the times shown beside it: in percent, and as a part of it.
 _ROUNDED: Final = (0.15, 0.005)
 # Findings of sides that were not measured in turns.
 _APART: Final = {"measured apart", "time order unknown"}
+# The default of the option alpha.
+_ALPHA: Final = 0.05
+# Verdicts on ops that changed.
+_CHANGED: Final = (words.SLOWER, words.FASTER, words.DIFFERS, words.POSSIBLY + words.SLOWER)
+# Verdicts by which nothing is judged.
+_UNJUDGED: Final = {words.TOO_FEW, words.CANT_JUDGE, words.CONDITIONS_DIFFER, words.ADDED, words.REMOVED}
 # Options of the comparison itself.
 OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
 _numbers: Final = count(1)
@@ -57,6 +66,31 @@ def verdicts_of(warehouse: Warehouse, base: str, new: str, options: dict[str, An
         raise QueryError(f"compare takes no {unknown[0]}; it takes {', '.join(OPTIONS)}")
     with closing(Comparison(warehouse, base, new, dict.fromkeys(OPTIONS) | options)) as comparison:
         return [*(line for line, _ in comparison.lines()), *comparison.label_lines()]
+
+
+class Cause(NamedTuple):
+    """Ops that changed, all instances of one."""
+
+    op: str
+    kind: str
+    verdict: str
+    text: str  # with its change; of several instances also their number, and what they take more
+    instances: list[tuple[str, float]]  # as `Comparison.op_key` names them, with the change in percent
+
+
+def _cause(op: str, kind: str, verdict: str, rows: Sequence[Sequence[Any]]) -> Cause:
+    """Return the cause of rows of an op: instruction, name, change in percent, base and unit."""
+    instances = [(name, change) for _, name, change, _, _ in rows]
+    if len(rows) == 1:
+        number, _, change, *_ = rows[0]
+        return Cause(op, kind, verdict, f"{op}{'' if number is None else f' @{number}'} {change:+.1f} %", instances)
+    text, before = f"{op}, {len(rows)} instances", sum(base or 0 for *_, base, _ in rows)
+    cost = sum(change / 100 * (base or 0) for _, _, change, base, _ in rows)
+    if before > 0:
+        text += f", {100 * cost / before:+.1f} %"
+    if before > 0 and len(units := {unit for *_, unit in rows}) == 1 and None not in units:
+        text += f", {cost:+.3g} {units.pop()}"
+    return Cause(op, kind, verdict, text, instances)
 
 
 class Comparison:
@@ -261,14 +295,16 @@ class Comparison:
         """Whether the captures of the sides alternate in time: if not, intervals lack what the machine changed."""
         return not self.is_by_step() and not _APART & {rule for (rule,) in self.rows("findings", "rule")[1]}
 
-    def lines(self, *, of_ops: bool = True) -> list[tuple[str, str | None]]:
+    def lines(self, *, of_ops: bool = True, of_once: bool = True) -> list[tuple[str, str | None]]:
         """Return what was decided as sentences, each with the verdict on a total if it is one.
 
-        What changed is first: ops, and their slowest tenth of runs; then the totals, and theirs.
+        What changed is first: ops, and their slowest tenth of runs; then the totals, and theirs; then loading and
+        memory, where they changed.
         """
         ops = (self.op_line(), self.op_tail_line()) if of_ops else ()
         changed: list[tuple[str, str | None]] = [(line, None) for line in ops if line is not None]
-        return [*changed, *self.total_lines(), *((line, None) for line in self.tail_lines())]
+        more = [*self.tail_lines(), *(self.once_lines() if of_once else [])]
+        return [*changed, *self.total_lines(), *((line, None) for line in more)]
 
     def total_lines(self) -> list[tuple[str, str | None]]:
         """Return a line for each total, with its verdict."""
@@ -310,6 +346,50 @@ class Comparison:
             raise QueryError("no capture has a load or an execute; start-up can't be compared")
         return _sentences(rows)
 
+    @property
+    def shared(self) -> dict[str, Any]:
+        """The option alpha of start-up if it is judged with everything else: its part of the probability."""
+        from etq.verdicts.comparison import LOADING_PART
+
+        return {"alpha": LOADING_PART * (self.options.get("alpha") or _ALPHA)}
+
+    def once(self) -> list[Sequence[Any]]:
+        """Return what a gate judges of what a capture has once: loading, and memory, planned and allocated.
+
+        The columns are what, name, verdict, change in percent, base, new, unit and note.
+        """
+        numbers = "verdict, change_percent, base, new, {}, note"
+        loading = self.rows("startup", f"what, 'loading', {numbers.format('unit')}", **self.shared)[1]
+        name = "what || ' memory' || coalesce(' of ' || method, '')"
+        memory = self.rows("memory", f"'memory', {name}, {numbers.format(repr('B'))}")[1]
+        return [*(("loading", *row[1:]) for row in loading if row[0] == "load"), *memory]
+
+    def once_lines(self) -> list[str]:
+        """Return a line for loading, and for each memory, if it changed."""
+        return _sentences([row[1:] for row in self.once() if row[2] in words.COUNTING])
+
+    def judged_line(self, of_ops: bool, of_once: bool) -> str:
+        """Return what a gate of times judged, and what it did not, as a sentence."""
+        verdicts = [("total", verdict) for what, verdict in self.verdicts("captures", "what") if what == "total"]
+        verdicts += [("ops", verdict) for _, verdict in (self.verdicts("ops", "op") if of_ops else ())]
+        verdicts += [("slow runs", words.SAME)] if self._has_slow_runs() else []
+        verdicts += [(what, verdict) for what, _, verdict, *_ in (self.once() if of_once else ())]
+        every = Counter(what for what, _ in verdicts)
+        judged = Counter(what for what, verdict in verdicts if verdict not in _UNJUDGED)
+        counts = {"ops": counted(every["ops"], "op")}
+        if 0 < judged["ops"] < every["ops"]:
+            counts["ops"] = f"{judged['ops']:,} of {counts['ops']}"
+        found = [counts.get(what, what) for what in every if judged[what]]
+        left = [counts.get(what, what) for what in every if not judged[what]]
+        return f"judged: {', '.join(found) or 'nothing'}" + (f"; not judged: {', '.join(left)}" if left else "")
+
+    def _has_slow_runs(self) -> bool:
+        """Whether the slowest tenth of runs is judged: not of single captures, nor of sides measured apart."""
+        if self.is_by_step() or self.options.get("quantile") not in (None, 0.25):
+            return False
+        captures = [row for row in self.rows("captures", "base_captures, new_captures")[1] if None not in row]
+        return max(map(max, captures), default=0) > 1 and ("measured apart",) not in self.rows("findings", "rule")[1]
+
     def label_lines(self) -> list[str]:
         """Return a line for each label that differs between the sides besides those that select them, as findings do.
 
@@ -331,25 +411,25 @@ class Comparison:
         if self.has_few_common_ops():
             return None
         # Annotations contain ops, which are listed themselves.
-        columns = f"{self._op_name()}, instruction_id, verdict, change_percent, kind"
-        rows = [
-            row[:4]
-            for row in self.rows("ops", columns)[1]
-            if row[2] in (words.SLOWER, words.FASTER, words.DIFFERS)
-            and row[4] not in ("annotation", "device_annotation")
-        ]
-        if not rows:
-            return None
+        found = [each for each in self.causes() if each.kind not in ("annotation", "device_annotation")]
         texts = []
         for verdict in (words.SLOWER, words.FASTER, words.DIFFERS):
-            of_verdict = [row for row in rows if row[2] == verdict]
-            names = [
-                f"{op}{'' if number is None else f' @{number}'} {change:+.1f} %" for op, number, _, change in of_verdict
-            ]
-            if names:
-                more = ", ..." if len(names) > 3 else ""
-                texts.append(f"{words.counted_ops(len(names), verdict)}: {', '.join(names[:3])}{more}")
-        return "; ".join(texts)
+            if of_verdict := [each for each in found if each.verdict == verdict]:
+                more = ", ..." if len(of_verdict) > 3 else ""
+                ops = "; " if any(len(each.instances) > 1 for each in of_verdict[:3]) else ", "
+                count = sum(len(each.instances) for each in of_verdict)
+                named = ops.join(each.text for each in of_verdict[:3])
+                texts.append(f"{words.counted_ops(count, verdict)}: {named}{more}")
+        return "; ".join(texts) or None
+
+    def causes(self) -> list[Cause]:
+        """Return the ops that changed, instances of one with the same verdict as one, the largest change first."""
+        columns = f"{self._op_name()}, kind, verdict, instruction_id, {self.op_key()}, change_percent, base, unit"
+        groups: dict[tuple[str, str, str], list[Sequence[Any]]] = {}
+        for op, kind, verdict, *row in self.rows("ops", columns)[1]:
+            if verdict in _CHANGED:
+                groups.setdefault((op, kind, verdict), []).append(row)
+        return [_cause(*key, rows) for key, rows in groups.items()]
 
     def op_tail_line(self) -> str | None:
         """Return how many ops are slower in their slowest tenth of runs only, and which; None as of `op_line`."""

@@ -121,6 +121,9 @@ def change_text(change: Mapping[str, Any], label: str, capture: str | None, p: s
     if change["kind"] == "creep":
         later = "" if change["stage"] == KEPT else f", {change['builds_after']} builds: {OPEN}"
         return f"{size} from {good} to {at}, in small steps{later}; p {p}"
+    if change["stage"] == STATE and change["condition"] is not None:
+        levels = f"the machine has had two levels, {abs(change['change_percent']):.1f} % apart"
+        return f"{levels}: since {at}, {change['condition']}"
     if change["stage"] == STATE:
         return f"the series goes between two levels, {abs(change['change_percent']):.1f} % apart, last at {at}"
     if change["stage"] == OPEN:

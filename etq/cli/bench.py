@@ -330,7 +330,7 @@ class _Measured:
     def _report_both(self, warehouse: Warehouse) -> int:
         form = self._options["form"]
         with closing(self._comparison(warehouse)) as comparison:
-            found = find_worse(comparison, True, ())
+            found = find_worse(comparison)
             if form == "line":
                 text = f"{printable('; '.join(text for text, _ in comparison.lines()))}\n"
             else:

@@ -41,9 +41,12 @@ TITLES: Final = {
     "ops": "Ops, those that explain most of the difference first",
     "metrics": "Metrics",
     "startup": "Start-up",
+    "memory": "Memory",
 }
-# Verdicts for which start-up is shown.
-CHANGED: Final = (words.SLOWER, words.FASTER, words.CONDITIONS_DIFFER)
+# Parts that are shown only where something changed.
+ONLY_CHANGED: Final = ("startup", "memory")
+# Verdicts for which these are shown.
+CHANGED: Final = (*words.COUNTING, words.CONDITIONS_DIFFER)
 
 
 # Options of a comparison, and of what counts as a difference.
@@ -229,15 +232,15 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, hint: st
 
         parts_with_rows = [part for part in VIEWS if part != "modules" or comparison.has_modules()]
         named = VIEWS if _is_of_devices(comparison) else [part for part in VIEWS if part != "efficiency"]
-        answers = {part: json_objects(*comparison.rows(part)) if part in parts_with_rows else [] for part in named}
+        answers = {part: json_objects(*_rows(comparison, part)) if part in parts_with_rows else [] for part in named}
         return json.dumps(answers, indent=1, ensure_ascii=False, default=str) + "\n"
     from etq.render.markdown import inline
 
     findings = comparison.rows("findings")[1]
     style = style_of(sys.stdout) if form == "table" and not to_file else PLAIN
     parts = [*_across_devices(comparison, form, style, limit), headline(comparison.lines(), form, style)]
-    if form == "markdown" and (worse := find_worse(comparison, True, ()).worse):
-        parts.append("### Regressions\n\n" + "".join(f"- {inline(what)}\n" for what in worse))
+    if form == "markdown" and (worse := find_worse(comparison).worse):
+        parts.append("### Regressions\n\n" + _regressions(comparison, worse))
     if findings:
         mark, safe = ("- **{}**: {}", inline) if form == "markdown" else ("! {}: {}", printable)
         texts = (wrapped(mark.format(safe(rule), safe(detail)), style) for rule, detail in findings)
@@ -251,9 +254,8 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, hint: st
         view = catalog.named(VIEWS[part])
         if part == "captures":  # whose notes are in the lines above
             view = view.without(("note",))
-        columns, rows = comparison.rows(part, view.to_read, limit if part in ("modules", "ops") else None)
-        # Where start-up is as before, it isn't shown.
-        if rows and (part != "startup" or any(row[columns.index("verdict")] in CHANGED for row in rows)):
+        columns, rows = _rows(comparison, part, view.to_read, limit if part in ("modules", "ops") else None)
+        if rows and (part not in ONLY_CHANGED or any(row[columns.index("verdict")] in CHANGED for row in rows)):
             drawn = _table(columns, rows, form, style, view, hint)
             meaning = "".join(f"\n{wrapped(text, style)}\n" for text in _meanings(comparison, part))
             heading = f"### {title}\n\n" if form == "markdown" else f"{title}:\n"
@@ -263,6 +265,23 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, hint: st
     if meant and style.width is not None:
         parts.append(style.styled(wrapped("\n".join(meant), style), "dim") + "\n")
     return "\n".join(parts)
+
+
+def _regressions(comparison: Comparison, worse: Sequence[str]) -> str:
+    """What is worse as a list in Markdown, with the instances of an op below it."""
+    from etq.render.markdown import inline
+
+    below = {each.text: each.instances for each in comparison.causes() if len(each.instances) > 1}
+    lines = []
+    for what in worse:
+        lines.append(f"- {inline(what)}\n")
+        lines += [f"  - {inline(f'{name} {change:+.1f} %')}\n" for name, change in below.get(what, ())]
+    return "".join(lines)
+
+
+def _rows(comparison: Comparison, part: str, columns: str = "*", limit: int | None = None) -> tuple[list[str], Rows]:
+    """The rows of a part among all others, with which start-up shares the probability of a false verdict."""
+    return comparison.rows(part, columns, limit, **(comparison.shared if part == "startup" else {}))
 
 
 def _meanings(comparison: Comparison, part: str) -> list[str]:
@@ -375,8 +394,10 @@ def find_worse_startup(comparison: Comparison) -> Worse:
     return _found(results)
 
 
-def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> Worse:
-    """The metrics that are worse; without metrics, the total, its slow runs and the ops that are."""
+def find_worse(
+    comparison: Comparison, of_ops: bool = True, metrics: tuple[str, ...] = (), of_once: bool = True
+) -> Worse:
+    """The metrics that are worse; without metrics, the total, its slow runs, ops, loading and memory that are."""
     if metrics:
         verdicts_by_name = dict(comparison.verdicts("metrics", "name"))
         for name in metrics:
@@ -394,9 +415,14 @@ def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -
         slower = {what for what, _, low in totals if low is not None and low > 0}
         results += [(f"slow runs of {method}", verdict) for method, verdict, _ in comparison.slow_tails()]
         if of_ops and not comparison.has_few_common_ops():
-            ops = comparison.verdicts("ops", comparison.op_key())
-            results += [op for op in ops if op[1] in (words.SLOWER, words.POSSIBLY + words.SLOWER)]
+            results += [
+                (each.instances[0][0] if len(each.instances) == 1 else each.text, each.verdict)
+                for each in comparison.causes()
+                if each.verdict in (words.SLOWER, words.POSSIBLY + words.SLOWER)
+            ]
             results += [(f"slow runs of {op}", words.SLOWER) for op, _ in comparison.slow_op_tails()]
+        once = comparison.once() if of_once else []
+        results += [(name, verdict) for _, name, verdict, *_ in once if verdict in words.ARE_WORSE]
     return _found(results, slower)
 
 

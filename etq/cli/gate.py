@@ -63,7 +63,9 @@ def gate(
 
     Unstable means that some captures of NEW are slower than the others, and that BASE has fewer such captures.
 
-    Sides are as in etq compare, which shows more. With --format, a row for each total, op or metric that is judged.
+    It judges the total, its slow runs, each op and, where files have them, loading and memory, and says what it judged.
+
+    Sides are as in etq compare, which shows more. With --format, a row for each of these.
 
     \b
     etq gate build=41 build=42 --db lab.duckdb
@@ -77,16 +79,18 @@ def gate(
             comparison = Comparison(warehouse, base_selector, new_selector, arguments, step_name)
             for line in comparison.label_lines():
                 say(f"Note: {line}")
+            of_once = not total
             if not (startup or total or metrics) and comparison.has_few_common_ops():
                 say(f"Note: {words.FEW_COMMON_OPS}: fewer than half of the ops are in both; only totals are judged")
                 total = True
-            found = find_worse_startup(comparison) if startup else find_worse(comparison, not total, metrics)
+            found = find_worse_startup(comparison) if startup else find_worse(comparison, not total, metrics, of_once)
             if (format or format_of(output)) == "table":
                 style = style_of(sys.stdout) if output is None else PLAIN
-                text = headline(_lines(comparison, total, metrics, startup), "table", style)
+                text = headline(_lines(comparison, total, metrics, startup, of_once), "table", style)
                 write_text(text, output, force=force, is_printable=True)
             else:
-                write_rows(_COLUMNS, _judged(comparison, total, metrics, startup), format, output, force=force)
+                rows = _judged(comparison, total, metrics, startup, of_once)
+                write_rows(_COLUMNS, rows, format, output, force=force)
             report_worse(found)
     except EtqError as error:
         if not bisect:
@@ -105,14 +109,17 @@ def gate(
 
 
 def _lines(
-    comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool
+    comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool, of_once: bool
 ) -> list[tuple[str, str | None]]:
     if not startup and not metrics:
-        return comparison.lines(of_ops=not total)
+        judged = comparison.judged_line(not total, of_once)
+        return [*comparison.lines(of_ops=not total, of_once=of_once), (judged, None)]
     return [(line, None) for line in (comparison.startup_lines() if startup else comparison.metric_lines(metrics))]
 
 
-def _judged(comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool) -> list[Sequence[Any]]:
+def _judged(
+    comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool, of_once: bool
+) -> list[Sequence[Any]]:
     """Return what is judged, as rows of `_COLUMNS`."""
     numbers = "change_percent, base, new, unit, note"
     if startup:
@@ -126,4 +133,5 @@ def _judged(comparison: Comparison, total: bool, metrics: tuple[str, ...], start
         ("slow runs", method, verdict, change, None, None, None, None)
         for method, verdict, change in comparison.slow_tails()
     ]
+    rows += comparison.once() if of_once else []
     return rows if total else [*rows, *comparison.rows("ops", f"'op', {comparison.op_key()}, verdict, {numbers}")[1]]

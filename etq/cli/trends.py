@@ -43,6 +43,11 @@ order_options: Final = together(
 
 _series_options: Final = together(
     click.option(
+        "--alpha",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        help="Accepted probability of a false change.  [default: 0.05]",
+    ),
+    click.option(
         "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest change to report.  [default: 3%]"
     ),
     click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
@@ -118,11 +123,6 @@ def trend(
 @click.option("--since", metavar="LABEL", help="Only changes there or later.")
 @click.option(
     "--accepted", "with_accepted", is_flag=True, help="List changes that were accepted, too: see etq comment."
-)
-@click.option(
-    "--alpha",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Accepted probability of a false change.  [default: 0.05]",
 )
 @_series_options
 @warehouse_option

@@ -158,7 +158,7 @@ FUNCTIONS: Final = (
         "value_changes",
         (
             {"name": "VARCHAR", "unit": "VARCHAR", "better": "VARCHAR", "is_new": "BOOLEAN", "value": "DOUBLE"},
-            "BOOLEAN",
+            "VARCHAR",
             "DOUBLE",
             "DOUBLE",
             "BOOLEAN",
@@ -192,7 +192,9 @@ FUNCTIONS: Final = (
                 "steps": "BIGINT[]",
                 "creeps": "BIGINT[]",
                 "resolution": "DOUBLE",
+                "total": "DOUBLE",
             },
+            "DOUBLE",
             "DOUBLE",
         ),
         {
@@ -203,6 +205,8 @@ FUNCTIONS: Final = (
             "place": "BIGINT",
             "last_good": "BIGINT",
             "first_bad": "BIGINT",
+            "level_first": "BIGINT",
+            "level_end": "BIGINT",
             "back": "DOUBLE",
             "before": "DOUBLE",
             "step": "DOUBLE",

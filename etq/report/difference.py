@@ -51,8 +51,8 @@ def _table(comparison: Comparison, part: str, most: int | None = None) -> Table:
     return table(*comparison.rows(part, limit=most))
 
 
-def _grid(comparison: Comparison, part: str, title: str | None = None, most: int | None = None) -> Grid:
-    rows = table(*comparison.rows(part, shown_of(VIEWS[part]), limit=most))
+def _grid(comparison: Comparison, part: str, title: str | None = None, most: int | None = None, **options: Any) -> Grid:
+    rows = table(*comparison.rows(part, shown_of(VIEWS[part]), limit=most, **options))
     return grid(VIEWS[part], rows, title)
 
 
@@ -62,7 +62,7 @@ def _listed(part: str, title: str) -> Make:
     def made(comparison: Comparison) -> Section | None:
         if part == "modules" and not comparison.has_modules():
             return None
-        found = _grid(comparison, part, most=MOST_OPS)
+        found = _grid(comparison, part, most=MOST_OPS, **(comparison.shared if part == "startup" else {}))
         cut = f"The {MOST_OPS:,} that explain most of the difference." if found.rows.length == MOST_OPS else None
         return Section(f"compared_{part}", title, note=cut, grids=[found]) if found.rows.length else None
 
@@ -76,7 +76,7 @@ def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
     tails = comparison.tail_lines()
     ops = dict(Counter(verdict for _, verdict in comparison.verdicts("ops", "op")))
     of_ops = comparison.op_tail_line()
-    tails += [] if of_ops is None else [of_ops]
+    tails += [*([] if of_ops is None else [of_ops]), *comparison.once_lines()]
     facts = {"base": names[0], "new": names[1], "tails": tails, "options": _options_of(comparison), "ops": ops,
              "op_line": comparison.op_line(), "stated": words.STATED, "is_in_turns": comparison.is_in_turns(),
              "sample": comparison.sample}  # fmt: skip
@@ -148,4 +148,5 @@ SECTIONS: Final[tuple[Make, ...]] = (
     _listed("ops", "Ops"),
     _listed("metrics", "Metrics"),
     _listed("startup", "Start-up"),
+    _listed("memory", "Memory"),
 )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # The options of trends, as in `trend` and `regressions`.
 OPTIONS: Final = ("over", "by", "unit", "phase", "min_effect", "alpha", "since")
 TAKEN: Final = {
-    "trend": ("selector", "over", "by", "unit", "phase", "min_effect"),
+    "trend": ("selector", "over", "by", "unit", "phase", "alpha", "min_effect"),
     "regressions": ("selector", "over", "by", "since", "unit", "phase", "alpha", "min_effect"),
     "op_trends": ("selector", "over", "by", "unit", "phase"),
 }

@@ -38,6 +38,8 @@ APART: Final = 1e-7
 LASTING: Final = 15
 # A step of the last builds is seen if it has so many standard errors.
 SEEN: Final = 4.7
+# The least change of an op as a part of the total, as in comparisons.
+PART: Final = 0.0005
 # Builds of a level that are further off its median than this, and five times the others, are disturbed, as captures of
 # a side of a comparison.
 FAR: Final = math.log(1.03)
@@ -48,15 +50,17 @@ KEPT, OPEN, REVERTED, RETURNED, STATE = "kept", "not kept yet", "reverted", "ret
 
 
 class Least(NamedTuple):
-    """What a change must be to count: as a logarithm at least `ratio`, and as a time what a clock with steps of `ticks`
-    shows; 0 if its steps are not coarse.
+    """What a change must be to count: as a logarithm at least `ratio`, and as a time a part of the `total`, and what a
+    clock with steps of `ticks` shows; 0 where these don't matter.
     """
 
     ratio: float
     ticks: float = 0.0
+    total: float = 0.0
 
     def counts(self, before: float, step: float) -> bool:
-        return abs(step) >= self.ratio and not is_unseen(math.exp(before) * math.expm1(step), self.ticks)
+        cost = math.exp(before) * math.expm1(step)
+        return abs(step) >= self.ratio and abs(cost) >= PART * self.total and not is_unseen(cost, self.ticks)
 
     def noise(self, level: float) -> float:
         """The noise that is assumed at first: a sixth of the change, or the step of a coarse clock."""

@@ -28,6 +28,7 @@ class Samples:
     levels: Texts
     items: Texts
     scopes: Texts
+    ops: Texts  # of what op an item is an instance
     ticks: Numbers
     slow_ticks: Numbers  # the slowest tenth's quantile; NaN where it isn't judged
     resolutions: Numbers  # what the clock's times are multiples of
@@ -102,7 +103,7 @@ def _arranged(index: int, rows: Mapping[str, Any]) -> Samples:
         filled[item_at, capture_at] = rows[name]
         return filled
 
-    columns: dict[str, Any] = {f"{name}s": rows[name][item_rows] for name in ("level", "item", "scope")}
+    columns: dict[str, Any] = {f"{name}s": rows[name][item_rows] for name in ("level", "item", "scope", "op")}
     columns["is_other_graph"] = rows["is_other_graph"][item_rows]
     columns |= {name: placed(name) for name in ("ticks", "slow_ticks", "calls")}
     columns |= {"resolutions": placed("resolution"), "is_coarse": placed("is_coarse", missing=False)}

@@ -10,7 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from etq.verdicts.arithmetic import DEVIATION, Flags, Numbers, differences, mean_difference, median, medians, quantile
+from etq.verdicts.arithmetic import (
+    DEVIATION,
+    Flags,
+    Numbers,
+    Texts,
+    differences,
+    mean_difference,
+    median,
+    medians,
+    quantile,
+)
 from etq.verdicts.samples import Samples
 
 # With fewer captures a side there is no verdict.
@@ -58,7 +68,9 @@ def states(samples: Samples, *, is_slow: bool = False) -> States:
     of_ops, totals = deviations[usable & is_op], deviations[usable & is_total]
     least_ops = int(precise[is_op].sum(axis=0).min(initial=2**31))
     has_factor = len(of_ops) >= 3 and 2 * len(of_ops) >= least_ops
-    factors = medians(of_ops.T) if has_factor else np.zeros(len(samples.captures))
+    factors = np.zeros(len(samples.captures))
+    if has_factor:
+        factors = _common(of_ops, samples.ops[usable & is_op])
     state = factors
     if not has_factor:
         state = totals.mean(axis=0) if len(totals) else np.full(len(samples.captures), np.nan)
@@ -73,6 +85,16 @@ def states(samples: Samples, *, is_slow: bool = False) -> States:
     if is_scattered:
         factors = np.zeros_like(factors)
     return States(is_single, has_factor and not is_scattered, is_scattered, factors, off, is_disturbed)
+
+
+def _common(deviations: Numbers, ops: Texts) -> Numbers:
+    """The factor of each capture: the median over ops; if more than half of them are instances of one, over the medians
+    of the instances of each, so that the one is not taken for all.
+    """
+    _, places, counts = np.unique(ops.astype(np.str_), return_inverse=True, return_counts=True)
+    if len(counts) >= 3 and 2 * counts.max() > len(ops):
+        deviations = np.stack([medians(deviations[places == place].T) for place in range(len(counts))])
+    return medians(deviations.T)
 
 
 def common_shift(samples: Samples, found: States) -> tuple[float, float, float] | None:

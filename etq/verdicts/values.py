@@ -15,7 +15,7 @@ from etq.verdicts.states import LEAST
 
 
 def value_changes(
-    values: Mapping[str, Any], is_time: bool, alpha: float, min_effect: float | None, conditions_differ: bool
+    values: Mapping[str, Any], kind: str, alpha: float, min_effect: float | None, conditions_differ: bool
 ) -> dict[str, list[Any]]:
     """Return the change of each value from base to new, with its verdict, a row per name and unit.
 
@@ -24,7 +24,7 @@ def value_changes(
     they differ if the ranges of both sides are apart.
 
     values             columns of name, unit, better, is_new and value, a row per capture and name
-    is_time            whether what is worse is slower
+    kind               metric; time, which is slower or faster; or size, which has no noise
     alpha              accepted share of false positives
     min_effect         smallest change that counts; None: 2 %
     conditions_differ  whether there are no verdicts, as the sides were measured under other conditions
@@ -42,7 +42,11 @@ def value_changes(
     for row, q in zip(judged, holm([row["p"] for row in judged], [1] * len(judged)), strict=True):
         row["q"] = q
     for row in rows:
-        row["verdict"] = _verdict(row, is_time, alpha, SMALLEST if min_effect is None else min_effect)
+        smallest = SMALLEST if min_effect is None else min_effect
+        if kind == "size" and row["is_apart"] is not None:
+            row["verdict"], row["note"] = _of_size(row, smallest)
+            continue
+        row["verdict"] = _verdict(row, kind == "time", alpha, smallest)
         if row["verdict"] in words.COUNTING and conditions_differ:
             row["verdict"] = words.CONDITIONS_DIFFER
         row["note"] = words.FEW_VALUES if row["verdict"] == words.TOO_FEW else None
@@ -63,6 +67,18 @@ def _verdict(row: Mapping[str, Any], is_time: bool, alpha: float, smallest: floa
     if math.isnan(change):
         return words.SAME if not difference and row["p"] == 1 else words.OPEN
     return words.SAME if max(-row["change_low"], row["change_high"]) <= smallest else words.OPEN
+
+
+def _of_size(row: Mapping[str, Any], smallest: float) -> tuple[str, str | None]:
+    """The verdict on sizes, which differ by chance only where those of one side do, and its note."""
+    change, difference = abs(row["change"]), row["new"] - row["base"]
+    if not difference:
+        return words.SAME, None
+    if change < smallest:
+        return words.SAME, words.SMALLEST.format(100 * smallest)
+    if not row["is_apart"]:
+        return words.OPEN, words.SIZES_VARY
+    return words.better((difference < 0) == (row["better"] == "lower"), is_time=False), None
 
 
 def _tested(values: Any, is_new: Any) -> dict[str, Any]:

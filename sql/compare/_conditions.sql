@@ -1,32 +1,48 @@
--- The conditions (metrics without a better direction) that differ between two lists of captures: the ranges don't
--- overlap, and the medians are at least 5 % apart (a few values of one distribution may be apart by chance); or the
--- governors differ.
-CREATE MACRO _differing_conditions(base_captures, new_captures) AS TABLE
-WITH sides AS (SELECT unnest(base_captures) AS capture_id, 'base' AS side UNION ALL SELECT unnest(new_captures), 'new'),
-ranges AS (
-    SELECT m.name, any_value(m.unit) AS unit, min(m.value) FILTER (WHERE s.side = 'base') AS base_low,
-        max(m.value) FILTER (WHERE s.side = 'base') AS base_high,
-        median(m.value) FILTER (WHERE s.side = 'base') AS base_middle,
-        min(m.value) FILTER (WHERE s.side = 'new') AS new_low, max(m.value) FILTER (WHERE s.side = 'new') AS new_high,
-        median(m.value) FILTER (WHERE s.side = 'new') AS new_middle
-    FROM sides AS s
+-- The conditions (metrics without a better direction) that differ between the two sides of each comparison: the ranges
+-- don't overlap, and the medians are at least 5 % apart (a few values of one distribution may be apart by chance); and
+-- the labels of some keys that no capture of both sides has.
+CREATE MACRO _conditions_of(
+    sides,  -- the name of a table with columns comparison, is_new and capture_id
+    keys,  -- of labels
+    base,  -- what follows the values of base
+    new  -- and of new
+) AS TABLE
+WITH ranges AS (
+    SELECT s.comparison, m.name, any_value(m.unit) AS unit, min(m.value) FILTER (WHERE NOT s.is_new) AS base_low,
+        max(m.value) FILTER (WHERE NOT s.is_new) AS base_high,
+        median(m.value) FILTER (WHERE NOT s.is_new) AS base_middle, min(m.value) FILTER (WHERE s.is_new) AS new_low,
+        max(m.value) FILTER (WHERE s.is_new) AS new_high, median(m.value) FILTER (WHERE s.is_new) AS new_middle
+    FROM query_table(sides) AS s
     JOIN metrics AS m USING (capture_id)
     -- Conditions after a capture may be caused by it.
     WHERE m.better IS NULL AND NOT ends_with(m.name, '_after')
-    GROUP BY m.name
+    GROUP BY s.comparison, m.name
 ),
-governors AS (
-    SELECT string_agg(DISTINCT l.value, ', ' ORDER BY l.value) FILTER (WHERE s.side = 'base') AS base,
-        string_agg(DISTINCT l.value, ', ' ORDER BY l.value) FILTER (WHERE s.side = 'new') AS new
-    FROM sides AS s
+texts AS (
+    SELECT s.comparison, l.key,
+        string_agg(DISTINCT l.value, ', ' ORDER BY l.value) FILTER (WHERE NOT s.is_new) AS base_values,
+        string_agg(DISTINCT l.value, ', ' ORDER BY l.value) FILTER (WHERE s.is_new) AS new_values
+    FROM query_table(sides) AS s
     JOIN labels AS l USING (capture_id)
-    WHERE l.key = 'governor'
+    WHERE list_contains(keys, l.key)
+    GROUP BY s.comparison, l.key
 )
-SELECT r.name,
-    printf('%g to %g', r.base_low, r.base_high) || ' in base, '
-    || printf('%g to %g', r.new_low, r.new_high) || ' in new' || coalesce(' ' || r.unit, '') AS detail
+SELECT r.comparison, r.name,
+    printf('%g to %g', r.base_low, r.base_high) || coalesce(' ' || r.unit, '') || base
+    || printf(', %g to %g', r.new_low, r.new_high) || coalesce(' ' || r.unit, '') || new AS detail
 FROM ranges AS r
 WHERE (r.base_low > r.new_high OR r.base_high < r.new_low)
     AND abs(r.new_middle - r.base_middle) >= 0.05 * abs(r.base_middle)
 UNION ALL
-SELECT 'governor', g.base || ' in base, ' || g.new || ' in new' FROM governors AS g WHERE g.base <> g.new;
+SELECT t.comparison, t.key, t.base_values || base || ', ' || t.new_values || new
+FROM texts AS t
+WHERE t.base_values <> t.new_values;
+
+-- The same of two lists of captures; of labels, the governor.
+CREATE MACRO _differing_conditions(base_captures, new_captures) AS TABLE
+WITH two_sides AS MATERIALIZED (
+    SELECT 0 AS comparison, false AS is_new, unnest(base_captures) AS capture_id
+    UNION ALL
+    SELECT 0, true, unnest(new_captures)
+)
+SELECT d.name, d.detail FROM _conditions_of('two_sides', ['governor'], ' in base', ' in new') AS d;

@@ -1,8 +1,8 @@
--- Verdicts of `etq.verdicts` on values that each capture has once, by name and unit: metrics, or with is_time times.
-CREATE MACRO _value_changes(samples, is_time, base_captures, new_captures, alpha, min_effect, allow_mismatch) AS TABLE
+-- Verdicts of `etq.verdicts` on values that each capture has once, by name and unit, of one kind: metric, time or size.
+CREATE MACRO _value_changes(samples, kind, base_captures, new_captures, alpha, min_effect, allow_mismatch) AS TABLE
 SELECT unnest(
     needs_etq_to_compare_values(
-        samples, is_time, alpha::DOUBLE, min_effect::DOUBLE,
+        samples, kind, alpha::DOUBLE, min_effect::DOUBLE,
         NOT allow_mismatch AND (SELECT count(*) > 0 FROM _differing_conditions(base_captures, new_captures) AS d)
     ),
     recursive := true

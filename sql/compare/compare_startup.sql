@@ -56,7 +56,7 @@ of_captures AS (
 ),
 judged AS (
     FROM _value_changes(
-        (SELECT list(c) FROM of_captures AS c), true,
+        (SELECT list(c) FROM of_captures AS c), 'time',
         (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
         (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new'), alpha, min_effect, allow_mismatch
     )

@@ -9,9 +9,10 @@
 -- Shown: series!, what, CASE what WHEN 'total' THEN 'total of ' || op WHEN 'instance' THEN '@' || instruction_id
 --   ELSE op || CASE WHEN instances > 1 THEN ', ' || instances || ' instances'
 --   ELSE coalesce('@' || instruction_id, '') END END AS item!, verdict! (verdict), change_percent! (change),
---   low_percent (interval), high_percent%, stage!, first_bad! (label), last_good! (label), reverted_at (label), cost! (time),
---   unit!, share_percent%, module_path, kind, per_capture_percent%, captures_before#, captures_after#, builds_after#,
---   p (probability), q (probability), position#, comment, author, is_accepted
+--   low_percent (interval), high_percent%, stage!, condition, first_bad! (label), last_good! (label),
+--   reverted_at! (label), cost! (time), unit!, share_percent%, module_path, kind, per_capture_percent%,
+--   captures_before#, captures_after#, builds_after#, p (probability), q (probability), position#, comment, author,
+--   is_accepted
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   what: total, op, or instance: one of several instances of the op in a row above
@@ -21,6 +22,7 @@
 --   instances: number of the op's instances that changed; 1 for a total
 --   verdict: slower or faster
 --   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; or one of two levels: the series often goes between them
+--   condition: what differs between the captures of both levels, such as the governor or the temperature: then they are levels of the machine; NULL if nothing is known
 --   last_good: label of the last capture before the change; of a creep, of its first capture
 --   first_bad: label of the first capture after it; of a creep, of its last capture
 --   reverted_at: label of the first capture at the old level again; NULL if it was not reverted
@@ -85,7 +87,7 @@ described AS MATERIALIZED (
         -- As in comparisons: of at least half of the captures.
         CASE
             WHEN 2 * count(*) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution, d.scale)) >= count(*)
-                THEN max(o.resolution * d.scale)
+                THEN max(o.resolution * d.scale) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution, d.scale))
             ELSE 0
         END AS resolution,
         list(d.position) AS positions, list(d.build) AS builds,
@@ -110,6 +112,7 @@ named AS MATERIALIZED (
         named_op || CASE WHEN s.is_total OR s.instruction_id IS NULL THEN '' ELSE '@' || s.instruction_id END AS name
     FROM described AS s
 ),
+totals AS MATERIALIZED (SELECT s.series, s.scope, s.ticks FROM described AS s WHERE s.is_total),
 commented AS MATERIALIZED (
     SELECT d.number, c.*
     FROM comments AS c
@@ -122,22 +125,48 @@ resets AS (
     WHERE c.verdict = 'accepted'
     GROUP BY c.number
 ),
-changes AS MATERIALIZED (
-    SELECT unnest(
+decided AS MATERIALIZED (
+    SELECT f.*, row_number() OVER () AS comparison
+    FROM (SELECT unnest(
         needs_etq_to_find_changes(
             (
                 SELECT list({
                     'series': s.number, 'family': s.family, 'positions': s.positions, 'builds': s.builds,
                     'values': s.values, 'steps': coalesce(r.steps, []), 'creeps': coalesce(r.creeps, []),
-                    'resolution': s.resolution
+                    'resolution': s.resolution,
+                    'total': CASE WHEN s.is_total THEN 0 ELSE coalesce(t.ticks, 0) END
                 })
                 FROM described AS s
                 LEFT JOIN resets AS r ON r.number = s.number
+                LEFT JOIN totals AS t ON t.series = s.series AND t.scope = s.scope
             ),
-            ln(1 + min_effect)
+            ln(1 + min_effect), alpha::DOUBLE
         ),
         recursive := true
-    )
+    )) AS f
+),
+-- The conditions that differ between the levels of a step: the machine had two levels then, as far as is known.
+of_levels AS MATERIALIZED (
+    SELECT c.comparison, d.position >= c.first_bad AS is_new, d.capture_id
+    FROM decided AS c
+    JOIN described AS n ON n.number = c.series
+    JOIN ordered AS d ON d.series = n.series AND d.position BETWEEN c.level_first AND c.level_end
+    WHERE c.kind = 'step' AND NOT c.is_accepted AND (d.position <= c.last_good OR d.position >= c.first_bad)
+),
+conditions AS (
+    SELECT k.comparison, string_agg(k.name || ' ' || k.detail, '; ' ORDER BY k.name) AS condition
+    FROM _conditions_of('of_levels', ['governor', 'device'], ' before', ' since') AS k
+    GROUP BY k.comparison
+),
+changes AS MATERIALIZED (
+    SELECT c.* REPLACE (
+            CASE WHEN k.condition IS NULL THEN c.stage ELSE 'one of two levels' END AS stage,
+            CASE WHEN k.condition IS NULL THEN c.back END AS back
+        ),
+        k.condition
+    FROM decided AS c
+    LEFT JOIN conditions AS k USING (comparison)
+    WHERE c.kind <> 'series'
 ),
 -- The latest comment on each change; for a step, within 2 captures: with more captures, it may be found a bit earlier
 -- or later.
@@ -159,7 +188,7 @@ bounded AS MATERIALIZED (
     FROM ordered AS d
     LEFT JOIN capture_ops AS o USING (capture_id)
 ),
--- The changes that count, with the captures at them and what is compared. Of levels that a series goes between, one.
+-- Changes with the captures at them and what is compared.
 counted AS MATERIALIZED (
     SELECT c.*, a.capture_id, a.label, a.label_key, a.ordered_by, b.label AS label_before, k.label AS label_back,
         _change_sides(
@@ -172,13 +201,11 @@ counted AS MATERIALIZED (
     JOIN bounded AS a ON a.series = d.series AND a.position = c.first_bad
     JOIN bounded AS b ON b.series = d.series AND b.position = c.last_good
     LEFT JOIN bounded AS k ON k.series = d.series AND k.position = c.back
-    WHERE c.q < alpha
     WINDOW in_order AS (PARTITION BY c.series, c.kind ORDER BY c.place)
-    QUALIFY c.stage <> 'one of two levels'
-        OR row_number() OVER (PARTITION BY c.series, c.stage ORDER BY c.place DESC) = 1
 ),
 found AS (
     SELECT d.series, d.what, d.named_op AS op, d.module_path, d.instruction_id, 1 AS instances, c.verdict, c.stage,
+        c.condition,
         c.label_before AS last_good, c.label AS first_bad, c.label_back AS reverted_at,
         exp(c.before) / _divisor('ns', d.unit) AS time_before, time_before * (exp(c.step) - 1) AS cost,
         time_before * (exp(c.low) - 1) AS low, time_before * (exp(c.high) - 1) AS high, d.unit,
@@ -191,12 +218,11 @@ found AS (
     FROM counted AS c
     JOIN named AS d ON d.number = c.series
     LEFT JOIN texts AS m ON m.series = c.series AND m.place = c.place AND m.kind = c.kind
-    JOIN described AS t ON t.series = d.series AND t.scope = d.scope AND t.is_total
+    LEFT JOIN totals AS t ON t.series = d.series AND t.scope = d.scope
     JOIN captures AS w ON w.capture_id = c.capture_id
     LEFT JOIN from_label AS f ON f.ordered_by = c.ordered_by
     WHERE (with_accepted OR NOT c.is_accepted)
         AND c.stage <> 'returned'
-        AND (d.is_total OR abs(exp(c.step) - 1) * exp(c.before) / t.ticks >= 0.0005)
         AND (since IS NULL OR f.is_known AND c.label_key >= f.since_key)
 ),
 -- Instances of an op that changed within 2 captures of each other are one cause.
@@ -229,7 +255,7 @@ causes AS (
         SELECT c.cause, any_value(c.series) AS series, any_value(c.what) AS what, any_value(c.op) AS op,
             CASE WHEN min(c.module_path) = max(c.module_path) THEN min(c.module_path) END AS module_path,
             CASE WHEN count(*) = 1 THEN min(c.instruction_id) END AS instruction_id, count(*) AS instances,
-            any_value(c.verdict) AS verdict, any_value(c.stage) AS stage,
+            any_value(c.verdict) AS verdict, any_value(c.stage) AS stage, any_value(c.condition) AS condition,
             arg_max(
                 {
                     'last_good': c.last_good, 'first_bad': c.first_bad, 'reverted_at': c.reverted_at,
@@ -258,7 +284,7 @@ listed AS (
     JOIN causes AS c USING (cause)
     WHERE c.instances > 1
 )
-SELECT l.series, l.what, l.op, l.module_path, l.instruction_id, l.instances, l.verdict, l.stage, l.last_good,
+SELECT l.series, l.what, l.op, l.module_path, l.instruction_id, l.instances, l.verdict, l.stage, l.condition, l.last_good,
     l.first_bad, l.reverted_at, 100 * l.cost / l.time_before AS change_percent,
     100 * l.low / l.time_before AS low_percent, 100 * l.high / l.time_before AS high_percent, l.cost, l.unit,
     l.share_percent, l.p, l.q, l.captures_before, l.captures_after, l.builds_after, l.position, l.kind,

@@ -1,8 +1,8 @@
 -- Needs etq: in DuckDB alone, it is an error.
 -- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a change of
 -- level has the change, and the last one of slow growth: those that `regressions` lists, and returns to an old level.
--- Shown: series!, label!, normalized AS value! (time), unit, runs#, capture!, change_percent! (change), stage, kind, p
---   (probability), captured_at (moment), is_accepted, comment, author
+-- Shown: series!, label!, normalized AS value! (time), unit, runs#, capture!, change_percent! (change), stage, condition, kind,
+--   p (probability), captured_at (moment), is_accepted, comment, author
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   position: place in the series, from 1
@@ -19,6 +19,7 @@
 --   change_percent: change of normalized at this capture, in percent; NULL if there is none
 --   kind: step or creep; NULL if there is no change
 --   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; returned to an old level; or one of two levels: the series often goes between them; NULL if there is no change
+--   condition: what differs between the captures of both levels of that change, such as the governor or the temperature: then they are levels of the machine; NULL if nothing is known
 --   last_good: label of the last capture before that change; of a creep, of its first capture; NULL if there is none
 --   reverted_at: label of the first capture at the old level again; NULL if there is none
 --   builds_after: number of builds from that change to the next; NULL if there is none
@@ -37,6 +38,7 @@ CREATE MACRO trend(
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
     phase := NULL,
+    alpha := 0.05,  -- accepted share of false positives
     min_effect := 0.03  -- smallest change of level that counts, as a fraction
 ) AS TABLE
 WITH ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
@@ -46,7 +48,7 @@ found AS (
         s.capture_id, o.runs, o.p25 * s.scale AS ticks, o.p50 * s.scale AS median_ticks, o.p90 * s.scale AS slow_ticks,
         CASE WHEN _is_clock_coarse(o.p25, o.resolution, s.scale) THEN o.resolution * s.scale ELSE 0 END AS resolution,
         CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END AS value_unit, NOT _is_device_time(o.kind) AS has_factor,
-        o.item AS identity
+        o.item AS identity, CASE what WHEN 'op' THEN o.scope END AS scope
     FROM ordered AS s
     JOIN op_times AS o USING (capture_id)
     WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase) AND CASE what
@@ -60,14 +62,14 @@ found AS (
     END
     UNION ALL
     SELECT s.capture_id, m.runs, m.p25 * s.scale, m.p50 * s.scale, m.p90 * s.scale, 0,
-        CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END, true, NULL
+        CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END, true, NULL, NULL
     FROM ordered AS s
     JOIN module_times AS m USING (capture_id)
     WHERE what = 'module'
         AND item = m.module_path || CASE WHEN ends_with(m.scope, ' on devices') THEN ' on devices' ELSE '' END
         AND m.phase IS NOT DISTINCT FROM _checked_phase(phase)
     UNION ALL
-    SELECT m.capture_id, count(*)::INTEGER, median(m.value), median(m.value), NULL, 0, coalesce(m.unit, ''), false, NULL
+    SELECT m.capture_id, count(*)::INTEGER, median(m.value), median(m.value), NULL, 0, coalesce(m.unit, ''), false, NULL, NULL
     FROM metrics AS m
     WHERE what = 'metric' AND m.name = item
     GROUP BY m.capture_id, m.unit
@@ -81,7 +83,8 @@ values_of AS MATERIALIZED (
         SELECT d.capture_id AS of_capture, max(d.runs) AS runs, sum(d.ticks) AS ticks,
             sum(d.median_ticks) AS median_ticks, sum(d.slow_ticks) AS slow_ticks, sum(d.resolution) AS resolution,
             any_value(d.value_unit) AS value_unit, any_value(d.has_factor) AS has_factor,
-            CASE WHEN min(d.identity) = max(d.identity) THEN min(d.identity) END AS identity
+            CASE WHEN min(d.identity) = max(d.identity) THEN min(d.identity) END AS identity,
+            list(DISTINCT d.scope) AS scopes
         FROM found AS d
         GROUP BY d.capture_id
     ) AS f ON f.of_capture = s.capture_id
@@ -121,36 +124,76 @@ family AS (
         ELSE (SELECT count(DISTINCT v.number) FROM values_of AS v)
     END AS items
 ),
+-- The totals of which ops are parts.
+totals AS (
+    SELECT p.number, sum(t.ticks) AS ticks
+    FROM (SELECT DISTINCT v.number, v.series, unnest(v.scopes) AS scope FROM values_of AS v) AS p
+    JOIN (
+        SELECT s.series, o.scope, median(o.p25 * s.scale) AS ticks
+        FROM ordered AS s
+        JOIN op_times AS o USING (capture_id)
+        WHERE what = 'op' AND o.op_index = 0 AND o.p25 > 0 AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
+        GROUP BY s.series, o.scope
+    ) AS t USING (series, scope)
+    GROUP BY p.number
+),
 series_of AS (
     SELECT v.number AS series, (SELECT f.items FROM family AS f) AS family, list(v.place) AS positions,
-        list(v.build) AS builds, list(ln(v.normalized)) AS values,
+        list(v.build) AS builds, 
+        list(ln(v.ticks) - CASE WHEN what IN ('op', 'module') THEN v.common ELSE 0 END) AS values,
         coalesce(any_value(r.steps), []) AS steps, coalesce(any_value(r.creeps), []) AS creeps,
         -- As in comparisons: of at least half of the captures.
         CASE
             WHEN 2 * count(*) FILTER (WHERE v.resolution > 0) >= count(*) THEN max(v.resolution)
             ELSE 0
-        END AS resolution
+        END AS resolution,
+        coalesce(any_value(t.ticks), 0) AS total
     FROM values_of AS v
     LEFT JOIN resets AS r ON r.number = v.number
-    WHERE v.ticks > 0 AND _is_valid_effect(min_effect)
+    LEFT JOIN totals AS t ON t.number = v.number
+    WHERE v.ticks > 0 AND _has_valid_options(alpha, min_effect)
     GROUP BY v.number
 ),
 decided AS MATERIALIZED (
-    SELECT unnest(
-        needs_etq_to_find_changes((SELECT list(o) FROM series_of AS o), ln(1 + min_effect)), recursive := true
-    )
+    SELECT f.*, row_number() OVER () AS comparison
+    FROM (
+        SELECT unnest(
+            needs_etq_to_find_changes((SELECT list(o) FROM series_of AS o), ln(1 + min_effect), alpha::DOUBLE),
+            recursive := true
+        )
+    ) AS f
 ),
--- Where a step and a creep are at one capture, the step.
+-- The conditions that differ between the levels of a step: the machine had two levels then, as far as is known.
+of_levels AS MATERIALIZED (
+    SELECT c.comparison, d.place >= c.first_bad AS is_new, d.capture_id
+    FROM decided AS c
+    JOIN values_of AS d ON d.number = c.series AND d.place BETWEEN c.level_first AND c.level_end
+    WHERE c.kind = 'step' AND NOT c.is_accepted AND (d.place <= c.last_good OR d.place >= c.first_bad)
+),
+conditions AS (
+    SELECT k.comparison, string_agg(k.name || ' ' || k.detail, '; ' ORDER BY k.name) AS condition
+    FROM _conditions_of('of_levels', ['governor', 'device'], ' before', ' since') AS k
+    GROUP BY k.comparison
+),
 changes AS MATERIALIZED (
-    FROM decided AS d
-    WHERE d.kind <> 'series' AND d.q < 0.05
-    QUALIFY row_number() OVER (PARTITION BY d.series, d.first_bad ORDER BY d.kind DESC) = 1
+    SELECT c.* REPLACE (
+            CASE WHEN k.condition IS NULL THEN c.stage ELSE 'one of two levels' END AS stage,
+            CASE WHEN k.condition IS NULL THEN c.back END AS back
+        ),
+        k.condition
+    FROM decided AS c
+    LEFT JOIN conditions AS k USING (comparison)
+    WHERE c.kind <> 'series'
 ),
 texts AS (
     SELECT g.series AS number, g.first_bad AS place, arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
         arg_max(coalesce(k.author, ''), (k.written_at, k.comment_id)) AS author
     FROM changes AS g
-    JOIN commented AS k ON k.number = g.series AND k.place BETWEEN g.first_bad - 2 AND g.first_bad + 2
+    JOIN commented AS k
+        ON k.number = g.series
+        AND k.place BETWEEN
+            CASE g.kind WHEN 'creep' THEN g.last_good ELSE g.first_bad - 2 END
+            AND g.first_bad + CASE g.kind WHEN 'creep' THEN 1 ELSE 2 END
     GROUP BY g.series, g.first_bad
 ),
 neighbours AS (
@@ -179,7 +222,7 @@ SELECT v.series, v.place AS position, v.label, c.name AS capture, c.captured_at,
     CASE WHEN what <> 'metric' THEN v.ticks / v.divisor END AS p25, v.median_ticks / v.divisor AS median,
     v.slow_ticks / v.divisor AS p90, v.unit_shown AS unit,
     CASE WHEN what <> 'metric' THEN 100 * (exp(v.common) - 1) END AS common_percent,
-    v.normalized / v.divisor AS normalized, 100 * (exp(g.step) - 1) AS change_percent, g.kind, g.stage,
+    v.normalized / v.divisor AS normalized, 100 * (exp(g.step) - 1) AS change_percent, g.kind, g.stage, g.condition,
     l.label AS last_good, r.label AS reverted_at, g.builds_after, v.ordered_by,
     100 * (exp(d.shows) - 1) AS shown_percent, g.p, g.is_accepted, m.comment, nullif(m.author, '') AS author,
     b.sides.base AS base, b.sides.new AS new

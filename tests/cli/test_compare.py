@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
 from click.testing import Result
 
 import etq
+from etq.report.difference import difference_of
 from tests.asserts import csv_rows
+from tests.builders import AllocationEvent, dump, execute, framework, kernel, run
 from tests.cli.asked import rows
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
@@ -95,7 +99,18 @@ def test_the_whole_in_markdown_with_its_regressions(labs: dict[str, str], tmp_pa
 @pytest.mark.long
 def test_the_whole_as_json(labs: dict[str, str]) -> None:
     answer = json.loads(compare(labs["op"], "--format", "json").stdout)
-    assert [*answer] == ["captures", "calls", "modules", "ops", "metrics", "startup", "findings", "sides", "parts"]
+    assert [*answer] == [
+        "captures",
+        "calls",
+        "modules",
+        "ops",
+        "metrics",
+        "startup",
+        "memory",
+        "findings",
+        "sides",
+        "parts",
+    ]
     slower_ops = [(row["op"], row["instruction_id"]) for row in answer["ops"] if row["verdict"] == "slower"]
     assert slower_ops == [("permute_copy", 3)]
     assert "block1.down" in {row["module_path"] for row in answer["modules"] if row["verdict"] == "slower"}
@@ -279,10 +294,116 @@ def test_statuses(sides: Path, monkeypatch: pytest.MonkeyPatch, new: str, option
     is_found = new == "slow" and options in ([], ["--bisect"])
     assert ("Regression: addmm @4" in result.stderr) == is_found
     if is_found:
-        first, second = result.stdout.splitlines()
+        first, second, judged = result.stdout.splitlines()
         assert first.startswith("1 op is slower: addmm @4 +") and second.startswith("total: not decided, ")
+        assert re.fullmatch(r"judged: total, \d+ ops, slow runs, loading", judged)
     elif options == ["--total"]:
         assert result.stdout.startswith("total: not decided, ")
+
+
+def of_once(load: int, size: int, place: int) -> bytes:
+    """A load of about so many us, and five executes of 100 us that allocate so many bytes with two allocators."""
+    allocated = (AllocationEvent(1, size - 1_000), AllocationEvent(2, 1_000))
+    loading = run("Load", framework("Program::load_method", 0, 1_000 * load + 7_000 * (place // 2) + place))
+    executes = [
+        run(
+            "Execute",
+            *allocated,
+            kernel("mm", 5, 90_000 + 97 * at, 0),
+            execute(0, 100_000 + 89 * at + 31 * place),
+            allocators=("a", "b"),
+        )
+        for at in range(5)
+    ]
+    return dump(loading, *executes)
+
+
+@pytest.mark.parametrize(
+    ("load", "size", "worse"),
+    [
+        (11_500, 64_000, ["loading"]),
+        (1_200, 80_000, ["allocated memory"]),
+        (1_210, 65_000, []),  # 1.6 % more memory
+        (1_100, 60_000, []),
+    ],
+)
+def test_loading_and_memory(tmp_path: Path, load: int, size: int, worse: list[str]) -> None:
+    """Loading takes 1.2 ms in base, which allocates 64,000 bytes: either fails a gate, but not one of the total alone.
+
+    Commands, JSON, Markdown, pages and Python say the same.
+    """
+    db = str(tmp_path / "lab.duckdb")
+    with etq.open(db) as warehouse:
+        for place in range(8):
+            side, given = (("base", (1_200, 64_000)), ("new", (load, size)))[place % 2]
+            content = of_once(*given, place)
+            warehouse.ingest(content, name=f"c{place}", labels={"side": side}, captured_at=datetime(2026, 1, 1, place))
+        lines = [line.partition(":")[0] for line in warehouse.compare(*SIDES).verdicts]
+        sections = {each.kind: each for each in difference_of(warehouse, *SIDES, {}).sections}
+    assert [line for line in lines if line in ("loading", "allocated memory")] == (
+        worse or (["loading", "allocated memory"] if load < 1_200 else [])
+    )
+    assert [each for each in sections["verdict"].facts["tails"] if each.partition(":")[0] in worse] != [] or not worse
+    assert {"compared_startup", "compared_memory"} <= {*sections}
+    result = run_etq("gate", *SIDES, "--db", db)
+    assert result.exit_code == (3 if worse else 0), result.output
+    assert [line.partition(": ")[2] for line in result.stderr.splitlines() if "Regression" in line] == worse
+    assert result.stdout.splitlines()[-1] == "judged: total, 1 op, slow runs, loading, memory"
+    verdicts = {
+        row["name"]: row["verdict"]
+        for row in json.loads(run_etq("gate", *SIDES, "--db", db, "--format", "json").stdout)
+    }
+    assert [name for name, verdict in verdicts.items() if verdict in ("slower", "worse")] == worse
+    markdown = run_etq("compare", *SIDES, "--db", db, "--format", "markdown").stdout
+    assert [line[2:] for line in markdown.splitlines() if line.startswith("- ") and line[2:] in verdicts] == worse
+    whole = json.loads(run_etq("compare", *SIDES, "--db", db, "--format", "json").stdout)
+    assert [row["verdict"] for row in whole["memory"]] == [verdicts["allocated memory"]]
+    assert [row["verdict"] for row in whole["startup"] if row["what"] == "load"] == [verdicts["loading"]]
+    total = run_etq("gate", *SIDES, "--db", db, "--total")
+    assert (total.exit_code, total.stdout.splitlines()[-1]) == (0, "judged: total, slow runs")
+
+
+def test_memory_of_single_captures(tmp_path: Path) -> None:
+    """Sizes have no noise: one capture per side is enough, but not for loading."""
+    for name, given in (("base", (1_200, 64_000)), ("new", (11_500, 80_000))):
+        (tmp_path / f"{name}.etdp").write_bytes(of_once(*given, 0))
+    result = run_etq("gate", str(tmp_path / "base.etdp"), str(tmp_path / "new.etdp"))
+    assert (result.exit_code, "Regression: allocated memory\n" in result.stderr) == (3, True), result.output
+    assert result.stdout.splitlines()[-1] == "judged: memory; not judged: total, 1 op, loading"
+
+
+def test_instances_of_an_op_are_one_cause(tmp_path: Path) -> None:
+    """Six of ten ops are instances of one, and take 50 % more: 13.5 us of 27. They are one row with the instances below
+    it, and no common shift of all ops.
+    """
+    ops = [("addmm", 200), ("relu", 30), ("gelu", 50), ("conv", 90), *(("permute_copy", at) for at in range(2, 8))]
+    for place in range(8):
+        random, side, runs = np.random.default_rng(place), ("base", "new")[place % 2], []
+        for _ in range(5):
+            at, events = 0, []
+            for number, (op, length) in enumerate(ops):
+                more = 1.5 if op == "permute_copy" and side == "new" else 1.0
+                end = at + round(1_000 * length * more * random.normal(1, 0.004))
+                events.append(kernel(op, at, end, number))
+                at = end
+            runs.append(run("Execute", *events, execute(0, at)))
+        with etq.open(tmp_path / "lab.duckdb") as warehouse:
+            at_time = datetime(2026, 1, 1, place)
+            warehouse.ingest(dump(*runs), name=f"c{place}", labels={"side": side}, captured_at=at_time)
+    result = run_etq("gate", *SIDES, "--db", str(tmp_path / "lab.duckdb"))
+    assert result.exit_code == 3
+    found = re.match(r"6 ops are slower: (permute_copy, 6 instances, \+([\d.]+) %, \+([\d.]+) us)\n", result.stdout)
+    assert found is not None, result.stdout
+    text, *numbers = found.groups()
+    assert [float(number) for number in numbers] == pytest.approx([50, 13.5], rel=0.02)
+    regressions = [line for line in result.stderr.splitlines() if line.startswith("Regression: ")]
+    assert [line for line in regressions if "total" not in line] == [f"Regression: {text}"]
+    markdown = run_etq("compare", *SIDES, "--db", str(tmp_path / "lab.duckdb"), "--format", "markdown").stdout
+    listed = markdown.partition(f"- {text}\n")[2].splitlines()[:7]
+    assert sorted(re.sub(r"`| \+.*", "", line) for line in listed[:6]) == [
+        f"  - permute_copy @{at}" for at in range(4, 10)
+    ]
+    assert listed[6] == ""
 
 
 def test_few_common_ops(sides: Path) -> None:

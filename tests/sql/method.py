@@ -281,10 +281,10 @@ def several(given: Sides) -> dict[Any, Judged]:
         return {}
     of_ops, _, below = tested(given, common.factors, base, new)
     few = min(base.sum(), new.sum()) < LONELY
-    # All tests share 0.05: totals have 0.35 of it, ops 0.6, slow runs the rest.
+    # All tests share 0.05: totals have 0.33 of it, ops 0.57, slow runs and loading the rest.
     for at, each in of_ops.items():
         is_large = abs(each.change) >= 0.02 and abs(each.change) * each.share >= 0.0005
-        counts = is_large and each.q is not None and each.q < 0.03
+        counts = is_large and each.q is not None and each.q < 0.0285
         counting = max(0.02, 0.0005 / each.share)
         each.verdict = _word(few, bool(below[at]), counts, each, counting, each.p == 1 and is_large)
     logs = np.log(given.totals)
@@ -294,7 +294,7 @@ def several(given: Sides) -> dict[Any, Judged]:
     squared += 0 if is_interleaved(given.sides) else drift_of(logs, base, new)
     total = judged_of(float(logs[new].mean() - logs[base].mean()), squared, freedom)
     is_large = abs(total.change) >= smallest
-    counts = is_large and total.p is not None and total.p < 0.0175
+    counts = is_large and total.p is not None and total.p < 0.0165
     total.verdict = _word(few, False, counts, total, smallest, total.p == 1 and is_large)
     if total.verdict != "slower":
         is_slow = common.disturbed & (common.off > 0)

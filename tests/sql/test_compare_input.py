@@ -205,7 +205,7 @@ def test_conditions_that_differ(warehouse: Warehouse) -> None:
     add_metric(warehouse, "temperature", None, {"base": [40, 45], "new": [43, 50]})
     assert "conditions differ" not in rules(warehouse)
     add_metric(warehouse, "clock", None, {"base": [1800, 1801], "new": [1200, 1300]})
-    assert rules(warehouse)["conditions differ"].startswith("clock: 1800 to 1801 in base, 1200 to 1300 in new x; ")
+    assert rules(warehouse)["conditions differ"].startswith("clock: 1800 to 1801 x in base, 1200 to 1300 x in new; ")
     assert {row["verdict"] for row in rows_of(warehouse, "compare_ops")} == {"~", "conditions differ"}
     assert "slower" in {row["verdict"] for row in rows_of(warehouse, "compare_ops", allow_mismatch=True)}
     [clock] = [row for row in rows_of(warehouse, "compare_metrics") if row["name"] == "clock"]

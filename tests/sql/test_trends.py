@@ -255,6 +255,36 @@ def test_instances_of_an_op_that_changed_at_one_build_are_one_row(warehouse: War
     assert warehouse.rows(listed)[1] == []
 
 
+@pytest.mark.parametrize("condition", ["governor", "device", "temperature", "temperature_after", "build_host"])
+def test_a_condition_that_goes_with_a_level_is_the_machine_s(warehouse: Warehouse, condition: str) -> None:
+    """Of 36 builds, 12 in the middle take 20 % more. A condition goes with them, or what is none does."""
+    made = []
+    for build in range(1, 37):
+        is_slow = 13 <= build <= 24
+        labels = {"build": str(build), "model": "net"}
+        if "temperature" not in condition:
+            labels[condition] = "b" if is_slow else "a"
+        made.append(Labelled(f"b{build}", capture(build, None, 1.2 if is_slow else 1.0, runs=3), labels))
+    ingest_all(warehouse, made)
+    if "temperature" in condition:
+        for build in range(1, 37):
+            warehouse.metric(f"b{build}", condition, 40 + build % 3 + 15 * (13 <= build <= 24), unit="degC")
+    listed = warehouse.rows("""SELECT first_bad, verdict, stage, condition FROM regressions("by" := 'model')""")[1]
+    shown = warehouse.rows(
+        """SELECT label, stage, condition FROM trend("by" := 'model') WHERE change_percent IS NOT NULL"""
+    )[1]
+    if condition in ("temperature_after", "build_host"):
+        assert listed == [("13", "slower", "reverted", None)]
+        assert shown == [("13", "reverted", None), ("25", "returned", None)]
+        return
+    texts = ["a before, b since", "b before, a since"]
+    if condition == "temperature":
+        texts = ["40 to 42 degC before, 55 to 57 degC since", "55 to 57 degC before, 40 to 42 degC since"]
+    there, back = (f"{condition} {text}" for text in texts)
+    assert listed == [("13", "slower", "one of two levels", there), ("25", "faster", "one of two levels", back)]
+    assert shown == [("13", "one of two levels", there), ("25", "one of two levels", back)]
+
+
 def test_delegates_count_on_their_own_clock(warehouse: Warehouse) -> None:
     """A series with a single op has no common shift; its change is reported nevertheless."""
     random = np.random.default_rng(4)

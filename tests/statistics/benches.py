@@ -138,6 +138,7 @@ def verdicts_of(benches: Sequence[Times], measured: int, alpha: float) -> list[l
     size = len(rows["side"])
     columns |= {"step": np.zeros(size, np.int64), "scope": np.full(size, "", np.object_)}
     columns |= {"resolution": np.ones(size), "is_coarse": np.zeros(size, np.bool_), "calls": np.full(size, np.nan)}
+    columns["op"] = columns["item"]
     columns["is_other_graph"] = np.zeros(size, np.bool_)
     columns |= {"matched": np.full(size, "event", np.object_), "is_trace": np.zeros(size, np.bool_)}
     answer = compare(columns, NO_SHAPES, NO_CONDITIONS, True, alpha, None, None, False)

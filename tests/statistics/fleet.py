@@ -198,7 +198,7 @@ def samples_of(fleet: Fleet, draws: Sequence[Draw]) -> dict[str, Any]:
         "side": np.repeat(texts([side for *_, side in drawn]), count), "position": np.repeat(positions, count),
         "level": np.tile(texts([*["op"] * len(fleet.items), "total", "outside ops"]), len(drawn)),
         "scope": np.tile(texts([""] * count), len(drawn)), "item": np.tile(texts([*fleet.items, "", ""]), len(drawn)),
-        "ticks": times, "slow_ticks": slow,
+        "op": np.tile(texts([*fleet.items, "", ""]), len(drawn)), "ticks": times, "slow_ticks": slow,
         "resolution": steps, "is_coarse": (steps >= 1000) & (times < 500 * steps), "calls": np.full(len(times), np.nan),
         "matched": np.full(len(times), "event", np.object_), "is_trace": np.zeros(len(times), np.bool_),
         "is_other_graph": np.zeros(len(times), np.bool_),
