@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
@@ -13,10 +14,10 @@ from etq.errors import QueryError, nearest_words
 from etq.warehouse.advice import VIEW as ADVICE
 from etq.warehouse.advice import advised
 from etq.warehouse.formats import instead
-from etq.warehouse.result import Result
+from etq.warehouse.result import Result, run_once
 
 if TYPE_CHECKING:
-    pass
+    import duckdb
 
 # Parameters that name a capture: they are resolved first, so that errors are raised at the call, not when rows are
 # read.
@@ -62,9 +63,12 @@ class Views:
                 captures["capture"] = self._of_key(captures["capture"])
             if name == ADVICE:
                 query, values = advised(self, captures.pop("capture"), captures)
-                return Result(self.relation(query, **values), f"{name}()", view=macro)
+                return Result(partial(self.relation, query, **values), f"{name}()", view=macro)
             query = f"FROM {name}({', '.join(_argument(macro, parameter) for parameter in captures)})"
-            return Result(self.relation(query, **captures), query, instead(macro, self._format(captures)), macro)
+            make: Callable[[], duckdb.DuckDBPyRelation] = partial(self.relation, query, **captures)
+            if name.startswith(OF_SIDES) or not passed.keys() <= CAPTURES:
+                make = run_once(make)  # a wrong value is an error when rows are computed
+            return Result(make, query, instead(macro, self._format(captures)), macro)
 
         view.__name__ = name
         view.__qualname__ = f"Warehouse.{name}"

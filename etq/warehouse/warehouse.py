@@ -173,8 +173,9 @@ def _open_lake(path: str, storage_options: Mapping[str, str] | None, *, external
 class Warehouse(Views):
     """An open warehouse, returned by `open`. A context manager; `close` may be called more than once.
 
-    Threads may share a warehouse: their queries run one after the other. A result runs its query when it is read, so
-    read it while no other thread queries the warehouse; `rows` is safe for all threads.
+    Threads may share a warehouse: each has a connection of its own, so that any of them may ask, and read what another
+    has asked, at any time. Writes take turns. What a thread makes on its `connection`, such as temporary tables and
+    transactions, is its own.
 
     Each view (public table macro of the SQL) is a method of the same name, which returns a `Result`: `.show()`,
     `.fetchall()`, `.df()`, `.to_arrow_table()`; each table is an attribute, `warehouse.all_op_totals`. `dir(warehouse)`
@@ -183,21 +184,23 @@ class Warehouse(Views):
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Whether others query the file meanwhile on connections of their own: storing doesn't lower their memory limit.
-        self.is_shared = False
         # The capture of the file that `etq.read` read: views take it where no other is given.
         self.only: Capture | None = None
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The DuckDB connection. Raises `WarehouseError` once the warehouse is closed."""
+        """This thread's DuckDB connection. Raises `WarehouseError` once the warehouse is closed."""
         return self._database.connection
 
     @contextmanager
     def locked(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Provide the connection; queries of other threads wait until the `with` block ends."""
+        """Provide this thread's connection, which stays open until the `with` block ends."""
         with self._database.lock:
             yield self.connection
+
+    def share(self) -> None:
+        """Note that several threads will ask, before they do: storing then doesn't lower the limit of their memory."""
+        self._database.is_shared = True
 
     @property
     def path(self) -> str | None:
@@ -215,7 +218,7 @@ class Warehouse(Views):
         return self._database.is_open
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, once the queries of other threads have ended."""
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -239,17 +242,34 @@ class Warehouse(Views):
 
         Raises `QueryError` for a wrong query; errors in the data are raised when the result is read.
         """
-        relation = self.relation(query, **parameters)
-        return None if relation is None else Result(relation, query)
+        make = self._relations(query, parameters)
+        return None if make is None else Result(make, query)
 
     def relation(self, query: str, /, **parameters: Any) -> duckdb.DuckDBPyRelation:
-        """Return the same as DuckDB's relation."""
+        """Return the same as DuckDB's relation, which is this thread's."""
+        make = self._relations(query, parameters)
+        return None if make is None else make()
+
+    def _relations(self, query: str, parameters: dict[str, Any]) -> Callable[[], duckdb.DuckDBPyRelation]:
+        """Return what makes a query's relation for a thread, None for statements without rows. A query that reads
+        tables of the caller's, or does something, runs now, and once.
+        """
         try:
+            if not any(map(_is_table, parameters.values())) and _only_reads(query):
+                return partial(self._relation, query, parameters)
             with self._database.lock, self._joined(parameters) as values:
                 relation = self.connection_for(query).sql(query, params=self._values(values))
-                # Where tables are joined, the rows are read while these are there.
-                is_read = len(values) < len(parameters)
-                return self.connection.from_arrow(relation.to_arrow_table()) if is_read else relation
+                if relation is None:
+                    return None
+                table = relation.to_arrow_table()
+        except duckdb.Error as error:
+            raise self._query_error(error) from error
+        return lambda: self.connection.from_arrow(table)
+
+    def _relation(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation:
+        try:
+            with self._database.lock:
+                return self.connection_for(query).sql(query, params=self._values(parameters))
         except duckdb.Error as error:
             raise self._query_error(error) from error
 
@@ -271,7 +291,7 @@ class Warehouse(Views):
     ) -> Iterator[tuple[list[str], Iterator[list[tuple[Any, ...]]]]]:
         """Provide the names of a query's columns, and its rows in lists of up to 10,000, read while the query runs.
 
-        Other threads wait until the `with` block ends. Raises `QueryError` as `rows` does.
+        Ask nothing else in this thread until the `with` block ends. Raises `QueryError` as `rows` does.
         """
         try:
             with self._database.lock:
@@ -965,12 +985,13 @@ class Warehouse(Views):
         from etq.warehouse.metadata_decoder import decoded_metadata
 
         found = capture if isinstance(capture, Capture) else self.capture(capture)
-        return Result(self.connection.from_arrow(decoded_metadata(self, found, decoder)))
+        table = decoded_metadata(self, found, decoder)
+        return Result(lambda: self.connection.from_arrow(table))
 
     @contextmanager
     def _joined(self, parameters: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Have queries find those parameters that are tables by their names; provide the others."""
-        tables = {name: value for name, value in parameters.items() if hasattr(value, "__arrow_c_stream__")}
+        tables = {name: value for name, value in parameters.items() if _is_table(value)}
         for name in tables:
             if catalog.found(name) is not None:
                 raise QueryError(f"{name}: a table or view of etq; give the table that is joined another name")
@@ -1038,7 +1059,7 @@ class Warehouse(Views):
     def _storing(self) -> Iterator[None]:
         from etq.storage.capture import in_little_memory
 
-        is_alone = self.path is not None and not self.is_shared
+        is_alone = self.path is not None and not self._database.is_shared
         with self._database.writing(), in_little_memory(self.connection) if is_alone else nullcontext():
             yield
 
@@ -1064,6 +1085,15 @@ class Warehouse(Views):
         found = {row[0]: Capture(*row) for row in self._database.fetch(query, {"keys": keys})}
         for each in outcomes:
             yield each if isinstance(each, EtqError) else replace(found[each[0]], is_new=each[1]).within(self)
+
+
+def _is_table(value: Any) -> bool:
+    return hasattr(value, "__arrow_c_stream__")
+
+
+def _only_reads(query: str) -> bool:
+    """Whether all statements are SELECT, so that they may run again."""
+    return all(each.type == duckdb.StatementType.SELECT for each in duckdb.extract_statements(query))
 
 
 def _is_program(path: str | os.PathLike[str]) -> bool:
