@@ -44,7 +44,17 @@ from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock, refuse_gone
 from etq.database.results import QueryResult
-from etq.errors import EtqError, FormatError, QueryError, WarehouseError, message_of
+from etq.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CallError,
+    EtqError,
+    FormatError,
+    QueryError,
+    WarehouseError,
+    message_of,
+    path_of,
+)
 from etq.warehouse.compared import Compared
 from etq.warehouse.nearest import explained as explained_selector
 from etq.warehouse.result import Result
@@ -92,9 +102,9 @@ def open(
         connection = in_memory()
         schema.create(connection)
         return Warehouse(Database(connection, None))
-    path = os.fspath(path)
+    path = path_of(path)
     if path in ("", ":memory:"):
-        raise WarehouseError(f"{path!r} is not a file; etq.open() without a path opens a warehouse in memory")
+        raise ArgumentError(f"{path!r} is not a file; etq.open() without a path opens a warehouse in memory")
     path = expanded(path)
     if path.startswith(("http://", "https://")):
         raise WarehouseError(f"{path}: a server; open it in a browser, or send queries to {path.rstrip('/')}/api/query")
@@ -344,6 +354,8 @@ class Warehouse(Views):
 
         Raises `QueryError` if none matches, with the nearest names, or several do.
         """
+        if not isinstance(selector, str):
+            raise CallError(f"a selector is a text, not {selector!r}")
         query = "SELECT c.capture_id, c.name, c.sha256, c.format FROM captures AS c WHERE "
         try:
             # To plan a selector takes 7 ms, to find a name 0.5; a text as long as a hash may be one.
@@ -456,7 +468,7 @@ class Warehouse(Views):
         from etq.storage.sources import source_of, traces_of
 
         if keep_values and debug_buffer is None:
-            raise WarehouseError("keep_values needs debug_buffer, the file that values are read from")
+            raise ArgumentError("keep_values needs debug_buffer, the file that values are read from")
         repository = None if label_git is None else Repository(label_git)
         options = Options(
             name,
@@ -523,7 +535,7 @@ class Warehouse(Views):
         from etq.storage.capture import Options
 
         if isinstance(sources, str | bytes | os.PathLike):
-            raise WarehouseError("ingest_many takes a list of files; one file is for ingest")
+            raise ArgumentTypeError("ingest_many takes a list of files; one file is for ingest")
         self._database.check_writable()
         options = Options(None, labels or {}, captured_at, time_scale, clock_bits)
         repository = None if label_git is None else Repository(label_git)
