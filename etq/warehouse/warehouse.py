@@ -456,9 +456,9 @@ class Warehouse(Views):
         Labels of `labels` have precedence over those of the sidecar, these over those of the path, these over those of
         git. For a capture that is already stored, only `labels` replace existing labels.
 
-        Raises `FormatError` for a file that can't be read or is damaged, also a record or program, `WarehouseError` for
-        a name that is taken and for a warehouse that can't be written, `EtqError` for a path that doesn't fit and a
-        folder without git.
+        Raises `FormatError` for a file that can't be read or is damaged, also a record or program, `ArgumentError` for
+        an option that isn't possible and a name that is taken, `WarehouseError` for a warehouse that can't be written,
+        `EtqError` for a path that doesn't fit and a folder without git.
         """
         # Imported here, as queries don't need the modules that read files.
         from etq.annotations.discovery import Repository, discover
@@ -479,7 +479,7 @@ class Warehouse(Views):
             debug_buffer=None if debug_buffer is None else source_of(debug_buffer),
             keep_values=keep_values,
             discovered=discover(
-                None if isinstance(source, bytes) else os.fspath(source), label_from, repository, sidecar, labels
+                None if isinstance(source, bytes) else path_of(source), label_from, repository, sidecar, labels
             ),
             metrics=tuple(map(source_of, metrics)),
             graph_captures=traces_of(graph_captures),

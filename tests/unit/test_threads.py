@@ -89,6 +89,19 @@ def test_a_result_is_read_by_any_thread(warehouse: Warehouse) -> None:
     assert asyncio.run(read()) == 4 * expected
 
 
+def test_threads_ask_about_a_file() -> None:
+    with etq.read(MLP) as file:
+        questions: list[Question] = [
+            lambda w: w.op_totals().fetchall(),
+            lambda w: w.event_times().fetchall(),
+            lambda w: w.advice().fetchall(),
+            lambda w: w.safe_sql("SELECT count(*) FROM events"),
+        ]
+        expected = [question(file) for question in questions]
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(lambda question: question(file), 4 * questions)) == 4 * expected
+
+
 def test_a_statement_that_writes_runs_once(warehouse: Warehouse) -> None:
     """Also when another thread reads what it returns."""
     warehouse.sql("CREATE TABLE notes (n INTEGER)")
