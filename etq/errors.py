@@ -25,6 +25,17 @@ _NEAR: Final = 0.66
 _WORD: Final = re.compile(rf"\S{{{LONGEST_NAME + 1},}}")
 
 
+def path_of(given: object) -> str:
+    """Return a path that was given as text or an object with a path. Raises `ArgumentTypeError` for another."""
+    try:
+        path = os.fspath(given)  # type: ignore[call-overload]
+    except TypeError:
+        path = None
+    if isinstance(path, str):
+        return path
+    raise ArgumentTypeError(f"a path is a text or a pathlib.Path, not {given!r}")
+
+
 def displayed(path: str) -> str:
     """Return a path as text that can be printed and stored, even if its bytes are not UTF-8."""
     return os.fsencode(path).decode(errors="backslashreplace")
@@ -100,8 +111,27 @@ class FormatError(EtqError):
         self.offset = offset
 
 
+class MissingFileError(FormatError, FileNotFoundError):
+    """A file to read doesn't exist."""
+
+    def __init__(self, path: str, what: str = "no such file") -> None:
+        super().__init__(path, what)
+
+
+class ArgumentError(EtqError, ValueError):
+    """An argument has a value that isn't known or possible."""
+
+
+class ArgumentTypeError(EtqError, TypeError):
+    """An argument has a wrong type, is missing, or isn't known."""
+
+
 class WarehouseError(EtqError):
     """A warehouse can't be opened or written, or has another version."""
+
+
+class MissingWarehouseError(WarehouseError, FileNotFoundError):
+    """A warehouse to open doesn't exist."""
 
 
 class Unknown(NamedTuple):
@@ -112,7 +142,7 @@ class Unknown(NamedTuple):
     near: str
 
 
-class QueryError(EtqError):
+class QueryError(EtqError, ValueError):
     """A query can't be answered: for example, its SQL fails or its capture doesn't exist.
 
     `unknown` is the name that doesn't exist, None for other errors. SQL raises errors as texts, which are read here and
@@ -124,6 +154,10 @@ class QueryError(EtqError):
         self.place = place
         match = _UNKNOWN.fullmatch(message)
         self.unknown = None if match is None else Unknown(match[1], match[2], match[3] or "")
+
+
+class CallError(QueryError, TypeError):
+    """A view is called with arguments of wrong types, without one that it needs, or with others than it has."""
 
 
 def place_in(statements: str, error: Exception) -> str:

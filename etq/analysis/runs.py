@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from etq.errors import EtqError
+from etq.errors import ArgumentError
 from etq.render.times import range_text
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ def check_method(warehouse: Warehouse, capture: Capture, method: str | None) -> 
     """
     known = [scope for (scope,) in warehouse.rows(query, key=capture.capture_id)[1]]
     if not known:
-        raise EtqError("no run executes a method: only ETDumps have methods")
+        raise ArgumentError("no run executes a method: only ETDumps have methods")
     if method not in known:
-        raise EtqError(f"no run is of method {method!r}; the methods are {', '.join(known)}")
+        raise ArgumentError(f"no run is of method {method!r}; the methods are {', '.join(known)}")
 
 
 def has_one_method(warehouse: Warehouse, capture: Capture) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.errors import EtqError
+from etq.errors import ArgumentError
 from etq.warehouse.nearest import unknown_key
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def check_keys(warehouse: Warehouse, options: Mapping[str, Any]) -> None:
     given += [key.strip() for key in (options.get("by") or "").split(",") if key.strip()]
     for key in given:
         if key not in keys:
-            raise EtqError(unknown_key(key, keys))
+            raise ArgumentError(unknown_key(key, keys))
 
 
 def series_of(warehouse: Warehouse, selector: str | None, over: str | None, by: str | None) -> Series:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from etq.errors import EtqError, nearest_words
+from etq.errors import ArgumentError, nearest_words
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -33,11 +33,13 @@ def steps_by_name(warehouse: Warehouse, selectors: list[str], step_name: str) ->
     captures = {row[0]: row for side in selectors for row in warehouse.rows(_CAPTURES, side=side)[1]}
     for key, name, format in captures.values():
         if format != "torch_trace":
-            raise EtqError(f"{name} is not a PyTorch trace, so it has no annotations: compare it without --step-name")
+            raise ArgumentError(
+                f"{name} is not a PyTorch trace, so it has no annotations: compare it without --step-name"
+            )
         if not warehouse.rows("SELECT 1 FROM _annotation_steps($key, $name) LIMIT 1", key=key, name=step_name)[1]:
             labels = [label for (label,) in warehouse.rows(_ANNOTATIONS, key=key)[1]]
             known = f"annotations are {', '.join(labels[:10])}" if labels else "it has no annotations"
-            raise EtqError(f"{name} has no annotation {step_name!r}{nearest_words(step_name, labels)}; {known}")
+            raise ArgumentError(f"{name} has no annotation {step_name!r}{nearest_words(step_name, labels)}; {known}")
     stored_steps(warehouse)
     for table in (*OF_TRACES, *ACROSS_TRACES):
         warehouse.rows(f"CREATE TEMP TABLE {table} AS FROM main.{table} WHERE false")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from etq.choices import TREND_KINDS
-from etq.errors import EtqError, printable
+from etq.errors import ArgumentError, printable
 
 if TYPE_CHECKING:
     import duckdb
@@ -45,7 +45,7 @@ def labels_of_series(connection: duckdb.DuckDBPyConnection, selector: str | None
     pairs = {}
     for term in terms:
         if term["sign"] != "=" or _NO_KEY.search(term["key"]) is not None:
-            raise EtqError(
+            raise ArgumentError(
                 f"{printable(term['part'])}: not KEY=VALUE; a comment is on captures with labels, KEY=VALUE,KEY=VALUE"
             )
         pairs[term["key"]] = term["value"]
@@ -60,16 +60,16 @@ def labels_of_series(connection: duckdb.DuckDBPyConnection, selector: str | None
 def check(comment: Comment) -> None:
     """Raise `EtqError` for an invalid comment."""
     if comment.what not in (*TREND_KINDS, ALL):
-        raise EtqError(f"{comment.what!r} is not {', '.join((*TREND_KINDS, ALL))}")
+        raise ArgumentError(f"{comment.what!r} is not {', '.join((*TREND_KINDS, ALL))}")
     if comment.what in TREND_KINDS and comment.what != "total" and comment.item is None:
-        raise EtqError(f"name the {comment.what} that changed")
+        raise ArgumentError(f"name the {comment.what} that changed")
     for name, text, longest in (("text", comment.text, LONGEST), ("author", comment.author, LONGEST_AUTHOR)):
         if text is None:
             continue
         if not text.strip() or len(text) > longest:
-            raise EtqError(f"the {name} of a comment has 1 to {longest:,} characters; shorten it, or write one")
+            raise ArgumentError(f"the {name} of a comment has 1 to {longest:,} characters; shorten it, or write one")
         if printable(text) != text:
-            raise EtqError(f"the {name} of a comment has a character that can't be displayed; leave it out")
+            raise ArgumentError(f"the {name} of a comment has a character that can't be displayed; leave it out")
 
 
 def add_comment(connection: duckdb.DuckDBPyConnection, comment: Comment) -> int:
@@ -89,4 +89,4 @@ def remove_comment(connection: duckdb.DuckDBPyConnection, number: int) -> None:
     """Remove a comment. Raises `EtqError` for an unknown one."""
     query = "DELETE FROM change_comments WHERE comment_id = ? RETURNING comment_id"
     if not connection.execute(query, [number]).fetchall():
-        raise EtqError(f"no comment has the number {number}; etq comment lists them")
+        raise ArgumentError(f"no comment has the number {number}; etq comment lists them")

@@ -9,7 +9,7 @@ from typing import Final
 
 import duckdb
 
-from etq.errors import WarehouseError
+from etq.errors import ArgumentError
 
 # This key is not stored as a label: it sets the column of that name in `captures`.
 CAPTURED_AT: Final = "captured_at"
@@ -23,13 +23,13 @@ _NOT_IN_VALUES: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udff
 def check_label(key: object, value: object) -> None:
     """Raise `WarehouseError` for a label that can't be stored or used in selectors."""
     if not isinstance(key, str) or not isinstance(value, str):
-        raise WarehouseError(f"the label {key!r}: {value!r} is not a label; key and value must be texts")
+        raise ArgumentError(f"the label {key!r}: {value!r} is not a label; key and value must be texts")
     if not key or key != key.strip():
-        raise WarehouseError(f"the label {key!r}: invalid key; it must not be empty, nor begin or end with a space")
+        raise ArgumentError(f"the label {key!r}: invalid key; it must not be empty, nor begin or end with a space")
     if (bad := _NOT_IN_KEYS.search(key)) is not None:
-        raise WarehouseError(f"the label {key!r}: invalid key; it has {bad[0]!r}, which selectors can't contain")
+        raise ArgumentError(f"the label {key!r}: invalid key; it has {bad[0]!r}, which selectors can't contain")
     if (bad := _NOT_IN_VALUES.search(value)) is not None:
-        raise WarehouseError(f"the label {key!r}: {value!r} is not a value; it has the control character {bad[0]!r}")
+        raise ArgumentError(f"the label {key!r}: {value!r} is not a value; it has the control character {bad[0]!r}")
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
@@ -47,7 +47,7 @@ def moment_of(text: str) -> datetime:
         # The first and last hours of the calendar have no equivalent in UTC.
         return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
-        raise WarehouseError(
+        raise ArgumentError(
             f"captured_at {text!r} is not a time; write 2026-05-01, 2026-05-01T12:00:00Z or 2026-05-01T14:00:00+02:00"
         ) from None
 

@@ -12,7 +12,7 @@ import duckdb
 
 from etq.advice.filling import fill_rollups
 from etq.choices import PHASES
-from etq.errors import WarehouseError, counted
+from etq.errors import ArgumentError, counted
 
 _RANGE: Final = re.compile(r"(\d+)(?:\s*(-)\s*(\d+)?)?")
 
@@ -26,11 +26,11 @@ def ranges_of(text: str) -> list[tuple[int, int | None]]:
     for part in text.split(","):
         match = _RANGE.fullmatch(part.strip())
         if match is None:
-            raise WarehouseError(f"{text!r} are not runs: give numbers from 0 and ranges, such as 0, 1-39,45 or 40-")
+            raise ArgumentError(f"{text!r} are not runs: give numbers from 0 and ranges, such as 0, 1-39,45 or 40-")
         first = int(match[1])
         last = None if match[2] and not match[3] else int(match[3] or match[1])
         if last is not None and last < first:
-            raise WarehouseError(f"{text!r} are not runs: {part.strip()} ends before it begins")
+            raise ArgumentError(f"{text!r} are not runs: {part.strip()} ends before it begins")
         ranges.append((first, last))
     return ranges
 
@@ -45,9 +45,9 @@ def set_phase(
 ) -> int:
     """Set the phase of the runs that match all rules; return their number. Errors are those of `Warehouse.phase`."""
     if phase not in (None, *PHASES):
-        raise WarehouseError(f"no phase {phase!r}; known are {', '.join(PHASES)}")
+        raise ArgumentError(f"no phase {phase!r}; known are {', '.join(PHASES)}")
     if runs is None and name is None and method is None:
-        raise WarehouseError("a phase applies to runs: give their numbers, their name or their method")
+        raise ArgumentError("a phase applies to runs: give their numbers, their name or their method")
     conditions = ["r.capture_id = $capture"]
     parameters: dict[str, Any] = {"capture": capture_id}
     for column, value in (("name", name), ("method", method)):
@@ -61,7 +61,7 @@ def set_phase(
         f"SELECT r.run_index FROM runs AS r WHERE {' AND '.join(conditions)}", parameters
     ).fetchall()
     if not matching:
-        raise WarehouseError(_none_chosen(connection, capture_id, name, method))
+        raise ArgumentError(_none_chosen(connection, capture_id, name, method))
     connection.execute(
         "UPDATE runs SET phase = ? WHERE capture_id = ? AND list_contains(?, run_index)",
         [phase, capture_id, [run for (run,) in matching]],
@@ -96,7 +96,7 @@ def _numbers(connection: duckdb.DuckDBPyConnection, capture_id: int, runs: str |
         numbers = list(runs)
         beyond = [each for each in numbers if not 0 <= each < number]
     if beyond:
-        raise WarehouseError(f"no run {beyond[0]}: the capture has {counted(number, 'run')}, counted from 0")
+        raise ArgumentError(f"no run {beyond[0]}: the capture has {counted(number, 'run')}, counted from 0")
     return numbers
 
 

@@ -18,11 +18,11 @@ from etq import catalog
 from etq.analysis.comparison import VIEWS, Comparison
 from etq.choices import PHASES, UNITS
 from etq.cli import main
-from etq.cli.found_files import files_of, note_left_out
-from etq.cli.messages import say
+from etq.cli.messages import note_left_out, say
 from etq.cli.options import output_options, percentage, together, warehouse_option
 from etq.cli.targets import check_path, is_file, is_there, refuse_warehouse, report_warnings
 from etq.errors import EtqError, printable
+from etq.ingest.found_files import files_of
 from etq.render.selection import selection
 from etq.render.table import HINT, VERDICT_STYLES, Rows, table
 from etq.render.terminal import PLAIN, TerminalStyle, style_of, wrapped

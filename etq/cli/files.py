@@ -18,10 +18,9 @@ from click.core import ParameterSource
 from etq import catalog
 from etq.choices import UNITS
 from etq.cli import main
-from etq.cli.found_files import LISTED, found_files, note_left_out
 from etq.cli.jobs import note_ranks
 from etq.cli.labels import check_pattern, found_options, parsed_labels
-from etq.cli.messages import say
+from etq.cli.messages import note_left_out, say
 from etq.cli.no_rows import note_no_rows
 from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
 from etq.cli.options import check_alone, classes_option, output_options, step_options, unit_option, warehouse_option
@@ -39,6 +38,7 @@ from etq.cli.targets import (
 )
 from etq.database.locking import refuse_open
 from etq.errors import EtqError, WarehouseError, counted
+from etq.ingest.found_files import found_files
 from etq.ingest.memory import limit
 from etq.render.progress import Progress
 from etq.render.writers import is_to_read, write
@@ -371,6 +371,10 @@ class _NewWarehouse:
         for path in () if self.has_content else (self._db, f"{self._db}.wal"):
             with suppress(OSError):
                 Path(path).unlink()
+
+
+# Up to this many files, a command prints a line for each.
+LISTED: Final = 20
 
 
 class _Printed:

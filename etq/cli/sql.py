@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
+from click.core import ParameterSource
 
 from etq.cli import main
 from etq.cli.interrupts import cancelled_by
 from etq.cli.options import output_options, warehouse_option
 from etq.database.limits import query_megabytes, query_seconds
 from etq.errors import EtqError, QueryError, place_in
+from etq.render.progress import working
 from etq.render.terminal import style_of
 from etq.render.writers import write_each, write_rows
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
 
 # The longest text of statements.
 _LONGEST: Final = 2**24
@@ -25,6 +30,7 @@ _SAFE_MEGABYTES: Final = 512
 
 @main.command()
 @click.argument("query", required=False)
+@click.argument("files", metavar="[FILE]...", nargs=-1)
 @click.option("-f", "--file", metavar="FILE", help="Read the statements from a file; - is stdin.")
 @click.option(
     "--engine",
@@ -42,6 +48,7 @@ _SAFE_MEGABYTES: Final = 512
 @output_options
 def sql(
     query: str | None,
+    files: tuple[str, ...],
     file: str | None,
     engine: str,
     lake: str | None,
@@ -53,7 +60,9 @@ def sql(
     output: str | None,
     force: bool,
 ) -> None:
-    """Run SQL queries on a warehouse, or on a lake with Spark. The warehouse is opened for reading only.
+    """Run SQL queries on a warehouse, which is opened for reading only, on a lake with Spark, or on profiling files.
+
+    FILE is a profiling file, a folder or a pattern; each is a capture of its name, and nothing is stored.
 
     Without QUERY, statements are read from stdin, on a terminal with a prompt. The result of each is printed. At the
     prompt, each line of statements opens the warehouse anew, so that others can write meanwhile.
@@ -61,6 +70,7 @@ def sql(
     \b
     etq sql "FROM op_totals('run', unit := 'us') LIMIT 5" --db lab.duckdb
     etq sql "SELECT name, captured_at FROM captures" --format csv -o captures.csv
+    etq sql "SELECT name, op, total FROM captures JOIN all_op_totals USING (capture_id)" *.etdp
     etq sql --db lab.duckdb
     etq sql -f questions.sql --db lab.duckdb
     etq sql "FROM regressions('device=pixel8')" --engine spark --lake fleet
@@ -73,6 +83,9 @@ def sql(
     seconds, megabytes = query_seconds.get(), query_megabytes.get()
     if lake is None and captures is not None:
         raise click.UsageError("--captures needs --engine spark")
+    is_given = click.get_current_context().get_parameter_source("db") is ParameterSource.COMMANDLINE
+    if files and (lake is not None or is_given):
+        raise click.UsageError("FILE goes with neither --db nor --lake: its captures are those of the files")
     if external_access and safe:
         raise click.UsageError("--external-access can't be used with --safe")
     if lake is not None and (external_access or safe or seconds is not None):
@@ -80,15 +93,24 @@ def sql(
 
     from etq.database.limited import SECONDS
 
+    def source() -> Warehouse:
+        from etq.warehouse.warehouse import open
+
+        if files:
+            return _read(files, external_access=external_access)
+        return open(db, read_only=True, external_access=external_access)
+
     def answer(statements: str) -> None:
         if lake is not None:
             from etq.spark.local import rows_of
 
             write_rows(*rows_of(lake, statements, captures, megabytes), format, output, force=force)
         elif safe:
-            write_rows(*_safely(db, statements, SECONDS if seconds is None else seconds), format, output, force=force)
+            write_rows(
+                *_safely(source, statements, SECONDS if seconds is None else seconds), format, output, force=force
+            )
         else:
-            _answer(db, statements, format, output, force=force, external_access=external_access)
+            _answer(source, statements, format, output, force=force, external_access=external_access)
 
     if query is None and file is None and lake is None and output is None and is_prompt():
         _prompt(db, answer)
@@ -96,12 +118,10 @@ def sql(
         answer(_query(query, file))
 
 
-def _safely(db: str, query: str, seconds: float) -> tuple[list[str], list[tuple[Any, ...]]]:
+def _safely(source: Callable[[], Warehouse], query: str, seconds: float) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return the rows of a query that isn't trusted."""
-    from etq.warehouse.warehouse import open
-
     query_megabytes.set(query_megabytes.get() or _SAFE_MEGABYTES)
-    with open(db, read_only=True) as warehouse:
+    with source() as warehouse:
         return warehouse.safe_sql(query, seconds=seconds)
 
 
@@ -119,15 +139,28 @@ def _prompt(db: str, answer: Callable[[str], None]) -> None:
     run_prompt(answer, lambda name: show_views(name, None, None, force=False), names)
 
 
-def _answer(
-    db: str, statements: str, format: str | None, output: str | None, *, force: bool, external_access: bool
-) -> None:
-    from etq.warehouse.warehouse import open
+def _read(files: Sequence[str], *, external_access: bool) -> Warehouse:
+    """Read files into a warehouse in memory, of which queries see nothing else unless they have `external_access`."""
+    from etq.database.connection import withdraw_access
+    from etq.warehouse.ephemeral import read
 
-    with (
-        open(db, read_only=True, external_access=external_access) as warehouse,
-        cancelled_by(warehouse.connection.interrupt),
-    ):
+    with working(f"Reading {files[0]}{' …' if len(files) > 1 else ''}", sys.stderr):
+        warehouse = read(*files)
+    if not external_access:
+        withdraw_access(warehouse.connection)
+    return warehouse
+
+
+def _answer(
+    source: Callable[[], Warehouse],
+    statements: str,
+    format: str | None,
+    output: str | None,
+    *,
+    force: bool,
+    external_access: bool,
+) -> None:
+    with source() as warehouse, cancelled_by(warehouse.connection.interrupt):
         try:
             write_each(warehouse, statements, format, output, force=force)
         except QueryError as error:

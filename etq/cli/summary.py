@@ -426,7 +426,7 @@ def _of_two(base: str, new: str, db: str, etrecord: str | None, style: TerminalS
 
 
 def _of_many(arguments: Sequence[str], style: TerminalStyle) -> Iterator[str]:
-    from etq.cli.found_files import found_files
+    from etq.ingest.found_files import found_files
     from etq.ingest.recognition import kind_of
 
     found, left = found_files(arguments)

@@ -17,7 +17,7 @@ from etq.database.library import attach, new_database, use_own
 from etq.database.limits import limiting_settings
 from etq.database.locking import identity, retry_while_locked
 from etq.database.neighbours import FOLDER, LOGS, check_neighbours, log_of, remove_temporary
-from etq.errors import WarehouseError, displayed, message_of
+from etq.errors import MissingWarehouseError, WarehouseError, displayed, message_of
 
 # No extensions are loaded, and names in a query refer to the database, not to Python variables of the caller.
 CLOSED: Final = {
@@ -193,7 +193,7 @@ def _attempt(path: str, read_only: bool) -> duckdb.DuckDBPyConnection:
     while True:
         file = identity(path)
         if file is None:
-            raise WarehouseError(f"{path}: {NONE_THERE.format(path)}")
+            raise MissingWarehouseError(f"{path}: {NONE_THERE.format(path)}")
         if log_of(path).exists():
             with suppress(duckdb.Error):  # the file is held, or may not be written
                 _write_log(path)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import duckdb
 
 
 class Found(NamedTuple):
-    """The database of a connection, whether its own views and macros are used, and what sets up each cursor."""
+    """The database of a connection, whether its own views and macros are used, and what sets up each cursor: statements
+    and tables of Python.
+    """
 
     database: str
     is_own: bool
     setting: str
+    tables: tuple[tuple[str, Any], ...] = ()
 
 
 _found: Final[WeakKeyDictionary[duckdb.DuckDBPyConnection, Found]] = WeakKeyDictionary()
@@ -33,6 +36,13 @@ def run_on_each(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
     _found[connection] = found._replace(setting=f"{found.setting}; {statement}")
 
 
+def register(connection: duckdb.DuckDBPyConnection, name: str, table: Any) -> None:
+    """Have queries find a table by a name on a connection, and on each cursor that is made of it later."""
+    found = _found[connection]
+    connection.register(name, table)
+    _found[connection] = found._replace(tables=(*found.tables, (name, table)))
+
+
 def database_of(connection: duckdb.DuckDBPyConnection) -> str:
     """Return the name of a connection's database: DuckDB's `current_database()` may be the library."""
     return _found[connection].database
@@ -46,4 +56,6 @@ def is_own(connection: duckdb.DuckDBPyConnection) -> bool:
 def set_up(connection: duckdb.DuckDBPyConnection, found: Found) -> None:
     """Have a connection find names so."""
     connection.execute(found.setting)
+    for name, table in found.tables:
+        connection.register(name, table)
     _found[connection] = found

@@ -1,66 +1,118 @@
-"""A warehouse's DuckDB connection, shared by threads: one query at a time, and one writer of a file at a time."""
+"""A warehouse's database: each thread has a connection of its own to it, and one at a time writes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from threading import RLock
+from threading import RLock, get_ident, local
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import duckdb
 
 from etq.database import contents, cursors, library, limited, schema
 from etq.database.connection import NOTHING_FREED, explained, is_lake_path
-from etq.database.locking import WriteLock, identity, note_opened
+from etq.database.locking import WriteLock, identity, note_opened, seconds_to_wait
 from etq.errors import WarehouseError
 
 Result = TypeVar("Result")
 
 
+class _OfThread:
+    """A thread's connection, to be used while its lock is held: from a query until its rows are fetched."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self.connection = connection
+        self.lock = RLock()
+
+
 class Database:
-    """An open connection to the file at `path`, or, if it is None, to a database in memory."""
+    """The open database of the file at `path`, or, if it is None, one in memory.
+
+    The thread that opens it uses its first connection; each other thread gets a cursor, another connection to it. So
+    no thread waits for another's query, and a result is read on the connection of the thread that reads it.
+    """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, path: str | None, *, read_only: bool = False) -> None:
         self.path = path
         self.read_only = read_only
-        # A connection has one open result at a time: hold this lock from a query until its rows are fetched.
-        self.lock = RLock()
-        self._connection: duckdb.DuckDBPyConnection | None = connection
         self.file = None if path is None else identity(path)
+        # Whether several threads ask: storing doesn't lower the limit of their memory.
+        self.is_shared = False
+        self._first: _OfThread | None = _OfThread(connection)
+        self._opener = get_ident()
+        self._own = local()
+        self._others: WeakSet[_OfThread] = WeakSet()
         self._write_lock = WriteLock(path)
         note_opened(self)
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The DuckDB connection. Raises `WarehouseError` once it is closed."""
-        if self._connection is None:
+        """This thread's connection. Raises `WarehouseError` once the database is closed."""
+        return self._of_thread().connection
+
+    @property
+    def lock(self) -> RLock:
+        """The lock of this thread's connection. Raises as `connection` does."""
+        return self._of_thread().lock
+
+    def _of_thread(self) -> _OfThread:
+        if self._first is None:
             raise WarehouseError(f"{self.path or 'the warehouse in memory'} is closed")
-        return self._connection
+        if get_ident() == self._opener:
+            return self._first
+        of, own = getattr(self._own, "of", None), getattr(self._own, "own", None)
+        if own is None or of is not self._first:
+            if not self.is_shared:
+                with self._write_lock:  # what is being stored has lowered the limit
+                    self.is_shared = True
+            self._own.of, own = self._first, _OfThread(cursors.cursor(self._first.connection))
+            self._own.own = own
+            self._others.add(own)
+        return own
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection is open."""
-        return self._connection is not None
+        """Whether the database is open."""
+        return self._first is not None
 
     def close(self) -> None:
-        """Close the connection; has no effect if it is closed already."""
-        if self._connection is not None:
-            is_own = cursors.is_own(self._connection)
-            limited.when_ended(partial(_close, self._connection))
-            self._connection = None
+        """Close the database, once the queries of other threads have ended; has no effect if it is closed already."""
+        if self._first is not None:
+            connection = self._first.connection
+            is_own = cursors.is_own(connection)
+            self.close_others(wait=-1)
+            self._first = None
+            limited.when_ended(partial(_close, connection))
             if self.path is not None and not self.read_only:
                 contents.note_passed(self.path, is_own=is_own)
+
+    def close_others(self, wait: float | None = None) -> None:
+        """Close the connections of other threads, once their queries have ended; they get others when they ask again.
+
+        wait  how long their queries may take, in seconds; by default as `etq.open` waits, -1 for ever
+
+        Raises `WarehouseError` if one takes longer.
+        """
+        for each in list(self._others):
+            if not each.lock.acquire(timeout=seconds_to_wait() if wait is None else wait):
+                raise WarehouseError(f"{self.path}: another thread queries it; try again when its query has ended")
+            try:
+                each.connection.close()
+                self._others.discard(each)
+            finally:
+                each.lock.release()
 
     def reopen(self, connect: Callable[[str], duckdb.DuckDBPyConnection]) -> None:
         """Connect again after the file was replaced."""
         assert self.path is not None, "a database in memory has no file"
-        self._connection = connect(self.path)
+        self._first = _OfThread(connect(self.path))
         self.file = identity(self.path)
 
     def forget(self) -> None:
-        """Mark the connection as closed, as its owner has closed it."""
-        self._connection = None
+        """Mark the database as closed, as the owner of its connection has closed it."""
+        self._first = None
 
     def fetch(self, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
         """Return all rows of a query. Raises `duckdb.Error`."""
@@ -96,7 +148,7 @@ class Database:
 
         Raises `WarehouseError` if the file was removed or replaced.
         """
-        with self.lock, self._write_lock:
+        with self._write_lock, self.lock:
             self._check_file()
             yield
             self._check_file()

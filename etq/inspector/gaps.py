@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from etq.database.handles import Record
-from etq.errors import EtqError
+from etq.errors import ArgumentError
 from etq.inspector.comparators import NumericalComparatorBase
 from etq.inspector.frames import import_pandas, object_frame
 from etq.storage.values import keep_values
@@ -109,7 +109,7 @@ class Gaps:
             return _frame(self._nodes, _compared(self._pairs, distance))
         metric = distance.strip().upper()
         if metric not in METRICS:
-            raise EtqError(f"no distance {distance!r}; known are {', '.join(METRICS)}, and your own comparators")
+            raise ArgumentError(f"no distance {distance!r}; known are {', '.join(METRICS)}, and your own comparators")
         return _frame(self._nodes, _by(self._pairs, metric))
 
 
@@ -118,7 +118,7 @@ def _graph_of(queries: CaptureQueries, graph: str | None) -> str:
     if graph is None:
         return EXPORTED if EXPORTED in held else EDGE
     if graph not in (EXPORTED, EDGE):
-        raise EtqError(f"the reference graph is {EXPORTED} or {EDGE}, not {graph!r}")
+        raise ArgumentError(f"the reference graph is {EXPORTED} or {EDGE}, not {graph!r}")
     return graph
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from etq.errors import EtqError
+from etq.errors import ArgumentTypeError, EtqError
 from etq.inspector import frames, references, rows, symbols, values
 from etq.inspector.events import Event, EventBlock, LoadedBlock, PerfData, TimeScaleConverter
 from etq.inspector.frames import MetadataParser
@@ -83,7 +83,7 @@ class Inspector:
                 "cycles are not a unit of time; give source and target time scale both in cycles, or neither"
             )
         if (etdump_path is None) == (etdump_data is None):
-            raise EtqError("give exactly one of etdump_path and etdump_data")
+            raise ArgumentTypeError("give exactly one of etdump_path and etdump_data")
         self._parser = delegate_metadata_parser
         self._graph = reference_graph_name
         self._enable_module_hierarchy = enable_module_hierarchy

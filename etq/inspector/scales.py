@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from etq.errors import EtqError
+from etq.errors import ArgumentError
 
 
 class TimeScale(Enum):
@@ -27,4 +27,4 @@ def time_scale_of(scale: Any) -> TimeScale:
         return TimeScale(getattr(scale, "value", scale))
     except ValueError:
         known = ", ".join(scale.value for scale in TimeScale)
-        raise EtqError(f"no time scale {scale!r}; known are {known}") from None
+        raise ArgumentError(f"no time scale {scale!r}; known are {known}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from etq.errors import EtqError
+from etq.errors import ArgumentError
 
 if TYPE_CHECKING:
     from etq.inspector.rows import CaptureQueries
@@ -129,7 +129,7 @@ def _check_graph(queries: CaptureQueries, graph: str) -> None:
     """
     known = [EDGE_GRAPH, *(member for (member,) in queries.rows(query))]
     if graph not in known:
-        raise EtqError(f"the record has no graph {graph!r}; it has {', '.join(known)}")
+        raise ArgumentError(f"the record has no graph {graph!r}; it has {', '.join(known)}")
 
 
 def totals_of_modules(queries: CaptureQueries) -> dict[str, float | None]:

@@ -48,6 +48,7 @@ def _write_anew(
 
     The copy needs a connection of its own, as the connection of an open warehouse can access no other files.
     """
+    database.close_others()
     open_connection.execute("CHECKPOINT")
     open_connection.close()
     database.forget()

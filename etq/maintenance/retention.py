@@ -13,7 +13,7 @@ from etq.advice.filling import ranks_of, refill
 from etq.database.database import Database
 from etq.database.handles import Capture
 from etq.database.rollups import PRUNED
-from etq.errors import WarehouseError
+from etq.errors import ArgumentError
 
 # The tables whose size depends on the number of events; pruning empties them if it keeps rollups.
 EVENT_TABLES: Final = (
@@ -36,7 +36,7 @@ def outdated_captures(
     Raises `WarehouseError` for a number below 0 and a key that no label has.
     """
     if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 0:
-        raise WarehouseError(f"keep_last must be a number of captures, not {keep_last!r}")
+        raise ArgumentError(f"keep_last must be a number of captures, not {keep_last!r}")
     with database.lock:
         _check_keys(database.connection, by)
         _check_keys(database.connection, [over] if over not in (None, "captured_at") else [])
@@ -84,7 +84,7 @@ def _delete(connection: duckdb.DuckDBPyConnection, table: str, capture_ids: Sequ
 
 def _check_keys(connection: duckdb.DuckDBPyConnection, keys: Sequence[str]) -> None:
     if isinstance(keys, str):
-        raise WarehouseError(f"by must be a list of keys of labels, not {keys!r}")
+        raise ArgumentError(f"by must be a list of keys of labels, not {keys!r}")
     known = [key for (key,) in connection.execute("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1").fetchall()]
     if missing := [key for key in keys if key not in known]:
-        raise WarehouseError(f"no capture has a label {missing[0]!r}; labels are {', '.join(known) or 'none'}")
+        raise ArgumentError(f"no capture has a label {missing[0]!r}; labels are {', '.join(known) or 'none'}")

@@ -120,7 +120,7 @@ class Instance:
             time.sleep(max(0.0, self._closed_at + PAUSE - time.monotonic()))
             left = max(0.0, ends - time.monotonic())
             opened = open_warehouse(self.path, read_only=not self._is_writable, wait=left)
-            opened.is_shared = True
+            opened.share()
             # By itself, DuckDB takes 80 % of all memory, also where others have it; queries aren't trusted.
             # With less than 256 MiB, small warehouses can't be asked either.
             opened.connection.execute(f"SET memory_limit = '{max(2**28, available() // 2)}B'")

@@ -19,7 +19,7 @@ from etq.annotations.discovery import Discovered
 from etq.annotations.labels import CAPTURED_AT, add_labels, check_label, check_labels, moment_of, set_labels
 from etq.choices import UNITS
 from etq.database.rollups import is_pruned
-from etq.errors import WarehouseError
+from etq.errors import ArgumentError, ArgumentTypeError
 from etq.ingest.arrow import Rows, batch, integers, texts
 from etq.ingest.memory import available
 from etq.ingest.registry import read_capture
@@ -72,11 +72,11 @@ class Options:
     def __post_init__(self) -> None:
         check_labels(self.labels)
         if self.captured_at is not None and not isinstance(self.captured_at, datetime):
-            raise WarehouseError(f"captured_at is a datetime, not {self.captured_at!r}")
+            raise ArgumentTypeError(f"captured_at is a datetime, not {self.captured_at!r}")
         if self.time_scale is not None and self.time_scale not in UNITS:
-            raise WarehouseError(f"no time scale {self.time_scale!r}; known are {', '.join(UNITS)}")
+            raise ArgumentError(f"no time scale {self.time_scale!r}; known are {', '.join(UNITS)}")
         if self.clock_bits not in (None, 32, 64):
-            raise WarehouseError(f"a clock of {self.clock_bits} bits; known are 32 and 64")
+            raise ArgumentError(f"a clock of {self.clock_bits} bits; known are 32 and 64")
         for meant, sources in (
             ("a debug buffer", () if self.debug_buffer is None else (self.debug_buffer,)),
             ("a file of metrics", self.metrics),

@@ -12,7 +12,7 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
-from etq.database.cursors import database_of
+from etq.database.cursors import database_of, register
 from etq.database.rollups import ADVICE, describe_runs
 from etq.ingest.arrow import LazyBatch, Rows
 from etq.ingest.registry import is_json, read_capture
@@ -54,7 +54,7 @@ def load(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source,
 def _see(connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, rows: list[Rows]) -> None:
     """Have queries see rows where they were decoded, after those that are in the table."""
     [*batches] = (part for part in rows if isinstance(part, pa.RecordBatch))
-    connection.register(f"_{table}_{capture_id}", pa.Table.from_batches(batches) if batches else rows[-1])
+    register(connection, f"_{table}_{capture_id}", pa.Table.from_batches(batches) if batches else rows[-1])
     seen = f"SELECT {capture_id:d} AS capture_id, * FROM _{table}_{capture_id}"
     place = f"{database_of(connection)}.main.{table}"
     if (view := _view_of(connection, table)) is not None:

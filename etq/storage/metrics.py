@@ -10,7 +10,7 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
-from etq.errors import WarehouseError, counted, displayed
+from etq.errors import ArgumentError, counted, displayed
 from etq.ingest.memory import refuse_beyond
 from etq.ingest.metrics.reader import read_metrics
 from etq.ingest.metrics.rows import DIRECTIONS, Metric, metric_batch
@@ -116,24 +116,24 @@ def check_metric(metric: Metric) -> None:
     """Raise `WarehouseError` for a metric that can't be stored."""
     name, value, unit = metric.name, metric.value, metric.unit
     if not isinstance(name, str) or not name.strip() or _NOT_IN_NAMES.search(name):
-        raise WarehouseError(f"{name!r} is not a name of a metric: a name has no = and no control characters")
+        raise ArgumentError(f"{name!r} is not a name of a metric: a name has no = and no control characters")
     if isinstance(value, str):
-        raise WarehouseError(
+        raise ArgumentError(
             f"the metric {name} is {value!r}, which is not a number; attach a text as a label: {name}={value}"
         )
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise WarehouseError(f"the metric {name} is {value!r}, which is not a finite number")
+        raise ArgumentError(f"the metric {name} is {value!r}, which is not a finite number")
     if unit is not None and (not isinstance(unit, str) or not unit.strip() or _NOT_IN_NAMES.search(unit)):
-        raise WarehouseError(f"{unit!r} is not a unit of the metric {name}: a unit has no = and no control characters")
+        raise ArgumentError(f"{unit!r} is not a unit of the metric {name}: a unit has no = and no control characters")
     if metric.better not in (None, *DIRECTIONS):
-        raise WarehouseError(f"better of the metric {name} is {metric.better!r}; it must be lower, higher or None")
+        raise ArgumentError(f"better of the metric {name} is {metric.better!r}; it must be lower, higher or None")
 
 
 def _check_run(connection: duckdb.DuckDBPyConnection, capture_id: int, run_index: int) -> None:
     query = "SELECT count(*) FROM runs AS r WHERE r.capture_id = ?"
     [(runs,)] = connection.execute(query, [capture_id]).fetchall()
     if not 0 <= run_index < runs:
-        raise WarehouseError(f"no run {run_index}: the capture has {counted(runs, 'run')}, counted from 0")
+        raise ArgumentError(f"no run {run_index}: the capture has {counted(runs, 'run')}, counted from 0")
 
 
 def _insert(

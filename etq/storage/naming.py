@@ -8,7 +8,7 @@ from typing import Final
 
 import duckdb
 
-from etq.errors import WarehouseError, printable
+from etq.errors import ArgumentError, printable
 from etq.ingest.registry import FORMATS
 from etq.storage.sources import Source
 
@@ -19,9 +19,9 @@ _ENDINGS: Final = sorted({".json.gz", *(ending for each in FORMATS.values() for 
 def check_name(name: str) -> None:
     """Raise `WarehouseError` for an invalid name."""
     if not name.strip() or name.startswith("@") or "=" in name:
-        raise WarehouseError(f"{name!r} is not a name: a name is not empty, doesn't begin with @ and has no =")
+        raise ArgumentError(f"{name!r} is not a name: a name is not empty, doesn't begin with @ and has no =")
     if printable(name) != name or ".." in name.replace("\\", "/").split("/"):
-        raise WarehouseError(f"{name!r} is not a name: a name has no control characters and no part '..'")
+        raise ArgumentError(f"{name!r} is not a name: a name has no control characters and no part '..'")
 
 
 def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: str, key: int) -> None:
@@ -31,7 +31,7 @@ def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: 
         f"SELECT sha256 FROM {table} WHERE name = ? AND {table.removesuffix('s')}_id <> ?", [name, key]
     ).fetchall()
     if taken:
-        raise WarehouseError(f"the name {name!r} is taken by other content ({taken[0][0][:12]}); give another one")
+        raise ArgumentError(f"the name {name!r} is taken by other content ({taken[0][0][:12]}); give another one")
 
 
 def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source) -> str:

@@ -16,7 +16,7 @@ from threading import Thread
 from typing import BinaryIO, Final
 
 from etq.database.locking import refuse_open
-from etq.errors import FormatError, displayed
+from etq.errors import FormatError, MissingFileError, displayed, path_of
 from etq.storage.large_file import CHANGED, LargeFile, state_of, unreadable
 
 # Files of more bytes than this are read in parts, or copied and mapped, instead of being read into memory.
@@ -108,7 +108,7 @@ def source_of(file: str | os.PathLike[str] | bytes) -> Source:
     """
     if isinstance(file, bytes):
         return Source(file, "bytes")
-    path = os.fspath(file)
+    path = path_of(file)
     refuse_open(path)
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode) and not os.path.isdir(path):
@@ -120,7 +120,7 @@ def source_of(file: str | os.PathLike[str] | bytes) -> Source:
                 raise FormatError(displayed(path), CHANGED)
             return source
     except FileNotFoundError as error:
-        raise FormatError(displayed(path), "no such file") from error
+        raise MissingFileError(displayed(path)) from error
     except OSError as error:
         raise unreadable(path, error) from error
 

@@ -1,4 +1,4 @@
-"""Ephemeral warehouses: one file in memory."""
+"""Ephemeral warehouses: files in memory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from etq.database.connection import in_memory
 from etq.database.database import Database
 from etq.database.handles import Capture, Program, Record
 from etq.database.rollups import describe_runs
-from etq.errors import FormatError
+from etq.errors import ArgumentError, EtqError, FormatError, path_of
 from etq.warehouse.warehouse import Warehouse
 
 Result = TypeVar("Result")
+Given = str | os.PathLike[str] | bytes
 
 
 def read(
-    source: str | os.PathLike[str] | bytes,
-    *,
+    *sources: Given | Sequence[Given],
     time_scale: TimeScale | None = None,
     clock_bits: Literal[32, 64] | None = None,
     debug_buffer: str | os.PathLike[str] | None = None,
@@ -31,16 +31,25 @@ def read(
     pte: str | os.PathLike[str] | None = None,
     graph_captures: Sequence[str | os.PathLike[str] | bytes] = (),
 ) -> Warehouse:
-    """Read one profiling file (or its bytes) to ask about it, without storing it: as `etq FILE` does.
+    """Read profiling files (or their bytes) to ask about them, without storing them: as `etq FILE` does.
 
-    Returns a warehouse in memory with the file's capture, `only`, which all views take where no capture is given:
-    `etq.read("run.etdp").op_totals(unit="us")`. A context manager, as what `open` returns. Nothing is computed for
-    questions across captures, so that such views as `trend` are empty.
+    Returns a warehouse in memory, a context manager as what `open` returns. Of one file, it has the capture `only`,
+    which all views take where no capture is given: `etq.read("run.etdp").op_totals(unit="us")`; nothing is computed for
+    questions across captures, so that such views as `trend` are empty. Several files, a list of them, a folder or a
+    pattern (`"runs/*.etdp"`) are ingested as by `Warehouse.ingest_many`, each under its name, with the labels of
+    sidecars.
 
-    The options, and errors, are those of `Warehouse.ingest`, with the elements of the values in a debug buffer.
+    The options, and errors, are those of `Warehouse.ingest`, with the elements of the values in a debug buffer. Those
+    about what belongs to a file need a single one. Raises the error of the first file that can't be read.
     """
+    files = [each for source in sources for each in _files_of(source)]
+    if len(files) != 1:
+        of_one = {"debug_buffer": debug_buffer, "etrecord": etrecord, "pte": pte, "graph_captures": graph_captures}
+        if given := [name for name, value in of_one.items() if value]:
+            raise ArgumentError(f"{given[0]} needs a single file, and there are {len(files)}")
+        return _of_several(files, time_scale, clock_bits)
     return open_ephemeral(
-        source,
+        files[0],
         time_scale=time_scale,
         clock_bits=clock_bits,
         etrecord=etrecord,
@@ -48,6 +57,25 @@ def read(
         program=pte,
         graph_captures=graph_captures,
     )[0]
+
+
+def _files_of(source: Given | Sequence[Given]) -> Sequence[Given]:
+    """The files that an argument names: itself, or those of a list, a folder or a pattern."""
+    if isinstance(source, bytes):
+        return [source]
+    if isinstance(source, list | tuple):
+        return [each for item in source for each in _files_of(item)]
+    from etq.ingest.found_files import files_of
+
+    return files_of(path_of(source))[0]
+
+
+def _of_several(files: Sequence[Given], time_scale: TimeScale | None, clock_bits: Literal[32, 64] | None) -> Warehouse:
+    warehouse = Warehouse(Database(_create(), None))
+    for result in warehouse.ingest_many(files, time_scale=time_scale, clock_bits=clock_bits):
+        if isinstance(result, EtqError):
+            raise result
+    return warehouse
 
 
 def open_ephemeral(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # The number of values of a label in a message.
 _MOST: Final = 10
 _KEY: Final = re.compile(r"(no capture matches (\d+))(?:;.*)?", re.DOTALL)
+_COLUMN: Final = re.compile(r'Referenced column "([^"]+)" not found in FROM clause')
 _UNKNOWN: Final = re.compile(r"no capture matches (\S.*?[=<>].*?)(?:; (?:the nearest|there) are [^;]*)?", re.DOTALL)
 
 
@@ -27,10 +28,15 @@ def unknown_key(key: str, keys: Collection[str], columns: Collection[str] = ()) 
 
 def explained(connection: duckdb.DuckDBPyConnection, message: str) -> str:
     """Return an error message with more detail: if no capture matches some labels, the key or value that no capture
-    has, or how times are written; if none matches a number, the name of the capture with that key. Other messages are
-    unchanged.
+    has, or how times are written; if none matches a number, the name of the capture with that key; if a capture's name
+    has no quotes, so. Other messages are unchanged.
     """
     import duckdb
+
+    if (column := _COLUMN.match(message)) is not None:
+        with suppress(duckdb.Error):
+            if connection.execute("SELECT 1 FROM captures AS c WHERE c.name = ?", [column[1]]).fetchall():
+                return f"{column[1]} is a capture: write its name in single quotes, '{column[1]}'"
 
     if (key := _KEY.fullmatch(message)) is not None:
         with suppress(duckdb.Error):  # too long for a key

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from importlib.util import find_spec
+from threading import local
 from typing import Any, Final
 
 import duckdb
@@ -24,25 +24,41 @@ _HINT: Final = ".select(NAME, ...) has those that you name"
 
 
 class Result:
-    """The rows of a query, which runs each time they are read.
+    """The rows of a query, which runs each time they are read; of a view that has arguments, once in each thread.
 
     `show` prints them. All else is that of DuckDB's relation, `relation`: `fetchall()`, `df()` with pandas,
     `to_arrow_table()`, `columns`, `select("op", "total")`, `filter("total > 5")`, `limit(3)`. A method that reads rows
-    reads all before it returns: what it returns doesn't keep the warehouse busy.
+    reads all before it returns. Any thread may read a result, on its own connection.
 
-    All methods raise `QueryError` for a wrong query and for errors in the data.
+    All methods raise `QueryError` for a wrong query and for errors in the data, and so does what shows a result.
     """
 
     def __init__(
-        self, relation: duckdb.DuckDBPyRelation, query: str = "", note: str = "", view: SqlObject | None = None
+        self,
+        make: Callable[[], duckdb.DuckDBPyRelation],
+        query: str = "",
+        note: str = "",
+        view: SqlObject | None = None,
+        made: duckdb.DuckDBPyRelation | None = None,
     ) -> None:
-        """Hold a relation; `query` names the views that it is of, for `show`; `view` is the one whose rows these are,
-        of which people see a choice of columns; `note` says why it has no rows.
+        """Hold the relation that `make` returns for each thread that asks, and `made` for this one; `query` names the
+        views that it is of, for `show`; `view` is the one whose rows these are, of which people see a choice of
+        columns; `note` says why it has no rows.
         """
-        self.relation = relation
+        self._make = make
+        self._of_thread = local()
+        self._of_thread.relation = make() if made is None else made
         self._query = query
         self._note = note
         self._view = view
+
+    @property
+    def relation(self) -> duckdb.DuckDBPyRelation:
+        """DuckDB's relation, of this thread's connection."""
+        found = getattr(self._of_thread, "relation", None)
+        if found is None:
+            found = self._of_thread.relation = self._make()
+        return found
 
     def show(self, rows: int = ROWS) -> None:
         """Print the first rows as a table, of a view with the columns that people see, and of these on a terminal those
@@ -63,9 +79,13 @@ class Result:
 
     def _answer(self, name: str, /, *args: Any, **options: Any) -> Any:
         """Call a method of the relation, which takes and returns results."""
-        given = [arg.relation if isinstance(arg, Result) else arg for arg in args]
+
+        def call() -> Any:
+            given = [arg.relation if isinstance(arg, Result) else arg for arg in args]
+            return getattr(self.relation, name)(*given, **options)
+
         try:
-            answer = getattr(self.relation, name)(*given, **options)
+            answer = call()
         except (duckdb.Error, ModuleNotFoundError) as error:
             package, install = _NEEDS.get(name, (None, None))
             if package is not None and find_spec(package) is None:
@@ -73,7 +93,7 @@ class Result:
             if isinstance(error, ModuleNotFoundError):
                 raise
             raise QueryError(message_of(error)) from error
-        return Result(answer, note=self._note) if isinstance(answer, duckdb.DuckDBPyRelation) else answer
+        return Result(call, note=self._note, made=answer) if isinstance(answer, duckdb.DuckDBPyRelation) else answer
 
     def _first(self, rows: int) -> tuple[list[str], Rows, list[str]]:
         """Return the columns that people see, the first rows, and notes on what there is more."""
@@ -98,11 +118,8 @@ class Result:
         return self._repr_mimebundle_()["text/html"]
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """Return the first rows as text and as HTML, from one execution; an error in the data is one line."""
-        try:
-            columns, found, notes = self._first(ROWS)
-        except QueryError as error:
-            return {"text/plain": f"Error: {error}", "text/html": f"<pre>Error: {html.escape(str(error))}</pre>"}
+        """Return the first rows as text and as HTML, from one execution."""
+        columns, found, notes = self._first(ROWS)
         text = self._text(columns, found, notes, ROWS).rstrip("\n")
         note = ". ".join(notes).format(".fetchall(), .df() and .to_arrow_table() have all") if found else self._note
         return {"text/plain": text, "text/html": html_table(columns, found, note)}
@@ -118,7 +135,7 @@ class Result:
         return iter(self.fetchall())
 
     def __getitem__(self, column: str) -> Result:
-        return Result(self.relation[column])
+        return Result(lambda: self.relation[column])
 
     def __contains__(self, column: str) -> bool:
         return column in self.relation
@@ -137,3 +154,15 @@ class Result:
                 f"{type(self).__name__} has no attribute {name!r}{nearest_words(name, known)}"
             ) from None
         return wraps(found)(partial(self._answer, name)) if callable(found) else found
+
+
+def run_once(make: Callable[[], duckdb.DuckDBPyRelation]) -> Callable[[], duckdb.DuckDBPyRelation]:
+    """Return what makes a relation, and runs it: its rows are computed once, and errors in the data raised at once."""
+
+    def made() -> duckdb.DuckDBPyRelation:
+        try:
+            return make().materialize()
+        except duckdb.Error as error:
+            raise QueryError(message_of(error)) from error
+
+    return made

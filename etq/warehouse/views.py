@@ -5,18 +5,19 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.database.handles import Capture
-from etq.errors import QueryError, nearest_words
+from etq.errors import CallError, QueryError, nearest_words
 from etq.warehouse.advice import VIEW as ADVICE
 from etq.warehouse.advice import advised
 from etq.warehouse.formats import instead
-from etq.warehouse.result import Result
+from etq.warehouse.result import Result, run_once
 
 if TYPE_CHECKING:
-    pass
+    import duckdb
 
 # Parameters that name a capture: they are resolved first, so that errors are raised at the call, not when rows are
 # read.
@@ -24,6 +25,13 @@ CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "tr
 # Prefixes of views that take selectors of several captures, or programs, as `base` and `new`.
 OF_SIDES: Final = "compare"
 _KINDS: Final = ("table", "view", "table macro")
+# What a parameter takes, by the type of its default.
+_TYPES: Final[Mapping[type, tuple[tuple[type, ...], str]]] = {
+    str: ((str,), "a text"),
+    bool: ((bool,), "True or False"),
+    int: ((int, float), "a number"),
+    float: ((int, float), "a number"),
+}
 
 
 class Views:
@@ -51,7 +59,8 @@ class Views:
                 passed = self._bound(signature, args, kwargs)
             except TypeError as error:
                 known = ", ".join(signature.parameters)
-                raise QueryError(f"{name}: {error}; its parameters are {known}") from None
+                raise CallError(f"{name}: {error}; its parameters are {known}") from None
+            _check_types(name, signature, passed)
             if isinstance(passed.get("capture"), list | tuple):
                 return self._of_each(macro, passed)
             captures = dict(passed)
@@ -62,9 +71,12 @@ class Views:
                 captures["capture"] = self._of_key(captures["capture"])
             if name == ADVICE:
                 query, values = advised(self, captures.pop("capture"), captures)
-                return Result(self.relation(query, **values), f"{name}()", view=macro)
+                return Result(partial(self.relation, query, **values), f"{name}()", view=macro)
             query = f"FROM {name}({', '.join(_argument(macro, parameter) for parameter in captures)})"
-            return Result(self.relation(query, **captures), query, instead(macro, self._format(captures)), macro)
+            make: Callable[[], duckdb.DuckDBPyRelation] = partial(self.relation, query, **captures)
+            if name.startswith(OF_SIDES) or not passed.keys() <= CAPTURES:
+                make = run_once(make)  # a wrong value is an error when rows are computed
+            return Result(make, query, instead(macro, self._format(captures)), macro)
 
         view.__name__ = name
         view.__qualname__ = f"Warehouse.{name}"
@@ -140,6 +152,21 @@ def _signature(macro: catalog.SqlObject) -> inspect.Signature:
             for parameter in macro.parameters
         ]
     )
+
+
+def _check_types(view: str, signature: inspect.Signature, passed: Mapping[str, Any]) -> None:
+    """Raise `CallError` for an argument of another type than the parameter's default, or than a capture."""
+    for name, value in passed.items():
+        kind = type(signature.parameters[name].default)
+        if name in CAPTURES:
+            expected: tuple[type, ...] = (str, int, Capture, list, tuple)
+            what = "a capture's name, a selector or a Capture"
+        elif kind in _TYPES:
+            expected, what = _TYPES[kind]
+        else:
+            continue
+        if not isinstance(value, expected) or (isinstance(value, bool) and kind is not bool):
+            raise CallError(f"{view}: {name} is {what}, not {value!r}")
 
 
 def _python_value(default: str) -> Any:

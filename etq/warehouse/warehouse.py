@@ -44,7 +44,17 @@ from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock, refuse_gone
 from etq.database.results import QueryResult
-from etq.errors import EtqError, FormatError, QueryError, WarehouseError, message_of
+from etq.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CallError,
+    EtqError,
+    FormatError,
+    QueryError,
+    WarehouseError,
+    message_of,
+    path_of,
+)
 from etq.warehouse.compared import Compared
 from etq.warehouse.nearest import explained as explained_selector
 from etq.warehouse.result import Result
@@ -92,9 +102,9 @@ def open(
         connection = in_memory()
         schema.create(connection)
         return Warehouse(Database(connection, None))
-    path = os.fspath(path)
+    path = path_of(path)
     if path in ("", ":memory:"):
-        raise WarehouseError(f"{path!r} is not a file; etq.open() without a path opens a warehouse in memory")
+        raise ArgumentError(f"{path!r} is not a file; etq.open() without a path opens a warehouse in memory")
     path = expanded(path)
     if path.startswith(("http://", "https://")):
         raise WarehouseError(f"{path}: a server; open it in a browser, or send queries to {path.rstrip('/')}/api/query")
@@ -173,8 +183,9 @@ def _open_lake(path: str, storage_options: Mapping[str, str] | None, *, external
 class Warehouse(Views):
     """An open warehouse, returned by `open`. A context manager; `close` may be called more than once.
 
-    Threads may share a warehouse: their queries run one after the other. A result runs its query when it is read, so
-    read it while no other thread queries the warehouse; `rows` is safe for all threads.
+    Threads may share a warehouse: each has a connection of its own, so that any of them may ask, and read what another
+    has asked, at any time. Writes take turns. What a thread makes on its `connection`, such as temporary tables and
+    transactions, is its own.
 
     Each view (public table macro of the SQL) is a method of the same name, which returns a `Result`: `.show()`,
     `.fetchall()`, `.df()`, `.to_arrow_table()`; each table is an attribute, `warehouse.all_op_totals`. `dir(warehouse)`
@@ -183,21 +194,23 @@ class Warehouse(Views):
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Whether others query the file meanwhile on connections of their own: storing doesn't lower their memory limit.
-        self.is_shared = False
         # The capture of the file that `etq.read` read: views take it where no other is given.
         self.only: Capture | None = None
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The DuckDB connection. Raises `WarehouseError` once the warehouse is closed."""
+        """This thread's DuckDB connection. Raises `WarehouseError` once the warehouse is closed."""
         return self._database.connection
 
     @contextmanager
     def locked(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Provide the connection; queries of other threads wait until the `with` block ends."""
+        """Provide this thread's connection, which stays open until the `with` block ends."""
         with self._database.lock:
             yield self.connection
+
+    def share(self) -> None:
+        """Note that several threads will ask, before they do: storing then doesn't lower the limit of their memory."""
+        self._database.is_shared = True
 
     @property
     def path(self) -> str | None:
@@ -215,7 +228,7 @@ class Warehouse(Views):
         return self._database.is_open
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, once the queries of other threads have ended."""
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -239,17 +252,34 @@ class Warehouse(Views):
 
         Raises `QueryError` for a wrong query; errors in the data are raised when the result is read.
         """
-        relation = self.relation(query, **parameters)
-        return None if relation is None else Result(relation, query)
+        make = self._relations(query, parameters)
+        return None if make is None else Result(make, query)
 
     def relation(self, query: str, /, **parameters: Any) -> duckdb.DuckDBPyRelation:
-        """Return the same as DuckDB's relation."""
+        """Return the same as DuckDB's relation, which is this thread's."""
+        make = self._relations(query, parameters)
+        return None if make is None else make()
+
+    def _relations(self, query: str, parameters: dict[str, Any]) -> Callable[[], duckdb.DuckDBPyRelation]:
+        """Return what makes a query's relation for a thread, None for statements without rows. A query that reads
+        tables of the caller's, or does something, runs now, and once.
+        """
         try:
+            if not any(map(_is_table, parameters.values())) and _only_reads(query):
+                return partial(self._relation, query, parameters)
             with self._database.lock, self._joined(parameters) as values:
                 relation = self.connection_for(query).sql(query, params=self._values(values))
-                # Where tables are joined, the rows are read while these are there.
-                is_read = len(values) < len(parameters)
-                return self.connection.from_arrow(relation.to_arrow_table()) if is_read else relation
+                if relation is None:
+                    return None
+                table = relation.to_arrow_table()
+        except duckdb.Error as error:
+            raise self._query_error(error) from error
+        return lambda: self.connection.from_arrow(table)
+
+    def _relation(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation:
+        try:
+            with self._database.lock:
+                return self.connection_for(query).sql(query, params=self._values(parameters))
         except duckdb.Error as error:
             raise self._query_error(error) from error
 
@@ -271,7 +301,7 @@ class Warehouse(Views):
     ) -> Iterator[tuple[list[str], Iterator[list[tuple[Any, ...]]]]]:
         """Provide the names of a query's columns, and its rows in lists of up to 10,000, read while the query runs.
 
-        Other threads wait until the `with` block ends. Raises `QueryError` as `rows` does.
+        Ask nothing else in this thread until the `with` block ends. Raises `QueryError` as `rows` does.
         """
         try:
             with self._database.lock:
@@ -324,6 +354,8 @@ class Warehouse(Views):
 
         Raises `QueryError` if none matches, with the nearest names, or several do.
         """
+        if not isinstance(selector, str):
+            raise CallError(f"a selector is a text, not {selector!r}")
         query = "SELECT c.capture_id, c.name, c.sha256, c.format FROM captures AS c WHERE "
         try:
             # To plan a selector takes 7 ms, to find a name 0.5; a text as long as a hash may be one.
@@ -424,9 +456,9 @@ class Warehouse(Views):
         Labels of `labels` have precedence over those of the sidecar, these over those of the path, these over those of
         git. For a capture that is already stored, only `labels` replace existing labels.
 
-        Raises `FormatError` for a file that can't be read or is damaged, also a record or program, `WarehouseError` for
-        a name that is taken and for a warehouse that can't be written, `EtqError` for a path that doesn't fit and a
-        folder without git.
+        Raises `FormatError` for a file that can't be read or is damaged, also a record or program, `ArgumentError` for
+        an option that isn't possible and a name that is taken, `WarehouseError` for a warehouse that can't be written,
+        `EtqError` for a path that doesn't fit and a folder without git.
         """
         # Imported here, as queries don't need the modules that read files.
         from etq.annotations.discovery import Repository, discover
@@ -436,7 +468,7 @@ class Warehouse(Views):
         from etq.storage.sources import source_of, traces_of
 
         if keep_values and debug_buffer is None:
-            raise WarehouseError("keep_values needs debug_buffer, the file that values are read from")
+            raise ArgumentError("keep_values needs debug_buffer, the file that values are read from")
         repository = None if label_git is None else Repository(label_git)
         options = Options(
             name,
@@ -447,7 +479,7 @@ class Warehouse(Views):
             debug_buffer=None if debug_buffer is None else source_of(debug_buffer),
             keep_values=keep_values,
             discovered=discover(
-                None if isinstance(source, bytes) else os.fspath(source), label_from, repository, sidecar, labels
+                None if isinstance(source, bytes) else path_of(source), label_from, repository, sidecar, labels
             ),
             metrics=tuple(map(source_of, metrics)),
             graph_captures=traces_of(graph_captures),
@@ -503,7 +535,7 @@ class Warehouse(Views):
         from etq.storage.capture import Options
 
         if isinstance(sources, str | bytes | os.PathLike):
-            raise WarehouseError("ingest_many takes a list of files; one file is for ingest")
+            raise ArgumentTypeError("ingest_many takes a list of files; one file is for ingest")
         self._database.check_writable()
         options = Options(None, labels or {}, captured_at, time_scale, clock_bits)
         repository = None if label_git is None else Repository(label_git)
@@ -965,12 +997,13 @@ class Warehouse(Views):
         from etq.warehouse.metadata_decoder import decoded_metadata
 
         found = capture if isinstance(capture, Capture) else self.capture(capture)
-        return Result(self.connection.from_arrow(decoded_metadata(self, found, decoder)))
+        table = decoded_metadata(self, found, decoder)
+        return Result(lambda: self.connection.from_arrow(table))
 
     @contextmanager
     def _joined(self, parameters: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Have queries find those parameters that are tables by their names; provide the others."""
-        tables = {name: value for name, value in parameters.items() if hasattr(value, "__arrow_c_stream__")}
+        tables = {name: value for name, value in parameters.items() if _is_table(value)}
         for name in tables:
             if catalog.found(name) is not None:
                 raise QueryError(f"{name}: a table or view of etq; give the table that is joined another name")
@@ -1038,7 +1071,7 @@ class Warehouse(Views):
     def _storing(self) -> Iterator[None]:
         from etq.storage.capture import in_little_memory
 
-        is_alone = self.path is not None and not self.is_shared
+        is_alone = self.path is not None and not self._database.is_shared
         with self._database.writing(), in_little_memory(self.connection) if is_alone else nullcontext():
             yield
 
@@ -1064,6 +1097,15 @@ class Warehouse(Views):
         found = {row[0]: Capture(*row) for row in self._database.fetch(query, {"keys": keys})}
         for each in outcomes:
             yield each if isinstance(each, EtqError) else replace(found[each[0]], is_new=each[1]).within(self)
+
+
+def _is_table(value: Any) -> bool:
+    return hasattr(value, "__arrow_c_stream__")
+
+
+def _only_reads(query: str) -> bool:
+    """Whether all statements are SELECT, so that they may run again."""
+    return all(each.type == duckdb.StatementType.SELECT for each in duckdb.extract_statements(query))
 
 
 def _is_program(path: str | os.PathLike[str]) -> bool:

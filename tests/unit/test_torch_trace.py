@@ -336,6 +336,10 @@ def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
         (packets, "a trace of Protocol Buffers, as Perfetto"),
         (gzip.compress(packets), "a trace of Protocol Buffers, as Perfetto"),
         (gzip.compress(b"\x12\x05 plain"), "the gzip has no JSON"),
+        (
+            gzip.compress((CAPTURES / "mlp/mlp.etdp").read_bytes()),
+            "an ETDump packed as gzip; unpack it first: gunzip FILE",
+        ),
         (database.read_bytes(), "an SQLite database, as rocprofv3"),
         (bytes(8) + b"DUCK", "a DuckDB database, not a profiling file; name a warehouse with --db"),
     ):

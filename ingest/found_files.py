@@ -10,12 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from etq.cli.messages import say
-from etq.errors import EtqError, counted
+from etq.errors import ArgumentError, MissingFileError, counted
 
-# Up to this many files, a command prints a line for each.
-LISTED: Final = 20
-# How many names of files that were left out for one reason are printed.
+# How many names of files that were left out for one reason are listed.
 NAMED: Final = 3
 # A file that was left out, and why: a reason of `etq.ingest.recognition`.
 Left = tuple[str, str]
@@ -37,12 +34,12 @@ def files_of(argument: str) -> tuple[list[str], list[Left]]:
     order of their names, or the files that match a pattern. And the files of folders that are left out, with the
     reason.
 
-    Raises `EtqError` for a folder or pattern without files.
+    Raises `ArgumentError` for a folder without such files, `MissingFileError` for a pattern that none has.
     """
     if glob.has_magic(argument) and not os.path.exists(argument):
         paths = sorted(glob.glob(argument, recursive=True), key=_by_number)  # noqa: PTH207 - of a pattern with folders
         if not paths:
-            raise EtqError(f"{argument}: no such files")
+            raise MissingFileError(argument, "no such files")
         files, left = found_files(paths)
         return [*files], left
     if not Path(argument).is_dir():
@@ -53,18 +50,11 @@ def files_of(argument: str) -> tuple[list[str], list[Left]]:
     found = [path for path, reason in reasons.items() if reason is None]
     left = [(path, reason) for path, reason in reasons.items() if reason is not None]
     if not found:
-        raise EtqError(f"{argument}: a folder without profiling files{f'; it has {_listed(left)}' if left else ''}")
+        raise ArgumentError(f"{argument}: a folder without profiling files{f'; it has {listed(left)}' if left else ''}")
     return found, left
 
 
-def note_left_out(left: Sequence[Left], *, lists_all: bool = False) -> None:
-    """Print which files of folders were left out, and why."""
-    if left:
-        listed = _listed(left, len(left) if lists_all else NAMED)
-        say(f"Note: not read as profiling files: {listed}")
-
-
-def _listed(left: Sequence[Left], most: int = NAMED) -> str:
+def listed(left: Sequence[Left], most: int = NAMED) -> str:
     """Return how many files were left out for each reason, with the first names."""
     from etq.ingest.recognition import PROGRAM, RECORD
 
