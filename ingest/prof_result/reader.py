@@ -23,6 +23,7 @@ from etq.ingest.events.detached import Misfits, find_detached
 from etq.ingest.events.event import PROFILE, EventKey, Ticks
 from etq.ingest.events.host_clock import WRAP, HostClock
 from etq.ingest.events.keys import Indexes, Keys
+from etq.ingest.events.own_times import Settling, unsettled
 from etq.ingest.events.rows import Place, Runs
 from etq.ingest.prof_result.blocks import ENTRY, KEY, Block, decoded_name, find_blocks
 from etq.ingest.prof_result.checks import Checks
@@ -59,6 +60,7 @@ class _Reader:
         self.checks = Checks(lambda code: self.keys.keys[code].name)
         self.runs = Runs()
         self.misfits = Misfits()
+        self.settling = Settling(self.clock)
         self._codes: dict[bytes, Indexes] = {}
 
     def read(self) -> Iterator[Batch]:
@@ -131,7 +133,8 @@ class _Reader:
         place = Place(first + run, np.arange(len(run)) - before)
         detached = find_detached(self.keys, self.clock, structure, np.concatenate(codes), start, elapsed, before)
         self.misfits.note(detached, structure.signature)
-        return event_rows.event_ticks(place, structure, start, elapsed, [], None, detached.events)
+        own = self.settling.own_times(structure, start, elapsed, before, detached.events, None)
+        return event_rows.event_ticks(place, structure, start, elapsed, [], None, detached.events, own)
 
     def _allocator_table(self, block: Block) -> dict[int, str]:
         """Return the names of a block's allocators by id. If an id occurs twice, the last name counts."""
@@ -170,6 +173,8 @@ class _Reader:
         findings = [*self.checks.findings(), *self.clock.findings(), *detached]
         if findings:
             yield "findings", event_rows.findings(findings)
+        if not self.settling.is_settled(None):
+            yield unsettled()
         level = signatures.profiling_level(self.keys.keys)
         yield "captures", event_rows.capture("prof_result", self.clock.bits(), level)
 

@@ -10,9 +10,8 @@ WITH executes AS (
     SELECT e.capture_id, e.run_index,
         CASE WHEN bool_and(e.ticks IS NOT NULL) THEN ln(greatest(sum(e.ticks), 1)::DOUBLE) END AS log_ticks
     FROM (
-        SELECT i.*, _duration_ticks(i.start_ticks, i.elapsed_ticks, c.clock_bits) AS ticks
+        SELECT i.*, _duration_ticks(i.elapsed_ticks, i.unwrapped_ticks) AS ticks
         FROM event_ticks AS i
-        JOIN captures AS c USING (capture_id)
         WHERE i.capture_id BETWEEN first_key AND last_key AND i.event_index = i.execute_index
     ) AS e
     GROUP BY e.capture_id, e.run_index

@@ -1,0 +1,169 @@
+"""What `event_ticks` has of each event: its children, its own time, whether it counts, and its duration after a wrap."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+from etq.ingest.etdump import run_groups
+from etq.storage import inserting
+from etq.storage.capture import Options
+from etq.storage.ephemeral import load_second
+from etq.storage.inserting import settle
+from etq.storage.sources import source_of
+from etq.warehouse.warehouse import Warehouse
+from tests.asserts import assert_csv
+from tests.builders import Run, delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
+from tests.conftest import CAPTURES
+from tests.launch_traces import SHAPES as LAUNCHES
+from tests.sampling import thinned
+from tests.trace_builders import event
+from tests.traces import Traces
+
+TOP = 2**32
+OWN = "unwrapped_ticks, children, self_ticks, torch_self_ticks, is_additive"
+FILES = sorted(
+    str(path.relative_to(CAPTURES))
+    for kind in ("*.etdp", "*.prof_result.bin", "*.pt.trace.json*")
+    for path in CAPTURES.glob(f"*/{kind}")
+    if path.parent.name != "malformed"
+)
+
+
+def reference(warehouse: Warehouse) -> list[tuple[Any, ...]]:
+    """The own times of all events, computed one by one from what was read of them."""
+    query = """
+        SELECT e.capture_id, e.run_index, e.event_index, coalesce(e.parent_run_index, e.run_index), e.parent_index,
+            e.execute_index, e.start_ticks, e.elapsed_ticks, e.is_detached, coalesce(e.overlap_ticks, 0), c.clock_bits,
+            s.clock = 'host' AND s.value_unit = 'ticks'
+        FROM event_ticks AS e JOIN captures AS c USING (capture_id) JOIN signatures AS s USING (capture_id, signature_index)
+        ORDER BY ALL
+    """
+    rows = warehouse.rows(query)[1]
+    children, counted, whole = Counter[Any](), Counter[Any](), Counter[Any]()
+    times = []
+    for key, _, _, outer_run, outer, _, start, elapsed, is_detached, overlap, bits, is_host in rows:
+        is_turned = elapsed < 0 and bits == 32 and 0 <= start < TOP and -TOP < elapsed != -start
+        unwrapped = elapsed + TOP if is_turned else None
+        ticks = elapsed if elapsed >= 0 else unwrapped or 0
+        own = ticks - overlap if elapsed >= 0 or is_turned else 0
+        times.append((unwrapped, ticks, own))
+        if is_host and not is_detached and outer is not None:
+            of_it = key, outer_run, outer
+            children[of_it] += 1
+            counted[of_it] += own
+            whole[of_it] += ticks
+    found = []
+    for row, (unwrapped, ticks, own) in zip(rows, times, strict=True):
+        event, index, is_host = row[:3], row[2], row[-1]
+        self_ticks, torchs = own - counted[event], ticks - whole[event]
+        is_additive = is_host and (not row[8] or row[5] == index)
+        found.append(
+            (*event, unwrapped, children[event], self_ticks, None if torchs == self_ticks else torchs, is_additive)
+        )
+    return found
+
+
+def stored(warehouse: Warehouse) -> list[tuple[Any, ...]]:
+    query = f"SELECT capture_id, run_index, event_index, {OWN} FROM event_ticks ORDER BY ALL"
+    return warehouse.rows(query)[1]
+
+
+def found_again(warehouse: Warehouse) -> list[tuple[Any, ...]]:
+    query = f"SELECT capture_id, run_index, event_index, {OWN} FROM _find_own_times(0, 1000) ORDER BY ALL"
+    return warehouse.rows(query)[1]
+
+
+@pytest.mark.parametrize("file", thinned(FILES, [file for file in FILES if Path(file).parts[0] in ("mlp", "mlp_xnn")]))
+def test_those_of_real_captures(file: str) -> None:
+    """As read, as computed again, and one by one."""
+    with etq.read(CAPTURES / file) as warehouse:
+        assert stored(warehouse) == found_again(warehouse) == reference(warehouse)
+
+
+def test_those_of_traces_of_devices(launch_traces: Warehouse) -> None:
+    assert len(LAUNCHES) > 5
+    assert stored(launch_traces) == found_again(launch_traces) == reference(launch_traces)
+
+
+def test_of_a_dump(warehouse: Warehouse) -> None:
+    """An execute of 100 ticks: a call of 40 of a delegate that logged two events, 30 ticks together, and an operator of
+    12 whose kernel takes 8.
+    """
+    made = run(
+        "Execute", delegated("a", 12, 32), delegated("b", 35, 45), delegate_call(10, 50), kernel("add", 62, 70),
+        operator_call(60, 72), framework("Method::execute", 0, 100),
+    )  # fmt: skip
+    warehouse.ingest(dump(made))
+    assert_csv(
+        warehouse,
+        f"SELECT label, {OWN} FROM event_ticks JOIN signatures USING (capture_id, signature_index) ORDER BY event_index",
+        """
+        label,unwrapped_ticks,children,self_ticks,torch_self_ticks,is_additive
+        a,,0,20,,True
+        b,,0,10,,True
+        DELEGATE_CALL,,2,10,,True
+        native_call_add.out,,0,8,,True
+        OPERATOR_CALL,,1,4,,True
+        Method::execute,,2,48,,True
+        """,
+    )
+
+
+def test_of_overlapping_slices(traces: Traces) -> None:
+    """A begins at 0 and lasts 100, and has B, from 10 for 20. C begins at 90 and lasts 50: A has its thread until then.
+    torch subtracts only what A contains.
+    """
+    traces.take(event("cpu_op", "A", 0, 100), event("cpu_op", "B", 10, 30), event("cpu_op", "C", 90, 140))
+    assert_csv(
+        traces.warehouse,
+        f"SELECT label, {OWN} FROM event_ticks JOIN signatures USING (capture_id, signature_index) ORDER BY label",
+        """
+        label,unwrapped_ticks,children,self_ticks,torch_self_ticks,is_additive
+        A,,1,70000,80000,True
+        B,,0,20000,,True
+        C,,0,50000,,True
+        """,
+    )
+
+
+def call_of(start: int, *events: tuple[str, int, int]) -> Run:
+    """A run of 100 ticks with a call of a delegate, from 10 to 50 ticks after its start."""
+    logged = [delegated(*event) for event in events]
+    return run("Execute", *logged, delegate_call(start + 10, start + 50), execute(start, start + 100))
+
+
+# Runs of which the last ones refute what the first ones show: that a value is on the host's clock, and that the counter
+# has 32 bits. The second value is whether the first run's call has a breakdown.
+REFUTED = {
+    "the delegate's clock": [call_of(1000, ("a", 1012, 1032)), *[call_of(1000, ("a", 5000, 5020))] * 3],
+    "bare values": [call_of(0, ("a", 12, 32)), *[call_of(1000, ("a", 12, 32))] * 3],
+    "64 bits": [
+        run("Execute", kernel("add", 50, 40), execute(0, 100)),
+        run("Execute", kernel("add", TOP + 50, TOP + 60), execute(TOP, TOP + 100)),
+    ],
+    "32 bits": [
+        run("Execute", kernel("add", 50, 60), execute(0, 100)),
+        run("Execute", kernel("add", TOP - 5, 15), execute(TOP - 10, 90)),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", REFUTED)
+def test_what_later_runs_refute(warehouse: Warehouse, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stored, in memory, and as the second file in memory."""
+    content = dump(*REFUTED[name])
+    monkeypatch.setattr(run_groups, "SLICE", 1)
+    settled = []
+    monkeypatch.setattr(inserting, "settle", lambda *given: settled.append(settle(*given)))
+    warehouse.ingest(content)
+    assert settled or name == "32 bits"
+    with etq.read(content) as read:
+        assert stored(warehouse) == stored(read) == reference(read)
+    with etq.read(dump(call_of(0, ("a", 12, 32)))) as read:
+        load_second(read.connection, source_of(content), Options())
+        assert stored(read) == reference(read) and {key for key, *_ in stored(read)} == {1, 2}
