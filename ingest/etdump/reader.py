@@ -107,7 +107,7 @@ class _Reader:
         self.runs = Runs()
         self.facts = _Facts()
         self.misfits = Misfits()
-        self.settling = Settling(self.clock)
+        self.settling = Settling(self.keys, self.clock)
         self.findings: list[tuple[str, str]] = []
         self.dumps = 0
 
@@ -193,7 +193,7 @@ class _Reader:
         unended = leave_out_unended(structure, start, elapsed, before)
         self.facts.unended += np.unique(place.run_index[unended]).tolist()
         detached = self._detached(structure, codes, start, elapsed, before)
-        own = self.settling.own_times(structure, start, elapsed, before, detached, self._are_host_ticks())
+        own = self.settling.own_times(structure, codes, start, elapsed, before, detached, self._are_host_ticks())
         chosen = None if self.facts.types == {PROFILE} else type == PROFILE
         yield "event_ticks", event_rows.event_ticks(place, structure, start, elapsed, slices, chosen, detached, own)
         base = 0

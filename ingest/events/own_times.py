@@ -13,7 +13,7 @@ from etq.ingest.arrow import batch, flags, numbers
 from etq.ingest.events.blocks import Structure
 from etq.ingest.events.event import Ticks
 from etq.ingest.events.host_clock import HostClock
-from etq.ingest.events.keys import NOWHERE, Indexes
+from etq.ingest.events.keys import NOWHERE, Indexes, Keys
 
 Mask = npt.NDArray[np.bool_]
 
@@ -31,6 +31,7 @@ class OwnTimes:
     children         how many events that count are directly within it
     self_ticks       its own time
     is_additive      whether its own time counts in totals
+    is_execute       whether an execute begins with it
     unwrapped_ticks  its duration if a 32-bit counter passed zero; None if it did in none
     is_unwrapped     in which it did
     """
@@ -38,6 +39,7 @@ class OwnTimes:
     children: npt.NDArray[np.int32]
     self_ticks: Ticks
     is_additive: Mask
+    is_execute: Mask
     unwrapped_ticks: Ticks | None
     is_unwrapped: Mask | None
 
@@ -48,6 +50,7 @@ class OwnTimes:
             "children": numbers(self.children[at]),
             "self_ticks": numbers(self.self_ticks[at]),
             "is_additive": flags(self.is_additive[at]),
+            "is_execute": flags(self.is_execute[at]),
         }
         if self.unwrapped_ticks is not None and self.is_unwrapped is not None:
             found["unwrapped_ticks"] = numbers(self.unwrapped_ticks[at], ~self.is_unwrapped[at])
@@ -61,7 +64,8 @@ class Settling:
     all of the file is read. Until then, both are taken to be as the events so far show.
     """
 
-    def __init__(self, clock: HostClock) -> None:
+    def __init__(self, keys: Keys, clock: HostClock) -> None:
+        self._keys = keys
         self._clock = clock
         # For each signature of a delegate: whether some of its events were taken to count, and whether some not to.
         self._taken = np.zeros((0, 2), np.bool_)
@@ -71,6 +75,7 @@ class Settling:
     def own_times(
         self,
         structure: Structure,
+        codes: Indexes,
         start: Ticks,
         elapsed: Ticks,
         before: Indexes,
@@ -91,15 +96,28 @@ class Settling:
             self._take(structure.signature[is_additive], are_host_ticks)
             is_additive &= are_host_ticks[structure.signature]
         counts = is_additive & (structure.parent != NOWHERE)
+        is_outermost = structure.execute + before == np.arange(len(elapsed))
         if detached is not None:
-            is_execute = structure.execute + before == np.arange(len(elapsed))
-            counts, is_additive = counts & ~detached, is_additive & (~detached | is_execute)
+            counts, is_additive = counts & ~detached, is_additive & (~detached | is_outermost)
         inner = np.flatnonzero(counts)
         outer = structure.parent[inner] + before[inner]
         children = np.bincount(outer, minlength=len(length)).astype(np.int32)
         self_ticks = length - summed(outer, length[inner], len(length))
         unwrapped = None if is_unwrapped is None or not is_unwrapped.any() else length
-        return OwnTimes(children, self_ticks, is_additive, unwrapped, is_unwrapped)
+        is_execute = self._begins(structure, codes, is_outermost)
+        return OwnTimes(children, self_ticks, is_additive, is_execute, unwrapped, is_unwrapped)
+
+    def _begins(self, structure: Structure, codes: Indexes, is_outermost: Mask) -> Mask:
+        """Return with which of the outermost events an execute begins.
+
+        A run that is driven step by step is one execute, which begins with the step of the first instruction.
+        """
+        at = np.flatnonzero(is_outermost)
+        is_step = self._keys.column(Keys.ROOT)[codes[at]] == 1
+        is_first = (self._keys.column(Keys.FIRST_STEP)[codes[at]] == 1) & (structure.occurrence[at] == 0)
+        found = is_outermost.copy()
+        found[at] = ~is_step | is_first
+        return found
 
     def _take(self, signature: npt.NDArray[np.int32], are_host_ticks: Mask) -> None:
         """Note what events of these signatures were taken to be."""

@@ -43,6 +43,7 @@ EVENT_TICKS: Final = pa.schema(
         ("self_ticks", pa.int64()),
         ("torch_self_ticks", pa.int64()),
         ("is_additive", pa.bool_()),
+        ("is_execute", pa.bool_()),
     ]
 )
 # The columns that `own_times` computes.

@@ -60,7 +60,7 @@ class _Reader:
         self.checks = Checks(lambda code: self.keys.keys[code].name)
         self.runs = Runs()
         self.misfits = Misfits()
-        self.settling = Settling(self.clock)
+        self.settling = Settling(self.keys, self.clock)
         self._codes: dict[bytes, Indexes] = {}
 
     def read(self) -> Iterator[Batch]:
@@ -131,9 +131,10 @@ class _Reader:
         self.runs.add(names, dump_index=0)
         self.runs.block_index += [pattern.block_index for pattern in patterns]
         place = Place(first + run, np.arange(len(run)) - before)
-        detached = find_detached(self.keys, self.clock, structure, np.concatenate(codes), start, elapsed, before)
+        joined = np.concatenate(codes)
+        detached = find_detached(self.keys, self.clock, structure, joined, start, elapsed, before)
         self.misfits.note(detached, structure.signature)
-        own = self.settling.own_times(structure, start, elapsed, before, detached.events, None)
+        own = self.settling.own_times(structure, joined, start, elapsed, before, detached.events, None)
         return event_rows.event_ticks(place, structure, start, elapsed, [], None, detached.events, own)
 
     def _allocator_table(self, block: Block) -> dict[int, str]:

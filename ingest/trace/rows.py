@@ -286,6 +286,7 @@ def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> Iterator[pa.
                 "self_ticks": numbers(self_ticks[rows]),
                 "torch_self_ticks": numbers(torch_self_ticks[rows], torch_self_ticks[rows] == self_ticks[rows]),
                 "is_additive": flags(np.ones(len(rows), np.bool_)),
+                "is_execute": flags(np.zeros(len(rows), np.bool_)),
             }
         )
 

@@ -18,7 +18,11 @@ WITH timed AS (
         ticks - coalesce(e.overlap_ticks, 0) AS counted_ticks,
         s.clock = 'host' AND s.value_unit = 'ticks' AS is_host_ticks,
         is_host_ticks AND (NOT e.is_detached OR coalesce(e.event_index = e.execute_index, false)) AS is_additive,
-        e.is_detached
+        e.is_detached,
+        coalesce(
+            e.event_index = e.execute_index
+            AND (s.name <> 'Method::step' OR s.chain_index = 0 AND s.instruction_id = 0 AND e.occurrence = 0), false
+        ) AS is_execute
     FROM event_ticks AS e
     JOIN captures AS c USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
@@ -35,6 +39,6 @@ inner_times AS (
 SELECT t.capture_id, t.run_index, t.event_index, t.turned_ticks AS unwrapped_ticks,
     coalesce(i.children, 0)::INTEGER AS children,
     coalesce(t.counted_ticks, 0) - coalesce(i.counted_ticks, 0) AS self_ticks,
-    nullif(coalesce(t.ticks, 0) - coalesce(i.ticks, 0), self_ticks) AS torch_self_ticks, t.is_additive
+    nullif(coalesce(t.ticks, 0) - coalesce(i.ticks, 0), self_ticks) AS torch_self_ticks, t.is_additive, t.is_execute
 FROM timed AS t
 LEFT JOIN inner_times AS i USING (capture_id, run_index, event_index);

@@ -11,13 +11,6 @@ CREATE MACRO _duration_ticks(
     unwrapped_ticks  -- the duration if a 32-bit clock wrapped
 ) AS (CASE WHEN elapsed_ticks >= 0 THEN elapsed_ticks ELSE unwrapped_ticks END);
 
--- Whether an execute begins with an event. A run that is driven step by step is one execute, which begins with the step
--- of the first instruction.
-CREATE MACRO _is_execute(event_index, execute_index, occurrence, name, chain_index, instruction_id) AS (
-    event_index = execute_index
-    AND (name <> 'Method::step' OR chain_index = 0 AND instruction_id = 0 AND occurrence = 0)
-);
-
 -- One timed event of any capture with all its columns: name, place, time, and unit. In raw ticks; `event_times`
 -- converts them.
 -- Shown: label AS event!, duration_ticks!#, value_unit!, capture_id#, run_index!#, event_index#, kind, instruction_id#,
@@ -72,8 +65,7 @@ SELECT c.capture_id, c.time_scale, c.profiling_level, e.run_index, e.event_index
     _end_ticks(e.start_ticks, e.elapsed_ticks) AS end_ticks,
     _duration_ticks(e.elapsed_ticks, e.unwrapped_ticks) AS duration_ticks, s.value_unit, s.clock,
     s.clock = 'host' AND s.value_unit = 'ticks' AS is_host_ticks, e.is_detached, e.overlap_ticks, e.children,
-    e.self_ticks, e.torch_self_ticks, e.is_additive,
-    _is_execute(e.event_index, e.execute_index, e.occurrence, s.name, s.chain_index, s.instruction_id) AS is_execute
+    e.self_ticks, e.torch_self_ticks, e.is_additive, e.is_execute
 FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
 JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signature_index)
 CROSS JOIN (FROM captures AS i WHERE i.capture_id = capture_key) AS c;

@@ -6,13 +6,9 @@ SELECT e.capture_id, e.run_index, e.event_index, coalesce(e.parent_run_index, e.
     coalesce(_duration_ticks(e.elapsed_ticks, e.unwrapped_ticks), 0) AS duration_ticks, e.self_ticks,
     _duration_ticks(e.elapsed_ticks, e.unwrapped_ticks) IS NULL AS is_impossible,
     CASE WHEN e.event_index = e.execute_index THEN duration_ticks END AS execute_ticks,
-    coalesce(
-        _is_execute(e.event_index, e.execute_index, e.occurrence, s.name, s.chain_index, s.instruction_id), false
-    ) AS is_execute,
-    e.is_additive, e.is_detached
+    e.is_execute, e.is_additive, e.is_detached
 FROM event_ticks AS e
 JOIN captures AS c USING (capture_id)
-JOIN signatures AS s USING (capture_id, signature_index)
 WHERE e.capture_id BETWEEN first_key AND last_key AND c.format <> 'torch_trace';
 
 -- These times as rows of `_timed_events`.
@@ -32,7 +28,12 @@ CREATE MACRO _find_all_op_totals(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
 WITH typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL),
-names_of_ops AS (SELECT s.*, NULL::VARCHAR AS op_type, NULL::VARCHAR AS output_shape FROM signatures AS s)
+names_of_ops AS (
+    SELECT s.*, NULL::VARCHAR AS op_type, NULL::VARCHAR AS output_shape, c.time_scale,
+        _default_unit(c.time_scale) AS unit
+    FROM signatures AS s
+    JOIN captures AS c USING (capture_id)
+)
 FROM _op_totals('typical_times', 'names_of_ops', 'family') AS o ORDER BY o.capture_id, o.place;
 
 -- The rows of the table `all_execute_breakdown`.

@@ -44,5 +44,6 @@ CREATE TABLE event_ticks (
     children INTEGER NOT NULL,  -- number of events directly within it that count: in ticks of the host's clock, and not detached
     self_ticks BIGINT NOT NULL,  -- self time: its duration less that of its children, without the time that other events of its thread have; 0 if its times are impossible
     torch_self_ticks BIGINT,  -- self time by torch's formula, durations less the sum of the children's, where that differs
-    is_additive BOOLEAN NOT NULL  -- whether self times count in totals: those in ticks of the host's clock that are not detached, and executes'
+    is_additive BOOLEAN NOT NULL,  -- whether self times count in totals: those in ticks of the host's clock that are not detached, and executes
+    is_execute BOOLEAN NOT NULL  -- whether an execute begins with it: Method::execute, or the first Method::step of a run that is driven step by step
 );

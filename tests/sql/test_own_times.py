@@ -25,7 +25,7 @@ from tests.trace_builders import event
 from tests.traces import Traces
 
 TOP = 2**32
-OWN = "unwrapped_ticks, children, self_ticks, torch_self_ticks, is_additive"
+OWN = "unwrapped_ticks, children, self_ticks, torch_self_ticks, is_additive, is_execute"
 FILES = sorted(
     str(path.relative_to(CAPTURES))
     for kind in ("*.etdp", "*.prof_result.bin", "*.pt.trace.json*")
@@ -39,14 +39,14 @@ def reference(warehouse: Warehouse) -> list[tuple[Any, ...]]:
     query = """
         SELECT e.capture_id, e.run_index, e.event_index, coalesce(e.parent_run_index, e.run_index), e.parent_index,
             e.execute_index, e.start_ticks, e.elapsed_ticks, e.is_detached, coalesce(e.overlap_ticks, 0), c.clock_bits,
-            s.clock = 'host' AND s.value_unit = 'ticks'
+            s.name, s.chain_index, s.instruction_id, e.occurrence, s.clock = 'host' AND s.value_unit = 'ticks'
         FROM event_ticks AS e JOIN captures AS c USING (capture_id) JOIN signatures AS s USING (capture_id, signature_index)
         ORDER BY ALL
     """
     rows = warehouse.rows(query)[1]
     children, counted, whole = Counter[Any](), Counter[Any](), Counter[Any]()
     times = []
-    for key, _, _, outer_run, outer, _, start, elapsed, is_detached, overlap, bits, is_host in rows:
+    for key, _, _, outer_run, outer, _, start, elapsed, is_detached, overlap, bits, *_, is_host in rows:
         is_turned = elapsed < 0 and bits == 32 and 0 <= start < TOP and -TOP < elapsed != -start
         unwrapped = elapsed + TOP if is_turned else None
         ticks = elapsed if elapsed >= 0 else unwrapped or 0
@@ -62,9 +62,10 @@ def reference(warehouse: Warehouse) -> list[tuple[Any, ...]]:
         event, index, is_host = row[:3], row[2], row[-1]
         self_ticks, torchs = own - counted[event], ticks - whole[event]
         is_additive = is_host and (not row[8] or row[5] == index)
-        found.append(
-            (*event, unwrapped, children[event], self_ticks, None if torchs == self_ticks else torchs, is_additive)
-        )
+        name, *instruction = row[11:15]
+        begins = row[5] == index and (name != "Method::step" or instruction == [0, 0, 0])
+        torch_self = None if torchs == self_ticks else torchs
+        found.append((*event, unwrapped, children[event], self_ticks, torch_self, is_additive, begins))
     return found
 
 
@@ -103,13 +104,13 @@ def test_of_a_dump(warehouse: Warehouse) -> None:
         warehouse,
         f"SELECT label, {OWN} FROM event_ticks JOIN signatures USING (capture_id, signature_index) ORDER BY event_index",
         """
-        label,unwrapped_ticks,children,self_ticks,torch_self_ticks,is_additive
-        a,,0,20,,True
-        b,,0,10,,True
-        DELEGATE_CALL,,2,10,,True
-        native_call_add.out,,0,8,,True
-        OPERATOR_CALL,,1,4,,True
-        Method::execute,,2,48,,True
+        label,unwrapped_ticks,children,self_ticks,torch_self_ticks,is_additive,is_execute
+        a,,0,20,,True,False
+        b,,0,10,,True,False
+        DELEGATE_CALL,,2,10,,True,False
+        native_call_add.out,,0,8,,True,False
+        OPERATOR_CALL,,1,4,,True,False
+        Method::execute,,2,48,,True,True
         """,
     )
 
@@ -123,10 +124,10 @@ def test_of_overlapping_slices(traces: Traces) -> None:
         traces.warehouse,
         f"SELECT label, {OWN} FROM event_ticks JOIN signatures USING (capture_id, signature_index) ORDER BY label",
         """
-        label,unwrapped_ticks,children,self_ticks,torch_self_ticks,is_additive
-        A,,1,70000,80000,True
-        B,,0,20000,,True
-        C,,0,50000,,True
+        label,unwrapped_ticks,children,self_ticks,torch_self_ticks,is_additive,is_execute
+        A,,1,70000,80000,True,False
+        B,,0,20000,,True,False
+        C,,0,50000,,True,False
         """,
     )
 

@@ -188,14 +188,16 @@ FAULTS = {
     "UPDATE event_ticks SET parent_index = 5000 WHERE capture_id = 1 AND run_index = 1 AND event_index = 7":
         "event_ticks: 1 rows whose parent_index is in no row of event_ticks, such as capture_id 1, run_index 1, event_index 5000",
 }  # fmt: skip
-# Of an event's own times.
+# The third: the time of an event, and so what is left to the one that contains it.
 OF_EVENTS = {
     "UPDATE event_ticks SET self_ticks = self_ticks + 1 WHERE capture_id = 1 AND run_index = 1 AND event_index = 7":
         "event_ticks: dump: own times of 1 rows differ from what the events within them give",
-    "UPDATE event_ticks SET is_additive = false WHERE capture_id = 2 AND run_index = 0":
-        "event_ticks: trace: own times of {} rows differ from what the events within them give",
-    "UPDATE event_ticks SET elapsed_ticks = elapsed_ticks + 1 WHERE capture_id = 3 AND parent_index IS NOT NULL":
-        "event_ticks: prof: own times of {} rows differ from what the events within them give",
+    "UPDATE event_ticks SET is_additive = false WHERE capture_id = 2 AND rowid = "
+    "(SELECT min(e.rowid) FROM event_ticks AS e WHERE e.capture_id = 2)":
+        "event_ticks: trace: own times of 1 rows differ from what the events within them give",
+    "UPDATE event_ticks SET elapsed_ticks = elapsed_ticks + 1 WHERE capture_id = 3 AND rowid = "
+    "(SELECT min(e.rowid) FROM event_ticks AS e WHERE e.capture_id = 3 AND e.parent_index IS NOT NULL)":
+        "event_ticks: prof: own times of 2 rows differ from what the events within them give",
 }  # fmt: skip
 # Of a table, a change of one row, and the rows that differ then: one of the two that are stored, or both.
 OF_ROLLUPS = {
@@ -219,7 +221,7 @@ OF_ROLLUPS = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("faults", [FAULTS, OF_ROLLUPS], ids=["keys", "rollups"])
+@pytest.mark.parametrize("faults", [FAULTS, OF_EVENTS, OF_ROLLUPS], ids=["keys", "events", "rollups"])
 def test_faults_are_found(db: Path, faults: dict[str, str]) -> None:
     """Each is of another table, so that all are found at once."""
     assert {*faults.values()} <= {*changed(db, *faults)}
