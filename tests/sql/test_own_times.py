@@ -159,8 +159,13 @@ def test_what_later_runs_refute(warehouse: Warehouse, name: str, monkeypatch: py
     """Stored, in memory, and as the second file in memory."""
     content = dump(*REFUTED[name])
     monkeypatch.setattr(run_groups, "SLICE", 1)
-    settled = []
-    monkeypatch.setattr(inserting, "settle", lambda *given: settled.append(settle(*given)))
+    settled: list[tuple[Any, ...]] = []
+
+    def noted(*given: Any) -> None:
+        settled.append(given)
+        settle(*given)
+
+    monkeypatch.setattr(inserting, "settle", noted)
     warehouse.ingest(content)
     assert settled or name == "32 bits"
     with etq.read(content) as read:
