@@ -23,6 +23,7 @@ from etq.database.locking import is_open_here
 from etq.database.rollups import ADVICE, ANSWERS, OF_TRACES, PRUNED, ROLLUPS, fill_rollups
 from etq.errors import counted, displayed, message_of
 from etq.ingest.events.rows import OWN_TIMES
+from etq.ingest.events.run_times import COLUMNS as RUN_TIMES
 
 # Tables whose key is what the columns of these names refer to, in all other tables.
 PARENTS: Final = {
@@ -165,24 +166,32 @@ def _references(connection: duckdb.DuckDBPyConnection) -> Part:
 
 
 def _own_times(connection: duckdb.DuckDBPyConnection) -> Part:
-    """Compute the own times of events again, from the times of those within them."""
+    """Compute the own times of events again, from the times of those within them, and the times of runs from these.
+
+    Captures whose events were pruned are left out.
+    """
     keys, problems = _keys_of(connection), []
-    stored, found = (", ".join(f"{table}.{name}" for name in OWN_TIMES) for table in ("e", "o"))
-    for first, last in _parts(keys):
-        rows = connection.execute(
-            f"""
-            SELECT c.name, count(*) FROM event_ticks AS e
-            JOIN _find_own_times({first:d}, {last:d}) AS o USING (capture_id, run_index, event_index)
-            JOIN captures AS c USING (capture_id)
-            WHERE e.capture_id BETWEEN {first:d} AND {last:d} AND ({stored}) IS DISTINCT FROM ({found})
-            GROUP BY ALL ORDER BY ALL
-            """
-        ).fetchall()
-        problems += [
-            f"event_ticks: {name}: own times of {number:,} rows differ from what the events within them give"
-            for name, number in rows
-        ]
-    return Part(f"own times of events ({counted(len(keys), 'capture')})", tuple(problems))
+    for table, finder, columns, by in (
+        ("event_ticks", "_find_own_times", OWN_TIMES, "capture_id, run_index, event_index"),
+        ("runs", "_find_run_times", RUN_TIMES, "capture_id, run_index"),
+    ):
+        stored, found = (", ".join(f"{each}.{name}" for name in columns) for each in ("t", "f"))
+        for first, last in _parts(keys):
+            rows = connection.execute(
+                f"""
+                SELECT c.name, count(*) FROM {table} AS t
+                LEFT JOIN {finder}({first:d}, {last:d}) AS f USING ({by})
+                JOIN captures AS c USING (capture_id)
+                WHERE t.capture_id BETWEEN {first:d} AND {last:d} AND t.capture_id NOT IN ({_PRUNED})
+                    AND ({stored}) IS DISTINCT FROM ({found})
+                GROUP BY ALL ORDER BY ALL
+                """
+            ).fetchall()
+            problems += [
+                f"{table}: {name}: the times of {number:,} rows differ from what the events within them give"
+                for name, number in rows
+            ]
+    return Part(f"times of events and runs ({counted(len(keys), 'capture')})", tuple(problems))
 
 
 def _keys_of(connection: duckdb.DuckDBPyConnection) -> list[int]:

@@ -17,7 +17,7 @@ from etq.ingest.arrow import LazyBatch, Rows
 from etq.ingest.events.own_times import UNSETTLED
 from etq.ingest.registry import is_json, read_capture
 from etq.storage.capture import Options, insert_new, new_capture
-from etq.storage.inserting import EVENTS, settled
+from etq.storage.inserting import EVENTS, settle_runs, settled
 from etq.storage.naming import free_name
 from etq.storage.sources import Source
 
@@ -42,6 +42,7 @@ def load(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source,
         _see(connection, table, capture_id, of_table)
     if is_unsettled:
         connection.register(f"_{EVENTS}_{capture_id}", settled(connection, capture_id))
+        settle_runs(connection, capture_id, capture_id)
 
 
 def _see(connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, rows: list[Rows]) -> None:

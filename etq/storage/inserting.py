@@ -13,6 +13,7 @@ import pyarrow as pa
 from etq.ingest.arrow import Rows, batch, numbers
 from etq.ingest.events.own_times import UNSETTLED
 from etq.ingest.events.rows import EVENT_TICKS, OWN_TIMES
+from etq.ingest.events.run_times import COLUMNS as RUN_TIMES
 
 # The table with most rows: its rows are inserted while they are decoded.
 EVENTS: Final = "event_ticks"
@@ -76,14 +77,28 @@ def insert_captures(
 
 
 def settle(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
-    """Compute the own times of the events of captures again, from one key up to another."""
-    own = ", ".join(f"{name} = o.{name}" for name in OWN_TIMES)
+    """Compute the own times of events, and the times of runs, again: of all captures from one key up to another."""
     connection.execute(
         f"""
-        UPDATE {EVENTS} AS e SET {own} FROM _find_own_times({first:d}, {last:d}) AS o
+        UPDATE {EVENTS} AS e SET {_set_to(OWN_TIMES)} FROM _find_own_times({first:d}, {last:d}) AS o
         WHERE e.capture_id = o.capture_id AND e.run_index = o.run_index AND e.event_index = o.event_index
         """
     )
+    settle_runs(connection, first, last)
+
+
+def settle_runs(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
+    """Compute the times of the runs of captures again, from one key up to another."""
+    connection.execute(
+        f"""
+        UPDATE runs AS r SET {_set_to(RUN_TIMES)} FROM _find_run_times({first:d}, {last:d}) AS o
+        WHERE r.capture_id = o.capture_id AND r.run_index = o.run_index
+        """
+    )
+
+
+def _set_to(names: Iterable[str]) -> str:
+    return ", ".join(f"{name} = o.{name}" for name in names)
 
 
 def settled(connection: duckdb.DuckDBPyConnection, key: int) -> pa.Table:

@@ -194,6 +194,7 @@ class _Reader:
         self.facts.unended += np.unique(place.run_index[unended]).tolist()
         detached = self._detached(structure, codes, start, elapsed, before)
         own = self.settling.own_times(structure, codes, start, elapsed, before, detached, self._are_host_ticks())
+        self.runs.times.add(self.blocks.signatures, structure, own, before, place.run_index - first_run, len(counts))
         chosen = None if self.facts.types == {PROFILE} else type == PROFILE
         yield "event_ticks", event_rows.event_ticks(place, structure, start, elapsed, slices, chosen, detached, own)
         base = 0

@@ -26,21 +26,23 @@ UNSETTLED: Final = "unsettled"
 
 @dataclass(frozen=True)
 class OwnTimes:
-    """Columns of `event_ticks`, with a value for each event.
+    """Durations and columns of `event_ticks`, with a value for each event.
 
+    ticks            its duration, 0 if its times are impossible
+    is_possible      where they are possible; None: everywhere
     children         how many events that count are directly within it
     self_ticks       its own time
     is_additive      whether its own time counts in totals
     is_execute       whether an execute begins with it
-    unwrapped_ticks  its duration if a 32-bit counter passed zero; None if it did in none
-    is_unwrapped     in which it did
+    is_unwrapped     in which events a 32-bit counter passed zero; None if in none
     """
 
+    ticks: Ticks
+    is_possible: Mask | None
     children: npt.NDArray[np.int32]
     self_ticks: Ticks
     is_additive: Mask
     is_execute: Mask
-    unwrapped_ticks: Ticks | None
     is_unwrapped: Mask | None
 
     def columns(self, chosen: Mask | None) -> dict[str, pa.Array]:
@@ -52,8 +54,8 @@ class OwnTimes:
             "is_additive": flags(self.is_additive[at]),
             "is_execute": flags(self.is_execute[at]),
         }
-        if self.unwrapped_ticks is not None and self.is_unwrapped is not None:
-            found["unwrapped_ticks"] = numbers(self.unwrapped_ticks[at], ~self.is_unwrapped[at])
+        if self.is_unwrapped is not None and self.is_unwrapped.any():
+            found["unwrapped_ticks"] = numbers(self.ticks[at], ~self.is_unwrapped[at])
         return found
 
 
@@ -86,11 +88,12 @@ class Settling:
         runs. `detached` marks those that don't count within their parents (None: all do), `are_host_ticks` the
         signatures whose events are in ticks of the host's clock (None: all are).
         """
-        length, is_unwrapped = elapsed, None
+        length, is_possible, is_unwrapped = elapsed, None, None
         if len(elapsed) and elapsed.min() < 0:
             is_unwrapped = self._clock.turned(start, elapsed)
             self._bits.add(self._clock.bits())
             length = np.where(is_unwrapped, elapsed + 2**32, np.maximum(elapsed, 0))
+            is_possible = is_unwrapped | (elapsed >= 0)
         is_additive = structure.signature != NOWHERE
         if are_host_ticks is not None:
             self._take(structure.signature[is_additive], are_host_ticks)
@@ -103,9 +106,8 @@ class Settling:
         outer = structure.parent[inner] + before[inner]
         children = np.bincount(outer, minlength=len(length)).astype(np.int32)
         self_ticks = length - summed(outer, length[inner], len(length))
-        unwrapped = None if is_unwrapped is None or not is_unwrapped.any() else length
         is_execute = self._begins(structure, codes, is_outermost)
-        return OwnTimes(children, self_ticks, is_additive, is_execute, unwrapped, is_unwrapped)
+        return OwnTimes(length, is_possible, children, self_ticks, is_additive, is_execute, is_unwrapped)
 
     def _begins(self, structure: Structure, codes: Indexes, is_outermost: Mask) -> Mask:
         """Return with which of the outermost events an execute begins.

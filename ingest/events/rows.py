@@ -17,6 +17,7 @@ from etq.ingest.events.blocks import SignatureRow, Structure, occurrences
 from etq.ingest.events.event import DEBUG, OUTPUT, DebugValues, EventKey, EventSlice
 from etq.ingest.events.keys import NOWHERE, Indexes
 from etq.ingest.events.own_times import OwnTimes
+from etq.ingest.events.run_times import RunTimes
 
 Mask = npt.NDArray[np.bool_]
 # Clocks of signatures, by number.
@@ -70,6 +71,7 @@ class Runs:
     name: list[str] = field(default_factory=list)
     bundled_input_index: list[int] = field(default_factory=list)
     block_index: list[int] = field(default_factory=list)
+    times: RunTimes = field(default_factory=RunTimes)
 
     def __len__(self) -> int:
         return len(self.name)
@@ -94,6 +96,7 @@ class Runs:
                 "block_index": numbers(block.astype(np.int32)),
                 "block_run": numbers(occurrences(block)),
                 "iteration": numbers(occurrences(named)),
+                **self.times.columns(),
             }
         )
 

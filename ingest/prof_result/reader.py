@@ -135,6 +135,7 @@ class _Reader:
         detached = find_detached(self.keys, self.clock, structure, joined, start, elapsed, before)
         self.misfits.note(detached, structure.signature)
         own = self.settling.own_times(structure, joined, start, elapsed, before, detached.events, None)
+        self.runs.times.add(self.blocks.signatures, structure, own, before, run, len(members))
         return event_rows.event_ticks(place, structure, start, elapsed, [], None, detached.events, own)
 
     def _allocator_table(self, block: Block) -> dict[int, str]:

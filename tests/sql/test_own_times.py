@@ -1,4 +1,6 @@
-"""What `event_ticks` has of each event: its children, its own time, whether it counts, and its duration after a wrap."""
+"""What readers compute: of each event its children, its own time, whether it counts, and its duration after a wrap; of
+each run its executes and the work in them.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,11 @@ import pytest
 
 import etq
 from etq.ingest.etdump import run_groups
+from etq.ingest.events.run_times import COLUMNS
 from etq.storage import inserting
 from etq.storage.capture import Options
 from etq.storage.ephemeral import load_second
-from etq.storage.inserting import settle
+from etq.storage.inserting import settle, settle_runs
 from etq.storage.sources import source_of
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import assert_csv
@@ -69,6 +72,37 @@ def reference(warehouse: Warehouse) -> list[tuple[Any, ...]]:
     return found
 
 
+def reference_of_runs(warehouse: Warehouse) -> list[tuple[Any, ...]]:
+    """The times of runs, added up one by one from the events that count within their executes."""
+    query = """
+        SELECT e.capture_id, e.run_index, e.event_index = e.execute_index, e.is_execute, e.children, e.self_ticks,
+            CASE WHEN e.elapsed_ticks >= 0 THEN e.elapsed_ticks ELSE e.unwrapped_ticks END, s.kind
+        FROM event_ticks AS e JOIN signatures AS s USING (capture_id, signature_index)
+        WHERE e.execute_index IS NOT NULL AND e.is_additive
+    """
+    parts = {"kernel": 2, "delegate": 3, "delegate_call": 3, "operator_call": 4}
+    found: dict[tuple[int, int], list[int]] = {}
+    unknown = set()
+    for key, run_index, is_outermost, begins, children, self_ticks, ticks, kind in warehouse.rows(query)[1]:
+        sums = found.setdefault((key, run_index), [0] * 5)
+        sums[0] += begins
+        if is_outermost and ticks is None:
+            unknown.add((key, run_index))
+        sums[1] += ticks or 0 if is_outermost else 0
+        if kind in parts and not (kind == "operator_call" and children):
+            sums[parts[kind]] += self_ticks
+    runs = warehouse.rows("SELECT capture_id, run_index FROM runs ORDER BY ALL")[1]
+    return [
+        (*run, None if run not in found else found[run][0])
+        + (tuple(found[run][1:]) if run in found and run not in unknown else (None,) * 4)
+        for run in runs
+    ]
+
+
+def of_runs(warehouse: Warehouse) -> list[tuple[Any, ...]]:
+    return warehouse.rows(f"SELECT capture_id, run_index, {', '.join(COLUMNS)} FROM runs ORDER BY ALL")[1]
+
+
 def stored(warehouse: Warehouse) -> list[tuple[Any, ...]]:
     query = f"SELECT capture_id, run_index, event_index, {OWN} FROM event_ticks ORDER BY ALL"
     return warehouse.rows(query)[1]
@@ -84,6 +118,10 @@ def test_those_of_real_captures(file: str) -> None:
     """As read, as computed again, and one by one."""
     with etq.read(CAPTURES / file) as warehouse:
         assert stored(warehouse) == found_again(warehouse) == reference(warehouse)
+        assert of_runs(warehouse) == reference_of_runs(warehouse)
+        before = of_runs(warehouse)
+        settle_runs(warehouse.connection, 1, 1)
+        assert of_runs(warehouse) == before
 
 
 def test_those_of_traces_of_devices(launch_traces: Warehouse) -> None:
@@ -170,6 +208,7 @@ def test_what_later_runs_refute(warehouse: Warehouse, name: str, monkeypatch: py
     assert settled or name == "32 bits"
     with etq.read(content) as read:
         assert stored(warehouse) == stored(read) == reference(read)
+        assert of_runs(warehouse) == of_runs(read) == reference_of_runs(read)
     with etq.read(dump(call_of(0, ("a", 12, 32)))) as read:
         load_second(read.connection, source_of(content), Options())
         assert stored(read) == reference(read) and {key for key, *_ in stored(read)} == {1, 2}

@@ -191,13 +191,15 @@ FAULTS = {
 # The third: the time of an event, and so what is left to the one that contains it.
 OF_EVENTS = {
     "UPDATE event_ticks SET self_ticks = self_ticks + 1 WHERE capture_id = 1 AND run_index = 1 AND event_index = 7":
-        "event_ticks: dump: own times of 1 rows differ from what the events within them give",
+        "event_ticks: dump: the times of 1 rows differ from what the events within them give",
     "UPDATE event_ticks SET is_additive = false WHERE capture_id = 2 AND rowid = "
     "(SELECT min(e.rowid) FROM event_ticks AS e WHERE e.capture_id = 2)":
-        "event_ticks: trace: own times of 1 rows differ from what the events within them give",
+        "event_ticks: trace: the times of 1 rows differ from what the events within them give",
     "UPDATE event_ticks SET elapsed_ticks = elapsed_ticks + 1 WHERE capture_id = 3 AND rowid = "
     "(SELECT min(e.rowid) FROM event_ticks AS e WHERE e.capture_id = 3 AND e.parent_index IS NOT NULL)":
-        "event_ticks: prof: own times of 2 rows differ from what the events within them give",
+        "event_ticks: prof: the times of 2 rows differ from what the events within them give",
+    "UPDATE runs SET kernel_ticks = kernel_ticks + 1 WHERE capture_id = 1 AND run_index = 2":
+        "runs: dump: the times of 1 rows differ from what the events within them give",
 }  # fmt: skip
 # Of a table, a change of one row, and the rows that differ then: one of the two that are stored, or both.
 OF_ROLLUPS = {
