@@ -1,23 +1,27 @@
+-- The events within executes of one signature, with or without other events in them. Grouped by integers: a name may be
+-- long, and many events have it.
+CREATE MACRO _signature_times(
+    times  -- a table with rows of `_run_events` within executes
+) AS TABLE
+WITH possible_times AS (
+    SELECT t.capture_id, t.signature_index, t.scope, t.children > 0 AS has_children, t.is_additive, t.is_execute,
+        t.execute_ticks, t.self_ticks, CASE WHEN NOT t.is_impossible THEN t.self_ticks END AS possible_ticks
+    FROM query_table(times) AS t
+)
+SELECT t.capture_id, t.signature_index, t.scope, t.has_children, t.is_additive, count(*) AS calls,
+    count(*) FILTER (t.is_execute) AS own_executes, sum(t.execute_ticks) AS execute_ticks,
+    sum(t.self_ticks) AS self_ticks, sum(t.possible_ticks) AS total_ticks, min(t.possible_ticks) AS min_ticks,
+    max(t.possible_ticks) AS max_ticks
+FROM possible_times AS t
+GROUP BY t.capture_id, t.signature_index, t.scope, t.has_children, t.is_additive;
+
 -- Rows of `op_totals` of each capture, with columns to order them by.
 CREATE MACRO _op_totals(
     times,  -- a table with rows of `_run_events` within executes
     names,  -- a table with their rows of `signatures`, the op_type and output_shape of these, time_scale and unit
     "by"  -- as in `op_totals`
 ) AS TABLE
-WITH possible_times AS (
-    SELECT t.capture_id, t.signature_index, t.scope, t.children > 0 AS has_children, t.is_additive, t.is_execute,
-        t.execute_ticks, CASE WHEN NOT t.is_impossible THEN t.self_ticks END AS self_ticks
-    FROM query_table(times) AS t
-),
--- Grouped by integers first: a name may be long, and many events have it.
-times_of_signatures AS (
-    SELECT t.capture_id, t.signature_index, t.scope, t.has_children, t.is_additive, count(*) AS calls,
-        count(*) FILTER (t.is_execute) AS own_executes, sum(t.execute_ticks) AS execute_ticks,
-        sum(t.self_ticks) AS total_ticks, min(t.self_ticks) AS min_ticks, max(t.self_ticks) AS max_ticks
-    FROM possible_times AS t
-    GROUP BY t.capture_id, t.signature_index, t.scope, t.has_children, t.is_additive
-),
-classified_times AS (
+WITH classified_times AS (
     SELECT t.capture_id,
         CASE
             WHEN s.kind = 'operator_call' AND t.has_children THEN '(framework)'
@@ -37,7 +41,7 @@ classified_times AS (
         CASE WHEN "by" = 'instance' AND s.chain_index <> -1 THEN s.instruction_id END AS instruction_id,
         t.is_additive, s.unit, _stored_unit(s.value_unit, s.time_scale) AS written,
         t.calls, t.own_executes, t.execute_ticks, t.total_ticks, t.min_ticks, t.max_ticks
-    FROM times_of_signatures AS t
+    FROM _signature_times(times) AS t
     JOIN query_table(names) AS s USING (capture_id, signature_index)
 ),
 added AS (

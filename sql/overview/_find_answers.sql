@@ -23,25 +23,27 @@ JOIN captures AS c USING (capture_id)
 JOIN signatures AS s USING (capture_id, signature_index)
 JOIN runs AS r USING (capture_id, run_index);
 
+-- Signatures of dumps as `_op_totals` takes them, without what only records know.
+CREATE MACRO _answered_names() AS TABLE
+SELECT s.*, NULL::VARCHAR AS op_type, NULL::VARCHAR AS output_shape, c.time_scale, _default_unit(c.time_scale) AS unit
+FROM signatures AS s
+JOIN captures AS c USING (capture_id);
+
 -- The rows of the table `all_op_totals`.
 CREATE MACRO _find_all_op_totals(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
 WITH typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL),
-names_of_ops AS (
-    SELECT s.*, NULL::VARCHAR AS op_type, NULL::VARCHAR AS output_shape, c.time_scale,
-        _default_unit(c.time_scale) AS unit
-    FROM signatures AS s
-    JOIN captures AS c USING (capture_id)
-)
+names_of_ops AS (FROM _answered_names())
 FROM _op_totals('typical_times', 'names_of_ops', 'family') AS o ORDER BY o.capture_id, o.place;
 
 -- The rows of the table `all_execute_breakdown`.
 CREATE MACRO _find_all_execute_breakdown(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
-WITH typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL)
-FROM _execute_breakdown('typical_times') AS b
+WITH typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL),
+names_of_parts AS (FROM _answered_names())
+FROM _execute_breakdown('typical_times', 'names_of_parts') AS b
 ORDER BY b.capture_id, b.place;
 
 -- The rows of the table `all_framework_tax`.
