@@ -70,14 +70,11 @@ def left_out(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any])
     chosen = {name: options[name] for name in (*CHOOSING, "unit") if options.get(name) is not None}
     unit, *others = (f"${name}" if name in chosen else "NULL" for name in ("unit", *CHOOSING))
     in_unit = f"(SELECT coalesce({unit}, _default_unit(c.time_scale)) FROM captures AS c WHERE c.capture_id = $key)"
-    # A file in memory has no stored answers.
-    is_stored = warehouse.path is not None and not chosen.keys() - {"unit"}
-    source, arguments = ("_stored_typical_runs", []) if is_stored else ("_typical_runs", others)
     query = f"""
         SELECT
             t.block_index IS NULL, t.all_runs, t.typical, t.slower, t.typical_execute, t.all_execute, t.other_percent,
             t.unit
-        FROM {source}({", ".join(["$key", in_unit, *arguments])}) AS t
+        FROM _typical_runs({", ".join(["$key", in_unit, *others])}) AS t
         ORDER BY 1 DESC
     """
     (_, number, typical, slower, execute, of_all, share, unit), *blocks = warehouse.rows(

@@ -145,14 +145,18 @@ def answered_times(
     """
     kind = "TABLE" if is_held else "VIEW"
     dropped = (
-        f"DROP TABLE IF EXISTS _filled_runs; DROP VIEW IF EXISTS _filled_events; DROP {kind} IF EXISTS _filled_times"
+        "DROP TABLE IF EXISTS _filled_runs; DROP VIEW IF EXISTS _answered; DROP VIEW IF EXISTS _filled_events; "
+        f"DROP {kind} IF EXISTS _filled_times"
     )
     try:
         connection.execute(
             f"CREATE TEMP {kind} _filled_times AS FROM _answered_times({first:d}, {last:d}) WHERE {_HAS_EVENTS}"
         )
         connection.execute("CREATE TEMP VIEW _filled_events AS FROM _answered_events('_filled_times')")
-        connection.execute("CREATE TEMP TABLE _filled_runs AS FROM _run_taxes('_filled_events')")
+        connection.execute(
+            f"CREATE TEMP VIEW _answered AS FROM _answered_runs({first:d}, {last:d}) WHERE {_HAS_EVENTS}"
+        )
+        connection.execute("CREATE TEMP TABLE _filled_runs AS FROM _run_taxes('_answered')")
         yield
     except BaseException:
         with suppress(duckdb.Error):  # a transaction that failed drops them itself

@@ -22,6 +22,8 @@ from etq.database.database import Database
 from etq.database.locking import is_open_here
 from etq.database.rollups import ADVICE, ANSWERS, OF_TRACES, PRUNED, ROLLUPS, fill_rollups
 from etq.errors import counted, displayed, message_of
+from etq.ingest.events.rows import OWN_TIMES
+from etq.ingest.events.run_times import COLUMNS as RUN_TIMES
 
 # Tables whose key is what the columns of these names refer to, in all other tables.
 PARENTS: Final = {
@@ -70,7 +72,7 @@ KEYS: Final = (
     ("program_values", ("program_id", "method", "value_index")),
     ("change_comments", ("comment_id",)),
 )  # fmt: skip
-# How many captures' rollups are computed at once.
+# How many captures' own times, or rollups, are computed at once.
 _AT_ONCE: Final = 100
 _PRUNED: Final = f"SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}'"
 
@@ -85,9 +87,9 @@ class Part(NamedTuple):
 def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".") -> Iterator[Part]:
     """Check a warehouse part by part. It is only read; writers wait meanwhile.
 
-    The parts are: the tables, all of which are read; keys; references between tables; what is computed from events;
-    the files in `folder` that captures, records and programs were read from. After a damaged table, nothing else is
-    checked.
+    The parts are: the tables, all of which are read; keys; references between tables; own times of events; what is
+    computed from these; the files in `folder` that captures, records and programs were read from. After a damaged
+    table, nothing else is checked.
 
     Raises `WarehouseError` for a file that isn't a warehouse of this schema, or whose tables are not etq's.
     """
@@ -110,6 +112,7 @@ def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".")
             raise unread
         yield _keys(connection)
         yield _references(connection)
+        yield _own_times(connection)
         yield _computed(connection)
         yield _files(connection, Path(folder))
 
@@ -162,6 +165,46 @@ def _references(connection: duckdb.DuckDBPyConnection) -> Part:
     return Part(f"references between tables ({len(references)})", tuple(problems))
 
 
+def _own_times(connection: duckdb.DuckDBPyConnection) -> Part:
+    """Compute the own times of events again, from the times of those within them, and the times of runs from these.
+
+    Captures whose events were pruned are left out.
+    """
+    keys, problems = _keys_of(connection), []
+    for table, finder, columns, by in (
+        ("event_ticks", "_find_own_times", OWN_TIMES, "capture_id, run_index, event_index"),
+        ("runs", "_find_run_times", RUN_TIMES, "capture_id, run_index"),
+    ):
+        stored, found = (", ".join(f"{each}.{name}" for name in columns) for each in ("t", "f"))
+        for first, last in _parts(keys):
+            rows = connection.execute(
+                f"""
+                SELECT c.name, count(*) FROM {table} AS t
+                LEFT JOIN {finder}({first:d}, {last:d}) AS f USING ({by})
+                JOIN captures AS c USING (capture_id)
+                WHERE t.capture_id BETWEEN {first:d} AND {last:d} AND t.capture_id NOT IN ({_PRUNED})
+                    AND ({stored}) IS DISTINCT FROM ({found})
+                GROUP BY ALL ORDER BY ALL
+                """
+            ).fetchall()
+            problems += [
+                f"{table}: {name}: the times of {number:,} rows differ from what the events within them give"
+                for name, number in rows
+            ]
+    return Part(f"times of events and runs ({counted(len(keys), 'capture')})", tuple(problems))
+
+
+def _keys_of(connection: duckdb.DuckDBPyConnection) -> list[int]:
+    return [key for (key,) in connection.execute("SELECT c.capture_id FROM captures AS c ORDER BY 1").fetchall()]
+
+
+def _parts(keys: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and last of successive keys, as many as are computed at once."""
+    for start in range(0, len(keys), _AT_ONCE):
+        part = keys[start : start + _AT_ONCE]
+        yield part[0], part[-1]
+
+
 def _computed(connection: duckdb.DuckDBPyConnection) -> Part:
     """Compute rollups and the derived columns of runs again, into temporary tables that replace those of the file.
 
@@ -173,10 +216,9 @@ def _computed(connection: duckdb.DuckDBPyConnection) -> Part:
     tables = dict.fromkeys([*ROLLUPS, *OF_TRACES, *ANSWERS, ADVICE])
     for table in tables:
         connection.execute(f"CREATE TEMP TABLE {table} AS FROM {stored}.{table} LIMIT 0")
-    keys = [key for (key,) in connection.execute("SELECT c.capture_id FROM captures AS c ORDER BY 1").fetchall()]
-    for start in range(0, len(keys), _AT_ONCE):
-        part = keys[start : start + _AT_ONCE]
-        fill_rollups(connection, part[0], part[-1], is_new=True, advise=advise)
+    keys = _keys_of(connection)
+    for first, last in _parts(keys):
+        fill_rollups(connection, first, last, is_new=True, advise=advise)
     if len(keys) > _AT_ONCE:  # ranks of a job may be in several parts
         refill(connection, ranks_of(connection, keys))
     problems = []

@@ -17,15 +17,13 @@ from etq.report.page import Report
 from etq.report.target import Target, basis_of, target_of, without_record
 from etq.report.timeline import timeline_section
 from etq.warehouse.advice import advised
-from etq.warehouse.focus import computed_once, focused, of_dumps, of_trace
+from etq.warehouse.focus import computed_once, focused, of_trace
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
 # In a warehouse of so many captures, copying one of them makes its report faster.
 MANY: Final = 100
-# Views of an ETDump of so many events take longer than to plan one more query.
-LONG: Final = 30_000
 # The options of `report_of` except the unit.
 OPTIONS: Final = ("method", "runs")
 
@@ -67,8 +65,6 @@ def _prepared(target: Target) -> Iterator[AbstractContextManager[None]]:
         yield focused(target.warehouse, target.capture)
     if target.is_trace:
         yield computed_once(target.warehouse, target.capture, of_trace(target.unit, target.has_devices))
-    elif target.events >= LONG:
-        yield computed_once(target.warehouse, target.capture, of_dumps(target.method, target.runs))
 
 
 def graph_of(

@@ -15,9 +15,10 @@ import pyarrow as pa
 from etq.database.cursors import database_of, register
 from etq.database.rollups import ADVICE, describe_runs
 from etq.ingest.arrow import LazyBatch, Rows
+from etq.ingest.events.own_times import UNSETTLED
 from etq.ingest.registry import is_json, read_capture
 from etq.storage.capture import Options, insert_new, new_capture
-from etq.storage.inserting import EVENTS
+from etq.storage.inserting import EVENTS, settle_runs, settled
 from etq.storage.naming import free_name
 from etq.storage.sources import Source
 
@@ -37,13 +38,17 @@ def load(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source,
     is_dump = not is_json(source.content) if capture_id == 1 else _view_of(connection, EVENTS) is not None
 
     def is_in_place(table: str, rows: Rows) -> bool:
-        return isinstance(rows, LazyBatch) or (is_dump and table == EVENTS)
+        return isinstance(rows, LazyBatch) or (is_dump and table in (EVENTS, UNSETTLED))
 
     read: defaultdict[str, list[Rows]] = defaultdict(list)
     for table, rows in insert_new(connection, {capture_id: capture}, is_in_place):
         read[table].append(rows)
+    is_unsettled = read.pop(UNSETTLED, None) is not None
     for table, of_table in read.items():
         _see(connection, table, capture_id, of_table)
+    if is_unsettled:
+        register(connection, f"_{EVENTS}_{capture_id}", settled(connection, capture_id))
+        settle_runs(connection, capture_id, capture_id)
     connection.execute(
         f"INSERT INTO {ADVICE} (capture_id, place, rule, severity, finding, evidence, remedy) "
         "VALUES (?, 0, 'not computed', 'low', ?, '', '')",

@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from etq.ingest.arrow import Rows, batch, numbers
-from etq.ingest.events.rows import EVENT_TICKS
+from etq.ingest.events.own_times import UNSETTLED
+from etq.ingest.events.rows import EVENT_TICKS, OWN_TIMES
+from etq.ingest.events.run_times import COLUMNS as RUN_TIMES
 
 # The table with most rows: its rows are inserted while they are decoded.
 EVENTS: Final = "event_ticks"
@@ -39,6 +41,7 @@ def insert_captures(
     # The Arrow types of a table's rows may differ: texts may be dictionaries. Rows of each type are inserted
     # separately.
     others: dict[tuple[str, pa.Schema], list[tuple[int, Rows]]] = {}
+    unsettled: list[int] = []
     failures: list[BaseException] = []
 
     def events() -> Iterator[pa.RecordBatch]:
@@ -47,6 +50,8 @@ def insert_captures(
                 for table, rows in reading:
                     if table == EVENTS:
                         yield _keyed(key, rows)
+                    elif table == UNSETTLED:
+                        unsettled.append(key)
                     else:
                         others.setdefault((table, rows.schema), []).append((key, rows))
         except BaseException as error:
@@ -67,6 +72,45 @@ def insert_captures(
         # Free the rows that were inserted, and those made for inserting.
         parts = others.pop((table, schema))
         _insert_keyed(connection, table, pa.Table.from_batches([_keyed(key, rows) for key, rows in parts]))
+    for key in unsettled:
+        settle(connection, key, key)
+
+
+def settle(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
+    """Compute the own times of events, and the times of runs, again: of all captures from one key up to another."""
+    connection.execute(
+        f"""
+        UPDATE {EVENTS} AS e SET {_set_to(OWN_TIMES)} FROM _find_own_times({first:d}, {last:d}) AS o
+        WHERE e.capture_id = o.capture_id AND e.run_index = o.run_index AND e.event_index = o.event_index
+        """
+    )
+    settle_runs(connection, first, last)
+
+
+def settle_runs(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
+    """Compute the times of the runs of captures again, from one key up to another."""
+    connection.execute(
+        f"""
+        UPDATE runs AS r SET {_set_to(RUN_TIMES)} FROM _find_run_times({first:d}, {last:d}) AS o
+        WHERE r.capture_id = o.capture_id AND r.run_index = o.run_index
+        """
+    )
+
+
+def _set_to(names: Iterable[str]) -> str:
+    return ", ".join(f"{name} = o.{name}" for name in names)
+
+
+def settled(connection: duckdb.DuckDBPyConnection, key: int) -> pa.Table:
+    """Return the events of a capture, without its key, with own times that are computed again."""
+    own = ", ".join(f"o.{name} AS {name}" for name in OWN_TIMES)
+    return connection.sql(
+        f"""
+        SELECT e.* EXCLUDE (capture_id) REPLACE ({own}) FROM {EVENTS} AS e
+        JOIN _find_own_times({key:d}, {key:d}) AS o USING (capture_id, run_index, event_index)
+        WHERE e.capture_id = {key:d} ORDER BY e.run_index, e.event_index
+        """
+    ).to_arrow_table()
 
 
 def set_aside(

@@ -90,13 +90,6 @@ def of_trace(unit: str | None, has_devices: bool) -> Mapping[str, Sequence[Argum
     return {"_capture": units, "_scaled_capture": units, **shared}
 
 
-def of_dumps(method: str | None, runs: str) -> Mapping[str, Sequence[Arguments]]:
-    """Return what several views of an ETDump compute, as `OF_TRACES`: for runs of a method or all (None), and all."""
-    chosen = [None, None, method, runs]
-    every = [None, None, None, "all"]
-    return {"_self_times": [chosen] if chosen == every else [chosen, every]}
-
-
 def computed_once(
     warehouse: Locking, capture: Capture, shared: Mapping[str, Sequence[Arguments]] = OF_TRACES
 ) -> AbstractContextManager[None]:

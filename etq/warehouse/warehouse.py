@@ -319,7 +319,7 @@ class Warehouse(Views):
             if self.only is not None and "advice" in query.lower():
                 from etq.advice.filling import write_once
 
-                write_once(self.connection)
+                self._database.write(partial(write_once, self.connection))  # one thread; others wait for it
             return self.connection
 
     def safe_sql(

@@ -28,6 +28,7 @@ from etq.ingest.events.detached import Misfits, find_detached, leave_out_unended
 from etq.ingest.events.event import DEBUG, OUTPUT, PROFILE, EventSlice, Ticks
 from etq.ingest.events.host_clock import HostClock
 from etq.ingest.events.keys import NOWHERE, Indexes, Keys
+from etq.ingest.events.own_times import Settling, unsettled
 from etq.ingest.events.rows import Mask, Place, Runs
 from etq.ingest.flatbuffers.reader import REFERENCE, Buffer, Tables
 from etq.ingest.other_files import other_file
@@ -94,6 +95,8 @@ class _Facts:
     # For each signature of a delegate: the number of events, of bare values, which start at 0, and of events whose
     # clock is not the host's.
     clocks: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
+    # For each signature, whether its events count ticks, of whatever clock.
+    count_ticks: list[bool] = field(default_factory=list)
 
 
 class _Reader:
@@ -104,6 +107,7 @@ class _Reader:
         self.runs = Runs()
         self.facts = _Facts()
         self.misfits = Misfits()
+        self.settling = Settling(self.keys, self.clock)
         self.findings: list[tuple[str, str]] = []
         self.dumps = 0
 
@@ -192,8 +196,10 @@ class _Reader:
         unended = leave_out_unended(structure, start, elapsed, before)
         self.facts.unended += np.unique(place.run_index[unended]).tolist()
         detached = self._detached(structure, codes, start, elapsed, before)
+        own = self.settling.own_times(structure, codes, start, elapsed, before, detached, self._are_host_ticks())
+        self.runs.times.add(self.blocks.signatures, structure, own, before, place.run_index - first_run, len(counts))
         chosen = None if self.facts.types == {PROFILE} else type == PROFILE
-        yield "event_ticks", event_rows.event_ticks(place, structure, start, elapsed, slices, chosen, detached)
+        yield "event_ticks", event_rows.event_ticks(place, structure, start, elapsed, slices, chosen, detached, own)
         base = 0
         for part in slices:
             if len(part.allocations[0]):
@@ -225,6 +231,18 @@ class _Reader:
             for column, counted in enumerate((signature, signature[is_bare[delegate]], elsewhere)):
                 self.facts.clocks[:, column] += np.bincount(counted, minlength=rows)
         return found.events
+
+    def _are_host_ticks(self) -> npt.NDArray[np.bool_] | None:
+        """Return for each signature whether its events are in ticks of the host's clock, as the events so far show;
+        None if all are, as those of the runtime.
+        """
+        if not (self.keys.column(Keys.ROLE) == Keys.DELEGATE).any():
+            return None
+        counted = self.facts.count_ticks
+        new = self.blocks.signatures[len(counted) :]
+        counted += [signatures.event_value_unit(row.key, False) == "ticks" for row in new]
+        is_host: npt.NDArray[np.bool_] = event_rows.clocks_of(self.facts.clocks) == event_rows.HOST
+        return is_host & np.array(counted, np.bool_)
 
     def _failed_runs(self, names: Mapping[int, str]) -> list[tuple[str, str]]:
         """Return findings (rule, detail) about runs whose execute has no end, and about runs that log ops but not their
@@ -260,5 +278,7 @@ class _Reader:
         if findings:
             yield "findings", event_rows.findings(findings)
         is_debug = self.facts.types & {DEBUG, OUTPUT}
+        if not self.settling.is_settled(self._are_host_ticks()):
+            yield unsettled()
         level = "debug" if is_debug else signatures.profiling_level(self.keys.keys)
         yield "captures", event_rows.capture("etdump", self.clock.bits(), level)

@@ -24,11 +24,10 @@ from etq.ingest.events.event import EventKey, Ticks
 from etq.ingest.events.host_clock import HostClock, are_unended
 from etq.ingest.events.keys import NOWHERE, Indexes, Keys
 from etq.ingest.events.nesting import find_enclosing
+from etq.ingest.events.own_times import summed
 
 Mask = npt.NDArray[np.bool_]
 
-# Up to this value, sums of integers in floating point are exact.
-EXACT: Final = 2.0**53
 # A finding names at most this many instructions.
 NAMED: Final = 5
 
@@ -110,7 +109,7 @@ def find_detached(
         found.judge(decides, is_foreign)
         outer[delegated] = found.nest(decides & (found.causes[found.call_of] == FITS), length)
         is_out[delegated] = ~decides
-        found.judge_length(_too_long(inside[~is_out], outer[~is_out], length))
+        found.judge_length(summed(outer[~is_out], length[inside[~is_out]], len(length)) > length)
         is_unfit = found.causes[found.call_of] != FITS
         outer[delegated[is_unfit]] = found.outer[is_unfit]
         is_nested = outer[delegated] != found.outer
@@ -119,7 +118,7 @@ def find_detached(
         is_misfit = is_unfit | is_bare | is_foreign
         is_out[delegated] |= is_misfit
         delegated = delegated[is_misfit]
-    is_too_long = _too_long(inside[~is_out], outer[~is_out], length)
+    is_too_long = summed(outer[~is_out], length[inside[~is_out]], len(length)) > length
     parents = np.flatnonzero(is_too_long & ~are_unended(start, elapsed))
     if not is_too_long.any() and not len(delegated):
         return Detached(None, found.events, found.elsewhere, counted_from_0, found.calls, found.causes, parents)
@@ -213,20 +212,6 @@ class _Delegates:
         enclosing = find_enclosing(self.call_of[chosen], self.since[chosen], length[at])
         outer[np.flatnonzero(chosen)[enclosing != NOWHERE]] = at[enclosing[enclosing != NOWHERE]]
         return outer
-
-
-def _too_long(inner: Indexes, outer: Indexes, length: Ticks) -> Mask:
-    """Return which events take less time than their children together:
-    each of `inner` is within the event of `outer`.
-    """
-    taken = np.bincount(outer, weights=length[inner], minlength=len(length))
-    is_longer: Mask = taken > length
-    if taken.max(initial=0) >= EXACT:
-        ordered = np.argsort(outer, kind="stable")
-        holders, first = np.unique(outer[ordered], return_index=True)
-        exact = np.add.reduceat(length[inner[ordered]].astype(object), first)
-        is_longer[holders] = (exact > length[holders]).astype(np.bool_)
-    return is_longer
 
 
 def _spread(detached: Mask, inside: Indexes, outer: Indexes, is_execute: Mask) -> None:

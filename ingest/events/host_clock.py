@@ -74,8 +74,11 @@ class HostClock:
             return elapsed
         if not self._may_wrap():
             return np.maximum(elapsed, 0)
-        is_turned = (elapsed < 0) & (elapsed > -WRAP) & (start >= 0) & (start < WRAP) & ~are_unended(start, elapsed)
-        return np.where(is_turned, elapsed + WRAP, np.maximum(elapsed, 0))
+        return np.where(_may_be_turned(start, elapsed), elapsed + WRAP, np.maximum(elapsed, 0))
+
+    def turned(self, start: Ticks, elapsed: Ticks) -> npt.NDArray[np.bool_]:
+        """Return in which events a 32-bit counter passed zero, if the counter has 32 bits as far as is known."""
+        return _may_be_turned(start, elapsed) & (self.bits() == 32)
 
     def since(self, start: Ticks, elapsed: Ticks, inner: npt.NDArray[np.int64], outer: npt.NDArray[np.int64]) -> Ticks:
         """Return the ticks from the start of each `outer` event to that of its `inner` one,
@@ -112,6 +115,14 @@ class HostClock:
             where = "at 2**63 ticks or later, which no clock reaches: negative here"
             found.append(("impossible times", f"{events} {where}"))
         return found
+
+
+def _may_be_turned(start: Ticks, elapsed: Ticks) -> npt.NDArray[np.bool_]:
+    """Return which events end before they start as a 32-bit counter that passed zero has it."""
+    found: npt.NDArray[np.bool_] = (
+        (elapsed < 0) & (elapsed > -WRAP) & (start >= 0) & (start < WRAP) & ~are_unended(start, elapsed)
+    )
+    return found
 
 
 def are_unended(start: Ticks, elapsed: Ticks) -> npt.NDArray[np.bool_]:

@@ -27,7 +27,7 @@ class Keys:
     _columns: list[tuple[int, ...]] = field(default_factory=list)
     _table: Indexes | None = None
 
-    TYPE, GROUP, IDENTITY, INSTRUCTION, ROLE, WRAPPER, ROOT, COUNTS_TICKS, DISPATCH = range(9)
+    TYPE, GROUP, IDENTITY, INSTRUCTION, ROLE, WRAPPER, ROOT, COUNTS_TICKS, DISPATCH, FIRST_STEP = range(10)
     # Roles: which events may contain an event. OTHER and DELEGATE events first look for the call of their own
     # instruction.
     OTHER, DELEGATE, CALL, CONTAINER = range(4)
@@ -45,7 +45,7 @@ class Keys:
     def column(self, which: int) -> Indexes:
         """Return one attribute of every key, by its number: TYPE, GROUP, … as above."""
         if self._table is None:
-            self._table = np.array(self._columns, np.int64).reshape(-1, 9)
+            self._table = np.array(self._columns, np.int64).reshape(-1, 10)
         return self._table[:, which]
 
     def shape(self, codes: list[int]) -> tuple[tuple[int, ...], ...]:
@@ -59,7 +59,7 @@ class Keys:
         instructions: dict[int, int] = {}
         found = []
         for code in codes:
-            type, group, identity, instruction, role, wrapper, root, _, _ = self._columns[code]
+            type, group, identity, instruction, role, wrapper, root, _, _, _ = self._columns[code]
             group = groups.setdefault(group, len(groups))
             identity = identities.setdefault(identity, len(identities))
             instruction = instructions.setdefault(instruction, len(instructions))
@@ -103,4 +103,5 @@ class Keys:
             root,
             int(key.type == PROFILE and signatures.event_value_unit(key, False) == "ticks"),
             int(kind == "delegate" and signatures.is_dispatch(key)),
+            int(root == 1 and key.chain_index == key.instruction_id == 0),
         )

@@ -16,8 +16,13 @@ from etq.ingest.events import classify as signatures
 from etq.ingest.events.blocks import SignatureRow, Structure, occurrences
 from etq.ingest.events.event import DEBUG, OUTPUT, DebugValues, EventKey, EventSlice
 from etq.ingest.events.keys import NOWHERE, Indexes
+from etq.ingest.events.own_times import OwnTimes
+from etq.ingest.events.run_times import RunTimes
 
 Mask = npt.NDArray[np.bool_]
+# Clocks of signatures, by number.
+_CLOCKS: Final = ("host", "delegate", "synthetic")
+HOST: Final = 0
 
 # The table `event_ticks` without capture_id.
 EVENT_TICKS: Final = pa.schema(
@@ -34,9 +39,16 @@ EVENT_TICKS: Final = pa.schema(
         ("delegate_metadata", pa.binary()),
         ("is_detached", pa.bool_()),
         ("overlap_ticks", pa.int64()),
+        ("unwrapped_ticks", pa.int64()),
+        ("children", pa.int32()),
+        ("self_ticks", pa.int64()),
+        ("torch_self_ticks", pa.int64()),
+        ("is_additive", pa.bool_()),
+        ("is_execute", pa.bool_()),
     ]
 )
-
+# The columns that `own_times` computes.
+OWN_TIMES: Final = EVENT_TICKS.names[EVENT_TICKS.get_field_index("unwrapped_ticks") :]
 
 # The batches of a large file, which have as many rows, share the memory of their empty columns.
 _nulls: Final = lru_cache(maxsize=4)(pa.nulls)
@@ -59,6 +71,7 @@ class Runs:
     name: list[str] = field(default_factory=list)
     bundled_input_index: list[int] = field(default_factory=list)
     block_index: list[int] = field(default_factory=list)
+    times: RunTimes = field(default_factory=RunTimes)
 
     def __len__(self) -> int:
         return len(self.name)
@@ -83,6 +96,7 @@ class Runs:
                 "block_index": numbers(block.astype(np.int32), block == NOWHERE),
                 "block_run": numbers(occurrences(block), block == NOWHERE),
                 "iteration": numbers(occurrences(named)),
+                **self.times.columns(),
             }
         )
 
@@ -103,10 +117,12 @@ def event_ticks(
     slices: Sequence[EventSlice],
     chosen: Mask | None,
     detached: Mask | None,
+    own: OwnTimes,
 ) -> pa.RecordBatch:
     """Return the table `event_ticks` of the chosen events (None: all), with the columns that slices have.
 
-    `detached` is a mask over all events: true for events that don't count within their parents (None: all count).
+    `detached` is a mask over all events: true for events that don't count within their parents (None: all count). `own`
+    has the own times of all events.
     """
 
     def column(values: npt.NDArray[Any], dtype: type[np.generic]) -> pa.Array:
@@ -132,6 +148,7 @@ def event_ticks(
             "start_ticks": column(start, np.int64),
             "elapsed_ticks": column(elapsed, np.int64),
             "is_detached": flags(is_detached),
+            **own.columns(chosen),
             **_columns(slices, chosen),
         }
     )
@@ -193,16 +210,21 @@ def debug_values(place: Place, at: Indexes, keys: Sequence[EventKey], values: De
     return batch(columns)
 
 
+def clocks_of(clocks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the clock of each signature, as a place in `_CLOCKS`, from counts as `signature_rows` takes them."""
+    is_synthetic = (clocks[:, 0] > 0) & (clocks[:, 1] == clocks[:, 0])
+    return np.where(is_synthetic, 2, np.where(2 * clocks[:, 2] > clocks[:, 0], 1, HOST))
+
+
 def signature_rows(rows: Sequence[SignatureRow], clocks: npt.NDArray[np.int64]) -> pa.RecordBatch:
     """The table `signatures`. `clocks` has three counts per signature: its events, bare values, which start at 0, and
     those on a clock other than the host's.
     """
     keys = [row.key for row in rows]
-    synthetic = (clocks[:, 0] > 0) & (clocks[:, 1] == clocks[:, 0])
-    clock = np.where(synthetic, "synthetic", np.where(2 * clocks[:, 2] > clocks[:, 0], "delegate", "host")).tolist()
+    clock = [_CLOCKS[number] for number in clocks_of(clocks).tolist()]
     units = [
-        None if key.type == DEBUG else signatures.event_value_unit(key, made_up)
-        for key, made_up in zip(keys, synthetic.tolist(), strict=True)
+        None if key.type == DEBUG else signatures.event_value_unit(key, name == "synthetic")
+        for key, name in zip(keys, clock, strict=True)
     ]
     return batch(
         {

@@ -23,6 +23,7 @@ from etq.ingest.events.detached import Misfits, find_detached
 from etq.ingest.events.event import PROFILE, EventKey, Ticks
 from etq.ingest.events.host_clock import WRAP, HostClock
 from etq.ingest.events.keys import Indexes, Keys
+from etq.ingest.events.own_times import Settling, unsettled
 from etq.ingest.events.rows import Place, Runs
 from etq.ingest.prof_result.blocks import ENTRY, KEY, Block, decoded_name, find_blocks
 from etq.ingest.prof_result.checks import Checks
@@ -59,6 +60,7 @@ class _Reader:
         self.checks = Checks(lambda code: self.keys.keys[code].name)
         self.runs = Runs()
         self.misfits = Misfits()
+        self.settling = Settling(self.keys, self.clock)
         self._codes: dict[bytes, Indexes] = {}
 
     def read(self) -> Iterator[Batch]:
@@ -129,9 +131,12 @@ class _Reader:
         self.runs.add(names, dump_index=0)
         self.runs.block_index += [pattern.block_index for pattern in patterns]
         place = Place(first + run, np.arange(len(run)) - before)
-        detached = find_detached(self.keys, self.clock, structure, np.concatenate(codes), start, elapsed, before)
+        joined = np.concatenate(codes)
+        detached = find_detached(self.keys, self.clock, structure, joined, start, elapsed, before)
         self.misfits.note(detached, structure.signature)
-        return event_rows.event_ticks(place, structure, start, elapsed, [], None, detached.events)
+        own = self.settling.own_times(structure, joined, start, elapsed, before, detached.events, None)
+        self.runs.times.add(self.blocks.signatures, structure, own, before, run, len(members))
+        return event_rows.event_ticks(place, structure, start, elapsed, [], None, detached.events, own)
 
     def _allocator_table(self, block: Block) -> dict[int, str]:
         """Return the names of a block's allocators by id. If an id occurs twice, the last name counts."""
@@ -170,6 +175,8 @@ class _Reader:
         findings = [*self.checks.findings(), *self.clock.findings(), *detached]
         if findings:
             yield "findings", event_rows.findings(findings)
+        if not self.settling.is_settled(None):
+            yield unsettled()
         level = signatures.profiling_level(self.keys.keys)
         yield "captures", event_rows.capture("prof_result", self.clock.bits(), level)
 

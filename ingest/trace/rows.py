@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from etq.ingest.arrow import LazyBatch, batch, encoded, filled, flags, integers, numbers, texts
+from etq.ingest.events.own_times import summed
 from etq.ingest.events.rows import event_batch
 from etq.ingest.trace.calls import family_of
 from etq.ingest.trace.classes import Class
@@ -277,6 +278,7 @@ def class_columns(classes: Sequence[Class]) -> dict[str, pa.Array]:
 def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> Iterator[pa.RecordBatch]:
     count = signature.max(initial=0) + 1
     occurrence = occurrences(slices.run[order] * count + signature[order])
+    children, self_ticks, torch_self_ticks = _own_times(slices)
     for begin in range(0, len(order), _BATCH):
         rows = order[begin : begin + _BATCH]
         run, parent = slices.run[rows], slices.parent[rows]
@@ -294,8 +296,25 @@ def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> Iterator[pa.
                 "elapsed_ticks": numbers(slices.elapsed[rows]),
                 "is_detached": flags(np.zeros(len(rows), np.bool_)),
                 "overlap_ticks": numbers(slices.overlap[rows], slices.overlap[rows] == 0),
+                "children": numbers(children[rows]),
+                "self_ticks": numbers(self_ticks[rows]),
+                "torch_self_ticks": numbers(torch_self_ticks[rows], torch_self_ticks[rows] == self_ticks[rows]),
+                "is_additive": flags(np.ones(len(rows), np.bool_)),
+                "is_execute": flags(np.zeros(len(rows), np.bool_)),
             }
         )
+
+
+def _own_times(slices: Slices) -> tuple[npt.NDArray[np.int32], Whole, Whole]:
+    """Return how many slices each contains, its own time, and that by torch's formula."""
+    inner = np.flatnonzero(slices.parent >= 0)
+    outer = slices.parent[inner]
+    is_possible = slices.elapsed >= 0
+    length = np.where(is_possible, slices.elapsed, 0)
+    counted = np.where(is_possible, slices.elapsed - slices.overlap, 0)
+    children = np.bincount(outer, minlength=len(length)).astype(np.int32)
+    self_ticks, torch_self_ticks = (ticks - summed(outer, ticks[inner], len(ticks)) for ticks in (counted, length))
+    return children, self_ticks, torch_self_ticks
 
 
 def _threads(columns: TraceColumns) -> pa.RecordBatch:

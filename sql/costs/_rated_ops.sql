@@ -52,7 +52,7 @@ costs AS MATERIALIZED (
 executes AS MATERIALIZED (
     SELECT t.scope AS method, count(*) FILTER (t.is_execute) AS number,
         sum(sum(coalesce(t.duration_ticks, 0))) OVER ()::DOUBLE AS ticks
-    FROM _selected_events((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
+    FROM _timed_events((SELECT a.capture_id FROM target AS a), NULL, steps, phase, method, runs) AS t
     WHERE t.event_index = t.execute_index
     GROUP BY t.scope
 ),

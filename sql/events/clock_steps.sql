@@ -3,10 +3,9 @@
 CREATE MACRO _clock_durations(capture_key) AS TABLE
 SELECT
     CASE WHEN s.kind = 'delegate' THEN 'delegate' WHEN s.on_device THEN 'device' ELSE 'host' END AS clock,
-    _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS ticks, count(*) AS events
+    _duration_ticks(e.elapsed_ticks, e.unwrapped_ticks) AS ticks, count(*) AS events
 FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
 JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signature_index)
-CROSS JOIN (FROM captures AS i WHERE i.capture_id = capture_key) AS c
 WHERE s.value_unit = 'ticks' AND s.clock <> 'synthetic' AND NOT e.is_detached
 GROUP BY ALL
 HAVING ticks IS NOT NULL;

@@ -1,4 +1,4 @@
--- The events of `_self_times` with starts on a clock without wraparound: within a run in which the counter wrapped,
+-- The events of `_timed_events` with starts on a clock without wraparound: within a run in which the counter wrapped,
 -- times are relative to the run's last event, modulo the counter's range, as signed numbers.
 CREATE MACRO _monotonic_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH
@@ -17,7 +17,7 @@ with_clock AS (
             (t.start_ticks - w.last_ticks + 10737418240) % 4294967296 - 2147483648 + w.last_ticks,
             t.start_ticks
         ) AS clock_ticks
-    FROM _self_times(capture_key, steps, phase, method, runs) AS t
+    FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t
     LEFT JOIN wrapped AS w USING (run_index)
 )
 SELECT t.run_index, t.event_index, t.signature_index, t.kind, t.label, t.family, t.instruction_id, t.clock,

@@ -4,29 +4,12 @@ CREATE MACRO _end_ticks(
     elapsed_ticks  -- end less start, as recorded
 ) AS (try_cast(start_ticks::HUGEINT + elapsed_ticks AS BIGINT));
 
--- The ticks from an event's start to its end, modulo 2**32 for a 32-bit clock; NULL where its times are impossible, and
--- where the end is 0, as of what was interrupted.
+-- The ticks from an event's start to its end; NULL where its times are impossible, and where the end is 0, as of what
+-- was interrupted.
 CREATE MACRO _duration_ticks(
-    start_ticks,
     elapsed_ticks,  -- end less start, as recorded
-    clock_bits
-) AS (
-    CASE
-        WHEN elapsed_ticks >= 0 THEN elapsed_ticks
-        WHEN clock_bits = 32
-            AND elapsed_ticks > -4294967296
-            AND elapsed_ticks <> -start_ticks
-            AND start_ticks BETWEEN 0 AND 4294967295
-            THEN elapsed_ticks + 4294967296
-    END
-);
-
--- Whether an execute begins with an event. A run that is driven step by step is one execute, which begins with the step
--- of the first instruction.
-CREATE MACRO _is_execute(event_index, execute_index, occurrence, name, chain_index, instruction_id) AS (
-    event_index = execute_index
-    AND (name <> 'Method::step' OR chain_index = 0 AND instruction_id = 0 AND occurrence = 0)
-);
+    unwrapped_ticks  -- the duration if a 32-bit clock wrapped
+) AS (CASE WHEN elapsed_ticks >= 0 THEN elapsed_ticks ELSE unwrapped_ticks END);
 
 -- One timed event of any capture with all its columns: name, place, time, and unit. In raw ticks; `event_times`
 -- converts them.
@@ -59,16 +42,18 @@ CREATE MACRO _is_execute(event_index, execute_index, occurrence, name, chain_ind
 --   value_unit: unit of the duration: ticks, us, cycles, bytes, count, unknown
 --   clock: host; delegate: the delegate's clock; synthetic: a bare value, start is always 0
 --   is_detached: whether it is not counted within the event that contains it, which is shorter or lies elsewhere
+--   children: number of events directly within it that count
+--   self_ticks: its duration less that of its children, without the time that other events of a trace's thread have
+--   is_additive: whether self_ticks counts in totals
 CREATE VIEW events AS
 SELECT t.capture_id, t.run_index, t.event_index, t.signature_index, s.block_index, s.slot, t.occurrence, s.kind, s.name,
     s.category, s.label, s.family, s.chain_index, s.instruction_id, s.delegate_debug_id, s.delegate_debug_str,
     t.delegate_metadata, t.parent_index, coalesce(t.parent_run_index, t.run_index) AS parent_run_index, t.execute_index,
     t.start_ticks, _end_ticks(t.start_ticks, t.elapsed_ticks) AS end_ticks,
-    _duration_ticks(t.start_ticks, t.elapsed_ticks, c.clock_bits) AS duration_ticks, s.value_unit, s.clock,
-    t.is_detached
+    _duration_ticks(t.elapsed_ticks, t.unwrapped_ticks) AS duration_ticks, s.value_unit, s.clock, t.is_detached,
+    t.children, t.self_ticks, t.is_additive
 FROM event_ticks AS t
-JOIN signatures AS s USING (capture_id, signature_index)
-JOIN captures AS c USING (capture_id);
+JOIN signatures AS s USING (capture_id, signature_index);
 
 -- One event of a capture, with columns of `events` and of the capture, and whether its value is in ticks of the host's
 -- clock. Each table is filtered before it is joined, so that no rows of other captures are read, also in a lake, whose
@@ -78,9 +63,9 @@ SELECT c.capture_id, c.time_scale, c.profiling_level, e.run_index, e.event_index
     s.slot, e.occurrence, s.kind, s.name, s.category, s.label, s.family, s.chain_index, s.instruction_id,
     e.parent_index, coalesce(e.parent_run_index, e.run_index) AS parent_run_index, e.execute_index, e.start_ticks,
     _end_ticks(e.start_ticks, e.elapsed_ticks) AS end_ticks,
-    _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks, s.value_unit, s.clock,
-    s.clock = 'host' AND s.value_unit = 'ticks' AS is_host_ticks, e.is_detached, e.overlap_ticks,
-    _is_execute(e.event_index, e.execute_index, e.occurrence, s.name, s.chain_index, s.instruction_id) AS is_execute
+    _duration_ticks(e.elapsed_ticks, e.unwrapped_ticks) AS duration_ticks, s.value_unit, s.clock,
+    s.clock = 'host' AND s.value_unit = 'ticks' AS is_host_ticks, e.is_detached, e.overlap_ticks, e.children,
+    e.self_ticks, e.torch_self_ticks, e.is_additive, e.is_execute
 FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
 JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signature_index)
 CROSS JOIN (FROM captures AS i WHERE i.capture_id = capture_key) AS c;

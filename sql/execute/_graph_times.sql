@@ -20,7 +20,7 @@ WITH target AS MATERIALIZED (
 ),
 executes AS (
     SELECT t.method, count(*) AS number
-    FROM _selected_events((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
+    FROM _timed_events((SELECT a.capture_id FROM target AS a), NULL, steps, phase, method, runs) AS t
     WHERE t.is_execute
     GROUP BY t.method
 ),

@@ -54,7 +54,7 @@ classified_times AS (
     SELECT t.scope AS run_name, CASE WHEN t.method IS NULL THEN 'run' ELSE 'method' END AS run_kind, t.capture_id,
         t.signature_index, t.children > 0 AS is_around, count(*) AS calls, count(*) FILTER (t.is_execute) AS executes,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
-    FROM _self_times((SELECT CASE "by" WHEN 'event' THEN capture_key END), steps, phase, method, runs) AS t
+    FROM _timed_events((SELECT CASE "by" WHEN 'event' THEN capture_key END), NULL, steps, phase, method, runs) AS t
     WHERE t.execute_index IS NOT NULL AND t.is_additive
     GROUP BY ALL
 ),

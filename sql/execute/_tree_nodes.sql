@@ -33,7 +33,7 @@ CREATE MACRO _trace_nodes(capture_key, steps, phase, method, runs) AS TABLE
 WITH RECURSIVE timed AS MATERIALIZED (
     SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.counted_ticks, t.self_ticks,
         CASE WHEN _is_step_run(t.run_name) THEN t.self_ticks ELSE 0 END AS step_ticks, t.family, t.kind
-    FROM _self_times(capture_key, steps, phase, method, runs) AS t
+    FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t
     WHERE t.is_additive
         AND coalesce(t.category, '') <> 'Trace'
         AND NOT EXISTS (

@@ -1,30 +1,39 @@
 -- Rows of `execute_breakdown` of each capture, with columns to order them by.
 CREATE MACRO _execute_breakdown(
-    times  -- a table with rows of `_execute_times`
+    times,  -- a table with rows of `_run_events` within executes
+    names  -- a table with their rows of `signatures`, time_scale and unit
 ) AS TABLE
 WITH parts AS (
-    SELECT t.capture_id, t.time_scale, t.unit,
-        CASE t.kind
+    SELECT t.capture_id, s.time_scale, s.unit,
+        CASE s.kind
             WHEN 'kernel' THEN 1
-            WHEN 'operator_call' THEN CASE WHEN t.children = 0 THEN 2 ELSE 9 END
-            WHEN 'delegate' THEN CASE _delegate_part(t.family) WHEN 'ops' THEN 3 WHEN 'copies' THEN 4 ELSE 5 END
+            WHEN 'operator_call' THEN CASE WHEN t.has_children THEN 9 ELSE 2 END
+            WHEN 'delegate' THEN CASE _delegate_part(s.family) WHEN 'ops' THEN 3 WHEN 'copies' THEN 4 ELSE 5 END
             WHEN 'delegate_call' THEN 6
             WHEN 'control' THEN 7
             WHEN 'user' THEN 8
             ELSE 10
         END AS part,
-        CASE WHEN part BETWEEN 3 AND 6 THEN t.block_index END AS block_index,
-        CASE WHEN part BETWEEN 3 AND 6 THEN t.chain_index END AS chain_index,
-        CASE WHEN part BETWEEN 3 AND 6 THEN t.instruction_id END AS instruction_id,
-        t.scope AS method, t.self_ticks, t.execute_ticks, t.is_execute
-    FROM query_table(times) AS t
+        s.block_index, s.chain_index, s.instruction_id, t.scope AS method, t.calls, t.own_executes, t.execute_ticks,
+        t.self_ticks
+    FROM _signature_times(times) AS t
+    JOIN query_table(names) AS s USING (capture_id, signature_index)
     WHERE t.is_additive
+),
+-- Parts of a delegate are told by their call.
+placed AS (
+    SELECT p.* REPLACE (
+            CASE WHEN p.part BETWEEN 3 AND 6 THEN p.block_index END AS block_index,
+            CASE WHEN p.part BETWEEN 3 AND 6 THEN p.chain_index END AS chain_index,
+            CASE WHEN p.part BETWEEN 3 AND 6 THEN p.instruction_id END AS instruction_id
+        )
+    FROM parts AS p
 ),
 added AS (
     SELECT p.capture_id, p.time_scale, p.unit, p.part, p.method, p.block_index, p.chain_index, p.instruction_id,
-        count(*) AS calls, count(*) FILTER (p.is_execute) AS own_executes, sum(p.execute_ticks) AS execute_ticks,
+        sum(p.calls)::BIGINT AS calls, sum(p.own_executes) AS own_executes, sum(p.execute_ticks) AS execute_ticks,
         try_cast(sum(p.self_ticks) AS BIGINT) AS total_ticks
-    FROM parts AS p
+    FROM placed AS p
     GROUP BY ALL
 ),
 scaled AS (
@@ -70,14 +79,13 @@ FROM scaled AS d;
 CREATE MACRO execute_breakdown(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c),
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit, c.time_scale FROM _capture(capture, unit) AS c),
 times_of_parts AS (
-    FROM _timed_events(
-        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
-    ) AS t
+    FROM _run_events((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     WHERE t.execute_index IS NOT NULL
-)
+),
+names_of_parts AS (FROM target AS a JOIN signatures AS s USING (capture_id))
 SELECT b.component, b.method, b.block_index, b.chain_index, b.instruction_id, b.calls, b.total, b.per_execute,
     b.share_percent, b.unit, b.total_ticks, b.executes
-FROM _execute_breakdown('times_of_parts') AS b
+FROM _execute_breakdown('times_of_parts', 'names_of_parts') AS b
 ORDER BY b.place;

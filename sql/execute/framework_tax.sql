@@ -72,8 +72,8 @@ one_baseline AS (
             AND s.name IN ('Method::execute', 'Method::step')
     ) AS m
 ),
-times_of_runs AS (
-    FROM _timed_events(
+timed_runs AS (
+    FROM _timed_runs(
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
     ) AS t
 ),
@@ -86,7 +86,7 @@ work_times AS (
             CASE WHEN x.method IS NULL OR o.method IS NULL THEN o.execute END
         ) AS untraced,
         x.method <> o.method AS is_of_another
-    FROM _run_taxes('times_of_runs') AS x CROSS JOIN one_baseline AS o
+    FROM _run_taxes('timed_runs') AS x CROSS JOIN one_baseline AS o
     LEFT JOIN baseline_executes AS b USING (scope)
 )
 SELECT

@@ -1,22 +1,27 @@
+-- The events within executes of one signature, with or without other events in them. Grouped by integers: a name may be
+-- long, and many events have it.
+CREATE MACRO _signature_times(
+    times  -- a table with rows of `_run_events` within executes
+) AS TABLE
+WITH possible_times AS (
+    SELECT t.capture_id, t.signature_index, t.scope, t.children > 0 AS has_children, t.is_additive, t.is_execute,
+        t.execute_ticks, t.self_ticks, CASE WHEN NOT t.is_impossible THEN t.self_ticks END AS possible_ticks
+    FROM query_table(times) AS t
+)
+SELECT t.capture_id, t.signature_index, t.scope, t.has_children, t.is_additive, count(*) AS calls,
+    count(*) FILTER (t.is_execute) AS own_executes, sum(t.execute_ticks) AS execute_ticks,
+    sum(t.self_ticks) AS self_ticks, sum(t.possible_ticks) AS total_ticks, min(t.possible_ticks) AS min_ticks,
+    max(t.possible_ticks) AS max_ticks
+FROM possible_times AS t
+GROUP BY t.capture_id, t.signature_index, t.scope, t.has_children, t.is_additive;
+
 -- Rows of `op_totals` of each capture, with columns to order them by.
 CREATE MACRO _op_totals(
-    times,  -- a table with rows of `_execute_times`
-    names,  -- a table with their rows of `signatures`, and the op_type and output_shape of these
+    times,  -- a table with rows of `_run_events` within executes
+    names,  -- a table with their rows of `signatures`, the op_type and output_shape of these, time_scale and unit
     "by"  -- as in `op_totals`
 ) AS TABLE
-WITH
--- Grouped by integers first: a name may be long, and many events have it.
-times_of_signatures AS (
-    SELECT t.capture_id, t.signature_index, t.scope, t.children > 0 AS has_children, t.is_additive,
-        any_value(t.unit) AS unit, any_value(t.time_scale) AS time_scale, count(*) AS calls,
-        count(*) FILTER (t.is_execute) AS own_executes, sum(t.execute_ticks) AS execute_ticks,
-        sum(t.self_ticks) FILTER (NOT t.is_impossible) AS total_ticks,
-        min(t.self_ticks) FILTER (NOT t.is_impossible) AS min_ticks,
-        max(t.self_ticks) FILTER (NOT t.is_impossible) AS max_ticks
-    FROM query_table(times) AS t
-    GROUP BY t.capture_id, t.signature_index, t.scope, t.children > 0, t.is_additive
-),
-classified_times AS (
+WITH classified_times AS (
     SELECT t.capture_id,
         CASE
             WHEN s.kind = 'operator_call' AND t.has_children THEN '(framework)'
@@ -34,9 +39,9 @@ classified_times AS (
         CASE WHEN s.kind = 'operator_call' AND t.has_children THEN 'framework' ELSE s.kind END AS kind,
         t.scope AS method,
         CASE WHEN "by" = 'instance' AND s.chain_index <> -1 THEN s.instruction_id END AS instruction_id,
-        t.is_additive, t.unit, _stored_unit(s.value_unit, t.time_scale) AS written,
+        t.is_additive, s.unit, _stored_unit(s.value_unit, s.time_scale) AS written,
         t.calls, t.own_executes, t.execute_ticks, t.total_ticks, t.min_ticks, t.max_ticks
-    FROM times_of_signatures AS t
+    FROM _signature_times(times) AS t
     JOIN query_table(names) AS s USING (capture_id, signature_index)
 ),
 added AS (
@@ -95,11 +100,10 @@ CREATE MACRO op_totals(
     "by" := 'family',  -- family; label; instance: label and instruction; op_type, or shape: op type and shape of its first output, by the linked record
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c),
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit, c.time_scale FROM _capture(capture, unit) AS c),
 execute_times AS (
-    FROM _execute_times(
-        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
-    )
+    FROM _run_events((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
+    WHERE t.execute_index IS NOT NULL
 ),
 names_of_ops AS (
     SELECT s.*, o.op_type, o.output_shape

@@ -3,14 +3,14 @@ CREATE MACRO _classified_runs(
     capture_key, unit, steps, phase, method, runs,
     later_runs := 3  -- a first run counts as a warm-up if at least so many runs follow
 ) AS TABLE
-WITH times_of_runs AS (FROM _timed_events(capture_key, unit, steps, phase, method, runs) AS t),
+WITH timed_runs AS (FROM _timed_runs(capture_key, unit, steps, phase, method, runs) AS t),
 run_taxes AS (
     SELECT r.run_index, r.block_index, t.execute, t.tax, t.tax_percent, r.phase,
         r.run_index = f.first_run
         AND count(*) FILTER (WHERE r.run_index <> f.first_run)
             OVER (PARTITION BY r.block_index) >= later_runs AS is_first,
         r.is_typical, t.unit
-    FROM _run_taxes('times_of_runs') AS t
+    FROM _run_taxes('timed_runs') AS t
     JOIN runs AS r USING (capture_id, run_index)
     JOIN (
         SELECT q.scope, min(q.run_index) AS first_run FROM runs AS q WHERE q.capture_id = capture_key GROUP BY q.scope

@@ -45,7 +45,7 @@ classified_times AS (
                 THEN t.instruction_id
         END AS instruction_id,
         t.self_ticks, c.slow_runs, c.typical_runs
-    FROM _self_times((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS t
+    FROM _timed_events((SELECT a.capture_id FROM target AS a), NULL, steps, phase, method, 'all') AS t
     JOIN chosen AS c USING (run_index)
     WHERE t.execute_index IS NOT NULL AND t.is_additive AND c.slow_runs > 0 AND c.typical_runs > 0
 ),

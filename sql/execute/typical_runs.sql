@@ -38,18 +38,6 @@ WITH target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 executes_of_runs AS (FROM _executes((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS x)
 FROM _typical_runs_of('executes_of_runs', (SELECT a.unit FROM target AS a), (SELECT a.scale FROM target AS a)) AS t;
 
--- The same of all runs, from stored answers.
-CREATE MACRO _stored_typical_runs(capture_key, unit) AS TABLE
-WITH target AS MATERIALIZED (
-    SELECT k.unit, _scale(_default_unit(k.time_scale), k.unit) AS scale FROM _scaled_key(capture_key, unit) AS k
-),
-stored_executes AS (
-    SELECT x.capture_id, x.run_index, x.execute AS execute_ticks
-    FROM all_framework_tax AS x
-    WHERE x.capture_id = capture_key
-)
-FROM _typical_runs_of('stored_executes', (SELECT a.unit FROM target AS a), (SELECT a.scale FROM target AS a)) AS t;
-
 -- The effect of excluding runs that are not typical: one row for each method and event block with an execute. A run is
 -- typical if the logarithm of its execute time lies within Tukey's outer fences: three times the interquartile range of
 -- its block (and phase) beyond the quartiles, and at least 10 %. The first run of a method does not count for the

@@ -1,28 +1,15 @@
 -- The times of captures' events: with their names, the source of the rollups and of stored answers to default
 -- arguments. Names are left out: one may be long, and many events have it.
 CREATE MACRO _answered_times(first_key, last_key) AS TABLE
-WITH answered_captures AS (
-    SELECT c.capture_id, c.clock_bits
-    FROM captures AS c
-    WHERE c.capture_id BETWEEN first_key AND last_key AND c.format <> 'torch_trace'
-),
-answered_events AS (
-    SELECT e.capture_id, e.run_index, e.event_index, e.signature_index, e.parent_index,
-        coalesce(e.parent_run_index, e.run_index) AS parent_run_index, e.execute_index, e.start_ticks,
-        _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks,
-        s.clock = 'host' AND s.value_unit = 'ticks' AS is_host_ticks, e.is_detached, e.overlap_ticks,
-        _is_execute(e.event_index, e.execute_index, e.occurrence, s.name, s.chain_index, s.instruction_id) AS is_execute
-    FROM event_ticks AS e
-    JOIN answered_captures AS c USING (capture_id)
-    JOIN signatures AS s USING (capture_id, signature_index)
-    WHERE e.capture_id BETWEEN first_key AND last_key
-),
-inner_times AS (FROM _inner_times_of('answered_events'))
-SELECT t.capture_id, t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.execute_index, t.signature_index,
-    t.children, t.duration_ticks, t.self_ticks, t.is_impossible,
-    CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks END AS execute_ticks, t.is_execute, t.is_additive,
-    t.is_detached
-FROM _self_times_of('answered_events', 'inner_times') AS t;
+SELECT e.capture_id, e.run_index, e.event_index, coalesce(e.parent_run_index, e.run_index) AS parent_run_index,
+    e.parent_index, e.execute_index, e.signature_index, e.children,
+    coalesce(_duration_ticks(e.elapsed_ticks, e.unwrapped_ticks), 0) AS duration_ticks, e.self_ticks,
+    _duration_ticks(e.elapsed_ticks, e.unwrapped_ticks) IS NULL AS is_impossible,
+    CASE WHEN e.event_index = e.execute_index THEN duration_ticks END AS execute_ticks,
+    e.is_execute, e.is_additive, e.is_detached
+FROM event_ticks AS e
+JOIN captures AS c USING (capture_id)
+WHERE e.capture_id BETWEEN first_key AND last_key AND c.format <> 'torch_trace';
 
 -- These times as rows of `_timed_events`.
 CREATE MACRO _answered_events(
@@ -36,20 +23,27 @@ JOIN captures AS c USING (capture_id)
 JOIN signatures AS s USING (capture_id, signature_index)
 JOIN runs AS r USING (capture_id, run_index);
 
+-- Signatures of dumps as `_op_totals` takes them, without what only records know.
+CREATE MACRO _answered_names() AS TABLE
+SELECT s.*, NULL::VARCHAR AS op_type, NULL::VARCHAR AS output_shape, c.time_scale, _default_unit(c.time_scale) AS unit
+FROM signatures AS s
+JOIN captures AS c USING (capture_id);
+
 -- The rows of the table `all_op_totals`.
 CREATE MACRO _find_all_op_totals(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
 WITH typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL),
-names_of_ops AS (SELECT s.*, NULL::VARCHAR AS op_type, NULL::VARCHAR AS output_shape FROM signatures AS s)
+names_of_ops AS (FROM _answered_names())
 FROM _op_totals('typical_times', 'names_of_ops', 'family') AS o ORDER BY o.capture_id, o.place;
 
 -- The rows of the table `all_execute_breakdown`.
 CREATE MACRO _find_all_execute_breakdown(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
-WITH typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL)
-FROM _execute_breakdown('typical_times') AS b
+WITH typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL),
+names_of_parts AS (FROM _answered_names())
+FROM _execute_breakdown('typical_times', 'names_of_parts') AS b
 ORDER BY b.capture_id, b.place;
 
 -- The rows of the table `all_framework_tax`.

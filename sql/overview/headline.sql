@@ -66,7 +66,12 @@ times_of_figures AS (
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), NULL, NULL, NULL, 'all'
     ) AS t
 ),
-taxes_of_figures AS (FROM _run_taxes('times_of_figures') AS x)
+runs_of_figures AS (
+    FROM _timed_runs(
+        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), NULL, NULL, NULL, 'all'
+    ) AS r
+),
+taxes_of_figures AS (FROM _run_taxes('runs_of_figures') AS x)
 SELECT h.number, h.part, h.value, h.mean, h.low, h.high, h.runs, h.unit, h.note
 FROM _headline(
     'times_of_figures', 'taxes_of_figures', _known_method((SELECT a.capture_id FROM target AS a), method), runs

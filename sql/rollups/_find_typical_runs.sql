@@ -6,23 +6,11 @@
 -- % of the runs, Tukey's inner fences 12 %; fences around the shortest half of the runs instead of the quartiles
 -- exclude up to half of a block whose inputs take different times.
 CREATE MACRO _find_typical_runs(first_key, last_key) AS TABLE
-WITH executes AS (
-    SELECT e.capture_id, e.run_index,
-        CASE WHEN bool_and(e.ticks IS NOT NULL) THEN ln(greatest(sum(e.ticks), 1)::DOUBLE) END AS log_ticks
-    FROM (
-        SELECT i.*, _duration_ticks(i.start_ticks, i.elapsed_ticks, c.clock_bits) AS ticks
-        FROM event_ticks AS i
-        JOIN captures AS c USING (capture_id)
-        WHERE i.capture_id BETWEEN first_key AND last_key AND i.event_index = i.execute_index
-    ) AS e
-    GROUP BY e.capture_id, e.run_index
-),
-measured AS (
-    SELECT x.capture_id, x.run_index, x.log_ticks, r.block_index, r.phase,
+WITH measured AS (
+    SELECT r.capture_id, r.run_index, ln(greatest(r.execute_ticks, 1)::DOUBLE) AS log_ticks, r.block_index, r.phase,
         row_number() OVER (PARTITION BY r.capture_id, r.scope ORDER BY r.run_index) = 1 AS is_first
-    FROM executes AS x
-    JOIN runs AS r USING (capture_id, run_index)
-    WHERE r.capture_id BETWEEN first_key AND last_key
+    FROM runs AS r
+    WHERE r.capture_id BETWEEN first_key AND last_key AND r.executes IS NOT NULL
 ),
 quartiles AS (
     SELECT m.capture_id, m.block_index, m.phase, quantile_cont(m.log_ticks, 0.25) AS lower,

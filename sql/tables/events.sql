@@ -39,5 +39,11 @@ CREATE TABLE event_ticks (
     elapsed_ticks BIGINT NOT NULL,  -- end less start as written: negative if the clock wrapped or the times are impossible
     delegate_metadata BLOB,  -- metadata that the delegate logged with it; NULL if there is none, or an empty text
     is_detached BOOLEAN NOT NULL,  -- whether it is not counted within the event that contains it: a delegate's event if it is on another clock, or if those of its call start before the call, end after it or are together longer; another event if its parent is shorter than all it contains, or is itself within a detached one
-    overlap_ticks BIGINT  -- time before its end that other events of a trace's thread have: later ones that it does not contain, and what lies beyond the end of the event that contains it; NULL if there is none
+    overlap_ticks BIGINT,  -- time before its end that other events of a trace's thread have: later ones that it does not contain, and what lies beyond the end of the event that contains it; NULL if there is none
+    unwrapped_ticks BIGINT,  -- its duration if a 32-bit clock wrapped before its end; NULL if none did: then elapsed_ticks is its duration, or negative as its times are impossible
+    children INTEGER NOT NULL,  -- number of events directly within it that count: in ticks of the host's clock, and not detached
+    self_ticks BIGINT NOT NULL,  -- self time: its duration less that of its children, without the time that other events of its thread have; 0 if its times are impossible
+    torch_self_ticks BIGINT,  -- self time by torch's formula, durations less the sum of the children's, where that differs
+    is_additive BOOLEAN NOT NULL,  -- whether self times count in totals: those in ticks of the host's clock that are not detached, and executes
+    is_execute BOOLEAN NOT NULL  -- whether an execute begins with it: Method::execute, or the first Method::step of a run that is driven step by step
 );

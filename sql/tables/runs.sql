@@ -13,5 +13,10 @@ CREATE TABLE runs (
     iteration INTEGER NOT NULL,  -- position among the runs of its name, from 0: the step that schedules count
     phase VARCHAR,  -- purpose of the run: load, prefill, decode, mixed, other; of steps of vLLM and SGLang as their annotations tell; else NULL unless given, as files don't contain it
     scope VARCHAR,  -- scope of its ops: the method; if unknown, the name of the run, numbered if runs of one name ran several programs; written when the capture is ingested or linked
-    is_typical BOOLEAN DEFAULT true  -- whether its execute time is within the outer fences of its block, see `typical_runs`; true without an execute, and if there are too few runs
+    is_typical BOOLEAN DEFAULT true,  -- whether its execute time is within the outer fences of its block, see `typical_runs`; true without an execute, and if there are too few runs
+    executes INTEGER,  -- number of executes; NULL if it has no Method::execute (or Method::step), as in traces
+    execute_ticks BIGINT,  -- time of its Method::execute (or Method::step) events; NULL, as the times below, without one, and if one of these times is impossible
+    kernel_ticks BIGINT,  -- self time of the kernels in these
+    delegate_ticks BIGINT,  -- self time of the DELEGATE_CALLs and delegates' events in these
+    operator_ticks BIGINT  -- self time of the OPERATOR_CALLs in these without a kernel event
 );

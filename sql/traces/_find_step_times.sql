@@ -6,7 +6,7 @@ CREATE MACRO _is_sampled_step(
 
 -- The time of one total, op, annotation or module in one step of a trace, on the host: of the events that begin in the
 -- step; of ops and runtime calls without children, of others with them. Where events of a thread overlap, a moment
--- counts once for the ops and runtime calls, as in `_self_times`, and once for an annotation or module of one name. The
+-- counts once for the ops and runtime calls, as in self_ticks, and once for an annotation or module of one name. The
 -- time of the profiler's helper events belongs to the events that contain them.
 CREATE MACRO _find_step_times(
     capture_key,

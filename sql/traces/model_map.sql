@@ -42,7 +42,7 @@ WITH target AS MATERIALIZED (
 ),
 device AS (
     SELECT o.module_path, string_split(t.family, '.')[1] AS op, count(*) AS calls, sum(t.self_ticks)::DOUBLE AS ticks
-    FROM _self_times((SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all') AS t
+    FROM _timed_events((SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, NULL, 'all') AS t
     JOIN signature_ops AS o USING (capture_id, signature_index)
     WHERE t.kind IN ('kernel', 'delegate_call')
     GROUP BY o.module_path, op

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 import etq
 from etq.advice.filling import fill_rollups
+from etq.storage.inserting import settle
 from tests.benchmarks.make_dump import EVENTS_PER_RUN, around, write
 
 RUNS, OPS = 100, 50
@@ -151,6 +152,7 @@ def make(path: Path, captures: int) -> None:
         connection.execute("COMMIT")
         for first in range(1, captures + 1, ROLLED_UP_AT_ONCE):
             connection.execute("BEGIN")
+            settle(connection, first, min(first + ROLLED_UP_AT_ONCE - 1, captures))
             fill_rollups(connection, first, min(first + ROLLED_UP_AT_ONCE - 1, captures))
             connection.execute("COMMIT")
         connection.execute("CHECKPOINT")

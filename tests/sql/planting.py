@@ -9,6 +9,7 @@ from typing import Any
 
 import etq
 from etq.advice.filling import fill_rollups
+from etq.storage.inserting import settle
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.conftest import CAPTURES
@@ -39,7 +40,8 @@ def keys_of(warehouse: Warehouse, selector: str) -> list[int]:
 
 
 def refill(warehouse: Warehouse, keys: Sequence[int]) -> None:
-    """Compute the rollups again of all captures from the first of these to the last, at once."""
+    """Compute own times and rollups again of all captures from the first of these to the last, at once."""
+    settle(warehouse.connection, min(keys), max(keys))
     fill_rollups(warehouse.connection, min(keys), max(keys))
 
 

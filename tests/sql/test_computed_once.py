@@ -11,12 +11,11 @@ import pytest
 
 import etq
 from etq import QueryError
-from etq.warehouse.focus import computed_once, of_dumps, of_trace
+from etq.warehouse.focus import computed_once, of_trace
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
 from tests.conftest import CAPTURES
 
 STEPS = CAPTURES / "torch" / "mlp_train.pt.trace.json.gz"
-DUMP = CAPTURES / "mlp_xnn" / "mlp_xnn_100runs.etdp"
 OF_TRACES = (
     *("_nested_times", "backward_times", "collectives", "critical_ops", "critical_path", "device_breakdown"),
     *(
@@ -32,10 +31,6 @@ OF_TRACES = (
     *("tensor_core_use", "wide_steps", "work_totals", "average_step", "gpu_utilization"),
     *("kernel_table", "module_tree", "timeline"),
 )
-OF_DUMPS = (
-    *("delegate_totals", "event_histogram", "execute_breakdown", "framework_tax", "headline"),
-    *("module_totals", "op_totals", "percentiles", "phase_totals", "run_times", "timeline", "typical_runs"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +40,6 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with etq.open(folder / "lab.duckdb") as warehouse:
         warehouse.ingest(STEPS, name="cpu")
         warehouse.ingest(folder / "gpu.pt.trace.json", name="gpu")
-        warehouse.ingest(DUMP, name="dump", etrecord=DUMP.with_name("mlp_xnn.etrecord"))
     return folder / "lab.duckdb"
 
 
@@ -87,20 +81,6 @@ def test_views_have_the_same_rows(warehouse: etq.Warehouse, name: str, views: tu
         plan = warehouse.connection.execute("EXPLAIN FROM operator_table(?)", [name]).fetchall()
         assert "_computed_operator" in str(plan)
     assert sum(bool(rows) for rows in alone.values()) > (7 if name == "cpu" else 15 if views == OF_TRACES else 2)
-
-
-@pytest.mark.long
-def test_views_of_a_dump_have_the_same_rows(warehouse: etq.Warehouse) -> None:
-    # Views with the option `runs` use typical runs by default.
-    alone = answers(warehouse, "dump", OF_DUMPS)
-    with computed_once(warehouse, warehouse.capture("dump"), of_dumps(None, "typical")):
-        assert answers(warehouse, "dump", OF_DUMPS) == alone
-    totals = "FROM op_totals('dump', runs := $runs, method := $method)"
-    arguments: dict[str, Any] = {"runs": "all", "method": "forward"}
-    expected = warehouse.rows(totals, **arguments)
-    with computed_once(warehouse, warehouse.capture("dump"), of_dumps("forward", "all")):
-        assert warehouse.rows(totals, **arguments) == expected
-    assert expected[1] and all(alone[view] for view in OF_DUMPS if view not in ("phase_totals",))
 
 
 def test_nothing_remains_even_after_an_error(warehouse: etq.Warehouse) -> None:

@@ -70,7 +70,7 @@ def test_handles_and_times(warehouse: Warehouse, name: str) -> None:
     query = """
         SELECT b.method, e.instruction_id, e.label, count(*), sum(t.self_ticks)
         FROM captures AS c
-        JOIN _self_times(c.capture_id, NULL, NULL, NULL, 'all') AS t ON true
+        JOIN events AS t ON true
         JOIN events AS e ON e.capture_id = c.capture_id AND e.run_index = t.run_index AND e.event_index = t.event_index
         JOIN runs AS b ON b.capture_id = c.capture_id AND b.run_index = e.run_index
         WHERE e.kind = 'delegate'

@@ -1,0 +1,158 @@
+"""What is known of an event when its run is read: what it contains, its own time, and whether it counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from etq.ingest.arrow import batch, flags, numbers
+from etq.ingest.events.blocks import Structure
+from etq.ingest.events.event import Ticks
+from etq.ingest.events.host_clock import HostClock
+from etq.ingest.events.keys import NOWHERE, Indexes, Keys
+
+Mask = npt.NDArray[np.bool_]
+
+# Up to this value, sums of integers in floating point are exact.
+EXACT: Final = 2.0**53
+# What a reader yields, without rows, instead of a table: the own times of its events rest on what later events refuted,
+# and are to be computed again from the rows.
+UNSETTLED: Final = "unsettled"
+
+
+@dataclass(frozen=True)
+class OwnTimes:
+    """Durations and columns of `event_ticks`, with a value for each event.
+
+    ticks            its duration, 0 if its times are impossible
+    is_possible      where they are possible; None: everywhere
+    children         how many events that count are directly within it
+    self_ticks       its own time
+    is_additive      whether its own time counts in totals
+    is_execute       whether an execute begins with it
+    is_unwrapped     in which events a 32-bit counter passed zero; None if in none
+    """
+
+    ticks: Ticks
+    is_possible: Mask | None
+    children: npt.NDArray[np.int32]
+    self_ticks: Ticks
+    is_additive: Mask
+    is_execute: Mask
+    is_unwrapped: Mask | None
+
+    def columns(self, chosen: Mask | None) -> dict[str, pa.Array]:
+        """Return the columns of the chosen events (None: all)."""
+        at = slice(None) if chosen is None else chosen
+        found = {
+            "children": numbers(self.children[at]),
+            "self_ticks": numbers(self.self_ticks[at]),
+            "is_additive": flags(self.is_additive[at]),
+            "is_execute": flags(self.is_execute[at]),
+        }
+        if self.is_unwrapped is not None and self.is_unwrapped.any():
+            found["unwrapped_ticks"] = numbers(self.ticks[at], ~self.is_unwrapped[at])
+        return found
+
+
+class Settling:
+    """The own times of a file's events, run by run, as the file is read.
+
+    Whether a delegate's signature counts ticks of the host's clock, and whether the counter has 32 bits, is known when
+    all of the file is read. Until then, both are taken to be as the events so far show.
+    """
+
+    def __init__(self, keys: Keys, clock: HostClock) -> None:
+        self._keys = keys
+        self._clock = clock
+        # For each signature of a delegate: whether some of its events were taken to count, and whether some not to.
+        self._taken = np.zeros((0, 2), np.bool_)
+        # The widths of the counter with which durations were computed.
+        self._bits: set[int] = set()
+
+    def own_times(
+        self,
+        structure: Structure,
+        codes: Indexes,
+        start: Ticks,
+        elapsed: Ticks,
+        before: Indexes,
+        detached: Mask | None,
+        are_host_ticks: Mask | None,
+    ) -> OwnTimes:
+        """Return the own times of the events of consecutive runs; `before` has for each the number of events of earlier
+        runs. `detached` marks those that don't count within their parents (None: all do), `are_host_ticks` the
+        signatures whose events are in ticks of the host's clock (None: all are).
+        """
+        length, is_possible, is_unwrapped = elapsed, None, None
+        if len(elapsed) and elapsed.min() < 0:
+            is_unwrapped = self._clock.turned(start, elapsed)
+            self._bits.add(self._clock.bits())
+            length = np.where(is_unwrapped, elapsed + 2**32, np.maximum(elapsed, 0))
+            is_possible = is_unwrapped | (elapsed >= 0)
+        is_additive = structure.signature != NOWHERE
+        if are_host_ticks is not None:
+            self._take(structure.signature[is_additive], are_host_ticks)
+            is_additive &= are_host_ticks[structure.signature]
+        counts = is_additive & (structure.parent != NOWHERE)
+        is_outermost = structure.execute + before == np.arange(len(elapsed))
+        if detached is not None:
+            counts, is_additive = counts & ~detached, is_additive & (~detached | is_outermost)
+        inner = np.flatnonzero(counts)
+        outer = structure.parent[inner] + before[inner]
+        children = np.bincount(outer, minlength=len(length)).astype(np.int32)
+        self_ticks = length - summed(outer, length[inner], len(length))
+        is_execute = self._begins(structure, codes, is_outermost)
+        return OwnTimes(length, is_possible, children, self_ticks, is_additive, is_execute, is_unwrapped)
+
+    def _begins(self, structure: Structure, codes: Indexes, is_outermost: Mask) -> Mask:
+        """Return with which of the outermost events an execute begins.
+
+        A run that is driven step by step is one execute, which begins with the step of the first instruction.
+        """
+        at = np.flatnonzero(is_outermost)
+        is_step = self._keys.column(Keys.ROOT)[codes[at]] == 1
+        is_first = (self._keys.column(Keys.FIRST_STEP)[codes[at]] == 1) & (structure.occurrence[at] == 0)
+        found = is_outermost.copy()
+        found[at] = ~is_step | is_first
+        return found
+
+    def _take(self, signature: npt.NDArray[np.int32], are_host_ticks: Mask) -> None:
+        """Note what events of these signatures were taken to be."""
+        if len(self._taken) < len(are_host_ticks):
+            grown = np.zeros((len(are_host_ticks), 2), np.bool_)
+            grown[: len(self._taken)] = self._taken
+            self._taken = grown
+        self._taken[signature, are_host_ticks[signature].astype(np.int8)] = True
+
+    def is_settled(self, are_host_ticks: Mask | None) -> bool:
+        """Whether the whole file shows what was taken to be so, run by run."""
+        if not self._bits <= {self._clock.bits()}:
+            return False
+        if are_host_ticks is None:
+            return True
+        of_events = are_host_ticks[: len(self._taken)]
+        return not (self._taken[of_events, 0].any() or self._taken[~of_events, 1].any())
+
+
+def summed(outer: Indexes, ticks: Ticks, number: int) -> Ticks:
+    """Return for each of a number of events the sum of the ticks whose `outer` it is; at most what 64 bits hold."""
+    if np.abs(ticks).sum(dtype=np.float64) < EXACT:
+        return np.bincount(outer, weights=ticks, minlength=number).astype(np.int64)
+    if not len(outer):
+        return np.zeros(number, np.int64)
+    ordered = np.argsort(outer, kind="stable")
+    holders, first = np.unique(outer[ordered], return_index=True)
+    found = np.zeros(number, np.int64)
+    exact = np.add.reduceat(ticks[ordered].astype(object), first)
+    found[holders] = [min(sum_of_event, 2**63 - 1) for sum_of_event in exact]
+    return found
+
+
+def unsettled() -> tuple[str, pa.RecordBatch]:
+    """Return what a reader yields if own times are to be computed again."""
+    return UNSETTLED, batch({})

@@ -1,0 +1,26 @@
+-- The times of captures' runs that executed, computed from own times of events. Readers write them; they are computed here
+-- as own times are.
+CREATE MACRO _find_run_times(first_key, last_key) AS TABLE
+WITH timed AS (
+    SELECT e.capture_id, e.run_index, e.is_execute, s.kind, e.children, e.self_ticks,
+        e.event_index = e.execute_index AS is_outermost,
+        _duration_ticks(e.elapsed_ticks, e.unwrapped_ticks) AS ticks
+    FROM event_ticks AS e
+    JOIN signatures AS s USING (capture_id, signature_index)
+    WHERE e.capture_id BETWEEN first_key AND last_key AND e.execute_index IS NOT NULL AND e.is_additive
+),
+added AS (
+    SELECT t.capture_id, t.run_index, count(*) FILTER (t.is_execute)::INTEGER AS executes,
+        bool_and(t.ticks IS NOT NULL) FILTER (t.is_outermost) AS are_possible,
+        _sum_where(t.ticks, t.is_outermost) AS execute_ticks,
+        _sum_where(t.self_ticks, t.kind = 'kernel') AS kernel_ticks,
+        _sum_where(t.self_ticks, t.kind IN ('delegate_call', 'delegate')) AS delegate_ticks,
+        _sum_where(t.self_ticks, t.kind = 'operator_call' AND t.children = 0) AS operator_ticks
+    FROM timed AS t
+    GROUP BY t.capture_id, t.run_index
+)
+SELECT d.capture_id, d.run_index, d.executes, CASE WHEN d.are_possible THEN d.execute_ticks END AS execute_ticks,
+    CASE WHEN d.are_possible THEN d.kernel_ticks END AS kernel_ticks,
+    CASE WHEN d.are_possible THEN d.delegate_ticks END AS delegate_ticks,
+    CASE WHEN d.are_possible THEN d.operator_ticks END AS operator_ticks
+FROM added AS d;

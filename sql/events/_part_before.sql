@@ -1,0 +1,5 @@
+-- How much of a span lies before a moment: 0 if there is none.
+CREATE MACRO _part_before(
+    span_start, span_end,
+    moment  -- the moment; NULL for none
+) AS (CASE WHEN moment > span_start THEN least(span_end, moment) - span_start ELSE 0 END);

@@ -1,0 +1,31 @@
+-- One event of the selected runs of a capture with its times and columns of its run: for what adds up many events, by
+-- integers, before it looks at their names.
+CREATE MACRO _run_events(capture_key, steps, phase, method, runs) AS TABLE
+SELECT e.capture_id, e.run_index, e.event_index, e.signature_index, e.execute_index, e.children, e.self_ticks,
+    e.is_additive, e.is_execute, e.elapsed_ticks < 0 AND e.unwrapped_ticks IS NULL AS is_impossible,
+    CASE
+        WHEN e.event_index = e.execute_index THEN coalesce(_duration_ticks(e.elapsed_ticks, e.unwrapped_ticks), 0)
+    END AS execute_ticks,
+    r.scope, r.method, r.is_typical
+FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+JOIN _selected_runs(capture_key, steps, phase, method, runs) AS r USING (run_index);
+
+-- One event of the selected runs of a capture with its times, its names and its capture's and run's columns.
+CREATE MACRO _timed_events(
+    capture_key,
+    unit,  -- unit of results, which is checked; NULL: the default one
+    steps, phase, method, runs
+) AS TABLE
+SELECT e.* REPLACE (coalesce(e.duration_ticks, 0) AS duration_ticks),
+    e.duration_ticks IS NULL AS is_impossible,
+    coalesce(e.duration_ticks - coalesce(e.overlap_ticks, 0), 0) AS counted_ticks,
+    coalesce(e.profiling_level = 'method_only', false) AS is_untraced,
+    coalesce(unit, _default_unit(e.time_scale)) AS unit,
+    CASE WHEN e.event_index = e.execute_index THEN coalesce(e.duration_ticks, 0) END AS execute_ticks,
+    r.name AS run_name, r.scope, r.method, r.is_typical
+FROM _capture_events(capture_key) AS e
+JOIN _selected_runs(capture_key, steps, phase, method, runs) AS r USING (run_index);
+
+-- Events within an execute.
+CREATE MACRO _execute_times(capture_key, unit, steps, phase, method, runs) AS TABLE
+FROM _timed_events(capture_key, unit, steps, phase, method, runs) AS t WHERE t.execute_index IS NOT NULL;
