@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from etq.advice import trace_evidence
 from etq.advice.finding import Finding, severity_of
-from etq.advice.remedies import graphs
+from etq.advice.remedies import FOUR_BITS, graphs
 from etq.advice.words import counted, percent, shortened, time
 
 # What the shares are of.
@@ -28,7 +28,6 @@ SHORT_TICKS: Final = 10_000
 # Families of kernels that use again what they have read.
 PRODUCTS: Final = frozenset({"GEMM", "attention", "convolution", "MoE"})
 
-_FOUR_BIT: Final = re.compile("fp4|int4|e2m1", re.IGNORECASE)
 _EIGHT_BIT: Final = re.compile(r"fp8|e4m3|e5m2|f8f8|int8|(?<![a-z])i8(?![0-9])", re.IGNORECASE)
 # In the names of kernels that multiply without tensor cores for another reason than the type of the numbers: types that
 # tensor cores take already, or 64 bits; and vectors, which have too few columns.
@@ -319,7 +318,7 @@ def _remedy_of_products(evidence: Evidence, labels: Sequence[Label]) -> str:
 
 def _has_smaller(evidence: Evidence, names: str) -> bool:
     """Whether a device may compute faster with smaller types than those in these names."""
-    return not _FOUR_BIT.search(names) and (not _EIGHT_BIT.search(names) or evidence.have_capability(10))
+    return not FOUR_BITS.search(names) and (not _EIGHT_BIT.search(names) or evidence.have_capability(10))
 
 
 def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) -> str:
@@ -402,7 +401,7 @@ def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, r
         others = "larger products, or smaller types where accuracy allows." if smaller else "or larger products."
         return f"Use sizes that are multiples of the tiles, {others}"
     if family in PRODUCTS:
-        smallest = _is_most(rated, lambda names: bool(_FOUR_BIT.search(names)))
+        smallest = _is_most(rated, lambda names: bool(FOUR_BITS.search(names)))
         return _remedy_of_reading(family, main_op) + ("." if smallest else "; smaller types read less.")
     if evidence.is_compiled:
         return "Read and write memory less often: fewer passes, or smaller types."

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from etq.advice.contract import Claim
+from etq.advice.remedies import FOUR_BITS
 from etq.advice.trace_evidence import CALLS, TOGETHER, Evidence, Intervals, OnPath
 from etq.advice.words import counted, percent, shortened, time
 
 RULE: Final = "critical path"
 _LEAST: Final = 20.0
-# Kernels on types that have no smaller ones.
-_FOUR_BITS: Final = re.compile("fp4|int4|e2m1", re.IGNORECASE)
 # What the host does within an op is the op's.
 _OF_OP: Final = ("host", "step", "function")
 _NOT_ON_HOST: Final = ("device", "wait", "unknown", "between_steps", "not_recorded")
@@ -87,7 +85,7 @@ def _cause(evidence: Evidence, kind: str, part: OnPath) -> str:
     if part.cause == "device":
         if part.family == "communication":
             return evidence.told_rank()[0]
-        if _FOUR_BITS.search(part.label or ""):
+        if FOUR_BITS.search(part.label or ""):
             return "four_bits"
         return _direction(part) or "device"
     if part.cause == "communication":

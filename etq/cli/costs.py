@@ -75,7 +75,10 @@ def roofline(
             raise EtqError("--device is for traces of GPUs; give --peak-flops and --peak-bandwidth")
         else:
             show_opened("roofline", capture, target, written, total=total, by=by, **options)
-            query = "SELECT 1 FROM metrics AS m WHERE m.capture_id = $key AND starts_with(m.name, 'peak_')"
+            # Imported here, as other questions need none of it.
+            from etq.storage.metrics import PEAKS
+
+            query = f"SELECT 1 FROM metrics AS m WHERE m.capture_id = $key AND starts_with(m.name, '{PEAKS}')"
             if peak_flops is peak_bandwidth is None and not target[0].rows(query, key=target[1].capture_id)[1]:
                 say("Note: roof % needs the device's peaks: --peak-flops and --peak-bandwidth, or such metrics")
 

@@ -97,9 +97,9 @@ def _last_before(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Wh
     return np.where(ids[order][place] == wanted, order[place], NONE)
 
 
-def is_launch(what: Class, name: str) -> bool:
-    """Whether an event is a call that launches kernels; a host function that a stream calls doesn't count."""
-    return what.activity == "call" and what.purpose == "launch" and "HostFunc" not in name
+def is_launch(what: Class) -> bool:
+    """Whether an event is a call that launches kernels."""
+    return what.activity == "call" and what.purpose == "launch"
 
 
 def shared_ids(kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole, call: Whole) -> Flags:
@@ -151,11 +151,10 @@ def of_several_processes(
 
 def launches_one(what: Class, name: str) -> bool:
     """Whether an event is a call that launches a single kernel at once."""
-    return is_launch(what, name) and _ONE.match(name) is not None
+    return is_launch(what) and _ONE.match(name) is not None
 
 
 def empty_launches(
-    kinds: Sequence[tuple[str, str]],
     classes: Sequence[Class],
     kind: Whole,
     correlation: Whole,
@@ -171,7 +170,7 @@ def empty_launches(
     class; `process`, `rank` [n] are any numbers from 0; `call` [n] is the row of the call that launched each, `parent`
     [n] of what contains it; -1 for none.
     """
-    is_a_launch = are(kind, [is_launch(each, name) for each, (_, name) in zip(classes, kinds, strict=True)])
+    is_a_launch = are(kind, [is_launch(each) for each in classes])
     launches = np.flatnonzero(is_a_launch & (correlation > 0))
     work = np.flatnonzero(are(kind, [each.is_work for each in classes]) & (call != NONE))
     is_own = process[call[work]] == process[work]
@@ -187,9 +186,7 @@ def empty_launches(
     return is_empty
 
 
-def lost_launches(
-    kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole, rank: Whole, call: Whole, is_empty: Flags
-) -> Flags:
+def lost_launches(classes: Sequence[Class], kind: Whole, rank: Whole, call: Whole, is_empty: Flags) -> Flags:
     """Return which of the launches without work are lost: none of a rank is if as many kernels of the rank, or of no
     rank with launches, lack a call, as they may belong to it.
 
@@ -197,7 +194,7 @@ def lost_launches(
     """
     kernels = are(kind, [each.activity == "kernel" for each in classes])
     alone = kernels & (call == NONE)
-    is_a_launch = are(kind, [is_launch(each, name) for each, (_, name) in zip(classes, kinds, strict=True)])
+    is_a_launch = are(kind, [is_launch(each) for each in classes])
     is_known = np.isin(rank, rank[is_a_launch])
     count = int(rank.max(initial=0)) + 1
     lost, least = (np.bincount(rank[each], minlength=count) for each in (is_empty, alone & is_known))

@@ -191,8 +191,8 @@ def _lost(slices: Slices) -> str:
     """Return how many launches have no event of a device."""
     launches = sum(
         int(((slices.kind[: slices.own] == place) & ~slices.is_captured).sum())
-        for place, (each, (_, name)) in enumerate(zip(slices.classes, slices.kinds, strict=True))
-        if is_launch(each, name)
+        for place, each in enumerate(slices.classes)
+        if is_launch(each)
     )
     lost = int(slices.is_lost.sum())
     return (

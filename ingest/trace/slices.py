@@ -105,7 +105,7 @@ class Slices:
         kernels are theirs. Kernels that share an id have no call from here on, with a finding.
         """
         places = (self.kind, self.correlation, self.process, self.rank, self.call, self.parent)
-        is_empty = empty_launches(self.kinds, self.classes, *places)
+        is_empty = empty_launches(self.classes, *places)
         works = np.zeros(len(self.at), np.bool_)
         works[self.call[self.call != NONE]] = True
         times = (self.kind, self.thread, self.process, self.start, self.elapsed, self.forward, works)
@@ -115,7 +115,7 @@ class Slices:
         if not len(shared):
             return (
                 is_captured,
-                lost_launches(self.kinds, self.classes, self.kind, self.rank, self.call, is_empty),
+                lost_launches(self.classes, self.kind, self.rank, self.call, is_empty),
                 self._is_shared,
             )
         shared = shared[np.argsort(~self._are_active("kernel")[shared], kind="stable")]
@@ -126,7 +126,7 @@ class Slices:
         # One kernel is of the launch with the id, whichever it is: the others are of those without.
         call = self.call.copy()
         call[shared[np.unique(of_shared, return_index=True)[1]]] = launches
-        is_lost = lost_launches(self.kinds, self.classes, self.kind, self.rank, call, is_empty)
+        is_lost = lost_launches(self.classes, self.kind, self.rank, call, is_empty)
         is_unsure = is_empty & ~is_lost & np.isin(self.rank, self.rank[launches])
         is_unsure |= self._are_active("call") & ~works & np.isin(self.correlation, self.correlation[launches])
         is_unsure[launches] = True

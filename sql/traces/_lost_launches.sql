@@ -8,8 +8,7 @@ WITH calls AS (
     JOIN signatures AS s USING (capture_id)
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
-    WHERE s.activity = 'call' AND s.purpose = 'launch' AND NOT contains(s.label, 'HostFunc')
-        AND t.captured_launches IS NULL
+    WHERE s.activity = 'call' AND s.purpose = 'launch' AND t.captured_launches IS NULL
 ),
 spare AS (
     SELECT coalesce(sum(k.kernels - (k.call_index IS NOT NULL)::INTEGER), 0) AS kernels

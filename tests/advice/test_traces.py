@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import etq
 from etq.advice.collecting import distinct
 from etq.advice.contract import Claim, judged
 from etq.advice.finding import Finding
@@ -191,6 +192,25 @@ def test_what_is_unknown_of_one_thing_is_no_cause_of_another(warehouse: Warehous
     found = advised(warehouse, tmp_path, step, *launched(1, 0, 20, 100), reduces)
     kept = {(each.rule, each.ticks) for each in distinct(found)}
     assert {("device idle", 400_000), ("communication", 400_000)} <= kept
+
+
+def test_periods_of_no_thread_have_no_parts() -> None:
+    """And change none of those of a thread: in 100 us, the host is in an op for 10, and else in the step."""
+    step = event("user_annotation", "ProfilerStep#1", 0, 100)
+    with etq.read(trace(step, *launched(1, 20, 60, 90))) as read:
+        read.connection.execute(
+            """
+            CREATE TEMP TABLE asked AS
+            SELECT p.*, 0::BIGINT AS start_ticks, 100_000::BIGINT AS end_ticks
+            FROM (VALUES (1, 0), (2, NULL)) AS p(period, thread_index);
+            CREATE TEMP TABLE steps AS FROM _tool_steps(1);
+            CREATE TEMP TABLE states AS FROM _host_states(1, 'steps')
+            """
+        )
+        query = (
+            "SELECT period, kind, sum(ticks) FROM _host_parts(1, 'states', 'steps', 'asked') GROUP BY ALL ORDER BY ALL"
+        )
+        assert read.connection.execute(query).fetchall() == [(1, "op", 10_000), (1, "step", 90_000)]
 
 
 def test_the_first_call_is_no_op(warehouse: Warehouse, tmp_path: Path) -> None:

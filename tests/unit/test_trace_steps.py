@@ -180,7 +180,11 @@ def test_kernels_without_a_launch_may_be_those_of_launches_without_kernels() -> 
         event("cuda_runtime", "cudaLaunchHostFunc", 20, 21, correlation=6),
         event("kernel", "ncclDevKernel_AllReduce", 12, 40, 7, correlation=0, device=0, stream=7),
     ]
-    assert "findings" not in dict(read_torch_trace(json.dumps({"traceEvents": made}).encode(), "made"))
+    read = dict(read_torch_trace(json.dumps({"traceEvents": made}).encode(), "made"))
+    assert "findings" not in read
+    # A host function that a stream calls is no kernel.
+    purposes = {row["name"]: row["purpose"] for row in read["signatures"].to_pylist()}
+    assert (purposes["cudaLaunchKernel"], purposes["cudaLaunchHostFunc"]) == ("launch", None)
 
 
 STEPS = [(f"denoise_step_{step}", 10 + 90 * step, 90 + 90 * step) for step in range(4)]
