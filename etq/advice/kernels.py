@@ -160,7 +160,7 @@ class Evidence:
             self._ask(
                 "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key AND (s.activity = 'kernel'"
                 " AND regexp_matches(s.label, '^triton_(poi|red|per|mix|for|unk|tem|mm)_')"
-                " OR regexp_matches(s.label, '^(## Call CompiledFx|Torch-Compiled)')) LIMIT 1"
+                " OR regexp_matches(s.label, '^(## Call CompiledFx|Torch-Compiled|CompiledFunction)')) LIMIT 1"
             )
         )
 
