@@ -444,7 +444,7 @@ def loading(evidence: Evidence) -> Iterator[Finding]:
     many = f"as much as {digits(spent / middle)} median runs" if middle else "more than all runs together"
     yield Finding(
         "loading",
-        "medium" if spent > 100 * middle else "low",
+        "medium" if spent > 100 * (middle or 0) else "low",
         f"Loading took {scale.words(spent)}, {many}: {percent(share)} of the time in this capture.",
         f"{counted(len(parts['Program::load_method']), 'Program::load_method')}, of it Method::init "
         f"{scale.words(fsum(parts['Method::init']))}"
