@@ -214,7 +214,9 @@ class Evidence:
         """The time of the recording, of all devices that ran work together."""
         query = "SELECT r.end_ticks - r.start_ticks FROM _recording($key) AS r"
         [(ticks,)] = self._ask(query)
-        return int(ticks or 0) * len(self._ask("SELECT DISTINCT w.device FROM _launches($key) AS w"))
+        return int(ticks or 0) * len(
+            self._ask("SELECT DISTINCT d.device FROM device_events AS d WHERE d.capture_id = $key")
+        )
 
     def severity(self, ticks: float, whole: float) -> str:
         """Return the severity of a finding by its share of a whole, and of the recording."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.drawn.schedule import Part, within
-from tests.drawn.truth import Truth, plain
+from tests.drawn.truth import Truth, is_named, plain
 from tests.drawn.words import TRACES
 
 Row = dict[str, Any]
@@ -89,6 +89,16 @@ class About:
         found = sum(each.ticks for each in among if any(plain(name) == plain(subject) for name in each.names))
         if found < self.time / 2 - self.truth.slack and "pause" not in self.causes:
             return f"the host was in {subject} for {found / 1e3:,.0f} of {self.time / 1e3:,.0f} us"
+        return None
+
+    def first_of(self, match: re.Match[str]) -> str | None:
+        """What the host was in for most of the time, with the shares of that."""
+        said = [(match["first"], match["share"]), (match["second"], match["other"])]
+        for name, share in [(name, share) for name, share in said if name]:
+            parts = [each for each in self.truth.idle(self.device) if is_named(each, name)]
+            found, least = sum(each.ticks for each in parts), number(share) / 100 * self.time
+            if found < 0.95 * least - self.truth.slack:
+                return f"the host was in {name} for {found / 1e3:,.0f} us, not {least / 1e3:,.0f}"
         return None
 
     def whole(self, match: re.Match[str]) -> str | None:
