@@ -34,6 +34,10 @@ _EIGHT_BIT: Final = re.compile(r"fp8|e4m3|e5m2|f8f8|int8|(?<![a-z])i8(?![0-9])",
 _NOT_BY_TYPE: Final = re.compile("bf16|bfloat16|fp16|f16|half|hgemm|dgemm|f64|double|gemv", re.IGNORECASE)
 # Kernels of torch's own, which torch.compile may fuse.
 _TORCHS: Final = re.compile(r"at::native|\(anonymous namespace\)::softmax_warp")
+# Copies that change formats or types, or join tensors; others write caches, or are of unknown purpose.
+_OF_LAYOUT: Final = re.compile(
+    r"at::native|[tT]ranspose|[pP]ermute|n[ch]+wc?To|NCHW|NHWC|SubTensorOp|CatArray|[rR]eformat"
+)
 # Kernels of products that read one element at a time, or two; those without tensor cores always read one.
 _ODD_SIZES: Final = re.compile("align[12](?![0-9])")
 _LINK: Final = "HtoD|DtoH|PtoP|HostToDevice|DeviceToHost"
@@ -273,7 +277,12 @@ def _remedy_of_family(evidence: Evidence, family: str | None, labels: Sequence[L
         return _remedy_of_products(evidence, labels)
     if family in ("elementwise", "normalization", "softmax", "reduction"):
         return _remedy_of_passes(evidence, family, labels)
-    return _remedy_of_copies(labels) if family == "memcpy" else _REMEDIES.get(family or "", _LISTED)
+    if family == "memcpy":
+        return _remedy_of_copies(labels)
+    ticks = sum(label.ticks for label in labels)
+    if family == "copy" and 2 * sum(label.ticks for label in labels if _OF_LAYOUT.search(label.label)) < ticks:
+        return _LISTED
+    return _REMEDIES.get(family or "", _LISTED)
 
 
 _LISTED: Final = "etq ops lists the ops with most of it."

@@ -15,6 +15,30 @@ from etq.advice.remedies import Traits
 from etq.advice.words import time
 
 Row = TypeVar("Row")
+# What the host does in a call, by its purpose.
+CALLS: Final = {
+    "allocation": "allocates memory",
+    "free": "frees memory",
+    "pinned_memory": "allocates, releases or registers pinned memory",
+    "module_load": "loads kernels",
+    "graph_instantiation": "captures or instantiates graphs",
+    "creation": "creates streams, events or contexts",
+    "launch": "is in a launch that takes long to return",
+    "copy": "is in a copy that takes long to return",
+}
+# Causes on the critical path that count in all ops together.
+TOGETHER: Final = (*CALLS, "data_loading", "compilation")
+# What a part `p` of the critical path counts for; NULL for what has no name, and unknown waits. Calls in which the host
+# waits, loading and compilation count by what they are for, in all ops together; those of no known kind by their name;
+# copies from and to the host by theirs; what is between the ops of steps is one thing.
+_SUBJECT: Final = f"""
+    CASE
+        WHEN p.cause IN ({", ".join(f"'{cause}'" for cause in TOGETHER)}) THEN p.cause
+        WHEN p.cause = 'call' OR p.cause = 'device' AND regexp_matches(p.label, 'HtoD|DtoH') THEN p.label
+        WHEN p.cause NOT IN ('between_steps', 'not_recorded', 'unknown')
+            THEN CASE WHEN p.name_kind = 'step' THEN 'step' ELSE p.name END
+    END
+"""
 # Temporary tables with rows that several rules are about, as long as rules are asked: each is made when one is, and may
 # read those before it.
 _GAPS: Final = "FROM _device_gaps({key}, '{prefix}launches', 'device')"
@@ -30,7 +54,8 @@ _SHARED: Final = {
     "peaks": "FROM _trace_peaks({key}, NULL, NULL, NULL)",
     "work": "FROM _device_work({key}, '{prefix}launches', NULL, NULL, false)",
     "parts": "FROM _host_parts({key}, '{prefix}states', '{prefix}steps', '{prefix}periods')",
-    "pieces": "FROM _path_causes({key}, '{prefix}path', '{prefix}parts', '{prefix}steps')",
+    "pieces": f"SELECT p.*, {_SUBJECT} AS subject"
+    " FROM _path_causes({key}, '{prefix}path', '{prefix}parts', '{prefix}steps') AS p",
     "idle": "FROM _idle_parts({key}, '{prefix}gaps', '{prefix}parts')",
 }
 _PREFIX: Final = "_advised_"
@@ -44,19 +69,6 @@ _JOB: Final = """
 # Times of the host in which it launches, by name of the op, or between ops; and times of unknown cause.
 LAUNCHING: Final = ("host", "step")
 UNKNOWN: Final = ("unknown", "unknown_wait")
-# What the host does in a call, by its purpose.
-CALLS: Final = {
-    "allocation": "allocates memory",
-    "free": "frees memory",
-    "pinned_memory": "allocates, releases or registers pinned memory",
-    "module_load": "loads kernels",
-    "graph_instantiation": "captures or instantiates graphs",
-    "creation": "creates streams, events or contexts",
-    "launch": "is in a launch that takes long to return",
-    "copy": "is in a copy that takes long to return",
-}
-# Causes on the critical path that count in all ops together.
-TOGETHER: Final = (*CALLS, "data_loading", "compilation")
 # Causes of idle time that are one claim, by the first.
 _TOGETHER: Final = {cause: causes[0] for causes in (LAUNCHING, UNKNOWN) for cause in causes}
 
@@ -164,22 +176,6 @@ class Setup(NamedTuple):
     uses_units: bool
     has_units: bool | None
     capability: float | None
-
-
-def subject_of(path: str) -> str:
-    """Return the SQL of what a part of the critical path counts for; NULL for what has no name, and unknown waits.
-
-    Calls in which the host waits, loading and compilation count by what they are for, in all ops together; those of no
-    known kind by their name; copies from and to the host by theirs; what is between the ops of steps is one thing.
-    """
-    together = ", ".join(f"'{cause}'" for cause in TOGETHER)
-    return f"""CASE
-        WHEN {path}.cause IN ({together}) THEN {path}.cause
-        WHEN {path}.cause = 'call' OR {path}.cause = 'device' AND regexp_matches({path}.label, 'HtoD|DtoH')
-            THEN {path}.label
-        WHEN {path}.cause NOT IN ('between_steps', 'not_recorded', 'unknown')
-            THEN CASE WHEN {path}.name_kind = 'step' THEN 'step' ELSE {path}.name END
-    END"""
 
 
 class Evidence:
@@ -290,10 +286,10 @@ class Evidence:
         return self.rows(
             OnPath._make,
             f"""
-            SELECT p.name, p.name_kind, p.cause, p.label, p.kernel_family, {subject_of("p")}, sum(p.ticks)::BIGINT,
+            SELECT p.name, p.name_kind, p.cause, p.label, p.kernel_family, p.subject, sum(p.ticks)::BIGINT,
                 max(p.ticks), arg_max(p.start_ticks, (p.ticks, -p.start_ticks))
             FROM {self.shared("pieces")} AS p
-            GROUP BY p.name, p.name_kind, p.cause, p.label, p.kernel_family
+            GROUP BY p.name, p.name_kind, p.cause, p.label, p.kernel_family, p.subject
             ORDER BY 7 DESC, p.name, p.cause, p.label
             """,
         )
@@ -309,14 +305,14 @@ class Evidence:
             FROM (
                 SELECT o.subject, min(o.start_ticks) AS start_ticks, sum(o.ticks)::BIGINT AS ticks
                 FROM (
-                    SELECT p.start_ticks, p.ticks, {subject_of("p")} AS subject, sum(p.ticks) OVER (
-                        PARTITION BY {subject_of("p")} ORDER BY p.start_ticks ROWS UNBOUNDED PRECEDING
+                    SELECT p.start_ticks, p.ticks, p.subject, sum(p.ticks) OVER (
+                        PARTITION BY p.subject ORDER BY p.start_ticks ROWS UNBOUNDED PRECEDING
                     ) - p.ticks AS before_ticks
                     FROM {self.shared("pieces")} AS p
+                    WHERE p.subject IS NOT NULL
                 ) AS o
                 GROUP BY o.subject, o.start_ticks - o.before_ticks
             ) AS i
-            WHERE i.subject IS NOT NULL
             GROUP BY i.subject
             """,
         )

@@ -8,7 +8,7 @@ from typing import Final
 
 from etq.advice.contract import Claim
 from etq.advice.trace_evidence import CALLS, LAUNCHING, UNKNOWN, Evidence, Idle, Use
-from etq.advice.words import counted, shortened, time
+from etq.advice.words import counted, percent, shortened, time
 
 RULE: Final = "device idle"
 _TEXTS: Final = {
@@ -62,11 +62,13 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
     for cause, does in (("cpu_op", "runs"), ("function", "runs"), ("compilation", "compiles in"), ("call", "is in")):
         chosen = [part for part in parts if part.cause == cause]
         name, share = _top(chosen, lambda part: part.label)
+        shown = ["etq idle --each lists them"]
         if name is not None and share >= 0.5:
             text = f"{who} idles while the host {does} {shortened(name, 120)}."
         else:
             name, text = None, f"{who} idles while the host {_SEVERAL[cause]}."
-        yield _claim(evidence, use, chosen, cause, text, name=name)
+            shown = [*_first_of(chosen), *shown]
+        yield _claim(evidence, use, chosen, cause, text, shown, name=name)
 
 
 def _communicating(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
@@ -98,7 +100,7 @@ def _claim(
     kind = kind or next((part.kind for part in parts if part.label == name and part.kind), "wait")
     named = of or (LAUNCHING[0] if cause in LAUNCHING else cause)
     places, longest, in_long = "", 0, 0
-    for found in evidence.gaps if parts else ():
+    for found in evidence.gaps if 100 * times.total() >= least * use.span else ():
         if (found.device, found.cause) == (use.device, named):
             longest, in_long = found.longest, found.in_long
             most = f", {time(longest / 1e3, 'us')} of it in one" if found.gaps > 1 else ""
@@ -123,6 +125,16 @@ def _top(parts: Sequence[Idle], of: Callable[[Idle], str | None]) -> tuple[str |
     for part in parts:
         times[of(part)] += part.ticks
     return (times.most_common(1)[0][0], times.most_common(1)[0][1] / times.total()) if times else (None, 0.0)
+
+
+def _first_of(parts: Sequence[Idle]) -> list[str]:
+    """Return the two names that have most of the time, with their shares."""
+    times: Counter[str] = Counter()
+    for part in parts:
+        times[part.label or "an unnamed one"] += part.ticks
+    most = times.most_common(2)
+    shares = [f"{shortened(name, 120)} ({percent(100 * ticks / times.total())})" for name, ticks in most]
+    return [f"most in {' and '.join(shares)}"] if shares else []
 
 
 def _mostly(parts: Sequence[Idle]) -> list[str]:

@@ -30,6 +30,8 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
         times: Counter[str] = Counter()
         for part in parts:
             times[_cause(evidence, kind, part)] += part.ticks
+        if 100 * times.total() < _LEAST * whole[1]:
+            continue
         cause = times.most_common(1)[0][0]
         share = percent(100 * times.total() / whole[1]) if whole[1] else "0 %"
         text = f"{share} of the critical path is {_words(kind, name, parts)}."

@@ -41,7 +41,7 @@ told AS (
             bool_or(
                 n.activity = 'kernel'
                 AND regexp_matches(n.label, '^triton_(poi|red|per|mix|for|unk|tem|mm)_')
-                OR regexp_matches(n.label, '^(## Call CompiledFx|Torch-Compiled)')
+                OR regexp_matches(n.label, '^(## Call CompiledFx|Torch-Compiled|CompiledFunction)')
             ),
             false
         ) AS is_compiled,

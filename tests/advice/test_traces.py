@@ -406,6 +406,21 @@ def test_what_is_compilation(warehouse: Warehouse, label: str, is_one: bool) -> 
     assert warehouse.rows("SELECT _is_compilation($label)", label=label)[1] == [(is_one,)]
 
 
+@pytest.mark.parametrize(
+    "name", ["CompiledFunctionBackward", "Torch-Compiled Region: 0/0", "## Call CompiledFxGraph f ##"]
+)
+def test_what_is_compiled_is_not_told_to_be(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
+    """Eight elementwise kernels follow each other, launched by what torch.compile made; the device idles between them."""
+    events = []
+    for number in range(8):
+        events += launched(number + 1, 200 * number, 200 * number + 20, 200 * number + 80, op=name)
+        events[-1]["name"] = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >()"
+    advised(warehouse, tmp_path, *events)
+    remedies = warehouse.rows("SELECT remedy FROM advice('t') WHERE rule <> 'device idle' OR remedy <> ''")[1]
+    assert remedies and not [text for (text,) in remedies if "torch.compile," in text or "let torch.compile" in text]
+    assert not warehouse.rows("FROM advice('t') WHERE remedy LIKE 'torch.compile fuses%'")[1]
+
+
 MANY = Stretch(is_long=False)
 
 

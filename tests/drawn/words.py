@@ -38,6 +38,7 @@ TRACES: Final = (
     ("evidence", "device idle|critical path", r"(?:the host was )?mostly in (?P<subject>.+?)(?=;|$)", "mostly_in"),
     ("evidence", ".*", r"etq (?:idle --each|critical-path|ops|kernels|show compilation)[^;]*lists? (?:them|the ops|the steps).*", ""),
     ("evidence", ".*", rf"^\w[\w ]* {SHARE}(?:, \w[\w ]* {SHARE})*$", ""),
+    ("evidence", "device idle", rf"most in (?P<first>.+?) \((?P<share>{SHARE})\)(?: and (?P<second>.+?) \((?P<other>{SHARE})\))?(?=; etq)", "first_of"),
     # The critical path.
     ("finding", "critical path", rf"^{SHARE} of the critical path is (?P<subject>.+)\.$", "on_path"),
     ("evidence", "critical path", rf"(?:^|, |; )(?P<device>{SHARE}) of it on devices, (?P<host>{SHARE}) on the host", "path_sides"),

@@ -157,6 +157,9 @@ FINDINGS: list[tuple[str, Sequence[Run], tuple[str, Any, Any], str, str]] = [
     ("loading", [LOADED, *runs_of(*WORK)], ("low", None, 100003 / (100003 + 66840)),
      "Loading took 100,003 ns, as much as 18.0 median runs: 60 % of the time in this capture.",
      "1 Program::load_method, of it Method::init 90,000 ns"),
+    # Of 12 runs, one takes a step of the clock, 40,000 ns, and the others none.
+    ("loading", [LOADED, *[running(("mul", 40_000 * (at == 5)), gap=0) for at in range(12)]], ("medium", None, 100003 / (100003 + 40_000)),
+     "Loading took 100,003 ns, more than all runs together: 71 % of the time in this capture.", ""),
     ("impossible times", [run("Execute", kernel("add", start=50, end=40), execute(start=2**40, end=2**40 + 60))],
      ("high", ..., None), "1 event ends before the start: the duration is null.", ""),
     ("wrapped clock",

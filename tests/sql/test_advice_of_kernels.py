@@ -86,6 +86,8 @@ FAMILIES = [
     ("CopyHostToDevice", "memcpy", "Copy less, or while kernels run"),
     ("Memcpy DtoH (Device -> Pageable)", "memcpy", "Copy less to the host"),
     ("Memcpy DtoD (Device -> Device)", "memcpy", "avoid contiguous() and cat"),
+    ("void vllm::reshape_and_cache_flash_kernel<bf16>(P)", "copy", LISTED),
+    ("void cudnn::ops::nhwcToNchwKernel<float>(P)", "copy", "avoid contiguous() and cat"),
     ("Memset (Device)", "memset", LISTED),
     (SOFTMAX, "softmax", "torch.compile fuses those that follow each other."),
     (ADD, "elementwise", "torch.compile fuses those that follow each other."),
