@@ -78,11 +78,12 @@ SELECT s.call, s.is_complex,
     END AS flops
 FROM counted AS s;
 
--- Of calls of kernels that Inductor wrote, `overwrites`: whether it reads and writes its first tensor; NULL if unknown. Such tensors come first, then those that it reads, then those that it writes, then
--- the sizes of its loops: one or two, before which there may be other numbers; a reduction has the inner one last. What
--- it writes has an element for each turn of the outer loops or of all: if the last tensor hasn't, the first is
--- overwritten. The result of a product is a matrix that kernels view with more dimensions, which they only read. Ops
--- that take one tensor of full size write another, if there are two.
+-- Whether one call of a kernel that Inductor wrote reads and writes its first tensor (`overwrites`); NULL if unknown. Such
+-- tensors come first, then those that it reads, then those that it writes, then the sizes of its loops: one or two,
+-- before which there may be other numbers; a reduction has the inner one last. What it writes has an element for each
+-- turn of the outer loops or of all: if the last tensor hasn't, the first is overwritten. The result of a product is a
+-- matrix that kernels view with more dimensions, which they only read. Ops that take one tensor of full size write
+-- another, if there are two.
 CREATE MACRO _overwriting_calls(
     shapes  -- a table of the rows of `_call_shapes`
 ) AS TABLE
@@ -118,9 +119,9 @@ SELECT s.call,
     END AS overwrites
 FROM written AS s;
 
--- Bytes of one call of an op of a trace: `output_bytes`, of its output by its size; `input_bytes`, of
--- the tensors that it reads, each once; `slots`, how many slots of a cache are written: NULL for a cache of keys and
--- values whose rows hold more, such as scales.
+-- Bytes of one call of an op of a trace: `output_bytes`, of its output by its size; `input_bytes`, of the tensors that it
+-- reads, each once; `slots`, how many slots of a cache are written: NULL for a cache of keys and values whose rows hold
+-- more, such as scales.
 CREATE MACRO _call_bytes(
     shapes  -- a table of the rows of `_call_shapes`
 ) AS TABLE
@@ -192,7 +193,8 @@ SELECT s.call,
                 lambda _asked, i: _asked * CASE
                     WHEN i = 1 THEN s.input_elements * s.first_tensor.bytes
                     ELSE coalesce(s.named['weight'].bytes, s.first_tensor.bytes) * CASE
-                        WHEN s.named['normalized_shape'] IS NOT NULL THEN _elements(_numbers(s.named['normalized_shape']))
+                        WHEN s.named['normalized_shape'] IS NOT NULL
+                            THEN _elements(_numbers(s.named['normalized_shape']))
                         ELSE s.input_sizes[2]
                     END
                 END

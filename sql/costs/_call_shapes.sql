@@ -48,15 +48,15 @@ CREATE MACRO _convolved_sizes(
 );
 
 -- The sizes of one call of an op of a trace that its cost is computed from, as in `_node_shapes` for nodes, with its
--- formula. Traces lack
--- the sizes of outputs: these follow from the arguments, by `sizes` of `cost_formulas`.
+-- formula. Traces lack the sizes of outputs: these follow from the arguments, by `sizes` of `cost_formulas`.
 CREATE MACRO _call_shapes(
     calls  -- as in `_call_arguments`
 ) AS TABLE
 WITH named AS (
     SELECT a.call, a.op, a.label, a.formula.counts, a.formula.per_input, a.formula.per_output, a.formula.moves,
-        a.formula.family, a.formula.writes, a.formula.sizes AS rule, a.lengths, a.has_types, a.named, a.given, a.all_tensors, a.tensors, a.outs,
-        a.listed, a.is_of_lists, a.first_list, a.first_tensor, a.main.sizes AS input_sizes, a.main.type AS main_type,
+        a.formula.family, a.formula.writes, a.formula.sizes AS rule, a.lengths, a.has_types, a.named, a.given,
+        a.all_tensors, a.tensors, a.outs, a.listed, a.is_of_lists, a.first_list, a.first_tensor,
+        a.main.sizes AS input_sizes, a.main.type AS main_type,
         a.named['mat2'].sizes AS other_sizes, a.named['weight'].sizes AS weight_sizes,
         a.named['key'].sizes AS key_sizes, a.named['gradient'].sizes AS gradient_sizes,
         coalesce(

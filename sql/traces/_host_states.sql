@@ -40,9 +40,11 @@ CREATE MACRO _is_long_call(ticks) AS (ticks >= 1000000);
 -- `launched` is how many began before. `place` numbers the states of all threads, one after the other. Algorithm: as in
 -- `_path_parts`, after each start the innermost event is that which starts, after each end its parent. In the threads
 -- before, as much has ended as began.
-CREATE MACRO _host_moments(capture_key) AS TABLE
-WITH names AS MATERIALIZED (FROM _host_names(capture_key)),
-hosts AS MATERIALIZED (
+CREATE MACRO _host_moments(
+    capture_key,
+    names  -- a table of the rows of `_host_names`
+) AS TABLE
+WITH hosts AS MATERIALIZED (
     SELECT t.thread_index, e.event_index, e.parent_index, e.signature_index, e.start_ticks,
         CASE WHEN n.kind = 'op' THEN e.signature_index ELSE coalesce(o.signature_index, e.signature_index) END AS owner,
         e.start_ticks + e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS end_ticks, n.kind, n.launches,
@@ -50,7 +52,7 @@ hosts AS MATERIALIZED (
         OR _is_long_call(e.elapsed_ticks - coalesce(e.overlap_ticks, 0)) AS is_state, n.captures,
         n.loads_data::INTEGER AS loads_data, n.communicates::INTEGER AS communicates, n.compiles::INTEGER AS compiles
     FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-    JOIN names AS n USING (signature_index)
+    JOIN query_table(names) AS n USING (signature_index)
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
     LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = t.op_index
     WHERE e.elapsed_ticks >= coalesce(e.overlap_ticks, 0) AND e.elapsed_ticks >= 0
@@ -112,8 +114,8 @@ CREATE MACRO _host_states(
     capture_key,
     tool_steps  -- a table of the rows of `_tool_steps`
 ) AS TABLE
-WITH moments AS MATERIALIZED (FROM _host_moments(capture_key)),
-names AS MATERIALIZED (FROM _host_names(capture_key)),
+WITH names AS MATERIALIZED (FROM _host_names(capture_key)),
+moments AS MATERIALIZED (FROM _host_moments(capture_key, 'names')),
 -- Patterns of the names within which anything is launched.
 launching AS MATERIALIZED (
     SELECT n.pattern

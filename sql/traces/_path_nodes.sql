@@ -10,7 +10,8 @@ CREATE MACRO _path_nodes(
     last_thread  -- thread in which the path ends if it does not end in a device
 ) AS TABLE
 WITH moments AS MATERIALIZED (
-    FROM _path_moments(capture_key, launches, last_thread) AS m WHERE m.end_ticks > begin_ticks AND m.end_ticks <= until_ticks
+    FROM _path_moments(capture_key, launches, last_thread) AS m
+    WHERE m.end_ticks > begin_ticks AND m.end_ticks <= until_ticks
 ),
 last_work AS (
     SELECT max(m.event_index) AS event_index FROM moments AS m WHERE m.end_ticks = until_ticks AND NOT m.is_host

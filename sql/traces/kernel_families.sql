@@ -53,7 +53,9 @@ GROUP BY b.family;
 CREATE MACRO kernel_families(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase)),
 device_work AS MATERIALIZED (
-    SELECT s.* FROM _trace_slices((SELECT a.capture_id FROM target AS a)) AS s WHERE s.kind IN ('kernel', 'copy', 'fill')
+    SELECT s.*
+    FROM _trace_slices((SELECT a.capture_id FROM target AS a)) AS s
+    WHERE s.kind IN ('kernel', 'copy', 'fill')
 )
 SELECT s.family, s.names, s.calls, _in_unit(s.ticks, a.scale) AS total,
     100 * s.counted_ticks::DOUBLE / nullif(sum(s.counted_ticks) OVER (), 0) AS share_percent,
