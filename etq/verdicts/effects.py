@@ -21,7 +21,7 @@ from etq.verdicts.states import States
 # With fewer captures, the halves of a side hardly show how the machine drifts, nor which values are far off; fewer ops
 # not how they vary.
 FEW = 5
-# Times on both sides are rounded, each to a step of the clock: 95 % of such differences are less than so many steps off.
+# The times of both sides are rounded to a step of the clock: 95 % of such differences are less than so many steps off.
 ROUNDED = 1 - math.sqrt(0.05)
 # Values of ops further off than so many standard deviations are clipped.
 FAR = 4
