@@ -181,7 +181,9 @@ def differences_of(values: Floats, factors: Floats, base: Flags, new: Flags) -> 
     moved = 0.0
     if error > 0 and any(each.left > 0 for each in slopes):
         sizes = [shift, *(error * np.linspace(-2.5, 2.5, 101))]
-        costs = [(size / error) ** 2 + 9 * (place > 0) for place, size in enumerate(sizes)]
+        costs = [
+            (size / error) ** 2 + (0 if place == 0 else 4 if size == 0 else 13) for place, size in enumerate(sizes)
+        ]
         if sum(each.left > 0 for each in slopes) >= 5:
             for place, size in enumerate(sizes):
                 of_items = zip(values.T, slopes, strict=True)
