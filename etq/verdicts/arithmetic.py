@@ -20,9 +20,9 @@ Texts: TypeAlias = "npt.NDArray[np.object_]"
 DEVIATION = 1.4826
 # The normal quantile with a tenth above it.
 TENTH = 1.2815515655446
-# The parts of the machine in a common shift that are tried, in standard errors of it; what a difference costs at most,
-# and such a part more than the whole shift, in squared standard errors; and with fewer items, none shows a part.
-PARTS, CLEAR, FEW_ITEMS = np.linspace(-2.5, 2.5, 101), 9, 5
+# The parts of the machine in a common shift that are tried, in standard errors of it. In squared standard errors, what
+# a difference costs at most; and how much more than the whole shift none costs, and a part. Fewer items show no part.
+PARTS, CLEAR, NONE, PART, FEW_ITEMS = np.linspace(-2.5, 2.5, 101), 9, 4, 13, 5
 # The numbers of captures per side that notes may state.
 FEWEST, MOST = 5, 100
 
@@ -134,15 +134,15 @@ def _of_machine(
 
     The machine moves items by their slopes, a program all alike. So the cost of a size of the machine's part is its
     square and those of the differences that it leaves, by their squared errors. An item that changed itself costs no
-    more than a clear difference; and so much more does any size but the whole shift, so that one such item never makes
-    a part. Few items show no part: the machine made all of the shift, or nothing.
+    more than a clear difference; and so much more does a part than none, so that one such item never makes a part. Few
+    items show no part: the machine made all of the shift, or nothing if that is more than two standard errors.
     """
     is_known = np.isfinite(difference) & (squared > 0) & (of_shift > 0)
     if not is_known.any():
         return np.zeros(len(shift))
     whole, error = median(shift[is_known]), math.sqrt(median(of_shift[is_known]))
     sizes = np.append(error * PARTS, whole)
-    costs = (sizes / error) ** 2 + CLEAR * (np.arange(len(sizes)) < len(PARTS))
+    costs = (sizes / error) ** 2 + np.append(np.where(PARTS == 0, NONE, PART), 0)
     if is_known.sum() >= FEW_ITEMS:
         left = difference[is_known, None] - slope[is_known, None] * sizes
         squares = left**2 / (squared[is_known, None] + of_slope[is_known, None] * sizes**2)

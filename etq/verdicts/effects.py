@@ -21,6 +21,8 @@ from etq.verdicts.states import States
 # With fewer captures, the halves of a side hardly show how the machine drifts, nor which values are far off; fewer ops
 # not how they vary.
 FEW = 5
+# The times of both sides are rounded to a step of the clock: 95 % of such differences are less than so many steps off.
+ROUNDED = 1 - math.sqrt(0.05)
 # Values of ops further off than so many standard deviations are clipped.
 FAR = 4
 # The most degrees of freedom that the variance of the median op counts as. It is 1 at least, so that an op that is the
@@ -81,12 +83,12 @@ class Effect:
         return abs(self.difference) > RARE * self.usual
 
     def interval(self, alpha: float = 0.05) -> tuple[float | None, float | None]:
-        """The ends of the interval that misses the change with this probability, and the step of a coarse clock."""
+        """The ends of the interval that misses the change with this probability."""
         if self.p is None:
             return None, None
-        half = self.error * quantile(alpha / 2, self.freedom)
         step = self.resolution / self.base_ticks if self.is_coarse else 0.0
-        return math.expm1(self.difference - half) - step, math.expm1(self.difference + half) + step
+        half = math.hypot(self.error * quantile(alpha / 2, self.freedom), ROUNDED * step)
+        return math.expm1(self.difference - half), math.expm1(self.difference + half)
 
 
 def effects(samples: Samples, states: States, level: str) -> list[Effect]:
@@ -96,7 +98,9 @@ def effects(samples: Samples, states: States, level: str) -> list[Effect]:
     part = np.ix_(rows, columns)
     logs, is_new, is_total = samples.logs[part], samples.is_new[columns], level == "total"
     has, factors = np.isfinite(logs), np.zeros(len(columns)) if is_total else states.factors[columns]
-    is_coarse = 2 * (samples.is_coarse[part] & has).sum(axis=1) >= has.sum(axis=1)
+    is_coarse, is_rough = (
+        2 * (each[part] & has).sum(axis=1) >= has.sum(axis=1) for each in (samples.is_coarse, samples.is_rough)
+    )
     found = differences(logs, factors, is_new)
     if not is_total and min(is_new.sum(), (~is_new).sum()) >= FEW:
         logs = np.where(is_coarse[:, None], logs, _bounded(logs, found.within, is_new))
@@ -107,7 +111,7 @@ def effects(samples: Samples, states: States, level: str) -> list[Effect]:
         shares = np.where((bases > 0) & (news > 0), base / _totals(samples, rows, columns[~is_new]), np.nan)
         variance, freedom = found.variance, np.where(np.isfinite(found.variance), found.freedom, 0)
         if not is_total:
-            variance, freedom = shrunk(variance, freedom, ~is_coarse)
+            variance, freedom = shrunk(variance, freedom, ~is_rough)
         drift = _drift(found.within, is_new, samples.positions[columns]) if samples.is_apart else np.zeros(len(rows))
         squared_error = variance * found.inverse
         of_effects = {

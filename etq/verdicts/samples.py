@@ -14,6 +14,8 @@ from etq.verdicts.arithmetic import Flags, Numbers, Texts
 # A change is seen if it is more than so many steps of a coarse clock: times on both sides are rounded to a step, and
 # divided by the common shift.
 SEEN: Final = 1.5
+# Times of fewer steps don't show the state of the machine.
+ROUGH: Final = 50
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,12 @@ class Samples:
     def logs(self) -> Numbers:
         """Natural logarithms of ticks; NaN also where these are 0."""
         return np.log(self.ticks, out=np.full_like(self.ticks, np.nan), where=self.ticks > 0)
+
+    @cached_property
+    def is_rough(self) -> Flags:
+        """Whether the clock is too coarse to show the state of the machine by this time, of less than 50 steps."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.is_coarse & (self.ticks < ROUGH * self.resolutions), np.bool_)
 
     @cached_property
     def is_base(self) -> Flags:

@@ -58,11 +58,11 @@ def states(samples: Samples, *, is_slow: bool = False) -> States:
     """
     is_op, is_total = samples.of_level("op"), samples.of_level("total")
     is_single = "history" in samples.sides
-    precise = np.isfinite(samples.logs) & ~samples.is_coarse
+    precise = np.isfinite(samples.logs) & ~samples.is_rough
     called = {*samples.items[samples.of_level("call")]}
     # Ops with a coarse clock, that a capture lacks, or that one side calls more often, and calls of delegates that run
     # another graph, show no common state.
-    usable = np.isfinite(samples.logs).all(axis=1) & (2 * samples.is_coarse.sum(axis=1) < len(samples.captures))
+    usable = np.isfinite(samples.logs).all(axis=1) & (2 * samples.is_rough.sum(axis=1) < len(samples.captures))
     usable &= np.array([item not in called for item in samples.items], np.bool_) & ~samples.is_other_graph
     deviations = samples.logs - medians(samples.logs)[:, None]
     of_ops, totals = deviations[usable & is_op], deviations[usable & is_total]

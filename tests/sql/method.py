@@ -27,6 +27,11 @@ class Sides:
     coarse: Flags
     resolution: int = 1000
 
+    @property
+    def rough(self) -> Flags:
+        """The ops of less than 50 steps of a coarse clock."""
+        return np.asarray(self.coarse & (2 * (self.ops < 50 * self.resolution).sum(axis=0) >= len(self.ops)))
+
     def of(self, side: str, without: Flags | None = None) -> Flags:
         chosen = np.array([each == side for each in self.sides])
         return chosen if without is None else chosen & ~without
@@ -58,7 +63,7 @@ class Judged:
 def common_of(given: Sides) -> Common:
     """The size factor of each capture; none if ops moved apart."""
     logs = np.log(given.ops)
-    precise = ~given.coarse
+    precise = ~given.rough
     has_factor = bool(precise.sum() >= LONELY)
     deviations = logs - np.median(logs, axis=0)
     totals = np.log(given.totals) - np.median(np.log(given.totals))
@@ -176,7 +181,9 @@ def differences_of(values: Floats, factors: Floats, base: Flags, new: Flags) -> 
     moved = 0.0
     if error > 0 and any(each.left > 0 for each in slopes):
         sizes = [shift, *(error * np.linspace(-2.5, 2.5, 101))]
-        costs = [(size / error) ** 2 + 9 * (place > 0) for place, size in enumerate(sizes)]
+        costs = [
+            (size / error) ** 2 + (0 if place == 0 else 4 if size == 0 else 13) for place, size in enumerate(sizes)
+        ]
         if sum(each.left > 0 for each in slopes) >= 5:
             for place, size in enumerate(sizes):
                 of_items = zip(values.T, slopes, strict=True)
@@ -241,7 +248,7 @@ def tested(given: Sides, factors: Floats, base: Flags, new: Flags) -> tuple[dict
     values = np.column_stack([each.values for each in fitted])
     variances, free = np.array([each.variance for each in fitted]), np.array([each.freedom for each in fitted])
     drifts = np.array([0.0 if in_turns else drift_of(each, base, new) for each in values.T])
-    precise, more = (free > 0) & ~given.coarse, 0
+    precise, more = (free > 0) & ~given.rough, 0
     if precise.sum() >= 5:
         variances, more = shrunk(variances, free, precise)
     base_total = np.median(given.totals[base])
@@ -262,13 +269,14 @@ def tested(given: Sides, factors: Floats, base: Flags, new: Flags) -> tuple[dict
 
 
 def judged_of(size: float, squared_error: float, freedom: int, step: float = 0) -> Judged:
-    """The change with its p and its interval, wider by a step of the clock; without degrees of freedom, neither."""
+    """The change with its p and its interval, wider by what a clock rounds; without degrees of freedom, neither."""
     found = Judged("", float(np.expm1(size)))
     if freedom > 0:
         error = np.sqrt(squared_error)
         found.p = float(2 * stats.t.sf(abs(size) / error, freedom)) if error > 0 else 1.0
-        ends = size + error * stats.t.ppf([0.025, 0.975], freedom)
-        found.low, found.high = float(np.expm1(ends[0]) - step), float(np.expm1(ends[1]) + step)
+        # 95 % of differences of two times, each rounded to a step, are less than 1 - sqrt(0.05) steps off.
+        half = np.hypot(error * stats.t.ppf(0.975, freedom), (1 - 0.05**0.5) * step)
+        found.low, found.high = float(np.expm1(size - half)), float(np.expm1(size + half))
     return found
 
 
