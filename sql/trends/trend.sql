@@ -69,8 +69,8 @@ found AS (
         AND item = m.module_path || CASE WHEN ends_with(m.scope, ' on devices') THEN ' on devices' ELSE '' END
         AND m.phase IS NOT DISTINCT FROM _checked_phase(phase)
     UNION ALL
-    SELECT m.capture_id, count(*)::INTEGER, median(m.value), median(m.value), NULL, 0, coalesce(m.unit, ''), false, NULL,
-        NULL
+    SELECT m.capture_id, count(*)::INTEGER, median(m.value), median(m.value), NULL, 0, coalesce(m.unit, ''), false,
+        NULL, NULL
     FROM metrics AS m
     WHERE what = 'metric' AND m.name = item
     GROUP BY m.capture_id, m.unit
