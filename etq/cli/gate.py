@@ -81,7 +81,7 @@ def gate(
                 say(f"Note: {line}")
             of_once = not total
             if not (startup or total or metrics) and comparison.has_few_common_ops():
-                say(f"Note: {words.FEW_COMMON_OPS}: fewer than half of the ops are in both; only totals are judged")
+                say(f"Note: {words.FEW_COMMON_OPS}: fewer than half of the ops are in both; no op is judged")
                 total = True
             found = find_worse_startup(comparison) if startup else find_worse(comparison, not total, metrics, of_once)
             if (format or format_of(output)) == "table":

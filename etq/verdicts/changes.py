@@ -271,10 +271,13 @@ def _decided(part: _Part) -> tuple[list[Change], list[Level]]:
     bounds = [begin, *sorted(part.steps), begin._replace(place=len(rest))]
     levels = [_level(rest, step, after.place) for step, after in pairwise(bounds)]
     levels, last = _levels_kept(levels, part.least)
-    changes = [_step(old, new, part.least) for old, new in pairwise(levels)]
-    changes = _with_stages(rest, levels, changes, part.least)
-    if last is not None:
-        changes.append(replace(_step(levels[-1], last, part.least), stage=STATE if last.step.is_state else OPEN))
+    known = levels if last is None else [*levels, last]
+    changes = [_step(old, new, part.least) for old, new in pairwise(known)]
+    staged = _with_stages(rest, known, changes, part.least)
+    if last is not None and staged[-1].stage != RETURNED:  # disturbed builds are seldom at an old level
+        staged = _with_stages(rest, levels, changes[:-1], part.least)
+        staged.append(replace(changes[-1], stage=STATE if last.step.is_state else OPEN))
+    changes = staged
     changes = [replace(each, before=each.before + growth[each.place - 1]) for each in changes]
     return [*changes, *_creeps(part, rest, growth)], levels
 
@@ -359,7 +362,8 @@ def _with_stages(rest: Numbers, levels: Sequence[Level], changes: Sequence[Chang
         error = max(level.sd / math.sqrt(level.kept) for level in levels[: at + 1])
         near = [
             i for i in range(at - 1)
-            if abs(levels[at].mean - levels[i].mean) < max(2 * least.ratio / 3, 2 * error)
+            if abs(levels[at].mean - levels[i].mean)
+            < min(max(2 * least.ratio / 3, 2 * error), abs(levels[at].mean - levels[at - 1].mean))
         ]  # fmt: skip
         if near:
             place = changes[at - 1].place

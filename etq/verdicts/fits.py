@@ -24,10 +24,11 @@ CHANCE: Final = 0.01
 # The builds whose change a series tells in advance.
 NEW: Final = 5
 # The price of a step or bend in -2 log likelihood; the second is times ln(n), as in Schwarz's criterion; the third is
-# that of all but a bend of the whole series, and of slow noise.
+# that of all but a bend of the whole series. And that of slow noise.
 PRICE: Final = 6.0
 PLACE: Final = 2.5
 ANYWHERE: Final = 4.0
+SLOW: Final = 6.0
 # The most steps and bends.
 MOST: Final = 12
 # The prior degrees of freedom of the noise.
@@ -64,7 +65,7 @@ def basis_of(n: int, shape: tuple[float, float], errors: bytes | None, period: i
     own = np.ones(n) if errors is None else np.frombuffer(errors)
     white = np.linalg.inv(np.linalg.cholesky((1 - share) * np.diag(own) + share * r ** np.abs(t[:, None] - t)))
     price = math.log((white.sum(axis=1) ** 2).sum()) - 2 * float(np.log(np.diag(white)).sum())
-    price += ANYWHERE * (share > 0) + (period > 1) * ((period - 1) * math.log(n) + PRICE)
+    price += SLOW * (share > 0) + (period > 1) * ((period - 1) * math.log(n) + PRICE)
     constant = np.linalg.qr(white @ (t[:, None] % period == np.arange(period)))[0]
     columns = white @ np.hstack([t[:, None] >= t[1:], np.maximum(0, t[:, None] - t[:-1])])
     columns -= constant @ (constant.T @ columns)

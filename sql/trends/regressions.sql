@@ -284,8 +284,8 @@ listed AS (
     JOIN causes AS c USING (cause)
     WHERE c.instances > 1
 )
-SELECT l.series, l.what, l.op, l.module_path, l.instruction_id, l.instances, l.verdict, l.stage, l.condition, l.last_good,
-    l.first_bad, l.reverted_at, 100 * l.cost / l.time_before AS change_percent,
+SELECT l.series, l.what, l.op, l.module_path, l.instruction_id, l.instances, l.verdict, l.stage, l.condition,
+    l.last_good, l.first_bad, l.reverted_at, 100 * l.cost / l.time_before AS change_percent,
     100 * l.low / l.time_before AS low_percent, 100 * l.high / l.time_before AS high_percent, l.cost, l.unit,
     l.share_percent, l.p, l.q, l.captures_before, l.captures_after, l.builds_after, l.position, l.kind,
     l.per_capture_percent, l.recorded_at, l.is_accepted, l.comment, l.author, l.ordered_by, l.base, l.new,

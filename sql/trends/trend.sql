@@ -1,8 +1,8 @@
 -- Needs etq: in DuckDB alone, it is an error.
 -- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a change of
 -- level has the change, and the last one of slow growth: those that `regressions` lists, and returns to an old level.
--- Shown: series!, label!, normalized AS value! (time), unit, runs#, capture!, change_percent! (change), stage, condition, kind,
---   p (probability), captured_at (moment), is_accepted, comment, author
+-- Shown: series!, label!, normalized AS value! (time), unit, runs#, capture!, change_percent! (change), stage, condition,
+--   kind, p (probability), captured_at (moment), is_accepted, comment, author
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   position: place in the series, from 1
@@ -69,7 +69,8 @@ found AS (
         AND item = m.module_path || CASE WHEN ends_with(m.scope, ' on devices') THEN ' on devices' ELSE '' END
         AND m.phase IS NOT DISTINCT FROM _checked_phase(phase)
     UNION ALL
-    SELECT m.capture_id, count(*)::INTEGER, median(m.value), median(m.value), NULL, 0, coalesce(m.unit, ''), false, NULL, NULL
+    SELECT m.capture_id, count(*)::INTEGER, median(m.value), median(m.value), NULL, 0, coalesce(m.unit, ''), false,
+        NULL, NULL
     FROM metrics AS m
     WHERE what = 'metric' AND m.name = item
     GROUP BY m.capture_id, m.unit
