@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -53,7 +55,16 @@ def _torch_trace(data: Any, path: str, _: int | None, recorded: Recorded = ()) -
         from etq.ingest.trace.perfetto import json_of
 
         data = json_of(data, path)
+    _check_packed(data, path)
     return read_torch_trace(data, path, recorded)
+
+
+def _check_packed(data: Any, path: str) -> None:
+    """Raise `FormatError` for an ETDump packed as gzip: traces are, as the profiler writes them so."""
+    if bytes(data[:2]) == GZIP:
+        with suppress(zlib.error):  # a damaged one, which the reader names
+            if is_etdump(zlib.decompressobj(wbits=31).decompress(bytes(data[:HEAD]), HEAD)):
+                raise FormatError(path, "an ETDump packed as gzip; unpack it first: gunzip FILE")
 
 
 def _begins_trace(head: bytes) -> bool:

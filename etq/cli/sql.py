@@ -60,9 +60,10 @@ def sql(
     output: str | None,
     force: bool,
 ) -> None:
-    """Run SQL queries on a warehouse, which is opened for reading only, on a lake with Spark, or on profiling files.
+    """Run SQL queries on a warehouse, a lake or files.
 
-    FILE is a profiling file, a folder or a pattern; each is a capture of its name, and nothing is stored.
+    The warehouse is opened for reading only; a lake is queried with Spark. FILE is a profiling file, a folder or a
+    pattern: each file is a capture of its name, and nothing is stored.
 
     Without QUERY, statements are read from stdin, on a terminal with a prompt. The result of each is printed. At the
     prompt, each line of statements opens the warehouse anew, so that others can write meanwhile.

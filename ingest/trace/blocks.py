@@ -145,10 +145,6 @@ class Blocks:
         else:
             self._refuse_other(self._text)
             if first != b"[":
-                from etq.ingest.recognition import KINDS, kind_of_bytes  # which reads the registry of all readers
-
-                if (packed := KINDS.get(kind_of_bytes(self._text))) is not None:
-                    raise FormatError(self._path, f"{packed} packed as gzip; unpack it first: gunzip FILE")
                 raise FormatError(
                     self._path, "not a PyTorch trace: the gzip has no JSON; give the profiler's .pt.trace.json.gz"
                 )

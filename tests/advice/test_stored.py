@@ -97,13 +97,13 @@ def test_advice_follows_labels_of_a_merged_warehouse(ranks: list[Path], tmp_path
 def test_what_ranks_wait_for_is_asked_once(ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And not by each rank for all, which is the square of their number."""
     asked: list[str] = []
-    rows = Evidence._rows
+    rows = Evidence.rows
 
-    def counted(evidence: Evidence, make: Any, query: str) -> Any:
+    def counted(evidence: Evidence, make: Any, query: str, **values: str) -> Any:
         asked.extend(["waits"] if "_waits_for_ranks" in query else [])
-        return rows(evidence, make, query)
+        return rows(evidence, make, query, **values)
 
-    monkeypatch.setattr(Evidence, "_rows", counted)
+    monkeypatch.setattr(Evidence, "rows", counted)
     with etq.open(tmp_path / "x.duckdb") as warehouse:
         warehouse.ingest_many(ranks, labels={"job": "j"})
         assert "late rank" in dict(advice(warehouse)) and asked == ["waits"]
@@ -118,7 +118,7 @@ def test_advice_follows_events_that_are_pruned(ranks: list[Path], tmp_path: Path
         assert "rank 1 comes last" in warehouse.rows(query)[1][0][0]
         warehouse.prune(0, selectors=["r1"], keep_rollups=True)
         assert "one rank does not show" in warehouse.rows(query)[1][0][0]
-    assert [part.problems for part in check(path)] == [()] * 5
+    assert [part.problems for part in check(path)] == [()] * 6
 
 
 def test_advice_about_a_file_that_is_read_is_never_empty_by_mistake(file: Path) -> None:

@@ -127,6 +127,20 @@ def compare_parts(fleet: Fleet) -> Sides:
     return [found, *own], [compared(fleet, "compare_ops", of_op, 3), *total]
 
 
+@pair("compare_memory", "medians of what the captures' runs allocated at most, in plain Python over the files")
+def compare_memory(fleet: Fleet) -> Sides:
+    found = fleet.keyed(f"SELECT what, base, new FROM compare_memory('{BASE}', '{NEW}')", 1)
+    most: dict[str, list[int]] = {"base": [], "new": []}
+    for side, capture in zip(fleet.sides, fleet.dumps.values(), strict=True):
+        of_runs: Counter[int] = Counter()
+        for number, _, size in capture.allocations():
+            of_runs[number] += size
+        if of_runs:
+            most[side].append(max(of_runs.values()))
+    expected = {("allocated",): [float(median(most["base"])), float(median(most["new"]))]} if all(most.values()) else {}
+    return found, expected
+
+
 @pair("compare_metrics", "medians of the captures' metrics, in plain Python")
 def compare_metrics(fleet: Fleet) -> Sides:
     found = fleet.keyed(f"SELECT name, base, new, change_percent FROM compare_metrics('{BASE}', '{NEW}')", 1)

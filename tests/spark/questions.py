@@ -66,7 +66,7 @@ _MORE = {
     "trend": ["'total', NULL, 'device=fleet', over := 'build'", "'total', NULL, 'device=fleet', over := 'place'"],
     **{
         f"compare_{what}": list(_SIDES)
-        for what in ("captures", "parts", "ops", "modules", "findings", "metrics", "startup")
+        for what in ("captures", "parts", "ops", "modules", "findings", "memory", "metrics", "startup")
     },
     "compared_captures": list(_SIDES),
     "trace_diff": ["'before', 'after', steps := 'skip_first=2'"],

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import etq
+from etq.errors import ArgumentError
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.unit.test_metrics_reader import APP, GENERATION, RECORDS, log
@@ -123,8 +124,8 @@ REFUSED: tuple[tuple[tuple[Any, ...], str], ...] = (
 
 def test_invalid_metrics_are_refused(lab: Warehouse) -> None:
     for given, message in REFUSED:
-        with pytest.raises(etq.WarehouseError, match=message):
+        with pytest.raises(ArgumentError, match=message):
             lab.metric("run", *given)
-    with pytest.raises(etq.WarehouseError, match="no run 6: the capture has 6 runs, counted from 0"):
+    with pytest.raises(ArgumentError, match="no run 6: the capture has 6 runs, counted from 0"):
         lab.metric("run", "x", 1, run=6)
     assert values(lab) == {}

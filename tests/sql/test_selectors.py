@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import etq
 from etq import catalog
-from etq.errors import QueryError
+from etq.errors import ArgumentError, QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import dump, execute, run
@@ -219,7 +219,7 @@ def test_invalid_labels_are_refused(lab: Warehouse) -> None:
         ("a", "\ud800", "is not a value; it has the control character"), ("a", 3, "key and value must be texts"),
         ("captured_at", "yesterday", "captured_at 'yesterday' is not a time; write 2026-05-01,"),
     ):  # fmt: skip
-        with pytest.raises(etq.WarehouseError, match=message):
+        with pytest.raises(ArgumentError, match=message):
             lab.label("c0", kept="no", **{key: value})  # type: ignore[arg-type]
     assert "kept" not in lab.label("c0")
 

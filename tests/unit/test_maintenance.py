@@ -13,7 +13,7 @@ import pytest
 
 import etq
 from etq import catalog
-from etq.errors import QueryError, WarehouseError
+from etq.errors import ArgumentError, QueryError, WarehouseError
 from etq.maintenance import compaction, retention
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
@@ -85,7 +85,7 @@ def test_prune_by_a_label(warehouse: Warehouse) -> None:
     assert [each.name for each in found] == ["b10", "b11"]
     assert [each.name for each in warehouse.prune(2, over="build")] == ["b8", "b9"]
     assert names(warehouse) == ["b10", "b11", "unlabelled"]
-    with pytest.raises(WarehouseError, match="no capture has a label 'biuld'"):
+    with pytest.raises(ArgumentError, match="no capture has a label 'biuld'"):
         warehouse.prune(2, over="biuld")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import etq
 from etq import catalog
-from etq.errors import FormatError, WarehouseError
+from etq.errors import ArgumentError, FormatError, WarehouseError
 from etq.version import SCHEMA_VERSION
 from etq.warehouse.focus import focused
 from etq.warehouse.warehouse import Warehouse
@@ -77,9 +77,9 @@ def test_names_come_from_paths_until_they_are_unique(warehouse: Warehouse, tmp_p
         (tmp_path / place / "run.etdp").write_bytes(content)
     names = [warehouse.ingest(tmp_path / place / "run.etdp").name for place in ("a", "b/a", "c/a")]
     assert names == ["run", "a/run", "c/a/run"]
-    with pytest.raises(WarehouseError, match="the name 'run' is taken by other content"):
+    with pytest.raises(ArgumentError, match="the name 'run' is taken by other content"):
         warehouse.ingest((CAPTURES / "mlp/mlp_1run.etdp"), name="run")
-    with pytest.raises(WarehouseError, match="the name 'a/run' is taken"):
+    with pytest.raises(ArgumentError, match="the name 'a/run' is taken"):
         warehouse.ingest(ONE, name="a/run")
     assert len(warehouse.captures().fetchall()) == 3
 
@@ -115,9 +115,9 @@ def test_a_file_damaged_at_its_end_leaves_nothing(warehouse: Warehouse) -> None:
 
 
 def test_bad_options_are_refused(warehouse: Warehouse) -> None:
-    with pytest.raises(WarehouseError, match="no time scale 'sec'; known are ns, us, ms, s, cycles"):
+    with pytest.raises(ArgumentError, match="no time scale 'sec'; known are ns, us, ms, s, cycles"):
         warehouse.ingest(ONE, time_scale="sec")  # type: ignore[arg-type]
-    with pytest.raises(WarehouseError, match="a clock of 16 bits; known are 32 and 64"):
+    with pytest.raises(ArgumentError, match="a clock of 16 bits; known are 32 and 64"):
         warehouse.ingest(ONE, clock_bits=16)  # type: ignore[arg-type]
 
 
@@ -181,9 +181,7 @@ def test_files_that_are_not_warehouses_are_refused(tmp_path: Path) -> None:
         etq.open(tmp_path / "pipe")
     with pytest.raises(WarehouseError, match=r"lab.duckdb: its folder does not exist; create it first"):
         etq.open(tmp_path / "no/such/lab.duckdb")
-    with pytest.raises(
-        WarehouseError, match=r"is not a file; etq\.open\(\) without a path opens a warehouse in memory"
-    ):
+    with pytest.raises(ArgumentError, match=r"is not a file; etq\.open\(\) without a path opens a warehouse in memory"):
         etq.open("")
 
 
@@ -248,7 +246,7 @@ def test_a_known_program_adds_nothing_but_the_name(warehouse: Warehouse) -> None
     assert warehouse.program_size(named).fetchall() == warehouse.program_size("net").fetchall()
     [row] = warehouse.rows("SELECT uri, size_bytes, etq_version FROM programs")[1]
     assert row == (str(NET.relative_to(Path.cwd())), NET.stat().st_size, etq.__version__)
-    with pytest.raises(WarehouseError, match="the name 'net' is taken by other content"):
+    with pytest.raises(ArgumentError, match="the name 'net' is taken by other content"):
         warehouse.ingest_program(CAPTURES / "mlp/mlp.pte", name="net")
 
 
