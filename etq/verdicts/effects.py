@@ -24,7 +24,7 @@ FEW = 5
 # The times of both sides are rounded to a step of the clock: 95 % of such differences are less than so many steps off.
 ROUNDED = 1 - math.sqrt(0.05)
 # Values of ops further off than so many standard deviations are clipped.
-FAR = 4
+FAR = 5
 # The most degrees of freedom that the variance of the median op counts as. It is 1 at least, so that an op that is the
 # same in all captures of a side can be judged.
 MOST_PRIOR = 4
@@ -158,10 +158,10 @@ def shrunk(variances: Numbers, freedom: Numbers, is_precise: Flags) -> tuple[Num
 
 
 def _bounded(logs: Numbers, within: Numbers, is_new: Flags) -> Numbers:
-    """The values of ops, of which those are clipped that are off their side's median by more than 4 standard deviations
+    """The values of ops, of which those are clipped that are off their side's median by more than 5 standard deviations
     of the op (by the median deviation), besides what follows the state of the machine.
 
-    Without this, 5 % in an op that takes 3 to 25 % longer in 5 % of captures is found in 52 instead of 90 % of
+    Without this, 5 % in an op that takes 3 to 25 % longer in 5 % of captures is found in 52 instead of 83 % of
     comparisons of 10 captures a side.
     """
     off = np.empty_like(within)

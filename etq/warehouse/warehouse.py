@@ -788,7 +788,7 @@ class Warehouse(Views):
         metric = name if value is None else Metric(name, value, unit, better)
         removed = self._database.write(lambda: set_metric(self.connection, key, metric, run))
         if value is None and not removed:
-            raise WarehouseError(f"{capture}: no metric {name!r} was attached by hand")
+            raise ArgumentError(f"{capture}: no metric {name!r} was attached by hand")
 
     def ingest_metrics(self, capture: str | Capture, source: str | os.PathLike[str] | bytes) -> int:
         """Attach the metrics of a file (or its bytes) to a capture: all of them, or, at an error, none.

@@ -207,9 +207,11 @@ def test_periods_of_no_thread_have_no_parts() -> None:
             CREATE TEMP TABLE states AS FROM _host_states(1, 'steps')
             """
         )
-        query = (
-            "SELECT period, kind, sum(ticks) FROM _host_parts(1, 'states', 'steps', 'asked') GROUP BY ALL ORDER BY ALL"
-        )
+        query = """
+            SELECT p.period, n.kind, sum(p.ticks) FROM _host_parts(1, 'states', 'steps', 'asked') AS p
+            LEFT JOIN _state_names(1) AS n USING (name)
+            GROUP BY ALL ORDER BY ALL
+        """
         assert read.connection.execute(query).fetchall() == [(1, "op", 10_000), (1, "step", 90_000)]
 
 

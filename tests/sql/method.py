@@ -200,14 +200,14 @@ def differences_of(values: Floats, factors: Floats, base: Flags, new: Flags) -> 
 
 
 def bounded(values: Floats, rest: Floats, base: Flags, new: Flags) -> Floats:
-    """One op's values, at most 4 standard deviations off their side's median in what doesn't follow the common shift."""
+    """One op's values, at most 5 standard deviations off their side's median in what doesn't follow the common shift."""
     if min(base.sum(), new.sum()) < 5:
         return values
     off = np.zeros(len(values))
     for side in (base, new):
         off[side] = rest[side] - np.median(rest[side])
     chosen = np.abs(off[base | new])
-    most = 4 * max(0.001, 1.4826 * float(np.median(chosen)) * np.sqrt(len(chosen) / (len(chosen) - 3)))
+    most = 5 * max(0.001, 1.4826 * float(np.median(chosen)) * np.sqrt(len(chosen) / (len(chosen) - 3)))
     return np.asarray(values - np.sign(off) * np.maximum(0, np.abs(off) - most))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import theilslopes
 
+import etq
 from etq import catalog
 from etq.errors import ArgumentError, QueryError
 from etq.warehouse.warehouse import Warehouse
@@ -188,7 +189,7 @@ def test_phases_by_counted_tokens(llm: Warehouse, tokens: list[tuple[int, int]],
 def test_tokens_that_do_not_fit_set_no_phases(llm: Warehouse, tokens: list[tuple[int, int]], message: str) -> None:
     for prompt, made in tokens:
         llm.ingest_metrics("llm", log({**GENERATION, "prompt_tokens": prompt, "generated_tokens": made}))
-    with pytest.raises(ArgumentError, match=message):
+    with pytest.raises(etq.WarehouseError, match=message):
         llm.phases_from_metrics("llm")
     assert set(phases(llm)) == {None}
 
@@ -196,7 +197,7 @@ def test_tokens_that_do_not_fit_set_no_phases(llm: Warehouse, tokens: list[tuple
 def test_tokens_of_two_files_set_no_phases(llm: Warehouse) -> None:
     for made in (1, 2):
         llm.ingest_metrics("llm", log({**GENERATION, "prompt_tokens": 9, "generated_tokens": made}))
-    with pytest.raises(ArgumentError, match="llm has token counts from more than one file; set the phases"):
+    with pytest.raises(etq.WarehouseError, match="llm has token counts from more than one file; set the phases"):
         llm.phases_from_metrics("llm")
 
 
