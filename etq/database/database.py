@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -73,6 +74,13 @@ class Database:
         return own
 
     @property
+    def first(self) -> duckdb.DuckDBPyConnection:
+        """The connection of the thread that opened the database. Raises as `connection` does."""
+        if self._first is None:
+            raise WarehouseError(f"{self.path or 'the warehouse in memory'} is closed")
+        return self._first.connection
+
+    @property
     def is_open(self) -> bool:
         """Whether the database is open."""
         return self._first is not None
@@ -99,7 +107,7 @@ class Database:
             if not each.lock.acquire(timeout=seconds_to_wait() if wait is None else wait):
                 raise WarehouseError(f"{self.path}: another thread queries it; try again when its query has ended")
             try:
-                each.connection.close()
+                _close_when_idle(each.connection)
                 self._others.discard(each)
             finally:
                 each.lock.release()
@@ -161,5 +169,16 @@ class Database:
 
 
 def _close(connection: duckdb.DuckDBPyConnection) -> None:
-    connection.close()
+    _close_when_idle(connection)
     library.detach(connection)
+
+
+def _close_when_idle(connection: duckdb.DuckDBPyConnection) -> None:
+    """Close a connection once the result that another thread reads of it is read: DuckDB refuses it before."""
+    while True:
+        try:
+            connection.close()
+        except duckdb.ResourceInUseException:
+            time.sleep(0.01)
+        else:
+            return

@@ -23,7 +23,7 @@ def compact(database: Database) -> tuple[int, int]:
     if database.path is None or database.read_only:
         raise WarehouseError(f"{database.path or 'a warehouse in memory'} can't be compacted: not a file to write to")
     with database.lock:
-        connection, path = database.connection, Path(database.path).resolve()
+        connection, path = database.first, Path(database.path).resolve()
         is_own = cursors.is_own(connection)
         try:
             with private_folder(path) as folder:

@@ -6,10 +6,12 @@ import ast
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
+from numbers import Integral, Real
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
-from etq.database.handles import Capture
+from etq.database.handles import Capture, Program, Record
 from etq.errors import CallError, QueryError, nearest_words
 from etq.warehouse.advice import VIEW as ADVICE
 from etq.warehouse.advice import advised
@@ -29,8 +31,8 @@ _KINDS: Final = ("table", "view", "table macro")
 _TYPES: Final[Mapping[type, tuple[tuple[type, ...], str]]] = {
     str: ((str,), "a text"),
     bool: ((bool,), "True or False"),
-    int: ((int, float), "a number"),
-    float: ((int, float), "a number"),
+    int: ((Real,), "a number"),
+    float: ((Real,), "a number"),
 }
 
 
@@ -158,8 +160,10 @@ def _check_types(view: str, signature: inspect.Signature, passed: Mapping[str, A
     """Raise `CallError` for an argument of another type than the parameter's default, or than a capture."""
     for name, value in passed.items():
         kind = type(signature.parameters[name].default)
+        if value is None and kind is NoneType:
+            continue
         if name in CAPTURES:
-            expected: tuple[type, ...] = (str, int, Capture, list, tuple)
+            expected: tuple[type, ...] = (str, Integral, Capture, Record, Program, list, tuple)
             what = "a capture's name, a selector or a Capture"
         elif kind in _TYPES:
             expected, what = _TYPES[kind]

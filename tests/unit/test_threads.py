@@ -164,3 +164,41 @@ def _in_thread(call: Callable[[], Any]) -> list[Any]:
     thread.start()
     thread.join()
     return found
+
+
+def test_closing_waits_for_results_that_others_read(tmp_path: Path) -> None:
+    """Also where a thread reads what the one that opened the warehouse has asked."""
+    warehouse = etq.open(tmp_path / "lab.duckdb")
+    warehouse.ingest(MLP, name="run")
+    slow = warehouse.sql("SELECT count(*) FROM events AS e, events AS f WHERE hash(e.event_index, f.event_index) > 0")
+    with ThreadPoolExecutor(1) as pool:
+        started = Barrier(2)
+
+        def read() -> Any:
+            relation = slow.relation
+            started.wait()
+            return relation.fetchall()
+
+        reading = pool.submit(read)
+        started.wait()
+        warehouse.close()
+        assert len(reading.result()) == 1
+
+
+def test_another_thread_compacts(tmp_path: Path) -> None:
+    with etq.open(tmp_path / "lab.duckdb") as warehouse:
+        warehouse.ingest(MLP, name="run")
+        before = warehouse.op_totals("run").fetchall()
+        assert len(_in_thread(warehouse.compact)) == 1
+        assert warehouse.op_totals("run").fetchall() == before
+
+
+def test_handles_and_none_are_arguments(warehouse: Warehouse) -> None:
+    program = warehouse.ingest_program(CAPTURES / "mlp/mlp.pte")
+    record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
+    warehouse.ingest(MLP, name="run")
+    assert (
+        warehouse.compare_programs(program, program).fetchall() == warehouse.compare_programs("mlp", "mlp").fetchall()
+    )
+    assert warehouse.compare_graphs(record, record).columns
+    assert warehouse.framework_tax("run", baseline=None).fetchall() == warehouse.framework_tax("run").fetchall()
