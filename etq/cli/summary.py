@@ -356,7 +356,7 @@ def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Ite
     rows = [row for row in rows if row[3]]
     has_several = len({method for _, method, *_ in rows}) > 1
     yield from ("", style.styled(title.format(per, "all executes" if has_several else "it"), "bold"))
-    what = "launched in no step" if "devices" in title else "begun in no step"
+    what = "whose launch is in no recorded step" if "devices" in title else "begun in no step"
     besides = f"{quantities([outside], unit)[0]} in the whole trace, {what}" if outside else ""
     if not rows:
         yield f"  none, but {besides}"

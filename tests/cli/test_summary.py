@@ -193,7 +193,10 @@ def test_devices_without_a_time_in_steps(tmp_path: Path) -> None:
     launch = event("cuda_runtime", "cudaLaunchKernel", 110, 118, correlation=9)
     path.write_bytes(trace(step, launch, event("kernel", "gemm", 120, 160, 7, correlation=9, device=0)))
     text = run_etq(str(path)).stdout
-    assert "Time of devices in a step" in text and "  none, but 40 us in the whole trace, launched in no step\n" in text
+    assert (
+        "Time of devices in a step" in text
+        and "  none, but 40 us in the whole trace, whose launch is in no recorded step\n" in text
+    )
 
 
 def test_runs_without_a_time_were_not_executed_in_no_time(tmp_path: Path) -> None:
