@@ -12,6 +12,7 @@ import duckdb
 from etq.advice.collecting import COLUMNS, TRACE, Row, rows_of, rows_of_dumps, rows_of_trace
 from etq.advice.trace_evidence import Jobs
 from etq.database import rollups
+from etq.database.schema import in_transaction
 
 _NUMBERS: Final = {"capture_id": "INTEGER", "place": "INTEGER", "time_at_stake": "DOUBLE", "share_percent": "DOUBLE"}
 _KEYS: Final = ("capture_id", "place")
@@ -121,9 +122,22 @@ def write(connection: duckdb.DuckDBPyConnection, advice: Mapping[int, Sequence[R
 
 
 def write_once(connection: duckdb.DuckDBPyConnection) -> None:
-    """Write the advice about the files in an ephemeral database, in which nothing is computed ahead."""
+    """Write the advice about the files in an ephemeral database, in which nothing is computed ahead: in the caller's
+    transaction, if there is one.
+    """
     query = f"SELECT a.capture_id FROM {rollups.ADVICE} AS a WHERE a.place = 0 ORDER BY ALL"
-    for (key,) in connection.execute(query).fetchall():
-        advice = {key: rows_of(connection, key)}
-        connection.execute(f"DELETE FROM {rollups.ADVICE} WHERE capture_id = ?", [key])
-        write(connection, advice)
+    if not connection.execute(query).fetchall():
+        return
+
+    def write_all() -> None:
+        for (key,) in connection.execute(query).fetchall():
+            advice = {key: rows_of(connection, key)}
+            connection.execute(f"DELETE FROM {rollups.ADVICE} WHERE capture_id = ?", [key])
+            write(connection, advice)
+
+    # Each query has a transaction of its own, unless one is open.
+    first, second = (connection.execute("SELECT txid_current()").fetchall() for _ in range(2))
+    if first == second:
+        write_all()
+    else:
+        in_transaction(connection, write_all)

@@ -319,7 +319,8 @@ class Warehouse(Views):
             if self.only is not None and "advice" in query.lower():
                 from etq.advice.filling import write_once
 
-                self._database.write(partial(write_once, self.connection))  # one thread; others wait for it
+                with self._database.writing():  # one thread; others wait for it
+                    write_once(self.connection)
             return self.connection
 
     def safe_sql(

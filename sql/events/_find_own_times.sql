@@ -30,8 +30,8 @@ WITH timed AS (
 ),
 inner_times AS (
     SELECT t.capture_id, t.parent_run_index AS run_index, t.parent_index AS event_index, count(*) AS children,
-        least(sum(t.counted_ticks), 9223372036854775807)::BIGINT AS counted_ticks,
-        least(sum(t.ticks), 9223372036854775807)::BIGINT AS ticks
+        least(coalesce(sum(t.counted_ticks), 0), 9223372036854775807)::BIGINT AS counted_ticks,
+        least(coalesce(sum(t.ticks), 0), 9223372036854775807)::BIGINT AS ticks
     FROM timed AS t
     WHERE t.is_host_ticks AND NOT t.is_detached AND t.parent_index IS NOT NULL
     GROUP BY t.capture_id, t.parent_run_index, t.parent_index

@@ -185,6 +185,10 @@ REFUTED = {
         run("Execute", kernel("add", 50, 40), execute(0, 100)),
         run("Execute", kernel("add", TOP + 50, TOP + 60), execute(TOP, TOP + 100)),
     ],
+    "64 bits, impossible times": [
+        run("Execute", kernel("add", 50, 40), execute(0, 100)),
+        run("Execute", kernel("add", TOP + 50, TOP + 40), execute(TOP, TOP + 100)),
+    ],
     "32 bits": [
         run("Execute", kernel("add", 50, 60), execute(0, 100)),
         run("Execute", kernel("add", TOP - 5, 15), execute(TOP - 10, 90)),

@@ -209,3 +209,14 @@ def test_handles_and_none_are_arguments(warehouse: Warehouse) -> None:
     )
     assert warehouse.compare_graphs(record, record).columns
     assert warehouse.framework_tax("run", baseline=None).fetchall() == warehouse.framework_tax("run").fetchall()
+
+
+def test_advice_is_asked_within_a_transaction() -> None:
+    with etq.read(MLP) as file, etq.read(MLP) as other:
+        expected = other.advice().fetchall()
+        file.connection.execute("CREATE TABLE notes (n INTEGER)")
+        file.connection.begin()
+        file.connection.execute("INSERT INTO notes VALUES (1)")
+        assert file.advice().fetchall() == expected
+        file.connection.commit()
+        assert file.rows("SELECT count(*) FROM notes")[1] == [(1,)] and file.advice().fetchall() == expected
