@@ -21,7 +21,7 @@ _NOT_IN_VALUES: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udff
 
 
 def check_label(key: object, value: object) -> None:
-    """Raise `WarehouseError` for a label that can't be stored or used in selectors."""
+    """Raise `ArgumentError` for a label that can't be stored or used in selectors."""
     if not isinstance(key, str) or not isinstance(value, str):
         raise ArgumentError(f"the label {key!r}: {value!r} is not a label; key and value must be texts")
     if not key or key != key.strip():
@@ -33,7 +33,7 @@ def check_label(key: object, value: object) -> None:
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
-    """Raise `WarehouseError` for an invalid label, and for a `captured_at` that is not a time."""
+    """Raise `ArgumentError` for an invalid label, and for a `captured_at` that is not a time."""
     for key, value in labels.items():
         check_label(key, value)
         if key == CAPTURED_AT:
@@ -41,7 +41,7 @@ def check_labels(labels: Mapping[str, str]) -> None:
 
 
 def moment_of(text: str) -> datetime:
-    """Parse a time in ISO 8601, in UTC if it has no time zone. Raises `WarehouseError` for other texts."""
+    """Parse a time in ISO 8601, in UTC if it has no time zone. Raises `ArgumentError` for other texts."""
     try:
         moment = datetime.fromisoformat(text)
         # The first and last hours of the calendar have no equivalent in UTC.
@@ -55,7 +55,7 @@ def moment_of(text: str) -> datetime:
 def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: Mapping[str, str | None]) -> None:
     """Set labels of a capture, replacing labels with the same keys; the value None removes a label.
 
-    Raises `WarehouseError` for an invalid label, and for a `captured_at` that is not a time.
+    Raises `ArgumentError` for an invalid label, and for a `captured_at` that is not a time.
     """
     is_of_job = not RANKS.isdisjoint(labels)
     # Of the job that a trace no longer is of, too.

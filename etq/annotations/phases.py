@@ -20,7 +20,7 @@ _RANGE: Final = re.compile(r"(\d+)(?:\s*(-)\s*(\d+)?)?")
 def ranges_of(text: str) -> list[tuple[int, int | None]]:
     """Return the ranges of a text such as 1-39,45,50-, as first and last run; last is None for an open end.
 
-    Raises `WarehouseError` for other texts.
+    Raises `ArgumentError` for other texts.
     """
     ranges: list[tuple[int, int | None]] = []
     for part in text.split(","):

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 _PLACE: Final = {"block_index", "slot"}
 # Graphs whose values are those of a reference.
 GRAPHS: Final = ("exported_program", "edge_dialect_exported_program")
+# Up to this many files, a command prints a line for each.
+LISTED: Final = 20
 
 
 @main.command()
@@ -371,10 +373,6 @@ class _NewWarehouse:
         for path in () if self.has_content else (self._db, f"{self._db}.wal"):
             with suppress(OSError):
                 Path(path).unlink()
-
-
-# Up to this many files, a command prints a line for each.
-LISTED: Final = 20
 
 
 class _Printed:

@@ -96,13 +96,17 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return added
 
 
+def is_given(name: str) -> bool:
+    """Whether the command line has the parameter of this name."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 def check_alone(option: str, *names: str) -> None:
     """Raise `click.UsageError` if the command line has other options than `option` and those of some names."""
     context = click.get_current_context()
     known = (option, *(f"--{name}" for name in names))
     for other in context.command.params:
-        is_given = context.get_parameter_source(other.name or "") is ParameterSource.COMMANDLINE
-        if is_given and isinstance(other, click.Option) and other.opts[-1] not in known:
+        if is_given(other.name or "") and isinstance(other, click.Option) and other.opts[-1] not in known:
             raise click.UsageError(f"{option} goes with {', '.join(known[1:])} alone, not with {other.opts[-1]}")
 
 
@@ -144,8 +148,7 @@ def warehouse_argument(command: Callable[..., Any], metavar: str = "[WAREHOUSE]"
 
     @wraps(command)
     def naming(*args: Any, warehouse: str | None, db: str, **options: Any) -> Any:
-        is_given = click.get_current_context().get_parameter_source("db") is ParameterSource.COMMANDLINE
-        if warehouse is not None and is_given and warehouse != db:
+        if warehouse is not None and is_given("db") and warehouse != db:
             raise click.UsageError(f"{warehouse} and --db {db} are two warehouses; name one")
         return command(*args, db=db if warehouse is None else warehouse, **options)
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
-from click.core import ParameterSource
 
 from etq.cli import main
 from etq.cli.interrupts import cancelled_by
-from etq.cli.options import output_options, warehouse_option
+from etq.cli.options import is_given, output_options, warehouse_option
 from etq.database.limits import query_megabytes, query_seconds
 from etq.errors import EtqError, QueryError, place_in
 from etq.render.progress import working
@@ -84,8 +83,7 @@ def sql(
     seconds, megabytes = query_seconds.get(), query_megabytes.get()
     if lake is None and captures is not None:
         raise click.UsageError("--captures needs --engine spark")
-    is_given = click.get_current_context().get_parameter_source("db") is ParameterSource.COMMANDLINE
-    if files and (lake is not None or is_given):
+    if files and (lake is not None or is_given("db")):
         raise click.UsageError("FILE goes with neither --db nor --lake: its captures are those of the files")
     if external_access and safe:
         raise click.UsageError("--external-access can't be used with --safe")
@@ -107,9 +105,8 @@ def sql(
 
             write_rows(*rows_of(lake, statements, captures, megabytes), format, output, force=force)
         elif safe:
-            write_rows(
-                *_safely(source, statements, SECONDS if seconds is None else seconds), format, output, force=force
-            )
+            found = _safely(source, statements, SECONDS if seconds is None else seconds)
+            write_rows(*found, format, output, force=force)
         else:
             _answer(source, statements, format, output, force=force, external_access=external_access)
 

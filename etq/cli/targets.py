@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
-from click.core import ParameterSource
 
 from etq import catalog
 from etq.choices import UNITS
 from etq.cli.messages import say
-from etq.cli.options import Decorated, classes_option, common_option
+from etq.cli.options import Decorated, classes_option, common_option, is_given
 from etq.errors import EtqError, QueryError, printable
 from etq.render.progress import working
 
@@ -167,7 +166,7 @@ def command_about(*words: str) -> str:
     context = click.get_current_context()
     line = ["etq", *words, context.params["capture"]]
     for name in ("db", *FileOptions._fields, "unit", "steps", "phase", "method"):
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        if is_given(name):
             given = context.params[name]
             line += [
                 word
@@ -179,7 +178,7 @@ def command_about(*words: str) -> str:
 
 def refuse_db(file: str) -> None:
     """Raise `click.UsageError` if the command line has --db, too."""
-    if click.get_current_context().get_parameter_source("db") is ParameterSource.COMMANDLINE:
+    if is_given("db"):
         raise click.UsageError(f"{file} and --db: give a file or a warehouse, not both")
 
 

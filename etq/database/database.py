@@ -46,6 +46,8 @@ class Database:
         self._own = local()
         self._others: WeakSet[_OfThread] = WeakSet()
         self._write_lock = WriteLock(path)
+        # Held while connections are made or closed.
+        self._replacing = RLock()
         note_opened(self)
 
     @property
@@ -59,26 +61,41 @@ class Database:
         return self._of_thread().lock
 
     def _of_thread(self) -> _OfThread:
-        if self._first is None:
-            raise WarehouseError(f"{self.path or 'the warehouse in memory'} is closed")
         if get_ident() == self._opener:
-            return self._first
-        of, own = getattr(self._own, "of", None), getattr(self._own, "own", None)
-        if own is None or of is not self._first:
-            if not self.is_shared:
-                with self._write_lock:  # what is being stored has lowered the limit
-                    self.is_shared = True
-            self._own.of, own = self._first, _OfThread(cursors.cursor(self._first.connection))
-            self._own.own = own
-            self._others.add(own)
+            return self._of_opener()
+        own = getattr(self._own, "connection", None)
+        if own is None or own not in self._others:
+            own = self._own.connection = self._another()
         return own
 
-    @property
-    def first(self) -> duckdb.DuckDBPyConnection:
-        """The connection of the thread that opened the database. Raises as `connection` does."""
+    def _of_opener(self) -> _OfThread:
         if self._first is None:
-            raise WarehouseError(f"{self.path or 'the warehouse in memory'} is closed")
-        return self._first.connection
+            with self._replacing:  # by another thread, perhaps
+                if self._first is None:
+                    raise WarehouseError(f"{self.path or 'the warehouse in memory'} is closed")
+        return self._first
+
+    def _another(self) -> _OfThread:
+        if not self.is_shared:
+            with self._write_lock:  # what is being stored has lowered the limit
+                self.is_shared = True
+        with self._replacing:
+            made = _OfThread(cursors.cursor(self._of_opener().connection))
+            self._others.add(made)
+        return made
+
+    @contextmanager
+    def alone(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Provide the only connection, to replace the file; other threads wait until the block ends.
+
+        Raises as `connection` does, and `WarehouseError` for queries of other threads that take longer than `etq.open`
+        waits.
+        """
+        with self._write_lock, self._replacing:
+            first = self._of_opener()
+            with self._idle(first, seconds_to_wait()):
+                self._close_others(seconds_to_wait())
+                yield first.connection
 
     @property
     def is_open(self) -> bool:
@@ -87,30 +104,33 @@ class Database:
 
     def close(self) -> None:
         """Close the database, once the queries of other threads have ended; has no effect if it is closed already."""
-        if self._first is not None:
+        with self._replacing:
+            if self._first is None:
+                return
             connection = self._first.connection
             is_own = cursors.is_own(connection)
-            self.close_others(wait=-1)
+            self._close_others(-1)
             self._first = None
-            limited.when_ended(partial(_close, connection))
-            if self.path is not None and not self.read_only:
-                contents.note_passed(self.path, is_own=is_own)
+        limited.when_ended(partial(_close, connection))
+        if self.path is not None and not self.read_only:
+            contents.note_passed(self.path, is_own=is_own)
 
-    def close_others(self, wait: float | None = None) -> None:
-        """Close the connections of other threads, once their queries have ended; they get others when they ask again.
-
-        wait  how long their queries may take, in seconds; by default as `etq.open` waits, -1 for ever
-
-        Raises `WarehouseError` if one takes longer.
-        """
+    def _close_others(self, seconds: float) -> None:
+        """Close the connections of other threads, which get others when they ask again."""
         for each in list(self._others):
-            if not each.lock.acquire(timeout=seconds_to_wait() if wait is None else wait):
-                raise WarehouseError(f"{self.path}: another thread queries it; try again when its query has ended")
-            try:
+            with self._idle(each, seconds):
                 _close_when_idle(each.connection)
                 self._others.discard(each)
-            finally:
-                each.lock.release()
+
+    @contextmanager
+    def _idle(self, each: _OfThread, seconds: float) -> Iterator[None]:
+        """Hold a thread's connection once its queries have ended; -1 seconds wait for ever."""
+        if not each.lock.acquire(timeout=seconds):
+            raise WarehouseError(f"{self.path}: another thread queries it; try again when its query has ended")
+        try:
+            yield
+        finally:
+            each.lock.release()
 
     def reopen(self, connect: Callable[[str], duckdb.DuckDBPyConnection]) -> None:
         """Connect again after the file was replaced."""

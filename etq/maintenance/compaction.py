@@ -22,8 +22,8 @@ def compact(database: Database) -> tuple[int, int]:
     """Rewrite the file of a database; return its bytes before and after. Errors are those of `Warehouse.compact`."""
     if database.path is None or database.read_only:
         raise WarehouseError(f"{database.path or 'a warehouse in memory'} can't be compacted: not a file to write to")
-    with database.lock:
-        connection, path = database.first, Path(database.path).resolve()
+    with database.alone() as connection:
+        path = Path(database.path).resolve()
         is_own = cursors.is_own(connection)
         try:
             with private_folder(path) as folder:
@@ -48,7 +48,6 @@ def _write_anew(
 
     The copy needs a connection of its own, as the connection of an open warehouse can access no other files.
     """
-    database.close_others()
     open_connection.execute("CHECKPOINT")
     open_connection.close()
     database.forget()

@@ -33,7 +33,7 @@ def outdated_captures(
 ) -> list[Capture]:
     """Return the captures to prune, as `Warehouse.prune` documents; with `keep_rollups`, without those already pruned.
 
-    Raises `WarehouseError` for a number below 0 and a key that no label has.
+    Raises `ArgumentError` for a number below 0 and a key that no label has.
     """
     if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 0:
         raise ArgumentError(f"keep_last must be a number of captures, not {keep_last!r}")

@@ -55,7 +55,7 @@ Links = Sequence[tuple[str, int]]
 class Options:
     """The options that a user sets for a file, and the annotations found for it; None where not set.
 
-    Raises `WarehouseError` for values that can't be, `FormatError` for files that aren't what they are given as.
+    Raises `ArgumentError` for values that can't be, `FormatError` for files that aren't what they are given as.
     """
 
     name: str | None = None
@@ -105,7 +105,7 @@ class NewCapture:
 
 
 def new_capture(name: str, source: Source, options: Options, tables: Iterable[tuple[str, Rows]]) -> NewCapture:
-    """Return a file that is to be stored. Raises `WarehouseError` for an invalid name or label."""
+    """Return a file that is to be stored. Raises `ArgumentError` for an invalid name or label."""
     check_name(name)
     # Labels that the user gives have precedence over those that were found.
     labels = {**options.discovered.labels, **options.labels}

@@ -113,7 +113,7 @@ def advise_by_peaks(connection: duckdb.DuckDBPyConnection, capture_id: int, name
 
 
 def check_metric(metric: Metric) -> None:
-    """Raise `WarehouseError` for a metric that can't be stored."""
+    """Raise `ArgumentError` for a metric that can't be stored."""
     name, value, unit = metric.name, metric.value, metric.unit
     if not isinstance(name, str) or not name.strip() or _NOT_IN_NAMES.search(name):
         raise ArgumentError(f"{name!r} is not a name of a metric: a name has no = and no control characters")

@@ -17,7 +17,7 @@ _ENDINGS: Final = sorted({".json.gz", *(ending for each in FORMATS.values() for 
 
 
 def check_name(name: str) -> None:
-    """Raise `WarehouseError` for an invalid name."""
+    """Raise `ArgumentError` for an invalid name."""
     if not name.strip() or name.startswith("@") or "=" in name:
         raise ArgumentError(f"{name!r} is not a name: a name is not empty, doesn't begin with @ and has no =")
     if printable(name) != name or ".." in name.replace("\\", "/").split("/"):
@@ -25,7 +25,7 @@ def check_name(name: str) -> None:
 
 
 def check_name_is_free(connection: duckdb.DuckDBPyConnection, table: str, name: str, key: int) -> None:
-    """Raise `WarehouseError` for an invalid name, and for a name that other content of the table has."""
+    """Raise `ArgumentError` for an invalid name, and for a name that other content of the table has."""
     check_name(name)
     taken = connection.execute(
         f"SELECT sha256 FROM {table} WHERE name = ? AND {table.removesuffix('s')}_id <> ?", [name, key]

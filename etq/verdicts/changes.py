@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from etq.verdicts.arithmetic import DEVIATION, Numbers, median, p_of, quantile
+from etq.verdicts.comparison import LEAST_PART
 from etq.verdicts.fits import CHANCE, CLIP, LEAST, LONG, Column, Model, modelled, trimmed_sd
 from etq.verdicts.samples import is_unseen
 
@@ -38,8 +39,6 @@ APART: Final = 1e-7
 LASTING: Final = 15
 # A step of the last builds is seen if it has so many standard errors.
 SEEN: Final = 4.7
-# The least change of an op as a part of the total, as in comparisons.
-PART: Final = 0.0005
 # Builds of a level that are further off its median than this, and five times the others, are disturbed, as captures of
 # a side of a comparison.
 FAR: Final = math.log(1.03)
@@ -60,7 +59,7 @@ class Least(NamedTuple):
 
     def counts(self, before: float, step: float) -> bool:
         cost = math.exp(before) * math.expm1(step)
-        return abs(step) >= self.ratio and abs(cost) >= PART * self.total and not is_unseen(cost, self.ticks)
+        return abs(step) >= self.ratio and abs(cost) >= LEAST_PART * self.total and not is_unseen(cost, self.ticks)
 
     def noise(self, level: float) -> float:
         """The noise that is assumed at first: a sixth of the change, or the step of a coarse clock."""

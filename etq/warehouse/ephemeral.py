@@ -74,6 +74,7 @@ def _of_several(files: Sequence[Given], time_scale: TimeScale | None, clock_bits
     warehouse = Warehouse(Database(_create(), None))
     for result in warehouse.ingest_many(files, time_scale=time_scale, clock_bits=clock_bits):
         if isinstance(result, EtqError):
+            warehouse.close()
             raise result
     return warehouse
 

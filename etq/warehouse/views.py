@@ -6,7 +6,7 @@ import ast
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral, Number
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,8 +31,8 @@ _KINDS: Final = ("table", "view", "table macro")
 _TYPES: Final[Mapping[type, tuple[tuple[type, ...], str]]] = {
     str: ((str,), "a text"),
     bool: ((bool,), "True or False"),
-    int: ((Real,), "a number"),
-    float: ((Real,), "a number"),
+    int: ((Number,), "a number"),
+    float: ((Number,), "a number"),
 }
 
 

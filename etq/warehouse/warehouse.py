@@ -528,8 +528,8 @@ class Warehouse(Views):
         The other options are those of `ingest`, and apply to every file. Names are the files' stems, with folders
         before them if other content has that name.
 
-        Raises `WarehouseError` for invalid options and for a warehouse that is read-only, `QueryError` for an unknown
-        record, and `EtqError` for a folder without git; then nothing is ingested.
+        Raises `ArgumentError` for invalid options, `WarehouseError` for a warehouse that is read-only, `QueryError` for
+        an unknown record, and `EtqError` for a folder without git; then nothing is ingested.
         """
         from etq.annotations.discovery import Repository, discover
         from etq.storage.bulk import files_of
@@ -671,8 +671,8 @@ class Warehouse(Views):
 
         name  unique name; by default the file's stem, with folders before it if another program has that name
 
-        Raises `FormatError` for a file that can't be read or is damaged, `WarehouseError` for a name that is taken
-        and for a warehouse that can't be written.
+        Raises `FormatError` for a file that can't be read or is damaged, `ArgumentError` for a name that is taken,
+        and `WarehouseError` for a warehouse that can't be written.
         """
         from etq.storage.records import store_program
 
@@ -749,7 +749,7 @@ class Warehouse(Views):
         `captured_at` sets the time of the measurement instead, in ISO 8601; in UTC if it has no time zone. Pass keys
         that are not Python identifiers as `**{"soc-rev": "2"}`.
 
-        Raises `QueryError` for an unknown capture; `WarehouseError` for keys that are empty or have commas, equals
+        Raises `QueryError` for an unknown capture; `ArgumentError` for keys that are empty or have commas, equals
         signs, quotation marks, @ or control characters, for values with control characters, for a captured_at that is
         not a time, and for a warehouse that can't be written.
         """
@@ -779,7 +779,7 @@ class Warehouse(Views):
         better  lower or higher; by default as in `known_metrics`; None for conditions, such as a temperature
         run     index of the run that it describes; by default the whole capture
 
-        Raises `QueryError` for an unknown capture; `WarehouseError` for a value that is not a finite number, an invalid
+        Raises `QueryError` for an unknown capture; `ArgumentError` for a value that is not a finite number, an invalid
         name or unit, an unknown run, and a warehouse that can't be written.
         """
         from etq.ingest.metrics.rows import Metric
@@ -939,8 +939,8 @@ class Warehouse(Views):
                       removed. Views of their events raise an error then; ingesting the file again restores them
         dry_run       whether to return the captures without removing anything
 
-        Raises `WarehouseError` for a number below 0, a key that no label has, and for a warehouse that can't be
-        written.
+        Raises `ArgumentError` for a number below 0 and a key that no label has, and `WarehouseError` for a warehouse
+        that can't be written.
         """
         from etq.maintenance.retention import outdated_captures, prune_events, remove_captures
 

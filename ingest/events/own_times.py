@@ -12,7 +12,7 @@ import pyarrow as pa
 from etq.ingest.arrow import batch, flags, numbers
 from etq.ingest.events.blocks import Structure
 from etq.ingest.events.event import Ticks
-from etq.ingest.events.host_clock import HostClock
+from etq.ingest.events.host_clock import WRAP, HostClock
 from etq.ingest.events.keys import NOWHERE, Indexes, Keys
 
 Mask = npt.NDArray[np.bool_]
@@ -92,7 +92,7 @@ class Settling:
         if len(elapsed) and elapsed.min() < 0:
             is_unwrapped = self._clock.turned(start, elapsed)
             self._bits.add(self._clock.bits())
-            length = np.where(is_unwrapped, elapsed + 2**32, np.maximum(elapsed, 0))
+            length = np.where(is_unwrapped, elapsed + WRAP, np.maximum(elapsed, 0))
             is_possible = is_unwrapped | (elapsed >= 0)
         is_additive = structure.signature != NOWHERE
         if are_host_ticks is not None:

@@ -1,5 +1,6 @@
 -- The times of captures' runs that executed, computed from own times of events. Readers write them; they are computed here
 -- as own times are.
+-- Sums of 2**63 - 1 are unknown: larger ones are cut to it.
 CREATE MACRO _find_run_times(first_key, last_key) AS TABLE
 WITH timed AS (
     SELECT e.capture_id, e.run_index, e.is_execute, s.kind, e.children, e.self_ticks,
@@ -19,8 +20,9 @@ added AS (
     FROM timed AS t
     GROUP BY t.capture_id, t.run_index
 )
-SELECT d.capture_id, d.run_index, d.executes, CASE WHEN d.are_possible THEN d.execute_ticks END AS execute_ticks,
-    CASE WHEN d.are_possible THEN d.kernel_ticks END AS kernel_ticks,
-    CASE WHEN d.are_possible THEN d.delegate_ticks END AS delegate_ticks,
-    CASE WHEN d.are_possible THEN d.operator_ticks END AS operator_ticks
+SELECT d.capture_id, d.run_index, d.executes,
+    CASE WHEN d.are_possible THEN nullif(d.execute_ticks, 9223372036854775807) END AS execute_ticks,
+    CASE WHEN d.are_possible THEN nullif(d.kernel_ticks, 9223372036854775807) END AS kernel_ticks,
+    CASE WHEN d.are_possible THEN nullif(d.delegate_ticks, 9223372036854775807) END AS delegate_ticks,
+    CASE WHEN d.are_possible THEN nullif(d.operator_ticks, 9223372036854775807) END AS operator_ticks
 FROM added AS d;

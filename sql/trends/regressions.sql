@@ -145,7 +145,7 @@ decided AS MATERIALIZED (
         recursive := true
     )) AS f
 ),
--- The conditions that differ between the levels of a step: the machine had two levels then, as far as is known.
+-- The captures at the levels of a step.
 of_levels AS MATERIALIZED (
     SELECT c.comparison, d.position >= c.first_bad AS is_new, d.capture_id
     FROM decided AS c
@@ -153,21 +153,7 @@ of_levels AS MATERIALIZED (
     JOIN ordered AS d ON d.series = n.series AND d.position BETWEEN c.level_first AND c.level_end
     WHERE c.kind = 'step' AND NOT c.is_accepted AND (d.position <= c.last_good OR d.position >= c.first_bad)
 ),
-conditions AS (
-    SELECT k.comparison, string_agg(k.name || ' ' || k.detail, '; ' ORDER BY k.name) AS condition
-    FROM _conditions_of('of_levels', ['governor', 'device'], ' before', ' since') AS k
-    GROUP BY k.comparison
-),
-changes AS MATERIALIZED (
-    SELECT c.* REPLACE (
-            CASE WHEN k.condition IS NULL THEN c.stage ELSE 'one of two levels' END AS stage,
-            CASE WHEN k.condition IS NULL THEN c.back END AS back
-        ),
-        k.condition
-    FROM decided AS c
-    LEFT JOIN conditions AS k USING (comparison)
-    WHERE c.kind <> 'series'
-),
+changes AS MATERIALIZED (FROM _with_conditions('decided', 'of_levels')),
 -- The latest comment on each change; for a step, within 2 captures: with more captures, it may be found a bit earlier
 -- or later.
 texts AS (

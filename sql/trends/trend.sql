@@ -164,28 +164,14 @@ decided AS MATERIALIZED (
         )
     ) AS f
 ),
--- The conditions that differ between the levels of a step: the machine had two levels then, as far as is known.
+-- The captures at the levels of a step.
 of_levels AS MATERIALIZED (
     SELECT c.comparison, d.place >= c.first_bad AS is_new, d.capture_id
     FROM decided AS c
     JOIN values_of AS d ON d.number = c.series AND d.place BETWEEN c.level_first AND c.level_end
     WHERE c.kind = 'step' AND NOT c.is_accepted AND (d.place <= c.last_good OR d.place >= c.first_bad)
 ),
-conditions AS (
-    SELECT k.comparison, string_agg(k.name || ' ' || k.detail, '; ' ORDER BY k.name) AS condition
-    FROM _conditions_of('of_levels', ['governor', 'device'], ' before', ' since') AS k
-    GROUP BY k.comparison
-),
-changes AS MATERIALIZED (
-    SELECT c.* REPLACE (
-            CASE WHEN k.condition IS NULL THEN c.stage ELSE 'one of two levels' END AS stage,
-            CASE WHEN k.condition IS NULL THEN c.back END AS back
-        ),
-        k.condition
-    FROM decided AS c
-    LEFT JOIN conditions AS k USING (comparison)
-    WHERE c.kind <> 'series'
-),
+changes AS MATERIALIZED (FROM _with_conditions('decided', 'of_levels')),
 texts AS (
     SELECT g.series AS number, g.first_bad AS place, arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
         arg_max(coalesce(k.author, ''), (k.written_at, k.comment_id)) AS author

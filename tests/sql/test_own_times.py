@@ -13,6 +13,7 @@ import pytest
 import etq
 from etq.ingest.etdump import run_groups
 from etq.ingest.events.run_times import COLUMNS
+from etq.maintenance.checking import check
 from etq.storage import inserting
 from etq.storage.capture import Options
 from etq.storage.ephemeral import load_second
@@ -216,3 +217,12 @@ def test_what_later_runs_refute(warehouse: Warehouse, name: str, monkeypatch: py
     with etq.read(dump(call_of(0, ("a", 12, 32)))) as read:
         load_second(read.connection, source_of(content), Options())
         assert stored(read) == reference(read) and {key for key, *_ in stored(read)} == {1, 2}
+
+
+def test_the_largest_time_is_unknown_to_readers_and_the_check(tmp_path: Path) -> None:
+    """Sums are cut to what 64 bits hold."""
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest(dump(run("Execute", execute(0, 2**63 - 1)), run("Execute", execute(0, 2**63 - 2))))
+        assert warehouse.rows("SELECT execute_ticks FROM runs ORDER BY run_index")[1] == [(None,), (2**63 - 2,)]
+    assert [problem for part in check(path) for problem in part.problems] == []

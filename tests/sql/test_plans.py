@@ -24,7 +24,7 @@ LARGER: Final = {
     "device_idle_causes": 760, "find_total_for_module": 320, "gpu_metrics": 270, "headline": 272, "held_memory": 550,
     "idle_parts": 800, "kernel_launches": 380, "key_averages": 530, "memory_leaks": 550, "node_gaps": 660,
     "node_memory": 300, "node_roofline": 620, "node_totals": 412, "numeric_gap": 600, "op_efficiency": 620,
-    "passes": 430, "queue_lengths": 270, "regressions": 315, "roofline": 565, "time_tree": 600, "trace_traits": 280,
+    "passes": 430, "queue_lengths": 270, "regressions": 320, "roofline": 565, "time_tree": 600, "trace_traits": 280,
     "trend": 335,
 }  # fmt: skip
 

@@ -200,6 +200,17 @@ def test_another_thread_compacts(tmp_path: Path) -> None:
         assert warehouse.op_totals("run").fetchall() == before
 
 
+def test_another_thread_compacts_once_the_opener_has_asked(tmp_path: Path) -> None:
+    with etq.open(tmp_path / "lab.duckdb") as warehouse, ThreadPoolExecutor(1) as pool:
+        warehouse.ingest(MLP, name="run")
+        with warehouse.locked() as connection:
+            compacting = pool.submit(warehouse.compact)
+            asked = connection.execute("SELECT count(*) FROM events AS e, signatures AS s").fetchall()
+            assert not compacting.done()
+        compacting.result()
+        assert warehouse.rows("SELECT count(*) FROM events AS e, signatures AS s")[1] == asked
+
+
 def test_handles_and_none_are_arguments(warehouse: Warehouse) -> None:
     program = warehouse.ingest_program(CAPTURES / "mlp/mlp.pte")
     record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
