@@ -337,17 +337,21 @@ class Inspector:
     ) -> pandas.DataFrame:
         """Compare the values that the runtime logged with those of the exported program for its representative inputs.
 
-        distance         MSE, L1 (sum) or SNR (dB), or a comparator of the user's
+        distance         MSE, L1 (sum) or SNR (dB), or a comparator of the user's: an object with `element_compare`, and
+                         `preprocessing` if it has one, as those derived from executorch's or etq's class
         disable_debug_handle_valdiation  accepted for compatibility: an op without a handle never has a row
-        reference_graph  exported_program, which torch runs, or edge_dialect_exported_program, which needs executorch;
-                         None: the first that the record has
+        reference_graph  exported_program, which torch runs, or another of the record's graphs, which needs executorch,
+                         as edge_after_transform/forward; None: exported_program, or edge_dialect_exported_program
+                         where the record has no other
 
         Returns a DataFrame with a row for each value that both have, by debug handle: aot_debug_handle, aot_ops,
-        aot_intermediate_output, runtime_ops, runtime_debug_handle, runtime_intermediate_output (numpy arrays), gap (a
-        list of one), stacktraces, problem (why the gap is NaN, for example different sizes; None if the gap is a
+        aot_intermediate_output, runtime_ops, runtime_debug_handle, runtime_intermediate_output (torch's tensors), gap
+        (a list of one), stacktraces, problem (why the gap is NaN, for example different sizes; None if the gap is a
         number), and mapping: exact if only this value of the runtime can be the op's, else inferred.
 
-        Raises `EtqError` if pandas, torch or executorch is missing, and without a record or a debug buffer.
+        `compat` makes no difference. Raises `EtqError` if pandas, torch or executorch is missing, and without a record
+        or a debug buffer; `ArgumentError` for an unknown distance or graph, and for what `preprocessing` must not
+        return.
         """
         from etq.inspector.gaps import Gaps
 
