@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,15 @@ from etq.errors import ArgumentError, ArgumentTypeError
 DebugHandle = tuple[int, ...]
 # Maps (debug handles, value) of the reference to (debug handles, value) of the runtime.
 IntermediateOutputMapping = dict[tuple[DebugHandle, Any], tuple[DebugHandle, Any]]
+
+
+class Comparator(Protocol):
+    """What `Inspector.calculate_numeric_gap` takes as a distance: `NumericalComparatorBase`, executorch's, or any other
+    class with this method; `preprocessing` and `inspector` are used if it has them.
+    """
+
+    def element_compare(self, a: Any, b: Any) -> float:
+        """Return the distance between two values: `a` of the reference, `b` of the runtime."""
 
 
 class NumericalComparatorBase(ABC):

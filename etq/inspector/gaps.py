@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from etq.database.handles import Record
 from etq.errors import ArgumentError, ArgumentTypeError
-from etq.inspector.comparators import DebugHandle, NumericalComparatorBase
+from etq.inspector.comparators import Comparator, DebugHandle
 from etq.inspector.frames import import_pandas, object_frame
+from etq.inspector.tensors import tensor_of
 from etq.storage.values import keep_values
 from etq.torch.reference import EDGE, EXPORTED, reference_values
 
@@ -102,7 +105,7 @@ class Gaps:
         used = {name: key for name, key in self._keys.items() if f"${name}" in query}
         return self._queries.warehouse.rows(query, **used, **parameters)[1]
 
-    def frame(self, distance: str | NumericalComparatorBase, inspector: Any) -> pandas.DataFrame:
+    def frame(self, distance: str | Comparator, inspector: Any) -> pandas.DataFrame:
         """Return the DataFrame of `Inspector.calculate_numeric_gap`; see there."""
         import_pandas()
         if isinstance(distance, str):
@@ -118,7 +121,7 @@ class Gaps:
                 f"not {distance!r}"
             )
         if getattr(distance, "inspector", inspector) is None:
-            distance.inspector = inspector
+            distance.inspector = inspector  # type: ignore[attr-defined]
         return _frame(self._nodes, _compared(self._pairs, distance))
 
 
@@ -144,13 +147,7 @@ def _pairs(rows: list[tuple[Any, ...]]) -> list[Pair]:
 
 def _value(elements: list[float], sizes: list[int] | None, scalar_type: str | None) -> Any:
     """Return a logged value as executorch's Inspector gives it to comparators: a tensor of torch, or a number."""
-    import torch
-
-    if sizes is None:
-        return elements[0]
-    known = getattr(torch, scalar_type or "", None)
-    tensor = torch.tensor(elements, dtype=torch.float64).reshape(sizes)
-    return tensor.to(known) if isinstance(known, torch.dtype) else tensor
+    return elements[0] if sizes is None else tensor_of(np.array(elements, np.float64).reshape(sizes), scalar_type)
 
 
 def _by(pair: Pair, metric: str) -> Compared:
@@ -160,7 +157,7 @@ def _by(pair: Pair, metric: str) -> Compared:
     return Compared(pair, handles, values, [float("nan") if gap is None else gap], pair.problem)
 
 
-def _compared(pairs: list[Pair], comparator: NumericalComparatorBase) -> list[Compared]:
+def _compared(pairs: list[Pair], comparator: Comparator) -> list[Compared]:
     """Return gaps by a user's comparator: if it raises an exception for a pair, only that pair has no gap.
 
     As in executorch, what its `preprocessing` returns is compared, but None and outputs of several values.
@@ -199,7 +196,7 @@ def _check_mapping(mapping: Any) -> None:
             )
 
 
-def _distances(comparator: NumericalComparatorBase, truth: Any, given: Any) -> list[float]:
+def _distances(comparator: Comparator, truth: Any, given: Any) -> list[float]:
     """Return the distance of two values, or those of the members of two sequences."""
     if not isinstance(truth, Sequence) and not isinstance(given, Sequence):
         return [comparator.element_compare(truth, given)]

@@ -14,6 +14,7 @@ from etq.inspector import frames, references, rows, symbols, values
 from etq.inspector.events import Event, EventBlock, LoadedBlock, PerfData, TimeScaleConverter
 from etq.inspector.frames import MetadataParser
 from etq.inspector.scales import TimeScale, time_scale_of
+from etq.inspector.tensors import is_torch_loaded
 from etq.inspector.vgf import parse_vgf_neural_statistics_delegate_metadata
 from etq.storage.sources import source_of
 from etq.warehouse.ephemeral import open_ephemeral
@@ -21,7 +22,7 @@ from etq.warehouse.ephemeral import open_ephemeral
 if TYPE_CHECKING:
     import pandas
 
-    from etq.inspector.comparators import NumericalComparatorBase
+    from etq.inspector.comparators import Comparator
     from etq.inspector.gaps import Gaps
 
 # Findings that are reported as warnings, as results differ from what users may expect; others are only in `findings`.
@@ -46,7 +47,8 @@ class Inspector:
                                    member of the record by its name, as exported_program
     compat                         answer as executorch's Inspector does where that is wrong; see below
 
-    event_blocks    a list of `EventBlock`; changes to it show in all later results
+    event_blocks    a list of `EventBlock`; changes to it show in all later results. Logged values and expected outputs
+                    are tensors where torch is imported before the Inspector is made, else numpy arrays
     op_graph_dict   always None: the graphs are in the tables op_nodes and op_edges
 
     With `compat`, of several occurrences in a run only the last has a row; a 32-bit clock that wraps is a tick short;
@@ -88,6 +90,7 @@ class Inspector:
         self._graph = reference_graph_name
         self._enable_module_hierarchy = enable_module_hierarchy
         self._buffer = None if debug_buffer_path is None else source_of(debug_buffer_path)
+        self._as_tensors = is_torch_loaded()
         self._etrecord = etrecord
         self._record = None if etrecord is None else references.path_of_record(etrecord, self)
         dump = etdump_data if etdump_path is None else os.fspath(etdump_path)
@@ -131,7 +134,8 @@ class Inspector:
 
     @cached_property
     def _values(self) -> values.Values:
-        found = values.read_values(self._queries, None if self._buffer is None else self._buffer.content)
+        content = None if self._buffer is None else self._buffer.content
+        found = values.read_values(self._queries, content, self._as_tensors)
         if found.differing:
             names: dict[Any, str] = dict(zip(self._rows.keys, self._rows.names, strict=True))
             names_shown = sorted({names.get(each, "output of the program") for each in found.differing})
@@ -192,13 +196,15 @@ class Inspector:
         )
 
     def _reader_of_reference(self, method: str | None, index: int | None) -> Callable[[], list[Any] | None]:
-        record, compat = self._record, self._queries.compat
+        record, compat, as_tensors = self._record, self._queries.compat, self._as_tensors
         assert record is not None
 
         def read() -> list[Any] | None:
             # Only a block that ran a method has outputs; if the method has several bundled inputs, only an index
             # selects one.
-            outputs = None if method is None and not compat else references.reference_outputs(record, method)
+            outputs = (
+                None if method is None and not compat else references.reference_outputs(record, method, as_tensors)
+            )
             if not outputs or (index is None and len(outputs) > 1):
                 return None
             at = 0 if index is None else index
@@ -331,7 +337,7 @@ class Inspector:
 
     def calculate_numeric_gap(
         self,
-        distance: str | NumericalComparatorBase,
+        distance: str | Comparator,
         disable_debug_handle_valdiation: bool = False,
         reference_graph: str | None = None,
     ) -> pandas.DataFrame:

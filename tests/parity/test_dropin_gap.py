@@ -11,6 +11,7 @@ import pytest
 
 from etq import EtqError, Inspector
 from etq.inspector.comparators import L1Comparator, MSEComparator, NumericalComparatorBase, SNRComparator
+from etq.inspector.tensors import tensor_of
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 
@@ -162,3 +163,19 @@ def test_two_graphs_of_one_inspector() -> None:
             expected = dict(zip(COLUMNS, row, strict=True))
             key = (expected["runtime_debug_handle"][-1], *expected["aot_ops"])
             assert math.isclose(found[key], expected["gap"][0], rel_tol=1e-9), key
+
+
+def test_logged_values_are_tensors() -> None:
+    """Where torch is imported, as here; those of events are those that gaps compare, with their types."""
+    asked = inspector("mlp")
+    logged = [value for block in asked.event_blocks for event in block.events for value in event.debug_data]
+    assert logged and all(isinstance(value, torch.Tensor) for value in logged)
+    given = asked.calculate_numeric_gap("MSE")["runtime_intermediate_output"]
+    assert len(given) > 0
+    for value in given:
+        assert any(
+            each.dtype == value.dtype and torch.equal(each.reshape(value.shape), value)
+            for each in logged
+            if each.numel() == value.numel()
+        )
+    assert tensor_of(np.ones((2, 1), np.float32), "bfloat16").dtype == torch.bfloat16
