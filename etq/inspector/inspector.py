@@ -193,6 +193,7 @@ class Inspector:
             self._rows.starts[at],
             occurrence=key[2],
             _shortens=self._queries.compat,
+            _other_unit=self._rows.units[at],
         )
 
     def _reader_of_reference(self, method: str | None, index: int | None) -> Callable[[], list[Any] | None]:
@@ -219,7 +220,8 @@ class Inspector:
         include_delegate_debug_data  whether to include the delegates' metadata: a column for each field
                                      of the parser's result, or the column delegate_debug_metadata
 
-        Raises `EtqError` if pandas is missing.
+        Where values are no times, such as counters of a delegate, a last column other_unit names their unit, and
+        columns whose names have a unit have NaN for them. Raises `EtqError` if pandas is missing.
         """
         frames.import_pandas()
         if include_delegate_debug_data and self.event_blocks:
@@ -247,6 +249,7 @@ class Inspector:
             "delegate_backend_name": [symbol.backend for symbol in node_symbols],
             "debug_data": [logged.get(key, []) for key in found.keys],
             "start_time": found.starts,
+            frames.OTHER_UNIT: found.units,
         }
 
     def print_data_tabular(
