@@ -66,11 +66,9 @@ _JOB: Final = """
     WHERE w.capture_id = $key AND w.key = 'job'
     LIMIT 1
 """
-# Times of the host in which it launches, by name of the op, or between ops; and times of unknown cause.
-LAUNCHING: Final = ("host", "step")
-UNKNOWN: Final = ("unknown", "unknown_wait")
-# Causes of idle time that are one claim, by the first.
-_TOGETHER: Final = {cause: causes[0] for causes in (LAUNCHING, UNKNOWN) for cause in causes}
+# Times of the host in which it launches: in ops, between them, or in functions within them. They are one claim, by the
+# first.
+LAUNCHING: Final = ("host", "step", "op_function")
 
 
 class Idle(NamedTuple):
@@ -223,6 +221,12 @@ class Evidence:
         return not self.rows(tuple, query)
 
     @cached_property
+    def is_clipped(self) -> bool:
+        """Whether a step goes beyond the recording: only its recorded part counts."""
+        query = "SELECT 1 FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'steps beyond the recording'"
+        return bool(self.rows(tuple, query))
+
+    @cached_property
     def traits(self) -> Traits:
         query = "SELECT is_training, is_compiled, has_workers, steps, step_ticks, ticks, start_ticks, replays, runtime"
         return self.rows(Traits._make, f"{query} FROM _trace_traits($key, '{self.shared('steps')}')")[0]
@@ -242,7 +246,7 @@ class Evidence:
     @cached_property
     def gaps(self) -> list[Gaps]:
         """By device and cause, those of one claim together."""
-        together = " ".join(f"WHEN '{cause}' THEN '{first}'" for cause, first in _TOGETHER.items())
+        together = " ".join(f"WHEN '{cause}' THEN '{LAUNCHING[0]}'" for cause in LAUNCHING)
         return self.rows(
             Gaps._make,
             f"""
@@ -257,6 +261,24 @@ class Evidence:
             GROUP BY p.device, p.cause
             """,
         )
+
+    def before_first(self, device: int | None) -> int:
+        """Return the part of a device's time in unknown waits that ends with the first event of a stream: it may still
+        run what was launched before the recording.
+        """
+        query = f"""
+            SELECT coalesce(sum(i.ticks), 0)::BIGINT
+            FROM {self.shared("idle")} AS i
+            JOIN (
+                SELECT arg_min(w.event_index, (w.start_ticks, w.event_index)) AS gap
+                FROM {self.shared("launches")} AS w
+                GROUP BY w.device, w.stream
+            ) AS w USING (gap)
+            WHERE i.cause = 'unknown_wait' AND i.device IS NOT DISTINCT FROM $device
+        """
+        values = {"device": device}
+        [(ticks,)] = self._connection.execute(query, values).fetchall()
+        return int(ticks)
 
     def op_of(self, device: int | None, cause: str) -> tuple[str | None, int]:
         """Return the op that has most of a device's idle time of a cause, with that time."""
