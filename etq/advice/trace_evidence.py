@@ -215,10 +215,24 @@ class Evidence:
         return bool(self.rows(tuple, "SELECT 1 FROM device_events AS d WHERE d.capture_id = $key LIMIT 1"))
 
     @cached_property
-    def knows_times(self) -> bool:
-        """Whether all times of devices' events are known."""
-        query = "SELECT 1 FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'unknown times'"
-        return not self.rows(tuple, query)
+    def _unknown(self) -> tuple[bool, bool]:
+        """Whether times of events of the host are unknown, and whether a twentieth of the devices' time may be."""
+        told = "SELECT 1 FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'unknown times'"
+        if not self.rows(tuple, told):
+            return False, False
+        query = "SELECT of_host, 20 * device_ticks >= span_ticks FROM _unknown_times($key)"
+        [(of_host, of_devices)] = self.rows(tuple, query)
+        return of_host, of_devices
+
+    @property
+    def knows_host(self) -> bool:
+        """Whether all times of the host's events are known."""
+        return not self._unknown[0]
+
+    @property
+    def knows_devices(self) -> bool:
+        """Whether nearly all times of devices' events are known."""
+        return not self._unknown[1]
 
     @cached_property
     def is_clipped(self) -> bool:

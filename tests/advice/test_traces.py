@@ -551,3 +551,18 @@ def test_launches_of_any_runtime_may_be_lost(warehouse: Warehouse, tmp_path: Pat
     ]
     detail = "SELECT detail FROM findings WHERE rule = 'lost kernels'"
     assert warehouse.rows(detail)[1][0][0].startswith("2 of 3 launches")
+
+
+@pytest.mark.parametrize(("after", "at"), [(1000, 1020), (100, 1020), (1000, 5000)])
+def test_an_unknown_time_silences_what_depends_on_it(
+    warehouse: Warehouse, tmp_path: Path, after: float, at: float
+) -> None:
+    """A kernel without a time, launched at 1,000 or at 100 us: it runs before the next of its stream, at 1,020 or 5,000.
+    It may take 12 of the device's 4,000 us in the first, so the pause before is known; and 900, or 4,000, in the others.
+    """
+    lost = launched(2, after, 0, 0)
+    lost[2] |= {"ts": 0, "dur": 0}
+    sort = [event("cpu_op", "aten::sort", 150, 990), event("cpu_op", "aten::sort", 1100, 4000)]
+    events = [*launched(1, 0, 20, 60), *lost, *launched(3, 1012, at, at + 10), *sort, *launched(4, 4010, 4030, 4060)]
+    rules = {each.rule for each in advised(warehouse, tmp_path, *events)}
+    assert ("device idle" in rules) == ((after, at) == (1000, 1020))
