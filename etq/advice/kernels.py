@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from etq.advice import trace_evidence
 from etq.advice.finding import Finding, severity_of
-from etq.advice.remedies import FOUR_BITS, graphs
+from etq.advice.remedies import COPYING, FOUR_BITS, copying, graphs
 from etq.advice.words import counted, percent, shortened, time
 
 # What the shares are of.
@@ -48,12 +48,6 @@ _OF_LAYOUT: Final = re.compile(
 # Kernels of products that read one element at a time, or two; those without tensor cores always read one.
 _ODD_SIZES: Final = re.compile("align[12](?![0-9])")
 _LINK: Final = "HtoD|DtoH|PtoP|HostToDevice|DeviceToHost"
-_DIRECTIONS: Final = (
-    ("from pageable memory", re.compile(r"HtoD \(Pageable")),
-    ("from the host", re.compile("HtoD|HostToDevice")),
-    ("to the host", re.compile("DtoH|DeviceToHost")),
-    ("copy", re.compile("DtoD|DeviceToDevice")),
-)
 
 
 class Device(NamedTuple):
@@ -327,21 +321,17 @@ _LISTED: Final = "etq ops lists the ops with most of it."
 _REMEDIES: Final = {
     "communication": "etq show device_breakdown shows how much is exposed; with all processes in one job, etq show"
     " collective_waits shows how much is waiting for others.",
-    "copy": "Copies compute nothing: keep one memory format and type, and avoid contiguous() and cat.",
-    "from pageable memory": "Copy from pinned memory (pin_memory), which is faster, and then asynchronously"
-    " (non_blocking=True); copy less.",
-    "from the host": "Copy less, or while kernels run: asynchronously (non_blocking=True) from pinned memory.",
-    "to the host": "Copy less to the host, or while kernels run: asynchronously (non_blocking=True) to pinned memory.",
+    "copy": COPYING,
 }
 
 
 def _remedy_of_copies(labels: Sequence[Label]) -> str:
-    by_direction: Counter[str] = Counter()
+    """What helps in the direction that has half of the time."""
+    times: Counter[str] = Counter()
     for label in labels:
-        direction = next((name for name, pattern in _DIRECTIONS if pattern.search(label.label)), "")
-        by_direction[direction] += label.ticks
-    direction, ticks = by_direction.most_common(1)[0]
-    return _REMEDIES.get(direction, _LISTED) if 2 * ticks >= sum(by_direction.values()) else _LISTED
+        times[copying(label.label)] += label.ticks
+    text, ticks = times.most_common(1)[0]
+    return text if text and 2 * ticks >= sum(times.values()) else _LISTED
 
 
 def _remedy_of_products(evidence: Evidence, labels: Sequence[Label]) -> str:

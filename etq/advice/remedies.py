@@ -58,6 +58,12 @@ _ATTENTION: Final = re.compile("attention|flash|fmha", re.IGNORECASE)
 GENERATED: Final = re.compile("torchinductor|Torch-Compiled|CompiledFunction|CompiledFx")
 # In the names of kernels on types that have no smaller ones.
 FOUR_BITS: Final = re.compile("fp4|int4|e2m1", re.IGNORECASE)
+# Copies by where they are from and to, as runtimes call them.
+_DIRECTIONS: Final = (
+    ("HtoD", re.compile("HtoD|HostToDevice")), ("DtoH", re.compile("DtoH|DeviceToHost")),
+    ("DtoD", re.compile("DtoD|DeviceToDevice")),
+)  # fmt: skip
+COPYING: Final = "Copies compute nothing: keep one memory format and type, and avoid contiguous() and cat."
 _ONCE: Final = "{} is in one {}: if that is the start of the program, record steps after a warm-up."
 _REMEDIES: Final = {
     "first_call": "If nothing before the recording started the device, this call does: record steps after a warm-up.",
@@ -78,6 +84,7 @@ _REMEDIES: Final = {
     "function": "Run it in other processes or threads, or before the steps.",
     "HtoD": "Copy less, or from pinned memory with non_blocking=True, ahead of its use.",
     "DtoH": "Copy results less often, or into pinned memory with non_blocking=True.",
+    "DtoD": COPYING,
     "wait": "Let it wait less: launch ahead, synchronize less often.",
     "four_bits": "Make kernels of this op faster or fewer: fusion.",
     "device": "Make kernels of this op faster or fewer: smaller types, fusion.",
@@ -116,6 +123,11 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: Str
         case _:
             text = _REMEDIES.get(cause, "")
     return text
+
+
+def copying(name: str) -> str:
+    """Return what helps copies of this name by the runtime; '' if it doesn't tell a direction."""
+    return next((_of_name(direction, name) for direction, pattern in _DIRECTIONS if pattern.search(name)), "")
 
 
 def _of_name(cause: str, name: str) -> str:

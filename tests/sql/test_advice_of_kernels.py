@@ -80,11 +80,11 @@ def test_products(traces: Traces, kernel: str, device: dict[str, Any] | None, re
 
 
 FAMILIES = [
-    ("Memcpy HtoD (Pageable -> Device)", "memcpy", "pinned memory (pin_memory), which is faster"),
-    ("Memcpy HtoD (Pinned -> Device)", "memcpy", "Copy less, or while kernels run"),
-    ("Memcpy HtoD (Host -> Device)", "memcpy", "Copy less, or while kernels run"),
-    ("CopyHostToDevice", "memcpy", "Copy less, or while kernels run"),
-    ("Memcpy DtoH (Device -> Pageable)", "memcpy", "Copy less to the host"),
+    ("Memcpy HtoD (Pageable -> Device)", "memcpy", "Copy less, or from pinned memory with non_blocking=True"),
+    ("Memcpy HtoD (Pinned -> Device)", "memcpy", "Copy less, or ahead of its use."),
+    ("Memcpy HtoD (Host -> Device)", "memcpy", "Copy less, or from pinned memory"),
+    ("CopyHostToDevice", "memcpy", "Copy less, or from pinned memory"),
+    ("Memcpy DtoH (Device -> Pageable)", "memcpy", "Copy results less often, or into pinned memory"),
     ("Memcpy DtoD (Device -> Device)", "memcpy", "avoid contiguous() and cat"),
     ("void vllm::reshape_and_cache_flash_kernel<bf16>(P)", "copy", LISTED),
     ("void cudnn::ops::nhwcToNchwKernel<float>(P)", "copy", "avoid contiguous() and cat"),
