@@ -66,9 +66,11 @@ _JOB: Final = """
     WHERE w.capture_id = $key AND w.key = 'job'
     LIMIT 1
 """
-# Times of the host in which it launches: in ops, between them, or in functions within them. They are one claim, by the
-# first.
+# Times of the host in which it launches: in ops, between them, or in functions within them; and times of unknown cause.
 LAUNCHING: Final = ("host", "step", "op_function")
+UNKNOWN: Final = ("unknown", "unknown_wait")
+# Causes of idle time that are one claim, by the first.
+_TOGETHER: Final = {cause: causes[0] for causes in (LAUNCHING, UNKNOWN) for cause in causes}
 
 
 class Idle(NamedTuple):
@@ -260,7 +262,7 @@ class Evidence:
     @cached_property
     def gaps(self) -> list[Gaps]:
         """By device and cause, those of one claim together."""
-        together = " ".join(f"WHEN '{cause}' THEN '{LAUNCHING[0]}'" for cause in LAUNCHING)
+        together = " ".join(f"WHEN '{cause}' THEN '{first}'" for cause, first in _TOGETHER.items())
         return self.rows(
             Gaps._make,
             f"""
@@ -275,24 +277,6 @@ class Evidence:
             GROUP BY p.device, p.cause
             """,
         )
-
-    def before_first(self, device: int | None) -> int:
-        """Return the part of a device's time in unknown waits that ends with the first event of a stream: it may still
-        run what was launched before the recording.
-        """
-        query = f"""
-            SELECT coalesce(sum(i.ticks), 0)::BIGINT
-            FROM {self.shared("idle")} AS i
-            JOIN (
-                SELECT arg_min(w.event_index, (w.start_ticks, w.event_index)) AS gap
-                FROM {self.shared("launches")} AS w
-                GROUP BY w.device, w.stream
-            ) AS w USING (gap)
-            WHERE i.cause = 'unknown_wait' AND i.device IS NOT DISTINCT FROM $device
-        """
-        values = {"device": device}
-        [(ticks,)] = self._connection.execute(query, values).fetchall()
-        return int(ticks)
 
     def op_of(self, device: int | None, cause: str) -> tuple[str | None, int]:
         """Return the op that has most of a device's idle time of a cause, with that time."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from etq.advice.contract import Claim, parts_of
 from etq.advice.remedies import GENERATED
-from etq.advice.trace_evidence import CALLS, LAUNCHING, Evidence, Idle, Use
+from etq.advice.trace_evidence import CALLS, LAUNCHING, UNKNOWN, Evidence, Idle, Use
 from etq.advice.words import counted, percent, shortened, time
 
 RULE: Final = "device idle"
@@ -90,28 +90,14 @@ def _ran(cause: str, parts: Sequence[Idle]) -> str:
 
 
 def _unknown(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """Nothing that is recorded tells the reason, or even that a device idles."""
-    chosen = [part for part in parts if part.cause == "unknown"]
-    yield _claim(
-        evidence, use, chosen, "unknown", f"{who} idles for a reason that the trace does not show.", least=20.0
-    )
-    chosen = [part for part in parts if part.cause == "unknown_wait"]
-    spent = sum(part.ticks for part in chosen)
-    if 5 * spent < use.span:
-        return
-    is_first = 2 * evidence.before_first(use.device) >= spent
-    cause = "earlier_work" if is_first else "unknown_wait"
-    shown = (
-        "what runs next is the first that is recorded of its stream, which may still run what was launched before the "
-        "recording"
-        if is_first
-        else "what they wait for isn't recorded: the device may be idle or not"
-    )
-    claim = _claim(
-        evidence, use, [part._replace(cause=cause) for part in chosen], cause,
-        f"{who} runs nothing that is recorded while launched kernels wait.", [shown], least=20.0, of="unknown_wait",
-    )  # fmt: skip
-    yield claim._replace(is_lost=False)
+    """Nothing that is recorded tells the reason, or whether a device idles."""
+    chosen = [part._replace(cause="unknown") for part in parts if part.cause in UNKNOWN]
+    text = f"{who} idles for a reason that the trace does not show."
+    yield _claim(evidence, use, chosen, "unknown", text, least=20.0)
+    chosen = [part for part in parts if part.cause == "earlier_work"]
+    text = f"{who} runs nothing that is recorded while launched kernels wait."
+    shown = ["their streams may still run what was launched before the recording: it isn't known whether it idles"]
+    yield _claim(evidence, use, chosen, "earlier_work", text, shown, least=20.0)._replace(is_lost=False)
 
 
 def _communicating(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:

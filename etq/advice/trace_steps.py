@@ -42,7 +42,7 @@ def gpu_utilization(evidence: Evidence) -> Iterator[Claim]:
     of = word if evidence.is_clipped else "steps' time" if has_steps else "recording"
     for use in evidence.use:
         # Where launched kernels wait for what isn't recorded, the device may be busy.
-        waits = (part.ticks for part in evidence.idle if (part.device, part.cause) == (use.device, "unknown_wait"))
+        waits = (part.ticks for part in evidence.idle if (part.device, part.cause) == (use.device, "earlier_work"))
         if 2 * (idle := use.ticks - use.busy - sum(waits)) > use.ticks:
             who = "The device" if use.device is None or len(evidence.use) == 1 else f"Device {use.device}"
             yield Claim(

@@ -342,7 +342,8 @@ def _annotated(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
         if abs(total - host) > _DIFFERS * host:
             [annotation] = quantities([host], unit)
             step = "the step" if steps == 1 else "mean; each step"
-            yield f"  annotation  {annotation}  {step} is from its start, or the end of earlier work, to its own end"
+            lasts = f"{step} is from its start, or the end of earlier work, until its work ends"
+            yield f"  annotation  {annotation}  {lasts}"
 
 
 def _compilation(warehouse: Warehouse, capture: Capture) -> Iterator[str]:

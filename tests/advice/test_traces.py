@@ -71,7 +71,7 @@ def test_unknown_waits_are_no_known_idleness(warehouse: Warehouse, tmp_path: Pat
     found = advised(warehouse, tmp_path, step, *launched(1, 0, 20, 60), *late)
     [idle] = of(found, "device idle")
     assert (idle.severity, idle.text) == ("low", "Device 0 runs nothing that is recorded while launched kernels wait.")
-    assert "first that is recorded of its stream" in idle.evidence and "before the recording starts" in idle.remedy
+    assert "launched before the recording" in idle.evidence and "before the recording starts" in idle.remedy
     assert not of(found, "gpu utilization")
 
 
@@ -566,3 +566,10 @@ def test_an_unknown_time_silences_what_depends_on_it(
     events = [*launched(1, 0, 20, 60), *lost, *launched(3, 1012, at, at + 10), *sort, *launched(4, 4010, 4030, 4060)]
     rules = {each.rule for each in advised(warehouse, tmp_path, *events)}
     assert ("device idle" in rules) == ((after, at) == (1000, 1020))
+
+
+def test_streams_that_ran_before_run_nothing_earlier(warehouse: Warehouse, tmp_path: Path) -> None:
+    """The same wait of a stream that has run what is recorded: the device idles, and it isn't known why."""
+    early, late = launched(1, 0, 20, 60), launched(2, 100, 5000, 5100)
+    [idle] = of(advised(warehouse, tmp_path, *early, *late), "device idle")
+    assert (idle.severity, idle.text) == ("high", "Device 0 idles for a reason that the trace does not show.")
