@@ -199,7 +199,7 @@ def samples_of(fleet: Fleet, draws: Sequence[Draw]) -> dict[str, Any]:
         "level": np.tile(texts([*["op"] * len(fleet.items), "total", "outside ops"]), len(drawn)),
         "scope": np.tile(texts([""] * count), len(drawn)), "item": np.tile(texts([*fleet.items, "", ""]), len(drawn)),
         "op": np.tile(texts([*fleet.items, "", ""]), len(drawn)), "ticks": times, "slow_ticks": slow,
-        "resolution": steps, "is_coarse": (steps >= 1000) & (times < 500 * steps), "calls": np.full(len(times), np.nan),
+        "resolution": steps, "calls": np.full(len(times), np.nan),
         "matched": np.full(len(times), "event", np.object_), "is_trace": np.zeros(len(times), np.bool_),
         "is_other_graph": np.zeros(len(times), np.bool_),
     }  # fmt: skip
