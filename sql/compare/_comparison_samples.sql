@@ -108,13 +108,6 @@ sampled AS (
     ) AS n
     WHERE _is_sampled_step(n.place, n.steps)
 ),
--- The resolutions of the steps of traces.
-clocks AS MATERIALIZED (
-    SELECT o.capture_id, _is_device_time(o.kind) AS is_of_devices, max(o.resolution) AS resolution
-    FROM op_times AS o
-    WHERE o.op_index = 0 AND o.phase IS NULL
-    GROUP BY o.capture_id, is_of_devices
-),
 times AS (
     SELECT o.capture_id, 0 AS step, CASE o.op_index WHEN 0 THEN 'total' ELSE 'op' END AS level, o.op_index, o.item,
         o.scope, o.kind, o.label, o.family, o.chain_index, o.instruction_id, o.op_type, o.module_path, o.value_unit,
@@ -144,11 +137,13 @@ times AS (
         (NOT _is_step_total(t.kind))::INTEGER, _step_item(t.scope, t.kind, t.label),
         t.scope, t.kind, t.label, t.label, -1, NULL, NULL,
         CASE WHEN t.kind IN ('module', 'device_module') THEN t.label END, 'ticks',
-        _is_part_of_step(t.kind), k.resolution,
+        _is_part_of_step(t.kind), coalesce(k.resolution, 1),
         CASE WHEN t.kind NOT IN ('module', 'device_module') THEN t.calls::DOUBLE END, t.ticks, NULL
     FROM step_times AS t
     LEFT JOIN sampled AS m USING (capture_id, run_index)
-    LEFT JOIN clocks AS k ON k.capture_id = t.capture_id AND k.is_of_devices = _is_device_time(t.kind)
+    -- The total of the same clock.
+    LEFT JOIN op_times AS k
+        ON k.capture_id = t.capture_id AND k.scope = t.scope AND k.op_index = 0 AND k.phase IS NULL
     WHERE CASE WHEN phase IS NULL THEN t.is_sample ELSE m.run_index IS NOT NULL END
     UNION ALL
     SELECT t.capture_id, 1 + t.run_index, 'outside ops', NULL, t.scope, t.scope, 'framework', t.scope, t.scope, NULL,

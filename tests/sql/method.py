@@ -25,6 +25,7 @@ class Sides:
     ops: Floats
     totals: Floats
     steps: Floats  # of each op's clock
+    step: float = 1  # of the total's
 
     @property
     def rough(self) -> Flags:
@@ -303,7 +304,8 @@ def several(given: Sides) -> dict[Any, Judged]:
     freedom = int(base.sum() + new.sum() - 2)
     squared = (squares(logs[base]) + squares(logs[new])) / max(1, freedom) * (1 / base.sum() + 1 / new.sum())
     squared += 0 if is_interleaved(given.sides) else drift_of(logs, base, new)
-    total = judged_of(float(logs[new].mean() - logs[base].mean()), squared, freedom)
+    step = given.step / float(np.median(given.totals[base]))
+    total = judged_of(float(logs[new].mean() - logs[base].mean()), squared, freedom, step)
     is_large = abs(total.change) >= smallest
     counts = is_large and total.p is not None and total.p < 0.0165
     total.verdict = _word(few, False, counts, total, smallest, total.p == 1 and is_large)
