@@ -28,7 +28,7 @@ class Fleet:
     items: list[str]
     ops: Floats
     totals: Floats
-    resolutions: list[int]
+    resolutions: list[float]  # of the clock of each op
 
     @property
     def shares(self) -> Floats:
@@ -107,7 +107,7 @@ def fleet_in(folder: Path) -> Fleet:
     return Fleet(items, ops, totals, [_resolution(ops[:, at]) for at in range(len(items))])
 
 
-def _resolution(ticks: Floats) -> int:
+def _resolution(ticks: Floats) -> float:
     known = ticks[ticks > 0]
     return next((power for power in (10**6, 10**3) if len(known) and np.mean(known % power == 0) >= 0.5), 1)
 
