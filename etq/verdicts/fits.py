@@ -94,7 +94,7 @@ def basis_of(n: int, shape: tuple[float, float], errors: bytes | None, period: i
 
 
 def _products(values: Numbers) -> Numbers:
-    """Return the products of rows with all columns: a step's is the sum from there, a bend's that of the steps after."""
+    """Return the products of rows with all columns: a step's is the sum from there, a bend's that of later steps."""
     rows, n = values.shape
     found = np.empty((rows, 2 * n - 2))
     backwards = found[:, n - 2 :: -1], found[:, : n - 2 : -1]
@@ -129,7 +129,7 @@ class Rows:
             z[basis == number] = y[basis == number] @ each.precision
         squares = (y * z).sum(axis=1)
         made = cls(
-            columns_of(y.shape[1]), np.stack([each.gram for each in bases]) if bases[1:] else bases[0].gram[None], basis,
+            columns_of(y.shape[1]), np.stack([each.gram for each in bases]), basis,
             np.array([each.price for each in bases])[basis], _products(z), squares, PRIOR * floor**2, period,
             np.full((len(y), 0), -1), squares,
         )  # fmt: skip
@@ -349,9 +349,7 @@ def _of_states(columns: Sequence[Column], gap: float, share: float, n: int) -> l
     ]
 
 
-def _with_states(
-    y: Numbers, errors: Sequence[bytes | None], floor: Numbers
-) -> tuple[Fits, Numbers, Numbers, Numbers]:
+def _with_states(y: Numbers, errors: Sequence[bytes | None], floor: Numbers) -> tuple[Fits, Numbers, Numbers, Numbers]:
     """Return fits of series without two states where these are likelier, and of each what the states add to its builds,
     the gap between them, and the share of builds in the upper one.
     """
@@ -415,7 +413,7 @@ def fitted(y: Numbers, rows: Places, errors: Sequence[bytes | None], floor: Numb
             fit = Rows.of(z[at], floor[rows[at]], shape, [errors[row] for row in rows[at]], int(period)).grown()
             fits.append((at, fit))
             # Steps of a stair look like growth at first.
-            has_bends = (fit.columns.is_bend[fit.chosen] & (fit.chosen >= 0)).any(axis=1)
+            has_bends = np.asarray((fit.columns.is_bend[fit.chosen] & (fit.chosen >= 0)).any(axis=1))
             if has_bends.any():
                 of_steps = replace(fit.at(has_bends), chosen=np.full((has_bends.sum(), 0), -1))
                 of_steps.score = of_steps.scored(of_steps.squares, of_steps.chosen)
