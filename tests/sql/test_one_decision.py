@@ -130,7 +130,8 @@ COPIED = {
 def test_no_capture_is_joined_with_all_others(query: str) -> None:
     """Rows between operators are as many as captures have ops, not as pairs of captures."""
     captures = 1000
-    events = [kernel(op, 10 * number, 10 * number + length, number) for number, (op, length) in enumerate(OPS)]
+    # Lengths that are no multiples of a clock's step.
+    events = [kernel(op, 10 * number, 47 * number + length, number) for number, (op, length) in enumerate(OPS)]
     one = Labelled("c", dump(run("Execute", *events, execute(0, 400_000))), {"model": "a", "build": "0"})
     with empty_warehouse() as warehouse:
         ingest_all(warehouse, [one])
