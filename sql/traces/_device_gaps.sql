@@ -150,19 +150,26 @@ messages AS (
     WHERE s.kernel_family = 'communication'
 ),
 steps AS MATERIALIZED (FROM _merged_steps('all_steps')),
--- How long steps are until the end of each.
+-- Steps, or what is recorded of threads that launch if a trace has none, and how long these are until the end of each.
 stepped AS MATERIALIZED (
-    SELECT s.start_ticks, s.end_ticks, sum(s.end_ticks - s.start_ticks) OVER (ORDER BY s.start_ticks) AS ticks
-    FROM steps AS s
+    SELECT s.*, sum(s.end_ticks - s.start_ticks) OVER (PARTITION BY s.thread_index ORDER BY s.start_ticks) AS ticks
+    FROM (
+        SELECT p.thread_index, w.start_ticks, w.end_ticks
+        FROM steps AS w CROSS JOIN (SELECT DISTINCT g.call_thread AS thread_index FROM gaps AS g) AS p
+        UNION ALL
+        SELECT t.thread_index, e.start_ticks, e.start_ticks + e.elapsed_ticks
+        FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key AND i.parent_index IS NULL) AS e
+        JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+        WHERE e.elapsed_ticks > 0 AND NOT EXISTS (FROM steps)
+    ) AS s
 ),
--- Gaps whose host time is mostly in no step.
+-- Gaps whose host time is mostly in none of these.
 apart AS (
-    SELECT g.next_index
+    SELECT g.next_index, CASE WHEN EXISTS (FROM steps) THEN 'between_steps' ELSE 'not_recorded' END AS cause
     FROM gaps AS g
-    ASOF LEFT JOIN stepped AS u ON row(g.launched_ticks) >= row(u.start_ticks)
-    ASOF LEFT JOIN stepped AS b ON row(g.start_ticks) >= row(b.start_ticks)
+    ASOF LEFT JOIN stepped AS u ON u.thread_index = g.call_thread AND row(g.launched_ticks) >= row(u.start_ticks)
+    ASOF LEFT JOIN stepped AS b ON b.thread_index = g.call_thread AND row(g.start_ticks) >= row(b.start_ticks)
     WHERE g.is_host
-        AND EXISTS (FROM stepped)
         AND 2 * (
             coalesce(u.ticks - greatest(u.end_ticks - g.launched_ticks, 0), 0)
             - coalesce(b.ticks - greatest(b.end_ticks - g.start_ticks, 0), 0)
@@ -172,8 +179,8 @@ judged AS (
     SELECT g.*,
         CASE
             WHEN g.host_ticks IS NULL THEN 'unknown'
-            WHEN p.next_index IS NOT NULL THEN 'between_steps'
-            WHEN g.is_host THEN coalesce(h.cause, 'host')
+            WHEN p.cause = 'between_steps' THEN p.cause
+            WHEN g.is_host THEN coalesce(h.cause, p.cause, 'host')
             WHEN NOT (g.is_recorded AND 2 * g.waited_ticks <= g.ticks - g.host_ticks)
                 AND g.ticks - g.host_ticks <= greatest(g.limit_ticks, 2 * g.call_ticks)
                 THEN 'launch_delay'
@@ -183,10 +190,10 @@ judged AS (
             ELSE 'unknown_wait'
         END AS cause,
         CASE
-            WHEN p.next_index IS NOT NULL OR h.asked_ticks IS NULL THEN g.start_ticks + g.host_ticks // 2
+            WHEN p.cause = 'between_steps' OR h.asked_ticks IS NULL THEN g.start_ticks + g.host_ticks // 2
             ELSE h.asked_ticks
         END AS asked_ticks,
-        CASE WHEN p.next_index IS NULL THEN c.call END AS call
+        CASE WHEN p.cause IS DISTINCT FROM 'between_steps' THEN c.call END AS call
     FROM gaps AS g
     LEFT JOIN apart AS p USING (next_index)
     LEFT JOIN hosts AS h USING (next_index)

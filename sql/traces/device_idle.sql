@@ -7,7 +7,8 @@
 -- for half of it, in calls of the runtime or driver: synchronization, allocation, free, pinned_memory, module_load,
 -- graph_instantiation, creation (of streams, events, contexts) or call (a call of no known kind); else synchronization
 -- or free, if a call that waits for a device was open when the gap began, so that nothing could be launched ahead, and
--- the host went on within a millisecond, or as long as it had waited; else host. Of queued time: dependency, if by the
+-- the host went on within a millisecond, or as long as it had waited; else host, or not_recorded, if the trace has no
+-- steps and nothing is recorded of the launching thread for more than half of it. Of queued time: dependency, if by the
 -- trace's records (`cuda_sync`) or its calls (hipStreamWaitEvent) the next event waited for an event of another stream
 -- during half of it (communication, if that was a kernel of that family); launch_delay, if it is at most
 -- launch_delay_us, or if half of it passed before the launch returned; dependency or communication, if an event of
@@ -27,8 +28,8 @@
 --   start: start of the gap, relative to the start of the recording
 --   duration: length of the gap
 --   share_percent: length in percent of the time from the first event of the device, or of the stream, to the end of its last
---   cause: host, between_steps, synchronization, data_loading, communication, allocation, free, pinned_memory, module_load, graph_instantiation, creation, call, dependency, launch_delay, unknown_wait or unknown
---   host_op: innermost op or annotation of the launching thread where the wait began (in the middle of the host time, if the cause is host or between_steps), ProfilerStep* for steps; NULL if there is none, and if the cause is in queued time
+--   cause: host, between_steps, not_recorded, synchronization, data_loading, communication, allocation, free, pinned_memory, module_load, graph_instantiation, creation, call, dependency, launch_delay, unknown_wait or unknown
+--   host_op: innermost op or annotation of the launching thread where the wait began (in the middle of the host time, if the cause is host, between_steps or not_recorded), ProfilerStep* for steps; NULL if there is none, and if the cause is in queued time
 --   call: call of the runtime or driver in which most of the host time passed that the cause names; for launch_delay the launch, if half of the time passed in it; NULL for other causes
 --   next_event: label of the event that ended the gap
 --   waited_for: label of the event of another stream or device that the next event waited for; NULL for other causes
