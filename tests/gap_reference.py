@@ -49,10 +49,11 @@ def gaps(events: list[dict[str, Any]], by: str) -> list[tuple[Any, ...]]:
         reached: int | None = None
         for each in sorted(ran, key=lambda one: (one.start, _call_start(calls[one]), one.place)):
             if reached is not None and each.start > reached:
-                row = judged(reached, each, calls[each], owners, hosts, waits)
-                if row[2] == "host" and not has_steps:
+                call = calls[each]
+                row = judged(reached, each, call, owners, hosts, waits)
+                if call is not None and row[2] == "host" and not has_steps:
                     until = reached + row[5]
-                    here = others[calls[each].process, calls[each].thread]
+                    here = others[call.process, call.thread]
                     row = (*row[:2], "not_recorded" if 2 * covered(here, reached, until) < row[5] else "host", *row[3:])
                 found.append((*scope, *row))
             reached = max(each.end, reached or each.end)
