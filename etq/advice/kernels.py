@@ -228,14 +228,8 @@ class Evidence:
 
     @cached_property
     def span_ticks(self) -> int:
-        """The time from the first to the last event of the devices that ran work, together."""
-        # Annotations of streams have no device.
-        [(ticks,)] = self._ask(
-            tuple,
-            "SELECT sum(s.span_ticks) FROM _device_spans($key, 'device') AS s"
-            f" WHERE EXISTS (FROM {self._launches} AS w WHERE w.device IS NOT DISTINCT FROM s.device)",
-        )
-        return int(ticks or 0)
+        """The time from the first to the last event of each device that ran work, together."""
+        return sum(use.span for use in self._trace.use)
 
     @cached_property
     def recorded_ticks(self) -> int:

@@ -1,6 +1,7 @@
 -- One gap of a device or stream: the time from the end of all earlier events to the start of the next. Host time is the
 -- part before the launch of the next event began: nothing was waiting to run. The rest is queued time: the next event
--- was launched, and had not started.
+-- was launched, and had not started. `span_ticks` is the time from the first event of the device or stream to the end of
+-- its last.
 CREATE MACRO _device_gaps(
     capture_key,
     launches,  -- a table of the rows of `_launches`
@@ -17,7 +18,9 @@ ordered AS (
             ORDER BY w.start_ticks, w.call_start_ticks, w.event_index
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS idle_ticks,
-        row_number() OVER (PARTITION BY w.device, w.stream ORDER BY w.start_ticks, w.event_index) = 1 AS is_first
+        row_number() OVER (PARTITION BY w.device, w.stream ORDER BY w.start_ticks, w.event_index) = 1 AS is_first,
+        max(w.end_ticks) OVER (PARTITION BY w.device, w.place)
+        - min(w.start_ticks) OVER (PARTITION BY w.device, w.place) AS span_ticks
     FROM work AS w
 ),
 gaps AS (
@@ -47,25 +50,11 @@ SELECT g.run_index, g.device, g.place AS stream, g.idle_ticks AS start_ticks, g.
     END AS waited_ticks,
     g.is_awaited
     AND (g.recorded_index IS NOT NULL OR g.call_start_ticks <= g.idle_ticks) AS is_recorded,
-    g.latency_ticks, g.wait_kind, g.is_first, coalesce(g.recorded_index, g.called_index, g.wait_index) AS awaited_index
+    g.latency_ticks, g.wait_kind, g.is_first, g.span_ticks,
+    coalesce(g.recorded_index, g.called_index, g.wait_index) AS awaited_index
 FROM gaps AS g
 ASOF LEFT JOIN ended AS e ON row(g.start_ticks) >= row(e.end_ticks)
 LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = g.call_index;
-
--- The time of a device or stream from its first event to the end of its last.
-CREATE MACRO _device_spans(
-    capture_key,
-    "by"  -- device or stream
-) AS TABLE
-SELECT w.device, CASE WHEN "by" = 'stream' THEN w.stream END AS stream,
-    max(w.end_ticks) - min(w.start_ticks) AS span_ticks
-FROM (
-    SELECT d.device, d.stream, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
-    FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (event_index)
-    WHERE e.elapsed_ticks >= 0
-) AS w
-GROUP BY 1, 2;
 
 -- The cause of one gap, as in `device_idle`. What the host did is measured as the times of `_host_times` at the launch
 -- less those at the start of the gap.
@@ -201,7 +190,7 @@ judged AS (
     LEFT JOIN messages AS m ON m.label = g.waited_label
 ),
 owners AS (FROM _innermost_owners(capture_key))
-SELECT j.run_index, j.device, j.stream, j.start_ticks, j.ticks, j.host_ticks, j.cause,
+SELECT j.run_index, j.device, j.stream, j.start_ticks, j.ticks, j.host_ticks, j.span_ticks, j.cause,
     CASE WHEN j.is_host THEN o.label END AS host_op,
     CASE
         WHEN j.is_host THEN j.call

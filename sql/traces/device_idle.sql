@@ -50,7 +50,7 @@ steps AS (
 )
 SELECT i.device, i.stream, i.run_index, s.step, _in_unit(i.start_ticks - r.start_ticks, a.scale) AS start,
     _in_unit(i.ticks, a.scale) AS duration,
-    100 * i.ticks::DOUBLE / p.span_ticks AS share_percent, i.cause, i.host_op, i.call, i.next_label AS next_event,
+    100 * i.ticks::DOUBLE / i.span_ticks AS share_percent, i.cause, i.host_op, i.call, i.next_label AS next_event,
     i.waited_label AS waited_for, _in_unit(i.host_ticks, a.scale) AS host_time,
     _in_unit(i.ticks - i.host_ticks, a.scale) AS queued_time,
     CASE
@@ -61,15 +61,14 @@ SELECT i.device, i.stream, i.run_index, s.step, _in_unit(i.start_ticks - r.start
     a.unit
 FROM causes AS i CROSS JOIN target AS a CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 LEFT JOIN steps AS s USING (run_index)
-JOIN _device_spans((SELECT a.capture_id FROM target AS a), "by") AS p
-    ON p.device IS NOT DISTINCT FROM i.device AND p.stream IS NOT DISTINCT FROM i.stream
 ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
 
 -- The idle time of one device, or stream, by its cause, in ticks; arguments as for `_idle_causes`.
 CREATE MACRO _idle_totals(capture_key, "by", launch_ticks) AS TABLE
 WITH by_op AS (
     SELECT i.device, i.stream, i.cause, i.host_op, i.call, count(*) AS gaps, try_cast(sum(i.ticks) AS BIGINT) AS ticks,
-        try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks, max(i.ticks) AS longest
+        try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks, max(i.ticks) AS longest,
+        any_value(i.span_ticks) AS span_ticks
     FROM _idle_causes(capture_key, "by", launch_ticks) AS i
     GROUP BY i.device, i.stream, i.cause, i.host_op, i.call
 ),
@@ -80,6 +79,7 @@ summed AS (
 )
 SELECT r.device, r.stream, r.cause, sum(r.gaps)::BIGINT AS gaps, try_cast(sum(r.ticks) AS BIGINT) AS ticks,
     try_cast(sum(r.host_ticks) AS BIGINT) AS host_ticks, max(r.longest) AS longest,
+    any_value(r.span_ticks) AS span_ticks,
     arg_max(r.host_op, (r.op_ticks, r.host_op)) FILTER (WHERE r.host_op IS NOT NULL) AS host_op,
     arg_max(r.call, (r.of_call_ticks, r.call)) FILTER (WHERE r.call IS NOT NULL) AS call
 FROM summed AS r
@@ -109,10 +109,8 @@ CREATE MACRO device_idle_causes(
 ) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT c.device, c.stream, c.cause, c.gaps, _in_unit(c.ticks, a.scale) AS total,
-    100 * c.ticks::DOUBLE / p.span_ticks AS share_percent,
+    100 * c.ticks::DOUBLE / c.span_ticks AS share_percent,
     _in_unit(c.ticks::DOUBLE / c.gaps, a.scale) AS mean, _in_unit(c.longest, a.scale) AS max,
     _in_unit(c.host_ticks, a.scale) AS host_time, c.host_op, c.call, a.unit
 FROM _idle_totals((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS c CROSS JOIN target AS a
-JOIN _device_spans((SELECT a.capture_id FROM target AS a), "by") AS p
-    ON p.device IS NOT DISTINCT FROM c.device AND p.stream IS NOT DISTINCT FROM c.stream
 ORDER BY c.device, c.stream, c.ticks DESC, c.cause;
