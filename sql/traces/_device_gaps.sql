@@ -49,7 +49,7 @@ SELECT g.run_index, g.device, g.place AS stream, g.idle_ticks AS start_ticks, g.
     g.latency_ticks, g.wait_kind, coalesce(g.recorded_index, g.called_index, g.wait_index) AS awaited_index
 FROM gaps AS g
 ASOF LEFT JOIN ended AS e ON row(g.start_ticks) >= row(e.end_ticks)
-LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = g.call_index;
+LEFT JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS n ON n.signature_index = g.call_signature;
 
 -- The time of a device or stream from its first event to the end of its last.
 CREATE MACRO _device_spans(
@@ -59,10 +59,9 @@ CREATE MACRO _device_spans(
 SELECT w.device, CASE WHEN "by" = 'stream' THEN w.stream END AS stream,
     max(w.end_ticks) - min(w.start_ticks) AS span_ticks
 FROM (
-    SELECT d.device, d.stream, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
-    FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (event_index)
-    WHERE e.elapsed_ticks >= 0
+    SELECT d.device, d.stream, d.start_ticks, d.start_ticks + d.elapsed_ticks AS end_ticks
+    FROM device_events AS d
+    WHERE d.capture_id = capture_key AND d.elapsed_ticks >= 0
 ) AS w
 GROUP BY 1, 2;
 
