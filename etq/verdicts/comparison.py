@@ -27,7 +27,7 @@ from etq.verdicts import words
 from etq.verdicts.arithmetic import captures_needed, median
 from etq.verdicts.effects import Effect, effects, set_history, weight_of
 from etq.verdicts.findings import findings, findings_of_input
-from etq.verdicts.samples import Samples, comparisons
+from etq.verdicts.samples import Samples, comparisons, is_unseen
 from etq.verdicts.states import LEAST, common_shift, states
 
 # With fewer captures in a history, single ones have no verdict.
@@ -176,7 +176,7 @@ class _Comparison:
             return words.TOO_FEW, words.too_few(effect.used_bases, effect.used_news, effect.history)
         if is_single and self.states.is_disturbed[self.samples.is_base | self.samples.is_new].any():
             return words.CANT_JUDGE, words.DISTURBED
-        if effect.is_below_resolution:
+        if effect.is_below_resolution and is_unseen(self._counting(effect) * effect.base_ticks, effect.resolution):
             return words.CANT_JUDGE, words.below_clock(effect.resolution, effect.base_ticks)
         return None
 

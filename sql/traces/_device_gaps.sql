@@ -16,7 +16,8 @@ ordered AS (
             PARTITION BY w.device, w.place
             ORDER BY w.start_ticks, w.call_start_ticks, w.event_index
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS idle_ticks
+        ) AS idle_ticks,
+        row_number() OVER (PARTITION BY w.device, w.stream ORDER BY w.start_ticks, w.event_index) = 1 AS is_first
     FROM work AS w
 ),
 gaps AS (
@@ -46,7 +47,7 @@ SELECT g.run_index, g.device, g.place AS stream, g.idle_ticks AS start_ticks, g.
     END AS waited_ticks,
     g.is_awaited
     AND (g.recorded_index IS NOT NULL OR g.call_start_ticks <= g.idle_ticks) AS is_recorded,
-    g.latency_ticks, g.wait_kind, coalesce(g.recorded_index, g.called_index, g.wait_index) AS awaited_index
+    g.latency_ticks, g.wait_kind, g.is_first, coalesce(g.recorded_index, g.called_index, g.wait_index) AS awaited_index
 FROM gaps AS g
 ASOF LEFT JOIN ended AS e ON row(g.start_ticks) >= row(e.end_ticks)
 LEFT JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS n ON n.signature_index = g.call_signature;

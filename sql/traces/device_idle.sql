@@ -13,7 +13,8 @@
 -- launch_delay_us, or if half of it passed before the launch returned; dependency or communication, if an event of
 -- another stream or device ended at most launch_delay_us before the next event started: the one that records or calls
 -- name, or any, if the trace has neither, and in CUDA graphs; else unknown_wait: the next event waited for something
--- that the trace doesn't show. A gap without a recorded launch is unknown.
+-- that the trace doesn't show, such as, before the first event of a stream, work launched before the recording, which it
+-- may still run: whether the device is idle isn't known then. A gap without a recorded launch is unknown.
 -- Needs: torch_trace, device_events; else: framework_tax
 -- Empty: {capture} has no gaps between device events
 -- Shown: device!#, stream#, step#, start! (time), duration! (time), share_percent%, cause!, host_op, call, next_event,

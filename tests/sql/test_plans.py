@@ -18,8 +18,8 @@ from etq.warehouse.warehouse import Warehouse
 MOST: Final = 250
 LARGER: Final = {
     "backward_times": 545, "collective_waits": 360, "compare_captures": 365, "compare_efficiency": 1240,
-    "compare_findings": 335, "compare_graphs": 3580, "compare_modules": 350, "compare_ops": 360,
-    "compare_parts": 395, "compared_captures": 340, "critical_ops": 746, "critical_path": 766,
+    "compare_findings": 340, "compare_graphs": 3580, "compare_modules": 355, "compare_ops": 365,
+    "compare_parts": 400, "compared_captures": 340, "critical_ops": 746, "critical_path": 766,
     "delegate_coverage": 395, "delegate_graph": 455, "delegation": 280, "device_idle": 628,
     "device_idle_causes": 606, "find_total_for_module": 320, "headline": 272, "held_memory": 550,
     "idle_parts": 755, "key_averages": 495, "memory_leaks": 550, "node_gaps": 660, "node_memory": 300,
