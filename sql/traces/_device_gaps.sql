@@ -54,7 +54,7 @@ SELECT g.run_index, g.device, g.place AS stream, g.idle_ticks AS start_ticks, g.
     coalesce(g.recorded_index, g.called_index, g.wait_index) AS awaited_index
 FROM gaps AS g
 ASOF LEFT JOIN ended AS e ON row(g.start_ticks) >= row(e.end_ticks)
-LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = g.call_index;
+LEFT JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS n ON n.signature_index = g.call_signature;
 
 -- The cause of one gap, as in `device_idle`. What the host did is measured as the times of `_host_times` at the launch
 -- less those at the start of the gap.

@@ -8,10 +8,9 @@ WITH names AS MATERIALIZED (
     JOIN signatures AS s USING (capture_id)
 ),
 work AS MATERIALIZED (
-    SELECT d.device, d.stream, e.start_ticks, e.elapsed_ticks
+    SELECT d.device, d.stream, d.start_ticks, d.elapsed_ticks
     FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (event_index)
-    JOIN names AS n ON n.signature_index = e.signature_index AND n.is_work
+    JOIN names AS n ON n.signature_index = d.event_signature AND n.is_work
 ),
 span AS (
     SELECT min(w.start_ticks) AS start_ticks, max(w.start_ticks + greatest(w.elapsed_ticks, 0)) AS end_ticks

@@ -58,8 +58,7 @@ saved AS MATERIALIZED (
 messages AS (
     SELECT d.event_index
     FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (event_index)
-    JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signature_index)
+    JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s ON s.signature_index = d.event_signature
     WHERE s.kernel_family = 'communication'
 ),
 spent AS (
