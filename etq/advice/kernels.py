@@ -228,14 +228,8 @@ class Evidence:
 
     @cached_property
     def span_ticks(self) -> int:
-        """The time from the first to the last event of the devices that ran work, together."""
-        # Annotations of streams have no device.
-        [(ticks,)] = self._ask(
-            tuple,
-            "SELECT sum(s.span_ticks) FROM _device_spans($key, 'device') AS s"
-            f" WHERE EXISTS (FROM {self._launches} AS w WHERE w.device IS NOT DISTINCT FROM s.device)",
-        )
-        return int(ticks or 0)
+        """The time from the first to the last event of each device that ran work, together."""
+        return sum(use.span for use in self._trace.use)
 
     @cached_property
     def recorded_ticks(self) -> int:
@@ -450,8 +444,7 @@ def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, r
 def _remedy_of_computing(evidence: Evidence, family: str, main_op: str, rated: Sequence[Rated]) -> str:
     """Return what helps ops of a family that compute more slowly than the device could: what most of them lack."""
     if family == "attention":
-        chosen = ": torch.nn.attention.sdpa_kernel chooses one" if "scaled_dot_product" in main_op else ""
-        return f"Another kernel of attention may be faster{chosen}."
+        return _remedy_of_attention(main_op)
     sizes = "channels in multiples of 8" if family == "convolution" else "sizes that are multiples of the tiles"
     ways = [sizes] if _is_most(rated, lambda calls: calls.is_padded) else []
     if family == "GEMM" and _is_most(rated, lambda calls: calls.is_small):
@@ -462,9 +455,16 @@ def _remedy_of_computing(evidence: Evidence, family: str, main_op: str, rated: S
     return f"Use {', '.join(first)}{', or ' if first else ''}{last}." if last else ""
 
 
+def _remedy_of_attention(op: str) -> str:
+    chosen = ": torch.nn.attention.sdpa_kernel chooses one" if "scaled_dot_product" in op else ""
+    return f"Another kernel of attention may be faster{chosen}."
+
+
 def _remedy_of_reading(family: str, main_op: str) -> str:
-    # Of attention and batches of products, both operands are read once for each element of the batch.
-    if family == "attention" or main_op in ("aten::bmm", "aten::baddbmm"):
+    if family == "attention":
+        return _remedy_of_attention(main_op).removesuffix(".")
+    # Of batches of products, both operands are read once for each element of the batch.
+    if main_op in ("aten::bmm", "aten::baddbmm"):
         return (
             "A larger batch reads more of both operands: fuse the products with what is between them,"
             " or share an operand"

@@ -212,7 +212,7 @@ class _Part:
         start, _, first, last = window
         size = np.abs(model.slopes)
         # After growth that ends, a little may be left of it.
-        is_rest = (size < size.max()) & ((size * len(size) < self.least.ratio) | (size < size.max() / 4))
+        is_rest = (size < size.max()) & (size * len(size) < self.least.ratio)
         self.slopes[first:last] = np.where(is_rest, 0, model.slopes)[first - start : last - start]
         self.other[first:last] = model.other[first - start : last - start]
         self.shows = max(self.least.ratio, SEEN * model.seen)
@@ -284,7 +284,7 @@ def _decided(part: _Part) -> tuple[list[Change], list[Level]]:
     staged = _with_stages(rest, known, changes, part.least)
     if last is not None and staged[-1].stage != RETURNED:  # disturbed builds are seldom at an old level
         staged = _with_stages(rest, levels, changes[:-1], part.least)
-        staged.append(replace(changes[-1], stage=STATE if last.step.is_state else OPEN))
+        staged.append(replace(changes[-1], stage=OPEN))
     changes = staged
     changes = [replace(each, before=each.before + growth[each.place - 1]) for each in changes]
     return [*changes, *_creeps(part, rest, growth)], levels
@@ -380,12 +380,7 @@ def _with_stages(rest: Numbers, levels: Sequence[Level], changes: Sequence[Chang
             changes[at - 1] = replace(changes[at - 1], stage=RETURNED)
     known = [_is_known(rest, old, new) for old, new in pairwise(levels)]
     apart = 1.25 * max((abs(each.step) for each, is_known in zip(changes, known, strict=True) if is_known), default=0.0)
-    return [
-        replace(change, stage=STATE, back=None)
-        if abs(change.step) <= apart or (new.step.is_state and change.stage != RETURNED)
-        else change
-        for change, new in zip(changes, levels[1:], strict=True)
-    ]
+    return [replace(each, stage=STATE, back=None) if abs(each.step) <= apart else each for each in changes]
 
 
 def _is_known(rest: Numbers, old: Level, new: Level) -> bool:
@@ -396,10 +391,10 @@ def _is_known(rest: Numbers, old: Level, new: Level) -> bool:
     off, reach = np.minimum(np.abs(y - new.mean), np.abs(y - old.mean)), abs(new.mean - old.mean) / 4
     at = (np.abs(y - new.mean) < np.abs(y - old.mean))[off < reach]
     stays = np.diff(np.r_[0, np.flatnonzero(np.diff(at)) + 1, len(at)])[::-1]  # the last one first
-    if len(stays) < 4 or not at[-1] or trimmed_sd(np.diff(y)[None])[0] > reach:
+    if len(stays) < 4 or not at[-1]:
         return False
     visits = min(stays[2::2].sum(), int((~at[at.argmax() :]).sum()))
-    return bool(visits > (off > 2 * reach).sum()) and all(_may_last(stays[side::2]) for side in (0, 1))
+    return bool(visits > (off > 2 * reach).sum() and all(_may_last(stays[side::2]) for side in (0, 1)))
 
 
 def _may_last(stays: Numbers) -> bool:

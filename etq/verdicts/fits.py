@@ -212,21 +212,13 @@ class Rows:
 
     def moved(self) -> Rows:
         """Move each step and bend, one at a time, where it explains more, or drop it."""
-        active = np.flatnonzero((self.chosen >= 0).any(axis=1))
-        for _ in range(4):
-            before = self.chosen[active]
-            for place in range(self.chosen.shape[1]):
-                rows = active[self.chosen[active, place] >= 0]
-                if not len(rows):
-                    continue
+        for place in range(self.chosen.shape[1]):
+            if len(rows := np.flatnonzero(self.chosen[:, place] >= 0)):
                 part = self.at(rows)
                 part.chosen[:, place] = -1
                 column, score, without = part.best(part.chosen)
                 self.chosen[rows, place] = np.where(score < without, column, -1)
                 self.score[rows] = np.minimum(score, without)
-            active = active[(np.sort(before, axis=1) != np.sort(self.chosen[active], axis=1)).any(axis=1)]
-            if not len(active):
-                break
         return self
 
     def tested(self) -> tuple[Numbers, Numbers, Numbers]:
@@ -258,13 +250,9 @@ class Rows:
             b, _, p = part.tested()
             is_small = ~self.columns.is_bend[part.chosen] & (np.abs(b) < least[active][:, None])
             failed = (part.chosen >= 0) & ((p >= CHANCE) | is_small)
-            worst, failing = (
-                np.where(failed, p - 1e-9 * np.abs(b), -1).argmax(axis=1),
-                np.flatnonzero(failed.any(axis=1)),
-            )
+            worst, failing = np.where(failed, p - 1e-9 * np.abs(b), -1).argmax(axis=1), np.asarray(failed.any(axis=1))
             part.chosen[failing, worst[failing]] = -1
-            part, active = part.at(failing), active[failing]
-            part.moved()
+            part, active = part.at(failing).moved(), active[failing]
             self.chosen[active], self.score[active] = part.chosen, part.score
         return self
 
@@ -277,7 +265,6 @@ class Column(NamedTuple):
     size: float
     error: float
     p: float
-    is_state: bool = False  # a step as large as the gap between two states that were taken away
 
 
 class Model(NamedTuple):
@@ -314,7 +301,7 @@ def modelled(y: Numbers, errors: Sequence[bytes | None], floor: Numbers, least: 
 
 
 def _modelled(y: Numbers, errors: Sequence[bytes | None], floor: Numbers, least: Numbers) -> list[Model]:
-    fits, states, gap, share = _with_states(y, errors, floor)
+    fits, states = _with_states(y, errors, floor)
     fits = [(rows, fit.pruned(least[rows])) for rows, fit in fits]
     _, growth, phases = _parts(fits, y - states)
     slopes = np.diff(growth, axis=1, prepend=growth[:, :1])
@@ -325,34 +312,12 @@ def _modelled(y: Numbers, errors: Sequence[bytes | None], floor: Numbers, least:
         seen[rows] = fit.error_of_last()
         parts = (fit.chosen, fit.columns.places[fit.chosen], fit.columns.is_bend[fit.chosen], *fit.tested())
         for row, *each in zip(rows.tolist(), *(part.tolist() for part in parts), strict=True):
-            columns[row] = [Column(*column) for chosen, *column in zip(*each, strict=True) if chosen >= 0]
-            columns[row] = _of_states(sorted(columns[row]), gap[row], share[row], y.shape[1])
+            columns[row] = sorted(Column(*column) for chosen, *column in zip(*each, strict=True) if chosen >= 0)
     return [Model(*each) for each in zip(columns, slopes, other, seen.tolist(), strict=True)]
 
 
-def _of_states(columns: Sequence[Column], gap: float, share: float, n: int) -> list[Column]:
-    """Return columns with those steps that two states explain: they are in the new one for no longer than by chance.
-
-    share  of builds in the upper state
-    """
-    ends = [column.place for column in columns[1:] if not column.is_bend] + [n]
-    return [
-        column._replace(
-            is_state=not column.is_bend
-            and abs(abs(column.size) - gap) < gap / 4
-            and n
-            * (share if column.size > 0 else 1 - share)
-            ** (min(end for end in ends if end > column.place) - column.place)
-            >= CHANCE
-        )
-        for column in columns
-    ]
-
-
-def _with_states(y: Numbers, errors: Sequence[bytes | None], floor: Numbers) -> tuple[Fits, Numbers, Numbers, Numbers]:
-    """Return fits of series without two states where these are likelier, and of each what the states add to its builds,
-    the gap between them, and the share of builds in the upper one.
-    """
+def _with_states(y: Numbers, errors: Sequence[bytes | None], floor: Numbers) -> tuple[Fits, Numbers]:
+    """Return fits of series without two states where these are likelier, and what the states add to each build."""
     rows = every = np.arange(len(y))
     states, best = np.zeros_like(y), fitted(y, every, errors, floor)
     last, score = best, _scores(best, len(y))
@@ -369,7 +334,7 @@ def _with_states(y: Numbers, errors: Sequence[bytes | None], floor: Numbers) -> 
         at = rows[is_better]
         score[at], states[at] = new[is_better], found[is_better]
         best = _only(best, ~np.isin(every, at)) + _only(last, np.isin(every, at))
-    return best, states, states.max(axis=1), (states > 0).mean(axis=1)
+    return best, states
 
 
 def _only(fits: Fits, chosen: Flags) -> Fits:

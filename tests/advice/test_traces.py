@@ -122,7 +122,7 @@ def test_a_pause_without_steps_is_no_synchronization(warehouse: Warehouse, tmp_p
         again = launched(2, 940 + pause, 960 + pause, 990 + pause)
         advised(warehouse, tmp_path, *launched(1, 10, 20, 935), wait, *again, name=name)
     query = "SELECT cause, call FROM device_idle($name)"
-    assert warehouse.rows(query, name="long")[1] == [("host", None)]
+    assert warehouse.rows(query, name="long")[1] == [("not_recorded", None)]
     assert warehouse.rows(query, name="short")[1] == [("synchronization", "cudaStreamSynchronize")]
 
 

@@ -253,6 +253,12 @@ def tested(given: Sides, factors: Floats, base: Flags, new: Flags) -> tuple[dict
     precise, more = (free > 0) & ~given.rough, 0
     if precise.sum() >= 5:
         variances, more = shrunk(variances, free, precise)
+    errors = variances * (1 / base.sum() + 1 / new.sum())
+    by_state = np.zeros(len(fitted))
+    if (sizes := np.array([each.size for each in fitted])[free > 0]).size >= 5:
+        # By what ops differ from the median op beyond their errors, if the state may have moved: at most half of that.
+        beyond = (1.4826 * np.median(np.abs(sizes - np.median(sizes)))) ** 2 - np.median(errors[free > 0])
+        by_state[:] = min(max(0, beyond), ((factors[new].mean() - factors[base].mean()) / 2) ** 2)
     base_total = np.median(given.totals[base])
     below = np.zeros(len(fitted), bool)
     found = {}
@@ -260,7 +266,7 @@ def tested(given: Sides, factors: Floats, base: Flags, new: Flags) -> tuple[dict
         before, after = np.median(given.ops[base, at]), np.median(given.ops[new, at])
         # 2 % of less than 75 steps are less than one and a half.
         below[at] = min(before, after) < 75 * given.steps[at] and abs(after - before) < 1.5 * given.steps[at]
-        squared = variances[at] * (1 / base.sum() + 1 / new.sum()) + drifts[at]
+        squared = errors[at] + by_state[at] + drifts[at]
         step = float(given.steps[at] / before)
         found[at] = judged_of(each.size, squared, each.freedom + more if each.freedom > 0 else 0, step)
         found[at].share = float(before / base_total)

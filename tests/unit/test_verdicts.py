@@ -120,7 +120,7 @@ def test_small_ops_take_little_of_alpha() -> None:
     """Three ops of 30 % and 40 of 0.01 % of the total: the least p counts (3 * 1 % + 40 * 0.05 %) / 1 % times."""
     random = np.random.default_rng(6)
     ops = np.array([3e5] * 3 + [100.0] * 40) * np.exp(random.normal(0, 0.002, (10, 43)))
-    ops[1::2, 0] *= 1.05
+    ops[1::2, 0] *= 1.03
     ops[1::2, 42] *= 3
     rows = asked(["base", "new"] * 5, ops, np.full(10, 1e6))
     by_item = {row["item"]: row for row in rows if row["level"] == "op"}
