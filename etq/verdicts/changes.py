@@ -212,7 +212,7 @@ class _Part:
         start, _, first, last = window
         size = np.abs(model.slopes)
         # After growth that ends, a little may be left of it.
-        is_rest = (size < size.max()) & (size * len(size) < self.least.ratio)
+        is_rest = (size < size.max()) & ((size * len(size) < self.least.ratio) | (size < size.max() / 4))
         self.slopes[first:last] = np.where(is_rest, 0, model.slopes)[first - start : last - start]
         self.other[first:last] = model.other[first - start : last - start]
         self.shows = max(self.least.ratio, SEEN * model.seen)
