@@ -80,7 +80,6 @@ _SAMPLE: Final = {
     "ticks": "DOUBLE",
     "slow_ticks": "DOUBLE",
     "resolution": "DOUBLE",
-    "is_coarse": "BOOLEAN",
     "calls": "DOUBLE",
     "matched": "VARCHAR",
     "is_trace": "BOOLEAN",

@@ -12,8 +12,8 @@ from etq.errors import WarehouseError
 
 # Rollups of dumps, in the order in which they are computed, from a temporary table of the times of events.
 ROLLUPS: Final = {
-    "op_times": "_find_op_times('_filled_times', ?, ?)",
-    "module_times": "_find_module_times(?, ?)",
+    "op_times": "_find_op_times('_filled_times', '_filled_clocks', ?, ?)",
+    "module_times": "_find_module_times('_filled_clocks', ?, ?)",
     "capture_ops": "_find_capture_ops(?, ?)",  # columns of op_times
 }
 # The rollups of PyTorch traces that are computed from events, and those that are computed from these rollups.
@@ -139,13 +139,15 @@ def answered_times(
     connection: duckdb.DuckDBPyConnection, first: int, last: int, *, is_held: bool = True
 ) -> Iterator[None]:
     """Provide temporary tables of all captures but traces from one key up to another, until the block ends: the times
-    of their events, `_filled_times`, these with names, `_filled_events`, and the executes of runs, `_filled_runs`.
+    of their events, `_filled_times`, these with names, `_filled_events`, their clocks, `_filled_clocks`, and the
+    executes of runs, `_filled_runs`.
 
     is_held  whether the times are computed once, rather than where they are read
     """
     kind = "TABLE" if is_held else "VIEW"
     dropped = (
-        "DROP TABLE IF EXISTS _filled_runs; DROP VIEW IF EXISTS _answered; DROP VIEW IF EXISTS _filled_events; "
+        "DROP TABLE IF EXISTS _filled_runs; DROP TABLE IF EXISTS _filled_clocks; "
+        "DROP VIEW IF EXISTS _answered; DROP VIEW IF EXISTS _filled_events; "
         f"DROP {kind} IF EXISTS _filled_times"
     )
     try:
@@ -153,6 +155,7 @@ def answered_times(
             f"CREATE TEMP {kind} _filled_times AS FROM _answered_times({first:d}, {last:d}) WHERE {_HAS_EVENTS}"
         )
         connection.execute("CREATE TEMP VIEW _filled_events AS FROM _answered_events('_filled_times')")
+        connection.execute("CREATE TEMP TABLE _filled_clocks AS FROM _clocks_of('_filled_times')")
         connection.execute(
             f"CREATE TEMP VIEW _answered AS FROM _answered_runs({first:d}, {last:d}) WHERE {_HAS_EVENTS}"
         )

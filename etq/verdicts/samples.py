@@ -14,8 +14,9 @@ from etq.verdicts.arithmetic import Flags, Numbers, Texts
 # A change is seen if it is more than so many steps of a coarse clock: times on both sides are rounded to a step, and
 # divided by the common shift.
 SEEN: Final = 1.5
-# Times of fewer steps don't show the state of the machine.
-ROUGH: Final = 50
+# Of times of fewer steps, 2 % aren't seen, the smallest change that counts; and those of fewer than 50 don't show the
+# state of the machine.
+COARSE, ROUGH = 75, 50
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,7 @@ class Samples:
     ops: Texts  # of what op an item is an instance
     ticks: Numbers
     slow_ticks: Numbers  # the slowest tenth's quantile; NaN where it isn't judged
-    resolutions: Numbers  # what the clock's times are multiples of
-    is_coarse: Flags  # whether that is coarse for the time
+    resolutions: Numbers  # the step of the clock
     calls: Numbers  # in a step; NaN where unknown
     is_other_graph: Flags  # of items: whether it is a call of a delegate that runs another graph on one side
     captures: list[tuple[int, int]]  # keys and steps
@@ -52,9 +52,9 @@ class Samples:
 
     @cached_property
     def is_rough(self) -> Flags:
-        """Whether the clock is too coarse to show the state of the machine by this time, of less than 50 steps."""
+        """Whether the clock is too coarse to show the state of the machine by this time."""
         with np.errstate(invalid="ignore"):
-            return np.asarray(self.is_coarse & (self.ticks < ROUGH * self.resolutions), np.bool_)
+            return np.asarray(self.ticks < ROUGH * self.resolutions, np.bool_)
 
     @cached_property
     def is_base(self) -> Flags:
@@ -106,15 +106,15 @@ def _arranged(index: int, rows: Mapping[str, Any]) -> Samples:
     _, capture_rows, capture_at = np.unique(keys, return_index=True, return_inverse=True)
     captures = [*zip(*(rows[name][capture_rows].tolist() for name in ("capture_id", "step")), strict=True)]
 
-    def placed(name: str, missing: Any = np.nan) -> Any:
-        filled = np.full((len(items), len(captures)), missing)
+    def placed(name: str) -> Any:
+        filled = np.full((len(items), len(captures)), np.nan)
         filled[item_at, capture_at] = rows[name]
         return filled
 
     columns: dict[str, Any] = {f"{name}s": rows[name][item_rows] for name in ("level", "item", "scope", "op")}
     columns["is_other_graph"] = rows["is_other_graph"][item_rows]
     columns |= {name: placed(name) for name in ("ticks", "slow_ticks", "calls")}
-    columns |= {"resolutions": placed("resolution"), "is_coarse": placed("is_coarse", missing=False)}
+    columns["resolutions"] = placed("resolution")
     columns |= {f"{name}s": rows[name][capture_rows] for name in ("side", "position")}
     return Samples(index, captures=captures, **columns)
 
@@ -140,8 +140,8 @@ def _with_calls(samples: Samples) -> Samples:
         return samples
     of_rows = [field.name for field in fields(Samples) if field.name not in ("index", "captures", "sides", "positions")]
     of_calls: dict[str, Any] = {name: getattr(samples, name)[at] for name in of_rows}
-    of_calls |= {"levels": np.full(len(at), "call", np.object_), "ticks": of_calls["ticks"] / of_calls["calls"]}
-    of_calls["slow_ticks"] = np.full_like(of_calls["ticks"], np.nan)
+    of_calls |= {"levels": np.full(len(at), "call", np.object_), "slow_ticks": np.full(of_calls["ticks"].shape, np.nan)}
+    of_calls |= {name: of_calls[name] / of_calls["calls"] for name in ("ticks", "resolutions")}
     joined: dict[str, Any] = {name: np.concatenate([getattr(samples, name), of_calls[name]]) for name in of_rows}
     return replace(samples, **joined)
 

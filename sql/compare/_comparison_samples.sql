@@ -124,7 +124,7 @@ times AS (
     UNION ALL
     SELECT
         m.capture_id, 0, 'module', NULL, NULL, m.scope, 'module', m.module_path, NULL, NULL, NULL, NULL, m.module_path,
-        'ticks', false, _resolution(m.total_ticks), NULL, _at_quantile(m.p25, m.p50, m.p90, quantile), NULL
+        'ticks', false, m.resolution, NULL, _at_quantile(m.p25, m.p50, m.p90, quantile), NULL
     FROM module_times AS m
     WHERE m.phase IS NOT DISTINCT FROM phase
     UNION ALL
@@ -137,10 +137,13 @@ times AS (
         (NOT _is_step_total(t.kind))::INTEGER, _step_item(t.scope, t.kind, t.label),
         t.scope, t.kind, t.label, t.label, -1, NULL, NULL,
         CASE WHEN t.kind IN ('module', 'device_module') THEN t.label END, 'ticks',
-        _is_part_of_step(t.kind), _resolution(t.ticks),
+        _is_part_of_step(t.kind), coalesce(k.resolution, 1),
         CASE WHEN t.kind NOT IN ('module', 'device_module') THEN t.calls::DOUBLE END, t.ticks, NULL
     FROM step_times AS t
     LEFT JOIN sampled AS m USING (capture_id, run_index)
+    -- The total of the same clock.
+    LEFT JOIN op_times AS k
+        ON k.capture_id = t.capture_id AND k.scope = t.scope AND k.op_index = 0 AND k.phase IS NULL
     WHERE CASE WHEN phase IS NULL THEN t.is_sample ELSE m.run_index IS NOT NULL END
     UNION ALL
     SELECT t.capture_id, 1 + t.run_index, 'outside ops', NULL, t.scope, t.scope, 'framework', t.scope, t.scope, NULL,
@@ -175,7 +178,6 @@ SELECT
     (t.ticks * _op_scale(t.value_unit, d.scale))::DOUBLE AS ticks,
     (t.slow_ticks * _op_scale(t.value_unit, d.scale))::DOUBLE AS slow_ticks,
     (t.resolution * _op_scale(t.value_unit, d.scale))::DOUBLE AS resolution,
-    _is_clock_coarse(t.ticks, t.resolution, _op_scale(t.value_unit, d.scale)) AS is_coarse,
     CASE WHEN d.is_trace THEN t.calls END AS calls, d.matched, d.is_trace, t.module_path, t.kind,
     t.instruction_id::DOUBLE AS instruction_id, t.op_index::DOUBLE AS place, t.is_additive,
     CASE t.value_unit WHEN 'ticks' THEN d.counted WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted
@@ -190,12 +192,12 @@ SELECT 0, o.capture_id, 0, d.side, NULL, 'to align', NULL,
         )
         ELSE concat_ws('|', coalesce(d.only_scope, o.scope), o.kind, o.family)
     END,
-    d.ops, o.p25, NULL, NULL, false, NULL, d.matched, false, NULL, NULL, NULL, o.op_index, false, NULL
+    d.ops, o.p25, NULL, NULL, NULL, d.matched, false, NULL, NULL, NULL, o.op_index, false, NULL
 FROM sides AS d
 JOIN op_times AS o USING (capture_id)
 WHERE d.matched <> 'event' AND NOT d.is_trace AND o.phase IS NULL AND o.op_index > 0
 UNION ALL
-SELECT 0, n.capture_id, 0, n.side, NULL, 'none', NULL, n.name, NULL, NULL, NULL, NULL, false, NULL, NULL, n.is_trace,
+SELECT 0, n.capture_id, 0, n.side, NULL, 'none', NULL, n.name, NULL, NULL, NULL, NULL, NULL, NULL, n.is_trace,
     NULL, NULL, NULL, NULL, false, NULL
 FROM checked AS n
 WHERE NOT n.is_measured;

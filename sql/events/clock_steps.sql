@@ -39,7 +39,9 @@ CREATE MACRO _fitted_step(
 -- of ticks, such as 41.67 ns of 24 MHz: then a duration is up to a tick from a multiple, and the distance is fitted,
 -- three times, to the durations whose multiple is certain by then. It is judged by durations of less than 1000 steps, at
 -- least half of all, and by as many different ones that a distance fits them by chance in one capture of 100. The same
--- duration again and again, without another one, shows no step; durations of zero show one as well as three others.
+-- duration again and again, without another one, shows no step; durations of zero show one as well as three others. Of
+-- too few durations for this, it is the largest power of 1000 of which 90 % are multiples: of one duration, by chance in
+-- one of 1000.
 CREATE MACRO _clock_steps(
     durations  -- a table with rows of `_clock_durations`
 ) AS TABLE
@@ -104,9 +106,20 @@ stepped AS (
         AND (count(*) FILTER (WHERE _is_multiple(s.ticks, c.step, c.tolerance)) + 3 * any_value(z.zeros) - 2)
             * ln(c.step / CASE c.tolerance WHEN 0 THEN 1 ELSE 3 END) >= ln(20000)
 )
-SELECT t.clock, coalesce(max(t.step) FILTER (WHERE t.tolerance = 0), max(t.step)) AS step
-FROM stepped AS t
-GROUP BY t.clock;
+SELECT d.clock, coalesce(
+        max(t.step) FILTER (WHERE t.tolerance = 0), max(t.step),
+        max(d.step) FILTER (WHERE 10 * d.multiples >= 9 * d.events)
+    ) AS step
+FROM (
+    SELECT r.clock, unnest([1e3, 1e6]) AS step, unnest([
+            sum(r.events) FILTER (WHERE r.ticks % 1000 = 0), sum(r.events) FILTER (WHERE r.ticks % 1000000 = 0)
+        ]) AS multiples, sum(r.events) AS events
+    FROM ranked AS r
+    WHERE r.ticks > 0
+    GROUP BY r.clock
+) AS d
+LEFT JOIN stepped AS t USING (clock)
+GROUP BY d.clock;
 
 -- Rows of `_clock_durations`: what each clock measured, without its step.
 CREATE MACRO _counted_durations(
@@ -122,13 +135,30 @@ FROM (
 ) AS o
 GROUP BY o.clock;
 
+-- The clocks of dumps, the runtime's and that of delegates' events, with what they measured, and their steps in ticks, as
+-- in `clock_steps`. Here, a clock is a capture and whether it is that of delegates.
+CREATE MACRO _clocks_of(
+    times  -- a table with rows of `_answered_times`
+) AS TABLE
+WITH durations AS MATERIALIZED (
+    SELECT (t.capture_id, s.kind = 'delegate') AS clock, t.duration_ticks AS ticks, count(*) AS events
+    FROM query_table(times) AS t
+    JOIN signatures AS s USING (capture_id, signature_index)
+    WHERE s.value_unit = 'ticks' AND s.clock <> 'synthetic' AND NOT t.is_detached AND NOT t.is_impossible
+    GROUP BY ALL
+),
+counted AS (FROM _counted_durations('durations'))
+SELECT n.clock[1] AS capture_id, n.clock[2] AS is_delegate, n.events, n.zeros, n.median, s.step
+FROM counted AS n
+LEFT JOIN _clock_steps('durations') AS s ON s.clock = n.clock;
+
 -- The step of a clock of a capture: the time between two of its values, as far as the durations that it measured show it.
 -- An event of less than a step has a time of 0 or of one step. Each capture has a row for each clock by which events were
 -- timed.
 -- Shown: clock!, step!~, events#, zeros#, median~, unit
 -- Columns:
 --   clock: host; delegate: that of the events of delegates, which may have clocks of their own; device: that of a trace's devices
---   step: its step; NULL where none is seen, as by a clock that is finer than 8 ticks, or one that timed fewer than five events above 0
+--   step: its step; NULL where none is seen, as by a clock that is finer than 8 ticks, or one that timed too few events
 --   events: number of events that it timed, without detached ones (see `events`)
 --   zeros: number of those with a time of 0
 --   median: half of the events take at most this time

@@ -82,20 +82,3 @@ FULL JOIN readers AS r USING (capture_id, signature_index);
 -- Parts of `load_breakdown`, in ticks.
 CREATE MACRO _advised_loads(times) AS TABLE
 SELECT l.capture_id, l.run_index, l.component, l.ticks FROM _load_parts(times) AS l;
-
--- The durations that each clock of a capture measured, as rows of `_clock_durations`: a clock is a capture and the
--- name of its clock.
-CREATE MACRO _advised_durations(times) AS TABLE
-SELECT (t.capture_id, t.kind = 'delegate') AS clock, t.duration_ticks AS ticks, count(*) AS events
-FROM query_table(times) AS t
-JOIN signatures AS s USING (capture_id, signature_index)
-WHERE t.value_unit = 'ticks' AND s.clock <> 'synthetic' AND NOT t.is_detached AND NOT t.is_impossible
-GROUP BY ALL;
-
--- A clock, the runtime's or that of delegates' events, and what it measured, in ticks, as in `clock_steps`.
-CREATE MACRO _advised_clocks(times) AS TABLE
-WITH durations AS MATERIALIZED (FROM _advised_durations(times)),
-counted AS (FROM _counted_durations('durations'))
-SELECT n.clock[1] AS capture_id, n.clock[2] AS is_delegate, n.events, n.zeros, n.median, s.step
-FROM counted AS n
-LEFT JOIN _clock_steps('durations') AS s ON s.clock = n.clock;

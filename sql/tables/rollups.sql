@@ -28,7 +28,7 @@ CREATE TABLE op_times (
     outside_p25 DOUBLE,  -- of a total: the time of a run outside of its additive ops, 25th percentile over runs; NULL for ops
     outside_p50 DOUBLE,  -- the same, median over runs
     outside_p90 DOUBLE,  -- the same, 90th percentile over runs
-    resolution BIGINT NOT NULL  -- value that at least half of its times are multiples of: 1, 1000 or 1000000
+    resolution DOUBLE NOT NULL  -- step of its clock in this unit, as in `clock_steps`; 1 where none is seen
 );
 
 -- The time of a module of a linked capture with its submodules, summarized over its runs; written with `op_times`.
@@ -41,7 +41,8 @@ CREATE TABLE module_times (
     total_ticks BIGINT,  -- sum of its times in all runs; NULL if the sum exceeds 64 bits
     p25 DOUBLE NOT NULL,  -- 25th percentile over runs
     p50 DOUBLE NOT NULL,  -- median over runs
-    p90 DOUBLE NOT NULL  -- 90th percentile over runs
+    p90 DOUBLE NOT NULL,  -- 90th percentile over runs
+    resolution DOUBLE NOT NULL  -- step of the clock of its ops, as in `op_times`: the longest one
 );
 
 -- The identity of the ops of a capture, by which captures with the same ops are found: one row per capture with

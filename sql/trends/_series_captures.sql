@@ -153,7 +153,7 @@ typical AS MATERIALIZED (
         AND o.kind <> 'annotation'
         AND NOT _is_device_time(o.kind)
         AND o.p25 > 0
-        AND NOT _is_clock_coarse(o.p25, o.resolution, d.scale)
+        AND NOT _is_clock_coarse(o.p25, o.resolution)
     GROUP BY d.series, o.item
     HAVING 2 * count(*) >= max(d.sampled)
     QUALIFY row_number() OVER (PARTITION BY d.series ORDER BY median(o.p25 * d.scale) DESC, o.item) <= 20

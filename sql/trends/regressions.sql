@@ -86,8 +86,8 @@ described AS MATERIALIZED (
         _series_unit(unit, bool_or(d.is_cycles)) AS unit,
         -- As in comparisons: of at least half of the captures.
         CASE
-            WHEN 2 * count(*) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution, d.scale)) >= count(*)
-                THEN max(o.resolution * d.scale) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution, d.scale))
+            WHEN 2 * count(*) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution)) >= count(*)
+                THEN max(o.resolution * d.scale) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution))
             ELSE 0
         END AS resolution,
         list(d.position) AS positions, list(d.build) AS builds,

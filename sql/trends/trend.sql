@@ -46,7 +46,7 @@ comments AS MATERIALIZED (SELECT d.series, d.position, unnest(d.comments, recurs
 found AS (
     SELECT
         s.capture_id, o.runs, o.p25 * s.scale AS ticks, o.p50 * s.scale AS median_ticks, o.p90 * s.scale AS slow_ticks,
-        CASE WHEN _is_clock_coarse(o.p25, o.resolution, s.scale) THEN o.resolution * s.scale ELSE 0 END AS resolution,
+        CASE WHEN _is_clock_coarse(o.p25, o.resolution) THEN o.resolution * s.scale ELSE 0 END AS resolution,
         CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END AS value_unit, NOT _is_device_time(o.kind) AS has_factor,
         o.item AS identity, CASE what WHEN 'op' THEN o.scope END AS scope
     FROM ordered AS s

@@ -69,7 +69,7 @@ class Fleet:
 
     def compared(self) -> tuple[list[Key], Sides]:
         keys, values, totals = self.quantiles(0.25)
-        return keys, Sides(self.sides, values, totals, np.zeros(len(keys), bool))
+        return keys, Sides(self.sides, values, totals, np.ones(len(keys)))
 
 
 def _by_op(dump: Dump) -> dict[Key, list[int]]:

@@ -24,13 +24,13 @@ class Sides:
     sides: list[str]
     ops: Floats
     totals: Floats
-    coarse: Flags
-    resolution: int = 1000
+    steps: Floats  # of each op's clock
+    step: float = 1  # of the total's
 
     @property
     def rough(self) -> Flags:
-        """The ops of less than 50 steps of a coarse clock."""
-        return np.asarray(self.coarse & (2 * (self.ops < 50 * self.resolution).sum(axis=0) >= len(self.ops)))
+        """The ops of less than 50 steps of a clock."""
+        return np.asarray(2 * (self.ops < 50 * self.steps).sum(axis=0) >= len(self.ops))
 
     def of(self, side: str, without: Flags | None = None) -> Flags:
         chosen = np.array([each == side for each in self.sides])
@@ -199,15 +199,17 @@ def differences_of(values: Floats, factors: Floats, base: Flags, new: Flags) -> 
     return found
 
 
-def bounded(values: Floats, rest: Floats, base: Flags, new: Flags) -> Floats:
-    """One op's values, at most 5 standard deviations off their side's median in what doesn't follow the common shift."""
+def bounded(values: Floats, rest: Floats, base: Flags, new: Flags, step: float = 0) -> Floats:
+    """One op's values, at most 5 standard deviations, or steps of its clock, off their side's median in what doesn't
+    follow the common shift.
+    """
     if min(base.sum(), new.sum()) < 5:
         return values
     off = np.zeros(len(values))
     for side in (base, new):
         off[side] = rest[side] - np.median(rest[side])
     chosen = np.abs(off[base | new])
-    most = 5 * max(0.001, 1.4826 * float(np.median(chosen)) * np.sqrt(len(chosen) / (len(chosen) - 3)))
+    most = 5 * max(step, 0.001, 1.4826 * float(np.median(chosen)) * np.sqrt(len(chosen) / (len(chosen) - 3)))
     return np.asarray(values - np.sign(off) * np.maximum(0, np.abs(off) - most))
 
 
@@ -240,9 +242,9 @@ def tested(given: Sides, factors: Floats, base: Flags, new: Flags) -> tuple[dict
     """The change of each op with its p and q; its values, and whether it is below the clock's resolution."""
     shifted, in_turns = np.log(given.ops) - factors[:, None], is_interleaved(given.sides)
     fitted = differences_of(shifted, factors, base, new)
+    steps = given.steps / np.minimum(*(np.median(given.ops[side], axis=0) for side in (base, new)))
     clipped = [
-        each if is_coarse else bounded(each, found.values, base, new)
-        for each, found, is_coarse in zip(shifted.T, fitted, given.coarse, strict=True)
+        bounded(each, found.values, base, new, step) for each, found, step in zip(shifted.T, fitted, steps, strict=True)
     ]
     fitted = differences_of(np.column_stack(clipped), factors, base, new)
     values = np.column_stack([each.values for each in fitted])
@@ -251,14 +253,21 @@ def tested(given: Sides, factors: Floats, base: Flags, new: Flags) -> tuple[dict
     precise, more = (free > 0) & ~given.rough, 0
     if precise.sum() >= 5:
         variances, more = shrunk(variances, free, precise)
+    errors = variances * (1 / base.sum() + 1 / new.sum())
+    by_state = np.zeros(len(fitted))
+    if (sizes := np.array([each.size for each in fitted])[free > 0]).size >= 5:
+        # By what ops differ from the median op beyond their errors, if the state may have moved: at most half of that.
+        beyond = (1.4826 * np.median(np.abs(sizes - np.median(sizes)))) ** 2 - np.median(errors[free > 0])
+        by_state[:] = min(max(0, beyond), ((factors[new].mean() - factors[base].mean()) / 2) ** 2)
     base_total = np.median(given.totals[base])
     below = np.zeros(len(fitted), bool)
     found = {}
     for at, each in enumerate(fitted):
         before, after = np.median(given.ops[base, at]), np.median(given.ops[new, at])
-        below[at] = bool(given.coarse[at]) and abs(after - before) < 1.5 * given.resolution
-        squared = variances[at] * (1 / base.sum() + 1 / new.sum()) + drifts[at]
-        step = given.resolution / float(before) if given.coarse[at] else 0
+        # 2 % of less than 75 steps are less than one and a half.
+        below[at] = min(before, after) < 75 * given.steps[at] and abs(after - before) < 1.5 * given.steps[at]
+        squared = errors[at] + by_state[at] + drifts[at]
+        step = float(given.steps[at] / before)
         found[at] = judged_of(each.size, squared, each.freedom + more if each.freedom > 0 else 0, step)
         found[at].share = float(before / base_total)
     asked = [at for at in found if not below[at] and found[at].p is not None]
@@ -294,13 +303,15 @@ def several(given: Sides) -> dict[Any, Judged]:
         is_large = abs(each.change) >= 0.02 and abs(each.change) * each.share >= 0.0005
         counts = is_large and each.q is not None and each.q < 0.0285
         counting = max(0.02, 0.0005 / each.share)
-        each.verdict = _word(few, bool(below[at]), counts, each, counting, each.p == 1 and is_large)
+        is_hidden = bool(below[at]) and counting * np.median(given.ops[base, at]) < 1.5 * given.steps[at]
+        each.verdict = _word(few, is_hidden, counts, each, counting, each.p == 1 and is_large)
     logs = np.log(given.totals)
     smallest = 0.02 if is_interleaved(given.sides) else 0.03
     freedom = int(base.sum() + new.sum() - 2)
     squared = (squares(logs[base]) + squares(logs[new])) / max(1, freedom) * (1 / base.sum() + 1 / new.sum())
     squared += 0 if is_interleaved(given.sides) else drift_of(logs, base, new)
-    total = judged_of(float(logs[new].mean() - logs[base].mean()), squared, freedom)
+    step = given.step / float(np.median(given.totals[base]))
+    total = judged_of(float(logs[new].mean() - logs[base].mean()), squared, freedom, step)
     is_large = abs(total.change) >= smallest
     counts = is_large and total.p is not None and total.p < 0.0165
     total.verdict = _word(few, False, counts, total, smallest, total.p == 1 and is_large)

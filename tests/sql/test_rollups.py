@@ -66,16 +66,25 @@ def test_a_module_of_one_op_takes_as_long_as_the_op(few: Warehouse) -> None:
     assert all(sum(op[1] for op in ops) == of_module[1] for _, ops, of_module in rows)
 
 
-def test_a_coarse_clock(warehouse: Warehouse) -> None:
-    """In `coarse`, half of the times that aren't zero are whole microseconds; in `fine`, fewer than half."""
+def test_times_have_the_step_of_their_clock(warehouse: Warehouse) -> None:
+    """Of delegates 31.25 us, or whole microseconds in too few events to tell more; of the host none that is seen."""
 
     def file(*times: int) -> bytes:
-        runs = [[delegated("op", 5, 5 + t), delegate_call(5, 5 + t), execute(0, 9_999)] for t in times]
+        runs = [
+            [delegated("op", 5, 5 + each), delegate_call(5, 200_006 + 777 * at), execute(0, 400_009 + 1_013 * at)]
+            for at, each in enumerate(times)
+        ]
         return dump(*[run("Execute", *events) for events in runs])
 
-    warehouse.ingest_many([file(0, 0, 1000, 2001), file(0, 1000, 2001, 3001), file(0, 0, 0, 0)])
-    rows = warehouse.rows("SELECT resolution FROM op_times WHERE kind = 'delegate' ORDER BY capture_id")[1]
-    assert rows == [(1000,), (1,), (1,)]
+    warehouse.ingest_many([file(*(31_250 * count for count in (0, 1, 2, 3, 1, 2, 2, 5))), file(5_000, 5_000), file(0)])
+    rows = warehouse.rows("SELECT capture_id, kind, resolution FROM op_times ORDER BY ALL")[1]
+    host = ("delegate_call", "framework")
+    steps = [31_250, 1_000, 1]
+    assert rows == [
+        (key, kind, step if kind == "delegate" else 1)
+        for key, step in enumerate(steps, 1)
+        for kind in ("delegate", *host)
+    ]
 
 
 def test_a_file_that_is_read_again(warehouse: Warehouse) -> None:

@@ -137,7 +137,7 @@ def verdicts_of(benches: Sequence[Times], measured: int, alpha: float) -> list[l
     columns = {name: np.array(each, np.object_ if name in texts else None) for name, each in (rows | items).items()}
     size = len(rows["side"])
     columns |= {"step": np.zeros(size, np.int64), "scope": np.full(size, "", np.object_)}
-    columns |= {"resolution": np.ones(size), "is_coarse": np.zeros(size, np.bool_), "calls": np.full(size, np.nan)}
+    columns |= {"resolution": np.ones(size), "calls": np.full(size, np.nan)}
     columns["op"] = columns["item"]
     columns["is_other_graph"] = np.zeros(size, np.bool_)
     columns |= {"matched": np.full(size, "event", np.object_), "is_trace": np.zeros(size, np.bool_)}

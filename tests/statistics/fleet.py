@@ -28,7 +28,7 @@ class Fleet:
     items: list[str]
     ops: Floats
     totals: Floats
-    resolutions: list[int]
+    resolutions: list[float]  # of the clock of each op
 
     @property
     def shares(self) -> Floats:
@@ -107,7 +107,7 @@ def fleet_in(folder: Path) -> Fleet:
     return Fleet(items, ops, totals, [_resolution(ops[:, at]) for at in range(len(items))])
 
 
-def _resolution(ticks: Floats) -> int:
+def _resolution(ticks: Floats) -> float:
     known = ticks[ticks > 0]
     return next((power for power in (10**6, 10**3) if len(known) and np.mean(known % power == 0) >= 0.5), 1)
 
@@ -199,7 +199,7 @@ def samples_of(fleet: Fleet, draws: Sequence[Draw]) -> dict[str, Any]:
         "level": np.tile(texts([*["op"] * len(fleet.items), "total", "outside ops"]), len(drawn)),
         "scope": np.tile(texts([""] * count), len(drawn)), "item": np.tile(texts([*fleet.items, "", ""]), len(drawn)),
         "op": np.tile(texts([*fleet.items, "", ""]), len(drawn)), "ticks": times, "slow_ticks": slow,
-        "resolution": steps, "is_coarse": (steps >= 1000) & (times < 500 * steps), "calls": np.full(len(times), np.nan),
+        "resolution": steps, "calls": np.full(len(times), np.nan),
         "matched": np.full(len(times), "event", np.object_), "is_trace": np.zeros(len(times), np.bool_),
         "is_other_graph": np.zeros(len(times), np.bool_),
     }  # fmt: skip

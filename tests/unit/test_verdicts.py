@@ -52,8 +52,10 @@ def asked(sides: Sequence[str], ops: Floats, totals: Floats) -> list[dict[str, A
 
 @pytest.mark.parametrize(("base", "new"), [(3, 3), (5, 5), (3, 10), (20, 7)])
 def test_changes_and_their_intervals_are_those_of_a_t_test(base: int, new: int) -> None:
-    """Of logarithms, without a common shift; an op's values are those that are left of ones far off."""
-    ops = np.exp(np.random.default_rng(1).normal(0, 0.005, (base + new, 1))) * 1e5
+    """Of logarithms, without a common shift; an op's values are those that are left of ones far off. What a clock of 1 ns
+    rounds of 100 s adds nothing.
+    """
+    ops = np.exp(np.random.default_rng(1).normal(0, 0.005, (base + new, 1))) * 1e11
     turns = ["base", "new"] * min(base, new) + ["base"] * (base - new) + ["new"] * (new - base)
     is_new, logs = np.array(turns) == "new", np.log(ops[:, 0])
     clipped = bounded(logs, logs, ~is_new, is_new)
@@ -118,7 +120,7 @@ def test_small_ops_take_little_of_alpha() -> None:
     """Three ops of 30 % and 40 of 0.01 % of the total: the least p counts (3 * 1 % + 40 * 0.05 %) / 1 % times."""
     random = np.random.default_rng(6)
     ops = np.array([3e5] * 3 + [100.0] * 40) * np.exp(random.normal(0, 0.002, (10, 43)))
-    ops[1::2, 0] *= 1.05
+    ops[1::2, 0] *= 1.03
     ops[1::2, 42] *= 3
     rows = asked(["base", "new"] * 5, ops, np.full(10, 1e6))
     by_item = {row["item"]: row for row in rows if row["level"] == "op"}
@@ -203,7 +205,7 @@ def test_items_are_described_as_their_last_captures_know_them() -> None:
         {
             **{"comparison": 0, "capture_id": key, "step": 0, "side": side, "position": float(key), "level": "op"},
             **{"scope": "forward", "item": None, "op": "mm", "ticks": 10.0, "slow_ticks": np.nan, "resolution": 1.0},
-            **{"is_coarse": False, "calls": np.nan, "matched": "name", "is_trace": False, "module_path": module},
+            **{"calls": np.nan, "matched": "name", "is_trace": False, "module_path": module},
             **{"kind": kind, "instruction_id": number, "place": 1.0, "is_additive": adds, "counted": counted},
         }
         for key in (2, 4, 1, 3)
