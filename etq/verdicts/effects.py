@@ -130,7 +130,7 @@ def effects(samples: Samples, states: States, level: str) -> list[Effect]:
         squared_error = variance * found.inverse
         if level == "op":
             squared_error = squared_error + _of_state(found, squared_error)
-        drift = _drift(found.within, is_new, samples.positions[columns]) if samples.is_apart else np.zeros(len(rows))
+        drift = drift_of(found.within, is_new, samples.positions[columns]) if samples.is_apart else np.zeros(len(rows))
         of_effects = {
             "row": rows, "bases": bases, "news": news,
             "used_bases": found.bases.astype(int), "used_news": found.news.astype(int),
@@ -203,8 +203,8 @@ def _of_state(found: Differences, squared_error: Numbers) -> Numbers:
     return np.minimum(max(0.0, typical - median(squared_error[known])), (STATE * found.shift) ** 2)
 
 
-def _drift(within: Numbers, is_new: Flags, positions: Numbers) -> Numbers:
-    """The squared error of items by what the machine changed from side to side, of sides that were measured apart.
+def drift_of(within: Numbers, is_new: Flags, positions: Numbers) -> Numbers:
+    """Return the squared error of items by what the machine changed between sides that were measured apart.
 
     By so much each item moved between the halves of a side in time, in the mean of both sides. Without it, totals of
     equal sides of a busy machine differ in 20 %, ops in 13 to 15 %. Halves of few captures hardly show it: it counts

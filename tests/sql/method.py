@@ -319,7 +319,8 @@ def several(given: Sides) -> dict[Any, Judged]:
         is_slow = common.disturbed & (common.off > 0)
         more = is_slow[all_new].mean() - is_slow[all_base].mean()
         if (is_slow & all_new).sum() >= 2 and more > 0.2:
-            total.verdict = "unstable" if is_interleaved(given.sides) else "not decided"
+            is_unstable = is_interleaved(given.sides) and more > 0.3 + 1e-12
+            total.verdict = "unstable" if is_unstable else "not decided"
     return {**of_ops, "total": total}
 
 
