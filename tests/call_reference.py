@@ -7,12 +7,12 @@ from functools import cache
 from typing import Final
 
 RULES: Final = (
-    (r"StreamWait(Event|Value)|EventsWaitWithBarrier|AppendBarrier", "stream_wait"),
-    (r"Synchroni[sz]e|EventsWait|EventWait$|QueueFinish", "synchronization"),
+    (r"StreamWait(Event|Value)|EventsWaitWithBarrier|AppendBarrier|waitOnEvent", "stream_wait"),
+    (r"[Ss]ynchroni[sz]e|EventsWait|EventWait$|QueueFinish", "synchronization"),
     (r"Graph(Instantiate|ExecUpdate|Upload|Create|Destroy|ExecDestroy)|(Begin|End)Capture", "graph_instantiation"),
     (r"Launch|CommandBufferEnqueue|ExecuteCommandLists", "launch"),
-    (r"Mem(cpy|set)|EnqueueUSM(Memcpy|Fill)|AppendMemory", "copy"),
-    (r"EventRecord", "event_record"),
+    (r"[Mm]em(cpy|set)|EnqueueUSM(Memcpy|Fill)|AppendMemory", "copy"),
+    (r"EventRecord|recordEvent", "event_record"),
     (r"Get|Query|IsCapturing|Occupancy|SetAttribute|SetDevice|CanAccess", "query"),
     (r"(Stream|Event|Ctx|Context|Queue)(Create|Destroy)|PrimaryCtx|^cuInit$", "creation"),
     (r"Host(Alloc|Malloc|Free|Register|Unregister)|(Malloc|Free|Alloc)Host|USMHostAlloc", "pinned_memory"),
@@ -20,7 +20,7 @@ RULES: Final = (
     (r"Malloc|MemAlloc|Alloc$|MemCreate|MemMap|MemSetAccess|AddressReserve", "allocation"),
     (r"Module(Load|Unload|Create)|Library|LinkComplete|ProgramBuild|KernelCreate", "module_load"),
 )
-PREFIXES: Final = re.compile(r"(cuda|cu|hip|ur|ze|pi|sycl|mtia|syn)[A-Z]")
+PREFIXES: Final = re.compile(r"(cuda|cu|hip|ur|ze|pi|sycl|mtia|syn)[A-Z]|synchronize|recordEvent|enqueueCommand ")
 LAUNCHING: Final = {"launch", "copy", "stream_wait", "event_record", "query"}
 
 

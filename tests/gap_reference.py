@@ -22,11 +22,15 @@ def gaps(events: list[dict[str, Any]], by: str) -> list[tuple[Any, ...]]:
     every, calls = waits.every, waits.calls
     threads = {(call.process, call.thread) for call in calls.values() if call is not None}
     owners: dict[tuple[str, str], list[Slice]] = defaultdict(list)
+    others: dict[tuple[str, str], list[Slice]] = defaultdict(list)
     hosts: dict[str, Host] = defaultdict(lambda: defaultdict(list))
+    has_steps = any(each.name.startswith(("ProfilerStep#", "execute_")) for each in every)
     for each in every:
         at = (each.process, each.thread)
         if at not in threads:
             continue
+        if each.category not in WORK and each.end > each.start:
+            others[at].append(each)
         if each.category in OWNERS and each.end > each.start:
             owners[at].append(each)
         waiting = hosts[each.process]
@@ -45,7 +49,13 @@ def gaps(events: list[dict[str, Any]], by: str) -> list[tuple[Any, ...]]:
         reached: int | None = None
         for each in sorted(ran, key=lambda one: (one.start, _call_start(calls[one]), one.place)):
             if reached is not None and each.start > reached:
-                found.append((*scope, *judged(reached, each, calls[each], owners, hosts, waits)))
+                call = calls[each]
+                row = judged(reached, each, call, owners, hosts, waits)
+                if call is not None and row[2] == "host" and not has_steps:
+                    until = reached + row[5]
+                    here = others[call.process, call.thread]
+                    row = (*row[:2], "not_recorded" if 2 * covered(here, reached, until) < row[5] else "host", *row[3:])
+                found.append((*scope, *row))
             reached = max(each.end, reached or each.end)
     return found
 

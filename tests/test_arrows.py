@@ -58,7 +58,7 @@ LARGE = {
     "starlette": ("etq.serve",), "uvicorn": ("etq.serve.running",),
     "torch": (
         "etq.bench.execute", "etq.bench.inputs", "etq.torch.operators", "etq.torch.reference",
-        "etq.inspector.references",
+        "etq.inspector.references", "etq.inspector.tensors",
     ),
     "executorch": ("etq.bench.execute", "etq.torch.reference", "etq.inspector.references"),
     "flatbuffers": ("etq.bench.execute",),

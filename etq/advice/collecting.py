@@ -21,6 +21,11 @@ TRACE: Final = "torch_trace"
 COLUMNS: Final = tuple(column.name for column in catalog.named("advice").columns)
 Row = tuple[Any, ...]
 _IDLE: Final = "device idle"
+_PATH: Final = "critical path"
+# Causes that are of the host.
+_OF_HOST: Final = (
+    *trace_evidence.TOGETHER, *trace_evidence.LAUNCHING, "cpu_op", "function", "call", "first_call",
+)  # fmt: skip
 
 
 class Given(NamedTuple):
@@ -124,10 +129,11 @@ def distinct(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings without those that have the cause of another rule, which has more time.
 
     Device idle is always kept, and the only one of its cause if it takes a fifth of the time; it then says more than a
-    low utilization.
+    low utilization, as what the host does for half of the critical path.
     """
     shares = [finding.share_percent or 0.0 for finding in findings if finding.rule == _IDLE]
-    is_mostly_idle = max(shares, default=0.0) >= 20
+    of_host = [finding.share_percent or 0.0 for finding in findings if finding.rule == _PATH and _is_of_host(finding)]
+    tells_why = max(shares, default=0.0) >= 20 or max(of_host, default=0.0) >= 50
 
     def rank(finding: Finding) -> tuple[bool, float, str]:
         share = finding.share_percent
@@ -138,9 +144,14 @@ def distinct(findings: Sequence[Finding]) -> list[Finding]:
     return [
         finding
         for finding in findings
-        if not (finding.rule == "gpu utilization" and is_mostly_idle)
+        if not (finding.rule == "gpu utilization" and tells_why)
         and (finding.rule == _IDLE or finding.cause is None or finding.rule == first[finding.cause].rule)
     ]
+
+
+def _is_of_host(finding: Finding) -> bool:
+    """Whether a finding about the critical path names what the host does."""
+    return finding.cause is not None and finding.cause.split(" ")[0] in _OF_HOST
 
 
 def _place(finding: Finding) -> tuple[int, float, str, str]:

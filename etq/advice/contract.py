@@ -21,7 +21,8 @@ LONG: Final = 1_000_000
 APART: Final = ("between_steps", "not_recorded")
 # Causes as words of a sentence, where their names aren't.
 _WORDS: Final = {
-    "host": "ops that launch", "step": "between ops", "cpu_op": "ops of the CPU", "function": "functions",
+    "host": "ops that launch", "step": "between ops", "op_function": "functions within ops",
+    "cpu_op": "ops of the CPU", "function": "functions",
     "device": "devices", "four_bits": "devices", "wait": "waits", "launch": "calls that launch",
     "copy": "calls that copy", "call": "other calls",
 }  # fmt: skip
@@ -45,6 +46,7 @@ class Claim(NamedTuple):
     in_long      the time in parts that are long
     part         what the parts are: gaps, or intervals
     recorded     the time of the recording, if it may be more than the whole
+    is_lost      whether the time is known to be lost; else the finding is not severe
     """
 
     rule: str
@@ -61,6 +63,7 @@ class Claim(NamedTuple):
     in_long: int = 0
     part: str = "gap"
     recorded: int = 0
+    is_lost: bool = True
 
     @property
     def stretch(self) -> Stretch:
@@ -89,9 +92,9 @@ def judged(claim: Claim, traits: Traits) -> Finding | None:
     )
     return Finding(
         claim.rule,
-        severity_of(share, 100 * spent / max(whole, claim.recorded)),
+        severity_of(share, 100 * spent / max(whole, claim.recorded)) if claim.is_lost else "low",
         text,
-        "; ".join([*claim.evidence, *of_whole, *([] if is_borne_out else [_parts(times)])]),
+        "; ".join([*claim.evidence, *of_whole, *([] if is_borne_out else [parts_of(times)])]),
         remedies.remedy(claim.cause, kind, name, traits, claim.stretch) if is_borne_out else "",
         _cause(claim) if is_borne_out else None,
         spent,
@@ -106,7 +109,7 @@ def _cause(claim: Claim) -> str:
     return f"{kind} {name}" if kind in ("cpu_op", "function") and name else kind
 
 
-def _parts(times: Mapping[str, int]) -> str:
+def parts_of(times: Mapping[str, int]) -> str:
     """Return what a time is spent on, most first."""
     spent = sum(times.values())
     most = sorted(times.items(), key=lambda part: (-part[1], part[0]))[:3]

@@ -6,16 +6,17 @@ Each rule is a function of `Evidence` that yields findings; thresholds stand in 
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from math import fsum
+from math import fsum, prod
 from typing import Final, NamedTuple
 
 from etq.advice import trace_evidence
 from etq.advice.finding import Finding, severity_of
-from etq.advice.remedies import FOUR_BITS, graphs
+from etq.advice.remedies import COPYING, FOUR_BITS, copying, graphs
 from etq.advice.words import counted, percent, shortened, time
 
 # What the shares are of.
@@ -27,6 +28,12 @@ ACHIEVABLE: Final = 0.8
 SHORT_TICKS: Final = 10_000
 # Families of kernels that use again what they have read.
 PRODUCTS: Final = frozenset({"GEMM", "attention", "convolution", "MoE"})
+
+# What a kernel of a product computes at once, in rows and in columns; and how many of these fill a large device once.
+_TILE: Final = 128
+_FILLS: Final = 300
+# The largest part, in percent, by which sizes that aren't multiples of tiles may add to the work.
+_PADDING: Final = 10
 
 _EIGHT_BIT: Final = re.compile(r"fp8|e4m3|e5m2|f8f8|int8|(?<![a-z])i8(?![0-9])", re.IGNORECASE)
 # In the names of kernels that multiply without tensor cores for another reason than the type of the numbers: types that
@@ -41,12 +48,6 @@ _OF_LAYOUT: Final = re.compile(
 # Kernels of products that read one element at a time, or two; those without tensor cores always read one.
 _ODD_SIZES: Final = re.compile("align[12](?![0-9])")
 _LINK: Final = "HtoD|DtoH|PtoP|HostToDevice|DeviceToHost"
-_DIRECTIONS: Final = (
-    ("from pageable memory", re.compile(r"HtoD \(Pageable")),
-    ("from the host", re.compile("HtoD|HostToDevice")),
-    ("to the host", re.compile("DtoH|DeviceToHost")),
-    ("copy", re.compile("DtoD|DeviceToDevice")),
-)
 
 
 class Device(NamedTuple):
@@ -83,6 +84,36 @@ class Rated(NamedTuple):
     device: str
     type: str | None
     top_event: str
+    shortest_ticks: int
+    flops: float | None
+    shapes: str
+
+    @property
+    def names(self) -> str:
+        """Those of type and kernel."""
+        return f"{self.type} {self.top_event}"
+
+    @property
+    def operands(self) -> list[list[int]]:
+        """The sizes of the two matrices, or batches of them, that a product takes."""
+        sizes = [size for size in json.loads(self.shapes) if len(size) > 1 and all(isinstance(n, int) for n in size)]
+        return sizes[:2] if len(sizes) > 1 else []
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether a product's sizes, or a convolution's channels, aren't what kernels compute or read at once."""
+        if self.family == "convolution":
+            return any(length % 8 for size in self.operands[1:] for length in size[:2])
+        sizes = [length for size in self.operands for length in size[-2:]]
+        padded = prod(-(-length // _TILE) * _TILE / max(length, 1) for length in sizes)
+        # The size that both have counts twice.
+        return any(length % 8 for length in sizes) or padded > (1 + _PADDING / 100) ** 2
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a product has too few tiles to fill a device."""
+        depth = self.operands[0][-1] if self.operands else 0
+        return bool(self.flops and depth) and (self.flops or 0) / (2 * depth) < _FILLS * _TILE**2
 
 
 class Chain(NamedTuple):
@@ -175,7 +206,8 @@ class Evidence:
         return self._ask(
             Rated._make,
             "SELECT r.family, r.bound, r.label, r.calls, r.kernels, r.ticks, r.least_ticks,"
-            " r.bytes::DOUBLE * r.calls, r.bandwidth, r.device, r.type, r.top_event"
+            " r.bytes::DOUBLE * r.calls, r.bandwidth, r.device, r.type, r.top_event, r.shortest_ticks,"
+            " r.flops::DOUBLE, r.shapes"
             f" FROM _rated_work($key, '{work}', '{peaks}', false) AS r"
             " WHERE r.bound IS NOT NULL AND NOT r.is_least AND NOT regexp_matches(r.top_event, $link)",
             link=_LINK,
@@ -196,14 +228,8 @@ class Evidence:
 
     @cached_property
     def span_ticks(self) -> int:
-        """The time from the first to the last event of the devices that ran work, together."""
-        # Annotations of streams have no device.
-        [(ticks,)] = self._ask(
-            tuple,
-            "SELECT sum(s.span_ticks) FROM _device_spans($key, 'device') AS s"
-            f" WHERE EXISTS (FROM {self._launches} AS w WHERE w.device IS NOT DISTINCT FROM s.device)",
-        )
-        return int(ticks or 0)
+        """The time from the first to the last event of each device that ran work, together."""
+        return sum(use.span for use in self._trace.use)
 
     @cached_property
     def recorded_ticks(self) -> int:
@@ -289,21 +315,17 @@ _LISTED: Final = "etq ops lists the ops with most of it."
 _REMEDIES: Final = {
     "communication": "etq show device_breakdown shows how much is exposed; with all processes in one job, etq show"
     " collective_waits shows how much is waiting for others.",
-    "copy": "Copies compute nothing: keep one memory format and type, and avoid contiguous() and cat.",
-    "from pageable memory": "Copy from pinned memory (pin_memory), which is faster, and then asynchronously"
-    " (non_blocking=True); copy less.",
-    "from the host": "Copy less, or while kernels run: asynchronously (non_blocking=True) from pinned memory.",
-    "to the host": "Copy less to the host, or while kernels run: asynchronously (non_blocking=True) to pinned memory.",
+    "copy": COPYING,
 }
 
 
 def _remedy_of_copies(labels: Sequence[Label]) -> str:
-    by_direction: Counter[str] = Counter()
+    """What helps in the direction that has half of the time."""
+    times: Counter[str] = Counter()
     for label in labels:
-        direction = next((name for name, pattern in _DIRECTIONS if pattern.search(label.label)), "")
-        by_direction[direction] += label.ticks
-    direction, ticks = by_direction.most_common(1)[0]
-    return _REMEDIES.get(direction, _LISTED) if 2 * ticks >= sum(by_direction.values()) else _LISTED
+        times[copying(label.label)] += label.ticks
+    text, ticks = times.most_common(1)[0]
+    return text if text and 2 * ticks >= sum(times.values()) else _LISTED
 
 
 def _remedy_of_products(evidence: Evidence, labels: Sequence[Label]) -> str:
@@ -348,27 +370,32 @@ def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) 
 
 
 def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
-    """Ops of a family with one limit take longer than good kernels, by a twentieth of the devices' time."""
+    """Ops of a family with one limit take longer than good kernels, by a twentieth of the devices' time; those that are
+    too short for kernels are one thing, whatever their family.
+    """
     groups: defaultdict[tuple[str, str], list[Rated]] = defaultdict(list)
     for calls in evidence.rated:
         if calls.bound != "latency" or calls.ticks <= SHORT_TICKS * calls.kernels:
-            groups[calls.family, calls.bound].append(calls)
+            groups["" if calls.bound == "latency" else calls.family, calls.bound].append(calls)
     for (family, bound), rated in groups.items():
         ticks = sum(calls.ticks for calls in rated)
         least = fsum(calls.least_ticks for calls in rated)  # whatever the order of rows
-        above = ticks - least / (1 if bound == "latency" else ACHIEVABLE)
+        shortest = rated[0].shortest_ticks
+        as_short = shortest * sum(calls.kernels for calls in rated)
+        above = ticks - (as_short if bound == "latency" else least / ACHIEVABLE)
         if above < 0.05 * evidence.ticks:
             continue
         share = percent(100 * ticks / evidence.ticks)
         ops = _by_op(rated)
         listed = ", ".join(f"{counted(calls, 'call')} of {op}" for op, calls, _ in ops[:3])
-        reached = f"; at stake is the time beyond {percent(100 * ACHIEVABLE)} of the peak, which good kernels reach"
+        good = f"{percent(100 * ACHIEVABLE)} of the peak, which good kernels reach"
+        short = f"that of as many of the shortest kernels, {_time(shortest)} each"
         yield Finding(
             "below the roof",
             evidence.severity(above, evidence.ticks),
-            f"{share} of the devices' time is in ops of {family} {_at(bound, rated, ticks, least)}.",
-            f"{listed}, with all kernels that they launch, on {rated[0].device}{'' if bound == 'latency' else reached};"
-            " etq roofline lists them",
+            f"{share} of the devices' time is in ops{family and f' of {family}'} {_at(bound, rated, ticks, least)}.",
+            f"{listed}, with all kernels that they launch, on {rated[0].device}; at stake is the time beyond"
+            f" {short if bound == 'latency' else good}; etq roofline lists them",
             _remedy_of_roof(evidence, family, bound, ops[0][0], rated),
             cause={"latency": "host", "memory": None if family in PRODUCTS else "fusion"}.get(bound),
             ticks=above,
@@ -401,25 +428,43 @@ def _at(bound: str, rated: Sequence[Rated], ticks: int, least: float) -> str:
 def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, rated: Sequence[Rated]) -> str:
     """Return what helps ops of a family that have this limit."""
     if bound == "latency":
-        ways = ["Batch small ops", *([] if evidence.is_compiled else ["let torch.compile fuse them"])]
-        ways += [f"replay {evidence.graphs}"] if evidence.graphs else []
-        *first, last = ways
-        return f"{', '.join(first)}, or {last}." if first else f"{last}."
+        fused = sum(calls.ticks for calls in rated if calls.family not in PRODUCTS)
+        is_fusable = not evidence.is_compiled and 2 * fused >= sum(calls.ticks for calls in rated)
+        return f"Batch small ops{', or let torch.compile fuse those that follow each other' if is_fusable else ''}."
     if bound == "compute":
-        smaller = _is_most(rated, lambda names: _has_smaller(evidence, names))
-        others = "larger products, or smaller types where accuracy allows." if smaller else "or larger products."
-        return f"Use sizes that are multiples of the tiles, {others}"
+        return _remedy_of_computing(evidence, family, main_op, rated)
     if family in PRODUCTS:
-        smallest = _is_most(rated, lambda names: bool(FOUR_BITS.search(names)))
+        smallest = _is_most(rated, lambda calls: bool(FOUR_BITS.search(calls.names)))
         return _remedy_of_reading(family, main_op) + ("." if smallest else "; smaller types read less.")
     if evidence.is_compiled:
         return "Read and write memory less often: fewer passes, or smaller types."
     return "torch.compile fuses ops that follow each other, which then read and write memory once."
 
 
+def _remedy_of_computing(evidence: Evidence, family: str, main_op: str, rated: Sequence[Rated]) -> str:
+    """Return what helps ops of a family that compute more slowly than the device could: what most of them lack."""
+    if family == "attention":
+        return _remedy_of_attention(main_op)
+    sizes = "channels in multiples of 8" if family == "convolution" else "sizes that are multiples of the tiles"
+    ways = [sizes] if _is_most(rated, lambda calls: calls.is_padded) else []
+    if family == "GEMM" and _is_most(rated, lambda calls: calls.is_small):
+        ways.append("larger products")
+    if _is_most(rated, lambda calls: _has_smaller(evidence, calls.names)):
+        ways.append("smaller types where accuracy allows")
+    *first, last = ways or [""]
+    return f"Use {', '.join(first)}{', or ' if first else ''}{last}." if last else ""
+
+
+def _remedy_of_attention(op: str) -> str:
+    chosen = ": torch.nn.attention.sdpa_kernel chooses one" if "scaled_dot_product" in op else ""
+    return f"Another kernel of attention may be faster{chosen}."
+
+
 def _remedy_of_reading(family: str, main_op: str) -> str:
-    # Of attention and batches of products, both operands are read once for each element of the batch.
-    if family == "attention" or main_op in ("aten::bmm", "aten::baddbmm"):
+    if family == "attention":
+        return _remedy_of_attention(main_op).removesuffix(".")
+    # Of batches of products, both operands are read once for each element of the batch.
+    if main_op in ("aten::bmm", "aten::baddbmm"):
         return (
             "A larger batch reads more of both operands: fuse the products with what is between them,"
             " or share an operand"
@@ -427,10 +472,9 @@ def _remedy_of_reading(family: str, main_op: str) -> str:
     return "Use a larger batch, which uses what is read more often"
 
 
-def _is_most(rated: Sequence[Rated], condition: Callable[[str], bool]) -> bool:
-    """Return whether a condition on type and kernel applies to more than half of the time of these calls."""
-    ticks = sum(calls.ticks for calls in rated if condition(f"{calls.type} {calls.top_event}"))
-    return 2 * ticks > sum(calls.ticks for calls in rated)
+def _is_most(rated: Sequence[Rated], condition: Callable[[Rated], bool]) -> bool:
+    """Return whether a condition applies to calls with more than half of the time."""
+    return 2 * sum(calls.ticks for calls in rated if condition(calls)) > sum(calls.ticks for calls in rated)
 
 
 def fusable_kernels(evidence: Evidence) -> Iterator[Finding]:

@@ -47,13 +47,23 @@ def graphs(runtime: str | None, *, replays: bool) -> str:
 # Calls that a program makes as it starts: where one place has most of their time, it may be that.
 _AT_START: Final = (
     "allocation", "free", "pinned_memory", "module_load", "graph_instantiation", "creation", "synchronization",
-    "launch", "copy", "call", "host", "step",
+    "launch", "copy", "call", "host", "step", "op_function", "launching",
 )  # fmt: skip
 # Ops that allocate or copy: another device is no other place for them. Annotations by torch itself, around its work.
 _MOVES: Final = re.compile(r"aten::(empty|.*copy|to$|item$|_local_scalar_dense$)")
 _TORCHS: Final = re.compile(r"## |Optimizer\.|autograd::|Torch-Compiled|(Distributed)?DataParallel|FSDP")
+# In the names of ops that compute attention by one kernel.
+_ATTENTION: Final = re.compile("attention|flash|fmha", re.IGNORECASE)
+# In the names of what torch.compile generates, and of the regions that it runs in.
+GENERATED: Final = re.compile("torchinductor|Torch-Compiled|CompiledFunction|CompiledFx")
 # In the names of kernels on types that have no smaller ones.
 FOUR_BITS: Final = re.compile("fp4|int4|e2m1", re.IGNORECASE)
+# Copies by where they are from and to, as runtimes call them.
+_DIRECTIONS: Final = (
+    ("HtoD", re.compile("HtoD|HostToDevice")), ("DtoH", re.compile("DtoH|DeviceToHost")),
+    ("DtoD", re.compile("DtoD|DeviceToDevice")),
+)  # fmt: skip
+COPYING: Final = "Copies compute nothing: keep one memory format and type, and avoid contiguous() and cat."
 _ONCE: Final = "{} is in one {}: if that is the start of the program, record steps after a warm-up."
 _REMEDIES: Final = {
     "first_call": "If nothing before the recording started the device, this call does: record steps after a warm-up.",
@@ -74,10 +84,13 @@ _REMEDIES: Final = {
     "function": "Run it in other processes or threads, or before the steps.",
     "HtoD": "Copy less, or from pinned memory with non_blocking=True, ahead of its use.",
     "DtoH": "Copy results less often, or into pinned memory with non_blocking=True.",
+    "DtoD": COPYING,
     "wait": "Let it wait less: launch ahead, synchronize less often.",
     "four_bits": "Make kernels of this op faster or fewer: fusion.",
     "device": "Make kernels of this op faster or fewer: smaller types, fusion.",
+    "attention": "Try another kernel of attention, or smaller types where accuracy allows.",
     "transfer": "Overlap communication and computation.",
+    "earlier_work": "Wait for the device, as by torch.cuda.synchronize(), before the recording starts.",
     "low_use": "Try a larger batch, if the model converges as well with it.",
 }  # fmt: skip
 
@@ -87,14 +100,16 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: Str
     if stretch.in_one is not None and cause in _AT_START:
         share = "It" if stretch.in_one == 100 else f"{percent(stretch.in_one).capitalize()} of it"
         return _ONCE.format(share, stretch.part)
-    if stretch.is_long and cause in ("host", "step"):  # what takes so long is not known
+    if stretch.is_long and cause in ("host", "step", "op_function", "launching"):  # what takes so long is not known
         return ""
     match cause:
         case "function" if not name and not stretch.is_long:  # many short ones, of libraries too
-            text = _less_between_ops(traits, is_python=True)
-        case "host" | "launch_delay" | "step":
+            text = "Call these functions less often, or keep what they return."
+        case "host" | "launching" | "op_function" | "step" | "launch_delay":
             text = _of_launching(cause, kind, traits)
-        case "cpu_op" | "function" | "synchronization" | "HtoD" | "DtoH":
+        case "device" | "four_bits" if kind != "op":
+            text = ""
+        case "cpu_op" | "function" | "synchronization" | "HtoD" | "DtoH" | "device":
             text = _of_name(cause, name or "")
         case "data_loading":
             text = _of_loading(traits)
@@ -103,13 +118,16 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: Str
             text = f"Find what makes {late} late: compare the ranks' steps (etq show stragglers)."
         case "transfer" if traits.is_training:
             text = f"{_REMEDIES[cause]} If the bytes matter, gradient accumulation or compression."
-        case "device" | "four_bits" if kind != "op":
-            text = ""
         case "low_use" if not traits.is_training:
             text = ""
         case _:
             text = _REMEDIES.get(cause, "")
     return text
+
+
+def copying(name: str) -> str:
+    """Return what helps copies of this name by the runtime; '' if it doesn't tell a direction."""
+    return next((_of_name(direction, name) for direction, pattern in _DIRECTIONS if pattern.search(name)), "")
 
 
 def _of_name(cause: str, name: str) -> str:
@@ -118,6 +136,8 @@ def _of_name(cause: str, name: str) -> str:
     match cause:
         case "cpu_op" if name and not _MOVES.match(name):
             text = f"{name} runs on the CPU and launches nothing: move it to the device, or out of the steps."
+        case "device" if _ATTENTION.search(name):
+            text = _REMEDIES["attention"]
         case "function" if _TORCHS.match(name):
             text = ""
         case "function" if not name:
@@ -140,21 +160,25 @@ def _of_loading(traits: Traits) -> str:
 
 
 def _of_launching(cause: str, kind: str, traits: Traits) -> str:
+    """What helps where the host launches; outside of ops, by what takes half of the time, `kind`: Python's functions, a
+    step's own time.
+    """
+    if cause == "launch_delay":
+        return f"Launch larger kernels{f', or replay {traits.graphs}' if traits.graphs else ''}."
     if cause == "host":
         return _fewer_launches(traits)
-    if cause == "step":
-        return _less_between_ops(traits, is_python=kind in ("function", "module"))
-    return f"Launch larger kernels{f', or replay {traits.graphs}' if traits.graphs else ''}."
-
-
-def _less_between_ops(traits: Traits, *, is_python: bool) -> str:
-    """What helps where the host is between the ops of a step; `is_python`: functions of Python are recorded there."""
+    if kind == "generated":
+        ways = f'Let {traits.graphs} run it as one: torch.compile makes them with mode="reduce-overhead".'
+        return ways if traits.graphs else ""
     compiling = [] if traits.is_compiled or traits.replays else ["torch.compile"]
     ways = " or ".join(filter(None, [*compiling, traits.graphs]))
     whole = f"let {ways} run the step as one." if ways else ""
-    if is_python:
-        return f"Python between the ops takes it: do less there{f', or {whole}' if whole else '.'}"
-    return f"The host runs nothing that is recorded between the ops: {whole}" if whole else ""
+    if kind == "function" and cause != "launching":
+        where = "between the ops" if cause == "step" else "within ops"
+        return f"Python {where} takes it: do less there{f', or {whole}' if whole else '.'}"
+    if kind == "step" and cause == "step":
+        return f"The host runs nothing that is recorded between the ops: {whole}" if whole else ""
+    return f"L{whole[1:]}" if whole else "Launch fewer and larger ops."
 
 
 def _fewer_launches(traits: Traits) -> str:

@@ -66,8 +66,8 @@ _JOB: Final = """
     WHERE w.capture_id = $key AND w.key = 'job'
     LIMIT 1
 """
-# Times of the host in which it launches, by name of the op, or between ops; and times of unknown cause.
-LAUNCHING: Final = ("host", "step")
+# Times of the host in which it launches: in ops, between them, or in functions within them; and times of unknown cause.
+LAUNCHING: Final = ("host", "step", "op_function")
 UNKNOWN: Final = ("unknown", "unknown_wait")
 # Causes of idle time that are one claim, by the first.
 _TOGETHER: Final = {cause: causes[0] for causes in (LAUNCHING, UNKNOWN) for cause in causes}
@@ -217,10 +217,30 @@ class Evidence:
         return bool(self.rows(tuple, "SELECT 1 FROM device_events AS d WHERE d.capture_id = $key LIMIT 1"))
 
     @cached_property
-    def knows_times(self) -> bool:
-        """Whether all times of devices' events are known."""
-        query = "SELECT 1 FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'unknown times'"
-        return not self.rows(tuple, query)
+    def _unknown(self) -> tuple[bool, bool]:
+        """Whether times of events of the host are unknown, and whether a twentieth of the devices' time may be."""
+        told = "SELECT 1 FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'unknown times'"
+        if not self.rows(tuple, told):
+            return False, False
+        query = "SELECT of_host, 20 * device_ticks >= span_ticks FROM _unknown_times($key)"
+        [(of_host, of_devices)] = self.rows(tuple, query)
+        return of_host, of_devices
+
+    @property
+    def knows_host(self) -> bool:
+        """Whether all times of the host's events are known."""
+        return not self._unknown[0]
+
+    @property
+    def knows_devices(self) -> bool:
+        """Whether nearly all times of devices' events are known."""
+        return not self._unknown[1]
+
+    @cached_property
+    def is_clipped(self) -> bool:
+        """Whether a step goes beyond the recording: only its recorded part counts."""
+        query = "SELECT 1 FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'steps beyond the recording'"
+        return bool(self.rows(tuple, query))
 
     @cached_property
     def traits(self) -> Traits:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from etq.advice.contract import Claim
+from etq.advice.contract import Claim, parts_of
+from etq.advice.remedies import GENERATED
 from etq.advice.trace_evidence import CALLS, LAUNCHING, UNKNOWN, Evidence, Idle, Use
 from etq.advice.words import counted, percent, shortened, time
 
@@ -18,6 +19,7 @@ _TEXTS: Final = {
     "dependency": "waits for events of other streams.",
     **{cause: f"idles while the host {work}." for cause, work in CALLS.items()},
 }
+_LISTED: Final = "etq show idle_parts lists them"
 # What it does where no single name has half of the time.
 _SEVERAL: Final = {
     "cpu_op": "runs ops that launch nothing", "function": "runs functions that launch nothing",
@@ -39,21 +41,22 @@ def device_idle(evidence: Evidence) -> Iterator[Claim]:
         yield from _running(evidence, use, who, parts)
         yield from _communicating(evidence, use, who, parts)
         yield from _apart(evidence, use, who, parts)
-        unknown = [part._replace(cause="unknown") for part in parts if part.cause in UNKNOWN]
-        text = f"{who} idles for a reason that the trace does not show."
-        yield _claim(evidence, use, unknown, "unknown", text, least=20.0)
+        yield from _unknown(evidence, use, who, parts)
 
 
 def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """The host launches: in ops, or in what is between them."""
+    """The host launches: in ops, between them, or in functions within them; none of these may have half of the time."""
     chosen = [part for part in parts if part.cause in LAUNCHING]
-    cause = max(LAUNCHING, key=lambda word: sum(part.ticks for part in chosen if part.cause == word))
-    # What takes most of the time between ops: Python's functions, if they are recorded, or the step's own time.
-    kind, _ = _top([part for part in chosen if part.cause == cause], lambda part: part.kind)
-    shown = [*_mostly(chosen), "etq idle --each lists them"]
-    claim = _claim(
-        evidence, use, chosen, cause, f"{who} idles: the host launches kernels too slowly.", shown, kind=kind
-    )
+    cause, share = _top(chosen, lambda part: part.cause)
+    times: Counter[str] = Counter()
+    for part in chosen:
+        times[part.cause] += part.ticks
+    split = [parts_of(times)] if len(times) > 1 else []
+    if cause is None or share < 0.5:
+        cause, chosen = "launching", [part._replace(cause="launching") for part in chosen]
+    text = f"{who} idles: the host launches kernels too slowly."
+    shown = [*split, *_mostly(chosen), _LISTED]
+    claim = _claim(evidence, use, chosen, cause, text, shown, kind=_ran(cause, chosen), of=LAUNCHING[0])
     yield claim._replace(text=f"{who} idles: the host launches nothing for long.") if claim.stretch.is_long else claim
 
 
@@ -62,13 +65,39 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
     for cause, does in (("cpu_op", "runs"), ("function", "runs"), ("compilation", "compiles in"), ("call", "is in")):
         chosen = [part for part in parts if part.cause == cause]
         name, share = _top(chosen, lambda part: part.label)
-        shown = ["etq idle --each lists them"]
+        shown = [_LISTED]
         if name is not None and share >= 0.5:
             text = f"{who} idles while the host {does} {shortened(name, 120)}."
         else:
             name, text = None, f"{who} idles while the host {_SEVERAL[cause]}."
             shown = [*_first_of(chosen), *shown]
         yield _claim(evidence, use, chosen, cause, text, shown, name=name)
+
+
+def _ran(cause: str, parts: Sequence[Idle]) -> str:
+    """Return what the host runs for half of the time, of a cause: functions of Python, what torch.compile generated, or
+    nothing but a step; else several.
+    """
+    spent = sum(part.ticks for part in parts)
+    times: Counter[str] = Counter()
+    for part in parts:
+        if part.cause == cause:
+            is_generated = cause == "op_function" and GENERATED.search(part.label or "")
+            is_python = part.kind in ("function", "module")
+            times["generated" if is_generated else "function" if is_python else "step"] += part.ticks
+    kind, ticks = max(times.items(), key=lambda item: item[1], default=("several", 0))
+    return kind if 2 * ticks >= spent else "several"
+
+
+def _unknown(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
+    """Nothing that is recorded tells the reason, or whether a device idles."""
+    chosen = [part._replace(cause="unknown") for part in parts if part.cause in UNKNOWN]
+    text = f"{who} idles for a reason that the trace does not show."
+    yield _claim(evidence, use, chosen, "unknown", text, least=20.0)
+    chosen = [part for part in parts if part.cause == "earlier_work"]
+    text = f"{who} runs nothing that is recorded while launched kernels wait."
+    shown = ["their streams may still run what was launched before the recording: it isn't known whether it idles"]
+    yield _claim(evidence, use, chosen, "earlier_work", text, shown, least=20.0)._replace(is_lost=False)
 
 
 def _communicating(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
@@ -98,7 +127,7 @@ def _claim(
     for part in parts:
         times[part.cause] += part.ticks
     kind = kind or next((part.kind for part in parts if part.label == name and part.kind), "wait")
-    named = of or (LAUNCHING[0] if cause in LAUNCHING else cause)
+    named = of or cause
     places, longest, in_long = "", 0, 0
     for found in evidence.gaps if 100 * times.total() >= least * use.span else ():
         if (found.device, found.cause) == (use.device, named):
@@ -116,7 +145,7 @@ def _within(evidence: Evidence, use: Use, parts: Sequence[Idle], cause: str) -> 
         return []
     op, ticks = evidence.op_of(use.device, cause)
     within = [f"the host was mostly in {shortened(op, 120)}"] if op is not None and 2 * ticks >= spent else []
-    return [*within, "etq idle --each lists them"]
+    return [*within, _LISTED]
 
 
 def _top(parts: Sequence[Idle], of: Callable[[Idle], str | None]) -> tuple[str | None, float]:

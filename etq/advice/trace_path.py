@@ -14,7 +14,7 @@ from etq.advice.words import counted, percent, shortened, time
 RULE: Final = "critical path"
 _LEAST: Final = 20.0
 # What the host does within an op is the op's.
-_OF_OP: Final = ("host", "step", "function")
+_OF_OP: Final = ("host", "step", "op_function", "function")
 _NOT_ON_HOST: Final = ("device", "wait", "unknown", "between_steps", "not_recorded")
 
 

@@ -38,13 +38,16 @@ def compilation(evidence: Evidence) -> Iterator[Claim]:
 def gpu_utilization(evidence: Evidence) -> Iterator[Claim]:
     """Yield a claim for each device that runs something for less than half of the time of the steps."""
     has_steps = evidence.traits.steps > 0
-    word, of = ("steps", "steps' time") if has_steps else ("recording", "recording")
+    word = "recorded part of the steps" if evidence.is_clipped else "steps" if has_steps else "recording"
+    of = word if evidence.is_clipped else "steps' time" if has_steps else "recording"
     for use in evidence.use:
-        if use.ticks and 2 * use.busy < use.ticks:
+        # Where launched kernels wait for what isn't recorded, the device may be busy.
+        waits = (part.ticks for part in evidence.idle if (part.device, part.cause) == (use.device, "earlier_work"))
+        if 2 * (idle := use.ticks - use.busy - sum(waits)) > use.ticks:
             who = "The device" if use.device is None or len(evidence.use) == 1 else f"Device {use.device}"
             yield Claim(
                 "gpu utilization", f"{who} is mostly idle{' within the steps' if has_steps else ''}.", None, "low_use",
-                ("device", None), {"low_use": use.ticks - use.busy}, (word, use.ticks),
+                ("device", None), {"low_use": idle}, (word, use.ticks),
                 [
                     f"a kernel ran in {percent(100 * use.kernels / use.ticks)} of the {of}",
                     "etq critical-path lists what else takes it",

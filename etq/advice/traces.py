@@ -15,17 +15,18 @@ from etq.advice.trace_setup import lost_kernels, setup
 from etq.advice.trace_steps import compilation, data_loader, gpu_utilization
 
 Rule = Callable[[Evidence], Iterator[Claim]]
-# Rules about any trace, then those that need the times of devices.
+# Rules about any trace, those that need the times of devices, and those that need the times of the host, too.
 _OF_STEPS: Final[Sequence[Rule]] = (data_loader, communication, late_rank, compilation)
-_OF_DEVICES: Final[Sequence[Rule]] = (device_idle, critical_path, gpu_utilization)
+_OF_DEVICES: Final[Sequence[Rule]] = (gpu_utilization,)
+_OF_BOTH: Final[Sequence[Rule]] = (device_idle, critical_path)
 
 
 def findings(evidence: Evidence) -> list[Finding]:
     """Return the findings about a trace, of all causes; those about kernels are others'."""
     found = [*lost_kernels(evidence), *setup(evidence)]
     rules = [*_OF_STEPS]
-    if evidence.has_work and evidence.knows_times and evidence.has_kernels:
-        rules += _OF_DEVICES
+    if evidence.has_work and evidence.has_kernels and evidence.knows_devices:
+        rules += [*_OF_DEVICES, *(_OF_BOTH if evidence.knows_host else ())]
     for rule in rules:
         found += [finding for claim in rule(evidence) if (finding := judged(claim, evidence.traits))]
     return found

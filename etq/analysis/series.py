@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq.errors import ArgumentError
 from etq.warehouse.nearest import unknown_key
@@ -19,62 +19,87 @@ BY: Final = "model,device,backend"
 KEPT, OPEN, REVERTED, STATE = "kept", "not kept yet", "reverted", "one of two levels"
 
 
+class Judged(NamedTuple):
+    """The captures of a series, and those of its builds that have a value."""
+
+    series: str
+    ordered_by: str
+    captures: int
+    unordered: int
+    lacking: int  # with an order, but without a value
+    builds: int
+
+
 @dataclass(frozen=True)
 class Series:
-    """The series of a selector: for each what orders it, its captures, those without that, and its builds."""
+    """The series of a selector, and what captures without a value lack."""
 
     over: str | None
-    rows: Sequence[tuple[str, str, int, int, int]]
+    rows: Sequence[Judged]
+    lack: str
 
     @property
     def captures(self) -> int:
-        return sum(row[2] for row in self.rows)
+        return sum(row.captures for row in self.rows)
 
     @property
     def orders(self) -> dict[str, str]:
         """What orders each series."""
-        return {row[0]: row[1] for row in self.rows}
+        return {row.series: row.ordered_by for row in self.rows}
 
     @property
     def order(self) -> str:
         """What orders captures: the key of a label or captured_at, or several."""
-        return " or ".join(sorted({row[1] for row in self.rows if row[4]}) or [self.over or "captured_at"])
+        known = {row.ordered_by for row in self.rows if row.captures > row.unordered}
+        return " or ".join(sorted(known) or [self.over or "captured_at"])
+
+    def of_item(self, item: str, values: Iterable[tuple[str, str]]) -> Series:
+        """Return the series of an item, of which captures with these series and labels have a value."""
+        labels: dict[str, list[str]] = {}
+        for series, label in values:
+            labels.setdefault(series, []).append(label)
+        rows = [
+            row._replace(lacking=row.captures - row.unordered - len(found), builds=len({*found}))
+            for row in self.rows
+            for found in [labels.get(row.series, [])]
+        ]
+        return Series(self.over, rows, f"no value of {item} above 0")
 
     @property
-    def not_judged(self) -> tuple[int, int]:
-        """The captures without an order, and those in series of too few builds."""
+    def not_judged(self) -> dict[str, int]:
+        """The captures that are not judged, by why."""
         from etq.verdicts.fits import LONG
 
-        return sum(row[3] for row in self.rows), sum(row[2] - row[3] for row in self.rows if row[4] < LONG)
+        order = "order" if self.over is None else "captured_at" if self.over == "captured_at" else f"label {self.over}"
+        given = "the label build" if self.over is None else "it"
+        counts = {
+            f"no {order} (etq label adds {given})": sum(row.unordered for row in self.rows),
+            self.lack: sum(row.lacking for row in self.rows),
+            f"in series of fewer than {LONG} builds": sum(
+                row.captures - row.unordered - row.lacking for row in self.rows if row.builds < LONG
+            ),
+        }
+        return {why: count for why, count in counts.items() if count}
 
     @property
     def missing(self) -> str | None:
         """Says which captures are not judged, and why; None if all are."""
-        from etq.verdicts.fits import LONG
-
-        unordered, short = self.not_judged
-        if not unordered + short:
+        counts = self.not_judged
+        reasons = [*counts] if len(counts) == 1 else [f"{count:,} {why}" for why, count in counts.items()]
+        if not counts:
             return None
-        order = "order" if self.over is None else "captured_at" if self.over == "captured_at" else f"label {self.over}"
-        given = "the label build" if self.over is None else "it"
-        reasons = [
-            (unordered, f"no {order} (etq label adds {given})"),
-            (short, f"in series of fewer than {LONG} builds"),
-        ]
-        held = [reason if unordered + short == count else f"{count:,} {reason}" for count, reason in reasons if count]
-        return f"{unordered + short:,} of {self.captures:,} captures not judged: {', '.join(held)}"
+        return f"{sum(counts.values()):,} of {self.captures:,} captures not judged: {', '.join(reasons)}"
 
     @property
-    def is_judged(self) -> bool:
-        """Whether any capture is judged."""
-        return sum(self.not_judged) < self.captures
+    def judged(self) -> int:
+        """How many captures are judged."""
+        return self.captures - sum(self.not_judged.values())
 
     def unchanged(self, what: str = "change") -> str:
         """Says that what is judged has no change, never of what is not judged."""
-        judged = self.captures - sum(self.not_judged)
         if self.missing is None:
-            return f"no {what} in {judged:,} captures"
-        return f"no {what} in the {judged:,} captures judged; {self.missing}" if judged else self.missing
+            return f"no {what} in {self.judged:,} captures"
+        return f"no {what} in the {self.judged:,} captures judged; {self.missing}" if self.judged else self.missing
 
 
 def check_keys(warehouse: Warehouse, options: Mapping[str, Any]) -> None:
@@ -87,19 +112,28 @@ def check_keys(warehouse: Warehouse, options: Mapping[str, Any]) -> None:
             raise ArgumentError(unknown_key(key, keys))
 
 
-def series_of(warehouse: Warehouse, selector: str | None, over: str | None, by: str | None) -> Series:
-    """Return the series of captures.
+def series_of(
+    warehouse: Warehouse, selector: str | None, over: str | None, by: str | None, phase: str | None = None
+) -> Series:
+    """Return the series of captures, of which those have a value that have a total, of runs of a phase if one is given.
 
     Raises `QueryError` if captures have nothing to order by, or none matches the selector.
     """
     query = """
         SELECT s.series, any_value(s.ordered_by), count(*), count(*) FILTER (WHERE s.label IS NULL),
-            count(DISTINCT s.label)
+            count(*) FILTER (WHERE s.label IS NOT NULL AND t.capture_id IS NULL),
+            count(DISTINCT s.label) FILTER (WHERE t.capture_id IS NOT NULL)
         FROM _series_labels($selector, $over, $by) AS s
+        LEFT JOIN (
+            SELECT DISTINCT o.capture_id FROM op_times AS o
+            WHERE o.op_index = 0 AND o.p25 > 0 AND o.phase IS NOT DISTINCT FROM _checked_phase($phase)
+        ) AS t USING (capture_id)
         GROUP BY s.series
         ORDER BY s.series
     """
-    return Series(over, warehouse.rows(query, selector=selector, over=over, by=BY if by is None else by)[1])
+    given = {"selector": selector, "over": over, "by": BY if by is None else by, "phase": phase}
+    rows = [Judged(*row) for row in warehouse.rows(query, **given)[1]]
+    return Series(over, rows, "no times" if phase is None else f"no times of phase {phase}")
 
 
 def counted(changes: Sequence[Mapping[str, Any]]) -> str:

@@ -64,6 +64,15 @@ _STEPS: Final = """
     WHERE v.category = 'Step' AND _step_count($capture, NULL, NULL) IS NOT NULL
     GROUP BY v.time, v.steps, v.unit
 """
+# The mean duration of steps, and that of their annotations in the file.
+_ANNOTATED: Final = """
+    SELECT fsum(s.total) / count(*), fsum(s.host) / count(*), count(*), any_value(s.unit)
+    FROM wide_steps($capture) AS s
+    WHERE s.host IS NOT NULL AND _step_count($capture, NULL, NULL) IS NOT NULL
+    HAVING count(*) > 0
+"""
+# The least difference of the two that is told.
+_DIFFERS: Final = 0.01
 # The time from the first event of a trace to the end of its last.
 _RECORDED: Final = """
     SELECT _in_unit(r.end_ticks - r.start_ticks, a.scale) AS value, a.unit
@@ -121,7 +130,7 @@ _OPS_OF_TRACES: Final = {
             sum(k.outside_steps) OVER ()
         FROM kernel_families($capture) AS k
     """,
-    "Self time of the CPU{} by op, all threads, and % of {}": """
+    "Self time of the host's threads{} by op, waits included, and % of {}": """
         SELECT k.name, NULL, coalesce(k.self_cpu_per_step, k.self_cpu_time),
             coalesce(k.self_cpu_step_percent, k.self_cpu_percent) AS share, k.unit, k.steps,
             sum(k.cpu_outside_steps) OVER ()
@@ -323,6 +332,18 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
         if ends and number in _MEANT and means[0] is not None:
             [mean] = quantities(means, unit)
             yield f"{'  mean':{widest}}  {mean:>8}  {_MEANT[number]}"
+    if capture.format == TRACE:
+        yield from _annotated(warehouse, capture)
+
+
+def _annotated(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
+    """Yield how long the annotations of steps are, and what a step is, where these differ."""
+    for total, host, steps, unit in warehouse.rows(_ANNOTATED, capture=capture.capture_id)[1]:
+        if abs(total - host) > _DIFFERS * host:
+            [annotation] = quantities([host], unit)
+            step = "the step" if steps == 1 else "mean; each step"
+            lasts = f"{step} is from its start, or the end of earlier work, until its work ends"
+            yield f"  annotation  {annotation}  {lasts}"
 
 
 def _compilation(warehouse: Warehouse, capture: Capture) -> Iterator[str]:

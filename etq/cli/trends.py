@@ -103,19 +103,22 @@ def trend(
     arguments = {name: value for name, value in arguments.items() if value is not None}
     with open(db, read_only=True) as warehouse:
         check_keys(warehouse, options)
-        series = series_of(warehouse, selector, options["over"], options["by"])
+        series = series_of(warehouse, selector, options["over"], options["by"], options["phase"])
         query = f"FROM trend({catalog.arguments(arguments)})"
-        if format in (None, "table") and output is None:
-            text, has_changes = _drawn(warehouse, query, arguments)
+        is_drawn = format in (None, "table") and output is None
+        if is_drawn:
+            text, captures = _drawn(warehouse, query, arguments)
             write_text(text, None, is_printable=True)
-            if not has_changes:
-                say(f"Note: {series.unchanged()}")
-            elif series.missing:
-                say(f"Note: {series.missing}")
         else:
             write(warehouse, query, format, output, force=force, view=catalog.named("trend"), **arguments)
-            if series.missing:
-                say(f"Note: {series.missing}")
+            captures = [row for (row,) in warehouse.rows(f"SELECT t {query} AS t", **arguments)[1]] if item else []
+        if item is not None:
+            series = series.of_item(
+                item, [(at["series"], at["label"]) for at in captures if (at["normalized"] or 0) > 0]
+            )
+        has_changes = not is_drawn or any(at["change_percent"] is not None for at in captures)
+        if note := series.missing if has_changes else series.unchanged():
+            say(f"Note: {note}")
 
 
 @main.command()
@@ -143,7 +146,7 @@ def regressions(
     arguments = {name: value for name, value in {"selector": selector, **options}.items() if value is not None}
     with open(db, read_only=True) as warehouse:
         check_keys(warehouse, options)
-        series = series_of(warehouse, selector, options["over"], options["by"])
+        series = series_of(warehouse, selector, options["over"], options["by"], options["phase"])
         query = f"FROM regressions({catalog.arguments(arguments)})"
         view = catalog.named("regressions")
         view = view if "with_accepted" in arguments else view.without(("is_accepted",))
@@ -189,9 +192,9 @@ def _print_next(changes: Sequence[Mapping[str, Any]], db: str) -> None:
         pager.after(partial(click.echo, printable(f"Next: {shlex.join(command)}"), err=True))
 
 
-def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> tuple[str, bool]:
-    """Return each series as bars from its least to its greatest value, with its changes, and whether one has changes;
-    few captures as a table, too.
+def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> tuple[str, Sequence[Mapping[str, Any]]]:
+    """Return each series as bars from its least to its greatest value, with its changes, and its captures; few captures
+    as a table, too.
     """
     view = catalog.named("trend").without(("series",))
     names, rows = warehouse.rows(f"SELECT {view.to_read}, t {query} AS t", **arguments)
@@ -228,4 +231,4 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> tuple
         parts.append("\n".join(lines) + "\n")
         if len(captures) <= 20:
             parts.append(table(names[:-1], [row[:-1] for row in shown], style, foremost=view.foremost))
-    return "\n".join(parts), any(row[-1]["change_percent"] is not None for row in rows)
+    return "\n".join(parts), [row[-1] for row in rows]

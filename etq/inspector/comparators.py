@@ -7,17 +7,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from etq.errors import EtqError
+from etq.errors import ArgumentError, ArgumentTypeError
 
 # The debug handles of the ops that share one value.
 DebugHandle = tuple[int, ...]
 # Maps (debug handles, value) of the reference to (debug handles, value) of the runtime.
 IntermediateOutputMapping = dict[tuple[DebugHandle, Any], tuple[DebugHandle, Any]]
+
+
+class Comparator(Protocol):
+    """What `Inspector.calculate_numeric_gap` takes as a distance: `NumericalComparatorBase`, executorch's, or any other
+    class with this method; `preprocessing` and `inspector` are used if it has them.
+    """
+
+    def element_compare(self, a: Any, b: Any) -> float:
+        """Return the distance between two values: `a` of the reference, `b` of the runtime."""
 
 
 class NumericalComparatorBase(ABC):
@@ -51,7 +60,7 @@ class MSEComparator(NumericalComparatorBase):
     """Mean squared error."""
 
     def element_compare(self, a: Any, b: Any) -> float:
-        """Return the mean of the squared differences. Raises `EtqError` if shapes differ."""
+        """Return the mean of the squared differences. Raises `ArgumentError` (a ValueError) if shapes differ."""
         one, other = _doubles(a, b)
         return float(np.mean((one - other) ** 2))
 
@@ -60,7 +69,7 @@ class L1Comparator(NumericalComparatorBase):
     """Sum of absolute differences."""
 
     def element_compare(self, a: Any, b: Any) -> float:
-        """Return the sum of the absolute differences. Raises `EtqError` if shapes differ."""
+        """Return the sum of the absolute differences. Raises `ArgumentError` (a ValueError) if shapes differ."""
         one, other = _doubles(a, b)
         return float(np.sum(np.abs(one - other)))
 
@@ -72,7 +81,7 @@ class SNRComparator(NumericalComparatorBase):
         """Return ten times the decimal logarithm of the reference's power over the difference's; infinite if they are
         equal.
 
-        Raises `EtqError` if shapes differ.
+        Raises `ArgumentError` (a ValueError) if shapes differ.
         """
         one, other = _doubles(a, b)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -80,17 +89,18 @@ class SNRComparator(NumericalComparatorBase):
 
 
 def _doubles(a: Any, b: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return two values as arrays. Raises `EtqError` if their shapes differ: they are not broadcast."""
+    """Return two values as arrays. Raises `ArgumentError` if their shapes differ: they are not broadcast."""
     one, other = (_array(each) for each in (a, b))
     if one.shape != other.shape:
-        raise EtqError(f"values of shapes {one.shape} and {other.shape} can't be compared")
+        raise ArgumentError(f"values of shapes {one.shape} and {other.shape} can't be compared")
     return one, other
 
 
 def _array(value: Any) -> npt.NDArray[np.float64]:
     if isinstance(value, Sequence):
-        raise EtqError(f"expected a tensor or a number to compare, not a {type(value).__name__}")
+        raise ArgumentTypeError(f"expected a tensor or a number to compare, not a {type(value).__name__}")
     try:
         return np.nan_to_num(np.asarray(value, np.float64), posinf=np.inf, neginf=-np.inf)
     except (TypeError, ValueError) as error:
-        raise EtqError(f"a value of type {type(value).__name__} is neither a tensor nor a number: {error}") from error
+        what = f"a value of type {type(value).__name__} is neither a tensor nor a number"
+        raise ArgumentError(f"{what}: {error}") from error

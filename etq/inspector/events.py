@@ -156,6 +156,8 @@ class Event:
     _start_time: list[int] | None = None
     occurrence: int = field(default=0, kw_only=True)
     _shortens: bool = field(default=False, kw_only=True)
+    # The unit of values that are no times; None for times.
+    _other_unit: str | None = field(default=None, kw_only=True)
 
     @cached_property
     def delegate_debug_metadatas(self) -> Any:
@@ -182,7 +184,7 @@ class Event:
         """Return the event as columns of one row; values that are or may be lists are wrapped in a list of one."""
         row = self._row()
         lists = {"raw", "op_types", "stack_traces", "module_hierarchy", "debug_data", "start_time"}
-        shown = {name: [value] if name in lists else value for name, value in row.items()}
+        shown = {name: [value] if name in lists else value for name, value in row.items() if name in frames.COLUMNS}
         return {name + _units if name in Statistics._fields else name: value for name, value in shown.items()}
 
     def _row(self) -> dict[str, Any]:
@@ -199,6 +201,7 @@ class Event:
             "delegate_backend_name": self.delegate_backend_name,
             "debug_data": self.debug_data,
             "start_time": self._start_time,
+            frames.OTHER_UNIT: self._other_unit,
         }
 
 

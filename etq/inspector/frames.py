@@ -18,6 +18,8 @@ COLUMNS: Final = (
     *("event_name", "raw", *STATISTICS, "op_types", "delegate_debug_identifier", "stack_traces"),
     *("module_hierarchy", "is_delegated_op", "delegate_backend_name", "debug_data", "start_time"),
 )
+# A column of events whose values are no times: their unit, None for times.
+OTHER_UNIT: Final = "other_unit"
 NOT_PRINTED: Final = ("raw", "delegate_debug_identifier", "stack_traces", "module_hierarchy", "debug_data")
 _OF_TEXT: Final = ("event_block_name", "event_name")
 _MOST_OPS: Final = 4
@@ -51,14 +53,25 @@ def parsed_metadata(logged: list[Any], is_delegated: bool | None, parser: Metada
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> Columns:
     """Return rows of events as columns, one list per column."""
-    return {name: [row[name] for row in rows] for name in COLUMNS}
+    return {name: [row[name] for row in rows] for name in (*COLUMNS, OTHER_UNIT)}
 
 
 def frame_of(columns: Columns, units: str) -> pandas.DataFrame:
-    """Return columns as a DataFrame; `units` is appended to the names of statistics.
-    Raises `EtqError` without pandas.
+    """Return columns as a DataFrame; `units` is appended to the names of statistics, which are NaN where values have
+    another unit. Raises `EtqError` without pandas.
     """
     pandas = import_pandas()
+    others = columns[OTHER_UNIT]
+    if not any(others):
+        columns = {name: values for name, values in columns.items() if name != OTHER_UNIT}
+    elif units:
+        nan = float("nan")
+        columns = {
+            name: [nan if other else value for value, other in zip(values, others, strict=True)]
+            if name in STATISTICS
+            else values
+            for name, values in columns.items()
+        }
     made = {
         name + units if name in STATISTICS else name: pandas.Series(values, dtype=_dtype(name, values))
         for name, values in columns.items()

@@ -14,6 +14,7 @@ from etq.inspector import frames, references, rows, symbols, values
 from etq.inspector.events import Event, EventBlock, LoadedBlock, PerfData, TimeScaleConverter
 from etq.inspector.frames import MetadataParser
 from etq.inspector.scales import TimeScale, time_scale_of
+from etq.inspector.tensors import is_torch_loaded
 from etq.inspector.vgf import parse_vgf_neural_statistics_delegate_metadata
 from etq.storage.sources import source_of
 from etq.warehouse.ephemeral import open_ephemeral
@@ -21,7 +22,7 @@ from etq.warehouse.ephemeral import open_ephemeral
 if TYPE_CHECKING:
     import pandas
 
-    from etq.inspector.comparators import NumericalComparatorBase
+    from etq.inspector.comparators import Comparator
     from etq.inspector.gaps import Gaps
 
 # Findings that are reported as warnings, as results differ from what users may expect; others are only in `findings`.
@@ -46,7 +47,8 @@ class Inspector:
                                    member of the record by its name, as exported_program
     compat                         answer as executorch's Inspector does where that is wrong; see below
 
-    event_blocks    a list of `EventBlock`; changes to it show in all later results
+    event_blocks    a list of `EventBlock`; changes to it show in all later results. Logged values and expected outputs
+                    are tensors where torch is imported before the Inspector is made, else numpy arrays
     op_graph_dict   always None: the graphs are in the tables op_nodes and op_edges
 
     With `compat`, of several occurrences in a run only the last has a row; a 32-bit clock that wraps is a tick short;
@@ -88,6 +90,7 @@ class Inspector:
         self._graph = reference_graph_name
         self._enable_module_hierarchy = enable_module_hierarchy
         self._buffer = None if debug_buffer_path is None else source_of(debug_buffer_path)
+        self._as_tensors = is_torch_loaded()
         self._etrecord = etrecord
         self._record = None if etrecord is None else references.path_of_record(etrecord, self)
         dump = etdump_data if etdump_path is None else os.fspath(etdump_path)
@@ -131,7 +134,8 @@ class Inspector:
 
     @cached_property
     def _values(self) -> values.Values:
-        found = values.read_values(self._queries, None if self._buffer is None else self._buffer.content)
+        content = None if self._buffer is None else self._buffer.content
+        found = values.read_values(self._queries, content, self._as_tensors)
         if found.differing:
             names: dict[Any, str] = dict(zip(self._rows.keys, self._rows.names, strict=True))
             names_shown = sorted({names.get(each, "output of the program") for each in found.differing})
@@ -189,16 +193,19 @@ class Inspector:
             self._rows.starts[at],
             occurrence=key[2],
             _shortens=self._queries.compat,
+            _other_unit=self._rows.units[at],
         )
 
     def _reader_of_reference(self, method: str | None, index: int | None) -> Callable[[], list[Any] | None]:
-        record, compat = self._record, self._queries.compat
+        record, compat, as_tensors = self._record, self._queries.compat, self._as_tensors
         assert record is not None
 
         def read() -> list[Any] | None:
             # Only a block that ran a method has outputs; if the method has several bundled inputs, only an index
             # selects one.
-            outputs = None if method is None and not compat else references.reference_outputs(record, method)
+            outputs = (
+                None if method is None and not compat else references.reference_outputs(record, method, as_tensors)
+            )
             if not outputs or (index is None and len(outputs) > 1):
                 return None
             at = 0 if index is None else index
@@ -213,7 +220,8 @@ class Inspector:
         include_delegate_debug_data  whether to include the delegates' metadata: a column for each field
                                      of the parser's result, or the column delegate_debug_metadata
 
-        Raises `EtqError` if pandas is missing.
+        Where values are no times, such as counters of a delegate, a last column other_unit names their unit, and
+        columns whose names have a unit have NaN for them. Raises `EtqError` if pandas is missing.
         """
         frames.import_pandas()
         if include_delegate_debug_data and self.event_blocks:
@@ -241,6 +249,7 @@ class Inspector:
             "delegate_backend_name": [symbol.backend for symbol in node_symbols],
             "debug_data": [logged.get(key, []) for key in found.keys],
             "start_time": found.starts,
+            frames.OTHER_UNIT: found.units,
         }
 
     def print_data_tabular(
@@ -331,23 +340,27 @@ class Inspector:
 
     def calculate_numeric_gap(
         self,
-        distance: str | NumericalComparatorBase,
+        distance: str | Comparator,
         disable_debug_handle_valdiation: bool = False,
         reference_graph: str | None = None,
     ) -> pandas.DataFrame:
         """Compare the values that the runtime logged with those of the exported program for its representative inputs.
 
-        distance         MSE, L1 (sum) or SNR (dB), or a comparator of the user's
+        distance         MSE, L1 (sum) or SNR (dB), or a comparator of the user's: an object with `element_compare`, and
+                         `preprocessing` if it has one, as those derived from executorch's or etq's class
         disable_debug_handle_valdiation  accepted for compatibility: an op without a handle never has a row
-        reference_graph  exported_program, which torch runs, or edge_dialect_exported_program, which needs executorch;
-                         None: the first that the record has
+        reference_graph  exported_program, which torch runs, or another of the record's graphs, which needs executorch,
+                         as edge_after_transform/forward; None: exported_program, or edge_dialect_exported_program
+                         where the record has no other
 
         Returns a DataFrame with a row for each value that both have, by debug handle: aot_debug_handle, aot_ops,
-        aot_intermediate_output, runtime_ops, runtime_debug_handle, runtime_intermediate_output (numpy arrays), gap (a
-        list of one), stacktraces, problem (why the gap is NaN, for example different sizes; None if the gap is a
+        aot_intermediate_output, runtime_ops, runtime_debug_handle, runtime_intermediate_output (torch's tensors), gap
+        (a list of one), stacktraces, problem (why the gap is NaN, for example different sizes; None if the gap is a
         number), and mapping: exact if only this value of the runtime can be the op's, else inferred.
 
-        Raises `EtqError` if pandas, torch or executorch is missing, and without a record or a debug buffer.
+        `compat` makes no difference. Raises `EtqError` if pandas, torch or executorch is missing, and without a record
+        or a debug buffer; `ArgumentError` for an unknown distance or graph, and for what `preprocessing` must not
+        return.
         """
         from etq.inspector.gaps import Gaps
 

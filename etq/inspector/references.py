@@ -18,8 +18,10 @@ _MEMBER: Final = "reference_outputs"
 _FORWARD: Final = "forward"
 
 
-def reference_outputs(record: str, method: str | None) -> list[list[Any]] | None:
-    """Return the outputs that a record expects of a method, one list for each bundled input, as numpy arrays.
+def reference_outputs(record: str, method: str | None, as_tensors: bool) -> list[list[Any]] | None:
+    """Return the outputs that a record expects of a method, one list for each bundled input.
+
+    as_tensors  whether tensors stay torch's; else they become numpy arrays
 
     None if the record has none, or if torch, which wrote them, is not installed. Nothing but tensors and plain
     values is unpickled. Raises `EtqError` for outputs that hold anything else.
@@ -37,15 +39,17 @@ def reference_outputs(record: str, method: str | None) -> list[list[Any]] | None
     except Exception as error:
         raise EtqError(f"{record}: {_MEMBER} can't be read: {error}") from error
     outputs = loaded.get(method or _FORWARD) if isinstance(loaded, dict) else None
-    return None if outputs is None else [[_array(value) for value in output] for output in outputs]
+    return None if outputs is None else [[_given(value, as_tensors) for value in output] for output in outputs]
 
 
-def _array(value: Any) -> Any:
+def _given(value: Any, as_tensors: bool) -> Any:
     if isinstance(value, list | tuple):
-        return [_array(each) for each in value]
+        return [_given(each, as_tensors) for each in value]
     if not hasattr(value, "detach"):
         return value
     tensor = value.detach().cpu()
+    if as_tensors:
+        return tensor
     # numpy has no bfloat16.
     return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
 

@@ -22,7 +22,7 @@ def compare_results(
 ) -> dict[str, list[float | None]]:
     """Compare outputs pair by pair: prints each metric's values, and returns them by the metric's name.
 
-    reference_output  expected outputs: numpy arrays, or values that numpy converts to arrays
+    reference_output  expected outputs: tensors, numpy arrays, or values that numpy converts to arrays
     run_output        actual outputs
     metrics           some of snr (signal-to-noise ratio, in dB), mse (mean squared error), cosine_similarity; None: all
     plot              accepted for compatibility: values are printed, never drawn
@@ -53,7 +53,9 @@ def _print(name: str, values: list[float | None]) -> None:
 def _compared(metric: Callable[[Array, Array], Any], reference: Any, value: Any) -> float | None:
     if not all(hasattr(each, "shape") for each in (reference, value)):
         return None
-    one, other = (np.asarray(each, np.float32) for each in (reference, value))
+    # numpy has no bfloat16.
+    plain = [each.float() if hasattr(each, "detach") else each for each in (reference, value)]
+    one, other = (np.asarray(each, np.float32) for each in plain)
     if one.shape != other.shape:
         raise EtqError(f"outputs of shapes {one.shape} and {other.shape} can't be compared")
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -21,7 +21,7 @@ Key = tuple[int, int, int]
 _WRAPS: Final = 2**32
 _ROWS: Final = """
     SELECT i.block_index, i.slot, i.occurrence, i.event_block_name, i.event_name, i.p10, i.p50, i.p90, i.avg, i.min,
-        i.max, i.is_delegated_op, i.delegate_debug_identifier, i.instruction_id
+        i.max, i.is_delegated_op, i.delegate_debug_identifier, i.instruction_id, nullif(i.unit, $unit)
     FROM _inspector_events($key, $unit, $repeats, NULL, NULL, NULL, 'all') AS i
     ORDER BY i.block_index, i.slot, i.occurrence
 """
@@ -68,7 +68,10 @@ class CaptureQueries:
 
 @dataclass
 class Rows:
-    """Events in order, by columns: `raw`, the six statistics and `starts`, as `inspector_events` has them."""
+    """Events in order, by columns: `raw`, the six statistics and `starts`, as `inspector_events` has them.
+
+    units  the unit of an event whose values are no times; None for others
+    """
 
     keys: list[Key]
     blocks: list[str]
@@ -79,6 +82,7 @@ class Rows:
     is_delegated: list[bool]
     instructions: list[int | None]
     starts: list[list[int] | None]
+    units: list[str | None]
 
 
 def read_rows(queries: CaptureQueries) -> Rows:
@@ -91,9 +95,9 @@ def read_rows(queries: CaptureQueries) -> Rows:
         left_out = set(queries.rows(_UNMARKED))
         found = [row for row in found if row[:2] not in left_out]
     keys: list[Key] = [row[:3] for row in found]
-    _, _, _, blocks, names, p10, p50, p90, avg, least, most, is_delegated, identifiers, instructions = [
+    _, _, _, blocks, names, p10, p50, p90, avg, least, most, is_delegated, identifiers, instructions, units = [
         list(column) for column in zip(*found, strict=True)
-    ] or [[] for _ in range(14)]
+    ] or [[] for _ in range(15)]
     raw, starts = _lists(queries, keys)
     rows = Rows(
         keys,
@@ -105,6 +109,7 @@ def read_rows(queries: CaptureQueries) -> Rows:
         is_delegated,
         instructions,
         starts,
+        [None] * len(keys) if queries.compat else units,
     )
     if queries.converter is not None or queries.compat:
         _convert_times(queries, rows)
@@ -176,6 +181,7 @@ def _convert_times(queries: CaptureQueries, rows: Rows) -> None:
         if queries.converter is not None and rows.is_delegated[at]:
             times = zip(starts, ends, strict=True)
             raw = [_converted(queries.converter, rows.names[at], start, end, queries.compat) for start, end in times]
+            rows.units[at] = None
         rows.raw[at] = raw
         rows.starts[at] = [start % 2**64 for start in starts]
     for at, statistics in zip(places, _statistics(queries, [rows.raw[at] for at in places]), strict=True):

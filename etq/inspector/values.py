@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from etq.ingest.etdump.debug_buffer import tensor_at
+from etq.inspector.tensors import tensor_of
 
 if TYPE_CHECKING:
     from etq.inspector.rows import CaptureQueries, Key
@@ -55,8 +56,10 @@ class Values:
     differing: list[Key | int] = field(default_factory=list)
 
 
-def read_values(queries: CaptureQueries, buffer: Any) -> Values:
+def read_values(queries: CaptureQueries, buffer: Any, as_tensors: bool) -> Values:
     """Return all logged values, with the tensors from a debug buffer; None for tensors that it doesn't have.
+
+    as_tensors  whether tensors are torch's; else they are numpy arrays
 
     With `compat` and without a buffer, tensors are zeros.
     """
@@ -68,7 +71,7 @@ def read_values(queries: CaptureQueries, buffer: Any) -> Values:
     for *of_group, slot, is_unmarked in queries.rows(_SLOTS):
         slots[tuple(of_group)].append((slot, is_unmarked))
     repeated = {} if queries.compat else {(run, *place): events for run, *place, events in queries.rows(_REPEATED)}
-    reader = _Reader(buffer, queries.compat)
+    reader = _Reader(buffer, queries.compat, as_tensors)
     for group, logged in of_groups.items():
         for slot, is_unmarked in slots[group]:
             if is_unmarked and not queries.compat:
@@ -114,10 +117,13 @@ def _add(
 class _Reader:
     """Reads logged values; each distinct value is decoded once."""
 
-    def __init__(self, buffer: Any, compat: bool) -> None:
+    def __init__(self, buffer: Any, compat: bool, as_tensors: bool) -> None:
         self._buffer = buffer
         self._compat = compat
+        self._as_tensors = as_tensors
         self._read: dict[tuple[int, int], Any] = {}
+        # The types of arrays, by identity, as numpy lacks some.
+        self._types: dict[int, str] = {}
 
     def first(self, logged: list[Logged]) -> tuple[list[Any], bool]:
         """Return the values of the first run, and whether another run has other values."""
@@ -125,7 +131,13 @@ class _Reader:
         for each in logged:
             runs[each.run].append(self._value(each))
         first, *others = runs.values()
-        return first, any(len(other) != len(first) or not all(map(_is_same, first, other)) for other in others)
+        differs = any(len(other) != len(first) or not all(map(_is_same, first, other)) for other in others)
+        return [self._given(value) for value in first] if self._as_tensors else first, differs
+
+    def _given(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._given(each) for each in value]
+        return tensor_of(value, self._types[id(value)]) if isinstance(value, np.ndarray) else value
 
     def _value(self, logged: Logged) -> Any:
         key = (logged.run, logged.event)
@@ -139,7 +151,9 @@ class _Reader:
         if kind in ("tensor", "tensor_list"):
             if sizes is None:
                 return _NOTHING if kind == "tensor_list" else None
-            return self._tensor(scalar_type, sizes, strides, offset)
+            array = self._tensor(scalar_type, sizes, strides, offset)
+            self._types[id(array)] = scalar_type
+            return array
         if number is None:
             return None
         return {"int": int, "bool": bool}.get(kind, float)(number)

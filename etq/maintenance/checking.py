@@ -24,6 +24,7 @@ from etq.database.rollups import ADVICE, ANSWERS, OF_TRACES, PRUNED, ROLLUPS, fi
 from etq.errors import counted, displayed, message_of
 from etq.ingest.events.rows import OWN_TIMES
 from etq.ingest.events.run_times import COLUMNS as RUN_TIMES
+from etq.ingest.trace.rows import OF_EVENTS
 
 # Tables whose key is what the columns of these names refer to, in all other tables.
 PARENTS: Final = {
@@ -74,6 +75,9 @@ KEYS: Final = (
 )  # fmt: skip
 # How many captures' own times, or rollups, are computed at once.
 _AT_ONCE: Final = 100
+# What is wrong with derived rows.
+_WITHIN: Final = "the times of {:,} rows differ from what the events within them give"
+_OF_LAUNCHES: Final = "{:,} rows differ from their events, and from those that launched them"
 _PRUNED: Final = f"SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}'"
 
 
@@ -166,14 +170,16 @@ def _references(connection: duckdb.DuckDBPyConnection) -> Part:
 
 
 def _own_times(connection: duckdb.DuckDBPyConnection) -> Part:
-    """Compute the own times of events again, from the times of those within them, and the times of runs from these.
+    """Compute the own times of events again, from the times of those within them, and the times of runs from these;
+    look up what events of devices have of others.
 
     Captures whose events were pruned are left out.
     """
     keys, problems = _keys_of(connection), []
-    for table, finder, columns, by in (
-        ("event_ticks", "_find_own_times", OWN_TIMES, "capture_id, run_index, event_index"),
-        ("runs", "_find_run_times", RUN_TIMES, "capture_id, run_index"),
+    for table, finder, columns, by, differs in (
+        ("event_ticks", "_find_own_times", OWN_TIMES, "capture_id, run_index, event_index", _WITHIN),
+        ("runs", "_find_run_times", RUN_TIMES, "capture_id, run_index", _WITHIN),
+        ("device_events", "_find_device_events", OF_EVENTS, "capture_id, run_index, event_index", _OF_LAUNCHES),
     ):
         stored, found = (", ".join(f"{each}.{name}" for name in columns) for each in ("t", "f"))
         for first, last in _parts(keys):
@@ -187,10 +193,7 @@ def _own_times(connection: duckdb.DuckDBPyConnection) -> Part:
                 GROUP BY ALL ORDER BY ALL
                 """
             ).fetchall()
-            problems += [
-                f"{table}: {name}: the times of {number:,} rows differ from what the events within them give"
-                for name, number in rows
-            ]
+            problems += [f"{table}: {name}: {differs.format(number)}" for name, number in rows]
     return Part(f"times of events and runs ({counted(len(keys), 'capture')})", tuple(problems))
 
 

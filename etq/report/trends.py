@@ -157,7 +157,8 @@ class _Trends:
     def __init__(self, warehouse: Warehouse, selector: str | None, options: Mapping[str, Any]) -> None:
         self.warehouse = warehouse
         self.options = {"selector": selector, **{name: options.get(name) for name in OPTIONS}}
-        self.series = series_of(warehouse, selector, self.options["over"], self.options["by"])
+        given = (self.options[name] for name in ("over", "by", "phase"))
+        self.series = series_of(warehouse, selector, *given)
 
     def arguments(self, view: str) -> dict[str, Any]:
         return {name: self.options[name] for name in TAKEN[view] if self.options[name] is not None}
@@ -183,7 +184,7 @@ class _Trends:
 def _overview(trends: _Trends, series: Table, changes: Table) -> Section:
     facts = {
         "over": trends.series.order,
-        "judged": trends.series.is_judged,
+        "judged": trends.series.judged > 0,
         "missing": trends.series.missing,
         "by": trends.labels["by"],
         "options": {

@@ -21,17 +21,20 @@ def store_reference(
 ) -> tuple[int, bool]:
     """Store the outputs of a graph's nodes as a capture; if a capture has the same outputs, only rename it.
 
+    graph  a stage, or a member of the file, as in the table `graphs`
+    name   None: that of the record, followed by `-reference`, or by the graph if another graph has this name
+
     Returns the capture_id, and whether it is new. The caller holds a transaction. Raises `WarehouseError` for a name
     that is taken, and for a record that lacks the graph.
     """
     [(record_name, record_sha256, uri)] = connection.execute(
         "SELECT name, sha256, uri FROM records WHERE record_id = ?", [record_id]
     ).fetchall()
-    method = _method_of(connection, record_id, record_name, graph)
+    stage, method = _graph_of(connection, record_id, record_name, graph)
     sha256 = hash_of(values, graph, record_sha256)
     known = connection.execute("SELECT capture_id FROM captures WHERE sha256 = ?", [sha256]).fetchall()
     capture_id = known[0][0] if known else last_id(connection) + 1
-    wanted = f"{record_name}-reference" if name is None and not known else name
+    wanted = _name_of(connection, record_name, graph) if name is None and not known else name
     if wanted is not None:
         check_name_is_free(connection, "captures", wanted, capture_id)
     if known:
@@ -49,7 +52,7 @@ def store_reference(
             **{"now": datetime.now(UTC).replace(tzinfo=None), "version": VERSION},
         },
     )
-    for table, rows in read_reference(values, graph, method):
+    for table, rows in read_reference(values, stage, method):
         if table == "debug_values":
             insert_rows(connection, capture_id, rows, keep=True)
         else:
@@ -57,10 +60,19 @@ def store_reference(
     return capture_id, True
 
 
-def _method_of(connection: duckdb.DuckDBPyConnection, record_id: int, record_name: str, graph: str) -> str:
-    methods = connection.execute(
-        "SELECT method FROM graphs WHERE record_id = ? AND stage = ? ORDER BY graph_id", [record_id, graph]
-    ).fetchall()
-    if not methods:
+def _name_of(connection: duckdb.DuckDBPyConnection, record_name: str, graph: str) -> str:
+    name = f"{record_name}-reference"
+    taken = connection.execute("SELECT 1 FROM captures WHERE name = ? AND format = 'reference'", [name]).fetchall()
+    return f"{record_name}-{graph}" if taken else name
+
+
+def _graph_of(connection: duckdb.DuckDBPyConnection, record_id: int, record_name: str, graph: str) -> tuple[str, str]:
+    """Return the stage and the method of a record's graph, by its stage or its name in the file."""
+    query = """
+        SELECT stage, method FROM graphs WHERE record_id = $record AND $graph IN (stage, member)
+        ORDER BY graph_id LIMIT 1
+    """
+    found = connection.execute(query, {"record": record_id, "graph": graph}).fetchall()
+    if not found:
         raise WarehouseError(f"the record {record_name} has no {graph}")
-    return str(methods[0][0])
+    return found[0]

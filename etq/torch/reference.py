@@ -15,11 +15,13 @@ from etq.torch.operators import register_operators
 
 EXPORTED: Final = "exported_program"
 EDGE: Final = "edge_dialect_exported_program"
+# The method of a graph whose name has none.
+_FORWARD: Final = "forward"
 # Characters of an error of torch that are shown.
 MOST_SHOWN: Final = 300
 NO_TORCH: Final = "running a reference needs torch; install it with: pip install 'etq[torch]'"
 NO_EXECUTORCH: Final = (
-    "running the edge program needs executorch; install it with: pip install executorch, or use the exported program"
+    "running an edge program needs executorch; install it with: pip install executorch, or use the exported program"
 )
 
 
@@ -29,7 +31,8 @@ def reference_values(path: str | os.PathLike[str], graph: str = EXPORTED) -> dic
     Returns the outputs of each node, by node name and in the order of execution: numpy arrays (bfloat16 and float8 as
     float32), ints, floats and bools; None for outputs of other types. Of pickled members, only tensors are read.
 
-    graph  `exported_program`, which torch alone runs, or `edge_dialect_exported_program`, which needs executorch
+    graph  `exported_program`, which torch alone runs, or another graph of the record by its name, as
+           `edge_dialect_exported_program` or `edge_after_transform/forward`, which needs executorch
 
     Raises `EtqError` if torch or executorch is missing or can't run the program, and `FormatError` if the record lacks
     the graph or representative inputs.
@@ -38,12 +41,10 @@ def reference_values(path: str | os.PathLike[str], graph: str = EXPORTED) -> dic
         import torch
     except ImportError as error:
         raise EtqError(NO_TORCH) from error
-    if graph not in (EXPORTED, EDGE):
-        raise EtqError(f"no graph {graph!r}; known are {EXPORTED} and {EDGE}")
     name = os.fspath(path)
     with _archive(name) as archive:
         inputs = _tensors(archive, name, "representative_inputs")
-        module = (_exported if graph == EXPORTED else _edge)(archive, name)
+        module = _exported(archive, name) if graph == EXPORTED else _other(archive, name, graph)
     try:
         with torch.no_grad():
             return dict(_run(module, inputs))
@@ -111,20 +112,24 @@ def _exported(archive: zipfile.ZipFile, path: str) -> Any:
         raise EtqError(f"{displayed(path)}: torch can't build {EXPORTED}: {_first_line(error)}") from error
 
 
-def _edge(archive: zipfile.ZipFile, path: str) -> Any:
+def _other(archive: zipfile.ZipFile, path: str, graph: str) -> Any:
+    """Return a graph of any name, which executorch reads: that of the edge program, or one of its `graph_map`."""
     try:
         from executorch.devtools.etrecord import parse_etrecord
     except ImportError as error:
         raise EtqError(NO_EXECUTORCH) from error
-    if EDGE not in archive.namelist() and f"{EDGE}/forward" not in archive.namelist():
-        raise FormatError(displayed(path), f"the ETRecord has no {EDGE}, which a reference needs")
-    for member in archive.namelist():
-        if member in (EDGE, f"{EDGE}/forward"):
-            register_operators(_member(archive, path, member), path, EDGE)
+    written = graph if "/" in graph else f"{graph}/{_FORWARD}"
+    members = [each for each in (graph, written) if each in archive.namelist()]
+    if not members:
+        raise FormatError(displayed(path), f"the ETRecord has no {graph}, which a reference needs")
+    for member in members:
+        register_operators(_member(archive, path, member), path, graph)
     try:
-        return parse_etrecord(path).edge_dialect_program.module()
+        record = parse_etrecord(path)
+        program = record.edge_dialect_program if graph in (EDGE, f"{EDGE}/{_FORWARD}") else record.graph_map[written]
+        return program.module()
     except Exception as error:
-        raise EtqError(f"{displayed(path)}: executorch can't build {EDGE}: {_first_line(error)}") from error
+        raise EtqError(f"{displayed(path)}: executorch can't build {graph}: {_first_line(error)}") from error
 
 
 def _run(module: Any, inputs: Any) -> Iterator[tuple[str, list[Any]]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -43,45 +43,74 @@ ROWS: Final = 256
 Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 
 
-class Basis(NamedTuple):
-    """What rows of one length, noise and period have in common."""
+class Columns(NamedTuple):
+    """The steps and bends of a length: first all steps, then all bends."""
 
-    white: Numbers  # the inverse root of the noise's covariance
-    constant: Numbers  # a level, or one for each phase of the period
-    columns: Numbers  # steps and bends beside it, whitened
-    gram: Numbers
     places: Places
     is_bend: Flags
     prices: Numbers
     is_free: Flags  # far enough from the ends
-    near: Flags  # pairs of columns that are too near to both be chosen
+    near: Flags  # pairs that are too near to both be chosen
+
+
+class Basis(NamedTuple):
+    """What rows of one length, noise, errors and period have in common."""
+
+    precision: Numbers  # the inverse of the noise's covariance, without what levels explain
+    gram: Numbers  # products of columns under it
     price: float  # the determinant's logarithm, and the price of slow noise and of a period
 
 
-@lru_cache(maxsize=96)
-def basis_of(n: int, shape: tuple[float, float], errors: bytes | None, period: int) -> Basis:
-    """Return the basis; `errors` are the variances of the builds in units of their mean, None if they are equal."""
-    (share, r), t = shape, np.arange(n)
-    own = np.ones(n) if errors is None else np.frombuffer(errors)
-    white = np.linalg.inv(np.linalg.cholesky((1 - share) * np.diag(own) + share * r ** np.abs(t[:, None] - t)))
-    price = math.log((white.sum(axis=1) ** 2).sum()) - 2 * float(np.log(np.diag(white)).sum())
-    price += SLOW * (share > 0) + (period > 1) * ((period - 1) * math.log(n) + PRICE)
-    constant = np.linalg.qr(white @ (t[:, None] % period == np.arange(period)))[0]
-    columns = white @ np.hstack([t[:, None] >= t[1:], np.maximum(0, t[:, None] - t[:-1])])
-    columns -= constant @ (constant.T @ columns)
+@lru_cache(maxsize=256)
+def columns_of(n: int) -> Columns:
     places, is_bend = np.r_[1:n, 0 : n - 1], np.arange(2 * n - 2) >= n - 1
     whole, apart = is_bend & (places == 0), np.where(is_bend, LONG, LEAST)
     near = (np.abs(places[:, None] - places) < apart[:, None]) & (is_bend[:, None] == is_bend)
     prices = PRICE + PLACE * math.log(n) + ANYWHERE * ~whole
-    is_free = whole | (np.minimum(places, n - places) >= apart)
-    return Basis(white, constant, columns, columns.T @ columns, places, is_bend, prices, is_free, near, price)
+    return Columns(places, is_bend, prices, whole | (np.minimum(places, n - places) >= apart), near)
+
+
+@lru_cache(maxsize=96)
+def noise_of(n: int, shape: tuple[float, float], errors: bytes | None) -> Basis:
+    """Return the basis of series without a level; `errors` are the variances of the builds in units of their mean, None
+    if they are equal.
+    """
+    (share, r), t = shape, np.arange(n)
+    own = np.ones(n) if errors is None else np.frombuffer(errors)
+    precision = np.linalg.inv((1 - share) * np.diag(own) + share * r ** np.abs(t[:, None] - t))
+    price = math.log(precision.sum()) - float(np.linalg.slogdet(precision)[1]) + SLOW * (share > 0)
+    return Basis(precision, _products(_products(precision).T), price)
+
+
+@lru_cache(maxsize=96)
+def basis_of(n: int, shape: tuple[float, float], errors: bytes | None, period: int) -> Basis:
+    """Return the basis of series with a level, or one for each phase of a period."""
+    precision, gram, price = noise_of(n, shape, errors)
+    of_levels = np.stack([precision[phase::period].sum(axis=0) for phase in range(period)])
+    inner = np.stack([of_levels[:, phase::period].sum(axis=1) for phase in range(period)])
+    explaining, products = np.linalg.solve(inner, of_levels), _products(of_levels)
+    price += (period > 1) * ((period - 1) * math.log(n) + PRICE)
+    return Basis(precision - of_levels.T @ explaining, gram - products.T @ np.linalg.solve(inner, products), price)
+
+
+def _products(values: Numbers) -> Numbers:
+    """Return the products of rows with all columns: a step's is the sum from there, a bend's that of later steps."""
+    rows, n = values.shape
+    found = np.empty((rows, 2 * n - 2))
+    backwards = found[:, n - 2 :: -1], found[:, : n - 2 : -1]
+    np.cumsum(values[:, :0:-1], axis=1, out=backwards[0])
+    np.cumsum(backwards[0], axis=1, out=backwards[1])
+    return found
 
 
 @dataclass
 class Rows:
-    """Rows of series under one basis, and what is chosen for them."""
+    """Rows of series under one kind of noise, and what is chosen for them."""
 
-    basis: Basis
+    columns: Columns
+    gram: Numbers  # of each basis
+    basis: Places  # that of each row
+    price: Numbers
     cross: Numbers
     squares: Numbers
     prior: Numbers
@@ -90,41 +119,57 @@ class Rows:
     score: Numbers
 
     @classmethod
-    def of(cls, y: Numbers, floor: Numbers, shape: tuple[float, float], errors: bytes | None, period: int) -> Rows:
-        basis = basis_of(y.shape[1], shape, errors, period)
-        z = y @ basis.white.T
-        z -= (z @ basis.constant) @ basis.constant.T
-        squares = (z**2).sum(axis=1)
-        made = cls(basis, z @ basis.columns, squares, PRIOR * floor**2, period, np.full((len(y), 0), -1), squares)
+    def of(
+        cls, y: Numbers, floor: Numbers, shape: tuple[float, float], errors: Sequence[bytes | None], period: int
+    ) -> Rows:
+        numbers = {each: number for number, each in enumerate(dict.fromkeys(errors))}
+        bases = [basis_of(y.shape[1], shape, each, period) for each in numbers]
+        basis, z = np.array([numbers[each] for each in errors], np.intp), np.empty_like(y)
+        for number, each in enumerate(bases):
+            z[basis == number] = y[basis == number] @ each.precision
+        squares = (y * z).sum(axis=1)
+        made = cls(
+            columns_of(y.shape[1]), np.stack([each.gram for each in bases]), basis,
+            np.array([each.price for each in bases])[basis], _products(z), squares, PRIOR * floor**2, period,
+            np.full((len(y), 0), -1), squares,
+        )  # fmt: skip
         made.score = made.scored(squares, made.chosen)
         return made
 
     @property
+    def length(self) -> int:
+        return len(self.columns.places) // 2 + 1
+
+    @property
     def freedom(self) -> float:
-        return len(self.basis.white) - 1 + PRIOR
+        return self.length - 1 + PRIOR
 
     def at(self, rows: Places | Flags) -> Rows:
         """Return some of the rows."""
-        cross, squares, prior = self.cross[rows], self.squares[rows], self.prior[rows]
-        return Rows(self.basis, cross, squares, prior, self.period, self.chosen[rows], self.score[rows])
+        names = ("basis", "price", "cross", "squares", "prior", "chosen", "score")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def scored(self, squares: Numbers, chosen: Places) -> Numbers:
         """Return -2 log likelihood with its penalties."""
-        paid = np.where(chosen >= 0, self.basis.prices[chosen], 0).sum(axis=1)
-        return np.asarray(self.freedom * np.log(np.maximum(squares, 0) + self.prior) + self.basis.price + paid)
+        paid = np.where(chosen >= 0, self.columns.prices[chosen], 0).sum(axis=1)
+        return np.asarray(self.freedom * np.log(np.maximum(squares, 0) + self.prior) + self.price + paid)
+
+    def lengths(self) -> Numbers:
+        """The squared lengths of columns."""
+        return np.asarray(np.einsum("bcc->bc", self.gram)[self.basis])
 
     def beside(self, chosen: Places) -> tuple[Numbers, Numbers, Numbers]:
         """Return cross products, squared lengths of columns and squares of rows without what chosen columns explain.
 
         `found` are products of these columns, made orthonormal one after the other, with all.
         """
-        gram, rows = self.basis.gram, np.arange(len(chosen))
+        rows = np.arange(len(chosen))
         cross, squares = self.cross.copy(), self.squares.copy()
-        lengths = np.tile(np.diag(gram), (len(chosen), 1))
+        lengths = self.lengths()
         found: list[Numbers] = []
         for column in chosen.T:
             at = np.maximum(column, 0)
-            product = gram[at]
+            product = self.gram[self.basis, at]
             for other in found:
                 product -= other * other[rows, at][:, None]
             size = (column >= 0) / np.sqrt(np.maximum(lengths[rows, at], 1e-12))
@@ -138,15 +183,15 @@ class Rows:
 
     def best(self, chosen: Places, has_bends: bool = True) -> tuple[Places, Numbers, Numbers]:
         """Return the best column of each row beside the chosen ones, the score with it, and that without it."""
-        basis = self.basis
+        columns = self.columns
         cross, lengths, squares = self.beside(chosen)
-        can = basis.is_free & (has_bends | ~basis.is_bend) & (lengths > 1e-7 * np.diag(basis.gram) + 1e-12)
+        can = columns.is_free & (has_bends | ~columns.is_bend) & (lengths > 1e-7 * self.lengths() + 1e-12)
         for column in chosen.T:
-            can &= ~(basis.near[np.maximum(column, 0)] & (column >= 0)[:, None])
+            can &= ~(columns.near[np.maximum(column, 0)] & (column >= 0)[:, None])
         left = squares[:, None] - np.where(can, cross**2 / np.maximum(lengths, 1e-12), 0)
         scores = np.log(np.maximum(left, 0) + self.prior[:, None])
         scores *= self.freedom
-        scores += np.where(can, basis.prices, np.inf)
+        scores += np.where(can, columns.prices, np.inf)
         without, column = self.scored(squares, chosen), scores.argmin(axis=1)
         paid = without - self.freedom * np.log(np.maximum(squares, 0) + self.prior)
         return column, scores[np.arange(len(column)), column] + paid, without
@@ -154,7 +199,7 @@ class Rows:
     def grown(self, has_bends: bool = True) -> Rows:
         """Choose steps and bends one by one while the score falls."""
         active = np.arange(len(self.chosen))
-        while len(active) and self.chosen.shape[1] < min(MOST, len(self.basis.white) // 3):
+        while len(active) and self.chosen.shape[1] < min(MOST, self.length // 3):
             part = self.at(active)
             column, score, _ = part.best(part.chosen, has_bends)
             is_better = score < part.score - 1e-9
@@ -167,27 +212,19 @@ class Rows:
 
     def moved(self) -> Rows:
         """Move each step and bend, one at a time, where it explains more, or drop it."""
-        active = np.flatnonzero((self.chosen >= 0).any(axis=1))
-        for _ in range(4):
-            before = self.chosen[active]
-            for place in range(self.chosen.shape[1]):
-                rows = active[self.chosen[active, place] >= 0]
-                if not len(rows):
-                    continue
+        for place in range(self.chosen.shape[1]):
+            if len(rows := np.flatnonzero(self.chosen[:, place] >= 0)):
                 part = self.at(rows)
                 part.chosen[:, place] = -1
                 column, score, without = part.best(part.chosen)
                 self.chosen[rows, place] = np.where(score < without, column, -1)
                 self.score[rows] = np.minimum(score, without)
-            active = active[(np.sort(before, axis=1) != np.sort(self.chosen[active], axis=1)).any(axis=1)]
-            if not len(active):
-                break
         return self
 
     def tested(self) -> tuple[Numbers, Numbers, Numbers]:
         """Return the chosen columns' coefficients, their standard errors, and p of each at any of n places."""
         at, is_there = np.maximum(self.chosen, 0), self.chosen >= 0
-        gram = self.basis.gram[at[:, :, None], at[:, None, :]]
+        gram = self.gram[self.basis[:, None, None], at[:, :, None], at[:, None, :]]
         unit = np.eye(self.chosen.shape[1])
         inverse = np.linalg.pinv(np.where(is_there[:, :, None] & is_there[:, None, :], gram, unit), hermitian=True)
         cross = np.where(is_there, np.take_along_axis(self.cross, at, axis=1), 0)
@@ -197,12 +234,12 @@ class Rows:
         errors = np.sqrt(left[:, None] / freedom * np.einsum("rkk->rk", inverse))
         z = np.sqrt(freedom * np.log1p((b / errors) ** 2 / freedom)) * (8 * freedom + 1) / (8 * freedom + 3)  # Wallace
         p = [[math.erfc(each / math.sqrt(2)) for each in row] for row in z.tolist()]
-        return b, errors, np.minimum(1, len(self.basis.white) * np.reshape(p, z.shape))
+        return b, errors, np.minimum(1, self.length * np.reshape(p, z.shape))
 
     def error_of_last(self) -> Numbers:
         """Return the standard error that a step of the last five builds would have."""
         freedom = np.maximum(1.0, self.freedom - (self.chosen >= 0).sum(axis=1) - self.period)
-        length = self.basis.gram[len(self.basis.white) - 1 - NEW, len(self.basis.white) - 1 - NEW]
+        length = self.lengths()[:, self.length - 1 - NEW]
         return np.asarray(np.sqrt((np.maximum(self.beside(self.chosen)[2], 0) + self.prior) / freedom / length))
 
     def pruned(self, least: Numbers) -> Rows:
@@ -211,15 +248,11 @@ class Rows:
         while len(active):
             part = self.at(active)
             b, _, p = part.tested()
-            is_small = ~self.basis.is_bend[part.chosen] & (np.abs(b) < least[active][:, None])
+            is_small = ~self.columns.is_bend[part.chosen] & (np.abs(b) < least[active][:, None])
             failed = (part.chosen >= 0) & ((p >= CHANCE) | is_small)
-            worst, failing = (
-                np.where(failed, p - 1e-9 * np.abs(b), -1).argmax(axis=1),
-                np.flatnonzero(failed.any(axis=1)),
-            )
+            worst, failing = np.where(failed, p - 1e-9 * np.abs(b), -1).argmax(axis=1), np.asarray(failed.any(axis=1))
             part.chosen[failing, worst[failing]] = -1
-            part, active = part.at(failing), active[failing]
-            part.moved()
+            part, active = part.at(failing).moved(), active[failing]
             self.chosen[active], self.score[active] = part.chosen, part.score
         return self
 
@@ -232,7 +265,6 @@ class Column(NamedTuple):
     size: float
     error: float
     p: float
-    is_state: bool = False  # a step as large as the gap between two states that were taken away
 
 
 class Model(NamedTuple):
@@ -254,21 +286,22 @@ def trimmed_sd(differences: Numbers) -> Numbers:
     return np.asarray(np.sqrt(np.partition(differences**2, kept - 1, axis=1)[:, :kept].mean(axis=1) / 2 / 0.438))
 
 
-def modelled(y: Numbers, errors: bytes | None, floor: Numbers, least: Numbers) -> list[Model]:
+def modelled(y: Numbers, errors: Sequence[bytes | None], floor: Numbers, least: Numbers) -> list[Model]:
     """Return the model of each row of series.
 
-    floor  the noise that is assumed at first
-    least  the smallest step that counts
+    errors  of its builds, as `basis_of` has them
+    floor   the noise that is assumed at first
+    least   the smallest step that counts
     """
     return [
         model
         for at in range(0, len(y), ROWS)
-        for model in _modelled(y[at : at + ROWS], errors, floor[at : at + ROWS], least[at : at + ROWS])
+        for model in _modelled(y[at : at + ROWS], errors[at : at + ROWS], floor[at : at + ROWS], least[at : at + ROWS])
     ]
 
 
-def _modelled(y: Numbers, errors: bytes | None, floor: Numbers, least: Numbers) -> list[Model]:
-    fits, states, gap, share = _with_states(y, errors, floor)
+def _modelled(y: Numbers, errors: Sequence[bytes | None], floor: Numbers, least: Numbers) -> list[Model]:
+    fits, states = _with_states(y, errors, floor)
     fits = [(rows, fit.pruned(least[rows])) for rows, fit in fits]
     _, growth, phases = _parts(fits, y - states)
     slopes = np.diff(growth, axis=1, prepend=growth[:, :1])
@@ -277,36 +310,14 @@ def _modelled(y: Numbers, errors: bytes | None, floor: Numbers, least: Numbers) 
     seen = np.zeros(len(y))
     for rows, fit in fits:
         seen[rows] = fit.error_of_last()
-        parts = (fit.chosen, fit.basis.places[fit.chosen], fit.basis.is_bend[fit.chosen], *fit.tested())
+        parts = (fit.chosen, fit.columns.places[fit.chosen], fit.columns.is_bend[fit.chosen], *fit.tested())
         for row, *each in zip(rows.tolist(), *(part.tolist() for part in parts), strict=True):
-            columns[row] = [Column(*column) for chosen, *column in zip(*each, strict=True) if chosen >= 0]
-            columns[row] = _of_states(sorted(columns[row]), gap[row], share[row], y.shape[1])
+            columns[row] = sorted(Column(*column) for chosen, *column in zip(*each, strict=True) if chosen >= 0)
     return [Model(*each) for each in zip(columns, slopes, other, seen.tolist(), strict=True)]
 
 
-def _of_states(columns: Sequence[Column], gap: float, share: float, n: int) -> list[Column]:
-    """Return columns with those steps that two states explain: they are in the new one for no longer than by chance.
-
-    share  of builds in the upper state
-    """
-    ends = [column.place for column in columns[1:] if not column.is_bend] + [n]
-    return [
-        column._replace(
-            is_state=not column.is_bend
-            and abs(abs(column.size) - gap) < gap / 4
-            and n
-            * (share if column.size > 0 else 1 - share)
-            ** (min(end for end in ends if end > column.place) - column.place)
-            >= CHANCE
-        )
-        for column in columns
-    ]
-
-
-def _with_states(y: Numbers, errors: bytes | None, floor: Numbers) -> tuple[Fits, Numbers, Numbers, Numbers]:
-    """Return fits of series without two states where these are likelier, and of each what the states add to its builds,
-    the gap between them, and the share of builds in the upper one.
-    """
+def _with_states(y: Numbers, errors: Sequence[bytes | None], floor: Numbers) -> tuple[Fits, Numbers]:
+    """Return fits of series without two states where these are likelier, and what the states add to each build."""
     rows = every = np.arange(len(y))
     states, best = np.zeros_like(y), fitted(y, every, errors, floor)
     last, score = best, _scores(best, len(y))
@@ -323,7 +334,7 @@ def _with_states(y: Numbers, errors: bytes | None, floor: Numbers) -> tuple[Fits
         at = rows[is_better]
         score[at], states[at] = new[is_better], found[is_better]
         best = _only(best, ~np.isin(every, at)) + _only(last, np.isin(every, at))
-    return best, states, states.max(axis=1), (states > 0).mean(axis=1)
+    return best, states
 
 
 def _only(fits: Fits, chosen: Flags) -> Fits:
@@ -345,7 +356,7 @@ def _parts(fits: Fits, y: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     for rows, fit in fits:
         sizes = np.where(fit.chosen >= 0, fit.tested()[0], 0)
         for column, size in zip(fit.chosen.T, sizes.T, strict=True):
-            after, is_bend = t - fit.basis.places[column][:, None], fit.basis.is_bend[column][:, None]
+            after, is_bend = t - fit.columns.places[column][:, None], fit.columns.is_bend[column][:, None]
             steps[rows] += np.where(is_bend, 0, after >= 0) * size[:, None]
             growth[rows] += np.where(is_bend, np.maximum(0, after), 0) * size[:, None]
         rest = y[rows] - steps[rows] - growth[rows]
@@ -354,7 +365,7 @@ def _parts(fits: Fits, y: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     return steps, growth, phases
 
 
-def fitted(y: Numbers, rows: Places, errors: bytes | None, floor: Numbers) -> Fits:
+def fitted(y: Numbers, rows: Places, errors: Sequence[bytes | None], floor: Numbers) -> Fits:
     """Return fits of some rows, each under the likeliest noise, with or without a period."""
     z = y[rows]
     sd = np.maximum(trimmed_sd(np.diff(z)), floor[rows])
@@ -364,12 +375,13 @@ def fitted(y: Numbers, rows: Places, errors: bytes | None, floor: Numbers) -> Fi
     for period in np.unique(np.r_[1, periods]):
         at = np.flatnonzero((periods == period) | (period == 1))
         for shape in SHAPES:
-            fit = Rows.of(z[at], floor[rows[at]], shape, errors, int(period)).grown()
+            fit = Rows.of(z[at], floor[rows[at]], shape, [errors[row] for row in rows[at]], int(period)).grown()
             fits.append((at, fit))
             # Steps of a stair look like growth at first.
-            has_bends = (fit.basis.is_bend[fit.chosen] & (fit.chosen >= 0)).any(axis=1)
+            has_bends = np.asarray((fit.columns.is_bend[fit.chosen] & (fit.chosen >= 0)).any(axis=1))
             if has_bends.any():
-                of_steps = Rows.of(z[at][has_bends], floor[rows[at]][has_bends], shape, errors, int(period))
+                of_steps = replace(fit.at(has_bends), chosen=np.full((has_bends.sum(), 0), -1))
+                of_steps.score = of_steps.scored(of_steps.squares, of_steps.chosen)
                 fits.append((at[has_bends], of_steps.grown(has_bends=False)))
     owner = np.stack([_scores([each], len(z)) for each in fits]).argmin(axis=0)
     of_best = [(at[owner[at] == place], fit.at(owner[at] == place)) for place, (at, fit) in enumerate(fits)]

@@ -689,8 +689,10 @@ class Warehouse(Views):
         """Store the outputs of the nodes of a record's graph as a capture, for `numeric_gap` to compare with.
 
         values  by node name, in the order of execution: the node's outputs, each a numpy array or a number
-        graph   the graph's stage, as in `graphs`: exported_program or edge_dialect_exported_program
-        name    unique name; by default the record's, followed by `-reference`
+        graph   the graph's stage or member, as in `graphs`: exported_program, edge_dialect_exported_program, or
+                another, as edge_after_transform/forward
+        name    unique name; by default the record's, followed by `-reference`, or by the graph if another graph of the
+                record has this name
 
         `etq.torch.reference.reference_values` runs a graph. Raises `QueryError` for an unknown record, and
         `WarehouseError` for a graph that it lacks, a name that is taken and a warehouse that can't be written.

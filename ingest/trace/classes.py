@@ -111,7 +111,7 @@ class Rules(NamedTuple):
     def of_call(self, name: str) -> tuple[str | None, bool | None]:
         """Return the purpose of a call of a runtime or driver, and whether it waits; None for what is unknown."""
         found = self.call_name.match(name) if len(name) <= _MOST_OF_CALLS else None
-        if found is not None and (known := self.calls.get(found[1])) is not None:
+        if (known := self.calls.get(name if found is None else found[1])) is not None:
             return known
         return ("launch" if self.launches.search(name[:_MOST_OF_CALLS]) else None), None
 

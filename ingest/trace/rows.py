@@ -20,7 +20,7 @@ from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import DeviceDetails, MemoryDetails
 from etq.ingest.trace.inputs import inputs_of
 from etq.ingest.trace.kernels import unknown_kernels, with_communication, with_convolutions
-from etq.ingest.trace.launches import around_of, is_launch, launches_within
+from etq.ingest.trace.launches import are, around_of, is_launch, launches_within
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.serving import serving_labels
@@ -39,6 +39,11 @@ LEFT_OUT: Final = "Incomplete step"
 _MOST: Final = 5
 # By how much, in ticks, a step may go beyond the recording as both are rounded.
 _ROUNDING: Final = 1000
+# What `device_events` has of events and calls that `event_ticks` and `trace_events` have, too.
+OF_EVENTS: Final = (
+    "event_signature", "start_ticks", "elapsed_ticks", "correlation_id", "call_signature", "call_thread",
+    "call_start_ticks", "call_ticks", "launched", "annotation_signature", "op_signature",
+)  # fmt: skip
 # How many rows a batch has.
 _BATCH: Final = 2**17
 
@@ -81,7 +86,8 @@ def trace_rows(
     for rows in _event_ticks(slices, signature, order):
         yield "event_ticks", rows
     yield "threads", _threads(columns)
-    for rows in _trace_events(columns, slices, order):
+    around = dict(around_of(slices.classes, slices.kind, slices.parent))
+    for rows in _trace_events(columns, slices, around, order):
         yield "trace_events", rows
     if steps.num_rows:
         yield "trace_steps", steps
@@ -95,7 +101,7 @@ def trace_rows(
     devices, memory = DeviceDetails(slices.at[of_devices], calls), MemoryDetails(columns.memory)
     entries.decode(*(each.part for each in (devices, memory) if len(each.part.places)))
     if len(of_devices):
-        launches = _launches(slices, of_devices)
+        launches = _launches(slices, signature, around["annotation_index"], of_devices)
         yield "device_events", _with_waits(devices.rows(entries, slices.run[of_devices], launches), slices, of_devices)
     ranges = of_devices[slices.is_range[of_devices]]
     if len(ranges):
@@ -108,13 +114,33 @@ def trace_rows(
         yield "findings", batch({"rule": texts(rules), "detail": texts(details)})
 
 
-def _launches(slices: Slices, of_devices: Whole) -> dict[str, pa.Array]:
-    """Return the columns of `device_events` about the launch of each of these slices."""
-    owners = slices.owners
-    return {
-        name: numbers(slices.at[rows[of_devices]], rows[of_devices] == NONE)
-        for name, rows in (("call_index", slices.call), ("op_index", owners.op), ("owner_index", owners.owner))
+def _launches(slices: Slices, signature: Whole, annotation: Whole, of_devices: Whole) -> dict[str, pa.Array]:
+    """Return the columns of `device_events` about the times of these slices, and their launch. `signature` has the
+    signature of each slice, `annotation` the one that contains it, or -1.
+    """
+    call, op = slices.call[of_devices], slices.owners.op[of_devices]
+    is_launched = are(slices.kind, [each.is_work for each in slices.classes]) & (slices.call != NONE)
+    launched = np.bincount(slices.call[is_launched & (slices.elapsed >= 0)], minlength=len(slices.call))
+    found = {
+        name: numbers(slices.at[rows], rows == NONE)
+        for name, rows in (("call_index", call), ("op_index", op), ("owner_index", slices.owners.owner[of_devices]))
     }
+    columns = (
+        (signature, of_devices),
+        (slices.start, of_devices),
+        (slices.elapsed, of_devices),
+        (slices.correlation, np.where(slices.correlation[of_devices] == NONE, NONE, of_devices)),
+        (signature, call),
+        (slices.thread, call),
+        (slices.start, call),
+        (slices.elapsed, call),
+        (launched.astype(np.int32), call),
+        (signature, np.where(call == NONE, NONE, annotation[call])),
+        (signature, op),
+    )
+    for name, (values, rows) in zip(OF_EVENTS, columns, strict=True):
+        found[name] = numbers(values[rows], rows == NONE)
+    return found
 
 
 def _with_waits(rows: pa.RecordBatch, slices: Slices, of_devices: Whole) -> pa.RecordBatch:
@@ -330,10 +356,11 @@ def _threads(columns: TraceColumns) -> pa.RecordBatch:
     )
 
 
-def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> Iterator[pa.RecordBatch]:
-    around = {
-        name: np.where(rows == NONE, NONE, slices.at[rows]).astype(np.int32)
-        for name, rows in around_of(slices.classes, slices.kind, slices.parent)
+def _trace_events(
+    columns: TraceColumns, slices: Slices, around: Mapping[str, Whole], order: Whole
+) -> Iterator[pa.RecordBatch]:
+    indexes_around = {
+        name: np.where(rows == NONE, NONE, slices.at[rows]).astype(np.int32) for name, rows in around.items()
     }
     calls = {name: indexes.astype(np.int32) for name, indexes in slices.calls.columns(slices.at).items()}
     is_lost = slices.is_lost | slices.is_unsure | slices.is_without_time[: slices.own]
@@ -364,7 +391,7 @@ def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> Iterat
             found["call_stack"] = encoded(written, codes)
         else:
             found["call_stack"] = pa.nulls(len(rows), pa.string())
-        for name, indexes in (*around.items(), *calls.items()):
+        for name, indexes in (*indexes_around.items(), *calls.items()):
             found[name] = numbers(indexes[rows], indexes[rows] == NONE)
         for name, counts in launches.items():
             found[name] = numbers(counts[rows], counts[rows] == 0)

@@ -173,7 +173,15 @@ CREATE MACRO _any_capture_id(capture VARCHAR) AS (
 CREATE MACRO _capture_id(capture VARCHAR) AS (
     SELECT _unpruned(_meant.capture_id, _meant.name) FROM _one_capture(capture) AS _meant
 ), (capture) AS (
-    _unpruned(_any_capture_id(capture), (SELECT _each.name FROM captures AS _each WHERE _each.capture_id = capture))
+    (
+        SELECT
+            CASE
+                WHEN _each.capture_id IS NULL THEN error('no capture has the key ' || _asked.capture_id)
+                ELSE _unpruned(_asked.capture_id, _each.name)
+            END
+        FROM (SELECT capture AS capture_id) AS _asked
+        LEFT JOIN captures AS _each USING (capture_id)
+    )
 );
 
 -- The key of a capture; an error if its events were pruned.

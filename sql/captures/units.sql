@@ -14,14 +14,9 @@ CREATE MACRO _display_unit(written, unit) AS (
     CASE WHEN _nanoseconds(written) + _nanoseconds(unit) IS NULL THEN written ELSE unit END
 );
 
--- Position of a unit among units that are a thousand times the one before; NULL if it is not a unit of time.
-CREATE MACRO _thousands(unit) AS (list_position(['ns', 'us', 'ms', 's'], unit));
-
 -- Factor for showing a value in a unit: value * _multiplier / _divisor, see `_scale`. One of the two is 1, so a whole
 -- number of ticks is rounded only once, at the division by a power of ten.
-CREATE MACRO _multiplier(written, unit) AS (
-    pow(1000, greatest(coalesce(_thousands(written) - _thousands(unit), 0), 0))
-);
+CREATE MACRO _multiplier(written, unit) AS (greatest(coalesce(_nanoseconds(written) / _nanoseconds(unit), 1), 1));
 
 -- Divisor for showing a value in a unit, see `_multiplier`.
 CREATE MACRO _divisor(written, unit) AS (_multiplier(unit, written));

@@ -66,6 +66,9 @@ CREATE TABLE device_events (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run in which the call that launched it begins; without a call the run Outside of steps, or, in a trace without calls, the run in which it begins
     event_index INTEGER NOT NULL,  -- the event
+    event_signature INTEGER NOT NULL,  -- its signature
+    start_ticks BIGINT NOT NULL,  -- its start
+    elapsed_ticks BIGINT NOT NULL,  -- its end less its start as written
     device INTEGER,  -- number of the device
     stream BIGINT,  -- stream it ran in
     grid VARCHAR,  -- blocks in each dimension, as a JSON list
@@ -87,7 +90,15 @@ CREATE TABLE device_events (
     wait_stream BIGINT,  -- for a wait for a CUDA event (cuda_sync), the stream that the event was recorded in; below 0 for none; NULL for other events
     wait_correlation_id BIGINT,  -- correlation id of the call that recorded that CUDA event; below 0 for none; NULL for other events
     call_index INTEGER,  -- the call that launched it: of a runtime or driver, with the same correlation id, and of the same process if calls of the event's process have such ids; the last that starts no later than it, or else the first; NULL if the trace has none
+    call_signature INTEGER,  -- signature of that call; NULL if there is none
+    call_thread INTEGER,  -- its thread; NULL if there is none
+    call_start_ticks BIGINT,  -- its start; NULL if there is none
+    call_ticks BIGINT,  -- its end less its start as written; NULL if there is none
+    launched INTEGER,  -- number of kernels, copies and fills of possible times that it launched; NULL if there is none
+    annotation_signature INTEGER,  -- signature of the innermost annotation (steps are annotations) that contains it; NULL if none does
+    correlation_id BIGINT,  -- id that it shares with the call; NULL if there is none
     op_index INTEGER,  -- the op that its time belongs to: the innermost that contains its call in the call's thread; without a call, the first with the same external id, unless that is the correlation id; of a graph's kernel, if a trace of the capture tells, the op that recorded it; NULL if there is none
+    op_signature INTEGER,  -- signature of that op; NULL if there is none
     owner_index INTEGER,  -- the op or annotation (steps are annotations) that is nearest, found in the same way; of a graph's kernel, the op or module that recorded it; NULL if there is none
     wait_kind VARCHAR,  -- for what a kernel, copy or fill that lasts had waited before its start: launch_delay (its launch), stream_delay (the event before it in its stream), dependency (an event of another stream) or unknown_wait (nothing that the trace shows); for the record of a wait of the host for a CUDA event, synchronization; NULL if it isn't known, and for other events
     wait_index INTEGER,  -- the kernel, copy or fill for which it waited, until its end; NULL if it waited for its launch, and if there is none

@@ -57,13 +57,17 @@ WHERE _is_recorded(r.iteration, r.phase, steps, phase) AND NOT (is_compared AND 
 
 -- One op of a trace without device events as work, as in `_device_work`: its own time on the host.
 CREATE MACRO _host_work(capture_key, steps, phase, is_compared) AS TABLE
+-- Empty for other traces, so that nothing else is read.
+WITH target AS MATERIALIZED (
+    SELECT capture_key AS capture_id
+    WHERE NOT EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL)
+)
 SELECT c.event_index AS op_index, c.host_self_ticks AS ticks,
     CASE WHEN _is_step_run(r.name) THEN c.host_self_ticks ELSE 0 END AS step_ticks, 'op' AS kind, NULL AS label,
     NULL AS kernel_family, NULL AS uses_matrix_units
-FROM _operator_calls(capture_key) AS c
-JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = c.run_index
+FROM target AS a CROSS JOIN _operator_calls((SELECT a.capture_id FROM target AS a)) AS c
+JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
 WHERE c.is_operator
-    AND NOT EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL)
     AND _is_recorded(r.iteration, r.phase, steps, phase)
     AND NOT (is_compared AND _is_outside_steps(r.name));
 

@@ -1,6 +1,7 @@
 -- One gap of a device or stream: the time from the end of all earlier events to the start of the next. Host time is the
 -- part before the launch of the next event began: nothing was waiting to run. The rest is queued time: the next event
--- was launched, and had not started.
+-- was launched, and had not started. `span_ticks` is the time from the first event of the device or stream to the end of
+-- its last.
 CREATE MACRO _device_gaps(
     capture_key,
     launches,  -- a table of the rows of `_launches`
@@ -16,7 +17,10 @@ ordered AS (
             PARTITION BY w.device, w.place
             ORDER BY w.start_ticks, w.call_start_ticks, w.event_index
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS idle_ticks
+        ) AS idle_ticks,
+        row_number() OVER (PARTITION BY w.device, w.stream ORDER BY w.start_ticks, w.event_index) = 1 AS is_first,
+        max(w.end_ticks) OVER (PARTITION BY w.device, w.place)
+        - min(w.start_ticks) OVER (PARTITION BY w.device, w.place) AS span_ticks
     FROM work AS w
 ),
 gaps AS (
@@ -46,25 +50,11 @@ SELECT g.run_index, g.device, g.place AS stream, g.idle_ticks AS start_ticks, g.
     END AS waited_ticks,
     g.is_awaited
     AND (g.recorded_index IS NOT NULL OR g.call_start_ticks <= g.idle_ticks) AS is_recorded,
-    g.latency_ticks, g.wait_kind, coalesce(g.recorded_index, g.called_index, g.wait_index) AS awaited_index
+    g.latency_ticks, g.wait_kind, g.is_first, g.span_ticks,
+    coalesce(g.recorded_index, g.called_index, g.wait_index) AS awaited_index
 FROM gaps AS g
 ASOF LEFT JOIN ended AS e ON row(g.start_ticks) >= row(e.end_ticks)
-LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = g.call_index;
-
--- The time of a device or stream from its first event to the end of its last.
-CREATE MACRO _device_spans(
-    capture_key,
-    "by"  -- device or stream
-) AS TABLE
-SELECT w.device, CASE WHEN "by" = 'stream' THEN w.stream END AS stream,
-    max(w.end_ticks) - min(w.start_ticks) AS span_ticks
-FROM (
-    SELECT d.device, d.stream, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
-    FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (event_index)
-    WHERE e.elapsed_ticks >= 0
-) AS w
-GROUP BY 1, 2;
+LEFT JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS n ON n.signature_index = g.call_signature;
 
 -- The cause of one gap, as in `device_idle`. What the host did is measured as the times of `_host_times` at the launch
 -- less those at the start of the gap.
@@ -149,19 +139,26 @@ messages AS (
     WHERE s.kernel_family = 'communication'
 ),
 steps AS MATERIALIZED (FROM _merged_steps('all_steps')),
--- How long steps are until the end of each.
+-- Steps, or what is recorded of threads that launch if a trace has none, and how long these are until the end of each.
 stepped AS MATERIALIZED (
-    SELECT s.start_ticks, s.end_ticks, sum(s.end_ticks - s.start_ticks) OVER (ORDER BY s.start_ticks) AS ticks
-    FROM steps AS s
+    SELECT s.*, sum(s.end_ticks - s.start_ticks) OVER (PARTITION BY s.thread_index ORDER BY s.start_ticks) AS ticks
+    FROM (
+        SELECT p.thread_index, w.start_ticks, w.end_ticks
+        FROM steps AS w CROSS JOIN (SELECT DISTINCT g.call_thread AS thread_index FROM gaps AS g) AS p
+        UNION ALL
+        SELECT t.thread_index, e.start_ticks, e.start_ticks + e.elapsed_ticks
+        FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key AND i.parent_index IS NULL) AS e
+        JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+        WHERE e.elapsed_ticks > 0 AND NOT EXISTS (FROM steps)
+    ) AS s
 ),
--- Gaps whose host time is mostly in no step.
+-- Gaps whose host time is mostly in none of these.
 apart AS (
-    SELECT g.next_index
+    SELECT g.next_index, CASE WHEN EXISTS (FROM steps) THEN 'between_steps' ELSE 'not_recorded' END AS cause
     FROM gaps AS g
-    ASOF LEFT JOIN stepped AS u ON row(g.launched_ticks) >= row(u.start_ticks)
-    ASOF LEFT JOIN stepped AS b ON row(g.start_ticks) >= row(b.start_ticks)
+    ASOF LEFT JOIN stepped AS u ON u.thread_index = g.call_thread AND row(g.launched_ticks) >= row(u.start_ticks)
+    ASOF LEFT JOIN stepped AS b ON b.thread_index = g.call_thread AND row(g.start_ticks) >= row(b.start_ticks)
     WHERE g.is_host
-        AND EXISTS (FROM stepped)
         AND 2 * (
             coalesce(u.ticks - greatest(u.end_ticks - g.launched_ticks, 0), 0)
             - coalesce(b.ticks - greatest(b.end_ticks - g.start_ticks, 0), 0)
@@ -171,8 +168,8 @@ judged AS (
     SELECT g.*,
         CASE
             WHEN g.host_ticks IS NULL THEN 'unknown'
-            WHEN p.next_index IS NOT NULL THEN 'between_steps'
-            WHEN g.is_host THEN coalesce(h.cause, 'host')
+            WHEN p.cause = 'between_steps' THEN p.cause
+            WHEN g.is_host THEN coalesce(h.cause, p.cause, 'host')
             WHEN NOT (g.is_recorded AND 2 * g.waited_ticks <= g.ticks - g.host_ticks)
                 AND g.ticks - g.host_ticks <= greatest(g.limit_ticks, 2 * g.call_ticks)
                 THEN 'launch_delay'
@@ -182,10 +179,10 @@ judged AS (
             ELSE 'unknown_wait'
         END AS cause,
         CASE
-            WHEN p.next_index IS NOT NULL OR h.asked_ticks IS NULL THEN g.start_ticks + g.host_ticks // 2
+            WHEN p.cause = 'between_steps' OR h.asked_ticks IS NULL THEN g.start_ticks + g.host_ticks // 2
             ELSE h.asked_ticks
         END AS asked_ticks,
-        CASE WHEN p.next_index IS NULL THEN c.call END AS call
+        CASE WHEN p.cause IS DISTINCT FROM 'between_steps' THEN c.call END AS call
     FROM gaps AS g
     LEFT JOIN apart AS p USING (next_index)
     LEFT JOIN hosts AS h USING (next_index)
@@ -193,7 +190,7 @@ judged AS (
     LEFT JOIN messages AS m ON m.label = g.waited_label
 ),
 owners AS (FROM _innermost_owners(capture_key))
-SELECT j.run_index, j.device, j.stream, j.start_ticks, j.ticks, j.host_ticks, j.cause,
+SELECT j.run_index, j.device, j.stream, j.start_ticks, j.ticks, j.host_ticks, j.span_ticks, j.cause,
     CASE WHEN j.is_host THEN o.label END AS host_op,
     CASE
         WHEN j.is_host THEN j.call

@@ -37,7 +37,9 @@ SELECT s.device, _sum_where(s.ticks, s.step > 0) AS ticks,
     _sum_where(s.ticks, s.step > 0 AND s.change > 0) AS busy_ticks,
     _sum_where(s.ticks, s.step > 0 AND s.kernel > 0) AS kernel_ticks,
     (
-        SELECT max(w.end_ticks) - min(w.start_ticks) FROM work AS w WHERE w.device IS NOT DISTINCT FROM s.device
+        SELECT max(l.end_ticks) - min(l.start_ticks)
+        FROM query_table(launches) AS l
+        WHERE l.device IS NOT DISTINCT FROM s.device
     ) AS span_ticks
 FROM swept AS s
 WHERE s.ticks > 0

@@ -47,6 +47,7 @@ CREATE MACRO _host_moments(
 WITH hosts AS MATERIALIZED (
     SELECT t.thread_index, e.event_index, e.parent_index, e.signature_index, e.start_ticks,
         CASE WHEN n.kind = 'op' THEN e.signature_index ELSE coalesce(o.signature_index, e.signature_index) END AS owner,
+        o.signature_index IS NOT NULL AS is_in_op,
         e.start_ticks + e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS end_ticks, n.kind, n.launches,
         n.kind <> 'call' OR n.call_cause IS NOT NULL
         OR _is_long_call(e.elapsed_ticks - coalesce(e.overlap_ticks, 0)) AS is_state, n.captures,
@@ -102,7 +103,7 @@ summed AS (
         ORDER BY m.thread_index, m.at_ticks, m.place, m.other_ticks DESC, m.event_index ROWS UNBOUNDED PRECEDING
     )
 )
-SELECT s.*, h.signature_index, h.owner, h.end_ticks - h.start_ticks AS length, h.start_ticks, h.end_ticks
+SELECT s.*, h.signature_index, h.owner, h.is_in_op, h.end_ticks - h.start_ticks AS length, h.start_ticks, h.end_ticks
 FROM summed AS s
 LEFT JOIN hosts AS h ON h.event_index = s.innermost
 WHERE s.change <> 0;
@@ -163,9 +164,9 @@ SELECT m.thread_index, m.at_ticks, m.place, m.owner, m.signature_index AS name,
         WHEN d.kind = 'call' AND _is_long_call(m.length) THEN d.long_cause
         WHEN m.captures AND d.kind IS NOT NULL THEN 'graph_instantiation'
         WHEN d.kind = 'op' THEN CASE WHEN d.launches OR m.length < 20000 THEN 'host' ELSE 'cpu_op' END
-        WHEN d.launches THEN 'step'
-        -- Short functions are Python between the ops, as long as it is many of them.
-        WHEN d.kind = 'function' AND m.length < 20000 THEN 'step'
+        -- Short functions are part of what is around them, as long as it is many of them.
+        WHEN d.launches OR d.kind = 'function' AND m.length < 20000
+            THEN CASE WHEN m.is_in_op THEN 'op_function' ELSE 'step' END
         WHEN d.kind IS NOT NULL AND w.event_index IS NULL THEN 'function'
     END AS cause
 FROM moments AS m

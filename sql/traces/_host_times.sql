@@ -1,9 +1,8 @@
 -- One thread that launched work on a device.
 CREATE MACRO _launching_threads(capture_key) AS TABLE
-SELECT DISTINCT t.thread_index, h.process
+SELECT DISTINCT l.call_thread AS thread_index, l.process
 FROM _launches(capture_key) AS l
-JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_index = l.call_index
-JOIN threads AS h USING (capture_id, thread_index);
+WHERE l.call_thread IS NOT NULL;
 
 -- One period in which a thread that launches work waits instead: for input data, for other processes, or in a call of
 -- the runtime or driver.

@@ -15,7 +15,7 @@ spare AS (
     FROM (
         SELECT l.call_index, count(*) AS kernels
         FROM _launches(capture_key) AS l
-        LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = l.call_index
+        LEFT JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS n ON n.signature_index = l.call_signature
         WHERE (l.kind = 'kernel' OR l.call_index IS NOT NULL) AND NOT coalesce(contains(n.label, 'Graph'), false)
         GROUP BY l.call_index
     ) AS k

@@ -20,22 +20,15 @@ known AS MATERIALIZED (
     JOIN signatures AS s ON s.capture_id = k.capture_id
     WHERE s.activity = 'kernel' AND s.kernel_family = 'communication'
 ),
-chosen AS MATERIALIZED (
-    SELECT e.capture_id, e.run_index, e.event_index, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
-    FROM known AS k
-    JOIN event_ticks AS e ON e.capture_id = k.capture_id AND e.signature_index = k.signature_index
-    WHERE e.elapsed_ticks >= 0
-),
 -- Those of gloo with the same number of elements; several threads may run them.
 named AS (
-    SELECT c.capture_id, c.run_index, c.event_index, d.process_group, d.group_description, d.group_size, d.collective,
+    SELECT d.capture_id, d.run_index, d.event_index, d.process_group, d.group_description, d.group_size, d.collective,
         d.collective AS matched_name, d.message_type,
         greatest(d.in_elements, d.out_elements) * _message_bytes(d.message_type) AS message_bytes, d.device,
-        c.start_ticks, c.end_ticks
-    FROM chosen AS c
-    JOIN device_events AS d
-        ON d.capture_id = c.capture_id AND d.run_index = c.run_index AND d.event_index = c.event_index
-    WHERE d.process_group IS NOT NULL AND d.collective IS NOT NULL
+        d.start_ticks, d.start_ticks + d.elapsed_ticks AS end_ticks
+    FROM known AS k
+    JOIN device_events AS d ON d.capture_id = k.capture_id AND d.event_signature = k.signature_index
+    WHERE d.elapsed_ticks >= 0 AND d.process_group IS NOT NULL AND d.collective IS NOT NULL
     UNION ALL
     SELECT h.capture_id, h.run_index, h.event_index, h.group_description, h.group_description, h.group_size,
         h.collective, h.collective || coalesce(' ' || h.elements, ''), h.message_type, h.message_bytes, NULL,

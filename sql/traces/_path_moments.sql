@@ -32,13 +32,11 @@ slices AS MATERIALIZED (
 ),
 -- The stream of a synchronization with one stream, by the id of its call.
 streams AS (
-    SELECT t.correlation_id, max(d.device) AS device, max(d.stream) AS stream
+    SELECT d.correlation_id, max(d.device) AS device, max(d.stream) AS stream
     FROM (FROM signatures AS i WHERE i.capture_id = capture_key) AS s
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
-    JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d USING (event_index)
-    WHERE s.category = 'cuda_sync' AND starts_with(s.label, 'Stream Sync') AND d.stream >= 0 AND t.correlation_id > 0
-    GROUP BY t.correlation_id
+    JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d ON d.event_signature = s.signature_index
+    WHERE s.category = 'cuda_sync' AND starts_with(s.label, 'Stream Sync') AND d.stream >= 0 AND d.correlation_id > 0
+    GROUP BY d.correlation_id
     HAVING count(*) = 1
 ),
 calls AS MATERIALIZED (

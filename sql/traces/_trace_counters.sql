@@ -17,10 +17,9 @@ queues AS (
     GROUP BY q.device, q.stream, q.at_ticks
 ),
 copies AS (
-    SELECT w.device, w.label, w.start_ticks, w.end_ticks, d.bandwidth_gb_per_s AS speed
+    SELECT w.device, w.label, w.start_ticks, w.end_ticks, w.bandwidth_gb_per_s AS speed
     FROM _launches(capture_key) AS w
-    JOIN device_events AS d ON d.capture_id = capture_key AND d.event_index = w.event_index
-    WHERE w.kind <> 'kernel' AND w.start_ticks < w.end_ticks AND d.bandwidth_gb_per_s IS NOT NULL
+    WHERE w.kind <> 'kernel' AND w.start_ticks < w.end_ticks AND w.bandwidth_gb_per_s IS NOT NULL
 ),
 changes AS (
     SELECT c.device, c.label, c.speed, c.start_ticks AS at_ticks, 1 AS change FROM copies AS c

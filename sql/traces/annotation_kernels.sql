@@ -1,11 +1,3 @@
--- The innermost annotation around the launch of one device event of a trace, on the thread of the launch. Events
--- without one have no row.
-CREATE MACRO _launch_annotations(capture_key) AS TABLE
-SELECT l.event_index, t.annotation_index
-FROM _launches(capture_key) AS l
-JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_index = l.call_index
-WHERE t.annotation_index IS NOT NULL;
-
 -- The device events of a trace by name and by the annotation that launched them: the innermost around the launch, as
 -- those of `record_function`. The pairs that take most time first. `work_totals` has the events by type.
 -- Needs: torch_trace, device_events; else: op_totals
@@ -29,8 +21,7 @@ summed AS (
         try_cast(sum(l.end_ticks - l.start_ticks) AS BIGINT) AS ticks, min(l.end_ticks - l.start_ticks) AS shortest,
         max(l.end_ticks - l.start_ticks) AS longest
     FROM target AS a CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS l
-    LEFT JOIN _launch_annotations((SELECT a.capture_id FROM target AS a)) AS n USING (event_index)
-    LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s ON s.event_index = n.annotation_index
+    LEFT JOIN signatures AS s ON s.capture_id = a.capture_id AND s.signature_index = l.annotation_signature
     GROUP BY s.family, l.label
 )
 SELECT s.annotation, s.event, s.calls, _in_unit(s.ticks, a.scale) AS total,

@@ -65,12 +65,11 @@ links AS MATERIALIZED (FROM _device_links([(SELECT a.capture_id FROM target AS a
 work AS (
     SELECT d.collective, d.process_group, d.group_description, d.group_size, d.message_type,
         greatest(d.in_elements, d.out_elements) * _message_bytes(d.message_type) AS message_bytes, d.device,
-        e.elapsed_ticks AS ticks
+        d.elapsed_ticks AS ticks
     FROM target AS a
     JOIN device_events AS d USING (capture_id)
-    JOIN event_ticks AS e USING (capture_id, run_index, event_index)
-    JOIN signatures AS s USING (capture_id, signature_index)
-    WHERE d.collective IS NOT NULL AND e.elapsed_ticks >= 0 AND s.activity = 'kernel'
+    JOIN signatures AS s ON s.capture_id = d.capture_id AND s.signature_index = d.event_signature
+    WHERE d.collective IS NOT NULL AND d.elapsed_ticks >= 0 AND s.activity = 'kernel'
     UNION ALL
     SELECT h.collective, NULL, h.group_description, h.group_size, h.message_type, h.message_bytes, NULL, h.elapsed_ticks
     FROM _host_collectives([(SELECT a.capture_id FROM target AS a)]) AS h

@@ -20,12 +20,11 @@ CREATE MACRO copies(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT w.run_index, w.device, w.stream, w.label AS event, s.label AS call,
     _in_unit(w.start_ticks - r.start_ticks, a.scale) AS start,
-    _in_unit(w.end_ticks - w.start_ticks, a.scale) AS duration, d.bytes, d.bandwidth_gb_per_s,
+    _in_unit(w.end_ticks - w.start_ticks, a.scale) AS duration, w.bytes, w.bandwidth_gb_per_s,
     contains(w.label, 'Pageable') AS is_pageable, w.call_end_ticks >= w.end_ticks AS is_synchronous, a.unit
 FROM target AS a CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS w
-JOIN device_events AS d USING (capture_id, event_index)
-LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s ON s.event_index = w.call_index
+LEFT JOIN signatures AS s ON s.capture_id = a.capture_id AND s.signature_index = w.call_signature
 WHERE w.kind <> 'kernel'
 ORDER BY w.start_ticks, w.event_index;
 
@@ -57,17 +56,16 @@ ORDER BY w.start_ticks, w.event_index;
 CREATE MACRO copy_totals(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, NULL, NULL)),
 summed AS (
-    SELECT w.label, count(*) AS calls, sum(d.bytes)::DOUBLE AS bytes,
-        sum(CASE WHEN _is_step_run(r.name) THEN d.bytes ELSE 0 END)::DOUBLE AS step_bytes,
-        _sum_where(w.end_ticks - w.start_ticks, _is_step_run(r.name)) AS step_ticks, min(d.bytes) AS least,
-        count(d.bytes) AS sized, max(d.bytes) AS most, try_cast(sum(w.end_ticks - w.start_ticks) AS BIGINT) AS ticks,
-        try_cast(sum(CASE WHEN d.bytes IS NOT NULL THEN w.end_ticks - w.start_ticks END) AS BIGINT) AS sized_ticks,
-        min(d.bandwidth_gb_per_s) AS slowest,
-        fsum(d.bandwidth_gb_per_s) / nullif(count(d.bandwidth_gb_per_s), 0) AS mean,
-        max(d.bandwidth_gb_per_s) AS fastest,
+    SELECT w.label, count(*) AS calls, sum(w.bytes)::DOUBLE AS bytes,
+        sum(CASE WHEN _is_step_run(r.name) THEN w.bytes ELSE 0 END)::DOUBLE AS step_bytes,
+        _sum_where(w.end_ticks - w.start_ticks, _is_step_run(r.name)) AS step_ticks, min(w.bytes) AS least,
+        count(w.bytes) AS sized, max(w.bytes) AS most, try_cast(sum(w.end_ticks - w.start_ticks) AS BIGINT) AS ticks,
+        try_cast(sum(CASE WHEN w.bytes IS NOT NULL THEN w.end_ticks - w.start_ticks END) AS BIGINT) AS sized_ticks,
+        min(w.bandwidth_gb_per_s) AS slowest,
+        fsum(w.bandwidth_gb_per_s) / nullif(count(w.bandwidth_gb_per_s), 0) AS mean,
+        max(w.bandwidth_gb_per_s) AS fastest,
         sum(CASE WHEN w.call_end_ticks >= w.end_ticks THEN 1 ELSE 0 END)::BIGINT AS synchronous_calls
     FROM target AS a CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS w
-    JOIN device_events AS d USING (capture_id, event_index)
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = w.run_index
     WHERE w.kind <> 'kernel'
     GROUP BY w.label

@@ -7,13 +7,15 @@
 -- for half of it, in calls of the runtime or driver: synchronization, allocation, free, pinned_memory, module_load,
 -- graph_instantiation, creation (of streams, events, contexts) or call (a call of no known kind); else synchronization
 -- or free, if a call that waits for a device was open when the gap began, so that nothing could be launched ahead, and
--- the host went on within a millisecond, or as long as it had waited; else host. Of queued time: dependency, if by the
+-- the host went on within a millisecond, or as long as it had waited; else host, or not_recorded, if the trace has no
+-- steps and nothing is recorded of the launching thread for more than half of it. Of queued time: dependency, if by the
 -- trace's records (`cuda_sync`) or its calls (hipStreamWaitEvent) the next event waited for an event of another stream
 -- during half of it (communication, if that was a kernel of that family); launch_delay, if it is at most
 -- launch_delay_us, or if half of it passed before the launch returned; dependency or communication, if an event of
 -- another stream or device ended at most launch_delay_us before the next event started: the one that records or calls
 -- name, or any, if the trace has neither, and in CUDA graphs; else unknown_wait: the next event waited for something
--- that the trace doesn't show. A gap without a recorded launch is unknown.
+-- that the trace doesn't show, such as, before the first event of a stream, work launched before the recording, which it
+-- may still run: whether the device is idle isn't known then. A gap without a recorded launch is unknown.
 -- Needs: torch_trace, device_events; else: framework_tax
 -- Empty: {capture} has no gaps between device events
 -- Shown: device!#, stream#, step#, start! (time), duration! (time), share_percent%, cause!, host_op, call, next_event,
@@ -26,8 +28,8 @@
 --   start: start of the gap, relative to the start of the recording
 --   duration: length of the gap
 --   share_percent: length in percent of the time from the first event of the device, or of the stream, to the end of its last
---   cause: host, between_steps, synchronization, data_loading, communication, allocation, free, pinned_memory, module_load, graph_instantiation, creation, call, dependency, launch_delay, unknown_wait or unknown
---   host_op: innermost op or annotation of the launching thread where the wait began (in the middle of the host time, if the cause is host or between_steps), ProfilerStep* for steps; NULL if there is none, and if the cause is in queued time
+--   cause: host, between_steps, not_recorded, synchronization, data_loading, communication, allocation, free, pinned_memory, module_load, graph_instantiation, creation, call, dependency, launch_delay, unknown_wait or unknown
+--   host_op: innermost op or annotation of the launching thread where the wait began (in the middle of the host time, if the cause is host, between_steps or not_recorded), ProfilerStep* for steps; NULL if there is none, and if the cause is in queued time
 --   call: call of the runtime or driver in which most of the host time passed that the cause names; for launch_delay the launch, if half of the time passed in it; NULL for other causes
 --   next_event: label of the event that ended the gap
 --   waited_for: label of the event of another stream or device that the next event waited for; NULL for other causes
@@ -48,7 +50,7 @@ steps AS (
 )
 SELECT i.device, i.stream, i.run_index, s.step, _in_unit(i.start_ticks - r.start_ticks, a.scale) AS start,
     _in_unit(i.ticks, a.scale) AS duration,
-    100 * i.ticks::DOUBLE / p.span_ticks AS share_percent, i.cause, i.host_op, i.call, i.next_label AS next_event,
+    100 * i.ticks::DOUBLE / i.span_ticks AS share_percent, i.cause, i.host_op, i.call, i.next_label AS next_event,
     i.waited_label AS waited_for, _in_unit(i.host_ticks, a.scale) AS host_time,
     _in_unit(i.ticks - i.host_ticks, a.scale) AS queued_time,
     CASE
@@ -59,15 +61,14 @@ SELECT i.device, i.stream, i.run_index, s.step, _in_unit(i.start_ticks - r.start
     a.unit
 FROM causes AS i CROSS JOIN target AS a CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 LEFT JOIN steps AS s USING (run_index)
-JOIN _device_spans((SELECT a.capture_id FROM target AS a), "by") AS p
-    ON p.device IS NOT DISTINCT FROM i.device AND p.stream IS NOT DISTINCT FROM i.stream
 ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
 
 -- The idle time of one device, or stream, by its cause, in ticks; arguments as for `_idle_causes`.
 CREATE MACRO _idle_totals(capture_key, "by", launch_ticks) AS TABLE
 WITH by_op AS (
     SELECT i.device, i.stream, i.cause, i.host_op, i.call, count(*) AS gaps, try_cast(sum(i.ticks) AS BIGINT) AS ticks,
-        try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks, max(i.ticks) AS longest
+        try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks, max(i.ticks) AS longest,
+        any_value(i.span_ticks) AS span_ticks
     FROM _idle_causes(capture_key, "by", launch_ticks) AS i
     GROUP BY i.device, i.stream, i.cause, i.host_op, i.call
 ),
@@ -78,6 +79,7 @@ summed AS (
 )
 SELECT r.device, r.stream, r.cause, sum(r.gaps)::BIGINT AS gaps, try_cast(sum(r.ticks) AS BIGINT) AS ticks,
     try_cast(sum(r.host_ticks) AS BIGINT) AS host_ticks, max(r.longest) AS longest,
+    any_value(r.span_ticks) AS span_ticks,
     arg_max(r.host_op, (r.op_ticks, r.host_op)) FILTER (WHERE r.host_op IS NOT NULL) AS host_op,
     arg_max(r.call, (r.of_call_ticks, r.call)) FILTER (WHERE r.call IS NOT NULL) AS call
 FROM summed AS r
@@ -107,10 +109,8 @@ CREATE MACRO device_idle_causes(
 ) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT c.device, c.stream, c.cause, c.gaps, _in_unit(c.ticks, a.scale) AS total,
-    100 * c.ticks::DOUBLE / p.span_ticks AS share_percent,
+    100 * c.ticks::DOUBLE / c.span_ticks AS share_percent,
     _in_unit(c.ticks::DOUBLE / c.gaps, a.scale) AS mean, _in_unit(c.longest, a.scale) AS max,
     _in_unit(c.host_ticks, a.scale) AS host_time, c.host_op, c.call, a.unit
 FROM _idle_totals((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS c CROSS JOIN target AS a
-JOIN _device_spans((SELECT a.capture_id FROM target AS a), "by") AS p
-    ON p.device IS NOT DISTINCT FROM c.device AND p.stream IS NOT DISTINCT FROM c.stream
 ORDER BY c.device, c.stream, c.ticks DESC, c.cause;

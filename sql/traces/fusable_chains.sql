@@ -45,7 +45,7 @@ WITH chains AS (
         count(*) AS kernels, sum(k.ticks) AS ticks, sum(k.ticks) - max(k.ticks) AS saved_ticks
     FROM _chained_kernels(launches) AS k
     JOIN query_table(launches) AS o USING (event_index)
-    LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = o.op_index
+    LEFT JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS g ON g.signature_index = o.op_signature
     GROUP BY k.chain
 )
 SELECT c.sequence, c.kernels, count(*) AS calls, try_cast(sum(c.ticks) AS BIGINT) AS ticks,

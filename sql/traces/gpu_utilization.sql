@@ -1,11 +1,11 @@
 -- One kernel of a device of a trace.
 CREATE MACRO _device_kernels(capture_key) AS TABLE
-SELECT d.device, s.start_ticks, s.end_ticks, s.uses_matrix_units,
+SELECT d.device, d.start_ticks, d.start_ticks + d.elapsed_ticks AS end_ticks, s.uses_matrix_units,
     CASE WHEN d.blocks_per_sm > 0 THEN d.blocks_per_sm END AS blocks_per_sm,
     CASE WHEN d.occupancy_percent >= 0 THEN d.occupancy_percent END AS occupancy_percent
-FROM _trace_slices(capture_key) AS s
-JOIN device_events AS d ON d.capture_id = capture_key AND d.run_index = s.run_index AND d.event_index = s.event_index
-WHERE s.kind = 'kernel' AND d.device IS NOT NULL;
+FROM (FROM signatures AS i WHERE i.capture_id = capture_key) AS s
+JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d ON d.event_signature = s.signature_index
+WHERE s.activity = 'kernel' AND d.elapsed_ticks >= 0 AND d.device IS NOT NULL;
 
 -- One interval between two successive times: starts and ends of a device's kernels, and the requested times.
 CREATE MACRO _device_intervals(

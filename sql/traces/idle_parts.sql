@@ -12,7 +12,14 @@ CREATE MACRO _idle_parts(
     gaps,  -- a table of the rows of `_device_gaps`
     parts  -- a table of the rows of `_host_parts` of these gaps; it may have parts of other periods
 ) AS TABLE
-WITH all_gaps AS MATERIALIZED (FROM query_table(gaps) AS q),
+WITH all_gaps AS MATERIALIZED (
+    SELECT q.*,
+        -- Until the first event of a stream that waits for what isn't recorded, it may run what was launched before.
+        q.start_ticks < max(
+            CASE WHEN q.is_first AND q.wait_kind = 'unknown_wait' THEN q.start_ticks + q.ticks END
+        ) OVER (PARTITION BY q.device) AS is_early
+    FROM query_table(gaps) AS q
+),
 did AS MATERIALIZED (
     SELECT p.period, min(p.at_ticks) AS at_ticks, p.cause, p.did, _state_label(n.label, n.kind, p.did) AS label, n.kind,
         sum(p.ticks)::BIGINT AS ticks
@@ -43,7 +50,7 @@ saved AS MATERIALIZED (
     FROM (
         SELECT d.period, sum(d.ticks)::BIGINT AS ticks
         FROM did AS d
-        WHERE d.cause IN ('host', 'step')
+        WHERE d.cause IN ('host', 'step', 'op_function')
         GROUP BY d.period
     ) AS l
     JOIN waits AS w USING (period)
@@ -51,14 +58,13 @@ saved AS MATERIALIZED (
 messages AS (
     SELECT d.event_index
     FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (event_index)
-    JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signature_index)
+    JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s ON s.signature_index = d.event_signature
     WHERE s.kernel_family = 'communication'
 ),
 spent AS (
     SELECT d.period, d.at_ticks, d.cause, d.did, d.label, d.kind,
         CASE
-            WHEN d.cause IN ('host', 'step') THEN round(d.ticks * (1 - coalesce(s.part, 0)))::BIGINT
+            WHEN d.cause IN ('host', 'step', 'op_function') THEN round(d.ticks * (1 - coalesce(s.part, 0)))::BIGINT
             ELSE d.ticks
         END AS ticks
     FROM did AS d
@@ -71,9 +77,10 @@ spent AS (
             WHEN g.host_ticks IS NULL THEN 'unknown'
             WHEN _is_long_call(g.call_ticks) AND 2 * g.call_ticks >= g.ticks - g.host_ticks THEN 'launch'
             WHEN 2 * (g.ticks - g.host_ticks) < g.ticks THEN 'latency'
-            WHEN g.wait_kind = 'launch_delay' THEN 'launch_delay'
+            WHEN g.wait_kind IN ('launch_delay', 'stream_delay') THEN 'launch_delay'
             WHEN g.wait_kind = 'dependency'
                 THEN CASE WHEN m.event_index IS NOT NULL THEN 'communication' ELSE 'dependency' END
+            WHEN g.is_early THEN 'earlier_work'
             ELSE 'unknown_wait'
         END,
         NULL, g.launch, CASE WHEN g.launch IS NOT NULL THEN 'call' END, g.ticks - coalesce(g.host_ticks, 0)
@@ -97,7 +104,7 @@ WHERE p.ticks > 0;
 -- Columns:
 --   device: number of the device; NULL if not written
 --   start: start of the part, the first of several of its name in the gap, relative to the start of the recording
---   cause: host (ops that launch), step (between the ops of a step), cpu_op (an op of 20 us and more that launches nothing), function (an annotation, module or function that launches nothing), compilation, data_loading, communication, between_steps, not_recorded (nothing is recorded, and the trace has no steps); calls by their purpose: synchronization, allocation, free, pinned_memory, module_load, graph_instantiation (a graph is captured, too), creation, call (of no known kind), and launch or copy, if such a call takes a millisecond or more; then, of what is launched, launch_delay, dependency, communication, unknown_wait, or latency where that is less than half of the gap; unknown if no launch is recorded
+--   cause: host (ops that launch), step (between the ops of a step), op_function (functions within an op, such as a custom one or what torch.compile generates, that launch or are short), cpu_op (an op of 20 us and more that launches nothing), function (an annotation, module or function that launches nothing), compilation, data_loading, communication, between_steps, not_recorded (nothing is recorded, and the trace has no steps); calls by their purpose: synchronization, allocation, free, pinned_memory, module_load, graph_instantiation (a graph is captured, too), creation, call (of no known kind), and launch or copy, if such a call takes a millisecond or more; then, of what is launched, launch_delay, dependency, communication, unknown_wait, earlier_work (the same before the first event of a stream that waits so: it may still run what was launched before the recording, so that the device may not be idle), or latency where that is less than half of the gap; unknown if no launch is recorded
 --   duration: length of the part
 --   host: op, annotation, module, function or call that the host was in; NULL if it was in none
 --   host_kind: op, step, annotation, module, function or call: what `host` is; NULL if that is

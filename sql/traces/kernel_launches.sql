@@ -1,10 +1,8 @@
 -- The events of one device of a trace that have a recorded launch, with times.
 CREATE MACRO _launched_work(capture_key) AS TABLE
-SELECT w.run_index, w.event_index, w.label, w.device, w.stream, w.start_ticks, w.end_ticks - w.start_ticks AS ticks,
-    w.call_index, s.label AS call, w.call_start_ticks, w.call_end_ticks - w.call_start_ticks AS call_ticks,
-    count(*) OVER (PARTITION BY w.call_index) AS launched
+SELECT w.*, w.device_ticks AS ticks, s.label AS call
 FROM _launches(capture_key) AS w
-JOIN _event_labels(capture_key) AS s ON s.event_index = w.call_index;
+JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s ON s.signature_index = w.call_signature;
 
 -- The label of each event of a capture. The capture is chosen before the join, so that a query that looks labels up
 -- reads no other capture.
@@ -40,18 +38,11 @@ SELECT l.run_index, l.device, l.stream, l.label AS event, l.call, s.label AS op,
     _in_unit(l.start_ticks - r.start_ticks, a.scale) AS start, _in_unit(l.call_ticks, a.scale) AS call_duration,
     _in_unit(greatest(l.start_ticks - l.call_start_ticks - l.call_ticks, 0), a.scale) AS launch_delay,
     _in_unit(l.start_ticks - l.call_start_ticks, a.scale) AS latency, _in_unit(l.ticks, a.scale) AS duration,
-    l.ticks * l.launched < l.call_ticks AS is_short, t.correlation_id, a.unit
+    l.ticks * l.launched < l.call_ticks AS is_short, l.correlation_id, a.unit
 FROM target AS a CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _launched_work((SELECT a.capture_id FROM target AS a)) AS l
-JOIN (
-    SELECT i.event_index, i.correlation_id
-    FROM trace_events AS i
-    WHERE i.capture_id = (SELECT a.capture_id FROM target AS a)
-) AS t ON t.event_index = l.event_index
-JOIN _launches((SELECT a.capture_id FROM target AS a)) AS o ON o.event_index = l.event_index
-LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s ON s.event_index = o.op_index
-LEFT JOIN _launch_annotations((SELECT a.capture_id FROM target AS a)) AS n ON n.event_index = l.event_index
-LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS m ON m.event_index = n.annotation_index
+LEFT JOIN signatures AS s ON s.capture_id = a.capture_id AND s.signature_index = l.op_signature
+LEFT JOIN signatures AS m ON m.capture_id = a.capture_id AND m.signature_index = l.annotation_signature
 ORDER BY l.start_ticks, l.event_index;
 
 -- The launches of a trace by the name of the call, see `kernel_launches`: how long calls take on the host, how long it

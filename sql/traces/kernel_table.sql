@@ -36,15 +36,14 @@ eligible AS (
     WHERE c.is_eligible
 ),
 ran AS (
-    SELECT s.label, s.kernel_family, s.uses_matrix_units, s.end_ticks - s.start_ticks AS ticks,
+    SELECT d.label, d.kernel_family, d.uses_matrix_units, d.device_ticks AS ticks,
         _is_step_run(r.name) AS is_in_step, coalesce(d.blocks_per_sm, 0) AS blocks_per_sm,
         coalesce(d.occupancy_percent, 0) AS occupancy_percent, g.device_index IS NOT NULL AS is_eligible, a.unit,
         a.scale
-    FROM target AS a CROSS JOIN _trace_slices((SELECT a.capture_id FROM target AS a)) AS s
+    FROM target AS a CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS d
     JOIN runs AS r USING (capture_id, run_index)
-    LEFT JOIN device_events AS d USING (capture_id, run_index, event_index)
-    LEFT JOIN eligible AS g ON g.device_index = s.event_index
-    WHERE s.kind = 'kernel' AND _is_recorded(r.iteration, r.phase, steps, phase)
+    LEFT JOIN eligible AS g ON g.device_index = d.event_index
+    WHERE d.kind = 'kernel' AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 summed AS (
     SELECT r.label, arg_max(r.kernel_family, r.ticks) AS kernel_family,

@@ -40,6 +40,7 @@ events_of_rows AS (
 -- The sums of each row: self times of all its events, and total times of its calls.
 sums AS MATERIALIZED (
     SELECT e.row_index, e.shapes, e.stack, e.module, count(*) FILTER (WHERE e.is_call) AS calls,
+        count(*) FILTER (WHERE e.is_call AND e.has_time) AS timed_calls,
         sum(e.self_ticks) AS self_ticks, sum(e.torch_self_ticks) AS torch_self_ticks,
         sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call) AS total_ticks,
         sum(e.duration_ticks) FILTER (WHERE e.is_call) AS torch_ticks, sum(e.self_device_ticks) AS self_device_ticks,
@@ -96,7 +97,8 @@ rows_of_calls AS (
             CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.self_device_in_steps END, 0
         )::DOUBLE AS self_device_in_steps,
         coalesce(CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.device_in_steps END, 0)::DOUBLE AS device_in_steps,
-        d.worked_calls, CASE WHEN n.is_device THEN d.torch_ticks ELSE d.worked_ticks END::DOUBLE AS worked_ticks
+        d.timed_calls, d.worked_calls,
+        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.worked_ticks END::DOUBLE AS worked_ticks
     FROM sums AS d
     JOIN described AS n ON n.signature_index = d.row_index
 ),
@@ -123,7 +125,7 @@ all_rows AS (
         0 AS total_ticks, u.device_ticks AS self_device_ticks, u.device_ticks, u.memory AS self_memory, u.memory,
         u.device_memory AS self_device_memory, u.device_memory, 0 AS torch_self_ticks, 0 AS torch_ticks,
         u.device_ticks AS torch_device_ticks, 0 AS self_in_steps, 0 AS total_in_steps,
-        u.device_in_steps AS self_device_in_steps, u.device_in_steps, u.calls AS worked_calls,
+        u.device_in_steps AS self_device_in_steps, u.device_in_steps, u.calls AS timed_calls, u.calls AS worked_calls,
         u.device_ticks AS worked_ticks
     FROM values_of_no_call AS u CROSS JOIN options AS o
 ),
@@ -136,7 +138,7 @@ with_percent AS (
 SELECT p.name, p.shapes, p.stack, p.module, p.is_device, p.calls, _in_unit(p.self_ticks, p.scale) AS self_cpu_time,
     p.self_ticks / p.percent_ticks AS self_cpu_percent, _in_unit(p.total_ticks, p.scale) AS cpu_time_total,
     p.total_ticks / p.percent_ticks AS cpu_time_percent,
-    _in_unit(p.torch_ticks, p.scale) / nullif(p.calls, 0) AS cpu_time_avg,
+    _in_unit(p.torch_ticks, p.scale) / nullif(p.timed_calls, 0) AS cpu_time_avg,
     _in_unit(p.self_device_ticks, p.scale) AS self_device_time, _in_unit(p.device_ticks, p.scale) AS device_time_total,
     _in_unit(p.worked_ticks, p.scale) / nullif(p.worked_calls, 0) AS device_time_avg, p.self_memory AS self_cpu_memory,
     p.memory AS cpu_memory, p.self_device_memory, p.device_memory, NULL::BIGINT AS flops,
@@ -189,7 +191,7 @@ WHERE p.is_listed;
 --   self_cpu_percent: self_cpu_time in percent of the sum of all
 --   cpu_time_total: total time on the CPU, with children
 --   cpu_time_percent: cpu_time_total in percent of the sum of all self_cpu_time
---   cpu_time_avg: mean duration of its calls: torch_cpu_time_total per call
+--   cpu_time_avg: mean duration of its calls: torch_cpu_time_total per call with a time; NULL if none has
 --   self_device_time: self time on devices: of its launches, or of itself on a device; NULL if the events of all its launches are missing, or unknown
 --   device_time_total: total time on devices, with children; NULL as self_device_time
 --   device_time_avg: mean of its calls: torch_device_time_total per call, of those whose launches all have events of a device; NULL if none has

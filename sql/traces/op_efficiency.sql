@@ -50,7 +50,7 @@ SELECT r.*,
         WHEN r.compute_ticks >= r.memory_ticks AND r.least_ticks > 0 THEN 'compute'
         WHEN r.compute_ticks < r.memory_ticks THEN 'memory'
     END AS bound,
-    CASE WHEN r.least_ticks IS NOT NULL THEN r.ticks END AS known_ticks
+    CASE WHEN r.least_ticks IS NOT NULL THEN r.ticks END AS known_ticks, s.ticks AS shortest_ticks
 FROM rated AS r CROSS JOIN shortest AS s;
 
 -- One row of `_rated_work` for devices, or for the host in a trace without device events.

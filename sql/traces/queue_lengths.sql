@@ -1,12 +1,12 @@
 -- One change of the number of device events of a stream that were launched and have not started.
 CREATE MACRO _queue_changes(capture_key) AS TABLE
-WITH
+WITH work AS MATERIALIZED (FROM _launches(capture_key) AS l WHERE l.call_index IS NOT NULL),
 -- An event that starts before its launch never waited: the clocks differ.
 changes AS (
-    SELECT l.device, l.stream, least(l.call_start_ticks, l.start_ticks) AS at_ticks, 1 AS change, l.event_index
-    FROM _launched_work(capture_key) AS l
+    SELECT w.device, w.stream, least(w.call_start_ticks, w.start_ticks) AS at_ticks, 1 AS change, w.event_index
+    FROM work AS w
     UNION ALL
-    SELECT l.device, l.stream, l.start_ticks, -1, l.event_index FROM _launched_work(capture_key) AS l
+    SELECT w.device, w.stream, w.start_ticks, -1, w.event_index FROM work AS w
 )
 SELECT c.device, c.stream, c.at_ticks, row_number() OVER so_far AS place, c.change,
     (sum(c.change) OVER so_far)::BIGINT AS length,

@@ -42,7 +42,7 @@ work AS (
         l.event_index IS NOT NULL AS could
     FROM target AS a CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS o
     LEFT JOIN eligible AS l USING (event_index)
-    LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g ON g.event_index = o.op_index
+    LEFT JOIN signatures AS g ON g.capture_id = a.capture_id AND g.signature_index = o.op_signature
     WHERE _work_type(o.kind, o.kernel_family) = 'computation'
 ),
 summed AS (

@@ -145,13 +145,19 @@ decided AS MATERIALIZED (
         recursive := true
     )) AS f
 ),
+-- Materialized: else captures would be joined by their positions first, with the steps of all series.
+steps AS MATERIALIZED (
+    SELECT c.* EXCLUDE (series), n.series
+    FROM decided AS c
+    JOIN described AS n ON n.number = c.series
+    WHERE c.kind = 'step' AND NOT c.is_accepted
+),
 -- The captures at the levels of a step.
 of_levels AS MATERIALIZED (
     SELECT c.comparison, d.position >= c.first_bad AS is_new, d.capture_id
-    FROM decided AS c
-    JOIN described AS n ON n.number = c.series
-    JOIN ordered AS d ON d.series = n.series AND d.position BETWEEN c.level_first AND c.level_end
-    WHERE c.kind = 'step' AND NOT c.is_accepted AND (d.position <= c.last_good OR d.position >= c.first_bad)
+    FROM steps AS c
+    JOIN ordered AS d ON d.series = c.series AND d.position BETWEEN c.level_first AND c.level_end
+    WHERE d.position <= c.last_good OR d.position >= c.first_bad
 ),
 changes AS MATERIALIZED (FROM _with_conditions('decided', 'of_levels')),
 -- The latest comment on each change; for a step, within 2 captures: with more captures, it may be found a bit earlier
@@ -167,10 +173,11 @@ texts AS (
             AND c.first_bad + CASE c.kind WHEN 'creep' THEN 1 ELSE 2 END
     GROUP BY c.series, c.place, c.kind
 ),
--- Captures with the bound of the first one in their series, and their ops.
+-- Captures with the bound of the first one in their series, and their ops. Their place is one value: else those at both
+-- ends of changes would be joined by their series first, each with all others.
 bounded AS MATERIALIZED (
-    SELECT
-        d.*, first_value(d.bound) OVER (PARTITION BY d.series ORDER BY d.position) AS first_bound, o.scope, o.ops_hash
+    SELECT d.*, {'series': d.series, 'position': d.position} AS place,
+        first_value(d.bound) OVER (PARTITION BY d.series ORDER BY d.position) AS first_bound, o.scope, o.ops_hash
     FROM ordered AS d
     LEFT JOIN capture_ops AS o USING (capture_id)
 ),
@@ -184,9 +191,9 @@ counted AS MATERIALIZED (
         a.scope IS NOT DISTINCT FROM b.scope AND a.ops_hash = b.ops_hash AS is_same_program
     FROM changes AS c
     JOIN described AS d ON d.number = c.series
-    JOIN bounded AS a ON a.series = d.series AND a.position = c.first_bad
-    JOIN bounded AS b ON b.series = d.series AND b.position = c.last_good
-    LEFT JOIN bounded AS k ON k.series = d.series AND k.position = c.back
+    JOIN bounded AS a ON a.place = {'series': d.series, 'position': c.first_bad}
+    JOIN bounded AS b ON b.place = {'series': d.series, 'position': c.last_good}
+    LEFT JOIN bounded AS k ON k.place = {'series': d.series, 'position': c.back::BIGINT}
     WINDOW in_order AS (PARTITION BY c.series, c.kind ORDER BY c.place)
 ),
 found AS (

@@ -188,7 +188,8 @@ neighbours AS (
         first_value(v.bound) OVER (PARTITION BY v.number ORDER BY v.place) AS first_bound
     FROM values_of AS v
 ),
--- The sides to compare at a change.
+-- The sides to compare at a change. A place is one value: else captures would be joined by their series first, each with
+-- all others.
 sided AS (
     SELECT v.number, v.place,
         _change_sides(
@@ -197,8 +198,8 @@ sided AS (
             lead(v.bound) OVER (PARTITION BY v.number, g.kind ORDER BY v.place), b.label, v.label
         ) AS sides
     FROM neighbours AS v
-    JOIN changes AS g ON g.series = v.number AND g.first_bad = v.place
-    JOIN values_of AS b ON b.number = v.number AND b.place = g.last_good
+    JOIN changes AS g ON {'number': g.series, 'place': g.first_bad} = {'number': v.number, 'place': v.place}
+    JOIN values_of AS b ON {'number': b.number, 'place': b.place} = {'number': g.series, 'place': g.last_good}
 ),
 shown AS (
     SELECT v.*, CASE WHEN v.value_unit = 'ns' THEN _series_unit(unit, false) ELSE v.value_unit END AS unit_shown,

@@ -51,6 +51,7 @@ gaps AS (
 SELECT m.method, m.debug_handle, m.output_index, m.base_op, m.new_op, m.mapping,
     CASE
         WHEN g.nan_mismatches > 0 THEN g.nan_mismatches || ' elements are NaN on one side only'
+        WHEN m.problem IS NULL AND len(m.base_elements) = 0 THEN 'no elements'
         ELSE m.problem
     END AS problem,
     g.elements, g.mse, g.l1, g.max_abs, g.max_rel,

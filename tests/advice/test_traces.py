@@ -63,6 +63,58 @@ def test_a_pause_between_steps_has_no_cause_from_within(warehouse: Warehouse, tm
     assert gaps == [("between_steps", 9025, None, None)]
 
 
+def test_unknown_waits_are_no_known_idleness(warehouse: Warehouse, tmp_path: Path) -> None:
+    """A kernel launched at 102 us runs at 5,000, the first of its stream: that may run what was launched before."""
+    late = launched(2, 100, 5000, 5100)
+    late[2]["args"]["stream"] = 9
+    step = event("user_annotation", "ProfilerStep#1", 0, 300)
+    found = advised(warehouse, tmp_path, step, *launched(1, 0, 20, 60), *late)
+    [idle] = of(found, "device idle")
+    assert (idle.severity, idle.text) == ("low", "Device 0 runs nothing that is recorded while launched kernels wait.")
+    assert "launched before the recording" in idle.evidence and "before the recording starts" in idle.remedy
+    assert not of(found, "gpu utilization")
+
+
+@pytest.mark.parametrize(
+    ("within", "name", "remedy"),
+    [
+        (None, "forward", "Python between the ops takes it"),
+        ("vllm::moe_forward", "forward", "Python within ops takes it"),
+        (
+            "Torch-Compiled Region: 0/0",
+            "/tmp/torchinductor_root/ov/cov.py(2533): call",
+            "Let CUDA graphs run it as one",
+        ),
+    ],
+)
+def test_where_the_host_launches_from(
+    warehouse: Warehouse, tmp_path: Path, within: str | None, name: str, remedy: str
+) -> None:
+    """Of each gap, the host is in a function for 60 us and in an op for 10: the function is in none, or in one around."""
+    events = [event("user_annotation", "ProfilerStep#1", 0, 1000)]
+    events += [event("cpu_op", within, 1, 990)] if within else []
+    events.append(event("python_function", name, 2, 980))
+    for number in range(1, 11):
+        at = 90 * number
+        events += launched(number, at, at + 10, at + 30)
+    [idle] = of(advised(warehouse, tmp_path, *events), "device idle")
+    assert idle.text == "Device 0 idles: the host launches kernels too slowly."
+    assert idle.remedy.startswith(remedy)
+
+
+def test_no_one_place_that_launches(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Of 142 us before each launch, 50 are between ops, 60 in a function within an op, 32 in ops: none has half."""
+    events = [event("user_annotation", "ProfilerStep#1", 0, 2000)]
+    for number in range(1, 11):
+        at = 180 * number
+        events += launched(number, at + 100, at + 130, at + 140)
+        events += [event("cpu_op", "my::op", at + 10, at + 125), event("python_function", "f", at + 40, at + 120)]
+    idle = max(of(advised(warehouse, tmp_path, *events), "device idle"), key=lambda each: each.ticks or 0)
+    assert idle.text == "Device 0 idles: the host launches kernels too slowly."
+    assert idle.remedy == "Let torch.compile or CUDA graphs run the step as one."
+    assert "functions within ops" in idle.evidence
+
+
 def test_a_pause_without_steps_is_no_synchronization(warehouse: Warehouse, tmp_path: Path) -> None:
     """The host waits for a kernel for 900 us, then records nothing for 9,000 us, or for 600."""
     for name, pause in (("long", 9000), ("short", 600)):
@@ -70,7 +122,7 @@ def test_a_pause_without_steps_is_no_synchronization(warehouse: Warehouse, tmp_p
         again = launched(2, 940 + pause, 960 + pause, 990 + pause)
         advised(warehouse, tmp_path, *launched(1, 10, 20, 935), wait, *again, name=name)
     query = "SELECT cause, call FROM device_idle($name)"
-    assert warehouse.rows(query, name="long")[1] == [("host", None)]
+    assert warehouse.rows(query, name="long")[1] == [("not_recorded", None)]
     assert warehouse.rows(query, name="short")[1] == [("synchronization", "cudaStreamSynchronize")]
 
 
@@ -254,8 +306,12 @@ def test_a_step_beyond_the_recording_counts_within(warehouse: Warehouse, tmp_pat
     step = event("user_annotation", "ProfilerStep#1", 100, 13_000_000)
     found = advised(warehouse, tmp_path, whole, step, *launched(1, 150, 200, 900))
     assert not of(found, "gpu utilization") and not of(found, "critical path")[1:]
+    short = advised(warehouse, tmp_path, whole, step, *launched(1, 150, 200, 300), name="short")
+    [use] = of(short, "gpu utilization")
+    assert (use.ticks, use.whole, use.whole_ticks) == (800_000, "recorded part of the steps", 900_000)
+    assert "a kernel ran in 11 % of the recorded part of the steps" in use.evidence
     assert "between the ops of steps" not in " ".join(each.text for each in found)
-    told = warehouse.rows("SELECT detail FROM findings WHERE rule = 'steps beyond the recording'")[1]
+    told = warehouse.rows("SELECT DISTINCT detail FROM findings WHERE rule = 'steps beyond the recording'")[1]
     # 12,999,000 of its 12,999,900 us.
     assert told == [("step 1 has 99.9 % of its time outside of the recording, 13 s after its end",)]
 
@@ -454,11 +510,25 @@ def test_graphs_are_advised_where_they_are_and_not_used(
         ("DtoH", "copy", "Memcpy DtoH (Device -> Pinned)", "Copy results less often."),
         ("function", "annotation", "## backward ##", ""),
         ("function", "function", "augment", "Run it in other processes or threads, or before the steps."),
+        ("function", "function", "", "Call these functions less often, or keep what they return."),
         (
-            "function",
+            "step",
             "function",
             "",
             "Python between the ops takes it: do less there, or let torch.compile run the step as one.",
+        ),
+        (
+            "op_function",
+            "function",
+            "",
+            "Python within ops takes it: do less there, or let torch.compile run the step as one.",
+        ),
+        ("launching", "several", "", "Let torch.compile run the step as one."),
+        (
+            "device",
+            "op",
+            "aten::_flash_attention_forward",
+            "Try another kernel of attention, or smaller types where accuracy allows.",
         ),
         ("cpu_op", "op", "aten::_copy_from", ""),
         ("device", "annotation", "Torch-Compiled Region: 0/0", ""),
@@ -481,3 +551,25 @@ def test_launches_of_any_runtime_may_be_lost(warehouse: Warehouse, tmp_path: Pat
     ]
     detail = "SELECT detail FROM findings WHERE rule = 'lost kernels'"
     assert warehouse.rows(detail)[1][0][0].startswith("2 of 3 launches")
+
+
+@pytest.mark.parametrize(("after", "at"), [(1000, 1020), (100, 1020), (1000, 5000)])
+def test_an_unknown_time_silences_what_depends_on_it(
+    warehouse: Warehouse, tmp_path: Path, after: float, at: float
+) -> None:
+    """A kernel without a time, launched at 1,000 or at 100 us: it runs before the next of its stream, at 1,020 or 5,000.
+    It may take 12 of the device's 4,000 us in the first, so the pause before is known; and 900, or 4,000, in the others.
+    """
+    lost = launched(2, after, 0, 0)
+    lost[2] |= {"ts": 0, "dur": 0}
+    sort = [event("cpu_op", "aten::sort", 150, 990), event("cpu_op", "aten::sort", 1100, 4000)]
+    events = [*launched(1, 0, 20, 60), *lost, *launched(3, 1012, at, at + 10), *sort, *launched(4, 4010, 4030, 4060)]
+    rules = {each.rule for each in advised(warehouse, tmp_path, *events)}
+    assert ("device idle" in rules) == ((after, at) == (1000, 1020))
+
+
+def test_streams_that_ran_before_run_nothing_earlier(warehouse: Warehouse, tmp_path: Path) -> None:
+    """The same wait of a stream that has run what is recorded: the device idles, and it isn't known why."""
+    early, late = launched(1, 0, 20, 60), launched(2, 100, 5000, 5100)
+    [idle] = of(advised(warehouse, tmp_path, *early, *late), "device idle")
+    assert (idle.severity, idle.text) == ("high", "Device 0 idles for a reason that the trace does not show.")

@@ -94,7 +94,7 @@ def test_sums_are_an_option(tmp_path: Path) -> None:
     """Of two runs, one of them twice as long, and in a unit that suits the largest."""
     path = tmp_path / "two.etdp"
     path.write_bytes(
-        dump(*(run("Execute", kernel("add", 0, end), execute(0, end)) for end in (20_000_000, 40_000_000)))
+        dump(*(run("Execute", kernel("add", 0, end), execute(0, end)) for end in (20_000_003, 40_000_001)))
     )
     for options, total in (((), 30), (("--total",), 60)):
         assert [row[1:3] for row in chart(str(path), *options)] == [

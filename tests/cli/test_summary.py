@@ -101,7 +101,7 @@ def test_a_step_of_a_trace_and_its_devices() -> None:
     assert "Time of devices in a step by family of kernels" in text and bars(text) == [
         (row["family"], f"{row['total'] / 4:.1f} us", f"{row['share_percent']:.1f}") for row in families
     ]
-    assert "Self time of the CPU in a step by op" in run_etq(CPU_TRACE).stdout
+    assert "Self time of the host's threads in a step by op, waits included" in run_etq(CPU_TRACE).stdout
 
 
 def test_records_and_programs_have_methods_and_ops() -> None:
@@ -205,3 +205,22 @@ def test_runs_without_a_time_were_not_executed_in_no_time(tmp_path: Path) -> Non
     path.write_bytes(dump(run("Execute", kernel("add", 0, 10))))
     text = run_etq(str(path)).stdout
     assert "no execute has a time" in text and "nothing was executed" not in text
+
+
+def test_what_a_step_is_where_its_annotation_is_another_time(tmp_path: Path) -> None:
+    """The annotation takes 100 us; its kernel ends at 260, and another, launched before, at 40: the step takes 220."""
+    path = tmp_path / "t.json"
+    early = event("kernel", "gemm", 10, 40, 7, correlation=1, device=0)
+    step = [
+        event("user_annotation", "ProfilerStep#1", 0, 100),
+        event("cuda_runtime", "cudaLaunchKernel", 50, 58, correlation=9),
+    ]
+    path.write_bytes(trace(early, *step, event("kernel", "gemm", 120, 260, 7, correlation=9, device=0)))
+    text = run_etq(str(path)).stdout
+    assert re.search(
+        r"^step +220 us\n  annotation  100 us  the step is from its start, or the end of earlier work",
+        text,
+        re.MULTILINE,
+    )
+    path.write_bytes(trace(*step, event("kernel", "gemm", 70, 90, 7, correlation=9, device=0)))
+    assert "annotation" not in run_etq(str(path)).stdout

@@ -127,6 +127,24 @@ def test_each_series_has_its_own_order(tmp_path: Path) -> None:
         for at in range(9):
             warehouse.label(f"c{at}", build=str(at))
     assert "not judged" not in run_etq("regressions", "--db", path).stderr
+    # Neither are captures without a time, or without the op that is asked for.
+    with etq.open(path) as warehouse:
+        condition = "capture_id IN (SELECT capture_id FROM captures WHERE name IN ('c7', 'c8'))"
+        warehouse.connection.execute(f"DELETE FROM op_times WHERE {condition}")
+        condition = "op_index = 1 AND capture_id IN (SELECT capture_id FROM captures WHERE name >= 'c4')"
+        [(op,)] = warehouse.rows("SELECT DISTINCT family || '@' || instruction_id FROM op_times WHERE op_index = 1")[1]
+        warehouse.connection.execute(f"DELETE FROM op_times WHERE {condition}")
+    note = run_etq("regressions", "--db", path).stderr
+    assert "4 slower; 9 of 57 captures not judged: 2 no times, 7 in series of fewer than 8 builds; " in note
+    assert run_etq("trend", "model=c", "--db", path).stderr == (
+        "Note: 9 of 9 captures not judged: 2 no times, 7 in series of fewer than 8 builds\n"
+    )
+    for more in ([], ["--format", "csv"]):
+        assert run_etq("trend", "model=c", "--op", op, "--db", path, *more).stderr == (
+            f"Note: 9 of 9 captures not judged: 5 no value of {op} above 0, 4 in series of fewer than 8 builds\n"
+        )
+    note = run_etq("regressions", "--phase", "decode", "--db", path).stderr
+    assert note.startswith("Note: 57 of 57 captures not judged: no times of phase decode; ")
 
 
 @pytest.mark.long

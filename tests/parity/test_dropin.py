@@ -65,7 +65,8 @@ ANSWERED = [
 
 
 def as_recorded(value: Any) -> Any:
-    """A value as the oracle's answers were recorded."""
+    """A value as the oracle's answers were recorded: tensors, or arrays where torch isn't imported."""
+    value = value.numpy() if hasattr(value, "detach") else value
     if isinstance(value, np.ndarray):
         flat = np.ascontiguousarray(value)
         return {

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from etq import EtqError, Inspector
-from etq.inspector.comparators import MSEComparator, NumericalComparatorBase
+from etq.inspector.comparators import L1Comparator, MSEComparator, NumericalComparatorBase, SNRComparator
+from etq.inspector.tensors import tensor_of
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 
@@ -32,6 +33,16 @@ def test_required_arguments_are_named() -> None:
     for missing in ("etrecord", "debug_buffer_path"):
         with pytest.raises(EtqError, match=f"give {missing}"):
             inspector("mlp", **{missing: None}).calculate_numeric_gap("MSE")
+
+
+@pytest.mark.parametrize("comparator", [MSEComparator(), L1Comparator(), SNRComparator()])
+def test_what_comparators_refuse(comparator: Any) -> None:
+    """As executorch's do, with a ValueError; sequences are not values there."""
+    for other in (np.zeros(4), object()):
+        with pytest.raises(ValueError):
+            comparator.element_compare(np.zeros(3), other)
+    with pytest.raises(TypeError):
+        comparator.element_compare([1.0], [1.0])
 
 
 torch = pytest.importorskip("torch", reason="running a program needs torch")
@@ -66,7 +77,7 @@ class Largest(NumericalComparatorBase):
     def element_compare(self, a: Any, b: Any) -> float:
         if a.shape[-1] != 32:
             raise ValueError("not these")
-        return float(np.max(np.abs(2 * a - b)))
+        return float((2 * a - b).abs().max())
 
 
 def test_a_custom_comparator() -> None:
@@ -76,3 +87,95 @@ def test_a_custom_comparator() -> None:
     for row in frame.itertuples():
         assert (row.problem is None) == (row.aot_intermediate_output.shape[-1] == 32)
         assert math.isnan(row.gap[0]) if row.problem else 0 <= row.gap[0] < 1e-5
+
+
+class Torch:
+    """A comparator that is known by what it does, and asks for tensors."""
+
+    inspector: Any = None
+
+    def element_compare(self, a: Any, b: Any) -> float:
+        assert isinstance(a, torch.Tensor) and a.dtype == b.dtype == torch.float32
+        return float(torch.nn.functional.mse_loss(a.double(), b.double()))
+
+
+def test_a_comparator_of_another_class() -> None:
+    asked, comparator = inspector("mlp"), Torch()
+    frame = asked.calculate_numeric_gap(comparator)
+    assert comparator.inspector is asked and set(frame["problem"]) == {None}
+    expected = asked.calculate_numeric_gap("MSE")["gap"]
+    assert [gap for (gap,) in frame["gap"]] == pytest.approx([gap for (gap,) in expected], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        (lambda mapping: [*mapping.items()], TypeError),
+        (lambda mapping: {(1, truth): given for (_, truth), given in mapping.items()}, ValueError),
+        (lambda mapping: {pair: (handles,) for pair, (handles, _) in mapping.items()}, ValueError),
+        (lambda mapping: {pair: (("1",), given) for pair, (_, given) in mapping.items()}, ValueError),
+    ],
+    ids=["no dict", "handle", "no pair", "handles"],
+)
+def test_what_preprocessing_must_not_return(changed: Any, error: type[Exception]) -> None:
+    comparator = Torch()
+    comparator.preprocessing = changed  # type: ignore[attr-defined]
+    with pytest.raises(error, match="preprocessing") as raised:
+        inspector("mlp").calculate_numeric_gap(comparator)
+    assert isinstance(raised.value, EtqError)
+
+
+def test_pairs_that_preprocessing_leaves_out_or_makes() -> None:
+    """Those left out have no row, and what is made of a pair has its ops; of sequences each member has a distance."""
+
+    class Halves(Torch):
+        def preprocessing(self, mapping: Any) -> Any:
+            kept = list(mapping.items())[1:]
+            return {(handles, value.flatten()): (given, other.flatten()) for (handles, value), (given, other) in kept}
+
+    asked = inspector("mlp")
+    whole, halves = asked.calculate_numeric_gap(Torch()), asked.calculate_numeric_gap(Halves())
+    for column in ("aot_ops", "runtime_ops", "gap", "mapping"):
+        assert [*halves[column]] == [*whole[column]][1:]
+
+
+def test_an_unknown_distance_or_graph() -> None:
+    with pytest.raises(ValueError, match="no distance 'cosine'"):
+        inspector("mlp").calculate_numeric_gap("cosine")
+    with pytest.raises(TypeError, match="element_compare"):
+        inspector("mlp").calculate_numeric_gap(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no graph 'mine'; it has exported_program, edge_dialect"):
+        inspector("mlp").calculate_numeric_gap("MSE", reference_graph="mine")
+
+
+def test_two_graphs_of_one_inspector() -> None:
+    """Each value that executorch compares has the same gap; a graph may be named as the record's file has it."""
+    pytest.importorskip("executorch", reason="running the edge program needs executorch")
+    asked = inspector("mlp")
+    answers = oracle.answer("mlp_debug", "with_etrecord")["numeric_gap"]
+    for graph in ("exported_program", "edge_dialect_exported_program", "edge_dialect_exported_program/forward"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            frame = asked.calculate_numeric_gap("MSE", reference_graph=graph)
+        found = {(row.runtime_debug_handle[-1], *row.aot_ops): row.gap[0] for row in frame.itertuples()}
+        theirs = answers[f"MSE/{graph.partition('/')[0]}"]["value"]
+        for row in theirs["rows"]:
+            expected = dict(zip(COLUMNS, row, strict=True))
+            key = (expected["runtime_debug_handle"][-1], *expected["aot_ops"])
+            assert math.isclose(found[key], expected["gap"][0], rel_tol=1e-9), key
+
+
+def test_logged_values_are_tensors() -> None:
+    """Where torch is imported, as here; those of events are those that gaps compare, with their types."""
+    asked = inspector("mlp")
+    logged = [value for block in asked.event_blocks for event in block.events for value in event.debug_data]
+    assert logged and all(isinstance(value, torch.Tensor) for value in logged)
+    given = asked.calculate_numeric_gap("MSE")["runtime_intermediate_output"]
+    assert len(given) > 0
+    for value in given:
+        assert any(
+            each.dtype == value.dtype and torch.equal(each.reshape(value.shape), value)
+            for each in logged
+            if each.numel() == value.numel()
+        )
+    assert tensor_of(np.ones((2, 1), np.float32), "bfloat16").dtype == torch.bfloat16

@@ -356,11 +356,15 @@ def test_advice_about_ranks_is_written_again(warehouse: Warehouse, monkeypatch: 
 
 
 def test_one_finding_of_a_cause() -> None:
-    """Device idle stays, and says more than a low utilization from a fifth on; of others, the one of most time stays."""
+    """Device idle stays; it says more than a low utilization from a fifth on, and the host's part of the path from half
+    on; of others, the one of most time stays.
+    """
     idle = Finding("device idle", "high", "", "", cause="host", percent=30)
     path = Finding("critical path", "high", "", "", cause="host", percent=60)
     small = Finding("critical path", "low", "", "", cause="fusion", percent=4)
     chains = Finding("fusable kernels", "medium", "", "", cause="fusion", percent=6)
     low = Finding("gpu utilization", "medium", "", "")
     assert distinct([path, idle, small, chains, low]) == [idle, chains]
-    assert distinct([path, idle._replace(percent=10), low]) == [path, idle._replace(percent=10), low]
+    idle, shorter = idle._replace(percent=10), path._replace(percent=40)
+    assert distinct([path, idle, low]) == [path, idle]
+    assert distinct([shorter, idle, low]) == [shorter, idle, low]

@@ -219,7 +219,7 @@ NAMES: Final = """
     cudaMallocHost cudaHostRegister hipHostFree cuLibraryLoadData hipModuleLoad urProgramBuildExp zeModuleCreate
     hipGraphInstantiate cudaStreamEndCapture hipStreamCreateWithPriority cuDevicePrimaryCtxRetain cudaStreamSynchronize
     cudaMemcpy hipMemcpyWithStream cuMemcpyDtoH_v2_ptds urQueueFinish zeCommandQueueSynchronize mtiaStreamSynchronize
-    syclEventsWait doFree cudaMemcpyAsync cudaDeviceGetAttribute hipGetDevicePropertiesR0600
+    syclEventsWait doFree synchronizeStream recordEvent cudaMemcpyAsync cudaDeviceGetAttribute hipGetDevicePropertiesR0600
 """.split()
 
 

@@ -158,7 +158,7 @@ def test_no_gaps(launch_traces: Warehouse) -> None:
         launch_traces.rows("FROM device_idle('planted', \"by\" := 'rank')")
 
 
-@pytest.mark.parametrize(("host", "cause"), [(49, "unknown_wait"), (50, "host")])
+@pytest.mark.parametrize(("host", "cause"), [(49, "unknown_wait"), (50, "not_recorded")])
 def test_the_host_is_the_cause_from_half_of_a_gap_on(warehouse: Warehouse, host: int, cause: str) -> None:
     """The call begins so many us after the first kernel has ended, the second kernel 100 us after that."""
     made = Machine()
@@ -190,7 +190,7 @@ def test_threads_that_launch_nothing_do_not_count(warehouse: Warehouse) -> None:
     with made.frame("aten::mm"):
         made.launch("two", 10)
     warehouse.ingest(made.trace(), name="t")
-    assert warehouse.rows("SELECT g.cause FROM device_idle('t') AS g")[1] == [("host",)]
+    assert warehouse.rows("SELECT g.cause FROM device_idle('t') AS g")[1] == [("not_recorded",)]
 
 
 # HolisticTraceAnalysis's names of overlapping types, by etq's names.

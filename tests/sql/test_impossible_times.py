@@ -120,6 +120,13 @@ def test_reported_traces(
     assert all(idle < 200 for (idle,) in traces.ask("device_idle", "duration", unit="us"))
     advice = [rule for (rule,) in traces.ask("advice", "rule")]
     assert UNKNOWN not in rules or not {"device idle", "gpu utilization"} & {*advice}
+    # Each call of the op that has a time takes 8 us in these, and its kernel 10.
+    means = [
+        row[1:]
+        for row in traces.ask("key_averages", "name, cpu_time_avg, device_time_avg", unit="us")
+        if row[0] == "aten::mm"
+    ]
+    assert UNKNOWN not in rules or means == [(8, 10)]
 
 
 # A file, a question, and the right answer.

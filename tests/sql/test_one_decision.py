@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -114,3 +115,39 @@ def test_two_views_of_one_decision(drawn: Warehouse, seed: int) -> None:
     for key, numbers in found.items():
         assert numbers == pytest.approx(expected[key], rel=1e-9), key
     assert all(not (key[0] or "").startswith("tiny") or abs(size) > 100 for key, (size, _) in found.items())
+
+
+# What is copied of a capture, with what its copies differ by.
+COPIED = {
+    "captures": "t.capture_id + n AS capture_id, 'c' || n AS name, sha256(n::VARCHAR) AS sha256",
+    "labels": "t.capture_id + n AS capture_id, CASE t.key WHEN 'build' THEN n::VARCHAR ELSE t.value END AS value",
+    "op_times": "t.capture_id + n AS capture_id, "
+    "t.p25 * CASE WHEN n >= 700 AND (t.kind = 'total' OR t.item LIKE '%|mm|%') THEN 1.2 ELSE 1 END AS p25",
+    "capture_ops": "t.capture_id + n AS capture_id",
+}
+
+
+@pytest.mark.parametrize("query", ["FROM regressions()", "FROM trend('op', 'mm@0')"])
+def test_no_capture_is_joined_with_all_others(query: str) -> None:
+    """Rows between operators are as many as captures have ops, not as pairs of captures."""
+    captures = 1000
+    # Lengths that are no multiples of a clock's step.
+    events = [kernel(op, 10 * number, 47 * number + length, number) for number, (op, length) in enumerate(OPS)]
+    one = Labelled("c", dump(run("Execute", *events, execute(0, 400_000))), {"model": "a", "build": "0"})
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, [one])
+        for table, replaced in COPIED.items():
+            warehouse.connection.execute(
+                f"INSERT INTO {table} SELECT t.* REPLACE ({replaced}) FROM {table} AS t, range(1, {captures}) AS r(n)"
+            )
+        explained = f"EXPLAIN (ANALYZE, FORMAT json) {query}"
+        [(_, plan)] = warehouse.rows(explained)[1]
+        found = [*rows_between(json.loads(plan)["operator"][0])]
+        assert warehouse.rows(f"SELECT count(*) > 0 FROM ({query}) WHERE stage = 'kept'")[1] == [(True,)]
+    assert captures <= max(found) <= 3 * captures * len(OPS)
+
+
+def rows_between(node: dict[str, Any]) -> Iterator[int]:
+    yield node["intermediate_rows"]
+    for child in node.get("children", []):
+        yield from rows_between(child)

@@ -22,7 +22,7 @@ from etq.inspector import (
     parse_vgf_neural_statistics_delegate_metadata,
     parse_vgf_neural_statistics_metadata,
 )
-from tests.builders import delegated, dump, execute, run
+from tests.builders import ProfileEvent, delegate_call, delegated, dump, execute, framework, run
 from tests.conftest import CAPTURES
 
 MLP = CAPTURES / "mlp/mlp.etdp"
@@ -54,6 +54,24 @@ def test_without_pandas_tables_name_the_package_to_install(monkeypatch: pytest.M
     for asked in (made.to_dataframe, made.print_data_tabular, made.event_blocks[0].to_dataframe):
         with pytest.raises(EtqError, match=r"pip install etq\[pandas\]"):
             asked()
+
+
+def test_counters_are_no_times() -> None:
+    """A delegate's values that begin at 0 are counted in an unknown unit, as in SQL, and never stand under one of time."""
+    call = delegate_call(start=10_000, end=20_000)
+    counters = [ProfileEvent("c", 0, 0, number, None, None, 0, value) for number, value in ((7, 92_569), (8, 5_000))]
+    events = [framework("Method::execute", start=0, end=30_000), call, *counters]
+    made = inspected(run("Execute", *events), run("Execute", *events), target_time_scale="us")
+    for _ in range(2):
+        frame = made.to_dataframe()
+        assert [*frame["other_unit"]] == [None, None, "unknown", "unknown"] and frame.columns[-1] == "other_unit"
+        assert frame["avg (us)"].isna().tolist() == [False, False, True, True]
+        assert [*frame["raw"]][1:] == [[10.0] * 2, [92_569.0] * 2, [5_000.0] * 2]
+        assert [*made.to_dataframe(include_units=False)["avg"]] == [30.0, 10.0, 92_569.0, 5_000.0]
+        assert made.event_blocks
+    for options in ({"compat": True}, {"delegate_time_scale_converter": lambda name, ticks: ticks / 1000}):
+        frame = inspected(run("Execute", *events), target_time_scale="us", **options).to_dataframe()
+        assert "other_unit" not in frame and [*frame["avg (us)"]] == [30.0, 10.0, 92.569, 5.0]
 
 
 def test_outputs_are_compared_as_printed(capsys: pytest.CaptureFixture[str]) -> None:

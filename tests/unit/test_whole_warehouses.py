@@ -229,6 +229,17 @@ def test_faults_are_found(db: Path, faults: dict[str, str]) -> None:
     assert {*faults.values()} <= {*changed(db, *faults)}
 
 
+@pytest.mark.long
+def test_launches_that_differ_are_found(tmp_path: Path) -> None:
+    db = tmp_path / "gpu.duckdb"
+    with etq.open(db) as warehouse:
+        warehouse.ingest(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz", name="gpu")
+    assert checked(db).exit_code == 0
+    first = "(SELECT min(d.rowid) FROM device_events AS d WHERE d.call_index IS NOT NULL)"
+    problem = "device_events: gpu: 1 rows differ from their events, and from those that launched them"
+    assert changed(db, f"UPDATE device_events SET call_ticks = call_ticks + 1 WHERE rowid = {first}") == [problem]
+
+
 def test_damaged_blocks_are_found(db: Path) -> None:
     """DuckDB itself lists which blocks a table takes."""
     with duckdb.connect(str(db), read_only=True) as connection:
