@@ -156,7 +156,14 @@ FUNCTIONS: Final = (
         "verdicts.values",
         "value_changes",
         (
-            {"name": "VARCHAR", "unit": "VARCHAR", "better": "VARCHAR", "is_new": "BOOLEAN", "value": "DOUBLE"},
+            {
+                "name": "VARCHAR",
+                "unit": "VARCHAR",
+                "better": "VARCHAR",
+                "is_new": "BOOLEAN",
+                "position": "DOUBLE",
+                "value": "DOUBLE",
+            },
             "VARCHAR",
             "DOUBLE",
             "DOUBLE",

@@ -184,13 +184,6 @@ def holm(p: Sequence[float], weights: Sequence[float], others: float = 0) -> lis
     return found
 
 
-def more_by_chance(found: int, of: int, others: int, of_others: int) -> float:
-    """Return the probability that so many of all that are found, or more, are of one side (Fisher's exact test)."""
-    every, both = found + others, of + of_others
-    ways = sum(math.comb(of, each) * math.comb(of_others, every - each) for each in range(found, min(every, of) + 1))
-    return ways / math.comb(both, every)
-
-
 def captures_needed(
     difference: float, variance: float, freedom: int, captures: int, alpha: float, smallest: float
 ) -> int:

@@ -84,12 +84,14 @@ class Samples:
     @cached_property
     def is_interleaved(self) -> bool:
         """Whether the sides alternate in time at least as often as the smaller side has captures."""
-        if not self.has_order:
-            return False
         chosen = self.is_base | self.is_new
-        positions, is_new = self.positions[chosen], self.is_new[chosen]
-        is_new = is_new[np.argsort(positions, kind="stable")]
-        return int((is_new[1:] != is_new[:-1]).sum()) >= min(int(is_new.sum()), int((~is_new).sum()))
+        return self.has_order and alternates(self.positions[chosen], self.is_new[chosen])
+
+
+def alternates(positions: Numbers, is_new: Flags) -> bool:
+    """Whether the sides alternate in time at least as often as the smaller side has captures."""
+    sides = is_new[np.argsort(positions, kind="stable")]
+    return int((sides[1:] != sides[:-1]).sum()) >= min(int(sides.sum()), int((~sides).sum()))
 
 
 def comparisons(columns: Mapping[str, Any]) -> Iterator[Samples]:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from etq.verdicts import words
-from etq.verdicts.arithmetic import holm, mean_difference, median, p_of, quantile
+from etq.verdicts.arithmetic import differences, holm, median, p_of, quantile
 from etq.verdicts.comparison import SMALLEST
+from etq.verdicts.effects import drift_of
+from etq.verdicts.samples import alternates
 from etq.verdicts.states import LEAST
 
 
@@ -20,10 +22,12 @@ def value_changes(
     """Return the change of each value from base to new, with its verdict, a row per name and unit.
 
     The test is Student's, of two samples with one variance, on logarithms, or on the values where some are not
-    positive. `q` is p, corrected by Holm's procedure for the values with a better direction. The others are conditions:
-    they differ if the ranges of both sides are apart.
+    positive; of sides that were measured one after the other, with what the machine drifts. `q` is p, corrected by
+    Holm's procedure for the values with a better direction. The others are conditions: they differ if the ranges of
+    both sides are apart.
 
-    values             columns of name, unit, better, is_new and value, a row per capture and name
+    values             columns of name, unit, better, is_new, position and value, a row per capture and name;
+                       the position is in time, NaN where that doesn't matter
     kind               metric; time, which is slower or faster; or size, which has no noise
     alpha              accepted share of false positives
     min_effect         smallest change that counts; None: 2 %
@@ -36,7 +40,12 @@ def value_changes(
     for (name, unit), at in places.items():
         better = next((each for each in values["better"][at] if each is not None), None)
         rows.append(
-            {"name": name, "unit": unit, "better": better, **_tested(values["value"][at], values["is_new"][at])}
+            {
+                "name": name,
+                "unit": unit,
+                "better": better,
+                **_tested(*(values[each][at] for each in ("value", "is_new", "position"))),
+            }
         )
     judged = [row for row in rows if row["p"] is not None and row["better"] is not None]
     for row, q in zip(judged, holm([row["p"] for row in judged], [1] * len(judged)), strict=True):
@@ -81,7 +90,7 @@ def _of_size(row: Mapping[str, Any], smallest: float) -> tuple[str, str | None]:
     return words.better((difference < 0) == (row["better"] == "lower"), is_time=False), None
 
 
-def _tested(values: Any, is_new: Any) -> dict[str, Any]:
+def _tested(values: Any, is_new: Any, positions: Any) -> dict[str, Any]:
     """The medians of both sides, their difference with its interval, and p."""
     base, new = values[~is_new], values[is_new]
     found: dict[str, Any] = {"base_captures": len(base), "new_captures": len(new)}
@@ -93,8 +102,13 @@ def _tested(values: Any, is_new: Any) -> dict[str, Any]:
     scale = abs(found["base"]) or np.nan
     found["change"] = (found["new"] - found["base"]) / scale
     is_log = values.min() > 0
-    difference, error, freedom = mean_difference(np.log(values) if is_log else values, is_new)
+    tested = differences((np.log(values) if is_log else values)[None], np.zeros(len(values)), is_new)
+    difference, freedom = float(tested.difference[0]), int(tested.freedom[0])
     if freedom:
+        squared = tested.variance * tested.inverse
+        if not (np.isnan(positions).any() or alternates(positions, is_new)):
+            squared = squared + drift_of(tested.within, is_new, positions)
+        error = math.sqrt(squared[0])
         ends = difference + error * quantile(0.025, freedom) * np.array([-1, 1])
         found["change_low"], found["change_high"] = (np.expm1(ends) if is_log else ends / scale).tolist()
         # Without variance, both sides are constant.

@@ -47,7 +47,10 @@ on_both AS (
 judged AS (
     FROM _value_changes(
         (
-            SELECT list({'name': c.name, 'unit': 'B', 'better': 'lower', 'is_new': c.is_new, 'value': c.value})
+            SELECT list({
+                    'name': c.name, 'unit': 'B', 'better': 'lower', 'is_new': c.is_new, 'position': NULL,
+                    'value': c.value
+                })
             FROM of_captures AS c
             JOIN on_both AS b ON b.what = split_part(c.name, '|', 1)
         ), 'size', [], [], 0.05, min_effect, true

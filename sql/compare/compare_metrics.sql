@@ -23,7 +23,8 @@ CREATE MACRO compare_metrics(
 ) AS TABLE
 WITH sides AS MATERIALIZED (FROM _compared_sides(base, new)),
 of_captures AS (
-    SELECT m.name, m.unit, any_value(m.better) AS better, s.side = 'new' AS is_new, median(m.value) AS value
+    SELECT m.name, m.unit, any_value(m.better) AS better, s.side = 'new' AS is_new, NULL::DOUBLE AS position,
+        median(m.value) AS value
     FROM sides AS s
     JOIN metrics AS m USING (capture_id)
     GROUP BY m.name, m.unit, s.capture_id, s.side

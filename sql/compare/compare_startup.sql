@@ -23,7 +23,8 @@ CREATE MACRO compare_startup(
     allow_mismatch := false  -- whether to give verdicts although conditions differ
 ) AS TABLE
 WITH sides AS MATERIALIZED (
-    SELECT s.capture_id, s.side, s.only_scope, CASE s.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
+    SELECT s.capture_id, s.side, s.position, s.only_scope,
+        CASE s.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
         coalesce(_nanoseconds(s.time_scale), 1) AS factor
     FROM _compared_sides(base, new) AS s
 ),
@@ -49,6 +50,7 @@ of_captures AS (
     SELECT u.what || '|' || coalesce(u.method, '') AS name,
         -- If one side counts cycles, each keeps its own unit.
         coalesce(d.unit, s.counted) AS unit, 'lower' AS better, s.side = 'new' AS is_new,
+        s.position::DOUBLE AS position,
         u.ticks::DOUBLE * s.factor / coalesce(d.divisor, 1) AS value
     FROM startups AS u
     JOIN sides AS s USING (capture_id)

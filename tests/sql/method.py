@@ -256,9 +256,12 @@ def tested(given: Sides, factors: Floats, base: Flags, new: Flags) -> tuple[dict
     errors = variances * (1 / base.sum() + 1 / new.sum())
     by_state = np.zeros(len(fitted))
     if (sizes := np.array([each.size for each in fitted])[free > 0]).size >= 5:
-        # By what ops differ from the median op beyond their errors, if the state may have moved: at most half of that.
+        # By what ops differ from the median op beyond their errors, if the state moved: at most half of that.
         beyond = (1.4826 * np.median(np.abs(sizes - np.median(sizes)))) ** 2 - np.median(errors[free > 0])
-        by_state[:] = min(max(0, beyond), ((factors[new].mean() - factors[base].mean()) / 2) ** 2)
+        spread = (squares(factors[base]) + squares(factors[new])) / (base.sum() + new.sum() - 2)
+        moved = abs(factors[new].mean() - factors[base].mean())
+        moved -= 2 * np.sqrt(spread * (1 / base.sum() + 1 / new.sum()))
+        by_state[:] = min(max(0, beyond), (max(0, moved) / 2) ** 2)
     base_total = np.median(given.totals[base])
     below = np.zeros(len(fitted), bool)
     found = {}
@@ -319,7 +322,8 @@ def several(given: Sides) -> dict[Any, Judged]:
         is_slow = common.disturbed & (common.off > 0)
         more = is_slow[all_new].mean() - is_slow[all_base].mean()
         if (is_slow & all_new).sum() >= 2 and more > 0.2:
-            total.verdict = "unstable" if is_interleaved(given.sides) else "not decided"
+            is_unstable = is_interleaved(given.sides) and more > 0.3 + 1e-12
+            total.verdict = "unstable" if is_unstable else "not decided"
     return {**of_ops, "total": total}
 
 

@@ -16,7 +16,8 @@ from etq.analysis.items import compared
 from etq.verdicts.arithmetic import differences, p_of, quantile
 from etq.verdicts.comparison import compare
 from etq.verdicts.effects import MOST_PRIOR, shrunk
-from tests.sql.method import bounded
+from etq.verdicts.values import value_changes
+from tests.sql.method import bounded, drift_of
 from tests.statistics.fleet import NO_CONDITIONS, NO_SHAPES, Draw, Fleet, Floats, samples_of
 
 
@@ -114,6 +115,22 @@ def test_ops_follow_shifts_of_the_machine_alone() -> None:
     for program, expected in ((0.0, 0.0), (0.7, -0.7)):
         found = differences((noise - noise.mean())[None], state + program * is_new, is_new)
         assert found.difference[0] == pytest.approx(expected, abs=0.001)
+
+
+@pytest.mark.parametrize("is_apart", [False, True])
+def test_values_of_sides_apart_have_the_drift_of_their_halves(is_apart: bool) -> None:
+    random = np.random.default_rng(8)
+    is_new = np.arange(10) >= 5 if is_apart else np.arange(10) % 2 == 1
+    logs = 0.02 * random.normal(size=10).cumsum()
+    texts = {
+        name: np.full(10, value, np.object_) for name, value in (("name", "load"), ("unit", "ns"), ("better", "lower"))
+    }
+    values = {**texts, "is_new": is_new, "position": np.arange(10.0), "value": np.exp(logs)}
+    found = value_changes(values, "time", 0.05, None, False)
+    squared = (logs[is_new].var(ddof=1) + logs[~is_new].var(ddof=1)) / 2 * 2 / 5
+    squared += drift_of(logs, ~is_new, is_new) if is_apart else 0
+    moved = logs[is_new].mean() - logs[~is_new].mean()
+    assert found["p"] == [pytest.approx(2 * stats.t.sf(abs(moved) / math.sqrt(squared), 8))]
 
 
 def test_small_ops_take_little_of_alpha() -> None:
