@@ -392,7 +392,7 @@ class Evidence:
 
     @cached_property
     def has_counters(self) -> bool:
-        """Whether the profiler counted what kernels do, for which it runs each several times, instead of their times."""
+        """Whether the profiler counted what kernels do, for which it runs each several times."""
         return bool(self.rows(tuple, "SELECT 1 FROM event_counters AS c WHERE c.capture_id = $key LIMIT 1"))
 
     @property

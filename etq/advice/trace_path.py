@@ -87,14 +87,10 @@ def _direction(part: OnPath) -> str | None:
 
 def _cause(evidence: Evidence, kind: str, part: OnPath) -> str:
     """Return what a part is spent on, in the words of remedies."""
-    if part.cause == "device":
-        if part.family == "communication":
-            return evidence.told_rank()[0]
-        if FOUR_BITS.search(part.label or ""):
-            return "four_bits"
-        return _direction(part) or "device"
-    if part.cause == "communication":
+    if part.cause == "communication" or (part.cause == "device" and part.family == "communication"):
         return evidence.told_rank()[0]
+    if part.cause == "device":
+        return "four_bits" if FOUR_BITS.search(part.label or "") else _direction(part) or "device"
     if kind == "first_call":
         return kind
     if not evidence.has_work and part.cause not in TOGETHER:

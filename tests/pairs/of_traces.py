@@ -13,7 +13,7 @@ from etq.ingest.trace.classes import rules
 from tests.gap_reference import gaps
 from tests.launch_reference import launch_rows, queues
 from tests.pairs.asking import Asked, Sides, keyed, pair, sums
-from tests.pairs.json_traces import KERNELS, RUNTIME, Held, Slice, union
+from tests.pairs.json_traces import KERNELS, OPERATORS, RUNTIME, Held, Slice, union
 from tests.pairs.of_execute import percent
 from tests.pass_reference import linked_ops, step_passes
 from tests.path_reference import Paths
