@@ -422,8 +422,13 @@ def _sizes(warehouse: Warehouse, capture: Capture) -> Rows:
 def _memory(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     """Yield a line with the memory that is known."""
     if rows := _sizes(warehouse, capture):
-        of = "at the peak" if capture.format == TRACE else "of one run at most"
-        yield from ("", printable(f"Memory {of}: {', '.join(f'{what} {shown_size(size)}' for what, size in rows[:3])}"))
+        is_trace = capture.format == TRACE
+        # Torch's total of the CPU counts what is allocated while memory is profiled; those of devices are allocators'.
+        parts = [
+            f"{what} {shown_size(size)}{' allocated while recording' if is_trace and what == 'CPU' else ''}"
+            for what, size in rows[:3]
+        ]
+        yield from ("", printable(f"Memory {'at the peak' if is_trace else 'of one run at most'}: {', '.join(parts)}"))
 
 
 def _of_two(base: str, new: str, db: str, etrecord: str | None, style: TerminalStyle) -> Iterator[str]:
