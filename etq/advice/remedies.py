@@ -76,9 +76,9 @@ _REMEDIES: Final = {
     "all at the start.",
     "graph_instantiation": "Capture and instantiate graphs once, before the steps.",
     "creation": "Create streams, events and contexts once, before the steps; record steps after a warm-up.",
-    "compilation": "It compiles: record steps after a warm-up, and mark changing sizes as dynamic.",
+    "compilation": "It compiles: record steps after a warm-up; if sizes change, mark them as dynamic.",
     "late": "Find what makes this rank late: compare the ranks' steps (etq show stragglers).",
-    "data_loading": "Set num_workers and pin_memory of DataLoader.",
+    "data_loading": "Set num_workers of DataLoader.",
     "synchronization": "Avoid .item(), .cpu() and printing of tensors within steps.",
     "dependency": "Let streams wait for fewer events of others.",
     "function": "Run it in other processes or threads, or before the steps.",
@@ -156,7 +156,7 @@ def _of_loading(traits: Traits) -> str:
         return "Load data ahead of its use, in more worker processes."
     if traits.has_workers:
         return "Its workers are too slow: more of them, less work per sample, or a greater prefetch_factor."
-    return _REMEDIES["data_loading"]
+    return _REMEDIES["data_loading"] if traits.runtime is None else "Set num_workers and pin_memory of DataLoader."
 
 
 def _of_launching(cause: str, kind: str, traits: Traits) -> str:

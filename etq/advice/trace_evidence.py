@@ -66,11 +66,14 @@ _JOB: Final = """
     WHERE w.capture_id = $key AND w.key = 'job'
     LIMIT 1
 """
-# Times of the host in which it launches: in ops, between them, or in functions within them; and times of unknown cause.
+# Times of the host in which it launches: in ops, between them, or in functions within them; and times in which
+# launched kernels wait for what isn't recorded.
 LAUNCHING: Final = ("host", "step", "op_function")
-UNKNOWN: Final = ("unknown", "unknown_wait")
+WAITING: Final = ("earlier_work", "unknown_wait")
 # Causes of idle time that are one claim, by the first.
-_TOGETHER: Final = {cause: causes[0] for causes in (LAUNCHING, UNKNOWN) for cause in causes}
+# From the return of a launch to the start of what it launched.
+STARTING: Final = ("launch_delay", "latency")
+_TOGETHER: Final = {cause: causes[0] for causes in (LAUNCHING, WAITING, STARTING) for cause in causes}
 
 
 class Idle(NamedTuple):
@@ -386,6 +389,11 @@ class Evidence:
         if not self.rows(tuple, "SELECT 1 FROM findings WHERE capture_id = $key AND rule = 'lost kernels'"):
             return Lost(0, 0, None)
         return self.rows(Lost._make, "SELECT launches, lost, call FROM _lost_launches($key)")[0]
+
+    @cached_property
+    def has_counters(self) -> bool:
+        """Whether the profiler counted what kernels do, for which it runs each several times."""
+        return bool(self.rows(tuple, "SELECT 1 FROM event_counters AS c WHERE c.capture_id = $key LIMIT 1"))
 
     @property
     def has_kernels(self) -> bool:

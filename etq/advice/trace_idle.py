@@ -8,18 +8,24 @@ from typing import Final
 
 from etq.advice.contract import Claim, parts_of
 from etq.advice.remedies import GENERATED
-from etq.advice.trace_evidence import CALLS, LAUNCHING, UNKNOWN, Evidence, Idle, Use
+from etq.advice.trace_evidence import CALLS, LAUNCHING, STARTING, WAITING, Evidence, Idle, Use
 from etq.advice.words import counted, percent, shortened, time
 
 RULE: Final = "device idle"
 _TEXTS: Final = {
     "data_loading": "waits for input data.",
     "synchronization": "idles after synchronizations: the host launched nothing ahead.",
-    "launch_delay": "waits for launched kernels to start.",
     "dependency": "waits for events of other streams.",
     **{cause: f"idles while the host {work}." for cause, work in CALLS.items()},
 }
 _LISTED: Final = "etq show idle_parts lists them"
+# What launched kernels wait for, where nothing recorded tells it.
+_WAITED: Final = {
+    "earlier_work": "their streams may still run what was launched before the recording",
+    "unknown_wait": "what they wait for isn't recorded, as within graphs",
+}
+# The part of the time from which on a name stands for all of it.
+_ALL: Final = 0.9
 # What it does where no single name has half of the time.
 _SEVERAL: Final = {
     "cpu_op": "runs ops that launch nothing", "function": "runs functions that launch nothing",
@@ -38,6 +44,8 @@ def device_idle(evidence: Evidence) -> Iterator[Claim]:
             name = _top(chosen, lambda part: part.label)[0]
             shown = _within(evidence, use, chosen, cause) if cause in CALLS else []
             yield _claim(evidence, use, chosen, cause, f"{who} {text}", shown, name=name)
+        chosen = [part._replace(cause=STARTING[0]) for part in parts if part.cause in STARTING]
+        yield _claim(evidence, use, chosen, STARTING[0], f"{who} waits for launched kernels to start.", [_LISTED])
         yield from _running(evidence, use, who, parts)
         yield from _communicating(evidence, use, who, parts)
         yield from _apart(evidence, use, who, parts)
@@ -65,12 +73,13 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
     for cause, does in (("cpu_op", "runs"), ("function", "runs"), ("compilation", "compiles in"), ("call", "is in")):
         chosen = [part for part in parts if part.cause == cause]
         name, share = _top(chosen, lambda part: part.label)
-        shown = [_LISTED]
         if name is not None and share >= 0.5:
-            text = f"{who} idles while the host {does} {shortened(name, 120)}."
+            mostly = "" if share >= _ALL else "mostly "
+            text = f"{who} idles while the host {does} {mostly}{shortened(name, 120)}."
+            shown = [*([] if share >= _ALL else _first_of(chosen)), _LISTED]
         else:
             name, text = None, f"{who} idles while the host {_SEVERAL[cause]}."
-            shown = [*_first_of(chosen), *shown]
+            shown = [*_first_of(chosen), _LISTED]
         yield _claim(evidence, use, chosen, cause, text, shown, name=name)
 
 
@@ -91,13 +100,17 @@ def _ran(cause: str, parts: Sequence[Idle]) -> str:
 
 def _unknown(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
     """Nothing that is recorded tells the reason, or whether a device idles."""
-    chosen = [part._replace(cause="unknown") for part in parts if part.cause in UNKNOWN]
+    chosen = [part for part in parts if part.cause == "unknown"]
     text = f"{who} idles for a reason that the trace does not show."
     yield _claim(evidence, use, chosen, "unknown", text, least=20.0)
-    chosen = [part for part in parts if part.cause == "earlier_work"]
+    waits = [part for part in parts if part.cause in WAITING]
+    most, share = _top(waits, lambda part: part.cause)
+    cause = "earlier_work" if most == "earlier_work" and share >= 0.5 else "unknown_wait"
     text = f"{who} runs nothing that is recorded while launched kernels wait."
-    shown = ["their streams may still run what was launched before the recording: it isn't known whether it idles"]
-    yield _claim(evidence, use, chosen, "earlier_work", text, shown, least=20.0)._replace(is_lost=False)
+    shown = [f"{_WAITED[cause]}: it isn't known whether it idles"]
+    chosen = [part._replace(cause=cause) for part in waits]
+    claim = _claim(evidence, use, chosen, cause, text, shown, least=20.0, of=WAITING[0])
+    yield claim._replace(is_lost=False)
 
 
 def _communicating(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:

@@ -33,12 +33,14 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
         if 100 * times.total() < _LEAST * whole[1]:
             continue
         cause = times.most_common(1)[0][0]
+        # What a program does on the host alone is its work.
+        is_lost = evidence.has_work or cause in TOGETHER
         share = percent(100 * times.total() / whole[1]) if whole[1] else "0 %"
         text = f"{share} of the critical path is {_words(kind, name, parts)}."
         told = evidence.told_rank()[1] if cause == "rank" else name
         found = evidence.intervals[parts[0].subject or ""]
         places = _places(evidence, found)
-        shown = [*_shown(kind, parts), *_reach(evidence, whole[1])]
+        shown = [*_shown(evidence, kind, parts), *_reach(evidence, whole[1])]
         yield Claim(
             RULE,
             text,
@@ -54,6 +56,7 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
             found.in_long,
             "interval",
             evidence.traits.ticks,
+            is_lost,
         )
 
 
@@ -84,16 +87,14 @@ def _direction(part: OnPath) -> str | None:
 
 def _cause(evidence: Evidence, kind: str, part: OnPath) -> str:
     """Return what a part is spent on, in the words of remedies."""
-    if part.cause == "device":
-        if part.family == "communication":
-            return evidence.told_rank()[0]
-        if FOUR_BITS.search(part.label or ""):
-            return "four_bits"
-        return _direction(part) or "device"
-    if part.cause == "communication":
+    if part.cause == "communication" or (part.cause == "device" and part.family == "communication"):
         return evidence.told_rank()[0]
+    if part.cause == "device":
+        return "four_bits" if FOUR_BITS.search(part.label or "") else _direction(part) or "device"
     if kind == "first_call":
         return kind
+    if not evidence.has_work and part.cause not in TOGETHER:
+        return "on_host"
     return "host" if kind == "op" and part.cause in _OF_OP else part.cause
 
 
@@ -133,8 +134,8 @@ def _within(kind: str, parts: Sequence[OnPath]) -> list[str]:
     return [f"mostly in {shortened(op, 120)}"] if op is not None and 2 * ticks >= times.total() else []
 
 
-def _shown(kind: str, parts: Sequence[OnPath]) -> list[str]:
-    """Return where the time is, unless the subject says it, and in which kernel."""
+def _shown(evidence: Evidence, kind: str, parts: Sequence[OnPath]) -> list[str]:
+    """Return where the time is, unless the subject or the trace says it, and in which kernel."""
     ticks = sum(part.ticks for part in parts)
     host = sum(part.ticks for part in parts if part.cause not in _NOT_ON_HOST)
     on_devices = [part for part in parts if part.cause == "device"]
@@ -145,7 +146,7 @@ def _shown(kind: str, parts: Sequence[OnPath]) -> list[str]:
     where = f"{percent(100 * device / ticks)} of it on devices, {percent(100 * host / ticks)} on the host"
     return [
         *_within(kind, parts),
-        *([where] if device or kind not in ("step", "call", "first_call") else []),
+        *([where] if device or (evidence.has_work and kind not in ("step", "call", "first_call")) else []),
         *(f"{percent(100 * most / ticks)} in the kernel {shortened(top, 120)}" for top, most in kernels.most_common(1)),
         "etq critical-path lists the ops",
     ]

@@ -19,7 +19,15 @@ _NCCL: Final = 3.5
 def lost_kernels(evidence: Evidence) -> Iterator[Finding]:
     """Yield a finding if launches have no event of a device."""
     launches, lost, call = evidence.lost
-    if lost > 0:
+    if lost > 0 and evidence.has_counters:
+        yield Finding(
+            "lost kernels",
+            "medium",
+            "Counters of kernels were recorded instead of their times.",
+            f"{lost:,} of {counted(launches, 'launch')} have no event of a device; etq show kernel_counters lists them",
+            "Record without profiler_metrics for times.",
+        )
+    elif lost > 0:
         has = "has" if lost == 1 else "have"
         kernels = "its kernel is" if lost == 1 else "their kernels are"
         yield Finding(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from etq.advice.contract import Claim
-from etq.advice.trace_evidence import Evidence
+from etq.advice.trace_evidence import WAITING, Evidence
 from etq.advice.words import percent
 
 
@@ -42,7 +42,7 @@ def gpu_utilization(evidence: Evidence) -> Iterator[Claim]:
     of = word if evidence.is_clipped else "steps' time" if has_steps else "recording"
     for use in evidence.use:
         # Where launched kernels wait for what isn't recorded, the device may be busy.
-        waits = (part.ticks for part in evidence.idle if (part.device, part.cause) == (use.device, "earlier_work"))
+        waits = (part.ticks for part in evidence.idle if part.device == use.device and part.cause in WAITING)
         if 2 * (idle := use.ticks - use.busy - sum(waits)) > use.ticks:
             who = "The device" if use.device is None or len(evidence.use) == 1 else f"Device {use.device}"
             yield Claim(

@@ -27,6 +27,8 @@ def findings(evidence: Evidence) -> list[Finding]:
     rules = [*_OF_STEPS]
     if evidence.has_work and evidence.has_kernels and evidence.knows_devices:
         rules += [*_OF_DEVICES, *(_OF_BOTH if evidence.knows_host else ())]
+    elif not evidence.has_work and evidence.has_kernels and evidence.knows_host:
+        rules += [critical_path]
     for rule in rules:
         found += [finding for claim in rule(evidence) if (finding := judged(claim, evidence.traits))]
     return found

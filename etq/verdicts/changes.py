@@ -212,7 +212,7 @@ class _Part:
         start, _, first, last = window
         size = np.abs(model.slopes)
         # After growth that ends, a little may be left of it.
-        is_rest = (size < size.max()) & (size * len(size) < self.least.ratio)
+        is_rest = (size < size.max()) & ((size * len(size) < self.least.ratio) | (size < size.max() / 4))
         self.slopes[first:last] = np.where(is_rest, 0, model.slopes)[first - start : last - start]
         self.other[first:last] = model.other[first - start : last - start]
         self.shows = max(self.least.ratio, SEEN * model.seen)
@@ -391,7 +391,7 @@ def _is_known(rest: Numbers, old: Level, new: Level) -> bool:
     off, reach = np.minimum(np.abs(y - new.mean), np.abs(y - old.mean)), abs(new.mean - old.mean) / 4
     at = (np.abs(y - new.mean) < np.abs(y - old.mean))[off < reach]
     stays = np.diff(np.r_[0, np.flatnonzero(np.diff(at)) + 1, len(at)])[::-1]  # the last one first
-    if len(stays) < 4 or not at[-1]:
+    if len(stays) < 4 or not at[-1] or trimmed_sd(np.diff(y)[None])[0] > reach:
         return False
     visits = min(stays[2::2].sum(), int((~at[at.argmax() :]).sum()))
     return bool(visits > (off > 2 * reach).sum() and all(_may_last(stays[side::2]) for side in (0, 1)))

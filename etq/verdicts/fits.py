@@ -70,7 +70,7 @@ def columns_of(n: int) -> Columns:
     return Columns(places, is_bend, prices, whole | (np.minimum(places, n - places) >= apart), near)
 
 
-@lru_cache(maxsize=96)
+@lru_cache(maxsize=32)
 def noise_of(n: int, shape: tuple[float, float], errors: bytes | None) -> Basis:
     """Return the basis of series without a level; `errors` are the variances of the builds in units of their mean, None
     if they are equal.

@@ -25,7 +25,8 @@ running AS MATERIALIZED (
     SELECT last_thread
 ),
 slices AS MATERIALIZED (
-    SELECT s.event_index, s.label, s.kind, s.waits, s.thread_index, s.correlation_id, s.start_ticks, s.end_ticks
+    SELECT s.event_index, s.parent_index, s.label, s.kind, s.waits, s.thread_index, s.correlation_id, s.start_ticks,
+        s.end_ticks
     FROM _trace_slices(capture_key) AS s
     JOIN running AS t USING (thread_index)
     WHERE s.kind IN ('op', 'call') AND s.end_ticks > s.start_ticks
@@ -81,6 +82,15 @@ outermost AS (
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS before_ticks
     FROM slices AS s
+    -- What its parent contains ends no later, and is not outermost: without it, there is less to put in order.
+    ANTI JOIN slices AS p
+        ON p.event_index = s.parent_index
+        AND p.thread_index = s.thread_index
+        AND p.end_ticks >= s.end_ticks
+        AND (
+            p.start_ticks < s.start_ticks
+            OR p.start_ticks = s.start_ticks AND (p.end_ticks > s.end_ticks OR p.event_index < s.event_index)
+        )
 ),
 -- Without those that begin before another one has ended.
 gaps AS MATERIALIZED (FROM outermost AS o WHERE o.before_ticks IS NULL OR o.start_ticks > o.before_ticks),

@@ -1,12 +1,15 @@
 -- One kernel of torch's own that computes element by element or reduces, with its place in a chain: kernels that follow
 -- each other on a stream, within a run, with nothing else of the stream between them. torch.compile may fuse such a
 -- chain into one kernel, which reads and writes memory once; that its ops depend on each other is not known. Kernels of
--- torch.compile, of normalizations, of softmax and of other libraries end a chain.
+-- torch.compile, of normalizations, of softmax and of other libraries end a chain. Its first op in place begins another
+-- where it runs again: it writes another tensor, as gradients of several parameters are accumulated.
 CREATE MACRO _chained_kernels(
+    capture_key,
     launches  -- a table of the rows of `_launches`
 ) AS TABLE
 WITH work AS (
     SELECT l.run_index, l.event_index, l.device, l.stream, l.start_ticks, l.end_ticks - l.start_ticks AS ticks,
+        l.op_signature,
         coalesce(
             l.kernel_family IN ('elementwise', 'reduction')
             AND contains(l.label, 'at::native'),
@@ -25,14 +28,30 @@ numbered AS (
         sum(CASE WHEN b.is_fusable AND NOT b.goes_on THEN 1 ELSE 0 END) OVER (
             ORDER BY b.device, b.stream, b.start_ticks, b.event_index
             ROWS UNBOUNDED PRECEDING
-        ) AS chain
+        ) AS whole
     FROM broken AS b
+),
+in_place AS (
+    SELECT n.*, CASE WHEN s.label LIKE '%\_' ESCAPE '\' THEN s.label END AS op
+    FROM numbered AS n
+    LEFT JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s ON s.signature_index = n.op_signature
+    WHERE n.is_fusable
+),
+led AS (
+    SELECT p.*,
+        min((p.start_ticks, p.event_index, p.op)) FILTER (WHERE p.op IS NOT NULL) OVER (PARTITION BY p.whole) AS leader
+    FROM in_place AS p
+),
+chains AS (
+    SELECT l.*, greatest(1, count(*) FILTER (WHERE l.op = l.leader[3]) OVER (
+            PARTITION BY l.whole ORDER BY l.start_ticks, l.event_index ROWS UNBOUNDED PRECEDING
+        )) AS part
+    FROM led AS l
 )
-SELECT n.event_index, n.chain::BIGINT AS chain,
-    row_number() OVER (PARTITION BY n.chain ORDER BY n.start_ticks, n.event_index) AS number, n.ticks
-FROM numbered AS n
-WHERE n.is_fusable
-QUALIFY count(*) OVER (PARTITION BY n.chain) > 1;
+SELECT c.event_index, (c.whole, c.part) AS chain,
+    row_number() OVER (PARTITION BY c.whole, c.part ORDER BY c.start_ticks, c.event_index) AS number, c.ticks
+FROM chains AS c
+QUALIFY count(*) OVER (PARTITION BY c.whole, c.part) > 1;
 
 -- The rows of `fusable_chains` in ticks, of a capture by its key.
 CREATE MACRO _fusable_chains(
@@ -43,7 +62,7 @@ WITH chains AS (
     SELECT k.chain,
         string_agg(coalesce(g.label, '(' || o.kernel_family || ' kernel)'), ' | ' ORDER BY k.number) AS sequence,
         count(*) AS kernels, sum(k.ticks) AS ticks, sum(k.ticks) - max(k.ticks) AS saved_ticks
-    FROM _chained_kernels(launches) AS k
+    FROM _chained_kernels(capture_key, launches) AS k
     JOIN query_table(launches) AS o USING (event_index)
     LEFT JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS g ON g.signature_index = o.op_signature
     GROUP BY k.chain
@@ -55,8 +74,9 @@ FROM chains AS c
 GROUP BY c.sequence, c.kernels;
 
 -- One chain of ops of a trace whose kernels one fused kernel could replace: kernels of torch's own that compute element
--- by element or reduce, and follow each other on a stream with nothing else between them. Chains of the same ops are
--- one row; those that could save most first.
+-- by element or reduce, and follow each other on a stream with nothing else between them. Where the first op in place of a
+-- chain runs again, another chain begins: it writes another tensor. Chains of the same ops are one row; those that could
+-- save most first.
 -- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no kernels of torch's own that follow each other and that torch.compile would fuse
 -- Shown: kernels#, calls!#, total~, saves_at_most!~, share_percent!%, unit, sequence!

@@ -97,8 +97,10 @@ def test_where_the_host_launches_from(
     for number in range(1, 11):
         at = 90 * number
         events += launched(number, at, at + 10, at + 30)
-    [idle] = of(advised(warehouse, tmp_path, *events), "device idle")
+    idle, delay = of(advised(warehouse, tmp_path, *events), "device idle")
     assert idle.text == "Device 0 idles: the host launches kernels too slowly."
+    # From the end of each launch to its kernel.
+    assert delay.text == "Device 0 waits for launched kernels to start."
     assert idle.remedy.startswith(remedy)
 
 
@@ -375,7 +377,8 @@ def test_a_capture_without_end_says_nothing_of_other_threads(warehouse: Warehous
         ]
     begin = event("cuda_runtime", "cudaStreamBeginCapture", 10, 15)
     found = advised(warehouse, tmp_path, begin, *slow)
-    assert {each.cause for each in of(found, "device idle")} == {"host", "not_recorded"}
+    # From each launch to its kernel, 6 of 49 us.
+    assert {each.cause for each in of(found, "device idle")} == {"host", "launch_delay", "not_recorded"}
 
 
 @pytest.mark.parametrize("lengths", [(10_000, 1500), (1500, 10_000)])
@@ -569,7 +572,29 @@ def test_an_unknown_time_silences_what_depends_on_it(
 
 
 def test_streams_that_ran_before_run_nothing_earlier(warehouse: Warehouse, tmp_path: Path) -> None:
-    """The same wait of a stream that has run what is recorded: the device idles, and it isn't known why."""
+    """The same wait of a stream that has run what is recorded: it isn't known for what."""
     early, late = launched(1, 0, 20, 60), launched(2, 100, 5000, 5100)
     [idle] = of(advised(warehouse, tmp_path, *early, *late), "device idle")
-    assert (idle.severity, idle.text) == ("high", "Device 0 idles for a reason that the trace does not show.")
+    assert (idle.severity, idle.text) == ("low", "Device 0 runs nothing that is recorded while launched kernels wait.")
+
+
+def test_counters_instead_of_times(warehouse: Warehouse, tmp_path: Path) -> None:
+    """With profiler_metrics, no kernel is lost: each was run for its counters."""
+    calls = [each for number in (1, 2) for each in launched(number, 100 * number, 0, 0)[:-1]]
+    ranges = [event("cuda_profiler_range", "gemm", 100 * n, 100 * n + 9, 7, sm__cycles=5.0, device=0) for n in (1, 2)]
+    [found] = of(advised(warehouse, tmp_path, *calls, *ranges), "lost kernels")
+    assert (found.severity, found.text) == ("medium", "Counters of kernels were recorded instead of their times.")
+    assert "profiler_metrics" in found.remedy
+
+
+def test_what_a_program_does_on_the_host_alone(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Without a device, what takes the steps is said, by ops and functions, as no loss and without a remedy."""
+    step = event("user_annotation", "ProfilerStep#1", 0, 1000)
+    slow = event("python_function", "tokens.py(3): encode", 10, 610)
+    [function, op] = of(
+        advised(warehouse, tmp_path, step, slow, event("cpu_op", "aten::mm", 620, 980)), "critical path"
+    )
+    assert function.text == "60 % of the critical path is tokens.py(3): encode."
+    assert op.text == "36 % of the critical path is aten::mm."
+    assert {(each.severity, each.remedy) for each in (function, op)} == {("low", "")}
+    assert "device" not in function.evidence + op.evidence

@@ -13,7 +13,7 @@ from etq.ingest.trace.classes import rules
 from tests.gap_reference import gaps
 from tests.launch_reference import launch_rows, queues
 from tests.pairs.asking import Asked, Sides, keyed, pair, sums
-from tests.pairs.json_traces import KERNELS, RUNTIME, Held, Slice, union
+from tests.pairs.json_traces import KERNELS, OPERATORS, RUNTIME, Held, Slice, union
 from tests.pairs.of_execute import percent
 from tests.pass_reference import linked_ops, step_passes
 from tests.path_reference import Paths
@@ -337,11 +337,15 @@ def fusable_chains(asked: Asked) -> Sides:
     expected: defaultdict[Any, list[float]] = defaultdict(lambda: [0, 0, 0])
     for events in streams.values():
         chain: list[tuple[int | None, int]] = []
+        leader: str | None = None
         ordered: list[Slice | None] = [*sorted(events, key=lambda event: (event.start, event.place)), None]
         for kernel in ordered:
             ends = kernel is None or not _is_fusable(kernel)
-            run = None if kernel is None else _step_of(asked.trace.launches.get(kernel.correlation, kernel), steps)
-            if ends or (chain and chain[-1][0] != run):
+            launch = None if kernel is None else asked.trace.launches.get(kernel.correlation, kernel)
+            run = None if launch is None else _step_of(launch, steps)
+            is_whole = ends or (chain and chain[-1][0] != run)
+            leader, op = None if is_whole else leader, None if ends else _in_place(launch)
+            if is_whole or (op is not None and op == leader):
                 if len(chain) > 1:
                     times = [length for _, length in chain]
                     row = [1, sum(times), sum(times) - max(times)]
@@ -349,7 +353,15 @@ def fusable_chains(asked: Asked) -> Sides:
                 chain = []
             if kernel is not None and not ends:
                 chain.append((run, kernel.length))
+                leader = leader or op
     return dict(found), dict(expected)
+
+
+def _in_place(launch: Slice | None) -> str | None:
+    """The op around a launch, if its name says that it works in place."""
+    while launch is not None and launch.category not in OPERATORS:
+        launch = launch.parent
+    return launch.name if launch is not None and launch.name.endswith("_") else None
 
 
 def _is_fusable(each: Slice) -> bool:

@@ -114,6 +114,17 @@ def test_chains_by_hand(traces: Traces) -> None:
     ]
 
 
+def test_an_op_in_place_begins_another_chain(traces: Traces) -> None:
+    """Where it runs again: gradients of several parameters are accumulated, and each is updated, for itself."""
+    ops = ("add_",) * 3 + ("sum",) + ("mul_", "add_", "mul_", "add_")
+    made = [run(f"aten::{op}", ADD, 20 * at, 4, at + 1) for at, op in enumerate(ops)]
+    traces.take(*(each for one in made for each in one))
+    assert traces.ask("fusable_chains", "sequence, calls") == [
+        ("aten::add_ | aten::sum | aten::mul_", 1),
+        ("aten::add_ | aten::mul_", 1),
+    ]
+
+
 def test_a_chain_ends_with_its_step(traces: Traces) -> None:
     steps = [event("user_annotation", f"ProfilerStep#{i}", 100 * i, 100 * i + 90) for i in range(2)]
     traces.take(*steps, *run("aten::mul", MUL, 70, 5, 1), *run("aten::add", ADD, 110, 5, 2))
