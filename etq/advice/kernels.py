@@ -35,6 +35,9 @@ _FILLS: Final = 300
 # The largest part, in percent, by which sizes that aren't multiples of tiles may add to the work.
 _PADDING: Final = 10
 
+# Ops whose operands come second.
+_SECOND: Final = re.compile(r"add(mm|bmm)|_backward")
+
 _EIGHT_BIT: Final = re.compile(r"fp8|e4m3|e5m2|f8f8|int8|(?<![a-z])i8(?![0-9])", re.IGNORECASE)
 # In the names of kernels that multiply without tensor cores for another reason than the type of the numbers: types that
 # tensor cores take already, or 64 bits; and vectors, which have too few columns.
@@ -95,8 +98,12 @@ class Rated(NamedTuple):
 
     @property
     def operands(self) -> list[list[int]]:
-        """The sizes of the two matrices, or batches of them, that a product takes."""
-        sizes = [size for size in json.loads(self.shapes) if len(size) > 1 and all(isinstance(n, int) for n in size)]
+        """The sizes of the two matrices, or batches of them, that a product takes; of a convolution, of its input and
+        weight. What is added to a product, and the gradient of an output, come first.
+        """
+        given = json.loads(self.shapes)[1 if _SECOND.search(self.op) else 0 :]
+        sizes = [size for size in given if isinstance(size, list) and len(size) > 1]
+        sizes = [size for size in sizes if all(isinstance(length, int) for length in size)]
         return sizes[:2] if len(sizes) > 1 else []
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -121,7 +122,8 @@ class Gaps:
                 f"not {distance!r}"
             )
         if getattr(distance, "inspector", inspector) is None:
-            distance.inspector = inspector  # type: ignore[attr-defined]
+            with suppress(AttributeError):  # one that can't be set isn't used
+                distance.inspector = inspector  # type: ignore[attr-defined]
         return _frame(self._nodes, _compared(self._pairs, distance))
 
 

@@ -97,7 +97,7 @@ class Settling:
         is_additive = structure.signature != NOWHERE
         if are_host_ticks is not None:
             self._take(structure.signature[is_additive], are_host_ticks)
-            is_additive &= are_host_ticks[structure.signature]
+            is_additive[is_additive] = are_host_ticks[structure.signature[is_additive]]
         counts = is_additive & (structure.parent != NOWHERE)
         is_outermost = structure.execute + before == np.arange(len(elapsed))
         if detached is not None:

@@ -40,8 +40,8 @@ CREATE MACRO _fitted_step(
 -- three times, to the durations whose multiple is certain by then. It is judged by durations of less than 1000 steps, at
 -- least half of all, and by as many different ones that a distance fits them by chance in one capture of 100. The same
 -- duration again and again, without another one, shows no step; durations of zero show one as well as three others. Of
--- too few durations for this, it is the largest power of 1000 of which 90 % are multiples: of one duration, by chance in
--- one of 1000.
+-- too few durations for this, it is the largest power of 1000 of which 90 % are multiples, two different ones or more: by
+-- chance in one capture of a million.
 CREATE MACRO _clock_steps(
     durations  -- a table with rows of `_clock_durations`
 ) AS TABLE
@@ -108,14 +108,18 @@ stepped AS (
 )
 SELECT d.clock, coalesce(
         max(t.step) FILTER (WHERE t.tolerance = 0), max(t.step),
-        max(d.step) FILTER (WHERE 10 * d.multiples >= 9 * d.events)
+        max(d.step) FILTER (WHERE 10 * d.of_multiples >= 9 * d.events AND d.multiples + 3 * d.zeros >= 2)
     ) AS step
 FROM (
     SELECT r.clock, unnest([1e3, 1e6]) AS step, unnest([
-            sum(r.events) FILTER (WHERE r.ticks % 1000 = 0), sum(r.events) FILTER (WHERE r.ticks % 1000000 = 0)
-        ]) AS multiples, sum(r.events) AS events
+            count(*) FILTER (WHERE r.ticks > 0 AND r.ticks % 1000 = 0),
+            count(*) FILTER (WHERE r.ticks > 0 AND r.ticks % 1000000 = 0)
+        ]) AS multiples, unnest([
+            sum(r.events) FILTER (WHERE r.ticks > 0 AND r.ticks % 1000 = 0),
+            sum(r.events) FILTER (WHERE r.ticks > 0 AND r.ticks % 1000000 = 0)
+        ]) AS of_multiples, sum(r.events) FILTER (WHERE r.ticks > 0) AS events,
+        bool_or(r.ticks = 0)::INTEGER AS zeros
     FROM ranked AS r
-    WHERE r.ticks > 0
     GROUP BY r.clock
 ) AS d
 LEFT JOIN stepped AS t USING (clock)

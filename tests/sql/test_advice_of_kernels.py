@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from etq.advice.finding import Finding
-from etq.advice.kernels import findings
+from etq.advice.kernels import Rated, findings
 from etq.advice.trace_evidence import Evidence, Lost
 from tests.trace_builders import event
 from tests.traces import Traces
@@ -191,3 +192,23 @@ def test_chains_and_odd_sizes(traces: Traces) -> None:
     assert (chain.ticks, chain.whole_ticks, chain.cause) == (10_000, 100_000, "fusion")
     assert chain.evidence == "chains of most time: aten::mul | aten::add (1 time); etq show fusable_chains lists them"
     assert (sizes.ticks, sizes.evidence) == (30_000, f"1 call of kernels such as {odd}")
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "operands"),
+    [
+        ("aten::mm", [[64, 32], [32, 16]], [[64, 32], [32, 16]]),
+        ("aten::addmm", [[16], [64, 32], [32, 16], [], []], [[64, 32], [32, 16]]),
+        ("aten::addmm", [[64, 16], [64, 32], [32, 16], [], []], [[64, 32], [32, 16]]),
+        ("aten::baddbmm", [[4, 64, 16], [4, 64, 32], [4, 32, 16]], [[4, 64, 32], [4, 32, 16]]),
+        ("aten::convolution", [[9, 8, 5, 5], [24, 8, 3, 3], [24]], [[9, 8, 5, 5], [24, 8, 3, 3]]),
+        ("aten::convolution_backward", [[9, 24, 3, 3], [9, 8, 5, 5], [24, 8, 3, 3]], [[9, 8, 5, 5], [24, 8, 3, 3]]),
+        ("aten::mm", [3, "x", [[2, 3]], [None, 4]], []),
+    ],
+)
+def test_operands_of_products(op: str, shapes: Any, operands: Any) -> None:
+    """What is added, and the gradient of the output, are none; a convolution of 9 images has channels in eights."""
+    rated = Rated("GEMM", "compute", op, 1, 1, 1, 1.0, None, None, "", None, "", 1, None, json.dumps(shapes))
+    assert rated.operands == operands
+    if "convolution" in op:
+        assert not rated._replace(family="convolution").is_padded

@@ -45,6 +45,14 @@ def test_a_fine_clock_shows_none(length: float, count: int) -> None:
         assert warehouse.rows("SELECT step FROM clock_steps(1)")[1] == [(None,)]
 
 
+def test_one_duration_shows_none() -> None:
+    """However round it is, and however often it is measured."""
+    for lengths in ([5000], [5000] * 50, [7_000_000] * 50):
+        with etq.read(dump(*(run("Execute", kernel("op", 10, 10 + length, 0)) for length in lengths))) as warehouse:
+            assert warehouse.rows("SELECT step FROM clock_steps(1)")[1] == [(None,)]
+            assert not [each for each in warehouse.rows("SELECT a.rule FROM all_advice AS a")[1] if "clock" in each[0]]
+
+
 def test_each_clock_has_its_step() -> None:
     # The host's durations have nothing in common; the delegate's are whole microseconds, but for one in 13.
     runs = []

@@ -76,7 +76,7 @@ def test_times_have_the_step_of_their_clock(warehouse: Warehouse) -> None:
         ]
         return dump(*[run("Execute", *events) for events in runs])
 
-    warehouse.ingest_many([file(*(31_250 * count for count in (0, 1, 2, 3, 1, 2, 2, 5))), file(5_000, 5_000), file(0)])
+    warehouse.ingest_many([file(*(31_250 * count for count in (0, 1, 2, 3, 1, 2, 2, 5))), file(5_000, 9_000), file(0)])
     rows = warehouse.rows("SELECT capture_id, kind, resolution FROM op_times ORDER BY ALL")[1]
     host = ("delegate_call", "framework")
     steps = [31_250, 1_000, 1]
