@@ -123,7 +123,7 @@ def _communicating(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]
 def _apart(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
     """Between steps, and without any record."""
     chosen = [part for part in parts if part.cause == "between_steps"]
-    text = f"{who} idles between steps, where nothing of a step is recorded."
+    text = f"{who} idles outside of steps, where nothing of a step is recorded."
     yield _claim(evidence, use, chosen, "between_steps", text, _mostly(chosen))
     chosen = [part for part in parts if part.cause == "not_recorded"]
     text = f"{who} idles where the host records nothing, and the trace has no steps."

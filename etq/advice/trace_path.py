@@ -102,8 +102,14 @@ def _words(kind: str, name: str, parts: Sequence[OnPath]) -> str:
     if kind == "step":
         return "on the host, between the ops of steps"
     if kind == "call" and name in TOGETHER:
-        top = max(parts, key=lambda part: part.ticks)
-        return (top.label or name.replace("_", " ")) + (f": the host {CALLS[name]}" if name in CALLS else "")
+        times: Counter[str] = Counter()
+        for part in parts:
+            times[part.label or name.replace("_", " ")] += part.ticks
+        [(top, ticks)] = times.most_common(1)
+        does = f": the host {CALLS[name]}" if name in CALLS else ""
+        if 2 * ticks >= times.total():
+            return top + does
+        return f"{name.replace('_', ' ')}, most in {top} ({percent(100 * ticks / times.total())}){does}"
     return f"{name}, the first call of the runtime" if kind == "first_call" else shortened(name, 120)
 
 

@@ -598,3 +598,16 @@ def test_what_a_program_does_on_the_host_alone(warehouse: Warehouse, tmp_path: P
     assert op.text == "36 % of the critical path is aten::mm."
     assert {(each.severity, each.remedy) for each in (function, op)} == {("low", "")}
     assert "device" not in function.evidence + op.evidence
+
+
+@pytest.mark.parametrize(("most", "said"), [(500, "compile_b (dynamo_timed)."), (300, "compilation, most in compile_")])
+def test_a_part_of_compilation_is_no_more_than_that(warehouse: Warehouse, tmp_path: Path, most: int, said: str) -> None:
+    """One of three parts has half of the time and more, or less."""
+    ends = [(1000 - most) // 2, (1000 - most) // 2 + most]
+    names = ("compile_a", "compile_b", "compile_c")
+    parts = [
+        event("cpu_op", f"{name} (dynamo_timed)", start, end)
+        for name, start, end in zip(names, [0, *ends], [*ends, 1000], strict=True)
+    ]
+    [found] = of(advised(warehouse, tmp_path, *parts), "critical path")
+    assert found.text.startswith(f"100 % of the critical path is {said}")

@@ -380,7 +380,7 @@ def false_parts(about: Any, row: Row, table: tuple[tuple[str, str, str, str], ..
 
 CAUSES = {
     # Causes of idle time, and the words by which one is named in any finding.
-    "pause": r"between steps, where|records nothing|nothing is recorded|recorded nothing",
+    "pause": r"outside of steps, where|records nothing|nothing is recorded|recorded nothing",
     "load": r"input data|DataLoader", "function": r"while the host runs|Run it in other|critical path is",
     "cpu op": r"while the host runs|runs on the CPU|critical path is", "compile": r"[Cc]ompil(?:es|ation)",
     "host": r"too slowly|launches nothing for long|critical path is", "step": r"too slowly|launches nothing for long|between the ops|critical path is",

@@ -49,7 +49,7 @@ def _more_words(row: Row) -> None:
 IDLE: dict[str, Any] = {
     "rule": "device idle", "severity": "high", "unit": "us",
     "evidence": "", "remedy": "",
-    "finding": "Device 0 idles between steps, where nothing of a step is recorded.",
+    "finding": "Device 0 idles outside of steps, where nothing of a step is recorded.",
 }  # fmt: skip
 
 

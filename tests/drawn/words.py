@@ -22,7 +22,7 @@ TRACES: Final = (
     ("finding", "device idle", IDLE + r"waits for events of other streams\.", "idle stream"),
     ("finding", "device idle", IDLE + r"waits for launched kernels to start\.", "idle delay"),
     ("finding", "device idle", IDLE + r"idles: the host launches (?:kernels too slowly|nothing for long)\.", "idle host step"),
-    ("finding", "device idle", IDLE + r"idles between steps, where nothing of a step is recorded\.", "idle pause"),
+    ("finding", "device idle", IDLE + r"idles outside of steps, where nothing of a step is recorded\.", "idle pause"),
     ("finding", "device idle", IDLE + r"idles where the host records nothing, and the trace has no steps\.", "idle pause"),
     ("finding", "device idle", IDLE + r"runs nothing that is recorded while launched kernels wait\.", "idle_unknown"),
     ("evidence", "device idle", r"(?:their streams may still run what was launched before the recording|what they wait for isn't recorded, as within graphs): it isn't known whether it idles", ""),

@@ -155,7 +155,9 @@ def test_random_dumps(made: list[Run], size_prefixed: bool) -> None:
 
 @examples(40)
 @given(st.lists(runs, min_size=2, max_size=6), st.integers(1, 7))
-@example([a_run("a"), a_run("a", DebugEvent(None, 0, 0, 0, output=True))], 1)  # an event without a signature, and no signature
+@example(
+    [a_run("a"), a_run("a", DebugEvent(None, 0, 0, 0, output=True))], 1
+)  # an event without a signature, and no signature
 def test_random_dumps_in_small_slices(made: list[Run], size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_groups, "SLICE", size)
