@@ -63,8 +63,8 @@ WITH target AS MATERIALIZED (
     WHERE NOT EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL)
 )
 SELECT c.event_index AS op_index, c.host_self_ticks AS ticks,
-    CASE WHEN _is_step_run(r.name) THEN c.host_self_ticks ELSE 0 END AS step_ticks, 'op' AS kind, NULL::VARCHAR AS label,
-    NULL::VARCHAR AS kernel_family, NULL::BOOLEAN AS uses_matrix_units
+    CASE WHEN _is_step_run(r.name) THEN c.host_self_ticks ELSE 0 END AS step_ticks, 'op' AS kind,
+    NULL::VARCHAR AS label, NULL::VARCHAR AS kernel_family, NULL::BOOLEAN AS uses_matrix_units
 FROM target AS a CROSS JOIN _operator_calls((SELECT a.capture_id FROM target AS a)) AS c
 JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
 WHERE c.is_operator
