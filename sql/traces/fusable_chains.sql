@@ -2,7 +2,7 @@
 -- each other on a stream, within a run, with nothing else of the stream between them. torch.compile may fuse such a
 -- chain into one kernel, which reads and writes memory once; that its ops depend on each other is not known. Kernels of
 -- torch.compile, of normalizations, of softmax and of other libraries end a chain. Its first op in place begins another
--- where it runs again: it writes another tensor, as gradients of several parameters are accumulated.
+-- where it runs again: most write another tensor then, as gradients of several parameters are accumulated.
 CREATE MACRO _chained_kernels(
     capture_key,
     launches  -- a table of the rows of `_launches`
@@ -75,8 +75,8 @@ GROUP BY c.sequence, c.kernels;
 
 -- One chain of ops of a trace whose kernels one fused kernel could replace: kernels of torch's own that compute element
 -- by element or reduce, and follow each other on a stream with nothing else between them. Where the first op in place of a
--- chain runs again, another chain begins: it writes another tensor. Chains of the same ops are one row; those that could
--- save most first.
+-- chain runs again, another chain begins: most write another tensor then. Chains of the same ops are one row; those that
+-- could save most first.
 -- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no kernels of torch's own that follow each other and that torch.compile would fuse
 -- Shown: kernels#, calls!#, total~, saves_at_most!~, share_percent!%, unit, sequence!
