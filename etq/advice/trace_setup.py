@@ -19,7 +19,7 @@ _NCCL: Final = 3.5
 def lost_kernels(evidence: Evidence) -> Iterator[Finding]:
     """Yield a finding if launches have no event of a device."""
     launches, lost, call = evidence.lost
-    if lost > 0 and evidence.has_counters:
+    if lost == launches > 0 and evidence.has_counters:
         yield Finding(
             "lost kernels",
             "medium",

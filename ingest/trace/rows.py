@@ -220,8 +220,9 @@ def _lost(slices: Slices) -> str:
         for place, each in enumerate(slices.classes)
         if is_launch(each)
     )
-    lost = f"{int(slices.is_lost.sum())} of {launches} launches of kernels have no event of a device"
-    if slices.is_range.any():
+    number = int(slices.is_lost.sum())
+    lost = f"{number} of {launches} launches of kernels have no event of a device"
+    if number == launches and slices.is_range.any():
         return f"{lost}: counters were recorded instead of times; record without profiler_metrics for these"
     return (
         f"{lost}, so device times are too short: record fewer steps at once, after a warm-up step, and without another "

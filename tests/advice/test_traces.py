@@ -585,6 +585,10 @@ def test_counters_instead_of_times(warehouse: Warehouse, tmp_path: Path) -> None
     [found] = of(advised(warehouse, tmp_path, *calls, *ranges), "lost kernels")
     assert (found.severity, found.text) == ("medium", "Counters of kernels were recorded instead of their times.")
     assert "profiler_metrics" in found.remedy
+    warehouse.remove("t")
+    timed = launched(3, 300, 320, 350)
+    [found] = of(advised(warehouse, tmp_path, *calls, *ranges, *timed), "lost kernels")
+    assert found.text == "2 launches of 3 have no event of a device: their kernels are missing."
 
 
 def test_what_a_program_does_on_the_host_alone(warehouse: Warehouse, tmp_path: Path) -> None:
