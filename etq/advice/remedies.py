@@ -125,9 +125,7 @@ def remedy(
     return text if traits.steps else _OF_STEPS.sub("", text)
 
 
-def _remedy(
-    cause: str, kind: str, name: str | None, traits: Traits, stretch: Stretch, besides: str | None
-) -> str:
+def _remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: Stretch, besides: str | None) -> str:
     if stretch.in_one is not None and cause in _AT_START:
         share = "It" if stretch.in_one == 100 else f"{percent(stretch.in_one).capitalize()} of it"
         return _ONCE.format(share, stretch.part)
@@ -199,7 +197,9 @@ def _of_cpu_ops(name: str, besides: str | None) -> str:
 def _of_synchronization(kind: str, name: str) -> str:
     """What helps against a wait for a device in an op, or else in a call of this name."""
     if kind == "op":
-        return _REMEDIES["synchronization"] if _ASKS.match(name) else f"{name} waits for the device: call it less often."
+        return (
+            _REMEDIES["synchronization"] if _ASKS.match(name) else f"{name} waits for the device: call it less often."
+        )
     made = next((way for call, way in _SYNCHRONIZED.items() if call in name), None)
     return f"Avoid {made} within steps." if made else ""
 
@@ -213,18 +213,17 @@ def _of_loading(traits: Traits) -> str:
 
 
 def _of_launching(cause: str, kind: str, traits: Traits) -> str:
-    """What helps where the host launches; outside of ops, by what takes half of the time, `kind`: Python's functions, a
-    step's own time.
-    """
+    """What helps where the host launches, or what it launches starts late; `kind`: what waits there."""
     if cause == "launch_delay":
-        if kind == "copy" or traits.has_few_launches:
-            return ""
-        return f"Launch larger kernels{f', or replay {traits.graphs}' if traits.graphs else ''}."
+        is_many = kind != "copy" and not traits.has_few_launches
+        return f"Launch larger kernels{f', or replay {traits.graphs}' if traits.graphs else ''}." if is_many else ""
     if traits.has_few_launches:
-        is_open = kind == "step" and not traits.has_functions
-        return _REMEDIES["unrecorded"] if is_open else ""
-    if cause == "host":
-        return _fewer_launches(traits)
+        return _REMEDIES["unrecorded"] if kind == "step" and not traits.has_functions else ""
+    return _fewer_launches(traits) if cause == "host" else _as_one(cause, kind, traits)
+
+
+def _as_one(cause: str, kind: str, traits: Traits) -> str:
+    """What helps outside of ops, by what takes half of the time, `kind`: Python's functions, a step's own time."""
     if kind == "generated":
         ways = f'Let {traits.graphs} run it as one: torch.compile makes them with mode="reduce-overhead".'
         return ways if traits.graphs else ""

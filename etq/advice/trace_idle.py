@@ -81,15 +81,17 @@ def _synchronizing(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]
     call, share = _top(chosen, lambda part: part.label)
     if cause is None or call is None or 20 * sum(part.ticks for part in chosen) < use.span:
         return
-    ops = evidence.waits_of(use.device)
-    [(op, ticks)] = ops.most_common(1)
-    is_one = 2 * ticks >= ops.total() and (op is not None or share >= 0.5)
-    kind, name = ("several", None) if not is_one else ("call", call) if op is None else ("op", op)
-    where = f"the waits are mostly {shortened(name, 120)}{' in no op' if kind == 'call' else ''}" if name else ""
-    text = f"{who} idles after synchronizations: the host launched nothing ahead."
+    times = evidence.waits_of(use.device)
+    [(op, ticks)] = times.most_common(1)
+    kind, name = ("call", call if share >= 0.5 else None) if op is None else ("op", op)
+    name = name if 2 * ticks >= times.total() else None
+    shown = [f"the waits are mostly {shortened(name, 120)}{' in no op' if kind == 'call' else ''}"] if name else []
+    after = ": the host launched nothing ahead"
     if cause != SYNCHRONIZING[0]:
-        text = f"{who} idles after synchronizations, while the host records nothing of what it does."
-    yield _claim(evidence, use, chosen, cause, text, [*([where] if where else []), _LISTED], name=name, kind=kind, of=SYNCHRONIZING[0])
+        after = ", while the host records nothing of what it does"
+    text = f"{who} idles after synchronizations{after}."
+    shown += [_LISTED]
+    yield _claim(evidence, use, chosen, cause, text, shown, name=name, kind=kind, of=SYNCHRONIZING[0])
 
 
 def _starting(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
