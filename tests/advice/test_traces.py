@@ -200,6 +200,26 @@ def test_products_of_a_convolution_are_convolution(warehouse: Warehouse, tmp_pat
     assert kernels == [("ampere_gcgemm_64x64_nt", "convolution", 1), ("ampere_sgemm_32x32_nn", "convolution", 2)]
 
 
+def test_unknown_kernels_of_attention_are_attention(warehouse: Warehouse, tmp_path: Path) -> None:
+    """A kernel of an unknown name takes 100 us in an op of attention and 30 us in another op, as long as one of a second
+    name.
+    """
+    events = [
+        *launched(1, 0, 20, 120, op="flash_attn_3::fwd"),
+        *launched(2, 130, 150, 180),
+        *launched(3, 190, 200, 230),
+    ]
+    for row, name in ((2, "k_fwd"), (5, "k_fwd"), (8, "k_bwd")):
+        events[row]["name"] = name
+    advised(warehouse, tmp_path, *events)
+    query = "SELECT finding, evidence FROM advice('t') WHERE rule = 'device time'"
+    [(text, evidence)] = warehouse.rows(query)[1]
+    assert text == "Time of devices: 62 % attention, 38 % unknown names."
+    assert evidence.startswith("1 call of attention, most time in k_fwd; ")
+    detail = warehouse.rows("SELECT detail FROM findings WHERE rule = 'unknown kernels'")[1]
+    assert detail == [("37.5 % of the time of kernels is in kernels of 2 unknown names, as much in k_bwd as in k_fwd",)]
+
+
 TRAITS = Traits(None, False, False, 0, None, 1000, 0, False, None)
 
 

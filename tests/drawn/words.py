@@ -52,7 +52,7 @@ TRACES: Final = (
     ("evidence", "critical path", rf"(?:; )?(?P<share>{SHARE}) in the kernel (?P<kernel>.+?)(?=; etq|; the path|;?\s*$)", "top_kernel"),
     # Time of devices.
     ("finding", "device time", rf"^Time of devices: (?P<families>{SHARE} .+)\.$", "families"),
-    ("evidence", "device time", r"(?P<calls>[\d,]+) calls? of (?P<family>[\w ]+), most time in (?P<kernel>.*?)(?=; etq|;\s*\d|$)", "top_family"),
+    ("evidence", "device time", r"(?P<calls>[\d,]+) calls? of (?P<family>[\w ]+), (?:most time in|as much time in \S+ as in) (?P<kernel>.*?)(?=; etq|;\s*\d|$)", "top_family"),
     ("finding", "fusable kernels", r"^Kernels that compute element by element or reduce follow each other: (?P<kernels>[\d,]+) kernels? in (?P<chains>[\d,]+) chains?\.", "chains"),
     ("evidence", "fusable kernels", r"^chains of most time: .*", ""),
     # Steps.
