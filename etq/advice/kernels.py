@@ -293,13 +293,21 @@ def device_time(evidence: Evidence) -> Iterator[Finding]:
         "device time",
         "low",
         f"Time of devices: {', '.join(f'{percent(share)} {name}' for name, share in listed)}.",
-        f"{counted(calls, 'call')} of {family or 'unknown names'}, most time in {shortened(labels[0].label, 120)};"
+        f"{counted(calls, 'call')} of {family or 'unknown names'}, {_most_in(labels)};"
         " etq kernels --by family lists them",
         _remedy_of_family(evidence, family, labels),
         ticks=ticks,
         whole=WORK,
         whole_ticks=evidence.ticks,
     )
+
+
+def _most_in(labels: Sequence[Label]) -> str:
+    """Return the name with most time, or two that have as much."""
+    first, *others = labels
+    if others and others[0].ticks == first.ticks:
+        return f"as much time in {shortened(first.label, 120)} as in {shortened(others[0].label, 120)}"
+    return f"most time in {shortened(first.label, 120)}"
 
 
 def _remedy_of_family(evidence: Evidence, family: str | None, labels: Sequence[Label]) -> str:

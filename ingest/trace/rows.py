@@ -19,7 +19,7 @@ from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import DeviceDetails, MemoryDetails
 from etq.ingest.trace.inputs import inputs_of
-from etq.ingest.trace.kernels import unknown_kernels, with_communication, with_convolutions
+from etq.ingest.trace.kernels import unknown_kernels, with_communication, with_ops
 from etq.ingest.trace.launches import are, around_of, is_launch, launches_within
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
 from etq.ingest.trace.scanner import NONE
@@ -69,11 +69,10 @@ def trace_rows(
 
         add_recorded(columns, slices, entries, recorders, annotations or {})
     classes = with_communication(slices.classes, slices.is_launched_within)
-    if unknown := unknown_kernels(slices.kinds, classes, slices.kind, slices.elapsed):
+    kinds = with_ops(slices.kinds, classes, slices.kind, slices.owners.op)
+    if unknown := unknown_kernels(*kinds, slices.elapsed):
         columns.find("unknown kernels", unknown)
-    signatures, signature = _signatures(
-        slices, *with_convolutions(slices.kinds, classes, slices.kind, slices.owners.op)
-    )
+    signatures, signature = _signatures(slices, *kinds)
     order = np.argsort(slices.at, kind="stable")
     order = order[order_of(slices.run[order])]
     described = {"format": texts(["torch_trace"]), "clock_bits": integers([64]), "profiling_level": texts(["all"])}

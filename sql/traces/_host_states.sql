@@ -162,14 +162,26 @@ SELECT m.thread_index, m.at_ticks, m.place, m.owner, m.signature_index AS name,
         WHEN d.call_cause IS NOT NULL THEN d.call_cause
         WHEN d.kind = 'call' AND _is_long_call(m.length) THEN d.long_cause
         WHEN m.captures AND d.kind IS NOT NULL THEN 'graph_instantiation'
-        WHEN d.kind = 'op' THEN CASE WHEN d.launches OR m.length < 20000 THEN 'host' ELSE 'cpu_op' END
+        WHEN d.kind = 'op'
+            -- What an op that launches calls is part of it, as long as it is many of them.
+            THEN CASE
+                WHEN d.launches OR m.length < 20000 OR m.is_in_launch AND NOT _is_long_call(m.length) THEN 'host'
+                ELSE 'cpu_op'
+            END
         -- Short functions are part of what is around them, as long as it is many of them.
         WHEN d.launches OR d.kind = 'function' AND m.length < 20000
             THEN CASE WHEN m.is_in_op THEN 'op_function' ELSE 'step' END
         WHEN d.kind IS NOT NULL AND w.event_index IS NULL THEN 'function'
     END AS cause
-FROM moments AS m
-LEFT JOIN described AS d USING (signature_index)
+FROM (
+    SELECT m.*,
+        sum(CASE WHEN o.kind = 'op' AND o.launches THEN m.change END) OVER (
+            ORDER BY m.place ROWS UNBOUNDED PRECEDING
+        ) > 0 AS is_in_launch
+    FROM moments AS m
+    LEFT JOIN described AS o ON o.signature_index = m.own_name
+) AS m
+LEFT JOIN described AS d ON d.signature_index = m.signature_index
 LEFT JOIN waiting AS w ON w.event_index = m.innermost;
 
 -- What a state is called: `label`, a name without serial numbers, and `kind`, what that is a name of.
