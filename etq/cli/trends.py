@@ -112,7 +112,8 @@ def trend(
         else:
             write(warehouse, query, format, output, force=force, view=catalog.named("trend"), **arguments)
             captures = []
-            if item is not None or warehouse.rows("SELECT 1 FROM change_comments WHERE verdict = 'accepted' LIMIT 1")[1]:
+            accepted = "SELECT 1 FROM change_comments WHERE verdict = 'accepted' LIMIT 1"
+            if item is not None or warehouse.rows(accepted)[1]:
                 captures = [row for (row,) in warehouse.rows(f"SELECT t {query} AS t", **arguments)[1]]
         if captures:
             series = series.of_trend(item, captures)

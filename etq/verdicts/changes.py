@@ -121,9 +121,7 @@ class Change:
 
 
 class Stretch(NamedTuple):
-    """Builds between changes that were accepted, and the change that five more would show; NaN if they are too few to be
-    judged.
-    """
+    """Builds between accepted changes, and the change that five more would show; NaN if too few to be judged."""
 
     first: int
     end: int
