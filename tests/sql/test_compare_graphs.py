@@ -109,7 +109,11 @@ def expected(edit: str, node: int, has_outputs: bool) -> list[tuple[str, str | N
 @pytest.mark.parametrize("step", [pytest.param(6, marks=pytest.mark.long), 5])
 def test_planted_edits_are_found_exactly(step: int) -> None:
     """In each graph of each record, the edited node is found, or one with the same op, module, outputs and place."""
-    paths = RECORDS[:: 1 if IS_WHOLE else 3] if step == 6 else [path for path in RECORDS if path.stem in ("mlp", "lstm", "cond")]
+    paths = (
+        RECORDS[:: 1 if IS_WHOLE else 3]
+        if step == 6
+        else [path for path in RECORDS if path.stem in ("mlp", "lstm", "cond")]
+    )
     with empty_warehouse() as warehouse:
         for path in paths:
             warehouse.ingest_record(path)
