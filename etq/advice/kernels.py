@@ -400,12 +400,13 @@ def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) 
 
 def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
     """Ops of a family with one limit take longer than good kernels, by a twentieth of the devices' time; those that are
-    too short for kernels are one thing, whatever their family.
+    too short for kernels are one thing, but for products: larger ones use what they read more often.
     """
     groups: defaultdict[tuple[str, str], list[Rated]] = defaultdict(list)
     for calls in evidence.rated:
         if calls.bound != "latency" or calls.ticks <= SHORT_TICKS * calls.kernels:
-            groups["" if calls.bound == "latency" else calls.family, calls.bound].append(calls)
+            is_one = calls.bound == "latency" and calls.family not in PRODUCTS
+            groups["" if is_one else calls.family, calls.bound].append(calls)
     for (family, bound), rated in groups.items():
         ticks = sum(calls.ticks for calls in rated)
         least = fsum(calls.least_ticks for calls in rated)  # whatever the order of rows
@@ -416,7 +417,7 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
             continue
         share = percent(100 * ticks / evidence.ticks)
         ops = _by_op(rated)
-        cause = {"latency": "host", "memory": None if family in PRODUCTS else "fusion"}.get(bound)
+        cause = None if family in PRODUCTS else {"latency": "host", "memory": "fusion"}.get(bound)
         listed = ", ".join(f"{counted(calls, 'call')} of {op}" for op, calls, _ in ops[:3])
         good = f"{percent(100 * ACHIEVABLE)} of the peak, which good kernels reach"
         short = f"that of as many of the shortest kernels, {_time(shortest)} each"
@@ -457,10 +458,11 @@ def _at(bound: str, rated: Sequence[Rated], ticks: int, least: float) -> str:
 
 def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, rated: Sequence[Rated]) -> str:
     """Return what helps ops of a family that have this limit."""
+    if bound == "latency" and family in PRODUCTS:
+        return "Batch small products."
     if bound == "latency":
-        fused = sum(calls.ticks for calls in rated if calls.family not in PRODUCTS)
-        is_fusable = not evidence.is_compiled and 2 * fused >= sum(calls.ticks for calls in rated)
-        return f"Batch small ops{', or let torch.compile fuse those that follow each other' if is_fusable else ''}."
+        fuses = "" if evidence.is_compiled else ", or let torch.compile fuse those that follow each other"
+        return f"Batch small ops{fuses}."
     if bound == "compute":
         return _remedy_of_computing(evidence, family, main_op, rated)
     if family in PRODUCTS:
