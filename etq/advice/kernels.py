@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import fsum, prod
 from typing import Final, NamedTuple
@@ -121,6 +121,15 @@ class Rated(NamedTuple):
         """Whether a product has too few tiles to fill a device."""
         depth = self.operands[0][-1] if self.operands else 0
         return bool(self.flops and depth) and (self.flops or 0) / (2 * depth) < _FILLS * _TILE**2
+
+
+class Unfused(NamedTuple):
+    """Kernels of attention in single ops that one op launched."""
+
+    op: str | None
+    ticks: int
+    kernels: int
+    softmax: int
 
 
 class Chain(NamedTuple):
@@ -250,20 +259,25 @@ class Evidence:
         return severity_of(100 * ticks / max(whole, 1), 100 * ticks / max(self.recorded_ticks, 1))
 
     @cached_property
-    def unfused_attention(self) -> tuple[int, int, int]:
-        """The time of attention in single ops, its kernels, and those of softmax."""
+    def unfused_attention(self) -> list[Unfused]:
+        """By op, on devices that have fused kernels for it; none if it has less than a twentieth of the time."""
         query = (
             "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key"
             " AND regexp_matches(s.label, '^aten::_(safe_)?softmax') LIMIT 1"
         )
-        if not self._ask(tuple, query):
-            return 0, 0, 0
-        [(ticks, kernels, softmax)] = self._ask(
-            tuple,
-            "SELECT coalesce(sum(u.ticks), 0)::BIGINT, count(*), count(*) FILTER (u.is_softmax)"
-            f" FROM _unfused_attention($key, '{self._launches}') AS u",
+        if not self._ask(tuple, query) or not (self.have_capability(5) or self.have_matrix_cores):
+            return []
+        rows = self._ask(
+            Unfused._make,
+            "SELECT u.op, sum(u.ticks)::BIGINT, count(*), count(*) FILTER (u.is_softmax)"
+            f" FROM _unfused_attention($key, '{self._launches}') AS u GROUP BY u.op",
         )
-        return ticks, kernels, softmax
+        return rows if 20 * sum(row.ticks for row in rows) >= self.ticks else []
+
+    def is_attention(self, ticks: Mapping[str, float]) -> bool:
+        """Whether half of a time, by op, is unfused attention."""
+        within = fsum(min(row.ticks, ticks.get(row.op or "", 0)) for row in self.unfused_attention)
+        return 2 * within >= sum(ticks.values())
 
 
 def findings(trace: trace_evidence.Evidence) -> list[Finding]:
@@ -386,12 +400,13 @@ def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) 
 
 def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
     """Ops of a family with one limit take longer than good kernels, by a twentieth of the devices' time; those that are
-    too short for kernels are one thing, whatever their family.
+    too short for kernels are one thing, but for products: larger ones use what they read more often.
     """
     groups: defaultdict[tuple[str, str], list[Rated]] = defaultdict(list)
     for calls in evidence.rated:
         if calls.bound != "latency" or calls.ticks <= SHORT_TICKS * calls.kernels:
-            groups["" if calls.bound == "latency" else calls.family, calls.bound].append(calls)
+            is_one = calls.bound == "latency" and calls.family not in PRODUCTS
+            groups["" if is_one else calls.family, calls.bound].append(calls)
     for (family, bound), rated in groups.items():
         ticks = sum(calls.ticks for calls in rated)
         least = fsum(calls.least_ticks for calls in rated)  # whatever the order of rows
@@ -402,6 +417,7 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
             continue
         share = percent(100 * ticks / evidence.ticks)
         ops = _by_op(rated)
+        cause = None if family in PRODUCTS else {"latency": "host", "memory": "fusion"}.get(bound)
         listed = ", ".join(f"{counted(calls, 'call')} of {op}" for op, calls, _ in ops[:3])
         good = f"{percent(100 * ACHIEVABLE)} of the peak, which good kernels reach"
         short = f"that of as many of the shortest kernels, {_time(shortest)} each"
@@ -412,7 +428,7 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
             f"{listed}, with all kernels that they launch, on {rated[0].device}; at stake is the time beyond"
             f" {short if bound == 'latency' else good}; etq roofline lists them",
             _remedy_of_roof(evidence, family, bound, ops[0][0], rated),
-            cause={"latency": "host", "memory": None if family in PRODUCTS else "fusion"}.get(bound),
+            cause="attention" if evidence.is_attention({op: time for op, _, time in ops}) else cause,
             ticks=above,
             whole=WORK,
             whole_ticks=evidence.ticks,
@@ -442,10 +458,11 @@ def _at(bound: str, rated: Sequence[Rated], ticks: int, least: float) -> str:
 
 def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, rated: Sequence[Rated]) -> str:
     """Return what helps ops of a family that have this limit."""
+    if bound == "latency" and family in PRODUCTS:
+        return "Batch small products."
     if bound == "latency":
-        fused = sum(calls.ticks for calls in rated if calls.family not in PRODUCTS)
-        is_fusable = not evidence.is_compiled and 2 * fused >= sum(calls.ticks for calls in rated)
-        return f"Batch small ops{', or let torch.compile fuse those that follow each other' if is_fusable else ''}."
+        fuses = "" if evidence.is_compiled else ", or let torch.compile fuse those that follow each other"
+        return f"Batch small ops{fuses}."
     if bound == "compute":
         return _remedy_of_computing(evidence, family, main_op, rated)
     if family in PRODUCTS:
@@ -519,17 +536,21 @@ def fusable_kernels(evidence: Evidence) -> Iterator[Finding]:
 
 def unfused_attention(evidence: Evidence) -> Iterator[Finding]:
     """Attention in single ops takes a twentieth of the devices' time, and they have fused kernels for it."""
-    ticks, kernels, softmax = evidence.unfused_attention
-    share = 100 * ticks / evidence.ticks
-    if share < 5 or not (evidence.have_capability(5) or evidence.have_matrix_cores):
+    rows = evidence.unfused_attention
+    if not rows:
         return
+    ticks, kernels, softmax = (
+        sum(column) for column in zip(*((u.ticks, u.kernels, u.softmax) for u in rows), strict=True)
+    )
+    share = percent(100 * ticks / evidence.ticks)
     yield Finding(
         "unfused attention",
         evidence.severity(ticks, evidence.ticks),
-        f"{percent(share)} of the devices' time is unfused attention: product, softmax, product.",
+        f"{share} of the devices' time is unfused attention: product, softmax, product.",
         f"{counted(softmax, 'softmax kernel')} between batches of products, {counted(kernels, 'kernel')};"
         " etq kernels lists them",
         "Call scaled_dot_product_attention, which keeps the scores out of memory.",
+        cause="attention",
         ticks=ticks,
         whole=WORK,
         whole_ticks=evidence.ticks,

@@ -109,6 +109,7 @@ _REMEDIES: Final = {
     "four_bits": "Make kernels of this op faster or fewer: fusion.",
     "device": "Make kernels of this op faster or fewer: smaller types, fusion.",
     "attention": "Try another kernel of attention, or smaller types where accuracy allows.",
+    "small": "Join small collectives: larger buckets, or one call for several tensors.",
     "transfer": "Overlap communication and computation.",
     "earlier_work": "Wait for the device, as by torch.cuda.synchronize(), before the recording starts.",
     "low_use": "Try a larger batch, if the model converges as well with it.",
@@ -150,8 +151,8 @@ def _remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: St
         case "rank":
             late = f"rank {name}" if name else "those that come last"
             text = f"Find what makes {late} late: compare the ranks' steps (etq show stragglers)."
-        case "transfer" if traits.is_training:
-            text = f"{_REMEDIES[cause]} If the bytes matter, gradient accumulation or compression."
+        case "communication" | "transfer":
+            text = _of_transfer(cause, kind, traits)
         case "low_use" if not traits.is_training:
             text = ""
         case _:
@@ -202,6 +203,13 @@ def _of_synchronization(kind: str, name: str) -> str:
         )
     made = next((way for call, way in _SYNCHRONIZED.items() if call in name), None)
     return f"Avoid {made} within steps." if made else ""
+
+
+def _of_transfer(cause: str, kind: str, traits: Traits) -> str:
+    if kind == "small":
+        return _REMEDIES["small"]
+    more = " If the bytes matter, gradient accumulation or compression." if traits.is_training else ""
+    return f"{_REMEDIES[cause]}{more}" if cause == "transfer" else ""
 
 
 def _of_loading(traits: Traits) -> str:

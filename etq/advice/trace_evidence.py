@@ -28,6 +28,8 @@ CALLS: Final = {
 }
 # Causes on the critical path that count in all ops together.
 TOGETHER: Final = (*CALLS, "data_loading", "compilation")
+# The ticks up to which a collective is short: to start one takes about as long.
+SHORT: Final = 50_000
 # What a part `p` of the critical path counts for; NULL for what has no name, and unknown waits. Calls in which the host
 # waits, loading and compilation count by what they are for, in all ops together; those of no known kind by their name;
 # copies from and to the host by theirs; what is between the ops of steps is one thing.
@@ -152,6 +154,15 @@ class Waits(NamedTuple):
 
 # What the ranks of jobs wait for, by the label job.
 Jobs = dict[str, list[Waits]]
+
+
+class SmallCollectives(NamedTuple):
+    """The collectives of devices that take at most `SHORT`, with their time; and all of them."""
+
+    number: int
+    ticks: int
+    all: int
+    all_ticks: int
 
 
 class Steps(NamedTuple):
@@ -514,6 +525,17 @@ class Evidence:
             tables = f"'{self.shared('launches')}', '{self.shared('steps')}'"
             steps = self.rows(Steps._make, f"SELECT {columns} FROM _tool_step_times($key, {tables})")[0]
         return steps if steps.ticks else None
+
+    @cached_property
+    def small_collectives(self) -> SmallCollectives:
+        is_short = f"w.device_ticks <= {SHORT}"
+        query = f"""
+            SELECT count(*) FILTER ({is_short}), coalesce(sum(w.device_ticks) FILTER ({is_short}), 0)::BIGINT, count(*),
+                coalesce(sum(w.device_ticks), 0)::BIGINT
+            FROM {self.shared("launches")} AS w
+            WHERE w.kernel_family = 'communication'
+        """
+        return self.rows(SmallCollectives._make, query)[0]
 
     @cached_property
     def lost(self) -> Lost:

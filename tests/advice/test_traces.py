@@ -237,6 +237,21 @@ def test_a_cause_covers_half_of_the_time(times: dict[str, int], cause: str | Non
     assert found.text == ("Caused." if cause else "Seen.")
 
 
+@pytest.mark.parametrize(("length", "is_small"), [(20, True), (60, False)])
+def test_many_small_collectives(warehouse: Warehouse, tmp_path: Path, length: int, is_small: bool) -> None:
+    """A hundred all-reduces that take 20 us each, or 60: 2,000 or 6,000 us, and one of 1,000."""
+    events, at = [event("user_annotation", "ProfilerStep#1", 0, 10_000)], 20
+    for number in range(101):
+        end = at + (length if number else 1000)
+        call = event("cuda_runtime", "cudaLaunchKernel", 5 + number / 10, 5.05 + number / 10, correlation=number + 1)
+        name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+        events += [call, event("kernel", name, at, end, 7, correlation=number + 1, device=0, stream=7)]
+        at = end
+    [found] = of(advised(warehouse, tmp_path, *events), "communication")
+    assert ("Join small collectives" in found.remedy) == is_small
+    assert ("100 of 101 collectives take at most 50 us, 67 % of the time" in found.evidence) == is_small
+
+
 def test_the_late_rank_is_named(warehouse: Warehouse, tmp_path: Path) -> None:
     """Rank 0 waits 300 us for rank 1 in an all-reduce, which then takes 50."""
     message = {
