@@ -65,11 +65,9 @@ launching AS (
         END AS place
     FROM hosts AS h
     LEFT JOIN hosts AS p ON p.event_index = h.parent_index
-    WHERE h.kind = 'call'
-        AND (
-            h.launches
-            OR h.event_index IN (SELECT d.call_index FROM device_events AS d WHERE d.capture_id = capture_key)
-        )
+    LEFT JOIN (SELECT DISTINCT i.call_index FROM device_events AS i WHERE i.capture_id = capture_key) AS d
+        ON d.call_index = h.event_index
+    WHERE h.kind = 'call' AND (h.launches OR d.call_index IS NOT NULL)
 ),
 moments AS (
     SELECT h.thread_index, h.start_ticks AS at_ticks, 2 AS place, h.end_ticks AS other_ticks, h.event_index,
@@ -193,4 +191,6 @@ FROM (
 ) AS n
 JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
 JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
-WHERE n.launches OR e.event_index IN (SELECT d.call_index FROM device_events AS d WHERE d.capture_id = capture_key);
+LEFT JOIN (SELECT DISTINCT i.call_index FROM device_events AS i WHERE i.capture_id = capture_key) AS d
+    ON d.call_index = e.event_index
+WHERE n.launches OR d.call_index IS NOT NULL;
