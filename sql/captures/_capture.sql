@@ -26,7 +26,8 @@ FROM (
 
 -- The captures that an argument matches, in one row.
 CREATE MACRO _resolved_captures(capture) AS TABLE
-SELECT _found.keys, _found.names, _none_matches('capture', coalesce(capture::VARCHAR, 'NULL'), _found.nearest) AS missing
+SELECT _found.keys, _found.names,
+    _none_matches('capture', coalesce(capture::VARCHAR, 'NULL'), _found.nearest) AS missing
 FROM (
     SELECT coalesce(list(_way.capture_id) FILTER (WHERE _way.way = _way.best), []) AS keys,
         list(_way.name ORDER BY _way.name) FILTER (WHERE _way.way = _way.best) AS names,

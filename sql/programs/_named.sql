@@ -24,7 +24,11 @@ FROM (
 CREATE MACRO _key_of(kind, given) AS (
     CASE
         WHEN NOT _is_key(given) THEN (
-            SELECT _one_key(kind, given::VARCHAR, _found.keys, _found.names, _none_matches(kind, given::VARCHAR, _found.nearest))
+            SELECT
+                _one_key(
+                    kind, given::VARCHAR, _found.keys, _found.names,
+                    _none_matches(kind, given::VARCHAR, _found.nearest)
+                )
             FROM (
                 SELECT list(_way.key) FILTER (WHERE _way.way = _way.best) AS keys,
                     list(_way.name ORDER BY _way.name) FILTER (WHERE _way.way = _way.best) AS names,

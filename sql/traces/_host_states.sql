@@ -64,11 +64,9 @@ launching AS (
         END AS place
     FROM hosts AS h
     LEFT JOIN hosts AS p ON p.event_index = h.parent_index
-    WHERE h.kind = 'call'
-        AND (
-            h.launches
-            OR h.event_index IN (SELECT d.call_index FROM device_events AS d WHERE d.capture_id = capture_key)
-        )
+    LEFT JOIN (SELECT DISTINCT i.call_index FROM device_events AS i WHERE i.capture_id = capture_key) AS d
+        ON d.call_index = h.event_index
+    WHERE h.kind = 'call' AND (h.launches OR d.call_index IS NOT NULL)
 ),
 moments AS (
     SELECT h.thread_index, h.start_ticks AS at_ticks, 2 AS place, h.end_ticks AS other_ticks, h.event_index,
@@ -203,4 +201,6 @@ FROM (
     WHERE s.activity = 'call'
 ) AS n
 JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_signature = n.signature_index
-WHERE n.launches OR t.event_index IN (SELECT d.call_index FROM device_events AS d WHERE d.capture_id = capture_key);
+LEFT JOIN (SELECT DISTINCT i.call_index FROM device_events AS i WHERE i.capture_id = capture_key) AS d
+    ON d.call_index = t.event_index
+WHERE n.launches OR d.call_index IS NOT NULL;

@@ -84,7 +84,8 @@ moments AS (
     UNION ALL
     SELECT n.thread_index, n.end_ticks, coalesce(n.parent_index, -1), 0, 0, n.start_ticks, -n.event_index
     FROM nearby AS n
-    ANTI JOIN overlapped AS o USING (event_index)
+    LEFT JOIN overlapped AS o USING (event_index)
+    WHERE o.event_index IS NULL
     UNION ALL
     SELECT s.thread_index, s.start_ticks, NULL, 1, 2, NULL, NULL FROM stretches AS s WHERE s.kind = 'host'
     UNION ALL
