@@ -61,3 +61,9 @@ SELECT e.signature_index, d.position, d.debug_handle
 FROM instruction_events AS e
 JOIN delegate_keys AS k USING (signature_index)
 JOIN delegate_debug_handles AS d USING (record_id, method, instruction_id, delegate_debug_id);
+
+-- One debug handle of an event of a linked capture's blocks, as `_event_handles` found it.
+CREATE MACRO _linked_handles(capture_key) AS TABLE
+SELECT o.signature_index, generate_subscripts(o.debug_handles, 1) AS position, unnest(o.debug_handles) AS debug_handle
+FROM signature_ops AS o
+WHERE o.capture_id = capture_key;
