@@ -8,7 +8,7 @@ WITH last_instructions AS (
     WHERE k.capture_id = capture_key
     GROUP BY h.method, h.debug_handle
 ),
-events AS (
+handled AS (
     SELECT o.signature_index, s.kind, s.block_index, o.method, s.instruction_id,
         unnest(o.debug_handles) AS debug_handle, string_split(s.family, '.')[1] AS op, s.slot
     FROM signature_ops AS o
@@ -17,8 +17,8 @@ events AS (
         AND s.kind IN ('kernel', 'delegate_call', 'delegate')
         AND s.chain_index = 0
 )
-SELECT DISTINCT e.* EXCLUDE (op), CASE e.op WHEN 'et_view' THEN 'view_copy' ELSE e.op END AS kernel_op
-FROM events AS e
+SELECT DISTINCT h.* EXCLUDE (op), CASE h.op WHEN 'et_view' THEN 'view_copy' ELSE h.op END AS kernel_op
+FROM handled AS h
 JOIN last_instructions AS l USING (method, debug_handle, instruction_id);
 
 -- One output of a kernel of a linked capture that is the result of an op, or an op whose result is no output: a row of
