@@ -28,7 +28,9 @@ def profile(name: str, instruction: int, times: tuple[int, int], identifier: int
     return ProfileEvent(name, 0, instruction, number, text, None, *times)
 
 
-def debug(identifier: int | str | None = 100, sizes: tuple[int, ...] = (1,), name: str = "test_debug_event") -> DebugEvent:
+def debug(
+    identifier: int | str | None = 100, sizes: tuple[int, ...] = (1,), name: str = "test_debug_event"
+) -> DebugEvent:
     number, text = (identifier, None) if isinstance(identifier, int) else (-1, identifier)
     return DebugEvent(Tensor(3, sizes, (1,), 0), 0, 1, number, text, name)
 
