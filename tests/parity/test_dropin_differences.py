@@ -19,10 +19,11 @@ import pytest
 from etq import EtqError, FormatError
 from etq.inspector import Event, Inspector, frames
 from etq.warehouse.ephemeral import open_ephemeral
-from tests.builders import DebugEvent, ProfileEvent, Run, Tensor, dump, kernel, run
+from tests.builders import DebugEvent, ProfileEvent, Run, Tensor, delegated, dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 from tests.parity.test_dropin import ANSWERED, BOTH, as_recorded, assert_same, files, inspector, printed, recorded
+from tests.records import Maps, node, record, tensor
 from tests.sampling import thinned
 
 MLP = CAPTURES / "mlp"
@@ -296,7 +297,7 @@ def test_21_an_event_has_the_name_of_its_times() -> None:
     """By executorch 1.5.1, which gives the first the name of its value, and the others those here."""
     unnamed = ProfileEvent(None, 0, 1, start_time=100, end_time=200)
     value = DebugEvent(Tensor(6, (2,), (1,)), 0, 1, name="logged")
-    given = {
+    given: dict[str, list[ProfileEvent | DebugEvent]] = {
         "native_call_add.out": [kernel("add", 100, 200, 1), value],
         "logged": [unnamed, value],
         "": [unnamed, replace(value, name=None)],
@@ -331,6 +332,27 @@ def test_23_calls_and_events_of_a_delegate_have_ops(compat: bool) -> None:
     assert calls and all(event.op_types for event in calls)
 
 
+def _dispatch(kernel: str, fields: str) -> str:
+    return f'{{"operator": {{"name": "{kernel}", {fields}"args": [{{"sizes": [3, 1]}}]}}, "dispatch_id": 3}}'
+
+
+def test_24_vulkans_dispatches_have_the_node_that_they_name(tmp_path: Path) -> None:
+    """As its runtime writes them since August 2026; before, without a number, nothing says which node. executorch's
+    Inspector takes the last key of the map that is anywhere in the text.
+    """
+    nodes = [node(f"aten.{op}.default", tensor(op, 3), handle, x=tensor("x", 3)) for handle, op in enumerate("abc", 4)]
+    maps = Maps({0: [4, 5, 6]}, {0: {"1": [4], "2": [5], "3": [6]}}, "VulkanBackend")
+    (tmp_path / "made.etrecord").write_bytes(record(*nodes, maps=maps))
+    texts = [_dispatch("b", '"delegate_node_id": 2, '), _dispatch("a", '"delegate_node_id": 1, '), _dispatch("c", "")]
+    call = replace(delegated("", 0, 50), name="DELEGATE_CALL", delegate_debug_id_str=None)
+    within = [delegated(text, at, at + 5) for at, text in zip((10, 20, 30), texts, strict=True)]
+    content = dump(run("Execute", execute(0, 60), call, *within))
+    for compat, expected in ((False, [[5], [4], None]), (True, [[6], [6], [6]])):
+        made = Inspector(etdump_data=content, etrecord=tmp_path / "made.etrecord", compat=compat)
+        found = {event.name: event.debug_handles for event in events(made)}
+        assert [found[text] for text in texts] == expected
+
+
 # Where each deliberate difference of the page is tested, by the beginning of its line: a test of this file, or of others.
 TESTED = {
     "keeps the last of an event's": "test_7_every_iteration_of_a_loop_is_a_row_with_its_own_values",
@@ -338,6 +360,7 @@ TESTED = {
     "scales start and end": "test_17_durations_of_delegated_events_are_exact",
     "finds no op in a record": "test_23_calls_and_events_of_a_delegate_have_ops",
     "finds no ops of a delegate's call": "test_23_calls_and_events_of_a_delegate_have_ops",
+    "takes any key of a delegate's map": "test_24_vulkans_dispatches_have_the_node_that_they_name",
     "shortens long lists": "test_19_many_op_types_are_a_list_but_where_they_are_printed",
     "accepts any record": "test_12_another_programs_record_is_told",
     "raises at allocations": "parity/test_inspector.py: test_where_the_inspector_raises_there_is_an_answer",
