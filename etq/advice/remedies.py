@@ -223,7 +223,7 @@ def _of_loading(traits: Traits) -> str:
 def _of_launching(cause: str, kind: str, traits: Traits) -> str:
     """What helps where the host launches, or what it launches starts late; `kind`: what waits there."""
     if cause == "launch_delay":
-        is_many = kind != "copy" and not traits.has_few_launches
+        is_many = kind not in ("copy", "ahead") and not traits.has_few_launches
         return f"Launch larger kernels{f', or replay {traits.graphs}' if traits.graphs else ''}." if is_many else ""
     if traits.has_few_launches:
         return _REMEDIES["unrecorded"] if kind == "step" and not traits.has_functions else ""

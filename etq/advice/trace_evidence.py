@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
@@ -350,7 +350,7 @@ class Evidence:
                 FROM signatures AS n
                 JOIN event_ticks AS e USING (capture_id, signature_index)
                 JOIN trace_events AS t USING (capture_id, event_index)
-                WHERE n.capture_id = $key AND n.activity = 'call' AND n.waits
+                WHERE n.capture_id = $key AND n.activity = 'call' AND n.waits AND e.elapsed_ticks > 0
             ) AS c ON c.label = i.label AND row(i.start_ticks) >= row(c.start_ticks)
             LEFT JOIN (FROM event_ticks AS e WHERE e.capture_id = $key) AS o ON o.event_index = c.op_index
             LEFT JOIN (FROM signatures AS s WHERE s.capture_id = $key) AS s USING (signature_index)
@@ -358,6 +358,35 @@ class Evidence:
         """
         rows = self._connection.execute(query, {"key": self._key, "device": device}).fetchall()
         return Counter(dict(rows))
+
+    def awaited(self, device: int | None, causes: Sequence[str]) -> tuple[Counter[str], Counter[str]]:
+        """Return a device's idle time of causes in which launched events wait, by the call in which the host waits for
+        the device until these or what follows them without a gap end; and by the call in which it waits meanwhile.
+        """
+        query = f"""
+            WITH gaps AS (
+                SELECT g.next_index, g.start_ticks + g.ticks AS at_ticks,
+                    g.start_ticks + g.host_ticks AS launched_ticks,
+                    coalesce(lead(g.start_ticks) OVER (ORDER BY g.start_ticks), 9223372036854775807) AS end_ticks
+                FROM {self.shared("gaps")} AS g
+                WHERE g.device IS NOT DISTINCT FROM $device
+            ),
+            calls AS MATERIALIZED (
+                SELECT n.family AS label, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
+                FROM signatures AS n
+                JOIN event_ticks AS e USING (capture_id, signature_index)
+                WHERE n.capture_id = $key AND n.activity = 'call' AND n.waits AND e.elapsed_ticks > 0
+            )
+            SELECT c.label, sum(i.ticks)::BIGINT,
+                sum(greatest(least(c.end_ticks, g.at_ticks) - greatest(c.start_ticks, g.launched_ticks), 0))::BIGINT
+            FROM {self.shared("idle")} AS i
+            JOIN gaps AS g ON g.next_index = i.gap
+            ASOF JOIN calls AS c ON row(g.end_ticks) > row(c.start_ticks)
+            WHERE i.cause IN ({", ".join(f"'{cause}'" for cause in causes)}) AND c.end_ticks > g.launched_ticks
+            GROUP BY c.label
+        """
+        rows = self._connection.execute(query, {"key": self._key, "device": device}).fetchall()
+        return Counter({label: ticks for label, ticks, _ in rows}), Counter({label: ticks for label, _, ticks in rows})
 
     def around(self, device: int | None, cause: str) -> str | None:
         """Return what has nine tenths of a device's idle time of a cause within it: the outermost op, or the

@@ -25,6 +25,7 @@ _WAITED: Final = {
     "earlier_work": "their streams may still run what was launched before the recording",
     "unknown_wait": "what they wait for isn't recorded, as within graphs",
 }
+_AHEAD: Final = "only what a synchronization then waits longer for is lost"
 # The part of the time from which on a name stands for all of it.
 _ALL: Final = 0.9
 # What it does where no single name has half of the time.
@@ -97,15 +98,25 @@ def _synchronizing(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]
 
 
 def _starting(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """What is launched starts late."""
+    """What is launched starts late, which costs what the host then waits longer: it goes on meanwhile."""
     cause = STARTING[0]
     chosen = [part._replace(cause=cause) for part in parts if part.cause in STARTING]
+    spent = sum(part.ticks for part in chosen)
+    if 20 * spent < use.span:
+        return
     copies = sum(part.ticks for part in chosen if _COPIES.search(part.label or ""))
-    is_copy = 2 * copies >= sum(part.ticks for part in chosen)
+    is_copy = 2 * copies >= spent
+    awaited = evidence.awaited(use.device, STARTING)[0].total()
+    is_lost = 2 * awaited >= spent
     text = f"{who} waits for launched {'copies' if is_copy else 'kernels'} to start."
-    claim = _claim(evidence, use, chosen, cause, text, [_LISTED], kind="copy" if is_copy else "wait")
+    shown = [_LISTED]
+    if not is_lost:
+        longer = f": at most {time(awaited / 1e3, 'us')}" if awaited else ""
+        shown = [f"the host goes on meanwhile, {_AHEAD}{longer}", _LISTED]
+    kind = "copy" if is_copy else "wait" if is_lost else "ahead"
+    claim = _claim(evidence, use, chosen, cause, text, shown, kind=kind)
     reason = ["why they start so late isn't recorded"] if claim.stretch.is_long else []
-    yield claim._replace(evidence=[*reason, *claim.evidence])
+    yield claim._replace(evidence=[*reason, *claim.evidence], is_lost=is_lost)
 
 
 def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:

@@ -1,4 +1,4 @@
--- The gaps of devices as periods of `_host_parts`: until the next launch begins.
+-- The gaps of devices as periods of `_host_parts`: until the next launch returns.
 CREATE MACRO _gap_periods(
     gaps  -- a table of the rows of `_device_gaps`
 ) AS TABLE
@@ -100,7 +100,7 @@ FROM spent AS p
 JOIN all_gaps AS g ON g.next_index = p.period
 WHERE p.ticks > 0;
 
--- One part of a gap of a device of a trace, by what it is spent on: what the host does until the next launch begins, and
+-- One part of a gap of a device of a trace, by what it is spent on: what the host does until the next launch returns, and
 -- what is launched then waits for. Where `device_idle` gives each gap the cause of its longer part, the parts of a gap
 -- sum up to it. Of a gap that begins while the host waits for the device, as much time as the host had waited counts for
 -- that wait: without it, the next launch would come so much earlier. Steps are those that any tool writes: the

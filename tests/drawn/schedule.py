@@ -289,7 +289,7 @@ def idle(happened: Run) -> Iterator[Part]:
     until: int | None = None
     for each in recorded(happened):
         if until is not None and each.start > until:
-            launched = min(max(until, each.call.start), each.start)
+            launched = min(max(until, each.call.end), each.start)
             for start, end in within([(until, each.start)], lost):
                 yield Part(start, end, "lost")
             for part in happened.host:
