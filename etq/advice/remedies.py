@@ -153,7 +153,7 @@ def _remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: St
             text = f"Find what makes {late} late: compare the ranks' steps (etq show stragglers)."
         case "communication" | "transfer":
             text = _of_transfer(cause, kind, traits)
-        case "low_use" if not traits.is_training:
+        case "low_use" if kind == "outside" or not traits.is_training:
             text = ""
         case _:
             text = _REMEDIES.get(cause, "")

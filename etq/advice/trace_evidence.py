@@ -141,6 +141,14 @@ class Use(NamedTuple):
     span: int
 
 
+class Outside(NamedTuple):
+    """Time on one side of all events of a device, and the innermost event of the host that has half of it."""
+
+    side: str
+    ticks: int
+    host: str | None
+
+
 class Waits(NamedTuple):
     """The time that a rank waits in collectives for the rank that comes last, and that of the transfers."""
 
@@ -517,6 +525,48 @@ class Evidence:
         tables = f"'{self.shared('launches')}', '{self.shared('steps')}'"
         columns = "device, ticks, busy_ticks, kernel_ticks, span_ticks"
         return self.rows(Use._make, f"SELECT {columns} FROM _device_use($key, {tables}) ORDER BY device")
+
+    def outside(self, device: int | None) -> list[Outside]:
+        """Return the time of the steps, or of the recording without any, before a device's first event and after its
+        last, if it is a millisecond or more.
+        """
+        query = f"""
+            WITH whole AS MATERIALIZED (
+                FROM _whole_steps($key, '{self.shared("launches")}', '{self.shared("steps")}')
+            ),
+            ran AS MATERIALIZED (
+                SELECT min(w.start_ticks) AS first, max(w.end_ticks) AS last
+                FROM {self.shared("launches")} AS w
+                WHERE w.device IS NOT DISTINCT FROM $device
+            ),
+            sides AS MATERIALIZED (
+                SELECT 'before its first event' AS side, min(s.start_ticks) AS start_ticks,
+                    any_value(r.first) AS end_ticks,
+                    sum(greatest(least(s.end_ticks, r.first) - s.start_ticks, 0))::BIGINT AS ticks
+                FROM _merged_steps('whole') AS s CROSS JOIN ran AS r
+                UNION ALL
+                SELECT 'after its last event', any_value(r.last), max(s.end_ticks),
+                    sum(greatest(s.end_ticks - greatest(s.start_ticks, r.last), 0))::BIGINT
+                FROM _merged_steps('whole') AS s CROSS JOIN ran AS r
+            )
+            SELECT o.side, o.ticks, (
+                SELECT arg_min(n.label, (n.elapsed_ticks, -n.start_ticks))
+                FROM (
+                    SELECT h.family AS label, e.elapsed_ticks, e.start_ticks
+                    FROM signatures AS h
+                    JOIN event_ticks AS e USING (capture_id, signature_index)
+                    WHERE h.capture_id = $key AND NOT h.on_device AND h.activity <> 'step'
+                        AND h.purpose IS DISTINCT FROM 'profiler' AND e.elapsed_ticks >= {LONG // 2}
+                ) AS n
+                WHERE 2 * (
+                        least(n.start_ticks + n.elapsed_ticks, o.end_ticks) - greatest(n.start_ticks, o.start_ticks)
+                    ) >= o.ticks
+            )
+            FROM sides AS o
+            WHERE o.ticks >= {LONG}
+        """
+        rows = self._connection.execute(query, {"key": self._key, "device": device}).fetchall()
+        return [Outside(*row) for row in rows]
 
     @cached_property
     def waits(self) -> list[Waits]:

@@ -773,3 +773,13 @@ def test_a_part_of_compilation_is_no_more_than_that(warehouse: Warehouse, tmp_pa
     ]
     [found] = of(advised(warehouse, tmp_path, *parts), "critical path")
     assert found.text.startswith(f"100 % of the critical path is {said}")
+
+
+def test_an_idle_device_before_its_first_event(warehouse: Warehouse, tmp_path: Path) -> None:
+    """A step of 10,000 us: the first kernel starts after 9,520, for 8,900 of which the host prepares its input."""
+    frames = [event("python_function", "main", 0, 10_000), event("python_function", "prepare", 100, 9000)]
+    step = event("user_annotation", "ProfilerStep#1", 0, 10_000)
+    found = advised(warehouse, tmp_path, step, *frames, *launched(1, 9500, 9520, 9600), *launched(2, 9580, 9610, 9990))
+    [use] = of(found, "gpu utilization")
+    assert use.text == "The device is mostly idle within the steps, most of it before its first event."
+    assert "9,520 us of it before its first event, the host mostly in prepare; " in use.evidence and not use.remedy
