@@ -263,6 +263,12 @@ class Evidence:
         return not self._unknown[1]
 
     @cached_property
+    def missing(self) -> str | None:
+        """What the reader found of ops that ran and are not in the file; None if it has most of them."""
+        query = "SELECT f.detail FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'incomplete file'"
+        return next((detail for (detail,) in self.rows(tuple, query)), None)
+
+    @cached_property
     def is_clipped(self) -> bool:
         """Whether a step goes beyond the recording: only its recorded part counts."""
         query = "SELECT 1 FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'steps beyond the recording'"

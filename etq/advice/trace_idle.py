@@ -56,6 +56,16 @@ def device_idle(evidence: Evidence) -> Iterator[Claim]:
         yield from _unknown(evidence, use, who, parts)
 
 
+def missing(evidence: Evidence) -> Iterator[Claim]:
+    """Yield a claim for each device of a file that lacks most of what ran."""
+    for use in evidence.use:
+        idle = sum(part.ticks for part in evidence.idle if part.device == use.device)
+        who = "The device" if use.device is None else f"Device {use.device}"
+        text = f"{who} runs nothing that is in the file, which doesn't have what the host did then."
+        whole = ("first to last event of the device", use.span)
+        yield Claim(RULE, text, None, "missing", ("wait", None), {"missing": idle}, whole, [_LISTED], is_lost=False)
+
+
 def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
     """The host launches: in ops, between them, or in functions within them; none of these may have half of the time."""
     chosen = [part for part in parts if part.cause in LAUNCHING]

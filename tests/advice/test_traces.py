@@ -783,3 +783,21 @@ def test_an_idle_device_before_its_first_event(warehouse: Warehouse, tmp_path: P
     [use] = of(found, "gpu utilization")
     assert use.text == "The device is mostly idle within the steps, most of it before its first event."
     assert "9,520 us of it before its first event, the host mostly in prepare; " in use.evidence and not use.remedy
+
+
+@pytest.mark.parametrize(("every", "is_incomplete"), [(1000, True), (1, False)])
+def test_a_file_without_most_of_what_ran(warehouse: Warehouse, tmp_path: Path, every: int, is_incomplete: bool) -> None:
+    """Ten ops, each of which launches a kernel; their numbers are those of ten, or of 9,001 ops."""
+    events = [
+        each for number in range(1, 11) for each in launched(number, 90 * number, 90 * number + 10, 90 * number + 30)
+    ]
+    for number, op in enumerate(each for each in events if each["cat"] == "cpu_op"):
+        op["args"]["Ev Idx"] = every * number
+    found = advised(warehouse, tmp_path, *events)
+    told = [each.text for each in of(found, "incomplete file")]
+    assert told == (["Most of what ran is not in the file: it has 10 of 9,001 ops (0.11 %)."] if is_incomplete else [])
+    # From the end of each kernel to the start of the next, 70 us.
+    idle = [each for each in of(found, "device idle") if "doesn't have what the host did" in each.text]
+    assert [(each.ticks, each.severity) for each in idle] == ([(9 * 70_000, "low")] if is_incomplete else [])
+    assert len(of(found, "device idle")) == (1 if is_incomplete else 2)
+    assert bool(of(found, "critical path")) != is_incomplete
