@@ -212,8 +212,8 @@ class TraceColumns:
         if (ran := last - first + 1) >= _MANY and 2 * count < ran:
             self.find(
                 "incomplete file",
-                f"{count:,} of {ran:,} ops ({100 * count / ran:.2g} %), by their numbers Ev Idx: what else ran is not in "
-                "the file, which doesn't tell what the host did",
+                f"{count:,} of {ran:,} ops ({100 * count / ran:.2g} %), by their numbers Ev Idx: what else ran is not "
+                "in the file, which doesn't tell what the host did",
             )
         self._left_out["a beginning without its end"] += sum(map(len, self._open.values()))
         parts = [f"{number} ({what})" for what, number in sorted(self._left_out.items()) if number]

@@ -800,4 +800,4 @@ def test_a_file_without_most_of_what_ran(warehouse: Warehouse, tmp_path: Path, e
     idle = [each for each in of(found, "device idle") if "doesn't have what the host did" in each.text]
     assert [(each.ticks, each.severity) for each in idle] == ([(9 * 70_000, "low")] if is_incomplete else [])
     assert len(of(found, "device idle")) == (1 if is_incomplete else 2)
-    assert bool(of(found, "critical path")) != is_incomplete
+    assert bool(of(found, "gpu utilization")) != is_incomplete
