@@ -106,6 +106,8 @@ _REMEDIES: Final = {
     "DtoH": "Copy results less often, or into pinned memory with non_blocking=True.",
     "DtoD": COPYING,
     "wait": "Let it wait less: launch ahead, synchronize less often.",
+    "buffers": "DistributedDataParallel broadcasts buffers in each forward pass: where ranks need not have the same, "
+    "broadcast_buffers=False leaves that out.",
     "four_bits": "Make kernels of this op faster or fewer: fusion.",
     "device": "Make kernels of this op faster or fewer: smaller types, fusion.",
     "attention": "Try another kernel of attention, or smaller types where accuracy allows.",
@@ -170,7 +172,7 @@ def _of_name(cause: str, kind: str, name: str, besides: str | None = None) -> st
     text = _REMEDIES.get(cause, "")
     match cause:
         case "cpu_op":
-            return _of_cpu_ops(name, besides)
+            return _REMEDIES["buffers"] if kind == "buffers" else _of_cpu_ops(name, besides)
         case "synchronization":
             return _of_synchronization(kind, name)
         case "device" if _ATTENTION.search(name):

@@ -402,11 +402,11 @@ class Evidence:
         rows = self._connection.execute(query, {"key": self._key, "device": device}).fetchall()
         return Counter({label: ticks for label, ticks, _ in rows}), Counter({label: ticks for label, _, ticks in rows})
 
-    def around(self, device: int | None, cause: str) -> str | None:
-        """Return what has nine tenths of a device's idle time of a cause within it: the outermost op, or the
-        annotation or function around it.
+    def _within_ops(self) -> str:
+        """Return the beginning of a query: `pieces` of a device's idle time of a cause, the `ops` of the trace, and
+        the time and thread of the pieces in ops.
         """
-        query = f"""
+        return f"""
             WITH pieces AS MATERIALIZED (
                 SELECT p.name, p.at_ticks, p.ticks
                 FROM {self.shared("parts")} AS p
@@ -425,6 +425,54 @@ class Evidence:
                 FROM pieces AS p
                 ASOF JOIN ops AS o ON o.signature_index = p.name AND row(p.at_ticks) >= row(o.start_ticks)
             ),
+        """
+
+    def outermost(self, device: int | None, cause: str) -> Counter[str]:
+        """Return a device's idle time of a cause in outermost ops that launch nothing, by their names."""
+        query = f"""
+            {self._within_ops()}
+            outer_ops AS MATERIALIZED (
+                SELECT o.signature_index, o.start_ticks, o.thread_index, s.family
+                FROM ops AS o
+                JOIN signatures AS s ON s.capture_id = $key AND s.signature_index = o.signature_index
+                WHERE o.is_outer
+            ),
+            launching AS (
+                SELECT DISTINCT o.family
+                FROM (
+                    SELECT t.thread_index, t.start_ticks AS at_ticks, t.op_index
+                    FROM (FROM trace_events AS i WHERE i.capture_id = $key) AS t
+                    JOIN (SELECT DISTINCT i.call_index FROM device_events AS i WHERE i.capture_id = $key) AS d
+                        ON d.call_index = t.event_index
+                    WHERE t.op_index IS NOT NULL
+                ) AS l
+                ASOF JOIN outer_ops AS o ON o.thread_index = l.thread_index AND row(l.at_ticks) >= row(o.start_ticks)
+            )
+            SELECT o.family, sum(i.ticks)::BIGINT
+            FROM inner_ops AS i
+            ASOF JOIN outer_ops AS o ON o.thread_index = i.thread_index AND row(i.at_ticks) >= row(o.start_ticks)
+            WHERE o.family NOT IN (SELECT n.family FROM launching AS n)
+            GROUP BY o.family
+        """
+        values = {"key": self._key, "device": device, "cause": cause}
+        return Counter(dict(self._connection.execute(query, values).fetchall()))
+
+    @cached_property
+    def broadcasts_buffers(self) -> bool:
+        """Whether DistributedDataParallel broadcasts buffers: there are annotations of both."""
+        query = """
+            SELECT count(DISTINCT CASE WHEN starts_with(s.label, 'DistributedDataParallel.forward') THEN 1
+                WHEN regexp_matches(s.label, '^(nccl|gloo):broadcast') THEN 2 END)
+            FROM signatures AS s WHERE s.capture_id = $key AND NOT s.on_device
+        """
+        return self.rows(tuple, query)[0][0] == 2
+
+    def around(self, device: int | None, cause: str) -> str | None:
+        """Return what has nine tenths of a device's idle time of a cause within it: the outermost op, or the
+        annotation or function around it.
+        """
+        query = f"""
+            {self._within_ops()}
             found AS (
                 SELECT i.ticks, o.signature_index AS op, u.signature_index AS around
                 FROM inner_ops AS i

@@ -25,6 +25,8 @@ _WAITED: Final = {
     "earlier_work": "their streams may still run what was launched before the recording",
     "unknown_wait": "what they wait for isn't recorded, as within graphs",
 }
+# What DistributedDataParallel parts the buffers with that it broadcasts.
+_UNFLATTEN: Final = "aten::unflatten_dense_tensors"
 _AHEAD: Final = "only what a synchronization then waits longer for is lost"
 # The part of the time from which on a name stands for all of it.
 _ALL: Final = 0.9
@@ -134,8 +136,16 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
     for cause, does in (("cpu_op", "runs"), ("function", "runs"), ("compilation", "compiles in"), ("call", "is in")):
         chosen = [part for part in parts if part.cause == cause]
         name, share = _top(chosen, lambda part: part.label)
-        besides = None
-        if name is not None and share >= 0.5:
+        besides, kind = None, None
+        if cause == "cpu_op" and share < 0.5 and 20 * sum(part.ticks for part in chosen) >= use.span:
+            [(outer, ticks)] = evidence.outermost(use.device, cause).most_common(1) or [(None, 0)]
+        else:
+            outer, ticks = None, 0
+        if outer is not None and 2 * ticks >= sum(part.ticks for part in chosen):
+            name, kind = outer, "buffers" if outer == _UNFLATTEN and evidence.broadcasts_buffers else "op"
+            text = f"{who} idles while the host runs mostly {shortened(outer, 120)}."
+            shown = _first_of(chosen)
+        elif name is not None and share >= 0.5:
             mostly = "" if share >= _ALL else "mostly "
             besides = None if share >= _ALL else _second(chosen)
             text = f"{who} idles while the host {does} {mostly}{shortened(name, 120)}."
@@ -146,7 +156,7 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
         if shown and cause == "cpu_op" and 20 * sum(part.ticks for part in chosen) >= use.span:
             around = evidence.around(use.device, cause)
             shown += [f"nearly all in {shortened(around, 120)}"] if around not in (None, name) else []
-        claim = _claim(evidence, use, chosen, cause, text, [*shown, _LISTED], name=name)
+        claim = _claim(evidence, use, chosen, cause, text, [*shown, _LISTED], name=name, kind=kind)
         yield claim._replace(besides=besides)
 
 

@@ -801,3 +801,18 @@ def test_a_file_without_most_of_what_ran(warehouse: Warehouse, tmp_path: Path, e
     assert [(each.ticks, each.severity) for each in idle] == ([(9 * 70_000, "low")] if is_incomplete else [])
     assert len(of(found, "device idle")) == (1 if is_incomplete else 2)
     assert bool(of(found, "gpu utilization")) != is_incomplete
+
+
+@pytest.mark.parametrize("broadcasts", [True, False])
+def test_an_op_of_many_small_ones(warehouse: Warehouse, tmp_path: Path, broadcasts: bool) -> None:
+    """Of 900 us in an op that launches nothing, 400 are in each of two within it: it is named, as they are parts of it."""
+    ops = [("aten::unflatten_dense_tensors", 110, 1010), ("aten::slice", 120, 520), ("aten::view", 540, 940)]
+    events = [event("cpu_op", *each) for each in ops]
+    if broadcasts:
+        events.append(event("user_annotation", "DistributedDataParallel.forward", 0, 1100))
+        events.append(event("user_annotation", "nccl:broadcast", 20, 30))
+    found = advised(warehouse, tmp_path, *launched(1, 0, 20, 100), *events, *launched(2, 1020, 1040, 1090))
+    [idle] = [each for each in of(found, "device idle") if each.cause and each.cause.startswith("cpu_op")]
+    assert idle.text == "Device 0 idles while the host runs mostly aten::unflatten_dense_tensors."
+    assert (idle.ticks, "broadcast_buffers=False" in idle.remedy) == (900_000, broadcasts)
+    assert "most in aten::slice (44 %) and aten::view (44 %)" in idle.evidence
