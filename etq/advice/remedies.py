@@ -83,6 +83,7 @@ _SYNCHRONIZED: Final = {
     "EventSynchronize": "Event.synchronize()",
 }  # fmt: skip
 COPYING: Final = "Copies compute nothing: keep one memory format and type, and avoid contiguous() and cat."
+_LATER: Final = "Synchronize less within steps, or after what can be launched."
 _ONCE: Final = "{} is in one {}: if that is the start of the program, record steps after a warm-up."
 _REMEDIES: Final = {
     "first_call": "If nothing before the recording started the device, this call does: record steps after a warm-up.",
@@ -159,7 +160,7 @@ def _remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: St
             text = ""
         case _:
             text = _REMEDIES.get(cause, "")
-    return text
+    return f"{text} {_LATER}".strip() if kind == "synchronized" else text
 
 
 def copying(name: str) -> str:

@@ -465,7 +465,7 @@ class Evidence:
                 WHEN regexp_matches(s.label, '^(nccl|gloo):broadcast') THEN 2 END)
             FROM signatures AS s WHERE s.capture_id = $key AND NOT s.on_device
         """
-        return self.rows(tuple, query)[0][0] == 2
+        return bool(self.rows(tuple, query)[0][0] == 2)
 
     def around(self, device: int | None, cause: str) -> str | None:
         """Return what has nine tenths of a device's idle time of a cause within it: the outermost op, or the

@@ -137,11 +137,8 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
         chosen = [part for part in parts if part.cause == cause]
         name, share = _top(chosen, lambda part: part.label)
         besides, kind = None, None
-        if cause == "cpu_op" and share < 0.5 and 20 * sum(part.ticks for part in chosen) >= use.span:
-            [(outer, ticks)] = evidence.outermost(use.device, cause).most_common(1) or [(None, 0)]
-        else:
-            outer, ticks = None, 0
-        if outer is not None and 2 * ticks >= sum(part.ticks for part in chosen):
+        outer = _outer_op(evidence, use, chosen) if cause == "cpu_op" and share < 0.5 else None
+        if outer is not None:
             name, kind = outer, "buffers" if outer == _UNFLATTEN and evidence.broadcasts_buffers else "op"
             text = f"{who} idles while the host runs mostly {shortened(outer, 120)}."
             shown = _first_of(chosen)
@@ -158,6 +155,13 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
             shown += [f"nearly all in {shortened(around, 120)}"] if around not in (None, name) else []
         claim = _claim(evidence, use, chosen, cause, text, [*shown, _LISTED], name=name, kind=kind)
         yield claim._replace(besides=besides)
+
+
+def _outer_op(evidence: Evidence, use: Use, parts: Sequence[Idle]) -> str | None:
+    """Return the outermost op that launches nothing and has half of the time of ops, if the claim is worth asking."""
+    spent = sum(part.ticks for part in parts)
+    times = evidence.outermost(use.device, "cpu_op") if 20 * spent >= use.span else Counter[str]()
+    return next((op for op, ticks in times.most_common(1) if 2 * ticks >= spent), None)
 
 
 def _ran(cause: str, parts: Sequence[Idle]) -> str:
@@ -186,7 +190,16 @@ def _unknown(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
     text = f"{who} runs nothing that is recorded while launched kernels wait."
     shown = [f"{_WAITED[cause]}: it isn't known whether it idles"]
     chosen = [part._replace(cause=cause) for part in waits]
-    claim = _claim(evidence, use, chosen, cause, text, shown, least=20.0, of=WAITING[0])
+    spent, kind = sum(part.ticks for part in chosen), None
+    if 5 * spent >= use.span:
+        meanwhile = evidence.awaited(use.device, WAITING)[1]
+        for call, ticks in meanwhile.most_common(1):
+            if 2 * ticks >= spent:
+                kind = "synchronized"
+                shown.append(
+                    f"the host waits in {call} for {time(ticks / 1e3, 'us')} of it, and launches nothing ahead"
+                )
+    claim = _claim(evidence, use, chosen, cause, text, shown, least=20.0, kind=kind, of=WAITING[0])
     yield claim._replace(is_lost=False)
 
 

@@ -78,6 +78,19 @@ def test_unknown_waits_are_no_known_idleness(warehouse: Warehouse, tmp_path: Pat
     assert not of(found, "gpu utilization")
 
 
+def test_a_copy_that_waits_for_earlier_work(warehouse: Warehouse, tmp_path: Path) -> None:
+    """A kernel is launched at 108 us and runs at 5,000, the first of its stream; from 120 us on the host waits in a copy."""
+    late = launched(2, 100, 5000, 5100)
+    late[2]["args"]["stream"] = 9
+    copy = event("gpu_memcpy", "Memcpy DtoH (Device -> Host)", 5101, 5105, 7, correlation=3, device=0, stream=9)
+    call = event("cuda_runtime", "hipMemcpyWithStream", 120, 5110, correlation=3)
+    step = event("user_annotation", "ProfilerStep#1", 0, 5200)
+    found = advised(warehouse, tmp_path, step, *launched(1, 0, 20, 60), *late, call, copy)
+    [idle] = [each for each in of(found, "device idle") if "launched kernels wait" in each.text]
+    assert "the host waits in hipMemcpyWithStream for 4,880 us of it, and launches nothing ahead" in idle.evidence
+    assert (idle.ticks, idle.severity) == (4_892_000, "low") and "Synchronize less within steps" in idle.remedy
+
+
 @pytest.mark.parametrize(
     ("within", "name", "remedy"),
     [

@@ -22,6 +22,7 @@ TRACES: Final = (
     ("finding", "device idle", IDLE + r"idles while the host (?:launches nothing|records nothing of what it does)\.", "idle host step"),
     ("evidence", "device idle", r"the waits are mostly (?P<call>\S+?)(?: in no op)?(?=;|$)", "waits_in"),
     ("evidence", "device idle", rf"the host goes on meanwhile, only what a synchronization then waits longer for is lost(?:: at most {TIME})?", ""),
+    ("evidence", "device idle", rf"the host waits in (?P<call>\S+) for (?P<part>{TIME}) of it, and launches nothing ahead", ""),
     ("evidence", "device idle", r"why they start so late isn't recorded", ""),
     ("evidence", "device idle", r"nearly all in (?P<subject>.+?)(?=;|$)", "mostly_in"),
     ("finding", "device idle", IDLE + r"waits for other processes\.", "idle rank"),
