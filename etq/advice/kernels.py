@@ -210,15 +210,17 @@ class Evidence:
     @cached_property
     def rated(self) -> list[Rated]:
         """Calls with known costs on devices with known peaks, but for costs that are a lower bound, and copies that
-        the link to the host or another device limits. Without sizes or peaks there are none, which is asked first, as
-        rating plans for long.
+        the link to the host or another device limits. Without peaks or sizes there are none, which is asked first, as
+        rating plans for long, and sizes are read then.
         """
-        sizes = "FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL"
-        if not self._ask(tuple, f"SELECT 1 {sizes} LIMIT 1"):
+        peaks = self._trace.shared("peaks")
+        if not self._ask(tuple, f"SELECT 1 FROM {peaks} AS p WHERE p.bandwidth IS NOT NULL LIMIT 1"):
             return []
-        peaks, work = self._trace.shared("peaks"), self._trace.shared("work")
-        if not self._ask(tuple, f"SELECT 1 FROM {peaks} AS p WHERE p.bandwidth IS NOT NULL AND EXISTS ({sizes})"):
+        if not self._ask(
+            tuple, "SELECT 1 FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL LIMIT 1"
+        ):
             return []
+        work = self._trace.shared("work")
         return self._ask(
             Rated._make,
             "SELECT r.family, r.bound, r.label, r.calls, r.kernels, r.ticks, r.least_ticks,"
