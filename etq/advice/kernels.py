@@ -210,15 +210,17 @@ class Evidence:
     @cached_property
     def rated(self) -> list[Rated]:
         """Calls with known costs on devices with known peaks, but for costs that are a lower bound, and copies that
-        the link to the host or another device limits. Without sizes or peaks there are none, which is asked first, as
-        rating plans for long.
+        the link to the host or another device limits. Without peaks or sizes there are none, which is asked first, as
+        rating plans for long, and sizes are read then.
         """
-        sizes = "FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL"
-        if not self._ask(tuple, f"SELECT 1 {sizes} LIMIT 1"):
+        peaks = self._trace.shared("peaks")
+        if not self._ask(tuple, f"SELECT 1 FROM {peaks} AS p WHERE p.bandwidth IS NOT NULL LIMIT 1"):
             return []
-        peaks, work = self._trace.shared("peaks"), self._trace.shared("work")
-        if not self._ask(tuple, f"SELECT 1 FROM {peaks} AS p WHERE p.bandwidth IS NOT NULL AND EXISTS ({sizes})"):
+        if not self._ask(
+            tuple, "SELECT 1 FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL LIMIT 1"
+        ):
             return []
+        work = self._trace.shared("work")
         return self._ask(
             Rated._make,
             "SELECT r.family, r.bound, r.label, r.calls, r.kernels, r.ticks, r.least_ticks,"
@@ -400,21 +402,23 @@ def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) 
 
 def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
     """Ops of a family with one limit take longer than good kernels, by a twentieth of the devices' time; those that are
-    too short for kernels are one thing, but for products: larger ones use what they read more often.
+    too short for kernels are one thing, but for products that take so much: larger ones fill a device.
     """
     groups: defaultdict[tuple[str, str], list[Rated]] = defaultdict(list)
     for calls in evidence.rated:
         if calls.bound != "latency" or calls.ticks <= SHORT_TICKS * calls.kernels:
             is_one = calls.bound == "latency" and calls.family not in PRODUCTS
             groups["" if is_one else calls.family, calls.bound].append(calls)
+    for family in PRODUCTS:
+        few = groups.get((family, "latency"))
+        if few and _above(few) < 0.05 * evidence.ticks:
+            groups["", "latency"] += groups.pop((family, "latency"))
     for (family, bound), rated in groups.items():
-        ticks = sum(calls.ticks for calls in rated)
-        least = fsum(calls.least_ticks for calls in rated)  # whatever the order of rows
-        shortest = rated[0].shortest_ticks
-        as_short = shortest * sum(calls.kernels for calls in rated)
-        above = ticks - (as_short if bound == "latency" else least / ACHIEVABLE)
+        above = _above(rated)
         if above < 0.05 * evidence.ticks:
             continue
+        ticks, shortest = sum(calls.ticks for calls in rated), rated[0].shortest_ticks
+        least = fsum(calls.least_ticks for calls in rated)  # whatever the order of rows
         share = percent(100 * ticks / evidence.ticks)
         ops = _by_op(rated)
         cause = None if family in PRODUCTS else {"latency": "host", "memory": "fusion"}.get(bound)
@@ -433,6 +437,14 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
             whole=WORK,
             whole_ticks=evidence.ticks,
         )
+
+
+def _above(rated: Sequence[Rated]) -> float:
+    """Return the time of calls of one limit that good kernels would not take, or as many of the shortest."""
+    ticks = sum(calls.ticks for calls in rated)
+    if rated[0].bound == "latency":
+        return ticks - rated[0].shortest_ticks * sum(calls.kernels for calls in rated)
+    return ticks - fsum(calls.least_ticks for calls in rated) / ACHIEVABLE
 
 
 def _by_op(rated: Sequence[Rated]) -> list[tuple[str, int, int]]:
