@@ -90,9 +90,15 @@ spent AS (
             WHEN g.is_early THEN 'earlier_work'
             ELSE 'unknown_wait'
         END,
-        NULL, g.launch, CASE WHEN g.launch IS NOT NULL THEN 'call' END, g.ticks - coalesce(g.host_ticks, 0)
+        NULL, g.launch, CASE WHEN g.launch IS NOT NULL THEN 'call' END,
+        g.ticks - coalesce(g.host_ticks, 0) - CASE WHEN _is_long_call(g.call_ticks) THEN 0 ELSE g.call_ticks END
     FROM all_gaps AS g
     LEFT JOIN messages AS m ON m.event_index = g.awaited_index
+    UNION ALL
+    -- Until the launch returns, the host launches.
+    SELECT g.next_index, g.start_ticks + g.host_ticks, 'host', NULL, g.launch, 'call', g.call_ticks
+    FROM all_gaps AS g
+    WHERE g.host_ticks IS NOT NULL AND NOT _is_long_call(g.call_ticks)
 )
 SELECT g.device, coalesce(p.at_ticks, g.start_ticks) AS start_ticks, p.cause, p.did, p.label, p.kind, p.ticks,
     g.next_index AS gap
@@ -100,7 +106,7 @@ FROM spent AS p
 JOIN all_gaps AS g ON g.next_index = p.period
 WHERE p.ticks > 0;
 
--- One part of a gap of a device of a trace, by what it is spent on: what the host does until the next launch begins, and
+-- One part of a gap of a device of a trace, by what it is spent on: what the host does until the next launch returns, and
 -- what is launched then waits for. Where `device_idle` gives each gap the cause of its longer part, the parts of a gap
 -- sum up to it. Of a gap that begins while the host waits for the device, as much time as the host had waited counts for
 -- that wait: without it, the next launch would come so much earlier. Steps are those that any tool writes: the
