@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
@@ -359,9 +359,9 @@ class Evidence:
         rows = self._connection.execute(query, {"key": self._key, "device": device}).fetchall()
         return Counter(dict(rows))
 
-    def around(self, device: int | None, cause: str) -> tuple[str | None, float]:
+    def around(self, device: int | None, cause: str, names: Sequence[str | None]) -> tuple[str | None, float]:
         """Return what has half of a device's idle time of a cause within it, and its part: the outermost op, or the
-        annotation or function around it.
+        annotation or function around it; none of those named.
         """
         query = f"""
             WITH pieces AS MATERIALIZED (
@@ -400,10 +400,10 @@ class Evidence:
             GROUP BY s.family, f.place
             HAVING part >= 0.5
             ORDER BY f.place, part DESC
-            LIMIT 1
         """
         values = {"key": self._key, "device": device, "cause": cause}
-        return next(iter(self._connection.execute(query, values).fetchall()), (None, 0.0))
+        found = self._connection.execute(query, values).fetchall()
+        return next(((name, part) for name, part in found if name not in names), (None, 0.0))
 
     @cached_property
     def path(self) -> list[OnPath]:

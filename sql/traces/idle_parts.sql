@@ -14,6 +14,8 @@ CREATE MACRO _idle_parts(
 ) AS TABLE
 WITH all_gaps AS MATERIALIZED (
     SELECT q.*,
+        -- Until the launch returns, the host launches; without one, nothing of it is known.
+        CASE WHEN q.host_ticks IS NULL OR _is_long_call(q.call_ticks) THEN 0 ELSE q.call_ticks END AS launch_ticks,
         -- Until the first event of a stream that waits for what isn't recorded, it may run what was launched before.
         q.start_ticks < max(
             CASE WHEN q.is_first AND q.wait_kind = 'unknown_wait' THEN q.start_ticks + q.ticks END
@@ -91,14 +93,12 @@ spent AS (
             ELSE 'unknown_wait'
         END,
         NULL, g.launch, CASE WHEN g.launch IS NOT NULL THEN 'call' END,
-        g.ticks - coalesce(g.host_ticks, 0) - CASE WHEN _is_long_call(g.call_ticks) THEN 0 ELSE g.call_ticks END
+        g.ticks - coalesce(g.host_ticks, 0) - g.launch_ticks
     FROM all_gaps AS g
     LEFT JOIN messages AS m ON m.event_index = g.awaited_index
     UNION ALL
-    -- Until the launch returns, the host launches.
-    SELECT g.next_index, g.start_ticks + g.host_ticks, 'host', NULL, g.launch, 'call', g.call_ticks
+    SELECT g.next_index, g.start_ticks + coalesce(g.host_ticks, 0), 'host', NULL, g.launch, 'call', g.launch_ticks
     FROM all_gaps AS g
-    WHERE g.host_ticks IS NOT NULL AND NOT _is_long_call(g.call_ticks)
 )
 SELECT g.device, coalesce(p.at_ticks, g.start_ticks) AS start_ticks, p.cause, p.did, p.label, p.kind, p.ticks,
     g.next_index AS gap
