@@ -164,6 +164,31 @@ def test_a_device_that_copies_is_busy(warehouse: Warehouse, tmp_path: Path) -> N
     assert not any("larger batch" in each.remedy for each in found)
 
 
+def test_a_device_that_idles_before_its_first_event(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Of 1,000 us of a step, the device runs 50, the last but 40."""
+    step = event("user_annotation", "ProfilerStep#1", 0, 1000)
+    [found] = of(advised(warehouse, tmp_path, step, *launched(1, 880, 910, 960)), "gpu utilization")
+    assert found.evidence.startswith("at least 950 us of it before the device's first event or after its last; ")
+
+
+def test_work_beside_the_critical_path_is_not_severe(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Ten ops of 90 us, each with a product of odd sizes that ends before the next: the path waits for the last alone.
+    No op is recorded in the second trace: etq ops has nothing to list.
+    """
+    name = "cutlass_80_tensorop_s1688gemm_64x64_nn_align1"
+    events = []
+    for number in range(1, 11):
+        op, call, kernel = launched(number, 90 * number, 90 * number + 10, 90 * number + 40)
+        events += [op | {"dur": 88}, call, kernel | {"name": name}]
+    advised(warehouse, tmp_path, *events)
+    query = "SELECT severity, evidence FROM advice('t') WHERE rule = 'odd sizes'"
+    [(severity, evidence)] = warehouse.rows(query)[1]
+    assert severity == "low" and evidence.endswith("; most work is beside the critical path: less of it saves little")
+    advised(warehouse, tmp_path, *launched(1, 0, 20, 50)[1:], name="u")
+    [(remedy,)] = warehouse.rows("SELECT remedy FROM advice('u') WHERE rule = 'device time'")[1]
+    assert remedy == "etq kernels lists those with most of it."
+
+
 def test_launches_into_a_graph_are_not_lost(warehouse: Warehouse, tmp_path: Path) -> None:
     """Two launches of a capture, then one outside of it without a kernel."""
     capture = [
