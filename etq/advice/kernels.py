@@ -165,6 +165,11 @@ class Evidence:
         # A sum beyond 64 bits is unknown, and with it the whole.
         return [] if any(row.ticks is None for row in rows) else rows
 
+    @property
+    def has_ops(self) -> bool:
+        """Whether the host's ops are recorded."""
+        return bool(self._ask(tuple, "SELECT 1 FROM signatures WHERE capture_id = $key AND activity = 'op' LIMIT 1"))
+
     @cached_property
     def ticks(self) -> int:
         """The time of all kernels, copies and fills."""
@@ -257,8 +262,21 @@ class Evidence:
         return int(ticks or 0) * len(self._ask(tuple, f"SELECT DISTINCT w.device FROM {self._launches} AS w"))
 
     def severity(self, ticks: float, whole: float) -> str:
-        """Return the severity of a finding by its share of a whole, and of the recording."""
+        """Return the severity of a finding by its share of a whole, and of the recording. Where most work isn't on the
+        critical path, less of it saves little.
+        """
+        if not self.is_on_path:
+            return "low"
         return severity_of(100 * ticks / max(whole, 1), 100 * ticks / max(self.recorded_ticks, 1))
+
+    @cached_property
+    def is_on_path(self) -> bool:
+        """Whether half of a device's work is on the critical path; true if that isn't known."""
+        trace = self._trace
+        if not (trace.knows_host and trace.knows_devices):
+            return True
+        on_path = sum(part.ticks for part in trace.path if part.cause == "device")
+        return 2 * on_path * max(len(trace.use), 1) >= self.ticks
 
     @cached_property
     def unfused_attention(self) -> list[Unfused]:
@@ -288,7 +306,18 @@ def findings(trace: trace_evidence.Evidence) -> list[Finding]:
     if not trace.has_kernels or not evidence.ticks:
         return []
     rules = (device_time, below_the_roof, fusable_kernels, unfused_attention, odd_sizes)
-    return [finding for rule in rules for finding in rule(evidence)]
+    found = [finding for rule in rules for finding in rule(evidence)]
+    # Rules about time that could be saved.
+    return [finding if finding.rule == "device time" else _placed(evidence, finding) for finding in found]
+
+
+def _placed(evidence: Evidence, finding: Finding) -> Finding:
+    """Return a finding with words on why it isn't severe, if most work isn't on the critical path."""
+    if evidence.is_on_path:
+        return finding
+    return finding._replace(
+        evidence=f"{finding.evidence}; most work is beside the critical path: less of it saves little"
+    )
 
 
 def device_time(evidence: Evidence) -> Iterator[Finding]:
@@ -304,6 +333,7 @@ def device_time(evidence: Evidence) -> Iterator[Finding]:
         (name or "unknown names", share) for name, part in places[:4] if (share := 100 * part / evidence.ticks) >= 1
     )
     labels = [label for label in evidence.labels if label.family == family]
+    remedy = _remedy_of_family(evidence, family, labels)
     calls = sum(label.calls for label in labels)
     yield Finding(
         "device time",
@@ -311,7 +341,7 @@ def device_time(evidence: Evidence) -> Iterator[Finding]:
         f"Time of devices: {', '.join(f'{percent(share)} {name}' for name, share in listed)}.",
         f"{counted(calls, 'call')} of {family or 'unknown names'}, {_most_in(labels)};"
         " etq kernels --by family lists them",
-        _remedy_of_family(evidence, family, labels),
+        _LISTED_BY_KERNEL if remedy == _LISTED and not evidence.has_ops else remedy,
         ticks=ticks,
         whole=WORK,
         whole_ticks=evidence.ticks,
@@ -343,6 +373,7 @@ def _remedy_of_family(evidence: Evidence, family: str | None, labels: Sequence[L
 
 
 _LISTED: Final = "etq ops lists the ops with most of it."
+_LISTED_BY_KERNEL: Final = "etq kernels lists those with most of it."
 _REMEDIES: Final = {
     "communication": "etq show device_breakdown shows how much is exposed; with all processes in one job, etq show"
     " collective_waits shows how much is waiting for others.",
@@ -428,7 +459,8 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             "below the roof",
             evidence.severity(above, evidence.ticks),
-            f"{share} of the devices' time is in ops{family and f' of {family}'} {_at(bound, rated, ticks, least)}.",
+            f"{share} of the devices' time is in {_SHORT if bound == 'latency' else ''}ops{family and f' of {family}'}"
+            f" {_at(bound, rated, ticks, least)}.",
             f"{listed}, with all kernels that they launch, on {rated[0].device}; at stake is the time beyond"
             f" {short if bound == 'latency' else good}; etq roofline lists them",
             _remedy_of_roof(evidence, family, bound, ops[0][0], rated),
@@ -437,6 +469,10 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
             whole=WORK,
             whole_ticks=evidence.ticks,
         )
+
+
+# Those that take longer have another reason.
+_SHORT: Final = f"kernels of at most {SHORT_TICKS / 1e3:.0f} us, of "
 
 
 def _above(rated: Sequence[Rated]) -> float:
@@ -465,16 +501,16 @@ def _at(bound: str, rated: Sequence[Rated], ticks: int, least: float) -> str:
         return f"that move {moved / ticks / 1e3:.2f} of {(rated[0].bandwidth or 0) / 1e12:.2f} TB/s"
     if bound == "compute":
         return f"that reach {percent(100 * least / ticks)} of the peak rate"
-    return "whose work would take less time than the shortest kernels do"
+    return "whose work would take less time than as many of the shortest kernels"
 
 
 def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, rated: Sequence[Rated]) -> str:
     """Return what helps ops of a family that have this limit."""
     if bound == "latency" and family in PRODUCTS:
-        return "Batch small products."
+        return "Use larger products, as by a larger batch."
     if bound == "latency":
         fuses = "" if evidence.is_compiled else ", or let torch.compile fuse those that follow each other"
-        return f"Batch small ops{fuses}."
+        return f"Let ops do more each, as by a larger batch{fuses}."
     if bound == "compute":
         return _remedy_of_computing(evidence, family, main_op, rated)
     if family in PRODUCTS:

@@ -137,9 +137,15 @@ def test_short_kernels_are_one_thing(traces: Traces) -> None:
     work = [("aten::add", ADD, 2.0), ("aten::add", ADD, 5.0), ("aten::mul", ADD, 5.0), ("aten::div", ADD, 3.0)]
     row = found(traces, *work, shapes=[[8, 8], [8, 8]])["below the roof"]
     assert (row.ticks, row.whole_ticks) == (15_000 - 4 * 2_000, 15_000)
-    assert "in ops whose work would take less time than the shortest kernels do" in row.text
+    assert (
+        "in kernels of at most 10 us, of ops whose work would take less time than as many of the shortest kernels"
+        in row.text
+    )
     assert "2.00 us each" in row.evidence
-    assert row.remedy == "Batch small ops, or let torch.compile fuse those that follow each other."
+    assert (
+        row.remedy
+        == "Let ops do more each, as by a larger batch, or let torch.compile fuse those that follow each other."
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,7 +171,7 @@ def test_small_products_are_another_cause_than_slow_launches(traces: Traces) -> 
     """Products of 9 us, which would take less than 1, where the shortest kernel takes 2."""
     rows = found(traces, *[("aten::mm", TENSOR, 9.0)] * 4, ("my::op", TENSOR, 2.0), shapes=[[64, 64], [64, 64]])
     row = rows["below the roof"]
-    assert (row.cause, row.remedy, row.ticks) == (None, "Batch small products.", 28_000)
+    assert (row.cause, row.remedy, row.ticks) == (None, "Use larger products, as by a larger batch.", 28_000)
 
 
 def test_a_bound_by_part_of_the_bytes_gives_no_advice(traces: Traces) -> None:

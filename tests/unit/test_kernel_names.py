@@ -33,6 +33,10 @@ GEMM yes void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_16x4_nn_ali
 GEMM no void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(Params)
 GEMM yes void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int>, cutlass::gemm::collective::CollectiveMma<cutlass::gemm::MainloopSm90TmaGmmaWarpSpecialized<4> > > >(Params)
 GEMM no void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false, false>(P)
+# FBGEMM.
+embedding no void fbgemm_gpu::split_embedding_backward_codegen_rowwise_adagrad_unweighted_kernel_warp_per_row_1<float, float>(P)
+copy no void fbgemm_gpu::permute_2D_data_kernel<false, long, long, float>(int, int)
+GEMM yes void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<fbgemm_gpu::Shape, cutlass::gemm::collective::CollectiveMma<cutlass::gemm::MainloopSm90TmaGmmaWarpSpecialized<4> > > >(Params)
 # TensorRT-LLM, vLLM, SGLang, Triton.
 GEMM yes bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_cga1x1x1_16dp256b_rM_TN_sm100f
 GEMM yes _matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu
