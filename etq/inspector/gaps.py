@@ -14,6 +14,7 @@ from etq.errors import ArgumentError, ArgumentTypeError
 from etq.inspector.comparators import Comparator, DebugHandle
 from etq.inspector.frames import import_pandas, object_frame
 from etq.inspector.tensors import tensor_of
+from etq.storage.linking import find_outputs
 from etq.storage.values import keep_values
 from etq.torch.reference import EDGE, EXPORTED, reference_values
 
@@ -91,6 +92,8 @@ class Gaps:
         given = reference_values(record, self.graph)
         warehouse = queries.warehouse
         keep_values(warehouse.connection, queries.capture.capture_id, buffer)
+        if not queries.rows("SELECT 1 FROM signature_outputs AS o WHERE o.capture_id = $key LIMIT 1"):
+            find_outputs(warehouse.connection, queries.capture.capture_id)
         [stored] = warehouse.rows("SELECT r.record_id, r.name, r.sha256, r.is_complete FROM records AS r")[1]
         self._keys = {
             "base": warehouse.ingest_reference(Record(*stored), given, graph=self.graph).capture_id,

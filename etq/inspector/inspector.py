@@ -148,8 +148,16 @@ class Inspector:
         return symbols.paths_of_modules(self._queries)
 
     @cached_property
-    def _totals(self) -> dict[str, float | None]:
+    def _totals(self) -> dict[str, list[float | None]]:
         return symbols.totals_of_modules(self._queries)
+
+    def _total_of(self, path: str) -> float | None:
+        totals = self._totals.setdefault(path, [])
+        if len(totals) != 1:
+            # A part of paths, as that of a list of modules, and a module of several methods need a query of their own.
+            is_known = totals or any(f"{each}.".startswith(f"{path}.") for each in self._paths_of_modules.values())
+            totals[:] = [symbols.total_for_module(self._queries, path) if is_known else 0.0]
+        return totals[0]
 
     def _made_blocks(self) -> list[EventBlock]:
         query = """
@@ -287,10 +295,7 @@ class Inspector:
         if self._record is None:
             return 0.0
         if not self._queries.compat:
-            path = self._paths_of_modules.get(module_name, module_name)
-            if path not in self._totals:
-                self._totals[path] = symbols.total_for_module(self._queries, path)
-            total = self._totals[path]
+            total = self._total_of(self._paths_of_modules.get(module_name, module_name))
             return float("nan") if total is None else total
         averages = [
             event.perf_data.avg

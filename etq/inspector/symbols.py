@@ -14,16 +14,14 @@ if TYPE_CHECKING:
 EDGE_GRAPH: Final = "edge_dialect_graph_module"
 
 _HANDLES: Final = """
-    WITH handles AS (
-        SELECT h.signature_index, list(h.debug_handle ORDER BY h.position) AS debug_handles
-        FROM _event_handles($key) AS h GROUP BY h.signature_index
-    )
-    SELECT e.block_index, e.slot, h.debug_handles,
-        CASE WHEN e.kind IN ('delegate', 'delegate_call') THEN d.backend END, d.outputs
-    FROM _instruction_events($key) AS e
-    LEFT JOIN handles AS h USING (signature_index)
-    LEFT JOIN delegates AS d USING (record_id, method, instruction_id)
-    QUALIFY row_number() OVER (PARTITION BY e.block_index, e.slot ORDER BY e.signature_index) = 1
+    SELECT s.block_index, s.slot, o.debug_handles, o.backend, d.outputs
+    FROM captures AS k
+    JOIN signature_ops AS o USING (capture_id)
+    JOIN signatures AS s USING (capture_id, signature_index)
+    LEFT JOIN delegates AS d
+        ON d.record_id = k.record_id AND d.method = o.method AND d.instruction_id = s.instruction_id
+    WHERE k.capture_id = $key
+    QUALIFY row_number() OVER (PARTITION BY s.block_index, s.slot ORDER BY s.signature_index) = 1
 """
 _INSPECTORS_HANDLES: Final = """
     SELECT h.block_index, h.slot, h.debug_handles, h.backend, h.outputs FROM _inspector_handles($key) AS h
@@ -42,7 +40,7 @@ _INSPECTORS_NODES: Final = """
 """
 _NODES_OF_GRAPH: Final = """
     SELECT s.block_index, s.slot, n.graph_id, n.node_index
-    FROM _event_handles($key) AS h
+    FROM _linked_handles($key) AS h
     JOIN captures AS k ON k.capture_id = $key
     JOIN signatures AS s ON s.capture_id = k.capture_id AND s.signature_index = h.signature_index
     JOIN graphs AS g ON g.record_id = k.record_id AND g.member = $graph
@@ -132,8 +130,8 @@ def _check_graph(queries: CaptureQueries, graph: str) -> None:
         raise ArgumentError(f"the record has no graph {graph!r}; it has {', '.join(known)}")
 
 
-def totals_of_modules(queries: CaptureQueries) -> dict[str, float | None]:
-    """Return the mean time per execute of each module, by its path; without the modules of several methods.
+def totals_of_modules(queries: CaptureQueries) -> dict[str, list[float | None]]:
+    """Return the mean time per execute of each module in each method, by its path.
 
     Raises `QueryError` for a half-written record.
     """
@@ -141,7 +139,7 @@ def totals_of_modules(queries: CaptureQueries) -> dict[str, float | None]:
     found: dict[str, list[float | None]] = {}
     for path, total in queries.rows(query, unit=queries.unit):
         found.setdefault(path, []).append(total)
-    return {path: totals[0] for path, totals in found.items() if len(totals) == 1}
+    return found
 
 
 def paths_of_modules(queries: CaptureQueries) -> dict[str, str]:

@@ -68,11 +68,10 @@ def link_many(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int],
 def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], links: Mapping[str, int]) -> None:
     """Link captures that are no PyTorch traces to a record, a program or both, as `link_many` does."""
     keys = {"keys": list(capture_ids)}
-    for column, key in links.items():
-        connection.execute(f"UPDATE captures SET {column} = $key WHERE capture_id IN {_KEYS}", {"key": key, **keys})
     for table in FOUND:
         connection.execute(f"DELETE FROM {table} WHERE capture_id IN {_KEYS}", keys)
     connection.execute(f"DELETE FROM findings WHERE capture_id IN {_KEYS} AND {_OF_LINKS}", keys)
+    _set_links(connection, capture_ids, links)
     for first, *others in [[*capture_ids]] if len(capture_ids) == 1 else _groups(connection, capture_ids):
         find_nodes(connection, first)
         find_ops(connection, first)
@@ -80,6 +79,21 @@ def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], 
         if others:
             _copy_links(connection, first, others)
     set_methods(connection, capture_ids)
+
+
+def link_new(connection: duckdb.DuckDBPyConnection, capture_id: int, links: Mapping[str, int]) -> None:
+    """Link a capture that never was, as `link_many` does, except for `find_outputs`, which takes as long as the rest
+    and which only comparisons of values need.
+    """
+    _set_links(connection, [capture_id], links)
+    find_nodes(connection, capture_id)
+    find_ops(connection, capture_id)
+    set_methods(connection, [capture_id])
+
+
+def _set_links(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], links: Mapping[str, int]) -> None:
+    values = ", ".join(f"{column} = {key:d}" for column, key in links.items())
+    connection.execute(f"UPDATE captures SET {values} WHERE capture_id IN {_KEYS}", {"keys": list(capture_ids)})
 
 
 def set_methods(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> None:

@@ -92,9 +92,10 @@ def open_ephemeral(
 ) -> tuple[Warehouse, Capture]:
     """Do what `read` does; return the warehouse and the capture.
 
-    If it `is_for_all_runs`, for one query, no run is known as typical and the capture has no hash, which would take as
-    long as the query. Other options and errors are those of `Warehouse.ingest`; with `etrecord` and `program`, the
-    capture is linked to them; with `debug_buffer`, logged values are stored.
+    If it `is_for_all_runs`, for one query, no run is known as typical, no logged output as an op's result, and the
+    capture has no hash: each would take as long as the query. Other options and errors are those of
+    `Warehouse.ingest`; with `etrecord` and `program`, the capture is linked to them; with `debug_buffer`, logged values
+    are stored.
     """
     # The database is created while the first modules are imported, as DuckDB doesn't hold the interpreter's lock.
     creation = BackgroundCall(_create)
@@ -130,9 +131,11 @@ def open_ephemeral(
     if etrecord is not None:
         links["record_id"] = warehouse.ingest_record(etrecord).record_id
     if links:
-        from etq.storage.linking import link_all
+        from etq.storage.linking import find_outputs, link_new
 
-        link_all(connection, [1], links)
+        link_new(connection, 1, links)
+        if not is_for_all_runs:
+            find_outputs(connection, 1)
     describe_runs(connection, 1, 1, has_executes=not is_for_all_runs and capture.format != "torch_trace")
     return warehouse, capture
 

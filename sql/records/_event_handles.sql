@@ -5,7 +5,14 @@ SELECT k.record_id, s.signature_index, s.block_index, s.slot, s.kind, s.label, s
         CASE WHEN s.kind = 'kernel' THEN string_split(s.family, '.')[1] END
     ) OVER (PARTITION BY s.block_index, s.instruction_id) AS kernel_op,
     m.method, s.chain_index, s.instruction_id,
-    CASE WHEN s.kind = 'delegate' THEN coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) END AS delegate_id
+    CASE
+        WHEN s.kind = 'delegate' THEN coalesce(
+            s.delegate_debug_id::VARCHAR,
+            -- Vulkan writes its id among other fields.
+            nullif(regexp_extract(s.delegate_debug_str, '"delegate_node_id"\s*:\s*(\d+)', 1), ''),
+            s.delegate_debug_str
+        )
+    END AS delegate_id
 FROM captures AS k
 JOIN signatures AS s USING (capture_id)
 JOIN linked_methods AS m USING (capture_id, block_index)
@@ -32,7 +39,8 @@ WHERE g.stage = 'edge_dialect_exported_program';
 
 -- One debug handle of an event of a capture's blocks. Kernels and calls have the handles of their instruction; events
 -- of a delegate have those that the backend's map has for their id. If the map lacks an id, it is searched for keys
--- that are part of the id, the longest first: some backends write more than the id.
+-- that are part of the id, the longest first, as some backends write more than the id; not for numbers, which may be
+-- any.
 CREATE MACRO _event_handles(capture_key) AS TABLE
 WITH instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
 delegate_keys AS (
@@ -44,7 +52,7 @@ delegate_keys AS (
         AND d.instruction_id = e.instruction_id
         AND (
             d.delegate_debug_id = e.delegate_id
-            OR (contains(e.delegate_id, d.delegate_debug_id) AND NOT regexp_full_match(e.delegate_id, '\d+'))
+            OR (contains(e.delegate_id, d.delegate_debug_id) AND NOT regexp_full_match(d.delegate_debug_id, '\d+'))
         )
     WHERE e.kind = 'delegate'
     QUALIFY row_number() OVER (
@@ -61,3 +69,9 @@ SELECT e.signature_index, d.position, d.debug_handle
 FROM instruction_events AS e
 JOIN delegate_keys AS k USING (signature_index)
 JOIN delegate_debug_handles AS d USING (record_id, method, instruction_id, delegate_debug_id);
+
+-- One debug handle of an event of a linked capture's blocks, as `_event_handles` found it.
+CREATE MACRO _linked_handles(capture_key) AS TABLE
+SELECT o.signature_index, generate_subscripts(o.debug_handles, 1) AS position, unnest(o.debug_handles) AS debug_handle
+FROM signature_ops AS o
+WHERE o.capture_id = capture_key;

@@ -1,20 +1,25 @@
 -- One event whose outputs may be those of an op: the last instruction with the op's debug handle, as all nodes of the
 -- op come before the one with its outputs.
 CREATE MACRO _last_events(capture_key) AS TABLE
-WITH instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
-last_instructions AS (
+WITH last_instructions AS (
     SELECT h.method, h.debug_handle, max(h.instruction_id) AS instruction_id
     FROM captures AS k
     JOIN debug_handles AS h USING (record_id)
     WHERE k.capture_id = capture_key
     GROUP BY h.method, h.debug_handle
+),
+handled AS (
+    SELECT o.signature_index, s.kind, s.block_index, o.method, s.instruction_id,
+        unnest(o.debug_handles) AS debug_handle, string_split(s.family, '.')[1] AS op, s.slot
+    FROM signature_ops AS o
+    JOIN signatures AS s USING (capture_id, signature_index)
+    WHERE o.capture_id = capture_key
+        AND s.kind IN ('kernel', 'delegate_call', 'delegate')
+        AND s.chain_index = 0
 )
-SELECT DISTINCT e.signature_index, e.kind, e.block_index, e.method, e.instruction_id, h.debug_handle,
-    CASE e.kernel_op WHEN 'et_view' THEN 'view_copy' ELSE e.kernel_op END AS kernel_op, e.slot
-FROM instruction_events AS e
-JOIN _event_handles(capture_key) AS h USING (signature_index)
-JOIN last_instructions AS l USING (method, debug_handle, instruction_id)
-WHERE e.kind IN ('kernel', 'delegate_call', 'delegate') AND e.chain_index = 0;
+SELECT DISTINCT h.* EXCLUDE (op), CASE h.op WHEN 'et_view' THEN 'view_copy' ELSE h.op END AS kernel_op
+FROM handled AS h
+JOIN last_instructions AS l USING (method, debug_handle, instruction_id);
 
 -- One output of a kernel of a linked capture that is the result of an op, or an op whose result is no output: a row of
 -- the table `signature_outputs`, computed when a capture with logged values is linked.

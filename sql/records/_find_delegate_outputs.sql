@@ -31,7 +31,7 @@ found_within AS (
     JOIN results AS r ON r.method = e.method AND r.debug_handle = e.debug_handle AND r.depth = 0
     JOIN (
         SELECT h.signature_index, max_by(h.debug_handle, h.position) AS debug_handle
-        FROM _event_handles(capture_key) AS h
+        FROM _linked_handles(capture_key) AS h
         GROUP BY h.signature_index
     ) AS h ON h.signature_index = e.signature_index
     WHERE e.kind = 'delegate'

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +54,11 @@ def test_every_public_name_is_there_with_its_parameters() -> None:
 
 def test_the_documented_program_needs_executorch() -> None:
     made = Inspector(CAPTURES / "mlp/mlp.etdp", etrecord=str(CAPTURES / "mlp/mlp.etrecord"))
-    try:
-        import executorch.devtools.etrecord  # noqa: F401
-    except ImportError:
+    if find_spec("executorch") is None:
         with pytest.raises(EtqError, match="pip install torch executorch"):
             made.get_exported_program()
     else:
-        assert "aten" in str(made.get_exported_program())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what executorch's own imports warn of
+            assert "aten" in str(made.get_exported_program())
     assert Inspector(CAPTURES / "mlp/mlp.etdp").get_exported_program() is None

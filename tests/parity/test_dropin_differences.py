@@ -9,6 +9,7 @@ import types
 import warnings
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ import pytest
 from etq import EtqError, FormatError
 from etq.inspector import Event, Inspector, frames
 from etq.warehouse.ephemeral import open_ephemeral
+from tests.builders import DebugEvent, ProfileEvent, Run, Tensor, delegated, dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 from tests.parity.test_dropin import ANSWERED, BOTH, as_recorded, assert_same, files, inspector, printed, recorded
+from tests.records import Maps, node, record, tensor
 from tests.sampling import thinned
 
 MLP = CAPTURES / "mlp"
@@ -288,3 +291,101 @@ def test_20_damaged_files_are_named() -> None:
     # executorch can't open this one, which only lacks the size prefix.
     assert not theirs["mlp_nosizeprefix.etdp"]["ok"]
     assert len(events(Inspector(damaged / "mlp_nosizeprefix.etdp"))) == len(events(inspector("mlp")))
+
+
+def test_21_an_event_has_the_name_of_its_times() -> None:
+    """By executorch 1.5.1, which gives the first the name of its value, and the others those here."""
+    unnamed = ProfileEvent(None, 0, 1, start_time=100, end_time=200)
+    value = DebugEvent(Tensor(6, (2,), (1,)), 0, 1, name="logged")
+    given: dict[str, list[ProfileEvent | DebugEvent]] = {
+        "native_call_add.out": [kernel("add", 100, 200, 1), value],
+        "logged": [unnamed, value],
+        "": [unnamed, replace(value, name=None)],
+        "7": [replace(unnamed, delegate_debug_id_int=7), replace(value, delegate_debug_id_int=7)],
+    }
+    for name, logged in given.items():
+        for compat in (False, True):
+            [event] = events(Inspector(etdump_data=dump(run("Execute", *logged)), compat=compat))
+            assert (event.name, event.start_time, len(event.debug_data)) == (name, [100], 1)
+
+
+def test_22_runs_without_events() -> None:
+    """A run without a list of events, not even an empty one, is in no block, as in executorch 1.5.1."""
+    none, empty = Run("Execute", has_events=False), run("Empty")
+    for compat in (False, True):
+        made = Inspector(etdump_data=dump(none, empty, run("Execute", kernel("add", 100, 200))), compat=compat)
+        found = [(block.name, [event.start_time for event in block.events]) for block in made.event_blocks]
+        assert found == [("Empty", []), ("Execute", [[100]])]
+        assert [*made.to_dataframe()["event_block_name"]] == ["Execute"]
+        alone = Inspector(etdump_data=dump(none), compat=compat)
+        assert alone.event_blocks == [] and len(alone.to_dataframe()) == 0
+
+
+@pytest.mark.parametrize("compat", [False, True])
+def test_23_calls_and_events_of_a_delegate_have_ops(compat: bool) -> None:
+    """With executorch's answers, only calls: the backend's events have no map to nodes."""
+    given = inspector("mlp_xnn", "with_etrecord", compat=compat)
+    within = [event for event in events(given) if event.is_delegated_op]
+    assert within and any(event.op_types for event in within) is not compat
+    path = CAPTURES / "delegation/attention_lowered/attention_lowered"
+    calls = events(Inspector(f"{path}.etdp", etrecord=f"{path}.etrecord", compat=compat), "DELEGATE_CALL")
+    assert calls and all(event.op_types for event in calls)
+
+
+def _dispatch(kernel: str, fields: str) -> str:
+    return f'{{"operator": {{"name": "{kernel}", {fields}"args": [{{"sizes": [3, 1]}}]}}, "dispatch_id": 3}}'
+
+
+def test_24_vulkans_dispatches_have_the_node_that_they_name(tmp_path: Path) -> None:
+    """As its runtime writes them since August 2026; before, without a number, nothing says which node. executorch's
+    Inspector takes the last key of the map that is anywhere in the text.
+    """
+    nodes = [node(f"aten.{op}.default", tensor(op, 3), handle, x=tensor("x", 3)) for handle, op in enumerate("abc", 4)]
+    maps = Maps({0: [4, 5, 6]}, {0: {"1": [4], "2": [5], "3": [6]}}, "VulkanBackend")
+    (tmp_path / "made.etrecord").write_bytes(record(*nodes, maps=maps))
+    texts = [_dispatch("b", '"delegate_node_id": 2, '), _dispatch("a", '"delegate_node_id": 1, '), _dispatch("c", "")]
+    call = replace(delegated("", 0, 50), name="DELEGATE_CALL", delegate_debug_id_str=None)
+    within = [delegated(text, at, at + 5) for at, text in zip((10, 20, 30), texts, strict=True)]
+    content = dump(run("Execute", execute(0, 60), call, *within))
+    for compat, expected in ((False, [[5], [4], None]), (True, [[6], [6], [6]])):
+        made = Inspector(etdump_data=content, etrecord=tmp_path / "made.etrecord", compat=compat)
+        found = {event.name: event.debug_handles for event in events(made)}
+        assert [found[text] for text in texts] == expected
+
+
+# Where each deliberate difference of the page is tested, by the beginning of its line: a test of this file, or of others.
+TESTED = {
+    "keeps the last of an event's": "test_7_every_iteration_of_a_loop_is_a_row_with_its_own_values",
+    "computes times one tick": "test_16_a_32_bit_clock_that_wraps_is_not_one_tick_short",
+    "scales start and end": "test_17_durations_of_delegated_events_are_exact",
+    "finds no op in a record": "test_23_calls_and_events_of_a_delegate_have_ops",
+    "finds no ops of a delegate's call": "test_23_calls_and_events_of_a_delegate_have_ops",
+    "takes any key of a delegate's map": "test_24_vulkans_dispatches_have_the_node_that_they_name",
+    "shortens long lists": "test_19_many_op_types_are_a_list_but_where_they_are_printed",
+    "accepts any record": "test_12_another_programs_record_is_told",
+    "raises at allocations": "parity/test_inspector.py: test_where_the_inspector_raises_there_is_an_answer",
+    "uses zeros for tensors": "test_14_without_a_debug_buffer_values_are_unknown",
+    "fails for the whole numeric gap": "parity/test_dropin_gap.py: test_a_custom_comparator",
+    "compares an op that a delegate": "parity/test_values.py: test_an_op_run_as_several_is_compared_by_the_last",
+    "names ops that have no edge": "parity/test_dropin.py: test_names_of_torchs_own_ops_in_a_lowered_graph",
+    "opens truncated": "test_20_damaged_files_are_named",
+    "`find_total_for_module` adds": "docs/test_pages.py: test_examples",
+    "`find_total_for_module` takes": "test_9_a_module_is_a_path_not_a_part_of_one",
+    "adds times of different clocks": "sql/test_impossible_times.py: test_a_report",
+    "shows counters of delegates": "unit/test_inspector.py: test_counters_are_no_times",
+    "names an event that has times": "test_21_an_event_has_the_name_of_its_times",
+    "`to_dataframe` fails": "test_22_runs_without_events",
+    "`calculate_numeric_gap` has": "parity/test_dropin_gap.py: test_gaps",
+}
+
+
+def test_each_difference_on_the_page_has_a_test() -> None:
+    page = (Path(__file__).parents[2] / "docs/compatibility.md").read_text()
+    _, _, after = page.partition("Deliberate differences:\n\n| the Inspector | etq |\n|---|---|\n")
+    lines = [line.removeprefix("| ") for line in after.partition("\n\n")[0].splitlines()]
+    assert len(lines) == len(TESTED)
+    for line, (beginning, test) in zip(lines, TESTED.items(), strict=True):
+        assert line.startswith(beginning), line
+        path, _, name = test.rpartition(": ")
+        text = (Path(__file__).parents[1] / (path or "parity/test_dropin_differences.py")).read_text()
+        assert f"def {name}(" in text, test
