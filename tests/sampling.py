@@ -1,6 +1,6 @@
 """Which cases of a sweep, and how many examples of a property, run every time; the others are long tests.
 
-Of the long cases of a sweep, `-m long` runs every thirtieth, but one at least, and of a property a quarter of the
+Of the long cases of a sweep, `-m long` runs every thirtieth, but one at least, and of a property a sixth of the
 examples; all of them with ETQ_ALL_CAPTURES=1, and those marked `whole`.
 """
 
@@ -56,7 +56,7 @@ def examples(count: int, few: int | None = None, **options: Any) -> Callable[[Te
 
     def decorate(test: Test) -> Test:
         least = few or min(count, max(5, count // 10))
-        number = least if not _is_long_run else count if IS_WHOLE else max(least, count // 4)
+        number = least if not _is_long_run else count if IS_WHOLE else max(least, count // 6)
         made: Test = settings(max_examples=number, **options)(test)
         if _is_long_run:
             pytest.mark.long(made)

@@ -22,10 +22,6 @@ COLUMNS: Final = tuple(column.name for column in catalog.named("advice").columns
 Row = tuple[Any, ...]
 _IDLE: Final = "device idle"
 _PATH: Final = "critical path"
-# Causes that are of the host.
-_OF_HOST: Final = (
-    *trace_evidence.TOGETHER, *trace_evidence.LAUNCHING, "cpu_op", "function", "call", "first_call",
-)  # fmt: skip
 
 
 class Given(NamedTuple):
@@ -151,7 +147,7 @@ def distinct(findings: Sequence[Finding]) -> list[Finding]:
 
 def _is_of_host(finding: Finding) -> bool:
     """Whether a finding about the critical path names what the host does."""
-    return finding.cause is not None and finding.cause.split(" ")[0] in _OF_HOST
+    return finding.cause is not None and finding.cause.split(" ")[0] in trace_evidence.OF_HOST
 
 
 def _place(finding: Finding) -> tuple[int, float, str, str]:

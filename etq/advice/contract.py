@@ -47,6 +47,7 @@ class Claim(NamedTuple):
     part         what the parts are: gaps, or intervals
     recorded     the time of the recording, if it may be more than the whole
     is_lost      whether the time is known to be lost; else the finding is not severe
+    besides      a second thing of the subject's kind, where the first has less than nearly all of the time
     """
 
     rule: str
@@ -64,6 +65,7 @@ class Claim(NamedTuple):
     part: str = "gap"
     recorded: int = 0
     is_lost: bool = True
+    besides: str | None = None
 
     @property
     def stretch(self) -> Stretch:
@@ -95,7 +97,7 @@ def judged(claim: Claim, traits: Traits) -> Finding | None:
         severity_of(share, 100 * spent / max(whole, claim.recorded)) if claim.is_lost else "low",
         text,
         "; ".join([*claim.evidence, *of_whole, *([] if is_borne_out else [parts_of(times)])]),
-        remedies.remedy(claim.cause, kind, name, traits, claim.stretch) if is_borne_out else "",
+        remedies.remedy(claim.cause, kind, name, traits, claim.stretch, claim.besides) if is_borne_out else "",
         _cause(claim) if is_borne_out else None,
         spent,
         word,

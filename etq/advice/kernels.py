@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import fsum, prod
 from typing import Final, NamedTuple
@@ -123,6 +123,15 @@ class Rated(NamedTuple):
         return bool(self.flops and depth) and (self.flops or 0) / (2 * depth) < _FILLS * _TILE**2
 
 
+class Unfused(NamedTuple):
+    """Kernels of attention in single ops that one op launched."""
+
+    op: str | None
+    ticks: int
+    kernels: int
+    softmax: int
+
+
 class Chain(NamedTuple):
     """Kernels of these ops that follow each other, and the time that one kernel instead could save."""
 
@@ -201,15 +210,17 @@ class Evidence:
     @cached_property
     def rated(self) -> list[Rated]:
         """Calls with known costs on devices with known peaks, but for costs that are a lower bound, and copies that
-        the link to the host or another device limits. Without sizes or peaks there are none, which is asked first, as
-        rating plans for long.
+        the link to the host or another device limits. Without peaks or sizes there are none, which is asked first, as
+        rating plans for long, and sizes are read then.
         """
-        sizes = "FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL"
-        if not self._ask(tuple, f"SELECT 1 {sizes} LIMIT 1"):
+        peaks = self._trace.shared("peaks")
+        if not self._ask(tuple, f"SELECT 1 FROM {peaks} AS p WHERE p.bandwidth IS NOT NULL LIMIT 1"):
             return []
-        peaks, work = self._trace.shared("peaks"), self._trace.shared("work")
-        if not self._ask(tuple, f"SELECT 1 FROM {peaks} AS p WHERE p.bandwidth IS NOT NULL AND EXISTS ({sizes})"):
+        if not self._ask(
+            tuple, "SELECT 1 FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL LIMIT 1"
+        ):
             return []
+        work = self._trace.shared("work")
         return self._ask(
             Rated._make,
             "SELECT r.family, r.bound, r.label, r.calls, r.kernels, r.ticks, r.least_ticks,"
@@ -250,20 +261,25 @@ class Evidence:
         return severity_of(100 * ticks / max(whole, 1), 100 * ticks / max(self.recorded_ticks, 1))
 
     @cached_property
-    def unfused_attention(self) -> tuple[int, int, int]:
-        """The time of attention in single ops, its kernels, and those of softmax."""
+    def unfused_attention(self) -> list[Unfused]:
+        """By op, on devices that have fused kernels for it; none if it has less than a twentieth of the time."""
         query = (
             "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key"
             " AND regexp_matches(s.label, '^aten::_(safe_)?softmax') LIMIT 1"
         )
-        if not self._ask(tuple, query):
-            return 0, 0, 0
-        [(ticks, kernels, softmax)] = self._ask(
-            tuple,
-            "SELECT coalesce(sum(u.ticks), 0)::BIGINT, count(*), count(*) FILTER (u.is_softmax)"
-            f" FROM _unfused_attention($key, '{self._launches}') AS u",
+        if not self._ask(tuple, query) or not (self.have_capability(5) or self.have_matrix_cores):
+            return []
+        rows = self._ask(
+            Unfused._make,
+            "SELECT u.op, sum(u.ticks)::BIGINT, count(*), count(*) FILTER (u.is_softmax)"
+            f" FROM _unfused_attention($key, '{self._launches}') AS u GROUP BY u.op",
         )
-        return ticks, kernels, softmax
+        return rows if 20 * sum(row.ticks for row in rows) >= self.ticks else []
+
+    def is_attention(self, ticks: Mapping[str, float]) -> bool:
+        """Whether half of a time, by op, is unfused attention."""
+        within = fsum(min(row.ticks, ticks.get(row.op or "", 0)) for row in self.unfused_attention)
+        return 2 * within >= sum(ticks.values())
 
 
 def findings(trace: trace_evidence.Evidence) -> list[Finding]:
@@ -293,13 +309,21 @@ def device_time(evidence: Evidence) -> Iterator[Finding]:
         "device time",
         "low",
         f"Time of devices: {', '.join(f'{percent(share)} {name}' for name, share in listed)}.",
-        f"{counted(calls, 'call')} of {family or 'unknown names'}, most time in {shortened(labels[0].label, 120)};"
+        f"{counted(calls, 'call')} of {family or 'unknown names'}, {_most_in(labels)};"
         " etq kernels --by family lists them",
         _remedy_of_family(evidence, family, labels),
         ticks=ticks,
         whole=WORK,
         whole_ticks=evidence.ticks,
     )
+
+
+def _most_in(labels: Sequence[Label]) -> str:
+    """Return the name with most time, or two that have as much."""
+    first, *others = labels
+    if others and others[0].ticks == first.ticks:
+        return f"as much time in {shortened(first.label, 120)} as in {shortened(others[0].label, 120)}"
+    return f"most time in {shortened(first.label, 120)}"
 
 
 def _remedy_of_family(evidence: Evidence, family: str | None, labels: Sequence[Label]) -> str:
@@ -378,22 +402,26 @@ def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) 
 
 def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
     """Ops of a family with one limit take longer than good kernels, by a twentieth of the devices' time; those that are
-    too short for kernels are one thing, whatever their family.
+    too short for kernels are one thing, but for products that take so much: larger ones fill a device.
     """
     groups: defaultdict[tuple[str, str], list[Rated]] = defaultdict(list)
     for calls in evidence.rated:
         if calls.bound != "latency" or calls.ticks <= SHORT_TICKS * calls.kernels:
-            groups["" if calls.bound == "latency" else calls.family, calls.bound].append(calls)
+            is_one = calls.bound == "latency" and calls.family not in PRODUCTS
+            groups["" if is_one else calls.family, calls.bound].append(calls)
+    for family in PRODUCTS:
+        few = groups.get((family, "latency"))
+        if few and _above(few) < 0.05 * evidence.ticks:
+            groups["", "latency"] += groups.pop((family, "latency"))
     for (family, bound), rated in groups.items():
-        ticks = sum(calls.ticks for calls in rated)
-        least = fsum(calls.least_ticks for calls in rated)  # whatever the order of rows
-        shortest = rated[0].shortest_ticks
-        as_short = shortest * sum(calls.kernels for calls in rated)
-        above = ticks - (as_short if bound == "latency" else least / ACHIEVABLE)
+        above = _above(rated)
         if above < 0.05 * evidence.ticks:
             continue
+        ticks, shortest = sum(calls.ticks for calls in rated), rated[0].shortest_ticks
+        least = fsum(calls.least_ticks for calls in rated)  # whatever the order of rows
         share = percent(100 * ticks / evidence.ticks)
         ops = _by_op(rated)
+        cause = None if family in PRODUCTS else {"latency": "host", "memory": "fusion"}.get(bound)
         listed = ", ".join(f"{counted(calls, 'call')} of {op}" for op, calls, _ in ops[:3])
         good = f"{percent(100 * ACHIEVABLE)} of the peak, which good kernels reach"
         short = f"that of as many of the shortest kernels, {_time(shortest)} each"
@@ -404,11 +432,19 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
             f"{listed}, with all kernels that they launch, on {rated[0].device}; at stake is the time beyond"
             f" {short if bound == 'latency' else good}; etq roofline lists them",
             _remedy_of_roof(evidence, family, bound, ops[0][0], rated),
-            cause={"latency": "host", "memory": None if family in PRODUCTS else "fusion"}.get(bound),
+            cause="attention" if evidence.is_attention({op: time for op, _, time in ops}) else cause,
             ticks=above,
             whole=WORK,
             whole_ticks=evidence.ticks,
         )
+
+
+def _above(rated: Sequence[Rated]) -> float:
+    """Return the time of calls of one limit that good kernels would not take, or as many of the shortest."""
+    ticks = sum(calls.ticks for calls in rated)
+    if rated[0].bound == "latency":
+        return ticks - rated[0].shortest_ticks * sum(calls.kernels for calls in rated)
+    return ticks - fsum(calls.least_ticks for calls in rated) / ACHIEVABLE
 
 
 def _by_op(rated: Sequence[Rated]) -> list[tuple[str, int, int]]:
@@ -434,10 +470,11 @@ def _at(bound: str, rated: Sequence[Rated], ticks: int, least: float) -> str:
 
 def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, rated: Sequence[Rated]) -> str:
     """Return what helps ops of a family that have this limit."""
+    if bound == "latency" and family in PRODUCTS:
+        return "Batch small products."
     if bound == "latency":
-        fused = sum(calls.ticks for calls in rated if calls.family not in PRODUCTS)
-        is_fusable = not evidence.is_compiled and 2 * fused >= sum(calls.ticks for calls in rated)
-        return f"Batch small ops{', or let torch.compile fuse those that follow each other' if is_fusable else ''}."
+        fuses = "" if evidence.is_compiled else ", or let torch.compile fuse those that follow each other"
+        return f"Batch small ops{fuses}."
     if bound == "compute":
         return _remedy_of_computing(evidence, family, main_op, rated)
     if family in PRODUCTS:
@@ -511,17 +548,21 @@ def fusable_kernels(evidence: Evidence) -> Iterator[Finding]:
 
 def unfused_attention(evidence: Evidence) -> Iterator[Finding]:
     """Attention in single ops takes a twentieth of the devices' time, and they have fused kernels for it."""
-    ticks, kernels, softmax = evidence.unfused_attention
-    share = 100 * ticks / evidence.ticks
-    if share < 5 or not (evidence.have_capability(5) or evidence.have_matrix_cores):
+    rows = evidence.unfused_attention
+    if not rows:
         return
+    ticks, kernels, softmax = (
+        sum(column) for column in zip(*((u.ticks, u.kernels, u.softmax) for u in rows), strict=True)
+    )
+    share = percent(100 * ticks / evidence.ticks)
     yield Finding(
         "unfused attention",
         evidence.severity(ticks, evidence.ticks),
-        f"{percent(share)} of the devices' time is unfused attention: product, softmax, product.",
+        f"{share} of the devices' time is unfused attention: product, softmax, product.",
         f"{counted(softmax, 'softmax kernel')} between batches of products, {counted(kernels, 'kernel')};"
         " etq kernels lists them",
         "Call scaled_dot_product_attention, which keeps the scores out of memory.",
+        cause="attention",
         ticks=ticks,
         whole=WORK,
         whole_ticks=evidence.ticks,

@@ -10,7 +10,8 @@ from etq.advice.words import percent
 
 class Traits(NamedTuple):
     """What kind of program a trace is of, as in `trace_traits`; `replays`: whether it launches graphs; `runtime`: whose
-    calls it has, CUDA, HIP or None.
+    calls it has, CUDA, HIP or None; `launches`: how many a step has, the recording without steps; None if unknown;
+    `has_functions`: whether Python's functions are recorded.
     """
 
     is_training: bool | None
@@ -22,6 +23,13 @@ class Traits(NamedTuple):
     start_ticks: int
     replays: bool
     runtime: str | None
+    launches: float | None = None
+    has_functions: bool = False
+
+    @property
+    def has_few_launches(self) -> bool:
+        """Whether a step has about one launch: fewer or larger ones change nothing."""
+        return self.launches is not None and self.launches < _FEW
 
     @property
     def graphs(self) -> str:
@@ -44,6 +52,8 @@ def graphs(runtime: str | None, *, replays: bool) -> str:
     return f"{runtime} graphs" if runtime and not replays else ""
 
 
+# The launches of a step from which on they are several.
+_FEW: Final = 1.5
 # Calls that a program makes as it starts: where one place has most of their time, it may be that.
 _AT_START: Final = (
     "allocation", "free", "pinned_memory", "module_load", "graph_instantiation", "creation", "synchronization",
@@ -52,6 +62,10 @@ _AT_START: Final = (
 # Ops that allocate or copy: another device is no other place for them. Annotations by torch itself, around its work.
 _MOVES: Final = re.compile(r"aten::(empty|.*copy|to$|item$|_local_scalar_dense$)")
 _TORCHS: Final = re.compile(r"## |Optimizer\.|autograd::|Torch-Compiled|(Distributed)?DataParallel|FSDP")
+# Ops that wait for a value, as they hand it to the host: those of .item(), .cpu() and printing.
+_ASKS: Final = re.compile(r"aten::(item|_local_scalar_dense|is_nonzero|equal|.*copy.*|to)$")
+# Where a remedy says that something is apart from steps.
+_OF_STEPS: Final = re.compile(",?(?: or)? (?:within|before|out of) (?:the )?steps")
 # In the names of ops that compute attention by one kernel.
 _ATTENTION: Final = re.compile("attention|flash|fmha", re.IGNORECASE)
 # In the names of what torch.compile generates, and of the regions that it runs in.
@@ -63,6 +77,11 @@ _DIRECTIONS: Final = (
     ("HtoD", re.compile("HtoD|HostToDevice")), ("DtoH", re.compile("DtoH|DeviceToHost")),
     ("DtoD", re.compile("DtoD|DeviceToDevice")),
 )  # fmt: skip
+# What makes a call that synchronizes, in no op.
+_SYNCHRONIZED: Final = {
+    "DeviceSynchronize": "torch.cuda.synchronize()", "StreamSynchronize": "Stream.synchronize()",
+    "EventSynchronize": "Event.synchronize()",
+}  # fmt: skip
 COPYING: Final = "Copies compute nothing: keep one memory format and type, and avoid contiguous() and cat."
 _ONCE: Final = "{} is in one {}: if that is the start of the program, record steps after a warm-up."
 _REMEDIES: Final = {
@@ -80,6 +99,7 @@ _REMEDIES: Final = {
     "late": "Find what makes this rank late: compare the ranks' steps (etq show stragglers).",
     "data_loading": "Set num_workers of DataLoader.",
     "synchronization": "Avoid .item(), .cpu() and printing of tensors within steps.",
+    "unrecorded": "Record with with_stack=True, which shows Python's functions.",
     "dependency": "Let streams wait for fewer events of others.",
     "function": "Run it in other processes or threads, or before the steps.",
     "HtoD": "Copy less, or from pinned memory with non_blocking=True, ahead of its use.",
@@ -89,35 +109,50 @@ _REMEDIES: Final = {
     "four_bits": "Make kernels of this op faster or fewer: fusion.",
     "device": "Make kernels of this op faster or fewer: smaller types, fusion.",
     "attention": "Try another kernel of attention, or smaller types where accuracy allows.",
+    "small": "Join small collectives: larger buckets, or one call for several tensors.",
     "transfer": "Overlap communication and computation.",
     "earlier_work": "Wait for the device, as by torch.cuda.synchronize(), before the recording starts.",
     "low_use": "Try a larger batch, if the model converges as well with it.",
 }  # fmt: skip
 
 
-def remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: Stretch) -> str:
-    """Return what helps against a cause for a thing of a kind; '' if nothing is known that does."""
+def remedy(
+    cause: str, kind: str, name: str | None, traits: Traits, stretch: Stretch, besides: str | None = None
+) -> str:
+    """Return what helps against a cause for a thing of a kind; '' if nothing is known that does. `besides` is a second
+    thing of the kind, where the first isn't nearly all.
+    """
+    text = _remedy(cause, kind, name, traits, stretch, besides)
+    return text if traits.steps else _OF_STEPS.sub("", text)
+
+
+def _remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: Stretch, besides: str | None) -> str:
     if stretch.in_one is not None and cause in _AT_START:
         share = "It" if stretch.in_one == 100 else f"{percent(stretch.in_one).capitalize()} of it"
         return _ONCE.format(share, stretch.part)
-    if stretch.is_long and cause in ("host", "step", "op_function", "launching"):  # what takes so long is not known
+    # What takes so long is not known.
+    if stretch.is_long and cause in ("host", "step", "op_function", "launching", "launch_delay"):
         return ""
     match cause:
         case "function" if not name and not stretch.is_long:  # many short ones, of libraries too
             text = "Call these functions less often, or keep what they return."
         case "host" | "launching" | "op_function" | "step" | "launch_delay":
             text = _of_launching(cause, kind, traits)
+        case "after_synchronization":
+            ways = ["" if traits.has_functions else _REMEDIES["unrecorded"]]
+            ways += [_REMEDIES["synchronization"]] if kind == "op" and _ASKS.match(name or "") else []
+            text = " ".join(filter(None, ways))
         case "device" | "four_bits" if kind != "op":
             text = ""
         case "cpu_op" | "function" | "synchronization" | "HtoD" | "DtoH" | "device":
-            text = _of_name(cause, name or "")
+            text = _of_name(cause, kind, name or "", besides)
         case "data_loading":
             text = _of_loading(traits)
         case "rank":
             late = f"rank {name}" if name else "those that come last"
             text = f"Find what makes {late} late: compare the ranks' steps (etq show stragglers)."
-        case "transfer" if traits.is_training:
-            text = f"{_REMEDIES[cause]} If the bytes matter, gradient accumulation or compression."
+        case "communication" | "transfer":
+            text = _of_transfer(cause, kind, traits)
         case "low_use" if not traits.is_training:
             text = ""
         case _:
@@ -127,28 +162,54 @@ def remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: Str
 
 def copying(name: str) -> str:
     """Return what helps copies of this name by the runtime; '' if it doesn't tell a direction."""
-    return next((_of_name(direction, name) for direction, pattern in _DIRECTIONS if pattern.search(name)), "")
+    return next((_of_name(direction, "copy", name) for direction, pattern in _DIRECTIONS if pattern.search(name)), "")
 
 
-def _of_name(cause: str, name: str) -> str:
+def _of_name(cause: str, kind: str, name: str, besides: str | None = None) -> str:
     """What helps where that depends on the op, function, call or copy."""
     text = _REMEDIES.get(cause, "")
     match cause:
-        case "cpu_op" if name and not _MOVES.match(name):
-            text = f"{name} runs on the CPU and launches nothing: move it to the device, or out of the steps."
+        case "cpu_op":
+            return _of_cpu_ops(name, besides)
+        case "synchronization":
+            return _of_synchronization(kind, name)
         case "device" if _ATTENTION.search(name):
             text = _REMEDIES["attention"]
         case "function" if _TORCHS.match(name):
             text = ""
-        case "function" if not name:
+        case "function" if not name or besides:
             text = "Run them in other processes or threads, or before the steps."
-        case "synchronization" if "DeviceSynchronize" in name:
-            text = "Avoid torch.cuda.synchronize() within steps."
         case "HtoD" if "Pinned" in name:
             text = "Copy less, or ahead of its use."
         case "DtoH" if "Pinned" in name:
             text = "Copy results less often."
     return text
+
+
+def _of_cpu_ops(name: str, besides: str | None) -> str:
+    named = [op for op in (name, besides) if op and not _MOVES.match(op)]
+    if not name or len(named) < 1 + bool(besides):
+        return ""
+    if besides:
+        return f"{name} and {besides} run on the CPU and launch nothing: move them to the device, or out of the steps."
+    return f"{name} runs on the CPU and launches nothing: move it to the device, or out of the steps."
+
+
+def _of_synchronization(kind: str, name: str) -> str:
+    """What helps against a wait for a device in an op, or else in a call of this name."""
+    if kind == "op":
+        return (
+            _REMEDIES["synchronization"] if _ASKS.match(name) else f"{name} waits for the device: call it less often."
+        )
+    made = next((way for call, way in _SYNCHRONIZED.items() if call in name), None)
+    return f"Avoid {made} within steps." if made else ""
+
+
+def _of_transfer(cause: str, kind: str, traits: Traits) -> str:
+    if kind == "small":
+        return _REMEDIES["small"]
+    more = " If the bytes matter, gradient accumulation or compression." if traits.is_training else ""
+    return f"{_REMEDIES[cause]}{more}" if cause == "transfer" else ""
 
 
 def _of_loading(traits: Traits) -> str:
@@ -160,19 +221,23 @@ def _of_loading(traits: Traits) -> str:
 
 
 def _of_launching(cause: str, kind: str, traits: Traits) -> str:
-    """What helps where the host launches; outside of ops, by what takes half of the time, `kind`: Python's functions, a
-    step's own time.
-    """
+    """What helps where the host launches, or what it launches starts late; `kind`: what waits there."""
     if cause == "launch_delay":
-        return f"Launch larger kernels{f', or replay {traits.graphs}' if traits.graphs else ''}."
-    if cause == "host":
-        return _fewer_launches(traits)
+        is_many = kind != "copy" and not traits.has_few_launches
+        return f"Launch larger kernels{f', or replay {traits.graphs}' if traits.graphs else ''}." if is_many else ""
+    if traits.has_few_launches:
+        return _REMEDIES["unrecorded"] if kind == "step" and not traits.has_functions else ""
+    return _fewer_launches(traits) if cause == "host" else _as_one(cause, kind, traits)
+
+
+def _as_one(cause: str, kind: str, traits: Traits) -> str:
+    """What helps outside of ops, by what takes half of the time, `kind`: Python's functions, a step's own time."""
     if kind == "generated":
         ways = f'Let {traits.graphs} run it as one: torch.compile makes them with mode="reduce-overhead".'
         return ways if traits.graphs else ""
     compiling = [] if traits.is_compiled or traits.replays else ["torch.compile"]
     ways = " or ".join(filter(None, [*compiling, traits.graphs]))
-    whole = f"let {ways} run the step as one." if ways else ""
+    whole = f"let {ways} run the {'step' if traits.steps else 'ops'} as one." if ways else ""
     if kind == "function" and cause != "launching":
         where = "between the ops" if cause == "step" else "within ops"
         return f"Python {where} takes it: do less there{f', or {whole}' if whole else '.'}"

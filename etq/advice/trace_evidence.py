@@ -28,6 +28,8 @@ CALLS: Final = {
 }
 # Causes on the critical path that count in all ops together.
 TOGETHER: Final = (*CALLS, "data_loading", "compilation")
+# The ticks up to which a collective is short: to start one takes about as long.
+SHORT: Final = 50_000
 # What a part `p` of the critical path counts for; NULL for what has no name, and unknown waits. Calls in which the host
 # waits, loading and compilation count by what they are for, in all ops together; those of no known kind by their name;
 # copies from and to the host by theirs; what is between the ops of steps is one thing.
@@ -70,10 +72,14 @@ _JOB: Final = """
 # launched kernels wait for what isn't recorded.
 LAUNCHING: Final = ("host", "step", "op_function")
 WAITING: Final = ("earlier_work", "unknown_wait")
-# Causes of idle time that are one claim, by the first.
 # From the return of a launch to the start of what it launched.
 STARTING: Final = ("launch_delay", "latency")
-_TOGETHER: Final = {cause: causes[0] for causes in (LAUNCHING, WAITING, STARTING) for cause in causes}
+# What waits for devices cost: with what the host launches after them, and where it isn't known what it does then.
+SYNCHRONIZING: Final = ("synchronization", "after_synchronization")
+# Causes that name what the host does.
+OF_HOST: Final = (*TOGETHER, *LAUNCHING, "cpu_op", "function", "call", "first_call")
+# Causes of idle time that are one claim, by the first.
+_TOGETHER: Final = {cause: causes[0] for causes in (LAUNCHING, WAITING, STARTING, SYNCHRONIZING) for cause in causes}
 
 
 class Idle(NamedTuple):
@@ -148,6 +154,15 @@ class Waits(NamedTuple):
 
 # What the ranks of jobs wait for, by the label job.
 Jobs = dict[str, list[Waits]]
+
+
+class SmallCollectives(NamedTuple):
+    """The collectives of devices that take at most `SHORT`, with their time; and all of them."""
+
+    number: int
+    ticks: int
+    all: int
+    all_ticks: int
 
 
 class Steps(NamedTuple):
@@ -247,8 +262,25 @@ class Evidence:
 
     @cached_property
     def traits(self) -> Traits:
-        query = "SELECT is_training, is_compiled, has_workers, steps, step_ticks, ticks, start_ticks, replays, runtime"
-        return self.rows(Traits._make, f"{query} FROM _trace_traits($key, '{self.shared('steps')}')")[0]
+        steps, launches = self.shared("steps"), self.shared("launches")
+        return self.rows(
+            Traits._make,
+            f"""
+            SELECT t.is_training, t.is_compiled, t.has_workers, t.steps, t.step_ticks, t.ticks, t.start_ticks,
+                t.replays, t.runtime, nullif(n.launches, 0) / greatest(t.steps, 1),
+                EXISTS (
+                    FROM signatures AS f
+                    WHERE f.capture_id = $key AND f.activity IN ('python_function', 'module')
+                )
+            FROM _trace_traits($key, '{steps}') AS t
+            CROSS JOIN (
+                SELECT count(DISTINCT w.call_index) AS launches
+                FROM {launches} AS w
+                ASOF LEFT JOIN _merged_steps('{steps}') AS s ON row(w.call_start_ticks) >= row(s.start_ticks)
+                WHERE w.call_start_ticks < s.end_ticks OR NOT EXISTS (FROM {steps})
+            ) AS n
+            """,
+        )[0]
 
     @cached_property
     def idle(self) -> list[Idle]:
@@ -304,6 +336,75 @@ class Evidence:
         values = {"key": self._key, "device": device, "cause": cause}
         return next(iter(self._connection.execute(query, values).fetchall()), (None, 0))
 
+    def waits_of(self, device: int | None) -> Counter[str | None]:
+        """Return the time of a device that waits for it cost, by the op that makes the wait; None: a call in no op."""
+        query = f"""
+            SELECT s.family, sum(i.ticks)::BIGINT
+            FROM (
+                FROM {self.shared("idle")} AS i
+                WHERE i.cause IN ({", ".join(f"'{cause}'" for cause in SYNCHRONIZING)})
+                    AND i.device IS NOT DISTINCT FROM $device
+            ) AS i
+            ASOF LEFT JOIN (
+                SELECT n.family AS label, e.start_ticks, t.op_index
+                FROM signatures AS n
+                JOIN event_ticks AS e USING (capture_id, signature_index)
+                JOIN trace_events AS t USING (capture_id, event_index)
+                WHERE n.capture_id = $key AND n.activity = 'call' AND n.waits
+            ) AS c ON c.label = i.label AND row(i.start_ticks) >= row(c.start_ticks)
+            LEFT JOIN (FROM event_ticks AS e WHERE e.capture_id = $key) AS o ON o.event_index = c.op_index
+            LEFT JOIN (FROM signatures AS s WHERE s.capture_id = $key) AS s USING (signature_index)
+            GROUP BY s.family
+        """
+        rows = self._connection.execute(query, {"key": self._key, "device": device}).fetchall()
+        return Counter(dict(rows))
+
+    def around(self, device: int | None, cause: str) -> str | None:
+        """Return what has nine tenths of a device's idle time of a cause within it: the outermost op, or the
+        annotation or function around it.
+        """
+        query = f"""
+            WITH pieces AS MATERIALIZED (
+                SELECT p.name, p.at_ticks, p.ticks
+                FROM {self.shared("parts")} AS p
+                JOIN {self.shared("gaps")} AS g ON g.next_index = p.period
+                WHERE p.cause = $cause AND g.device IS NOT DISTINCT FROM $device
+            ),
+            ops AS MATERIALIZED (
+                SELECT e.signature_index, e.start_ticks, e.parent_index, t.thread_index, t.op_index IS NULL AS is_outer
+                FROM (FROM event_ticks AS i WHERE i.capture_id = $key) AS e
+                JOIN (FROM trace_events AS i WHERE i.capture_id = $key) AS t USING (event_index)
+                JOIN signatures AS s ON s.capture_id = $key AND s.signature_index = e.signature_index
+                WHERE s.activity = 'op'
+            ),
+            inner_ops AS (
+                SELECT p.ticks, p.at_ticks, o.thread_index
+                FROM pieces AS p
+                ASOF JOIN ops AS o ON o.signature_index = p.name AND row(p.at_ticks) >= row(o.start_ticks)
+            ),
+            found AS (
+                SELECT i.ticks, o.signature_index AS op, u.signature_index AS around
+                FROM inner_ops AS i
+                ASOF JOIN (FROM ops AS o WHERE o.is_outer) AS o
+                    ON o.thread_index = i.thread_index AND row(i.at_ticks) >= row(o.start_ticks)
+                LEFT JOIN (FROM event_ticks AS e WHERE e.capture_id = $key) AS u ON u.event_index = o.parent_index
+            )
+            SELECT s.family
+            FROM (
+                SELECT f.op AS signature_index, f.ticks, 0 AS place FROM found AS f
+                UNION ALL
+                SELECT f.around, f.ticks, 1 FROM found AS f
+            ) AS f
+            JOIN signatures AS s ON s.capture_id = $key AND s.signature_index = f.signature_index
+            WHERE s.activity <> 'step'
+            GROUP BY s.family, f.place
+            HAVING sum(f.ticks) >= 0.9 * (SELECT sum(p.ticks) FROM pieces AS p)
+            ORDER BY f.place
+            LIMIT 1
+        """
+        values = {"key": self._key, "device": device, "cause": cause}
+        return next((family for (family,) in self._connection.execute(query, values).fetchall()), None)
+
     @cached_property
     def path(self) -> list[OnPath]:
         return self.rows(
@@ -340,6 +441,47 @@ class Evidence:
             """,
         )
         return {subject: Intervals(*row) for subject, *row in rows}
+
+    @cached_property
+    def beside(self) -> dict[str, tuple[int, str]]:
+        """By subject: the time of the path on the host in which another thread communicates, and in what mostly."""
+        query = "SELECT s.signature_index, s.family FROM signatures AS s WHERE s.capture_id = $key AND NOT s.on_device"
+        names = self.rows(tuple, f"{query} AND s.purpose = 'communication'")
+        if not names:
+            return {}
+        chosen = ", ".join(str(index) for index, _ in names)
+        calls = f"""
+            FROM event_ticks AS e
+            WHERE e.capture_id = $key AND e.signature_index IN ({chosen}) AND e.elapsed_ticks > 0
+        """
+        times: Counter[str] = Counter()
+        named = dict(names)
+        for index, ticks in self.rows(
+            tuple, f"SELECT e.signature_index, sum(e.elapsed_ticks)::BIGINT {calls} GROUP BY e.signature_index"
+        ):
+            times[named[index]] += ticks
+        [(most, ticks)] = times.most_common(1) or [("", 0)]
+        label = most if 2 * ticks > times.total() else "communication"
+        rows = self.rows(
+            tuple,
+            f"""
+            WITH calls AS (SELECT e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks {calls}),
+            spans AS MATERIALIZED (
+                SELECT m.*, sum(m.end_ticks - m.start_ticks) OVER (ORDER BY m.start_ticks) AS ticks
+                FROM _merged_steps('calls') AS m
+            ),
+            pieces AS (
+                SELECT p.subject, unnest([p.start_ticks, p.start_ticks + p.ticks]) AS at_ticks, unnest([-1, 1]) AS sign
+                FROM {self.shared("pieces")} AS p
+                WHERE p.subject IS NOT NULL AND p.cause NOT IN ('device', 'wait', 'communication')
+            )
+            SELECT p.subject, sum(p.sign * (m.ticks - greatest(m.end_ticks - p.at_ticks, 0)))::BIGINT
+            FROM pieces AS p
+            ASOF JOIN spans AS m ON row(p.at_ticks) >= row(m.start_ticks)
+            GROUP BY p.subject
+            """,
+        )
+        return {subject: (ticks, label) for subject, ticks in rows}
 
     @cached_property
     def use(self) -> list[Use]:
@@ -383,6 +525,17 @@ class Evidence:
             tables = f"'{self.shared('launches')}', '{self.shared('steps')}'"
             steps = self.rows(Steps._make, f"SELECT {columns} FROM _tool_step_times($key, {tables})")[0]
         return steps if steps.ticks else None
+
+    @cached_property
+    def small_collectives(self) -> SmallCollectives:
+        is_short = f"w.device_ticks <= {SHORT}"
+        query = f"""
+            SELECT count(*) FILTER ({is_short}), coalesce(sum(w.device_ticks) FILTER ({is_short}), 0)::BIGINT, count(*),
+                coalesce(sum(w.device_ticks), 0)::BIGINT
+            FROM {self.shared("launches")} AS w
+            WHERE w.kernel_family = 'communication'
+        """
+        return self.rows(SmallCollectives._make, query)[0]
 
     @cached_property
     def lost(self) -> Lost:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from etq.advice.contract import Claim, parts_of
 from etq.advice.remedies import GENERATED
-from etq.advice.trace_evidence import CALLS, LAUNCHING, STARTING, WAITING, Evidence, Idle, Use
+from etq.advice.trace_evidence import CALLS, LAUNCHING, STARTING, SYNCHRONIZING, WAITING, Evidence, Idle, Use
 from etq.advice.words import counted, percent, shortened, time
 
 RULE: Final = "device idle"
 _TEXTS: Final = {
     "data_loading": "waits for input data.",
-    "synchronization": "idles after synchronizations: the host launched nothing ahead.",
     "dependency": "waits for events of other streams.",
     **{cause: f"idles while the host {work}." for cause, work in CALLS.items()},
 }
+_COPIES: Final = re.compile("Mem(cpy|set)")
 _LISTED: Final = "etq show idle_parts lists them"
 # What launched kernels wait for, where nothing recorded tells it.
 _WAITED: Final = {
@@ -43,9 +44,11 @@ def device_idle(evidence: Evidence) -> Iterator[Claim]:
             chosen = [part for part in parts if part.cause == cause]
             name = _top(chosen, lambda part: part.label)[0]
             shown = _within(evidence, use, chosen, cause) if cause in CALLS else []
+            # Within the loader, if functions are recorded.
+            shown += [] if cause != "data_loading" or "DataLoader" in (name or "") else _mostly(chosen)
             yield _claim(evidence, use, chosen, cause, f"{who} {text}", shown, name=name)
-        chosen = [part._replace(cause=STARTING[0]) for part in parts if part.cause in STARTING]
-        yield _claim(evidence, use, chosen, STARTING[0], f"{who} waits for launched kernels to start.", [_LISTED])
+        yield from _synchronizing(evidence, use, who, parts)
+        yield from _starting(evidence, use, who, parts)
         yield from _running(evidence, use, who, parts)
         yield from _communicating(evidence, use, who, parts)
         yield from _apart(evidence, use, who, parts)
@@ -65,7 +68,44 @@ def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) ->
     text = f"{who} idles: the host launches kernels too slowly."
     shown = [*split, *_mostly(chosen), _LISTED]
     claim = _claim(evidence, use, chosen, cause, text, shown, kind=_ran(cause, chosen), of=LAUNCHING[0])
-    yield claim._replace(text=f"{who} idles: the host launches nothing for long.") if claim.stretch.is_long else claim
+    if claim.stretch.is_long:
+        claim = claim._replace(text=f"{who} idles: the host launches nothing for long.")
+    elif evidence.traits.has_few_launches:
+        does = "records nothing of what it does" if claim.subject[0] == "step" else "launches nothing"
+        claim = claim._replace(text=f"{who} idles while the host {does}.")
+    yield claim
+
+
+def _synchronizing(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
+    """The host waited for the device, and launches then; or it isn't known what it does then."""
+    chosen = [part for part in parts if part.cause in SYNCHRONIZING]
+    cause, _ = _top(chosen, lambda part: part.cause)
+    call, share = _top(chosen, lambda part: part.label)
+    if cause is None or call is None or 20 * sum(part.ticks for part in chosen) < use.span:
+        return
+    times = evidence.waits_of(use.device)
+    [(op, ticks)] = times.most_common(1)
+    kind, name = ("call", call if share >= 0.5 else None) if op is None else ("op", op)
+    name = name if 2 * ticks >= times.total() else None
+    shown = [f"the waits are mostly {shortened(name, 120)}{' in no op' if kind == 'call' else ''}"] if name else []
+    after = ": the host launched nothing ahead"
+    if cause != SYNCHRONIZING[0]:
+        after = ", while the host records nothing of what it does"
+    text = f"{who} idles after synchronizations{after}."
+    shown += [_LISTED]
+    yield _claim(evidence, use, chosen, cause, text, shown, name=name, kind=kind, of=SYNCHRONIZING[0])
+
+
+def _starting(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
+    """What is launched starts late."""
+    cause = STARTING[0]
+    chosen = [part._replace(cause=cause) for part in parts if part.cause in STARTING]
+    copies = sum(part.ticks for part in chosen if _COPIES.search(part.label or ""))
+    is_copy = 2 * copies >= sum(part.ticks for part in chosen)
+    text = f"{who} waits for launched {'copies' if is_copy else 'kernels'} to start."
+    claim = _claim(evidence, use, chosen, cause, text, [_LISTED], kind="copy" if is_copy else "wait")
+    reason = ["why they start so late isn't recorded"] if claim.stretch.is_long else []
+    yield claim._replace(evidence=[*reason, *claim.evidence])
 
 
 def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
@@ -73,14 +113,20 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
     for cause, does in (("cpu_op", "runs"), ("function", "runs"), ("compilation", "compiles in"), ("call", "is in")):
         chosen = [part for part in parts if part.cause == cause]
         name, share = _top(chosen, lambda part: part.label)
+        besides = None
         if name is not None and share >= 0.5:
             mostly = "" if share >= _ALL else "mostly "
+            besides = None if share >= _ALL else _second(chosen)
             text = f"{who} idles while the host {does} {mostly}{shortened(name, 120)}."
-            shown = [*([] if share >= _ALL else _first_of(chosen)), _LISTED]
+            shown = [] if share >= _ALL else _first_of(chosen)
         else:
             name, text = None, f"{who} idles while the host {_SEVERAL[cause]}."
-            shown = [*_first_of(chosen), _LISTED]
-        yield _claim(evidence, use, chosen, cause, text, shown, name=name)
+            shown = _first_of(chosen)
+        if shown and cause == "cpu_op" and 20 * sum(part.ticks for part in chosen) >= use.span:
+            around = evidence.around(use.device, cause)
+            shown += [f"nearly all in {shortened(around, 120)}"] if around not in (None, name) else []
+        claim = _claim(evidence, use, chosen, cause, text, [*shown, _LISTED], name=name)
+        yield claim._replace(besides=besides)
 
 
 def _ran(cause: str, parts: Sequence[Idle]) -> str:
@@ -177,6 +223,14 @@ def _first_of(parts: Sequence[Idle]) -> list[str]:
     most = times.most_common(2)
     shares = [f"{shortened(name, 120)} ({percent(100 * ticks / times.total())})" for name, ticks in most]
     return [f"most in {' and '.join(shares)}"] if shares else []
+
+
+def _second(parts: Sequence[Idle]) -> str | None:
+    """Return the name with most of the time but for the first."""
+    times: Counter[str] = Counter()
+    for part in parts:
+        times[part.label or "an unnamed one"] += part.ticks
+    return times.most_common(2)[1][0] if len(times) > 1 else None
 
 
 def _mostly(parts: Sequence[Idle]) -> list[str]:

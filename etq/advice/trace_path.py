@@ -36,7 +36,13 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
         # What a program does on the host alone is its work.
         is_lost = evidence.has_work or cause in TOGETHER
         share = percent(100 * times.total() / whole[1]) if whole[1] else "0 %"
-        text = f"{share} of the critical path is {_words(kind, name, parts)}."
+        beside, label = evidence.beside.get(parts[0].subject or "", (0, ""))
+        communicates = "communication" not in times and 2 * beside >= times.total()
+        if communicates:
+            times = Counter({evidence.told_rank()[0]: beside, cause: times.total() - beside})
+            cause = evidence.told_rank()[0]
+        while_ = f", while {label} runs" if communicates else ""
+        text = f"{share} of the critical path is {_words(kind, name, parts)}{while_}."
         told = evidence.told_rank()[1] if cause == "rank" else name
         found = evidence.intervals[parts[0].subject or ""]
         places = _places(evidence, found)

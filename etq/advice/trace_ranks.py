@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from etq.advice.contract import Claim
-from etq.advice.trace_evidence import Evidence
+from etq.advice.trace_evidence import SHORT, Evidence, SmallCollectives
 from etq.advice.words import counted, percent, time
 
 RULE: Final = "communication"
 _LEAST: Final = 10.0
+# The number of short collectives from which on they are many.
+_MANY: Final = 100
 
 
 def communication(evidence: Evidence) -> Iterator[Claim]:
@@ -34,7 +36,20 @@ def communication(evidence: Evidence) -> Iterator[Claim]:
     word = "step time" if steps.are_known else "recording"
     where = "while devices compute nothing" if evidence.has_work else "on the host"
     shown = f"{percent(100 * spent / steps.ticks)} of the {word} is in communication {where}"
-    yield Claim(RULE, text, None, cause, ("rank", rank), times, (word, steps.ticks), [shown], least=_LEAST)
+    small = evidence.small_collectives
+    # What takes long may wait for another rank.
+    is_small = small.number >= _MANY and 2 * small.ticks >= small.all_ticks and cause != "rank"
+    listed = [_listed(small)] if is_small else []
+    kind = "small" if is_small else "rank"
+    yield Claim(RULE, text, None, cause, (kind, rank), times, (word, steps.ticks), [shown, *listed], least=_LEAST)
+
+
+def _listed(small: SmallCollectives) -> str:
+    """Return how many collectives are short, and what part of the time of all they take."""
+    share = percent(100 * small.ticks / small.all_ticks)
+    return (
+        f"{small.number:,} of {counted(small.all, 'collective')} take at most {SHORT / 1e3:.0f} us, {share} of the time"
+    )
 
 
 def late_rank(evidence: Evidence) -> Iterator[Claim]:

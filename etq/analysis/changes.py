@@ -10,19 +10,19 @@ import numpy as np
 
 from etq.verdicts import words
 from etq.verdicts.arithmetic import Numbers
-from etq.verdicts.changes import STATE, Change, Least, Reset, changes_of, levels_of
+from etq.verdicts.changes import STATE, Change, Least, Reset, Stretch, changes_of, levels_of
 
-# The row of a series.
+# The row of a stretch of a series: all of it, where no change of it was accepted.
 _ROW: Final[dict[str, Any]] = {
-    "kind": "series", **dict.fromkeys(("verdict", "stage")), **dict.fromkeys(("place", "last_good", "first_bad"), 0),
-    **dict.fromkeys(("back", "before", "step", "low", "high", "p", "q"), math.nan),
+    "kind": "stretch", **dict.fromkeys(("verdict", "stage")), **dict.fromkeys(("place", "last_good", "first_bad"), 0),
+    **dict.fromkeys(("shows", "back", "before", "step", "low", "high", "p", "q"), math.nan),
     **dict.fromkeys(("level_first", "level_end", "captures_before", "captures_after", "builds_after"), 0),
     "is_accepted": False,
 }  # fmt: skip
 
 
 def level_changes(series: Mapping[str, Any], min_step: float, alpha: float) -> dict[str, list[Any]]:
-    """Return a row for each series, and one for each of its changes that count.
+    """Return a row for each stretch of a series between accepted changes, and one for each of its changes that count.
 
     series    columns series, family (the number of series of which one may change by chance), and, with an array for
               each, positions (by which its captures are ordered), builds (numbers, in order), values, and steps and
@@ -54,15 +54,23 @@ def level_changes(series: Mapping[str, Any], min_step: float, alpha: float) -> d
     found = changes_of([level for level, _ in levels], leasts, resets, [errors for _, errors in levels])
     rows: list[dict[str, Any]] = []
     for at, each in enumerate(found):
-        known = {"series": int(series["series"][at]), "shows": each.shows}
-        rows.append(_ROW | known)
+        known = {"series": int(series["series"][at])}
+        rows += [_stretch_row(stretch, starts[at], positions[at]) | known for stretch in each.stretches]
         counting = [
             _row(change, starts[at], positions[at]) | known | {"q": q}
             for change in each.changes
             if (q := min(1.0, change.p * (1 if change.is_accepted else int(series["family"][at])))) < alpha
         ]
         rows += _listed(counting)
-    return {name: [row[name] for row in rows] for name in ("series", "shows", *_ROW)}
+    return {name: [row[name] for row in rows] for name in ("series", *_ROW)}
+
+
+def _stretch_row(stretch: Stretch, starts: Numbers, positions: Numbers) -> dict[str, Any]:
+    """Return a stretch with the positions of its captures; `starts` are the first captures of builds."""
+    first, end = starts[stretch.first], starts[stretch.end]
+    return _ROW | {
+        "shows": stretch.shows, "level_first": int(positions[first]), "level_end": int(positions[end - 1])
+    }  # fmt: skip
 
 
 def _listed(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

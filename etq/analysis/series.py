@@ -27,7 +27,8 @@ class Judged(NamedTuple):
     captures: int
     unordered: int
     lacking: int  # with an order, but without a value
-    builds: int
+    few: int  # with a value, in a series of too few builds
+    beside: int = 0  # with a value, in too few builds before or after an accepted change
 
 
 @dataclass(frozen=True)
@@ -53,17 +54,23 @@ class Series:
         known = {row.ordered_by for row in self.rows if row.captures > row.unordered}
         return " or ".join(sorted(known) or [self.over or "captured_at"])
 
-    def of_item(self, item: str, values: Iterable[tuple[str, str]]) -> Series:
-        """Return the series of an item, of which captures with these series and labels have a value."""
-        labels: dict[str, list[str]] = {}
-        for series, label in values:
-            labels.setdefault(series, []).append(label)
-        rows = [
-            row._replace(lacking=row.captures - row.unordered - len(found), builds=len({*found}))
-            for row in self.rows
-            for found in [labels.get(row.series, [])]
-        ]
-        return Series(self.over, rows, f"no value of {item} above 0")
+    def of_trend(self, item: str | None, captures: Iterable[Mapping[str, Any]]) -> Series:
+        """Return the series of an item, or of totals, with the captures of `trend`."""
+        from etq.verdicts.fits import LONG
+
+        found: dict[str, list[Mapping[str, Any]]] = {row.series: [] for row in self.rows}
+        for capture in captures:
+            if (capture["normalized"] or 0) > 0:
+                found[capture["series"]].append(capture)
+        rows = []
+        for row in self.rows:
+            known = found[row.series]
+            short = sum(capture["shown_percent"] is None for capture in known)
+            is_short = len({capture["label"] for capture in known}) < LONG
+            few, beside = (short, 0) if is_short else (0, short)
+            lacking = row.captures - row.unordered - len(known)
+            rows.append(row._replace(lacking=lacking, few=few, beside=beside))
+        return Series(self.over, rows, self.lack if item is None else f"no value of {item} above 0")
 
     @property
     def not_judged(self) -> dict[str, int]:
@@ -75,9 +82,8 @@ class Series:
         counts = {
             f"no {order} (etq label adds {given})": sum(row.unordered for row in self.rows),
             self.lack: sum(row.lacking for row in self.rows),
-            f"in series of fewer than {LONG} builds": sum(
-                row.captures - row.unordered - row.lacking for row in self.rows if row.builds < LONG
-            ),
+            f"in series of fewer than {LONG} builds": sum(row.few for row in self.rows),
+            f"in fewer than {LONG} builds before or after an accepted change": sum(row.beside for row in self.rows),
         }
         return {why: count for why, count in counts.items() if count}
 
@@ -119,10 +125,16 @@ def series_of(
 
     Raises `QueryError` if captures have nothing to order by, or none matches the selector.
     """
+    from etq.verdicts.fits import LONG
+
     query = """
         SELECT s.series, any_value(s.ordered_by), count(*), count(*) FILTER (WHERE s.label IS NULL),
             count(*) FILTER (WHERE s.label IS NOT NULL AND t.capture_id IS NULL),
-            count(DISTINCT s.label) FILTER (WHERE t.capture_id IS NOT NULL)
+            CASE
+                WHEN count(DISTINCT s.label) FILTER (WHERE t.capture_id IS NOT NULL) < $long
+                THEN count(*) FILTER (WHERE s.label IS NOT NULL AND t.capture_id IS NOT NULL)
+                ELSE 0
+            END
         FROM _series_labels($selector, $over, $by) AS s
         LEFT JOIN (
             SELECT DISTINCT o.capture_id FROM op_times AS o
@@ -131,7 +143,7 @@ def series_of(
         GROUP BY s.series
         ORDER BY s.series
     """
-    given = {"selector": selector, "over": over, "by": BY if by is None else by, "phase": phase}
+    given = {"selector": selector, "over": over, "by": BY if by is None else by, "phase": phase, "long": LONG}
     rows = [Judged(*row) for row in warehouse.rows(query, **given)[1]]
     return Series(over, rows, "no times" if phase is None else f"no times of phase {phase}")
 

@@ -73,6 +73,19 @@ _ANNOTATED: Final = """
 """
 # The least difference of the two that is told.
 _DIFFERS: Final = 0.01
+# The step that is farthest from the median, if it changes the mean by a twentieth: the mean of the others.
+_FAR: Final = """
+    SELECT f.step, f.total, (f.sum - f.total) / (f.steps - 1) AS mean, f.unit
+    FROM (
+        SELECT arg_max(s.step, abs(s.total - m.middle)) AS step, arg_max(s.total, abs(s.total - m.middle)) AS total,
+            fsum(s.total) AS sum, count(*) AS steps, any_value(s.unit) AS unit
+        FROM wide_steps($capture) AS s
+        CROSS JOIN (SELECT median(i.total) AS middle FROM wide_steps($capture) AS i) AS m
+        WHERE _step_count($capture, NULL, NULL) IS NOT NULL
+        HAVING count(*) > 2
+    ) AS f
+    WHERE abs(f.sum / f.steps - mean) > 0.05 * mean
+"""
 # The time from the first event of a trace to the end of its last.
 _RECORDED: Final = """
     SELECT _in_unit(r.end_ticks - r.start_ticks, a.scale) AS value, a.unit
@@ -142,7 +155,17 @@ _ALLOCATED: Final = """
     SELECT coalesce(m.allocator, '(unnamed)'), max(m.largest_run_bytes) FROM memory_totals($capture) AS m
     WHERE m.largest_run_bytes > 0 GROUP BY ALL ORDER BY 2 DESC
 """
-_PEAKS: Final = "SELECT DISTINCT p.device, p.peak_bytes FROM peak_memory($capture) AS p ORDER BY ALL"
+# Devices by the numbers that their kernels have, as elsewhere on the screen.
+_PEAKS: Final = """
+    SELECT DISTINCT
+        CASE
+            WHEN n.is_other THEN p.device || ' (as allocations number it)' ELSE coalesce('GPU' || n.used, p.device)
+        END,
+        p.peak_bytes
+    FROM peak_memory($capture) AS p
+    LEFT JOIN _memory_devices($capture) AS n ON p.device = 'GPU' || n.device
+    ORDER BY ALL
+"""
 
 
 # The methods of a record or program, and its ops: how many there are, and how many of them delegates run.
@@ -332,8 +355,16 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
         if ends and number in _MEANT and means[0] is not None:
             [mean] = quantities(means, unit)
             yield f"{'  mean':{widest}}  {mean:>8}  {_MEANT[number]}"
+            yield from _far_step(warehouse, capture) if number == "step" else ()
     if capture.format == TRACE:
         yield from _annotated(warehouse, capture)
+
+
+def _far_step(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
+    """Yield what the mean is without a step that is far from the others."""
+    for step, total, others, unit in warehouse.rows(_FAR, capture=capture.capture_id)[1]:
+        far, mean = quantities([total, others], unit)
+        yield f"  mean    {mean}  without step {step}, which takes {far}"
 
 
 def _annotated(warehouse: Warehouse, capture: Capture) -> Iterator[str]:

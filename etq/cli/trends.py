@@ -111,11 +111,12 @@ def trend(
             write_text(text, None, is_printable=True)
         else:
             write(warehouse, query, format, output, force=force, view=catalog.named("trend"), **arguments)
-            captures = [row for (row,) in warehouse.rows(f"SELECT t {query} AS t", **arguments)[1]] if item else []
-        if item is not None:
-            series = series.of_item(
-                item, [(at["series"], at["label"]) for at in captures if (at["normalized"] or 0) > 0]
-            )
+            captures = []
+            accepted = "SELECT 1 FROM change_comments WHERE verdict = 'accepted' LIMIT 1"
+            if item is not None or warehouse.rows(accepted)[1]:
+                captures = [row for (row,) in warehouse.rows(f"SELECT t {query} AS t", **arguments)[1]]
+        if captures:
+            series = series.of_trend(item, captures)
         has_changes = not is_drawn or any(at["change_percent"] is not None for at in captures)
         if note := series.missing if has_changes else series.unchanged():
             say(f"Note: {note}")

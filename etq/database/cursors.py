@@ -7,6 +7,10 @@ from weakref import WeakKeyDictionary
 
 import duckdb
 
+# A macro of the SQL, by types: so a key is planned without the search for a text, and a text without that for a key. It
+# replaces the other one for etq, as DuckDB before 2.0.1 can't bind columns to it in LATERAL.
+TYPED: Final = "MACRO _any_capture_id(capture VARCHAR) AS (_id_of_text(capture)), (capture) AS (_id_of_key(capture))"
+
 
 class Found(NamedTuple):
     """The database of a connection, whether its own views and macros are used, and what sets up each cursor: statements

@@ -28,7 +28,7 @@ from weakref import WeakKeyDictionary, finalize
 import duckdb
 
 from etq.catalog import identifier, quoted, state
-from etq.database.cursors import Found, database_of, set_up
+from etq.database.cursors import TYPED, Found, database_of, set_up
 from etq.version import Files
 
 # A warehouse's file may have the first of these names, too.
@@ -50,7 +50,7 @@ def files() -> Files:
         return packaged
     from platformdirs import user_cache_path
 
-    makers = (Path(__file__).with_name(f"{module}.py") for module in ("making", "functions"))
+    makers = (Path(__file__).with_name(f"{module}.py") for module in ("making", "functions", "cursors"))
     folder = user_cache_path("etq") / f"sql-{state(*makers)[:16]}"
     if all(each.exists() for each in Files.within(folder)):
         with suppress(OSError):
@@ -83,7 +83,8 @@ def attach(connection: duckdb.DuckDBPyConnection) -> None:
 def use_own(connection: duckdb.DuckDBPyConnection) -> None:
     """Use the views and macros in the file of a new connection."""
     database = _current(connection)
-    set_up(connection, Found(database, True, f"SET search_path = {quoted(f'{identifier(database)}.main')}"))
+    path = quoted(f"{identifier(database)}.main")
+    set_up(connection, Found(database, True, f"SET search_path = {path}; CREATE OR REPLACE TEMP {TYPED}"))
 
 
 def new_database(

@@ -24,7 +24,7 @@ from etq.database.rollups import ADVICE, ANSWERS, OF_TRACES, PRUNED, ROLLUPS, fi
 from etq.errors import counted, displayed, message_of
 from etq.ingest.events.rows import OWN_TIMES
 from etq.ingest.events.run_times import COLUMNS as RUN_TIMES
-from etq.ingest.trace.rows import OF_EVENTS
+from etq.ingest.trace.rows import OF_EVENTS, OF_TICKS
 
 # Tables whose key is what the columns of these names refer to, in all other tables.
 PARENTS: Final = {
@@ -77,6 +77,7 @@ KEYS: Final = (
 _AT_ONCE: Final = 100
 # What is wrong with derived rows.
 _WITHIN: Final = "the times of {:,} rows differ from what the events within them give"
+_OF_TICKS: Final = "{:,} rows differ from those of event_ticks"
 _OF_LAUNCHES: Final = "{:,} rows differ from their events, and from those that launched them"
 _PRUNED: Final = f"SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}'"
 
@@ -171,7 +172,7 @@ def _references(connection: duckdb.DuckDBPyConnection) -> Part:
 
 def _own_times(connection: duckdb.DuckDBPyConnection) -> Part:
     """Compute the own times of events again, from the times of those within them, and the times of runs from these;
-    look up what events of devices have of others.
+    look up what events of traces and devices have of others.
 
     Captures whose events were pruned are left out.
     """
@@ -179,6 +180,7 @@ def _own_times(connection: duckdb.DuckDBPyConnection) -> Part:
     for table, finder, columns, by, differs in (
         ("event_ticks", "_find_own_times", OWN_TIMES, "capture_id, run_index, event_index", _WITHIN),
         ("runs", "_find_run_times", RUN_TIMES, "capture_id, run_index", _WITHIN),
+        ("trace_events", "_find_trace_events", OF_TICKS, "capture_id, run_index, event_index", _OF_TICKS),
         ("device_events", "_find_device_events", OF_EVENTS, "capture_id, run_index, event_index", _OF_LAUNCHES),
     ):
         stored, found = (", ".join(f"{each}.{name}" for name in columns) for each in ("t", "f"))

@@ -72,7 +72,7 @@ SERIES: Final = """
         count(*) FILTER (WHERE t.stage = 'kept' AND NOT t.is_accepted) AS changes,
         arg_max(t.change_percent, t.position) FILTER (WHERE t.stage = 'kept' AND NOT t.is_accepted) AS last_change,
         arg_max(t.label, t.position) FILTER (WHERE t.stage = 'kept' AND NOT t.is_accepted) AS changed_at,
-        any_value(t.shown_percent) AS shown_percent, any_value(t.ordered_by) AS ordered_by
+        arg_max_null(t.shown_percent, t.position) AS shown_percent, any_value(t.ordered_by) AS ordered_by
     FROM {call} AS t
     GROUP BY t.series
     ORDER BY changes DESC, t.series

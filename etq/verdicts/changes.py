@@ -120,11 +120,19 @@ class Change:
         return (self.place, self.end - 1) if self.is_creep else (self.last, self.place)
 
 
+class Stretch(NamedTuple):
+    """Builds between accepted changes, and the change that five more would show; NaN if too few to be judged."""
+
+    first: int
+    end: int
+    shows: float
+
+
 class Found(NamedTuple):
-    """The changes of a series, and the change that five more builds would show; NaN if its builds are too few."""
+    """The changes of a series, and its stretches."""
 
     changes: list[Change]
-    shows: float
+    stretches: list[Stretch]
 
 
 def levels_of(values: Numbers, builds: Numbers) -> tuple[Numbers, Numbers | None]:
@@ -176,7 +184,8 @@ def changes_of(
     rest, found = iter(parts), []
     for ends, given in zip(bounds, all_resets, strict=True):
         of_series = [next(rest) for _ in ends[:-1]]
-        found.append(Found(_with_accepted(ends, of_series, given), of_series[-1].shows))
+        stretches = [Stretch(*each, part.shows) for each, part in zip(pairwise(ends), of_series, strict=True)]
+        found.append(Found(_with_accepted(ends, of_series, given), stretches))
     return found
 
 

@@ -37,6 +37,19 @@ _TYPES: Final[Mapping[type, tuple[tuple[type, ...], str]]] = {
 # Parameters that take texts, and whose default is NULL.
 _TEXTS: Final = frozenset({"unit", "steps", "phase", "method", "over"})
 
+# The captures that texts match, a row with NULL for a text that matches none.
+_MATCHING: Final = """
+    SELECT g.text, m.capture_id
+    FROM (SELECT unnest($texts::VARCHAR[]) AS text, generate_subscripts($texts::VARCHAR[], 1) AS place) AS g
+    LEFT JOIN LATERAL (FROM _matching_captures(g.text)) AS m ON true
+    ORDER BY g.place, m.capture_id"""
+# The rows of a view of each of some captures. A call for each would be planned in a time that grows with their square.
+_OF_EACH: Final = """
+    SELECT c.name AS capture, t.*
+    FROM (SELECT unnest($capture) AS capture_id, generate_subscripts($capture, 1) AS place) AS g
+    JOIN captures AS c USING (capture_id), LATERAL (FROM {}) AS t
+    ORDER BY g.place"""
+
 
 class Views:
     """Gives `Warehouse` a method for each public table macro, `warehouse.op_totals(capture, unit="us")`, and an
@@ -97,21 +110,20 @@ class Views:
 
     def _of_each(self, macro: catalog.SqlObject, passed: Mapping[str, Any]) -> Result:
         """Return the rows of a view of several captures, with the name of each in a first column."""
-        captures: dict[Capture, None] = {}
-        for item in passed["capture"]:
-            query = "SELECT m.name FROM _matching_captures($item) AS m ORDER BY m.capture_id"
-            names = [item] if isinstance(item, Capture) else [name for (name,) in self.rows(query, item=item)[1]]
-            found = (name if isinstance(name, Capture) else self.capture(name) for name in names or [item])
-            captures |= dict.fromkeys(found)
-        if not captures:
+        texts = [self._text_of(item) for item in passed["capture"]]
+        found = self.rows(_MATCHING, texts=texts)[1]
+        for text in (text for text, key in found if key is None):
+            self.capture(text)  # which raises the error
+        if not found:
             raise QueryError(f"{macro.name}: no captures; name one or more")
         call = f"{macro.name}({', '.join(_argument(macro, parameter) for parameter in passed)})"
-        calls = [call.replace("$capture", f"$capture_{at}", 1) for at in range(len(captures))]
-        queries = [f"SELECT $name_{at} AS capture, t.* FROM {call} AS t" for at, call in enumerate(calls)]
-        values = {name: value for name, value in passed.items() if name != "capture"}
-        for at, capture in enumerate(captures):
-            values |= {f"name_{at}": capture.name, f"capture_{at}": capture}
-        return self.sql(" UNION ALL ".join(queries), **values)
+        values = {**passed, "capture": [*dict.fromkeys(key for _, key in found)]}
+        return self.sql(_OF_EACH.format(call.replace("$capture", "c.capture_id", 1)), **values)
+
+    def _text_of(self, item: Any) -> str:
+        """Return the text that names a capture of a list."""
+        capture = self._of_key(item) if isinstance(item, int) else item
+        return capture.sha256 if isinstance(capture, Capture) else capture
 
     def _bound(self, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments by name, with the capture of a file that was read if no other is given."""

@@ -1,10 +1,11 @@
-"""Kernels whose names tell too little: those that backends of communication or ops of convolution launch, and a finding
-about those of unknown names.
+"""Kernels whose names tell too little: those that backends of communication, or ops of convolution and attention,
+launch; and a finding about those of unknown names.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -14,10 +15,12 @@ from etq.ingest.trace.classes import Class
 from etq.ingest.trace.scanner import NONE
 
 _COMMUNICATION = "communication"
+# Kernels by the family that their names tell, or none; a pattern of the ops that launch them; and their family then.
 # Libraries compute convolutions by products, too: of unfolded images, of Fourier transforms, of filters of one pixel.
-_PRODUCT = "GEMM"
-_CONVOLUTION = "convolution"
-_CONVOLVES = re.compile("[cC]onv(?:olution|_|[1-3]d)")
+_BY_OP: Sequence[tuple[str | None, re.Pattern[str], str]] = (
+    ("GEMM", re.compile("[cC]onv(?:olution|_|[1-3]d)"), "convolution"),
+    (None, re.compile("flash_attn|[aA]ttention|fmha"), "attention"),
+)
 
 
 def with_communication(
@@ -39,25 +42,27 @@ def with_communication(
     ]
 
 
-def with_convolutions(
+def with_ops(
     kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: npt.NDArray[np.int64], op: npt.NDArray[np.int64]
 ) -> tuple[Sequence[tuple[str, str]], Sequence[Class], npt.NDArray[np.int64]]:
-    """Return the kinds of slices, their classes, and the kind of each slice, with kinds apart for the products that ops
-    of convolution launched.
+    """Return the kinds of slices, their classes, and the kind of each slice, with kinds apart for kernels whose family
+    the op tells.
 
     `op` [n] is the op that launched each slice, the innermost.
     """
-    is_product = np.array([each.kernel_family == _PRODUCT for each in classes], np.bool_)
-    convolves = [
-        each.activity == "op" and _CONVOLVES.search(name) for each, (_, name) in zip(classes, kinds, strict=True)
-    ]
-    rows = np.flatnonzero(is_product[kind] & (op != NONE))
-    rows = rows[np.array(convolves, np.bool_)[kind[op[rows]]]]
-    apart, place = np.unique(kind[rows], return_inverse=True)
     of_slices = kind.copy()
-    of_slices[rows] = len(kinds) + place
-    as_convolution = [classes[each]._replace(kernel_family=_CONVOLUTION) for each in apart]
-    return [*kinds, *(kinds[each] for each in apart)], [*classes, *as_convolution], of_slices
+    all_kinds, all_classes = [*kinds], [*classes]
+    launched = np.flatnonzero(op != NONE)
+    for family, pattern, of_op in _BY_OP:
+        named = [each.activity == "kernel" and each.kernel_family == family for each in classes]
+        tells = [each.activity == "op" and pattern.search(name) for each, (_, name) in zip(classes, kinds, strict=True)]
+        rows = launched[np.array(named, np.bool_)[kind[launched]]]
+        rows = rows[np.array(tells, np.bool_)[kind[op[rows]]]]
+        apart, place = np.unique(kind[rows], return_inverse=True)
+        of_slices[rows] = len(all_kinds) + place
+        all_kinds += [kinds[each] for each in apart]
+        all_classes += [classes[each]._replace(kernel_family=of_op) for each in apart]
+    return all_kinds, all_classes, of_slices
 
 
 def is_unknown(each: Class) -> bool:
@@ -84,8 +89,12 @@ def unknown_kernels(
     taken, total = times[unknown].sum(), times[every].sum()
     if not taken or taken < total / 100:
         return None
-    most = max(unknown, key=lambda place: (times[place], kinds[place][1]))
-    names = "1 unknown name" if len(unknown) == 1 else f"{len(unknown)} unknown names"
-    return (
-        f"{100 * taken / total:.1f} % of the time of kernels is in kernels of {names}, most in {kinds[most][1][:200]}"
-    )
+    by_name: Counter[str] = Counter()
+    for place in unknown:
+        by_name[kinds[place][1]] += int(times[place])
+    first, *others = sorted(by_name, key=lambda name: (-by_name[name], name))
+    where = f"most in {first[:200]}"
+    if others and by_name[others[0]] == by_name[first]:
+        where = f"as much in {first[:200]} as in {others[0][:200]}"
+    names = f"{len(by_name)} unknown name{'' if len(by_name) == 1 else 's'}"
+    return f"{100 * taken / total:.1f} % of the time of kernels is in kernels of {names}, {where}"

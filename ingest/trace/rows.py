@@ -19,7 +19,7 @@ from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import DeviceDetails, MemoryDetails
 from etq.ingest.trace.inputs import inputs_of
-from etq.ingest.trace.kernels import unknown_kernels, with_communication, with_convolutions
+from etq.ingest.trace.kernels import unknown_kernels, with_communication, with_ops
 from etq.ingest.trace.launches import are, around_of, is_launch, launches_within
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
 from etq.ingest.trace.scanner import NONE
@@ -39,6 +39,8 @@ LEFT_OUT: Final = "Incomplete step"
 _MOST: Final = 5
 # By how much, in ticks, a step may go beyond the recording as both are rounded.
 _ROUNDING: Final = 1000
+# What `trace_events` has of events that `event_ticks` has, too.
+OF_TICKS: Final = ("event_signature", "start_ticks", "elapsed_ticks", "overlap_ticks", "parent_index")
 # What `device_events` has of events and calls that `event_ticks` and `trace_events` have, too.
 OF_EVENTS: Final = (
     "event_signature", "start_ticks", "elapsed_ticks", "correlation_id", "call_signature", "call_thread",
@@ -67,11 +69,10 @@ def trace_rows(
 
         add_recorded(columns, slices, entries, recorders, annotations or {})
     classes = with_communication(slices.classes, slices.is_launched_within)
-    if unknown := unknown_kernels(slices.kinds, classes, slices.kind, slices.elapsed):
+    kinds = with_ops(slices.kinds, classes, slices.kind, slices.owners.op)
+    if unknown := unknown_kernels(*kinds, slices.elapsed):
         columns.find("unknown kernels", unknown)
-    signatures, signature = _signatures(
-        slices, *with_convolutions(slices.kinds, classes, slices.kind, slices.owners.op)
-    )
+    signatures, signature = _signatures(slices, *kinds)
     order = np.argsort(slices.at, kind="stable")
     order = order[order_of(slices.run[order])]
     described = {"format": texts(["torch_trace"]), "clock_bits": integers([64]), "profiling_level": texts(["all"])}
@@ -87,7 +88,7 @@ def trace_rows(
         yield "event_ticks", rows
     yield "threads", _threads(columns)
     around = dict(around_of(slices.classes, slices.kind, slices.parent))
-    for rows in _trace_events(columns, slices, around, order):
+    for rows in _trace_events(columns, slices, signature, around, order):
         yield "trace_events", rows
     if steps.num_rows:
         yield "trace_steps", steps
@@ -360,7 +361,7 @@ def _threads(columns: TraceColumns) -> pa.RecordBatch:
 
 
 def _trace_events(
-    columns: TraceColumns, slices: Slices, around: Mapping[str, Whole], order: Whole
+    columns: TraceColumns, slices: Slices, signature: Whole, around: Mapping[str, Whole], order: Whole
 ) -> Iterator[pa.RecordBatch]:
     indexes_around = {
         name: np.where(rows == NONE, NONE, slices.at[rows]).astype(np.int32) for name, rows in around.items()
@@ -380,7 +381,12 @@ def _trace_events(
         found = {
             "run_index": numbers(slices.run[rows].astype(np.int32)),
             "event_index": numbers(slices.at[rows]),
+            "event_signature": numbers(signature[rows].astype(np.int32)),
             "thread_index": numbers(slices.thread[rows]),
+            "start_ticks": numbers(slices.start[rows]),
+            "elapsed_ticks": numbers(slices.elapsed[rows]),
+            "overlap_ticks": numbers(slices.overlap[rows], slices.overlap[rows] == 0),
+            "parent_index": numbers(slices.at[slices.parent[rows]], slices.parent[rows] < 0),
         }
         for name, values in (
             ("external_id", slices.external),

@@ -14,7 +14,7 @@ SELECT _way.capture_id, _way.name, _way.way, min(_way.way) OVER () AS best
 FROM (
     SELECT _each.capture_id, _each.name,
         CASE
-            WHEN _given_key(capture) IS NOT NULL THEN CASE WHEN _each.capture_id = _given_key(capture) THEN 1 END
+            WHEN _is_key(capture) THEN CASE WHEN _each.capture_id = try_cast(capture AS INTEGER) THEN 1 END
             WHEN length(capture::VARCHAR) = 64 AND _each.sha256 = capture::VARCHAR THEN 1
             WHEN _each.name = capture::VARCHAR THEN 2
             WHEN _is_selector(capture::VARCHAR) THEN CASE WHEN _selected.capture_id IS NOT NULL THEN 3 END
@@ -26,12 +26,12 @@ FROM (
 
 -- The captures that an argument matches, in one row.
 CREATE MACRO _resolved_captures(capture) AS TABLE
-SELECT
-    _found.keys, _found.names, _none_matches('capture', coalesce(capture::VARCHAR, 'NULL'), _found.nearest) AS missing
+SELECT _found.keys, _found.names,
+    _none_matches('capture', coalesce(capture::VARCHAR, 'NULL'), _found.nearest) AS missing
 FROM (
     SELECT coalesce(list(_way.capture_id) FILTER (WHERE _way.way = _way.best), []) AS keys,
         list(_way.name ORDER BY _way.name) FILTER (WHERE _way.way = _way.best) AS names,
-        list(_distance(_way.name, capture::VARCHAR)) FILTER (WHERE _way.best IS NULL) AS nearest
+        _nearest(_way.name, CASE WHEN _way.best IS NULL THEN capture::VARCHAR END) AS nearest
     FROM _capture_matches(capture) AS _way
 ) AS _found;
 
@@ -47,28 +47,20 @@ FROM (
                 _recorded_at(_each.captured_at, _each.ingested_at) DESC, _each.ingested_at DESC, _each.capture_id DESC
         ) AS age
     FROM captures AS _each
-    WHERE (
-            len(_label_parts(selector)) = 0
-            OR _each.capture_id IN (
-                SELECT _label.capture_id
-                FROM labels AS _label
-                -- Comparing keys and values first is fast: most labels have others.
-                WHERE contains(selector, _label.key) AND (
-                    contains(selector || replace(selector, '""', '"'), _label.value)
-                    OR regexp_matches(selector, '[<>]')
-                )
-                GROUP BY _label.capture_id
-                HAVING bool_or(_label.key || '=' || _label.value = selector)
-                    OR sum(_parts_met(selector, _label.key, _label.value)) = len(_label_parts(selector))
-            )
-        )
-        AND len(list_filter(
-            list_filter(_selector_parts(selector), lambda p: _is_time(p)),
-            lambda p: _is_recorded_then(p, _each.captured_at, _each.ingested_at) IS NOT TRUE
-        )) = 0
+    LEFT JOIN labels AS _label USING (capture_id)
+    CROSS JOIN (
+        SELECT _term.part, _is_time(_term.part.part) AS is_time
+        FROM (SELECT unnest(_selector_terms(selector)) AS part WHERE _is_selector(selector)) AS _term
+    ) AS _asked
+    GROUP BY _each.capture_id, _each.captured_at, _each.ingested_at
+    HAVING count(DISTINCT _asked.part) = count(DISTINCT _asked.part) FILTER (WHERE CASE
+        WHEN _asked.part.part[1] = '@' THEN true
+        WHEN _asked.is_time THEN _is_recorded_then(_asked.part.part, _each.captured_at, _each.ingested_at)
+        WHEN _label.key = _asked.part.key AND _meets(_label.value, _asked.part) THEN true
+        ELSE _label.key || '=' || _label.value IN (selector, _asked.part.part)
+    END)
 ) AS _ranked
-WHERE _is_selector(selector)
-    AND CASE list_filter(_selector_parts(selector), lambda p: left(p, 1) = '@')
+WHERE CASE list_filter(_selector_parts(selector), lambda p: p[1] = '@')
     WHEN [] THEN true
     WHEN ['@latest'] THEN _ranked.age = 1
     WHEN ['@previous'] THEN _ranked.age = 2
@@ -78,19 +70,19 @@ END;
 -- Whether a text is a selector. If it has no =, then its first part has @, < or >.
 CREATE MACRO _is_selector(text) AS (contains(text, '=') OR regexp_matches(text, '^(@|[^,<>"]+[<>])'));
 
--- The number of a selector's parts that a label meets: parts of its key with its value, and ranges such as build>=91
--- that contain it. Numbers are compared as numbers, and sort before other texts. The last number compared has the label
--- before the bound for < and >=, after it for others.
-CREATE MACRO _parts_met(selector, key, value) AS (
-    len(list_filter(_label_parts(selector), lambda p: CASE
-        WHEN regexp_extract(p, '^([^=<>]+)[<>]', 1) = key THEN (
-            (try_cast(value AS DOUBLE), value, 0) < (
-                try_cast(regexp_extract(p, '[<>]=?(.*)', 1) AS DOUBLE), regexp_extract(p, '[<>]=?(.*)', 1),
-                regexp_matches(p, '^[^=<>]+(<=|>[^=])')::INTEGER
-            )
-        ) <> (p[length(key) + 1] = '>')
-        ELSE p IN (key || '=' || value, key || '="' || replace(value, '"', '""') || '"')
-    END))
+-- Whether a label's value is that of a part of a selector, or within its range. Numbers are compared as numbers, and sort
+-- before other texts. The last number compared has the label before the bound for < and >=, after it for others.
+CREATE MACRO _meets(
+    value,
+    part  -- as in `_selector_terms`
+) AS (
+    CASE part.sign
+        WHEN '=' THEN value = part.value
+        ELSE (
+            (try_cast(value AS DOUBLE), value, 0)
+            < (try_cast(part.value AS DOUBLE), part.value, (part.sign IN ('<=', '>'))::INTEGER)
+        ) <> (part.sign[1] = '>')
+    END
 );
 
 -- The parts of a selector: the texts between commas that are not in quotation marks.
@@ -117,7 +109,7 @@ CREATE MACRO _selector_terms(selector) AS (
 
 -- The parts that are labels.
 CREATE MACRO _label_parts(selector) AS (
-    list_filter(_selector_parts(selector), lambda p: left(p, 1) <> '@' AND NOT _is_time(p))
+    list_filter(_selector_parts(selector), lambda p: p[1] <> '@' AND NOT _is_time(p))
 );
 
 -- Whether a part of a selector is a time.
@@ -150,51 +142,56 @@ CREATE MACRO _exact_time(captured_at) AS (strftime(captured_at, '%Y-%m-%d %H:%M:
 -- The time in a part of a selector, in the form of `_exact_time`, or its beginning.
 CREATE MACRO _time_of(part) AS (translate(part[12:], 'T<>=Z', ' '));
 
--- The key that an argument is; NULL for a text.
-CREATE MACRO _given_key(capture VARCHAR) AS (NULL::BIGINT), (capture) AS (capture);
+-- Whether an argument is a key, not a text. That is not told by the type of a parameter, to which DuckDB before 2.0.1
+-- can't bind a column in LATERAL.
+CREATE MACRO _is_key(given) AS (typeof(given) NOT IN ('VARCHAR', '"NULL"'));
 
--- The one capture that a text matches. If none or several match, its key is an error that lists the nearest ones.
-CREATE MACRO _one_capture(capture) AS TABLE
-SELECT _one_key('capture', capture, _found.keys, _found.names, _found.missing) AS capture_id, _found.names[1] AS name
-FROM _resolved_captures(capture) AS _found;
-
--- Key of the one capture that an argument matches: a text, or a key. To plan the search for a text takes longer than
--- many queries. Stock DuckDB before 2.0 doesn't know the type of a column in LATERAL, and takes it for a text.
-CREATE MACRO _any_capture_id(capture VARCHAR) AS (
-    SELECT _meant.capture_id FROM _one_capture(capture) AS _meant
-), (capture) AS (
-    CASE
-        WHEN EXISTS (FROM captures AS _each WHERE _each.capture_id = capture) THEN capture
-        ELSE error('no capture has the key ' || capture)
-    END
-);
-
--- The same, for queries about its events. It is also an error if the events were pruned.
-CREATE MACRO _capture_id(capture VARCHAR) AS (
-    SELECT _unpruned(_meant.capture_id, _meant.name) FROM _one_capture(capture) AS _meant
-), (capture) AS (
+-- The key that an argument is, an error if no capture has it; NULL for a text.
+CREATE MACRO _id_of_key(capture) AS (
     (
         SELECT
             CASE
-                WHEN _each.capture_id IS NULL THEN error('no capture has the key ' || _asked.capture_id)
-                ELSE _unpruned(_asked.capture_id, _each.name)
+                WHEN _each.capture_id IS NULL THEN error('no capture has the key ' || capture::VARCHAR)
+                ELSE _each.capture_id
             END
-        FROM (SELECT capture AS capture_id) AS _asked
+        FROM (SELECT try_cast(capture AS INTEGER) AS capture_id WHERE _is_key(capture)) AS _asked
         LEFT JOIN captures AS _each USING (capture_id)
     )
 );
 
--- The key of a capture; an error if its events were pruned.
-CREATE MACRO _unpruned(capture_key, name) AS (
-    CASE
-        WHEN capture_key IN (
-            SELECT _finding.capture_id FROM findings AS _finding WHERE _finding.rule = 'events pruned'
-        ) THEN error(
-            'the events of ' || name || ' were pruned; what is kept serves '
-            || 'comparisons only; ingest its file again for this'
-        )
-        ELSE capture_key
-    END
+-- The key of the one capture that a text matches; NULL for a key. If none or several match, it is an error that lists
+-- the nearest ones.
+CREATE MACRO _id_of_text(capture) AS (
+    (
+        SELECT _one_key('capture', capture::VARCHAR, _found.keys, _found.names, _found.missing)
+        FROM _resolved_captures(capture::VARCHAR) AS _found
+        WHERE NOT _is_key(capture)
+    )
+);
+
+-- Key of the one capture that an argument matches: a text, or a key. To plan the search for a text takes longer than many
+-- queries: etq replaces this macro by one of two types, of which each plans one of these.
+CREATE MACRO _any_capture_id(capture) AS (coalesce(_id_of_key(capture), _id_of_text(capture)));
+
+-- The same, for queries about its events. It is also an error if the events were pruned.
+CREATE MACRO _capture_id(capture) AS (
+    (
+        SELECT
+            CASE
+                WHEN _pruned.name IS NULL THEN _meant.capture_id
+                ELSE error(
+                    'the events of ' || _pruned.name || ' were pruned; what is kept serves '
+                    || 'comparisons only; ingest its file again for this'
+                )
+            END
+        FROM (SELECT _any_capture_id(capture) AS capture_id) AS _meant
+        LEFT JOIN (
+            SELECT _finding.capture_id, _each.name
+            FROM findings AS _finding
+            JOIN captures AS _each USING (capture_id)
+            WHERE _finding.rule = 'events pruned'
+        ) AS _pruned USING (capture_id)
+    )
 );
 
 -- The one capture that an argument matches, and the unit of results.

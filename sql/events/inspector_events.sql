@@ -25,7 +25,8 @@ statistics AS (
         sum(t.duration_ticks)::DOUBLE / count(t.duration_ticks) AS avg, min(t.duration_ticks) AS min,
         max(t.duration_ticks) AS max
     FROM timed AS t
-    ANTI JOIN followed AS f USING (run_index, slot, occurrence)
+    LEFT JOIN followed AS f USING (run_index, slot, occurrence)
+    WHERE f.slot IS NULL
     GROUP BY 1, 2, 3
 ),
 blocks AS (

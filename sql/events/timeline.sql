@@ -17,13 +17,14 @@ containers AS MATERIALIZED (
         o.backend
     FROM timed AS t CROSS JOIN target AS a
     LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
-    SEMI JOIN (FROM timed AS i WHERE i.parent_index IS NOT NULL) AS i
+    JOIN (SELECT DISTINCT i.parent_run_index, i.parent_index FROM timed AS i) AS i
         ON i.parent_run_index = t.run_index AND i.parent_index = t.event_index
 ),
 levels AS (
     SELECT c.run_index, c.event_index, c.backend, 1 AS depth
     FROM containers AS c
-    ANTI JOIN containers AS p ON p.run_index = c.parent_run_index AND p.event_index = c.parent_index
+    LEFT JOIN containers AS p ON p.run_index = c.parent_run_index AND p.event_index = c.parent_index
+    WHERE p.event_index IS NULL
     UNION ALL
     SELECT c.run_index, c.event_index, c.backend, l.depth + 1
     FROM levels AS l

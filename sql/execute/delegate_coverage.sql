@@ -72,13 +72,18 @@ counted AS (
         FROM _program_delegation((SELECT a.answering_program FROM target AS a))
     ) AS d
     WHERE d.method IN (SELECT x.method FROM executes AS x)
+),
+together AS (
+    SELECT c.*, f.calls, f.ticks, f.worst_source, f.worst_module
+    FROM counted AS c
+    LEFT JOIN fallbacks AS f USING (method, op_type)
+    UNION ALL BY NAME
+    SELECT f.* FROM fallbacks AS f LEFT JOIN counted AS c USING (method, op_type) WHERE c.method IS NULL
 )
-SELECT coalesce(c.op_type, f.op_type) AS op_type, coalesce(c.method, f.method) AS method, c.delegated, c.not_delegated,
-    coalesce(f.calls, 0) AS calls, _in_unit(try_cast(f.ticks AS BIGINT), a.scale) AS total,
-    100e0 * f.ticks / nullif(x.ticks, 0) AS share_percent, a.unit AS unit, f.worst_source, f.worst_module,
-    c.basis, x.number AS executes, total / x.number AS per_execute
-FROM counted AS c
-FULL JOIN fallbacks AS f USING (method, op_type)
-JOIN executes AS x ON x.method = coalesce(c.method, f.method)
+SELECT t.op_type, t.method, t.delegated, t.not_delegated, coalesce(t.calls, 0) AS calls,
+    _in_unit(try_cast(t.ticks AS BIGINT), a.scale) AS total, 100e0 * t.ticks / nullif(x.ticks, 0) AS share_percent,
+    a.unit AS unit, t.worst_source, t.worst_module, t.basis, x.number AS executes, total / x.number AS per_execute
+FROM together AS t
+JOIN executes AS x USING (method)
 CROSS JOIN target AS a
-ORDER BY coalesce(f.ticks, 0) DESC, coalesce(c.op_type, f.op_type), coalesce(c.method, f.method);
+ORDER BY coalesce(t.ticks, 0) DESC, t.op_type, t.method;

@@ -63,7 +63,8 @@ paths AS (
     UNION ALL
     SELECT t.method, t.module_path, NULL, NULL
     FROM times AS t
-    ANTI JOIN modules AS m USING (method, module_path)
+    LEFT JOIN modules AS m USING (method, module_path)
+    WHERE m.module_path IS NULL
 ),
 -- Modules with an unknown time unless they have events: their own, or that of modules within them.
 hidden AS (

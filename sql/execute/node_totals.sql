@@ -55,7 +55,8 @@ LEFT JOIN (
     SELECT q.graph_id, q.node_index, 0 AS nothing
     FROM target AS a
     JOIN op_nodes AS q USING (record_id)
-    ANTI JOIN ran AS r USING (graph_id, node_index)
+    LEFT JOIN ran AS r USING (graph_id, node_index)
+    WHERE r.node_index IS NULL
 ) AS z ON z.graph_id = p.graph_id AND z.node_index = p.node_index
 LEFT JOIN backends AS b ON b.graph_id = p.graph_id AND b.node_index = p.node_index;
 

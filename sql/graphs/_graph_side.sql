@@ -12,7 +12,7 @@ SELECT k.capture_id,
         ELSE error(
             _none_matches(
                 'capture or record', coalesce(side::VARCHAR, 'NULL'),
-                (SELECT list(_distance(e.name, coalesce(side::VARCHAR, 'NULL'))) FROM records AS e)
+                (SELECT _nearest(e.name, coalesce(side::VARCHAR, 'NULL')) FROM records AS e)
             )
         )
     END AS record_id

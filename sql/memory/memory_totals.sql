@@ -15,9 +15,14 @@ allocated AS (
     SELECT t.run_index, t.allocator_id, t.size_bytes FROM allocations AS t JOIN target AS a USING (capture_id)
 ),
 sized AS (
-    SELECT coalesce(t.run_index, s.run_index) AS run_index, t.name AS allocator, s.size_bytes
+    SELECT t.run_index, t.name AS allocator, s.size_bytes
     FROM tracked AS t
-    FULL JOIN allocated AS s USING (run_index, allocator_id)
+    LEFT JOIN allocated AS s USING (run_index, allocator_id)
+    UNION ALL
+    SELECT s.run_index, NULL, s.size_bytes
+    FROM allocated AS s
+    LEFT JOIN tracked AS t USING (run_index, allocator_id)
+    WHERE t.run_index IS NULL
 ),
 by_run AS (
     SELECT z.run_index, z.allocator, count(z.size_bytes) AS allocations, sum(z.size_bytes) AS bytes,

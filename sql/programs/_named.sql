@@ -21,18 +21,25 @@ FROM (
 
 -- Key of the one program or record that an argument matches: a text, or a key. If none or several match, it is an error
 -- that lists the nearest ones.
-CREATE MACRO _key_of(kind, given VARCHAR) AS (
-    SELECT _one_key(kind, given, _found.keys, _found.names, _none_matches(kind, given, _found.nearest))
-    FROM (
-        SELECT list(_way.key) FILTER (WHERE _way.way = _way.best) AS keys,
-            list(_way.name ORDER BY _way.name) FILTER (WHERE _way.way = _way.best) AS names,
-            list(_distance(_way.name, given)) FILTER (WHERE _way.best IS NULL) AS nearest
-        FROM _named_matches(kind, given) AS _way
-    ) AS _found
-), (kind, given) AS (
+CREATE MACRO _key_of(kind, given) AS (
     CASE
-        WHEN EXISTS (FROM _named(kind) AS _each WHERE _each.key = given) THEN given
-        ELSE error('no ' || kind || ' has the key ' || given)
+        WHEN NOT _is_key(given) THEN (
+            SELECT
+                _one_key(
+                    kind, given::VARCHAR, _found.keys, _found.names,
+                    _none_matches(kind, given::VARCHAR, _found.nearest)
+                )
+            FROM (
+                SELECT list(_way.key) FILTER (WHERE _way.way = _way.best) AS keys,
+                    list(_way.name ORDER BY _way.name) FILTER (WHERE _way.way = _way.best) AS names,
+                    _nearest(_way.name, CASE WHEN _way.best IS NULL THEN given::VARCHAR END) AS nearest
+                FROM _named_matches(kind, given) AS _way
+            ) AS _found
+            WHERE NOT _is_key(given)
+        )
+        WHEN EXISTS (FROM _named(kind) AS _each WHERE _each.key = try_cast(given AS INTEGER))
+            THEN try_cast(given AS INTEGER)
+        ELSE error('no ' || kind || ' has the key ' || given::VARCHAR)
     END
 );
 
@@ -52,31 +59,29 @@ CREATE MACRO _one_key(
     END
 );
 
--- The distance of a name from a text, and whether it is too far for the name to be what was meant; of the first 100
--- characters, as the time grows with the product of the lengths.
-CREATE MACRO _distance(name, given) AS (
-    struct_pack(
-        is_far := damerau_levenshtein(left(name, 100), left(given, 100))
-            > least(greatest(1, length(given) // 3), length(given) - 1),
-        distance := damerau_levenshtein(left(name, 100), left(given, 100)), name := name
-    )
-);
+-- The distance of two texts, of which the first 100 characters count, as the time grows with their product.
+CREATE MACRO _distance(name, given) AS (damerau_levenshtein(left(name, 100), left(given, 100)));
 
--- The three nearest names, by their distances.
-CREATE MACRO _first_names(nearest) AS (array_to_string(list_transform(list_sort(nearest)[:3], lambda n: n.name), ', '));
+-- Of all names, the three that are nearest to a text how many are not too far to be what was meant, and how many there are. The text is NULL if none is asked.
+CREATE MACRO _nearest(name, given) AS ({
+    'names': arg_min(name, (_distance(name, given), name), 3),
+    'near': count(*) FILTER (
+        WHERE _distance(name, given) <= least(greatest(1, length(given) // 3), length(given) - 1)
+    ),
+    'all': count(*)
+});
 
 -- The error if nothing matches a text, with the nearest names, or some of all and how to list them.
 CREATE MACRO _none_matches(
     kind, given,
-    nearest  -- distances of all names; NULL if there are none
+    nearest  -- as of `_nearest`
 ) AS (
     'no ' || kind || ' matches ' || given || CASE
-        WHEN nearest IS NULL THEN '; the warehouse has no ' || replace(kind, 'capture or ', '') || 's'
-        WHEN NOT list_min(nearest).is_far
-            THEN '; the nearest are ' || _first_names(list_filter(nearest, lambda n: NOT n.is_far))
-        ELSE '; there are ' || _first_names(nearest) || CASE
-            WHEN len(nearest) > 3
-                THEN ' and ' || (len(nearest) - 3) || ' more (' || CASE WHEN kind LIKE 'capture%' THEN 'etq captures'
+        WHEN nearest['all'] = 0 THEN '; the warehouse has no ' || replace(kind, 'capture or ', '') || 's'
+        WHEN nearest.near > 0 THEN '; the nearest are ' || array_to_string(nearest.names[:nearest.near], ', ')
+        ELSE '; there are ' || array_to_string(nearest.names, ', ') || CASE
+            WHEN nearest['all'] > 3 THEN
+                ' and ' || (nearest['all'] - 3) || ' more (' || CASE WHEN kind LIKE 'capture%' THEN 'etq captures'
                     ELSE 'FROM ' || kind || 's' END || ' lists all)'
             ELSE ''
         END

@@ -56,18 +56,17 @@ nodes AS (
 -- A node counts together with nodes that select its outputs; records lack these.
 weighed AS (
     SELECT n.*,
-        1 + (
-            SELECT count(*)
-            FROM node_values AS v
-            WHERE v.record_id = record_key
-                AND v.graph_id = n.graph_id
-                AND v.node_index = n.node_index
-                AND v.value_name <> n.name
-                AND NOT starts_with(v.value_name, n.name || '_unused_')
-        ) AS weight,
-        row_number() OVER (PARTITION BY n.graph_id, n.debug_handle, n.op ORDER BY n.node_index) AS place,
-        count(*) OVER (PARTITION BY n.graph_id, n.debug_handle, n.op) AS places
+        1 + count(v.value_name) FILTER (
+            WHERE v.value_name <> n.name AND NOT starts_with(v.value_name, n.name || '_unused_')
+        ) AS weight
     FROM nodes AS n
+    LEFT JOIN (FROM node_values AS i WHERE i.record_id = record_key) AS v USING (graph_id, node_index)
+    GROUP BY ALL
+),
+placed AS (
+    SELECT w.*, row_number() OVER (PARTITION BY w.graph_id, w.debug_handle, w.op ORDER BY w.node_index) AS place,
+        count(*) OVER (PARTITION BY w.graph_id, w.debug_handle, w.op) AS places
+    FROM weighed AS w
 ),
 named AS (
     SELECT w.*, l.method IS NOT NULL AS is_lowered,
@@ -75,7 +74,7 @@ named AS (
             WHEN l.method IS NOT NULL THEN o.name IS NOT NULL
             ELSE w.place <= coalesce(k.before, 0) OR w.place > w.places - coalesce(k.after, 0)
         END AS is_left
-    FROM weighed AS w
+    FROM placed AS w
     LEFT JOIN kernels AS k USING (method, debug_handle, op)
     LEFT JOIN lowered AS l USING (method)
     LEFT JOIN left_over AS o USING (method, name)

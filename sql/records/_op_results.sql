@@ -34,7 +34,8 @@ inner_nodes AS (
 last_nodes AS (
     SELECT h.*, min(h.node_index) OVER same_op = max(h.node_index) OVER same_op AS is_one
     FROM handled AS h
-    ANTI JOIN inner_nodes AS i USING (graph_id, debug_handle, node_index)
+    LEFT JOIN inner_nodes AS i USING (graph_id, debug_handle, node_index)
+    WHERE i.node_index IS NULL
     WINDOW same_op AS (PARTITION BY h.graph_id, h.debug_handle)
 ),
 chain AS (

@@ -8,12 +8,18 @@ CREATE TABLE threads (
     thread_name VARCHAR  -- name of the thread; NULL where the file has none
 );
 
--- The columns that only events of a trace have: one row for each event.
+-- The columns that only events of a trace have: one row for each event, with what views of traces need of its times, so
+-- that they read no other table of events.
 CREATE TABLE trace_events (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run: a profiler step
     event_index INTEGER NOT NULL,  -- the event: its position in the file's list; after these those that a graph's kernels were recorded in, from traces of its capture
+    event_signature INTEGER NOT NULL,  -- its signature
     thread_index INTEGER NOT NULL,  -- the thread, in `threads`
+    start_ticks BIGINT NOT NULL,  -- its start
+    elapsed_ticks BIGINT NOT NULL,  -- its end less its start as written
+    overlap_ticks BIGINT,  -- as in `event_ticks`
+    parent_index INTEGER,  -- the event that contains it; NULL if none does
     external_id BIGINT,  -- id of an op and of the events that it launched; for these often the correlation id, 0 or an older op's; NULL if there is none
     correlation_id BIGINT,  -- id that a runtime call shares with the device events that it launched; NULL if there is none
     sequence_number BIGINT,  -- id that an op shares with its backward op; NULL if there is none

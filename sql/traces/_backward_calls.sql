@@ -96,10 +96,9 @@ LEFT JOIN linked AS l USING (event_index);
 -- One event of a trace that is in a module, with the names of the modules that contain it.
 CREATE MACRO _event_module_paths(capture_key) AS TABLE
 WITH RECURSIVE modules AS MATERIALIZED (
-    SELECT e.event_index, m.module, t.module_index AS outer_index
+    SELECT t.event_index, m.module, t.module_index AS outer_index
     FROM _module_signatures(capture_key) AS m
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_signature = m.signature_index
 ),
 paths AS (
     SELECT m.event_index, [m.module] AS modules FROM modules AS m WHERE m.outer_index IS NULL

@@ -100,10 +100,9 @@ named AS MATERIALIZED (
 ),
 placed AS MATERIALIZED (
     SELECT t.event_index, t.op_index AS parent_index, n.signature_index, n.label, n.op, n.is_paged, t.thread_index,
-        e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
+        t.start_ticks, t.start_ticks + t.elapsed_ticks AS end_ticks
     FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.event_index = t.event_index
-    JOIN named AS n ON n.signature_index = e.signature_index
+    JOIN named AS n ON n.signature_index = t.event_signature
 ),
 chains AS (
     SELECT o.*, a.op, a.label, a.thread_index, a.start_ticks, b.event_index AS parent, b.op AS parent_op,
@@ -122,14 +121,13 @@ dispatchers AS (
     WHERE is_compared
 ),
 told AS MATERIALIZED (
-    SELECT t.thread_index, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks, s.lengths
+    SELECT t.thread_index, t.start_ticks, t.start_ticks + t.elapsed_ticks AS end_ticks, s.lengths
     FROM (
         SELECT i.signature_index, _told_lengths(i.label) AS lengths
         FROM signatures AS i
         WHERE i.capture_id = capture_key AND NOT i.on_device AND contains(i.label, 'sqsk')
     ) AS s
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.signature_index = s.signature_index
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_index = e.event_index
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_signature = s.signature_index
 ),
 paged AS (
     SELECT p.event_index, t.lengths

@@ -146,9 +146,8 @@ stepped AS MATERIALIZED (
         SELECT p.thread_index, w.start_ticks, w.end_ticks
         FROM steps AS w CROSS JOIN (SELECT DISTINCT g.call_thread AS thread_index FROM gaps AS g) AS p
         UNION ALL
-        SELECT t.thread_index, e.start_ticks, e.start_ticks + e.elapsed_ticks
-        FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key AND i.parent_index IS NULL) AS e
-        JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+        SELECT e.thread_index, e.start_ticks, e.start_ticks + e.elapsed_ticks
+        FROM (FROM trace_events AS i WHERE i.capture_id = capture_key AND i.parent_index IS NULL) AS e
         WHERE e.elapsed_ticks > 0 AND NOT EXISTS (FROM steps)
     ) AS s
 ),

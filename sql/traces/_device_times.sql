@@ -43,21 +43,16 @@ classified AS MATERIALIZED (
     JOIN signatures AS s ON s.capture_id = a.capture_id AND NOT s.on_device
 ),
 counted AS MATERIALIZED (
-    SELECT e.*
+    SELECT e.run_index, e.event_index, s.signature_index, e.start_ticks,
+        e.start_ticks + greatest(e.elapsed_ticks, 0) AS end_ticks, e.thread_index
     FROM (
         SELECT DISTINCT d.capture_id FROM device_events AS d WHERE d.capture_id = capture_key AND EXISTS (FROM owners)
     ) AS a
-    JOIN event_ticks AS e USING (capture_id)
-    JOIN classified AS s USING (signature_index)
+    JOIN trace_events AS e USING (capture_id)
+    JOIN classified AS s ON s.signature_index = e.event_signature
     WHERE hosts = 'all'
         OR s.slice IN ('annotation', 'module')
         OR e.event_index IN (SELECT l.event_index FROM launched AS l)
-),
-traced AS (
-    SELECT e.run_index, e.event_index, e.signature_index, e.start_ticks,
-        e.start_ticks + greatest(e.elapsed_ticks, 0) AS end_ticks, t.thread_index
-    FROM counted AS e
-    JOIN trace_events AS t USING (capture_id, run_index, event_index)
 ),
 -- Launches of previous events in the same thread: events that contain an event precede it, its children follow it.
 ordered AS (
@@ -66,7 +61,7 @@ ordered AS (
             PARTITION BY t.thread_index
             ORDER BY t.start_ticks, t.end_ticks DESC, t.event_index
         ) AS so_far
-    FROM traced AS t
+    FROM counted AS t
     LEFT JOIN launched AS l USING (event_index)
 ),
 running AS (
@@ -113,7 +108,7 @@ CREATE MACRO _trace_event_modules(capture_key) AS TABLE
 WITH modules AS MATERIALIZED (
     SELECT e.event_index, m.module
     FROM _module_signatures(capture_key) AS m
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e ON e.event_signature = m.signature_index
 )
 SELECT t.run_index, t.event_index, m.module
 FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t

@@ -1,3 +1,11 @@
+-- What `trace_events` has of events that `event_ticks` has, too, for captures from one key to another.
+CREATE MACRO _find_trace_events(first_key, last_key) AS TABLE
+SELECT e.capture_id, e.run_index, e.event_index, e.signature_index AS event_signature, e.start_ticks, e.elapsed_ticks,
+    e.overlap_ticks, e.parent_index
+FROM event_ticks AS e
+JOIN captures AS c USING (capture_id)
+WHERE e.capture_id BETWEEN first_key AND last_key AND c.format = 'torch_trace';
+
 -- What `device_events` has of events and calls that `event_ticks` and `trace_events` have, too, for captures from one key
 -- to another: by these, as they were read.
 CREATE MACRO _find_device_events(first_key, last_key) AS TABLE

@@ -45,17 +45,16 @@ CREATE MACRO _host_moments(
     names  -- a table of the rows of `_host_names`
 ) AS TABLE
 WITH hosts AS MATERIALIZED (
-    SELECT t.thread_index, e.event_index, e.parent_index, e.signature_index, e.start_ticks,
-        CASE WHEN n.kind = 'op' THEN e.signature_index ELSE coalesce(o.signature_index, e.signature_index) END AS owner,
-        o.signature_index IS NOT NULL AS is_in_op,
+    SELECT e.thread_index, e.event_index, e.parent_index, n.signature_index, e.start_ticks,
+        CASE WHEN n.kind = 'op' THEN n.signature_index ELSE coalesce(o.event_signature, n.signature_index) END AS owner,
+        o.event_signature IS NOT NULL AS is_in_op,
         e.start_ticks + e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS end_ticks, n.kind, n.launches,
         n.kind <> 'call' OR n.call_cause IS NOT NULL
         OR _is_long_call(e.elapsed_ticks - coalesce(e.overlap_ticks, 0)) AS is_state, n.captures,
         n.loads_data::INTEGER AS loads_data, n.communicates::INTEGER AS communicates, n.compiles::INTEGER AS compiles
-    FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-    JOIN query_table(names) AS n USING (signature_index)
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
-    LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = t.op_index
+    FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e
+    JOIN query_table(names) AS n ON n.signature_index = e.event_signature
+    LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = e.op_index
     WHERE e.elapsed_ticks >= coalesce(e.overlap_ticks, 0) AND e.elapsed_ticks >= 0
 ),
 -- A coarse clock doesn't tell whether a launch is in a function that begins in the same tick: it is if its op is.
@@ -65,11 +64,9 @@ launching AS (
         END AS place
     FROM hosts AS h
     LEFT JOIN hosts AS p ON p.event_index = h.parent_index
-    WHERE h.kind = 'call'
-        AND (
-            h.launches
-            OR h.event_index IN (SELECT d.call_index FROM device_events AS d WHERE d.capture_id = capture_key)
-        )
+    LEFT JOIN (SELECT DISTINCT i.call_index FROM device_events AS i WHERE i.capture_id = capture_key) AS d
+        ON d.call_index = h.event_index
+    WHERE h.kind = 'call' AND (h.launches OR d.call_index IS NOT NULL)
 ),
 moments AS (
     SELECT h.thread_index, h.start_ticks AS at_ticks, 2 AS place, h.end_ticks AS other_ticks, h.event_index,
@@ -163,14 +160,26 @@ SELECT m.thread_index, m.at_ticks, m.place, m.owner, m.signature_index AS name,
         WHEN d.call_cause IS NOT NULL THEN d.call_cause
         WHEN d.kind = 'call' AND _is_long_call(m.length) THEN d.long_cause
         WHEN m.captures AND d.kind IS NOT NULL THEN 'graph_instantiation'
-        WHEN d.kind = 'op' THEN CASE WHEN d.launches OR m.length < 20000 THEN 'host' ELSE 'cpu_op' END
+        WHEN d.kind = 'op'
+            -- What an op that launches calls is part of it, as long as it is many of them.
+            THEN CASE
+                WHEN d.launches OR m.length < 20000 OR m.is_in_launch AND NOT _is_long_call(m.length) THEN 'host'
+                ELSE 'cpu_op'
+            END
         -- Short functions are part of what is around them, as long as it is many of them.
         WHEN d.launches OR d.kind = 'function' AND m.length < 20000
             THEN CASE WHEN m.is_in_op THEN 'op_function' ELSE 'step' END
         WHEN d.kind IS NOT NULL AND w.event_index IS NULL THEN 'function'
     END AS cause
-FROM moments AS m
-LEFT JOIN described AS d USING (signature_index)
+FROM (
+    SELECT m.*,
+        sum(CASE WHEN o.kind = 'op' AND o.launches THEN m.change END) OVER (
+            ORDER BY m.place ROWS UNBOUNDED PRECEDING
+        ) > 0 AS is_in_launch
+    FROM moments AS m
+    LEFT JOIN described AS o ON o.signature_index = m.own_name
+) AS m
+LEFT JOIN described AS d ON d.signature_index = m.signature_index
 LEFT JOIN waiting AS w ON w.event_index = m.innermost;
 
 -- What a state is called: `label`, a name without serial numbers, and `kind`, what that is a name of.
@@ -184,13 +193,14 @@ CREATE MACRO _state_label(label, kind, cause) AS (
 
 -- One launch of the host in a trace.
 CREATE MACRO _host_launches(capture_key) AS TABLE
-SELECT t.thread_index, e.start_ticks AS at_ticks
+SELECT t.thread_index, t.start_ticks AS at_ticks
 FROM (
     SELECT s.signature_index, s.purpose = 'launch' AS launches
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
     WHERE s.activity = 'call'
 ) AS n
-JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
-JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
-WHERE n.launches OR e.event_index IN (SELECT d.call_index FROM device_events AS d WHERE d.capture_id = capture_key);
+JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_signature = n.signature_index
+LEFT JOIN (SELECT DISTINCT i.call_index FROM device_events AS i WHERE i.capture_id = capture_key) AS d
+    ON d.call_index = t.event_index
+WHERE n.launches OR d.call_index IS NOT NULL;

@@ -63,11 +63,10 @@ labels_of_owners AS MATERIALIZED (
     JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity IN ('op', 'annotation', 'step')
 ),
 owners AS (
-    SELECT t.thread_index, e.event_index, s.label, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
+    SELECT e.thread_index, e.event_index, s.label, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM (SELECT capture_key AS capture_id) AS a
-    JOIN event_ticks AS e USING (capture_id)
-    JOIN labels_of_owners AS s USING (signature_index)
-    JOIN trace_events AS t USING (capture_id, event_index)
+    JOIN trace_events AS e USING (capture_id)
+    JOIN labels_of_owners AS s ON s.signature_index = e.event_signature
     JOIN _launching_threads(capture_key) AS p USING (thread_index)
     -- Those of graphs' captures have no time of the thread.
     WHERE e.elapsed_ticks > coalesce(e.overlap_ticks, 0)

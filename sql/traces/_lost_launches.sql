@@ -6,8 +6,7 @@ WITH calls AS (
     SELECT s.label, t.lost_launches
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_signature = s.signature_index
     WHERE s.activity = 'call' AND s.purpose = 'launch' AND t.captured_launches IS NULL
 ),
 spare AS (

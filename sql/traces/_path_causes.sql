@@ -46,7 +46,7 @@ all_parts AS (
     JOIN stretches AS p ON p.is_host AND p.period = h.period
     LEFT JOIN _state_names(capture_key) AS n USING (name)
     UNION ALL
-    SELECT o.signature_index, e.signature_index, CASE WHEN c.event_index IS NULL THEN p.kind ELSE 'launch' END, NULL,
+    SELECT o.event_signature, e.event_signature, CASE WHEN c.event_index IS NULL THEN p.kind ELSE 'launch' END, NULL,
         NULL, NULL, p.start_ticks, p.end_ticks - p.start_ticks
     FROM stretches AS p
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
@@ -57,9 +57,9 @@ all_parts AS (
         AND p.kind = 'launch_delay'
         AND _is_long_call(c.elapsed_ticks)
         AND 2 * c.elapsed_ticks >= p.end_ticks - p.start_ticks
-    LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS o
+    LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS o
         ON o.event_index = coalesce(t.op_index, d.op_index, p.event_index)
-    LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+    LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e
         ON e.event_index = coalesce(c.event_index, p.event_index)
     WHERE NOT p.is_host
 )

@@ -19,9 +19,8 @@ events_of_path AS MATERIALIZED (
     SELECT p.event_index, k.label, k.kind, k.purpose, k.waits,
         CASE WHEN k.kind = 'op' THEN p.event_index ELSE coalesce(t.op_index, d.op_index) END AS op_index
     FROM (SELECT DISTINCT p.event_index FROM parts AS p WHERE p.event_index IS NOT NULL) AS p
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (event_index)
-    JOIN kinds AS k USING (signature_index)
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+    JOIN kinds AS k ON k.signature_index = t.event_signature
     LEFT JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d USING (event_index)
 )
 SELECT CASE p.kind WHEN 'device' THEN e.kind WHEN 'host' THEN coalesce(e.kind, 'host') ELSE p.kind END AS kind,

@@ -83,7 +83,7 @@ outermost AS (
         ) AS before_ticks
     FROM slices AS s
     -- What its parent contains ends no later, and is not outermost: without it, there is less to put in order.
-    ANTI JOIN slices AS p
+    LEFT JOIN slices AS p
         ON p.event_index = s.parent_index
         AND p.thread_index = s.thread_index
         AND p.end_ticks >= s.end_ticks
@@ -91,6 +91,7 @@ outermost AS (
             p.start_ticks < s.start_ticks
             OR p.start_ticks = s.start_ticks AND (p.end_ticks > s.end_ticks OR p.event_index < s.event_index)
         )
+    WHERE p.event_index IS NULL
 ),
 -- Without those that begin before another one has ended.
 gaps AS MATERIALIZED (FROM outermost AS o WHERE o.before_ticks IS NULL OR o.start_ticks > o.before_ticks),

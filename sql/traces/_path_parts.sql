@@ -49,13 +49,12 @@ hosts AS MATERIALIZED (
     WHERE NOT s.on_device
 ),
 nearby AS MATERIALIZED (
-    SELECT t.thread_index, e.event_index, e.parent_index, h.is_annotation, e.start_ticks,
+    SELECT e.thread_index, e.event_index, e.parent_index, h.is_annotation, e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
-    FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-    JOIN hosts AS h USING (signature_index)
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+    FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e
+    JOIN hosts AS h ON h.signature_index = e.event_signature
     JOIN spans AS p
-        ON p.thread_index = t.thread_index
+        ON p.thread_index = e.thread_index
         AND p.start_ticks < e.start_ticks + e.elapsed_ticks
         AND p.end_ticks > e.start_ticks
     -- Those of graphs' captures have no time of the thread.
@@ -85,7 +84,8 @@ moments AS (
     UNION ALL
     SELECT n.thread_index, n.end_ticks, coalesce(n.parent_index, -1), 0, 0, n.start_ticks, -n.event_index
     FROM nearby AS n
-    ANTI JOIN overlapped AS o USING (event_index)
+    LEFT JOIN overlapped AS o USING (event_index)
+    WHERE o.event_index IS NULL
     UNION ALL
     SELECT s.thread_index, s.start_ticks, NULL, 1, 2, NULL, NULL FROM stretches AS s WHERE s.kind = 'host'
     UNION ALL

@@ -5,13 +5,15 @@ WITH every AS MATERIALIZED (
     FROM _trace_slices(capture_key) AS s
     WHERE s.kind NOT IN ('module', 'python') AND (s.kind <> 'annotation' OR s.label = step_name)
 )
+SELECT s.*
 FROM every AS s
-ANTI JOIN (
+LEFT JOIN (
     SELECT s.thread_index
     FROM every AS s
     GROUP BY s.thread_index
     HAVING bool_and(s.kind = 'call' AND coalesce(s.purpose = 'query', false))
-) AS q USING (thread_index);
+) AS q USING (thread_index)
+WHERE q.thread_index IS NULL;
 
 -- A part of a trace with the thread that its path ends in unless a device event ends last: that of the last to end, of
 -- those the first to start.

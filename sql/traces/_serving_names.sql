@@ -56,16 +56,14 @@ counted AS (
     WHERE n.told IS NOT NULL
 ),
 placed AS (
-    SELECT t.thread_index, c.*, e.event_index, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks,
+    SELECT e.thread_index, c.*, e.event_index, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks,
         max(e.start_ticks + e.elapsed_ticks) OVER (
-            PARTITION BY t.thread_index
+            PARTITION BY e.thread_index
             ORDER BY e.start_ticks, e.elapsed_ticks DESC, e.event_index
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS before_ticks
     FROM counted AS c
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.signature_index = c.signature_index
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-        ON t.run_index = e.run_index AND t.event_index = e.event_index
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e ON e.event_signature = c.signature_index
     WHERE e.elapsed_ticks >= 0
 )
 SELECT

@@ -17,8 +17,8 @@ written AS MATERIALIZED (
     WHERE w.capture_id = capture_key AND w.end_ticks > w.start_ticks
 ),
 outer_annotations AS MATERIALIZED (
-    SELECT regexp_replace(s.label, '\d+', '*', 'g') AS pattern, t.thread_index, e.start_ticks,
-        e.start_ticks + e.elapsed_ticks AS end_ticks
+    SELECT regexp_replace(s.label, '\d+', '*', 'g') AS pattern, t.thread_index, t.start_ticks,
+        t.start_ticks + t.elapsed_ticks AS end_ticks
     FROM (
         SELECT i.signature_index, i.label
         FROM (SELECT capture_key AS capture_id) AS a
@@ -28,9 +28,8 @@ outer_annotations AS MATERIALIZED (
             AND NOT _is_torch_annotation(i.label)
             AND NOT _is_compilation(i.label)
     ) AS s
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
-    WHERE t.annotation_index IS NULL AND e.elapsed_ticks > 0 AND NOT EXISTS (FROM written AS w)
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_signature = s.signature_index
+    WHERE t.annotation_index IS NULL AND t.elapsed_ticks > 0 AND NOT EXISTS (FROM written AS w)
 ),
 launching AS MATERIALIZED (
     SELECT l.at_ticks FROM _host_launches(capture_key) AS l WHERE EXISTS (FROM outer_annotations AS o)

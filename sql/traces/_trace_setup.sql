@@ -54,11 +54,31 @@ SELECT t.is_data_parallel, t.is_distributed, t.has_nccl, k.devices, k.ticks AS k
     10 * k.unknown_ticks <= k.ticks AS units_known, k.has_uses AS uses_units, e.has_units, e.capability
 FROM told AS t CROSS JOIN kernels AS k CROSS JOIN equipped AS e;
 
--- The greatest part of the memory of one device of a trace that was in use.
+-- One device as allocations number it, and as `used` the number that its kernels have: another where visible devices are
+-- numbered anew, which is certain if the trace has one device, kernels of one and allocations of one; `is_other` is
+-- whether there are kernels, and none of that number.
+CREATE MACRO _memory_devices(capture_key) AS TABLE
+WITH work AS MATERIALIZED (
+    SELECT DISTINCT d.device FROM device_events AS d WHERE d.capture_id = capture_key AND d.device IS NOT NULL
+),
+memory AS MATERIALIZED (
+    SELECT DISTINCT m.device FROM trace_memory AS m WHERE m.capture_id = capture_key AND m.device_type <> 0
+),
+counts AS (
+    SELECT (SELECT count(*) FROM work) AS work, (SELECT min(w.device) FROM work AS w) AS device,
+        (SELECT count(*) FROM memory) AS memory,
+        (SELECT count(*) FROM trace_devices AS d WHERE d.capture_id = capture_key) AS devices
+)
+SELECT m.device, CASE WHEN c.work = 1 AND c.memory = 1 AND c.devices = 1 THEN c.device ELSE m.device END AS used,
+    c.work > 0 AND used NOT IN (SELECT w.device FROM work AS w) AS is_other
+FROM memory AS m CROSS JOIN counts AS c;
+
+-- The greatest part of the memory of one device of a trace that was in use; numbered as its kernels are.
 CREATE MACRO _used_memory(capture_key) AS TABLE
-SELECT m.device, max(m.total_allocated) AS bytes, any_value(d.memory_bytes) AS memory_bytes
+SELECT n.used AS device, max(m.total_allocated) AS bytes, any_value(d.memory_bytes) AS memory_bytes
 FROM (SELECT capture_key AS capture_id) AS a
 JOIN trace_memory AS m USING (capture_id)
 JOIN trace_devices AS d ON d.capture_id = m.capture_id AND d.device = m.device
+JOIN _memory_devices(capture_key) AS n ON n.device = m.device
 WHERE m.device_type <> 0 AND d.memory_bytes > 0
-GROUP BY m.device;
+GROUP BY n.used;

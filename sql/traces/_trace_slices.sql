@@ -35,12 +35,11 @@ classified AS MATERIALIZED (
 )
 SELECT t.run_index, t.event_index, k.label, k.kernel_family, k.uses_matrix_units, k.kind, k.purpose, k.waits,
     k.is_data_loader, k.is_communication, t.thread_index, t.correlation_id, t.sequence_number, t.forward_thread,
-    e.parent_index, t.node_index, t.operator_index, t.operators_within, e.start_ticks,
-    e.start_ticks + e.elapsed_ticks AS end_ticks, e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS counted_ticks
+    t.parent_index, t.node_index, t.operator_index, t.operators_within, t.start_ticks,
+    t.start_ticks + t.elapsed_ticks AS end_ticks, t.elapsed_ticks - coalesce(t.overlap_ticks, 0) AS counted_ticks
 FROM classified AS k
-JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
-JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
-WHERE e.elapsed_ticks >= 0;
+JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_signature = k.signature_index
+WHERE t.elapsed_ticks >= 0;
 
 -- Start and end of the recording of a trace, by its events; annotations count if they are steps or communication.
 CREATE MACRO _recording(capture_key) AS TABLE

@@ -6,7 +6,7 @@ CREATE MACRO _unfused_attention(
     launches  -- a table of the rows of `_launches`
 ) AS TABLE
 WITH ordered AS (
-    SELECT w.event_index, w.device, w.stream, w.device_ticks AS ticks,
+    SELECT w.event_index, w.device, w.stream, w.device_ticks AS ticks, g.label AS op,
         CASE
             WHEN regexp_matches(g.label, '^aten::(bmm|baddbmm)') THEN 'product'
             WHEN regexp_matches(g.label, '^aten::_(safe_)?softmax') THEN 'softmax'
@@ -35,7 +35,7 @@ scores AS (
         AND n.product_before > coalesce(n.other_before, 0)
         AND n.product_after < coalesce(n.other_after, n.product_after + 1)
 )
-SELECT DISTINCT n.event_index, n.ticks, n.part = 'softmax' AS is_softmax
+SELECT DISTINCT n.event_index, n.ticks, n.op, n.part = 'softmax' AS is_softmax
 FROM scores AS s
 JOIN numbered AS n
     ON n.device IS NOT DISTINCT FROM s.device

@@ -39,11 +39,12 @@ in_place AS (
 ),
 led AS (
     SELECT p.*,
-        min((p.start_ticks, p.event_index, p.op)) FILTER (WHERE p.op IS NOT NULL) OVER (PARTITION BY p.whole) AS leader
+        arg_min(p.op, (p.start_ticks, p.event_index)) FILTER (WHERE p.op IS NOT NULL) OVER (PARTITION BY p.whole)
+            AS leader
     FROM in_place AS p
 ),
 chains AS (
-    SELECT l.*, greatest(1, count(*) FILTER (WHERE l.op = l.leader[3]) OVER (
+    SELECT l.*, greatest(1, count(*) FILTER (WHERE l.op = l.leader) OVER (
             PARTITION BY l.whole ORDER BY l.start_ticks, l.event_index ROWS UNBOUNDED PRECEDING
         )) AS part
     FROM led AS l

@@ -45,10 +45,15 @@ waits AS (
     ASOF JOIN calls AS c ON row(g.start_ticks) > row(c.start_ticks)
     WHERE c.end_ticks >= g.start_ticks
 ),
+-- Of what the host launches after such a wait, as much as it had waited; without a record of what it does but of a step
+-- or an annotation, it isn't known to launch.
 saved AS MATERIALIZED (
-    SELECT l.period, w.label, least(l.ticks, w.waited_ticks) AS ticks, least(l.ticks, w.waited_ticks) / l.ticks AS part
+    SELECT l.period, w.label, least(l.ticks, w.waited_ticks) AS ticks,
+        round(least(l.ticks, w.waited_ticks) * l.open_ticks / l.ticks)::BIGINT AS open_ticks,
+        least(l.ticks, w.waited_ticks) / l.ticks AS part
     FROM (
-        SELECT d.period, sum(d.ticks)::BIGINT AS ticks
+        SELECT d.period, sum(d.ticks)::BIGINT AS ticks,
+            _sum_where(d.ticks, d.cause = 'step' AND coalesce(d.kind IN ('step', 'annotation'), true)) AS open_ticks
         FROM did AS d
         WHERE d.cause IN ('host', 'step', 'op_function')
         GROUP BY d.period
@@ -70,7 +75,9 @@ spent AS (
     FROM did AS d
     LEFT JOIN saved AS s USING (period)
     UNION ALL
-    SELECT s.period, NULL, 'synchronization', 'synchronization', s.label, 'call', s.ticks FROM saved AS s
+    SELECT s.period, NULL, 'synchronization', 'synchronization', s.label, 'call', s.ticks - s.open_ticks FROM saved AS s
+    UNION ALL
+    SELECT s.period, NULL, 'after_synchronization', 'synchronization', s.label, 'call', s.open_ticks FROM saved AS s
     UNION ALL
     SELECT g.next_index, g.start_ticks + coalesce(g.host_ticks, 0),
         CASE
@@ -104,7 +111,7 @@ WHERE p.ticks > 0;
 -- Columns:
 --   device: number of the device; NULL if not written
 --   start: start of the part, the first of several of its name in the gap, relative to the start of the recording
---   cause: host (ops that launch), step (between the ops of a step), op_function (functions within an op, such as a custom one or what torch.compile generates, that launch or are short), cpu_op (an op of 20 us and more that launches nothing), function (an annotation, module or function that launches nothing), compilation, data_loading, communication, between_steps, not_recorded (nothing is recorded, and the trace has no steps); calls by their purpose: synchronization, allocation, free, pinned_memory, module_load, graph_instantiation (a graph is captured, too), creation, call (of no known kind), and launch or copy, if such a call takes a millisecond or more; then, of what is launched, launch_delay, dependency, communication, unknown_wait, earlier_work (the same before the first event of a stream that waits so: it may still run what was launched before the recording, so that the device may not be idle), or latency where that is less than half of the gap; unknown if no launch is recorded
+--   cause: host (ops that launch), step (between the ops of a step), op_function (functions within an op, such as a custom one or what torch.compile generates, that launch or are short), cpu_op (an op of 20 us and more that launches nothing), function (an annotation, module or function that launches nothing), compilation, data_loading, communication, between_steps, not_recorded (nothing is recorded, and the trace has no steps); calls by their purpose: synchronization, after_synchronization (the time that counts for such a wait in which nothing is recorded of the host but a step or an annotation), allocation, free, pinned_memory, module_load, graph_instantiation (a graph is captured, too), creation, call (of no known kind), and launch or copy, if such a call takes a millisecond or more; then, of what is launched, launch_delay, dependency, communication, unknown_wait, earlier_work (the same before the first event of a stream that waits so: it may still run what was launched before the recording, so that the device may not be idle), or latency where that is less than half of the gap; unknown if no launch is recorded
 --   duration: length of the part
 --   host: op, annotation, module, function or call that the host was in; NULL if it was in none
 --   host_kind: op, step, annotation, module, function or call: what `host` is; NULL if that is

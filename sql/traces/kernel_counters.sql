@@ -21,12 +21,11 @@ kinds AS MATERIALIZED (
 ),
 -- If a trace is known to have no counters, the rest is not planned.
 numbered AS MATERIALIZED (
-    SELECT e.run_index, e.event_index, t.thread_index, t.op_index, e.start_ticks, e.elapsed_ticks, k.label, k.is_range,
-        row_number() OVER (PARTITION BY k.is_range ORDER BY e.start_ticks, e.event_index) AS place
+    SELECT t.run_index, t.event_index, t.thread_index, t.op_index, t.start_ticks, t.elapsed_ticks, k.label, k.is_range,
+        row_number() OVER (PARTITION BY k.is_range ORDER BY t.start_ticks, t.event_index) AS place
     FROM (SELECT DISTINCT c.capture_id FROM event_counters AS c WHERE c.capture_id = capture_key) AS a
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (capture_id)
-    JOIN kinds AS k USING (signature_index)
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (run_index, event_index)
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (capture_id)
+    JOIN kinds AS k ON k.signature_index = t.event_signature
 ),
 ranges AS (
     SELECT n.*, try_cast(h.process AS INTEGER) AS device, h.process
@@ -80,8 +79,7 @@ ops AS MATERIALIZED (
     SELECT t.event_index, t.op_index AS outer_index, s.label AS op
     FROM (SELECT a.capture_id FROM target AS a WHERE EXISTS (FROM kernels)) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity = 'op'
-    JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
-    JOIN trace_events AS t ON t.capture_id = e.capture_id AND t.event_index = e.event_index
+    JOIN trace_events AS t ON t.capture_id = s.capture_id AND t.event_signature = s.signature_index
 ),
 -- From the outermost ops inwards, so that it ends with any rows.
 stacks AS (

@@ -60,12 +60,10 @@ GROUP BY b.start_ticks, t.place;
 -- contains the launch on its thread.
 CREATE MACRO _device_passes(capture_key) AS TABLE
 WITH launched AS MATERIALIZED (
-    SELECT o.event_index, o.launch_ticks, o.device_ticks, t.thread_index, e.start_ticks
+    SELECT o.event_index, o.launch_ticks, o.device_ticks, t.thread_index, t.start_ticks
     FROM _launches(capture_key) AS o
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
         ON t.event_index = coalesce(o.call_index, o.owner_index)
-    LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-        ON e.event_index = coalesce(o.call_index, o.owner_index)
 ),
 asked AS (
     SELECT l.event_index, l.thread_index, l.start_ticks, p.place

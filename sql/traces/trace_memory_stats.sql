@@ -37,7 +37,8 @@ changes AS (
     FROM (
         SELECT t.*
         FROM tree AS t
-        ANTI JOIN tree AS b ON b.thread_index = t.thread_index AND b.start_ticks = t.end_ticks
+        LEFT JOIN tree AS b ON b.thread_index = t.thread_index AND b.start_ticks = t.end_ticks
+        WHERE b.event_index IS NULL
         QUALIFY row_number() OVER (PARTITION BY t.thread_index, t.end_ticks ORDER BY t.start_ticks, t.event_index) = 1
     ) AS e
     LEFT JOIN tree AS p ON p.event_index = e.above_index

@@ -16,4 +16,4 @@ SELECT c.* REPLACE (
     k.condition
 FROM query_table(decided) AS c
 LEFT JOIN conditions AS k USING (comparison)
-WHERE c.kind <> 'series';
+WHERE c.kind <> 'stretch';

@@ -24,7 +24,7 @@
 --   reverted_at: label of the first capture at the old level again; NULL if there is none
 --   builds_after: number of builds from that change to the next; NULL if there is none
 --   ordered_by: the label by which captures are ordered, or captured_at
---   shown_percent: the change that five more builds would show, in percent; NULL in a series of fewer than 8 builds
+--   shown_percent: the change that five more builds would show, in percent; NULL where a series has fewer than 8, in all or beside a change that was accepted: the capture is not judged
 --   p: probability of a change this clear in a series without changes; NULL if there is none
 --   is_accepted: whether somebody has accepted that change (`change_comments`); NULL if there is none
 --   comment: the latest comment on a change at this capture; NULL without one
@@ -218,7 +218,8 @@ FROM (SELECT count(*) AS captures FROM values_of AS n) AS k
 LEFT JOIN shown AS v ON true
 LEFT JOIN captures AS c ON c.capture_id = v.capture_id
 LEFT JOIN changes AS g ON g.series = v.number AND g.first_bad = v.place
-LEFT JOIN decided AS d ON d.series = v.number AND d.kind = 'series'
+LEFT JOIN decided AS d ON d.series = v.number AND d.kind = 'stretch'
+    AND v.place BETWEEN d.level_first AND d.level_end
 LEFT JOIN values_of AS l ON l.number = v.number AND l.place = g.last_good
 LEFT JOIN values_of AS r ON r.number = v.number AND r.place = g.back
 LEFT JOIN texts AS m ON m.number = v.number AND m.place = v.place

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from etq.advice.finding import Finding
 from etq.advice.remedies import Stretch, Traits, remedy
 from etq.advice.trace_evidence import Evidence
 from etq.advice.traces import findings
+from etq.advice.words import percent
 from etq.warehouse.warehouse import Warehouse
 from tests.trace_builders import event, trace
 
+ITEM = "Avoid .item(), .cpu() and printing of tensors within steps."
 LOADERS = ("_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter")
 
 
@@ -197,6 +200,26 @@ def test_products_of_a_convolution_are_convolution(warehouse: Warehouse, tmp_pat
     assert kernels == [("ampere_gcgemm_64x64_nt", "convolution", 1), ("ampere_sgemm_32x32_nn", "convolution", 2)]
 
 
+def test_unknown_kernels_of_attention_are_attention(warehouse: Warehouse, tmp_path: Path) -> None:
+    """A kernel of an unknown name takes 100 us in an op of attention and 30 us in another op, as long as one of a second
+    name.
+    """
+    events = [
+        *launched(1, 0, 20, 120, op="flash_attn_3::fwd"),
+        *launched(2, 130, 150, 180),
+        *launched(3, 190, 200, 230),
+    ]
+    for row, name in ((2, "k_fwd"), (5, "k_fwd"), (8, "k_bwd")):
+        events[row]["name"] = name
+    advised(warehouse, tmp_path, *events)
+    query = "SELECT finding, evidence FROM advice('t') WHERE rule = 'device time'"
+    [(text, evidence)] = warehouse.rows(query)[1]
+    assert text == "Time of devices: 62 % attention, 38 % unknown names."
+    assert evidence.startswith("1 call of attention, most time in k_fwd; ")
+    detail = warehouse.rows("SELECT detail FROM findings WHERE rule = 'unknown kernels'")[1]
+    assert detail == [("37.5 % of the time of kernels is in kernels of 2 unknown names, as much in k_bwd as in k_fwd",)]
+
+
 TRAITS = Traits(None, False, False, 0, None, 1000, 0, False, None)
 
 
@@ -212,6 +235,21 @@ def test_a_cause_covers_half_of_the_time(times: dict[str, int], cause: str | Non
     found = judged(Claim("rule", "Caused.", "Seen.", "host", ("op", "x"), times, ("all", 1000), least=0), TRAITS)
     assert found and (found.cause, found.ticks, bool(found.remedy)) == (cause, ticks, cause is not None)
     assert found.text == ("Caused." if cause else "Seen.")
+
+
+@pytest.mark.parametrize(("length", "is_small"), [(20, True), (60, False)])
+def test_many_small_collectives(warehouse: Warehouse, tmp_path: Path, length: int, is_small: bool) -> None:
+    """A hundred all-reduces that take 20 us each, or 60: 2,000 or 6,000 us, and one of 1,000."""
+    events, at = [event("user_annotation", "ProfilerStep#1", 0, 10_000)], 20
+    for number in range(101):
+        end = at + (length if number else 1000)
+        call = event("cuda_runtime", "cudaLaunchKernel", 5 + number / 10, 5.05 + number / 10, correlation=number + 1)
+        name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+        events += [call, event("kernel", name, at, end, 7, correlation=number + 1, device=0, stream=7)]
+        at = end
+    [found] = of(advised(warehouse, tmp_path, *events), "communication")
+    assert ("Join small collectives" in found.remedy) == is_small
+    assert ("100 of 101 collectives take at most 50 us, 67 % of the time" in found.evidence) == is_small
 
 
 def test_the_late_rank_is_named(warehouse: Warehouse, tmp_path: Path) -> None:
@@ -509,6 +547,9 @@ def test_graphs_are_advised_where_they_are_and_not_used(
     ("cause", "kind", "name", "expected"),
     [
         ("synchronization", "call", "cudaDeviceSynchronize", "Avoid torch.cuda.synchronize() within steps."),
+        ("synchronization", "call", "hipEventSynchronize", "Avoid Event.synchronize() within steps."),
+        ("synchronization", "op", "aten::_local_scalar_dense", ITEM),
+        ("synchronization", "op", "aten::nonzero", "aten::nonzero waits for the device: call it less often."),
         ("HtoD", "copy", "Memcpy HtoD (Pinned -> Device)", "Copy less, or ahead of its use."),
         ("DtoH", "copy", "Memcpy DtoH (Device -> Pinned)", "Copy results less often."),
         ("function", "annotation", "## backward ##", ""),
@@ -538,7 +579,101 @@ def test_graphs_are_advised_where_they_are_and_not_used(
     ],
 )
 def test_remedies_are_of_the_thing(cause: str, kind: str, name: str, expected: str) -> None:
-    assert remedy(cause, kind, name, TRAITS, MANY) == expected
+    assert remedy(cause, kind, name, TRAITS._replace(steps=2), MANY) == expected
+    assert not re.search("within steps|the steps|the step ", remedy(cause, kind, name, TRAITS, MANY))
+
+
+def test_remedies_of_few_launches() -> None:
+    """One launch of each step isn't made fewer or larger; nor is a copy, or what waits for milliseconds."""
+    few = TRAITS._replace(steps=2, launches=1.0)
+    for cause, kind in (("host", "op"), ("step", "step"), ("launching", "several"), ("launch_delay", "wait")):
+        assert not re.search("aunch|as one", remedy(cause, kind, None, few, MANY))
+    assert "with_stack" in remedy("step", "step", None, few, MANY)
+    assert not remedy("step", "step", None, few._replace(has_functions=True), MANY)
+    assert remedy("launch_delay", "wait", None, TRAITS, MANY).startswith("Launch larger kernels")
+    assert not remedy("launch_delay", "copy", None, TRAITS, MANY)
+    assert not remedy("launch_delay", "wait", None, TRAITS, Stretch(True))
+
+
+def test_two_ops_of_the_cpu(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Of 1,000 us, the host is in one op for 520 and in another for 460, both in an annotation; there are no steps."""
+    mul, fill = event("cpu_op", "aten::mul", 100, 620), event("cpu_op", "aten::fill_", 630, 1090)
+    cleared = event("user_annotation", "clear_cache", 60, 1095)
+    found = advised(warehouse, tmp_path, *launched(1, 0, 20, 50), cleared, mul, fill, *launched(2, 1100, 1120, 1150))
+    [idle] = [each for each in of(found, "device idle") if each.ticks == 980_000]
+    assert idle.text == "Device 0 idles while the host runs mostly aten::mul."
+    assert idle.evidence.startswith("most in aten::mul (53 %) and aten::fill_ (47 %); nearly all in clear_cache; ")
+    assert idle.remedy == "aten::mul and aten::fill_ run on the CPU and launch nothing: move them to the device."
+
+
+@pytest.mark.parametrize(
+    ("op", "call", "after", "text", "remedy"),
+    [
+        ("aten::item", "cudaStreamSynchronize", 0, "the host launched nothing ahead.", ITEM),
+        ("my::op", "cudaStreamSynchronize", 0, "ahead.", "my::op waits for the device: call it less often."),
+        (None, "cudaEventSynchronize", 0, "ahead.", "Avoid Event.synchronize() within steps."),
+        (
+            None,
+            "cudaEventSynchronize",
+            500,
+            "while the host records nothing of what it does.",
+            "Record with with_stack=True, which shows Python's functions.",
+        ),
+    ],
+)
+def test_waits_are_of_what_makes_them(
+    warehouse: Warehouse, tmp_path: Path, op: str | None, call: str, after: float, text: str, remedy: str
+) -> None:
+    """Four kernels of 200 us, each with a wait for it that returns 5 us later; then nothing is recorded for a time, and
+    the next op launches after 40 us.
+    """
+    events, at = [], 0.0
+    for number in range(1, 5):
+        launch = launched(number, at + 30, at + 40, at + 240)
+        launch[0] |= {"ts": at, "dur": 42}
+        events += [*launch, event("cuda_runtime", call, at + 50, at + 245, correlation=100 + number)]
+        events += [event("cpu_op", op, at + 46, at + 246)] if op else []
+        length = 245 + after + bool(op)
+        events.append(event("user_annotation", f"ProfilerStep#{number}", at, at + length))
+        at += length
+    [idle] = [each for each in of(advised(warehouse, tmp_path, *events), "device idle") if "after sync" in each.text]
+    # Three gaps: the return, and of the time until the next launch begins as much as the host had waited.
+    assert idle.ticks == 3 * (5 + min(after + 32, 190)) * 1000
+    assert idle.text.endswith(text) and idle.remedy == remedy
+    assert f"the waits are mostly {op or f'{call} in no op'}; " in idle.evidence
+
+
+def test_a_path_beside_a_collective(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Of 1,000 us of the main thread's step 800 are between its ops, and in 700 of these another thread reduces."""
+    step = event("user_annotation", "ProfilerStep#1", 0, 1000)
+    ops = [event("cpu_op", "aten::mm", 0, 100), event("cpu_op", "aten::add", 900, 1000)]
+    reduces = [event("user_annotation", "gloo:all_reduce", at, at + 350, thread=2) for at in (150, 500)]
+    [path] = of(advised(warehouse, tmp_path, step, *ops, *reduces), "critical path")
+    assert (
+        path.text == "80 % of the critical path is on the host, between the ops of steps, while gloo:all_reduce runs."
+    )
+    assert (path.cause, path.ticks) == ("communication", 800_000)
+
+
+def test_an_op_within_one_that_launches_is_part_of_it(warehouse: Warehouse, tmp_path: Path) -> None:
+    """An op allocates in another for 300 us before it launches."""
+    slow = launched(2, 500, 530, 560, op="aten::batch_norm")
+    slow[0] |= {"ts": 100, "dur": 410}
+    inner = event("cpu_op", "aten::empty", 150, 450)
+    [idle] = [
+        each
+        for each in of(advised(warehouse, tmp_path, *launched(1, 0, 20, 100), *slow, inner), "device idle")
+        if (each.share_percent or 0) > 20
+    ]
+    assert (idle.cause, idle.ticks) == ("host", 402_000)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(49.9, "49.9 %"), (49.98, "49.9 %"), (50, "50 %"), (50.4, "50 %"), (49.4, "49 %"), (99.7, "over 99 %")],
+)
+def test_less_than_half_is_no_half(share: float, text: str) -> None:
+    assert percent(share) == text
 
 
 @pytest.mark.parametrize("call", ["xpuLaunchKernel", "fooEnqueueTheKernel", "runFunction", "hipExtModuleLaunchKernel"])

@@ -17,7 +17,7 @@ from tests.builders import dump, execute, kernel, run
 from tests.cli.asked import rows
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
-from tests.trace_builders import event, trace
+from tests.trace_builders import event, memory, trace
 
 RUN = str(CAPTURES / "transformer/transformer_100runs.etdp")
 MLP, RECORD = (str(CAPTURES / f"mlp/{name}") for name in ("mlp_alloc.etdp", "mlp.etrecord"))
@@ -205,6 +205,24 @@ def test_runs_without_a_time_were_not_executed_in_no_time(tmp_path: Path) -> Non
     path.write_bytes(dump(run("Execute", kernel("add", 0, 10))))
     text = run_etq(str(path)).stdout
     assert "no execute has a time" in text and "nothing was executed" not in text
+
+
+def test_a_step_far_from_the_others_and_one_name_for_one_device(tmp_path: Path) -> None:
+    """Steps of 400, 100, 110 and 90 us: 175 in the mean, 100 without the first. Kernels are numbered 2, allocations 0."""
+    path = tmp_path / "t.json"
+    events, at = [memory(5, 4096, 4096, type=1, device=0)], 0
+    for number, length in enumerate((400, 100, 110, 90)):
+        launch = event("cuda_runtime", "cudaLaunchKernel", at + 10, at + 15, correlation=number + 1)
+        kernel = event("kernel", "gemm", at + 20, at + length - 5, 7, correlation=number + 1, device=2)
+        events += [event("user_annotation", f"ProfilerStep#{number}", at, at + length), launch, kernel]
+        at += length
+    devices = [{"id": 0, "name": "AMD Instinct MI300X"}]
+    path.write_bytes(trace(*events, deviceProperties=devices))
+    text = run_etq(str(path)).stdout
+    assert re.search(r"^  mean +175 us  of .*\n  mean +100 us  without step 0, which takes 400 us$", text, re.MULTILINE)
+    assert "Memory at the peak: GPU2 4 KiB" in text
+    path.write_bytes(trace(*events, deviceProperties=[*devices, {"id": 1, "name": "AMD Instinct MI300X"}]))
+    assert "Memory at the peak: GPU0 (as allocations number it) 4 KiB" in run_etq(str(path)).stdout
 
 
 def test_what_a_step_is_where_its_annotation_is_another_time(tmp_path: Path) -> None:

@@ -203,6 +203,13 @@ def test_a_change_is_accepted_noted_and_removed(copied: str) -> None:
     assert run_etq("comment", "--remove", "1", *db).stderr == "comment 1 removed\n"
     assert run_etq("comment", "18", "--all", "--note", "a bug, see 12", *db).stderr == "noted, number 1\n"
     assert ops() == ["addmm"] and {row["comment"] for row in rows("regressions", *db)} == {"a bug, see 12"}
+    # The level begins anew where a change is accepted: builds 25 to 30 are too few to be judged by.
+    run_etq("comment", "25", *given, *db)
+    drawn = run_etq("trend", "--op", "addmm", *db)
+    assert "more builds would show" not in drawn.stdout
+    assert drawn.stderr == (
+        "Note: 6 of 30 captures not judged: in fewer than 8 builds before or after an accepted change\n"
+    )
 
 
 def test_wrong_comments(lab: str) -> None:

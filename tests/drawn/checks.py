@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.drawn.schedule import Part, within
+from tests.drawn.schedule import Part, recorded, within
 from tests.drawn.truth import Truth, is_named, plain
 from tests.drawn.words import TRACES
 
@@ -100,6 +101,12 @@ class About:
             if found < 0.95 * least - self.truth.slack:
                 return f"the host was in {name} for {found / 1e3:,.0f} us, not {least / 1e3:,.0f}"
         return None
+
+    def waits_in(self, match: re.Match[str]) -> str | None:
+        """Most waits of the host are in a call of this name, or in an op."""
+        waits = [each for each in self.truth.runs[self.device].host if each.cause == "sync"]
+        found = sum(each.ticks for each in waits if any(plain(name) == plain(match["call"]) for name in each.names))
+        return None if 2 * found >= sum(each.ticks for each in waits) else f"few waits are in {match['call']}"
 
     def whole(self, match: re.Match[str]) -> str | None:
         part, whole, share = ticks(match["part"]), ticks(match["whole"]), self.row["share_percent"]
@@ -265,8 +272,14 @@ class About:
         return f"{said['units']} cores, on {runtime}" if said.get("units") and said["units"] != units else None
 
     def in_one_place(self, match: re.Match[str]) -> str | None:
-        parts = self.truth.idle(self.device) if self.row["rule"] == "device idle" else self.truth.path
-        most = max((each.ticks for each in parts if each.cause in self.causes or not self.causes), default=0)
+        is_idle = self.row["rule"] == "device idle"
+        parts = self.truth.idle(self.device) if is_idle else self.truth.path
+        starts = [each.start for each in recorded(self.truth.runs[self.device])] if is_idle else []
+        times: Counter[int] = Counter()  # by the work that ends a gap
+        for number, each in enumerate(parts):
+            if each.cause in self.causes or not self.causes:
+                times[bisect_left(starts, each.end) if is_idle else number] += each.ticks
+        most = max(times.values(), default=0)
         return None if 2 * most >= self.time - self.truth.slack else f"{most / 1e3:,.0f} of {self.time / 1e3:,.0f} us"
 
     def for_cause(self, match: re.Match[str], *causes: str) -> str | None:

@@ -21,6 +21,9 @@ pytestmark = pytest.mark.long
 # A Python that has the oldest DuckDB that is to read warehouses, and nothing of etq.
 OLD_PYTHON = os.environ.get("ETQ_OLD_DUCKDB")
 
+# Views whose argument DuckDB 1.5 can't take from a column: it ends with an internal error.
+NOT_OF_COLUMNS = ("node_memory", "time_tree")
+
 
 def ingested(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
     """The same captures and records, ingested now."""
@@ -36,18 +39,16 @@ def ingested(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
 
 
 def queries() -> list[str]:
-    """A query of every view, and of every macro of one capture, one record or two captures."""
-    arguments = {
-        "capture": ("'mlp'", "'mlp_alloc'", "'xnn'"),
-        "record": ("'mlp'", "'mlp_xnn'"),
-        "base": ("'mlp', 'mlp_alloc'",),
-    }
+    """A query of every view, and of every macro of one capture, of several, of one record or of two captures."""
+    arguments = {"capture": ("'mlp'",), "record": ("'mlp'", "'mlp_xnn'"), "base": ("'mlp', 'mlp_alloc'",)}
     calls = []
     for each in catalog.public_objects():
         if each.kind == "view":
             calls.append(f"FROM {each.name}")
         elif each.kind == "table macro" and each.parameters and each.parameters[0].name in arguments:
             calls += [f"FROM {each.name}({argument})" for argument in arguments[each.parameters[0].name]]
+            if each.parameters[0].name == "capture" and each.name not in NOT_OF_COLUMNS:
+                calls.append(f"FROM captures AS c, LATERAL (FROM {each.name}(c.capture_id)) AS v WHERE c.name <> 'mlp'")
     return calls
 
 

@@ -126,7 +126,7 @@ def test_nothing_of_a_file_takes_the_place_of_what_etq_uses(clean: Path, tmp_pat
     with etq.open(clean, read_only=True) as warehouse:
         expected = [warehouse.rows(each) for each in questions]
     assert expected[2][1] == [("A", "mlp", 1, [2])]
-    for change in REPLACED:
+    for change in REPLACED[:: 1 if IS_WHOLE else 2]:
         path = received(clean, tmp_path, change.replace("{secret}", str(secret)))
         for read_only in (True, False, True):
             with etq.open(path, read_only=read_only) as warehouse:

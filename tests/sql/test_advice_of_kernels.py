@@ -134,7 +134,7 @@ def test_what_limits_kernels(traces: Traces) -> None:
 
 def test_short_kernels_are_one_thing(traces: Traces) -> None:
     """Of 2, 5, 5 and 3 us, the shortest kernel's 2 us each can't be saved; graphs make no kernel shorter."""
-    work = [("aten::add", ADD, 2.0), ("aten::add", ADD, 5.0), ("aten::mul", ADD, 5.0), ("aten::mm", TENSOR, 3.0)]
+    work = [("aten::add", ADD, 2.0), ("aten::add", ADD, 5.0), ("aten::mul", ADD, 5.0), ("aten::div", ADD, 3.0)]
     row = found(traces, *work, shapes=[[8, 8], [8, 8]])["below the roof"]
     assert (row.ticks, row.whole_ticks) == (15_000 - 4 * 2_000, 15_000)
     assert "in ops whose work would take less time than the shortest kernels do" in row.text
@@ -161,6 +161,13 @@ def test_remedies_for_products_are_of_their_sizes(
     assert (row and row.remedy) == remedy
 
 
+def test_small_products_are_another_cause_than_slow_launches(traces: Traces) -> None:
+    """Products of 9 us, which would take less than 1, where the shortest kernel takes 2."""
+    rows = found(traces, *[("aten::mm", TENSOR, 9.0)] * 4, ("my::op", TENSOR, 2.0), shapes=[[64, 64], [64, 64]])
+    row = rows["below the roof"]
+    assert (row.cause, row.remedy, row.ticks) == (None, "Batch small products.", 28_000)
+
+
 def test_a_bound_by_part_of_the_bytes_gives_no_advice(traces: Traces) -> None:
     """Whether the kernel overwrites the first tensor isn't known, and 300 us fit neither two tensors nor three."""
     rows = found(traces, ("triton_poi_fused_add_mul_0", "triton_poi_fused_add_mul_0", 300), shapes=LARGE)
@@ -182,6 +189,10 @@ def test_attention_where_devices_have_fused_kernels(traces: Traces) -> None:
     assert row.evidence.startswith("1 softmax kernel between batches of products, 4 kernels;")
     for device in ({"name": "GPU"}, None):
         assert "unfused attention" not in found(traces, *ATTENTION, *others, device=device)
+    # Batches of products that move 42 MB in 60 us, which take 13, are no other cause.
+    slow = [(op, kernel, 60.0 if op == "aten::bmm" else time) for op, kernel, time in ATTENTION]
+    rows = found(traces, *slow, shapes=[[64, 512, 64], [64, 64, 512]])
+    assert {rows[rule].cause for rule in ("unfused attention", "below the roof")} == {"attention"}
 
 
 def test_chains_and_odd_sizes(traces: Traces) -> None:

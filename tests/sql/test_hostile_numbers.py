@@ -213,7 +213,7 @@ def lab(kind: str) -> Lab:
 
 
 @pytest.mark.long
-@examples(24, few=8)
+@examples(24, few=3)
 @given(traces(), st.integers(0, PARTS - 1))
 def test_views_of_traces(hostile: tuple[bytes, list[str]], part: int) -> None:
     content, changes = hostile
@@ -221,7 +221,7 @@ def test_views_of_traces(hostile: tuple[bytes, list[str]], part: int) -> None:
 
 
 @pytest.mark.long
-@examples(24, few=8)
+@examples(24, few=3)
 @given(dumps(), st.integers(0, PARTS - 1))
 def test_views_of_dumps(hostile: tuple[bytes, list[str]], part: int) -> None:
     content, changes = hostile

@@ -49,7 +49,7 @@ def test_real_captures_are_the_same_as_one_by_one(warehouse: Warehouse) -> None:
     files = sorted(path for path in CAPTURES.glob("*/*.*") if path.suffix in (".etdp", ".gz") or ".json" in path.name)
     files += FLEET[:4] + sorted((CAPTURES / "prof_result").glob("*.bin"))
     if not IS_WHOLE:
-        files = files[::8]
+        files = files[::12]
     record = CAPTURES / "mlp/mlp.etrecord"
     with empty_warehouse() as other:
         linked = other.ingest_record(record)

@@ -113,7 +113,10 @@ def test_several_captures(lab: Warehouse) -> None:
     found = lab.percentiles(["build=1", "b2-0", lab.capture("b1-0")], quantiles=[0.5])
     names = [*(f"b1-{number}" for number in range(BUILDS)), "b2-0"]
     expected = [(name, *row) for name in names for row in lab.percentiles(name, quantiles=[0.5]).fetchall()]
-    assert sorted(found.fetchall()) == sorted(expected) and found.columns[0] == "capture"
+    assert sorted(rows := found.fetchall()) == sorted(expected) and found.columns[0] == "capture"
+    assert [*dict.fromkeys(row[0] for row in rows)] == names
+    keys = lab.rows("SELECT c.capture_id FROM captures AS c WHERE c.name IN ('b1-0', 'b2-0')")[1]
+    assert {row[0] for row in lab.percentiles([key for (key,) in keys]).fetchall()} == {"b1-0", "b2-0"}
     with pytest.raises(QueryError, match="no capture matches b9; "):
         lab.percentiles(["b1-0", "b9"])
     with pytest.raises(QueryError, match="percentiles: no captures; name one or more"):
