@@ -2,7 +2,8 @@
 -- of calls of ops, modules and other nodes: by the times of what belongs to them.
 CREATE MACRO _find_trace_events(first_key, last_key) AS TABLE
 WITH events AS MATERIALIZED (
-    SELECT e.*, t.thread_index, t.node_index, t.operator_index, s.family, s.activity = 'call' AND s.purpose IS DISTINCT FROM 'module' AS is_runtime,
+    SELECT e.*, t.thread_index, t.node_index, t.operator_index, s.family,
+        s.activity = 'call' AND s.purpose IS DISTINCT FROM 'module' AS is_runtime,
         CASE WHEN e.elapsed_ticks >= 0 THEN e.elapsed_ticks - coalesce(e.overlap_ticks, 0) END AS ticks
     FROM trace_events AS t
     JOIN event_ticks AS e USING (capture_id, run_index, event_index)

@@ -45,8 +45,8 @@ WITH named AS MATERIALIZED (
 timed AS MATERIALIZED (
     SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.start_ticks, t.duration_ticks,
         NOT t.is_impossible AS has_time, t.self_ticks, coalesce(t.torch_self_ticks, t.self_ticks) AS torch_self_ticks,
-        t.children, e.thread_index, e.call_index AS stored_index, e.covers_own, e.lost_launches, n.is_helper, n.family_index,
-        n.row_index AS own_row
+        t.children, e.thread_index, e.call_index AS stored_index, e.covers_own, e.lost_launches, n.is_helper,
+        n.family_index, n.row_index AS own_row
     FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t
     JOIN named AS n USING (signature_index)
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e USING (run_index, event_index)
