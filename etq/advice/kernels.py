@@ -106,6 +106,11 @@ class Rated(NamedTuple):
         return f"{self.type} {self.top_event}"
 
     @property
+    def reads_fast(self) -> bool:
+        """Whether they reach a quarter of the rate of memory: slower ones have another limit."""
+        return 4 * self.least_ticks >= self.ticks
+
+    @property
     def operands(self) -> list[list[int]]:
         """The sizes of the two matrices, or batches of them, that a product takes; of a convolution, of its input and
         weight. What is added to a product, and the gradient of an output, come first.
@@ -448,11 +453,12 @@ def device_time(evidence: Evidence) -> Iterator[Finding]:
     )
     labels = [label for label in evidence.labels if label.family == family]
     calls = sum(label.calls for label in labels)
+    first = " most of it before the first kernel;" if family == "memcpy" and evidence.copies_first else ""
     yield Finding(
         "device time",
         "low",
         f"Time of devices{evidence.within}: {', '.join(f'{percent(share)} {name}' for name, share in listed)}.",
-        f"{counted(calls, 'call')} of {family or 'unknown names'}, {_most_in(labels)};"
+        f"{counted(calls, 'call')} of {family or 'unknown names'}, {_most_in(labels)};{first}"
         " etq kernels --by family lists them",
         _remedy_of_family(evidence, family, labels),
         ticks=ticks,
@@ -538,11 +544,10 @@ def _has_smaller(evidence: Evidence, names: str) -> bool:
 def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) -> str:
     """What helps kernels that compute little for what they read; torch.compile fuses torch's own."""
     ticks = sum(label.ticks for label in labels)
-    # Those that reach less than a quarter of its rate have another limit.
     in_memory = sum(
         calls.ticks
         for calls in evidence.rated
-        if calls.family == family and calls.bound == "memory" and 4 * calls.least_ticks >= calls.ticks
+        if calls.family == family and calls.bound == "memory" and calls.reads_fast
     )
     limit = "These kernels are limited by memory: " if 2 * in_memory >= ticks else ""
     if evidence.is_compiled:
@@ -622,8 +627,8 @@ def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, r
     if bound == "compute":
         return _remedy_of_computing(evidence, family, main_op, rated)
     if family in PRODUCTS:
-        smallest = _is_most(rated, lambda calls: bool(FOUR_BITS.search(calls.names)))
-        return _remedy_of_reading(family, main_op) + ("." if smallest else "; smaller types read less.")
+        smaller = _is_most(rated, lambda calls: not FOUR_BITS.search(calls.names) and calls.reads_fast)
+        return _remedy_of_reading(family, main_op) + ("; smaller types read less." if smaller else ".")
     if evidence.is_compiled:
         return "Read and write memory less often: fewer passes, or smaller types."
     return "torch.compile fuses ops that follow each other, which then read and write memory once."

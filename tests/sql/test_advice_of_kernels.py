@@ -158,6 +158,9 @@ def test_ops_with_too_little_work_are_those_of_the_roofline(traces: Traces) -> N
         ("aten::mm", [[7000, 8192], [8192, 7000]], 3000, "Use smaller types where accuracy allows."),
         ("aten::mm", [[8190, 8192], [8192, 8192]], 3000, "Use sizes that are multiples of the tiles, or smaller types where accuracy allows."),
         ("aten::mm", [[136, 8192], [8192, 136]], 30, None),
+        # 135 million bytes take 40 us: kernels that take ten times as long have another limit.
+        ("aten::mm", [[16, 8192], [8192, 8192]], 100, "Use a larger batch, which uses what is read more often; smaller types read less."),
+        ("aten::mm", [[16, 8192], [8192, 8192]], 400, "Use a larger batch, which uses what is read more often."),
         ("aten::mm", [[1024, 65536], [65536, 1024]], 500, "Use larger products, or smaller types where accuracy allows."),
         ("aten::_scaled_dot_product_flash_attention", [[8, 16, 4096, 128]] * 3, 3000, "Another kernel of attention may be faster: torch.nn.attention.sdpa_kernel chooses one."),
     ],
@@ -264,8 +267,8 @@ def test_faster_kernels_save_little_where_nothing_waits_for_them(traces: Traces,
 def test_shares_are_of_steps(traces: Traces) -> None:
     """30 of 40 us that a step launches are products; 60 us of products come before it."""
     step = event("user_annotation", "ProfilerStep#1", 100, 165)
-    kernels = [(10, 20, 80, TENSOR), (110, 120, 150, TENSOR), (120, 150, 160, ADD)]
-    events = [each for number, (*times, kernel) in enumerate(kernels, 1) for each in launched(number, *times, kernel)]
+    before, product = launched(1, 10, 20, 80, TENSOR), launched(2, 110, 120, 150, TENSOR)
+    events = [*before, *product, *launched(3, 120, 150, 160, ADD)]
     _, text, evidence, _, share, whole = told(traces, step, *events)["device time"]
     assert text == "Time of devices in steps: 75 % GEMM, 25 % elementwise." and evidence.startswith("1 call of GEMM,")
     assert (share, whole) == (75, "the time of kernels, copies and fills of steps")
