@@ -316,15 +316,17 @@ class Evidence:
     @cached_property
     def rated(self) -> list[Rated]:
         """Calls with known costs on devices with known peaks, but for costs that are a lower bound, and copies that
-        the link to the host or another device limits. Without sizes or peaks there are none, which is asked first, as
-        rating plans for long.
+        the link to the host or another device limits. Without peaks or sizes there are none, which is asked first, as
+        rating plans for long, and sizes are read then.
         """
-        sizes = "FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL"
-        if not self._ask(tuple, f"SELECT 1 {sizes} LIMIT 1"):
+        peaks = self._trace.shared("peaks")
+        if not self._ask(tuple, f"SELECT 1 FROM {peaks} AS p WHERE p.bandwidth IS NOT NULL LIMIT 1"):
             return []
-        peaks, work = self._trace.shared("peaks"), self._trace.shared("work")
-        if not self._ask(tuple, f"SELECT 1 FROM {peaks} AS p WHERE p.bandwidth IS NOT NULL AND EXISTS ({sizes})"):
+        if not self._ask(
+            tuple, "SELECT 1 FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL LIMIT 1"
+        ):
             return []
+        work = self._trace.shared("work")
         return self._ask(
             Rated._make,
             "SELECT r.family, r.bound, r.label, r.calls, r.kernels, r.ticks, r.least_ticks,"
@@ -402,10 +404,21 @@ class Evidence:
         return bool(is_first)
 
     def severity(self, ticks: float, whole: float) -> str:
-        """Return the severity of a finding by its share of a whole, and of the recording; low where nothing waits."""
-        if self.saves_little:
+        """Return the severity of a finding by its share of a whole, and of the recording. Where most work isn't on the
+        critical path, less of it saves little.
+        """
+        if self.saves_little or not self.is_on_path:
             return "low"
         return severity_of(100 * ticks / max(whole, 1), 100 * ticks / max(self.recorded_ticks, 1))
+
+    @cached_property
+    def is_on_path(self) -> bool:
+        """Whether half of a device's work is on the critical path; true if that isn't known."""
+        trace = self._trace
+        if not (trace.knows_host and trace.knows_devices):
+            return True
+        on_path = sum(part.ticks for part in trace.path if part.cause == "device")
+        return 2 * on_path * max(len(trace.use), 1) >= self.ticks
 
     @cached_property
     def unfused_attention(self) -> list[Unfused]:
@@ -436,7 +449,19 @@ def findings(trace: trace_evidence.Evidence) -> list[Finding]:
         return []
     rules = (device_time, below_the_roof, fusable_kernels, unfused_attention, odd_sizes)
     found = [finding for rule in rules for finding in rule(evidence)]
-    return [each._replace(text=f"{each.text}{evidence.note}") if each is found[0] else each for each in found]
+    if evidence.saves_little:
+        return [each._replace(text=f"{each.text}{evidence.note}") if each is found[0] else each for each in found]
+    # Rules about time that could be saved.
+    return [finding if finding.rule == "device time" else _placed(evidence, finding) for finding in found]
+
+
+def _placed(evidence: Evidence, finding: Finding) -> Finding:
+    """Return a finding with words on why it isn't severe, if most work isn't on the critical path."""
+    if evidence.is_on_path:
+        return finding
+    return finding._replace(
+        evidence=f"{finding.evidence}; most work is beside the critical path: less of it saves little"
+    )
 
 
 def device_time(evidence: Evidence) -> Iterator[Finding]:
@@ -559,7 +584,7 @@ def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) 
 
 def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
     """Ops of a family with one limit take longer than good kernels, by a twentieth of the devices' time; those that are
-    too short for kernels are one thing, but for products: larger ones use what they read more often. Odd sizes are a
+    too short for kernels are one thing, but for products that take so much: larger ones fill a device. Odd sizes are a
     cause of their own.
     """
     groups: defaultdict[tuple[str, str], list[Rated]] = defaultdict(list)
@@ -568,14 +593,16 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
         if not calls.is_odd and (calls.bound != "latency" or calls.shortest_ticks < SHORT_TICKS):
             is_one = calls.bound == "latency" and calls.family not in PRODUCTS
             groups["" if is_one else calls.family, calls.bound].append(calls)
+    for family in PRODUCTS:
+        few = groups.get((family, "latency"))
+        if few and _above(few) < 0.05 * evidence.ticks:
+            groups["", "latency"] += groups.pop((family, "latency"))
     for (family, bound), rated in groups.items():
-        ticks = sum(calls.ticks for calls in rated)
-        least = fsum(calls.least_ticks for calls in rated)  # whatever the order of rows
-        shortest = rated[0].shortest_ticks
-        as_short = shortest * sum(calls.kernels for calls in rated)
-        above = ticks - (as_short if bound == "latency" else least / ACHIEVABLE)
+        above = _above(rated)
         if above < 0.05 * evidence.ticks:
             continue
+        ticks, shortest = sum(calls.ticks for calls in rated), rated[0].shortest_ticks
+        least = fsum(calls.least_ticks for calls in rated)  # whatever the order of rows
         share = percent(100 * ticks / evidence.ticks)
         ops = _by_op(rated)
         cause = None if family in PRODUCTS else {"latency": "host", "memory": "fusion"}.get(bound)
@@ -595,6 +622,14 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
             whole=evidence.whole,
             whole_ticks=evidence.ticks,
         )
+
+
+def _above(rated: Sequence[Rated]) -> float:
+    """Return the time of calls of one limit that good kernels would not take, or as many of the shortest."""
+    ticks = sum(calls.ticks for calls in rated)
+    if rated[0].bound == "latency":
+        return ticks - rated[0].shortest_ticks * sum(calls.kernels for calls in rated)
+    return ticks - fsum(calls.least_ticks for calls in rated) / ACHIEVABLE
 
 
 def _by_op(rated: Sequence[Rated]) -> list[tuple[str, int, int]]:

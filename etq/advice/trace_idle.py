@@ -105,7 +105,10 @@ def _starting(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> 
     text = f"{who} waits for launched {'copies' if is_copy else 'kernels'} to start."
     claim = _claim(evidence, use, chosen, cause, text, [_LISTED], kind="copy" if is_copy else "wait")
     reason = ["why they start so late isn't recorded"] if claim.stretch.is_long else []
-    yield claim._replace(evidence=[*reason, *claim.evidence])
+    # The host doesn't wait for these starts.
+    is_hidden = sum(part.ticks for part in parts if part.cause in LAUNCHING) > sum(part.ticks for part in chosen)
+    reason += ["the host launches later still: less of it saves little"] if is_hidden else []
+    yield claim._replace(evidence=[*reason, *claim.evidence], is_lost=not is_hidden)
 
 
 def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
@@ -123,8 +126,8 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
             name, text = None, f"{who} idles while the host {_SEVERAL[cause]}."
             shown = _first_of(chosen)
         if shown and cause == "cpu_op" and 20 * sum(part.ticks for part in chosen) >= use.span:
-            around = evidence.around(use.device, cause)
-            shown += [f"nearly all in {shortened(around, 120)}"] if around not in (None, name) else []
+            around, part = evidence.around(use.device, cause, (name, besides))
+            shown += [f"{percent(100 * part)} in {shortened(around, 120)}"] if around else []
         claim = _claim(evidence, use, chosen, cause, text, [*shown, _LISTED], name=name)
         yield claim._replace(besides=besides)
 

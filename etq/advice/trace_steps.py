@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from etq.advice.contract import Claim
 from etq.advice.trace_evidence import WAITING, Evidence
-from etq.advice.words import percent
+from etq.advice.words import percent, time
 
 
 def data_loader(evidence: Evidence) -> Iterator[Claim]:
@@ -45,12 +45,15 @@ def gpu_utilization(evidence: Evidence) -> Iterator[Claim]:
         waits = (part.ticks for part in evidence.idle if part.device == use.device and part.cause in WAITING)
         if 2 * (idle := use.ticks - use.busy - sum(waits)) > use.ticks:
             who = "The device" if use.device is None or len(evidence.use) == 1 else f"Device {use.device}"
+            shown = [
+                f"a kernel ran in {percent(100 * use.kernels / use.ticks)} of the {of}",
+                "etq critical-path lists what else takes it",
+            ]
+            if 2 * (apart := use.ticks - use.span) > idle:
+                around = "before the device's first event or after its last"
+                shown.insert(0, f"at least {time(apart / 1e3, 'us')} of it {around}")
             yield Claim(
                 "gpu utilization", f"{who} is mostly idle{' within the steps' if has_steps else ''}.", None, "low_use",
-                ("device", None), {"low_use": idle}, (word, use.ticks),
-                [
-                    f"a kernel ran in {percent(100 * use.kernels / use.ticks)} of the {of}",
-                    "etq critical-path lists what else takes it",
-                ],
+                ("device", None), {"low_use": idle}, (word, use.ticks), shown,
                 least=50.0,
             )  # fmt: skip

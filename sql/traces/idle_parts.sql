@@ -14,6 +14,8 @@ CREATE MACRO _idle_parts(
 ) AS TABLE
 WITH all_gaps AS MATERIALIZED (
     SELECT q.*,
+        -- Until the launch returns, the host launches; without one, nothing of it is known.
+        CASE WHEN q.host_ticks IS NULL OR _is_long_call(q.call_ticks) THEN 0 ELSE q.call_ticks END AS launch_ticks,
         -- Until the first event of a stream that waits for what isn't recorded, it may run what was launched before.
         q.start_ticks < max(
             CASE WHEN q.is_first AND q.wait_kind = 'unknown_wait' THEN q.start_ticks + q.ticks END
@@ -90,9 +92,13 @@ spent AS (
             WHEN g.is_early THEN 'earlier_work'
             ELSE 'unknown_wait'
         END,
-        NULL, g.launch, CASE WHEN g.launch IS NOT NULL THEN 'call' END, g.ticks - coalesce(g.host_ticks, 0)
+        NULL, g.launch, CASE WHEN g.launch IS NOT NULL THEN 'call' END,
+        g.ticks - coalesce(g.host_ticks, 0) - g.launch_ticks
     FROM all_gaps AS g
     LEFT JOIN messages AS m ON m.event_index = g.awaited_index
+    UNION ALL
+    SELECT g.next_index, g.start_ticks + coalesce(g.host_ticks, 0), 'host', NULL, g.launch, 'call', g.launch_ticks
+    FROM all_gaps AS g
 )
 SELECT g.device, coalesce(p.at_ticks, g.start_ticks) AS start_ticks, p.cause, p.did, p.label, p.kind, p.ticks,
     g.next_index AS gap
@@ -100,7 +106,7 @@ FROM spent AS p
 JOIN all_gaps AS g ON g.next_index = p.period
 WHERE p.ticks > 0;
 
--- One part of a gap of a device of a trace, by what it is spent on: what the host does until the next launch begins, and
+-- One part of a gap of a device of a trace, by what it is spent on: what the host does until the next launch returns, and
 -- what is launched then waits for. Where `device_idle` gives each gap the cause of its longer part, the parts of a gap
 -- sum up to it. Of a gap that begins while the host waits for the device, as much time as the host had waited counts for
 -- that wait: without it, the next launch would come so much earlier. Steps are those that any tool writes: the

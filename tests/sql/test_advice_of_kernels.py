@@ -134,7 +134,7 @@ def test_what_limits_kernels(traces: Traces) -> None:
 
 def test_short_kernels_are_one_thing(traces: Traces) -> None:
     """Of 2, 5, 5 and 3 us, the shortest kernel's 2 us each can't be saved; graphs make no kernel shorter."""
-    work = [("aten::add", ADD, 2.0), ("aten::add", ADD, 5.0), ("aten::mul", ADD, 5.0), ("aten::mm", TENSOR, 3.0)]
+    work = [("aten::add", ADD, 2.0), ("aten::add", ADD, 5.0), ("aten::mul", ADD, 5.0), ("aten::div", ADD, 3.0)]
     row = found(traces, *work, shapes=[[8, 8], [8, 8]])["below the roof"]
     assert (row.ticks, row.whole_ticks) == (15_000 - 4 * 2_000, 15_000)
     assert "in ops whose work would take less time than as many of the shortest kernels" in row.text
