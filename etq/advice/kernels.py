@@ -234,8 +234,12 @@ class Evidence:
 
     @cached_property
     def saves_little(self) -> bool:
-        """Whether devices are mostly idle and nearly nothing waits for them, so that faster kernels save little."""
+        """Whether devices are mostly idle and nearly nothing waits for them, so that faster kernels save little; not
+        where they mostly communicate: other ranks may wait.
+        """
         if self.busy_percent >= 50 or not (self._trace.knows_host and self._trace.knows_devices):
+            return False
+        if 2 * sum(label.ticks for label in self.labels if label.family == "communication") >= self.ticks:
             return False
         path = self._trace.path
         waits = sum(part.ticks for part in path if part.cause in ("device", "wait", "unknown"))
