@@ -54,7 +54,8 @@ _SHARED: Final = {
     "periods": _PERIODS,
     "states": "FROM _host_states({key}, '{prefix}steps')",
     "peaks": "FROM _trace_peaks({key}, NULL, NULL, NULL)",
-    "work": "FROM _device_work({key}, '{prefix}launches', NULL, NULL, false)",
+    "counted": "FROM _counted_launches({key}, '{prefix}launches')",
+    "work": "FROM _device_work({key}, '{prefix}counted', NULL, NULL, false)",
     "parts": "FROM _host_parts({key}, '{prefix}states', '{prefix}steps', '{prefix}periods')",
     "pieces": f"SELECT p.*, {_SUBJECT} AS subject"
     " FROM _path_causes({key}, '{prefix}path', '{prefix}parts', '{prefix}steps') AS p",

@@ -178,7 +178,7 @@ def test_work_beside_the_critical_path_is_not_severe(warehouse: Warehouse, tmp_p
     name = "cutlass_80_tensorop_s1688gemm_64x64_nn_align1"
     events = []
     for number in range(1, 11):
-        op, call, kernel = launched(number, 90 * number, 90 * number + 10, 90 * number + 40)
+        op, call, kernel = launched(number, 90 * number, 90 * number + 10, 90 * number + 70)
         events += [op | {"dur": 88}, call, kernel | {"name": name}]
     advised(warehouse, tmp_path, *events)
     query = "SELECT severity, evidence FROM advice('t') WHERE rule = 'odd sizes'"
