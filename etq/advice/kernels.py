@@ -21,9 +21,13 @@ from etq.advice.words import counted, percent, shortened, time
 
 # What the shares are of.
 WORK: Final = "the time of kernels, copies and fills"
+WORK_OF_STEPS: Final = f"{WORK} of steps"
 SPAN: Final = "the devices' time from first to last event"
 # The part of a peak rate that good kernels reach: clocks fall under load, and memory is refreshed.
 ACHIEVABLE: Final = 0.8
+# Where devices are less on the critical path, in percent, and busy for less than half of the time, faster kernels save
+# little.
+_ON_PATH: Final = 5
 # A kernel that takes longer, in ticks, isn't slow because it is short.
 SHORT_TICKS: Final = 10_000
 # Families of kernels that use again what they have read.
@@ -49,7 +53,12 @@ _OF_LAYOUT: Final = re.compile(
     r"at::native|[tT]ranspose|[pP]ermute|n[ch]+wc?To|NCHW|NHWC|SubTensorOp|CatArray|[rR]eformat"
 )
 # Kernels of products that read one element at a time, or two; those without tensor cores always read one.
-_ODD_SIZES: Final = re.compile("align[12](?![0-9])")
+_ODD_SIZES: Final = re.compile("^(?!.*simt).*align[12](?![0-9])")
+_OF_SIZES: Final = ("GEMM", "convolution")
+# The elements in 16 bytes, by the types in the names of kernels; those of others have two bytes.
+_ELEMENTS: Final = (
+    (16, _EIGHT_BIT), (8, re.compile("16gemm|f16|fp16|h1688|h884")), (4, re.compile("tf32|1688|f32")),
+)  # fmt: skip
 _LINK: Final = "HtoD|DtoH|PtoP|HostToDevice|DeviceToHost"
 
 
@@ -97,14 +106,21 @@ class Rated(NamedTuple):
         return f"{self.type} {self.top_event}"
 
     @property
+    def reads_fast(self) -> bool:
+        """Whether they reach a quarter of the rate of memory: slower ones have another limit."""
+        return 4 * self.least_ticks >= self.ticks
+
+    @property
     def operands(self) -> list[list[int]]:
         """The sizes of the two matrices, or batches of them, that a product takes; of a convolution, of its input and
         weight. What is added to a product, and the gradient of an output, come first.
         """
-        given = json.loads(self.shapes)[1 if _SECOND.search(self.op) else 0 :]
-        sizes = [size for size in given if isinstance(size, list) and len(size) > 1]
-        sizes = [size for size in sizes if all(isinstance(length, int) for length in size)]
-        return sizes[:2] if len(sizes) > 1 else []
+        return _operands(self.op, self.shapes)
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether its kernel reads few elements at once, as its sizes aren't aligned."""
+        return self.family in _OF_SIZES and _is_odd(self.top_event, self.family, self.operands)
 
     @property
     def is_padded(self) -> bool:
@@ -121,6 +137,42 @@ class Rated(NamedTuple):
         """Whether a product has too few tiles to fill a device."""
         depth = self.operands[0][-1] if self.operands else 0
         return bool(self.flops and depth) and (self.flops or 0) / (2 * depth) < _FILLS * _TILE**2
+
+
+def _operands(op: str, shapes: str | None) -> list[list[int]]:
+    given = json.loads(shapes or "[]")[1 if _SECOND.search(op) else 0 :]
+    sizes = [size for size in given if isinstance(size, list) and len(size) > 1]
+    sizes = [size for size in sizes if all(isinstance(length, int) for length in size)]
+    return sizes[:2] if len(sizes) > 1 else []
+
+
+def _elements(kernel: str) -> int:
+    """Return how many elements a product's kernel can read at once."""
+    return next((number for number, types in _ELEMENTS if types.search(kernel)), 8)
+
+
+def _is_odd(kernel: str, family: str, operands: Sequence[Sequence[int]]) -> bool:
+    """Whether a kernel reads few elements at once, and its sizes aren't known to be aligned."""
+    if not _ODD_SIZES.search(kernel):
+        return False
+    lengths = [size[:2] for size in operands[1:]] if family == "convolution" else [size[-2:] for size in operands]
+    return not lengths or any(length % _elements(kernel) for size in lengths for length in size)
+
+
+class Product(NamedTuple):
+    """Calls of a kernel of a product by an op, with the sizes of its tensors; None where not written."""
+
+    label: str
+    family: str
+    calls: int
+    ticks: int
+    op: str | None
+    shapes: str | None
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether it reads few elements at once, as its sizes aren't aligned."""
+        return _is_odd(self.label, self.family, _operands(self.op or "", self.shapes))
 
 
 class Unfused(NamedTuple):
@@ -152,6 +204,54 @@ class Evidence:
     def _launches(self) -> str:
         return self._trace.shared("launches")
 
+    @property
+    def _counted(self) -> str:
+        """The launches that shares are of: those of steps, where there are any."""
+        return self._trace.shared("counted")
+
+    @cached_property
+    def is_part(self) -> bool:
+        """Whether some launches are out of steps, and shares are of those within."""
+        count = f"(SELECT count(*) FROM {self._counted}) < (SELECT count(*) FROM {self._launches})"
+        [(is_part,)] = self._ask(tuple, f"SELECT {count}")
+        return bool(is_part)
+
+    @property
+    def whole(self) -> str:
+        """What shares of the time of work are of."""
+        return WORK_OF_STEPS if self.is_part else WORK
+
+    @property
+    def within(self) -> str:
+        """The same, after the devices' time."""
+        return " in steps" if self.is_part else ""
+
+    @cached_property
+    def busy_percent(self) -> float:
+        """The part of the time of steps, or of the recording, in which devices run anything."""
+        use = self._trace.use
+        return 100 * sum(each.busy for each in use) / max(1, sum(each.ticks for each in use))
+
+    @cached_property
+    def saves_little(self) -> bool:
+        """Whether devices are mostly idle and nearly nothing waits for them, so that faster kernels save little; not
+        where they mostly communicate: other ranks may wait.
+        """
+        if self.busy_percent >= 50 or not (self._trace.knows_host and self._trace.knows_devices):
+            return False
+        if 2 * sum(label.ticks for label in self.labels if label.family == "communication") >= self.ticks:
+            return False
+        path = self._trace.path
+        waits = sum(part.ticks for part in path if part.cause in ("device", "wait", "unknown"))
+        return 100 * waits < _ON_PATH * sum(part.ticks for part in path)
+
+    @property
+    def note(self) -> str:
+        """A sentence that says so; '' where it isn't so."""
+        whole = "the steps' time" if self._trace.traits.steps else "the recording"
+        busy = f"Devices are busy in {percent(self.busy_percent)} of {whole}"
+        return f" {busy}, and next to nothing waits for them: faster kernels save little." if self.saves_little else ""
+
     @cached_property
     def labels(self) -> list[Label]:
         """Names by their time, the longest first; none if a time is unknown."""
@@ -160,7 +260,7 @@ class Evidence:
         rows = self._ask(
             Label._make,
             "SELECT l.family, l.label, l.uses, l.calls, l.ticks"
-            f" FROM _label_ticks($key, '{self._launches}', NULL, NULL) AS l ORDER BY l.ticks DESC, l.label DESC",
+            f" FROM _label_ticks($key, '{self._counted}', NULL, NULL) AS l ORDER BY l.ticks DESC, l.label DESC",
         )
         # A sum beyond 64 bits is unknown, and with it the whole.
         return [] if any(row.ticks is None for row in rows) else rows
@@ -203,6 +303,16 @@ class Evidence:
         return graphs(runtime, replays=self._trace.traits.replays)
 
     @property
+    def replays(self) -> bool:
+        """Whether graphs are replayed."""
+        return self._trace.traits.replays
+
+    @property
+    def is_training(self) -> bool:
+        """Whether the trace is known to be of training."""
+        return self._trace.traits.is_training is True
+
+    @property
     def is_compiled(self) -> bool:
         """Whether torch.compile made code that the trace ran."""
         return self._trace.traits.is_compiled
@@ -210,15 +320,17 @@ class Evidence:
     @cached_property
     def rated(self) -> list[Rated]:
         """Calls with known costs on devices with known peaks, but for costs that are a lower bound, and copies that
-        the link to the host or another device limits. Without sizes or peaks there are none, which is asked first, as
-        rating plans for long.
+        the link to the host or another device limits. Without peaks or sizes there are none, which is asked first, as
+        rating plans for long, and sizes are read then.
         """
-        sizes = "FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL"
-        if not self._ask(tuple, f"SELECT 1 {sizes} LIMIT 1"):
+        peaks = self._trace.shared("peaks")
+        if not self._ask(tuple, f"SELECT 1 FROM {peaks} AS p WHERE p.bandwidth IS NOT NULL LIMIT 1"):
             return []
-        peaks, work = self._trace.shared("peaks"), self._trace.shared("work")
-        if not self._ask(tuple, f"SELECT 1 FROM {peaks} AS p WHERE p.bandwidth IS NOT NULL AND EXISTS ({sizes})"):
+        if not self._ask(
+            tuple, "SELECT 1 FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL LIMIT 1"
+        ):
             return []
+        work = self._trace.shared("work")
         return self._ask(
             Rated._make,
             "SELECT r.family, r.bound, r.label, r.calls, r.kernels, r.ticks, r.least_ticks,"
@@ -254,9 +366,63 @@ class Evidence:
         [(ticks,)] = self._ask(tuple, query)
         return int(ticks or 0) * len(self._ask(tuple, f"SELECT DISTINCT w.device FROM {self._launches} AS w"))
 
+    @cached_property
+    def odd(self) -> list[Product]:
+        """Products whose kernels read few elements at once, as their sizes aren't aligned, those of most time first."""
+        if not any(label.family in _OF_SIZES and _ODD_SIZES.search(label.label) for label in self.labels):
+            return []
+        rows = self._ask(
+            Product._make,
+            "SELECT w.label, w.kernel_family, count(*), sum(w.device_ticks)::BIGINT AS ticks, g.label, a.shapes"
+            f" FROM {self._counted} AS w LEFT JOIN _event_labels($key) AS g ON g.event_index = w.op_index"
+            " LEFT JOIN (FROM op_arguments AS i WHERE i.capture_id = $key) AS a ON a.event_index = w.op_index"
+            f" WHERE w.kernel_family IN {_OF_SIZES} AND contains(w.label, 'align')"
+            " GROUP BY w.label, w.kernel_family, g.label, a.shapes ORDER BY ticks DESC, w.label, a.shapes",
+        )
+        return [row for row in rows if row.is_odd]
+
+    def listed(self, family: str | None) -> str:
+        """Return what shows where a family's time is: ops, unless graphs launched it or none are recorded."""
+        query = f"""
+            SELECT 2 * sum(CASE WHEN w.op_index IS NOT NULL THEN w.device_ticks ELSE 0 END) >= sum(w.device_ticks)
+            FROM {self._counted} AS w
+            WHERE CASE w.kind WHEN 'copy' THEN 'memcpy' WHEN 'fill' THEN 'memset' ELSE w.kernel_family END = $family
+        """
+        [(has_ops,)] = self._ask(tuple, query, family=family or "")
+        return "etq ops lists the ops with most of it." if has_ops else "etq kernels lists those with most of it."
+
+    @cached_property
+    def copies_first(self) -> bool:
+        """Whether half of the copies' time is before the first kernel."""
+        query = f"""
+            SELECT 2 * coalesce(sum(CASE WHEN w.end_ticks <= k.start_ticks THEN w.device_ticks END), 0)
+                >= sum(w.device_ticks)
+            FROM {self._counted} AS w
+            JOIN (
+                SELECT l.device, min(l.start_ticks) AS start_ticks FROM {self._launches} AS l
+                WHERE l.kind = 'kernel' GROUP BY l.device
+            ) AS k ON k.device IS NOT DISTINCT FROM w.device
+            WHERE w.kind = 'copy'
+        """
+        [(is_first,)] = self._ask(tuple, query)
+        return bool(is_first)
+
     def severity(self, ticks: float, whole: float) -> str:
-        """Return the severity of a finding by its share of a whole, and of the recording."""
+        """Return the severity of a finding by its share of a whole, and of the recording. Where most work isn't on the
+        critical path, less of it saves little.
+        """
+        if self.saves_little or not self.is_on_path:
+            return "low"
         return severity_of(100 * ticks / max(whole, 1), 100 * ticks / max(self.recorded_ticks, 1))
+
+    @cached_property
+    def is_on_path(self) -> bool:
+        """Whether half of a device's work is on the critical path; true if that isn't known."""
+        trace = self._trace
+        if not (trace.knows_host and trace.knows_devices):
+            return True
+        on_path = sum(part.ticks for part in trace.path if part.cause == "device")
+        return 2 * on_path * max(len(trace.use), 1) >= self.ticks
 
     @cached_property
     def unfused_attention(self) -> list[Unfused]:
@@ -270,7 +436,7 @@ class Evidence:
         rows = self._ask(
             Unfused._make,
             "SELECT u.op, sum(u.ticks)::BIGINT, count(*), count(*) FILTER (u.is_softmax)"
-            f" FROM _unfused_attention($key, '{self._launches}') AS u GROUP BY u.op",
+            f" FROM _unfused_attention($key, '{self._counted}') AS u GROUP BY u.op",
         )
         return rows if 20 * sum(row.ticks for row in rows) >= self.ticks else []
 
@@ -286,7 +452,20 @@ def findings(trace: trace_evidence.Evidence) -> list[Finding]:
     if not trace.has_kernels or not evidence.ticks:
         return []
     rules = (device_time, below_the_roof, fusable_kernels, unfused_attention, odd_sizes)
-    return [finding for rule in rules for finding in rule(evidence)]
+    found = [finding for rule in rules for finding in rule(evidence)]
+    if evidence.saves_little:
+        return [each._replace(text=f"{each.text}{evidence.note}") if each is found[0] else each for each in found]
+    # Rules about time that could be saved.
+    return [finding if finding.rule == "device time" else _placed(evidence, finding) for finding in found]
+
+
+def _placed(evidence: Evidence, finding: Finding) -> Finding:
+    """Return a finding with words on why it isn't severe, if most work isn't on the critical path."""
+    if evidence.is_on_path:
+        return finding
+    return finding._replace(
+        evidence=f"{finding.evidence}; most work is beside the critical path: less of it saves little"
+    )
 
 
 def device_time(evidence: Evidence) -> Iterator[Finding]:
@@ -303,15 +482,16 @@ def device_time(evidence: Evidence) -> Iterator[Finding]:
     )
     labels = [label for label in evidence.labels if label.family == family]
     calls = sum(label.calls for label in labels)
+    first = " most of it before the first kernel;" if family == "memcpy" and evidence.copies_first else ""
     yield Finding(
         "device time",
         "low",
-        f"Time of devices: {', '.join(f'{percent(share)} {name}' for name, share in listed)}.",
-        f"{counted(calls, 'call')} of {family or 'unknown names'}, {_most_in(labels)};"
+        f"Time of devices{evidence.within}: {', '.join(f'{percent(share)} {name}' for name, share in listed)}.",
+        f"{counted(calls, 'call')} of {family or 'unknown names'}, {_most_in(labels)};{first}"
         " etq kernels --by family lists them",
         _remedy_of_family(evidence, family, labels),
         ticks=ticks,
-        whole=WORK,
+        whole=evidence.whole,
         whole_ticks=evidence.ticks,
     )
 
@@ -326,21 +506,20 @@ def _most_in(labels: Sequence[Label]) -> str:
 
 def _remedy_of_family(evidence: Evidence, family: str | None, labels: Sequence[Label]) -> str:
     """Return what helps where most time is in these kernels; nothing is known to help those of unknown names."""
-    if family in (None, "other"):
+    if family in (None, "other") or (evidence.saves_little and family not in ("communication", "memcpy")):
         return ""
     if family == "GEMM":
         return _remedy_of_products(evidence, labels)
     if family in ("elementwise", "normalization", "softmax", "reduction"):
         return _remedy_of_passes(evidence, family, labels)
     if family == "memcpy":
-        return _remedy_of_copies(labels)
+        return _remedy_of_copies(evidence, labels)
     ticks = sum(label.ticks for label in labels)
     if family == "copy" and 2 * sum(label.ticks for label in labels if _OF_LAYOUT.search(label.label)) < ticks:
-        return _LISTED
-    return _REMEDIES.get(family or "", _LISTED)
+        return evidence.listed(family)
+    return _REMEDIES.get(family or "") or evidence.listed(family)
 
 
-_LISTED: Final = "etq ops lists the ops with most of it."
 _REMEDIES: Final = {
     "communication": "etq show device_breakdown shows how much is exposed; with all processes in one job, etq show"
     " collective_waits shows how much is waiting for others.",
@@ -348,32 +527,42 @@ _REMEDIES: Final = {
 }
 
 
-def _remedy_of_copies(labels: Sequence[Label]) -> str:
-    """What helps in the direction that has half of the time."""
+def _remedy_of_copies(evidence: Evidence, labels: Sequence[Label]) -> str:
+    """What helps in the direction that has half of the time; nothing for what is copied once, before all kernels."""
+    if evidence.copies_first:
+        return ""
     times: Counter[str] = Counter()
     for label in labels:
         times[copying(label.label)] += label.ticks
     text, ticks = times.most_common(1)[0]
-    return text if text and 2 * ticks >= sum(times.values()) else _LISTED
+    return text if text and 2 * ticks >= sum(times.values()) else evidence.listed("memcpy")
 
 
 def _remedy_of_products(evidence: Evidence, labels: Sequence[Label]) -> str:
     """What helps depends on whether tensor cores are used; it must be known of kernels with nine tenths of the time."""
     ticks = sum(label.ticks for label in labels)
     if 10 * sum(label.ticks for label in labels if label.uses_matrix_units is None) > ticks:
-        return _LISTED
+        return evidence.listed("GEMM")
     share = sum(label.ticks for label in labels if label.uses_matrix_units) / ticks
     if share >= 0.9:
-        smaller = ", or use smaller types where accuracy allows." if _has_smaller(evidence, labels[0].label) else "."
-        return f"The products run on {evidence.units} already: make fewer of them{smaller}"
+        # Those of a model whose graphs are replayed are given.
+        ways = [] if evidence.replays else ["make fewer of them"]
+        ways += ["use smaller types where accuracy allows"] if _has_smaller(evidence, labels[0].label) else []
+        return f"The products run on {evidence.units} already: {', or '.join(ways)}." if ways else ""
+    return _remedy_of_plain_products(evidence, labels, share) or evidence.listed("GEMM")
+
+
+def _remedy_of_plain_products(evidence: Evidence, labels: Sequence[Label], share: float) -> str:
+    """What helps where a part of products, or none, runs on matrix units; '' where another type would not."""
+    ticks = sum(label.ticks for label in labels)
     by_type = sum(label.ticks for label in labels if not _NOT_BY_TYPE.search(label.label))
     if share >= 0.1 or 2 * by_type < ticks:
-        return _LISTED
+        return ""
     if evidence.have_matrix_cores:
         return "Matrix products run without matrix cores: use bfloat16."
     if evidence.have_capability(8):
         return "Matrix products run without tensor cores: use bfloat16, or allow TF32."
-    return "Matrix products run without tensor cores: use float16." if evidence.have_capability(7) else _LISTED
+    return "Matrix products run without tensor cores: use float16." if evidence.have_capability(7) else ""
 
 
 def _has_smaller(evidence: Evidence, names: str) -> bool:
@@ -384,37 +573,40 @@ def _has_smaller(evidence: Evidence, names: str) -> bool:
 def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) -> str:
     """What helps kernels that compute little for what they read; torch.compile fuses torch's own."""
     ticks = sum(label.ticks for label in labels)
-    # Those that reach less than a quarter of its rate have another limit.
     in_memory = sum(
         calls.ticks
         for calls in evidence.rated
-        if calls.family == family and calls.bound == "memory" and 4 * calls.least_ticks >= calls.ticks
+        if calls.family == family and calls.bound == "memory" and calls.reads_fast
     )
     limit = "These kernels are limited by memory: " if 2 * in_memory >= ticks else ""
     if evidence.is_compiled:
-        return f"{limit}fewer passes over it, or smaller types." if limit else _LISTED
+        return f"{limit}fewer passes over it, or smaller types." if limit else evidence.listed(family)
     if 2 * sum(label.ticks for label in labels if _TORCHS.search(label.label)) < ticks:
-        return _LISTED
+        return evidence.listed(family)
     return f"{limit}torch.compile fuses those that follow each other."
 
 
 def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
     """Ops of a family with one limit take longer than good kernels, by a twentieth of the devices' time; those that are
-    too short for kernels are one thing, but for products: larger ones use what they read more often.
+    too short for kernels are one thing, but for products that take so much: larger ones fill a device. Odd sizes are a
+    cause of their own.
     """
     groups: defaultdict[tuple[str, str], list[Rated]] = defaultdict(list)
     for calls in evidence.rated:
-        if calls.bound != "latency" or calls.ticks <= SHORT_TICKS * calls.kernels:
+        # Without a short kernel it isn't known how short they can be.
+        if not calls.is_odd and (calls.bound != "latency" or calls.shortest_ticks < SHORT_TICKS):
             is_one = calls.bound == "latency" and calls.family not in PRODUCTS
             groups["" if is_one else calls.family, calls.bound].append(calls)
+    for family in PRODUCTS:
+        few = groups.get((family, "latency"))
+        if few and _above(few) < 0.05 * evidence.ticks:
+            groups["", "latency"] += groups.pop((family, "latency"))
     for (family, bound), rated in groups.items():
-        ticks = sum(calls.ticks for calls in rated)
-        least = fsum(calls.least_ticks for calls in rated)  # whatever the order of rows
-        shortest = rated[0].shortest_ticks
-        as_short = shortest * sum(calls.kernels for calls in rated)
-        above = ticks - (as_short if bound == "latency" else least / ACHIEVABLE)
+        above = _above(rated)
         if above < 0.05 * evidence.ticks:
             continue
+        ticks, shortest = sum(calls.ticks for calls in rated), rated[0].shortest_ticks
+        least = fsum(calls.least_ticks for calls in rated)  # whatever the order of rows
         share = percent(100 * ticks / evidence.ticks)
         ops = _by_op(rated)
         cause = None if family in PRODUCTS else {"latency": "host", "memory": "fusion"}.get(bound)
@@ -424,15 +616,24 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             "below the roof",
             evidence.severity(above, evidence.ticks),
-            f"{share} of the devices' time is in ops{family and f' of {family}'} {_at(bound, rated, ticks, least)}.",
+            f"{share} of the devices' time{evidence.within} is in ops{family and f' of {family}'}"
+            f" {_at(bound, rated, ticks, least)}.",
             f"{listed}, with all kernels that they launch, on {rated[0].device}; at stake is the time beyond"
             f" {short if bound == 'latency' else good}; etq roofline lists them",
             _remedy_of_roof(evidence, family, bound, ops[0][0], rated),
             cause="attention" if evidence.is_attention({op: time for op, _, time in ops}) else cause,
             ticks=above,
-            whole=WORK,
+            whole=evidence.whole,
             whole_ticks=evidence.ticks,
         )
+
+
+def _above(rated: Sequence[Rated]) -> float:
+    """Return the time of calls of one limit that good kernels would not take, or as many of the shortest."""
+    ticks = sum(calls.ticks for calls in rated)
+    if rated[0].bound == "latency":
+        return ticks - rated[0].shortest_ticks * sum(calls.kernels for calls in rated)
+    return ticks - fsum(calls.least_ticks for calls in rated) / ACHIEVABLE
 
 
 def _by_op(rated: Sequence[Rated]) -> list[tuple[str, int, int]]:
@@ -453,24 +654,35 @@ def _at(bound: str, rated: Sequence[Rated], ticks: int, least: float) -> str:
         return f"that move {moved / ticks / 1e3:.2f} of {(rated[0].bandwidth or 0) / 1e12:.2f} TB/s"
     if bound == "compute":
         return f"that reach {percent(100 * least / ticks)} of the peak rate"
-    return "whose work would take less time than the shortest kernels do"
+    return "whose work would take less time than as many of the shortest kernels"
 
 
 def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, rated: Sequence[Rated]) -> str:
     """Return what helps ops of a family that have this limit."""
-    if bound == "latency" and family in PRODUCTS:
-        return "Batch small products."
     if bound == "latency":
-        fuses = "" if evidence.is_compiled else ", or let torch.compile fuse those that follow each other"
-        return f"Batch small ops{fuses}."
+        return _remedy_of_short(evidence, family, rated)
+    if evidence.saves_little and family in PRODUCTS:
+        return ""
     if bound == "compute":
         return _remedy_of_computing(evidence, family, main_op, rated)
     if family in PRODUCTS:
-        smallest = _is_most(rated, lambda calls: bool(FOUR_BITS.search(calls.names)))
-        return _remedy_of_reading(family, main_op) + ("." if smallest else "; smaller types read less.")
+        smaller = _is_most(rated, lambda calls: not FOUR_BITS.search(calls.names) and calls.reads_fast)
+        return _remedy_of_reading(family, main_op) + ("; smaller types read less." if smaller else ".")
     if evidence.is_compiled:
         return "Read and write memory less often: fewer passes, or smaller types."
     return "torch.compile fuses ops that follow each other, which then read and write memory once."
+
+
+def _remedy_of_short(evidence: Evidence, family: str, rated: Sequence[Rated]) -> str:
+    """Return what helps ops with too little work for kernels: in training, the batch is free. Why kernels take longer
+    that aren't short isn't known.
+    """
+    if not _is_most(rated, lambda calls: calls.ticks <= SHORT_TICKS * calls.kernels):
+        return ""
+    ways = ["a larger batch, if the model converges as well with it"] if evidence.is_training else []
+    if family not in PRODUCTS and not evidence.is_compiled:
+        ways.append("torch.compile, which fuses those that follow each other")
+    return f"Try {', or '.join(ways)}." if ways else ""
 
 
 def _remedy_of_computing(evidence: Evidence, family: str, main_op: str, rated: Sequence[Rated]) -> str:
@@ -526,7 +738,7 @@ def fusable_kernels(evidence: Evidence) -> Iterator[Finding]:
         f" {counted(kernels, 'kernel')} in {counted(chains, 'chain')}.",
         f"chains of most time: {most}; etq show fusable_chains lists them",
         "torch.compile may fuse each chain into one kernel, which reads and writes memory once. If that takes as long"
-        f" as the chain's longest, it saves {_time(saved)}.",
+        f" as the chain's longest, it saves {_time(saved)} of the devices' time.",
         cause="fusion",
         ticks=saved,
         whole=SPAN,
@@ -546,36 +758,34 @@ def unfused_attention(evidence: Evidence) -> Iterator[Finding]:
     yield Finding(
         "unfused attention",
         evidence.severity(ticks, evidence.ticks),
-        f"{share} of the devices' time is unfused attention: product, softmax, product.",
+        f"{share} of the devices' time{evidence.within} is unfused attention: product, softmax, product.",
         f"{counted(softmax, 'softmax kernel')} between batches of products, {counted(kernels, 'kernel')};"
         " etq kernels lists them",
         "Call scaled_dot_product_attention, which keeps the scores out of memory.",
         cause="attention",
         ticks=ticks,
-        whole=WORK,
+        whole=evidence.whole,
         whole_ticks=evidence.ticks,
     )
 
 
 def odd_sizes(evidence: Evidence) -> Iterator[Finding]:
     """Products on tensor cores whose kernels read one or two elements at once take a twentieth of the devices' time."""
-    odd = [
-        label
-        for label in evidence.labels
-        if label.family in ("GEMM", "convolution") and _ODD_SIZES.search(label.label) and "simt" not in label.label
-    ]
-    ticks = sum(label.ticks for label in odd)
+    ticks = sum(calls.ticks for calls in evidence.odd)
     share = 100 * ticks / evidence.ticks
     if share < 5:
         return
+    kernel = shortened(evidence.odd[0].label, 120)
+    multiple = max(_elements(calls.label) for calls in evidence.odd)
+    padding = f"Make matrix sizes multiples of {multiple}, for example by padding: their kernels read 16 bytes at once."
     yield Finding(
         "odd sizes",
         evidence.severity(ticks, evidence.ticks),
-        f"{percent(share)} of the devices' time is in products whose sizes are not aligned.",
-        f"{counted(sum(label.calls for label in odd), 'call')} of kernels such as {shortened(odd[0].label, 120)}",
-        "Make matrix sizes multiples of 8, for example by padding: their kernels read 16 bytes at once.",
+        f"{percent(share)} of the devices' time{evidence.within} is in products whose sizes are not aligned.",
+        f"{counted(sum(calls.calls for calls in evidence.odd), 'call')} of kernels such as {kernel}",
+        "" if evidence.saves_little else padding,
         ticks=ticks,
-        whole=WORK,
+        whole=evidence.whole,
         whole_ticks=evidence.ticks,
     )
 

@@ -54,7 +54,8 @@ _SHARED: Final = {
     "periods": _PERIODS,
     "states": "FROM _host_states({key}, '{prefix}steps')",
     "peaks": "FROM _trace_peaks({key}, NULL, NULL, NULL)",
-    "work": "FROM _device_work({key}, '{prefix}launches', NULL, NULL, false)",
+    "counted": "FROM _counted_launches({key}, '{prefix}launches')",
+    "work": "FROM _device_work({key}, '{prefix}counted', NULL, NULL, false)",
     "parts": "FROM _host_parts({key}, '{prefix}states', '{prefix}steps', '{prefix}periods')",
     "pieces": f"SELECT p.*, {_SUBJECT} AS subject"
     " FROM _path_causes({key}, '{prefix}path', '{prefix}parts', '{prefix}steps') AS p",
@@ -467,9 +468,9 @@ class Evidence:
         """
         return bool(self.rows(tuple, query)[0][0] == 2)
 
-    def around(self, device: int | None, cause: str) -> str | None:
-        """Return what has nine tenths of a device's idle time of a cause within it: the outermost op, or the
-        annotation or function around it.
+    def around(self, device: int | None, cause: str, names: Sequence[str | None]) -> tuple[str | None, float]:
+        """Return what has half of a device's idle time of a cause within it, and its part: the outermost op, or the
+        annotation or function around it; none of those named.
         """
         query = f"""
             {self._within_ops()}
@@ -480,7 +481,7 @@ class Evidence:
                     ON o.thread_index = i.thread_index AND row(i.at_ticks) >= row(o.start_ticks)
                 LEFT JOIN (FROM event_ticks AS e WHERE e.capture_id = $key) AS u ON u.event_index = o.parent_index
             )
-            SELECT s.family
+            SELECT s.family, sum(f.ticks) / (SELECT sum(p.ticks) FROM pieces AS p) AS part
             FROM (
                 SELECT f.op AS signature_index, f.ticks, 0 AS place FROM found AS f
                 UNION ALL
@@ -489,12 +490,12 @@ class Evidence:
             JOIN signatures AS s ON s.capture_id = $key AND s.signature_index = f.signature_index
             WHERE s.activity <> 'step'
             GROUP BY s.family, f.place
-            HAVING sum(f.ticks) >= 0.9 * (SELECT sum(p.ticks) FROM pieces AS p)
-            ORDER BY f.place
-            LIMIT 1
+            HAVING part >= 0.5
+            ORDER BY f.place, part DESC
         """
         values = {"key": self._key, "device": device, "cause": cause}
-        return next((family for (family,) in self._connection.execute(query, values).fetchall()), None)
+        found = self._connection.execute(query, values).fetchall()
+        return next(((name, part) for name, part in found if name not in names), (None, 0.0))
 
     @cached_property
     def path(self) -> list[OnPath]:

@@ -151,8 +151,8 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
             name, text = None, f"{who} idles while the host {_SEVERAL[cause]}."
             shown = _first_of(chosen)
         if shown and cause == "cpu_op" and 20 * sum(part.ticks for part in chosen) >= use.span:
-            around = evidence.around(use.device, cause)
-            shown += [f"nearly all in {shortened(around, 120)}"] if around not in (None, name) else []
+            around, part = evidence.around(use.device, cause, (name, besides))
+            shown += [f"{percent(100 * part)} in {shortened(around, 120)}"] if around else []
         claim = _claim(evidence, use, chosen, cause, text, [*shown, _LISTED], name=name, kind=kind)
         yield claim._replace(besides=besides)
 

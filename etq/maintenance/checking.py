@@ -77,7 +77,7 @@ KEYS: Final = (
 _AT_ONCE: Final = 100
 # What is wrong with derived rows.
 _WITHIN: Final = "the times of {:,} rows differ from what the events within them give"
-_OF_TICKS: Final = "{:,} rows differ from those of event_ticks"
+_OF_TICKS: Final = "{:,} rows differ from those of event_ticks, and from what these give"
 _OF_LAUNCHES: Final = "{:,} rows differ from their events, and from those that launched them"
 _PRUNED: Final = f"SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}'"
 

@@ -34,6 +34,8 @@ _TYPES: Final[Mapping[type, tuple[tuple[type, ...], str]]] = {
     int: ((Number,), "a number"),
     float: ((Number,), "a number"),
 }
+# Parameters that take texts, and whose default is NULL.
+_TEXTS: Final = frozenset({"unit", "steps", "phase", "method", "over"})
 
 # The captures that texts match, a row with NULL for a text that matches none.
 _MATCHING: Final = """
@@ -172,8 +174,10 @@ def _check_types(view: str, signature: inspect.Signature, passed: Mapping[str, A
     """Raise `CallError` for an argument of another type than the parameter's default, or than a capture."""
     for name, value in passed.items():
         kind = type(signature.parameters[name].default)
-        if value is None and kind is NoneType:
-            continue
+        if kind is NoneType:
+            if value is None:
+                continue
+            kind = str if name in _TEXTS else kind
         if name in CAPTURES:
             expected: tuple[type, ...] = (str, Integral, Capture, Record, Program, list, tuple)
             what = "a capture's name, a selector or a Capture"

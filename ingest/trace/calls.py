@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from etq.ingest.events.own_times import summed
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.launches import Flags, Owners, Whole, are, is_node, nearest
 from etq.ingest.trace.nesting import by_start, order_of
@@ -27,6 +28,34 @@ class Calls(NamedTuple):
         """Return the columns of `trace_events`, with the places `at` [n] in the file for rows; -1 for none."""
         call, operator = (np.where(rows == NONE, NONE, at[rows]) for rows in (self.call, self.operator))
         return dict(zip(COLUMNS, (call, operator, self.within), strict=True))
+
+
+def operator_ticks(
+    classes: Sequence[Class], kind: Whole, operator: Whole, node: Whole, elapsed: Whole, counted: Whole
+) -> Whole:
+    """Return the own time of each call of an op, module or other node: its time, `counted` [n], less that of the calls
+    of runtimes that belong to it, and of the calls in it; 0 for other slices. `node` is the node that contains each, -1
+    for none; `operator` is that of `Calls`.
+    """
+    is_own = operator == np.arange(len(operator))
+    is_runtime = are(kind, [each.activity == "call" and each.purpose != "module" for each in classes])
+    within = np.flatnonzero(is_runtime & (elapsed >= 0) & (operator != NONE))
+    inner = np.flatnonzero(is_own & (node != NONE) & (elapsed[node] >= 0))
+    outer = operator[node[inner]]
+    inner, outer = inner[outer != NONE], outer[outer != NONE]
+    ticks = np.where(is_own, counted, 0)
+    for places, rows in ((operator[within], within), (outer, inner)):
+        ticks = ticks - summed(places, counted[rows], len(ticks))
+    return ticks
+
+
+def covering(kinds: Sequence[tuple[str, str]], kind: Whole, thread: Whole, start: Whole, elapsed: Whole) -> Flags:
+    """Return whether a later slice of the same family and thread starts before each one's end; of those that start
+    together, the longest is first.
+    """
+    family = _codes([family_of(name) for _, name in kinds])[kind]
+    own = family * (int(thread.max(initial=0)) + 1) + thread
+    return _within(own, start, start + np.maximum(elapsed, 0)) > 0
 
 
 def family_of(name: str) -> str:

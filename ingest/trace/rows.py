@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from etq.ingest.arrow import LazyBatch, batch, encoded, filled, flags, integers, numbers, texts
 from etq.ingest.events.own_times import summed
 from etq.ingest.events.rows import event_batch
-from etq.ingest.trace.calls import family_of
+from etq.ingest.trace.calls import covering, family_of, operator_ticks
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.counters import event_counters
@@ -39,8 +39,11 @@ LEFT_OUT: Final = "Incomplete step"
 _MOST: Final = 5
 # By how much, in ticks, a step may go beyond the recording as both are rounded.
 _ROUNDING: Final = 1000
-# What `trace_events` has of events that `event_ticks` has, too.
-OF_TICKS: Final = ("event_signature", "start_ticks", "elapsed_ticks", "overlap_ticks", "parent_index")
+# What `trace_events` has of events that `event_ticks` has, too, or that is computed from it.
+OF_TICKS: Final = (
+    *("event_signature", "start_ticks", "elapsed_ticks", "overlap_ticks", "parent_index", "covers_own"),
+    "operator_ticks",
+)
 # What `device_events` has of events and calls that `event_ticks` and `trace_events` have, too.
 OF_EVENTS: Final = (
     "event_signature", "start_ticks", "elapsed_ticks", "correlation_id", "call_signature", "call_thread",
@@ -341,10 +344,15 @@ def _own_times(slices: Slices) -> tuple[npt.NDArray[np.int32], Whole, Whole]:
     outer = slices.parent[inner]
     is_possible = slices.elapsed >= 0
     length = np.where(is_possible, slices.elapsed, 0)
-    counted = np.where(is_possible, slices.elapsed - slices.overlap, 0)
+    counted = _counted(slices)
     children = np.bincount(outer, minlength=len(length)).astype(np.int32)
     self_ticks, torch_self_ticks = (ticks - summed(outer, ticks[inner], len(ticks)) for ticks in (counted, length))
     return children, self_ticks, torch_self_ticks
+
+
+def _counted(slices: Slices) -> Whole:
+    """Return the time of each slice without that which others of its thread have."""
+    return np.where(slices.elapsed >= 0, slices.elapsed - slices.overlap, 0)
 
 
 def _threads(columns: TraceColumns) -> pa.RecordBatch:
@@ -367,6 +375,10 @@ def _trace_events(
         name: np.where(rows == NONE, NONE, slices.at[rows]).astype(np.int32) for name, rows in around.items()
     }
     calls = {name: indexes.astype(np.int32) for name, indexes in slices.calls.columns(slices.at).items()}
+    operator = slices.calls.operator
+    own_ticks = operator_ticks(
+        *(slices.classes, slices.kind, operator, around["node_index"], slices.elapsed, _counted(slices))
+    )
     is_lost = slices.is_lost | slices.is_unsure | slices.is_without_time[: slices.own]
     launches = {
         name: np.append(
@@ -374,6 +386,7 @@ def _trace_events(
         ).astype(np.int32)
         for name, are_some in (("lost_launches", is_lost), ("captured_launches", slices.is_captured))
     }
+    covers_own = covering(slices.kinds, slices.kind, slices.thread, slices.start, slices.elapsed)
     stacks = dict(columns.stacks)
     written = texts_of(columns.written)
     for begin in range(0, len(order), _BATCH):
@@ -402,6 +415,8 @@ def _trace_events(
             found["call_stack"] = pa.nulls(len(rows), pa.string())
         for name, indexes in (*indexes_around.items(), *calls.items()):
             found[name] = numbers(indexes[rows], indexes[rows] == NONE)
+        found["covers_own"] = flags(covers_own[rows])
+        found["operator_ticks"] = numbers(own_ticks[rows], operator[rows] != rows)
         for name, counts in launches.items():
             found[name] = numbers(counts[rows], counts[rows] == 0)
         yield batch(found)

@@ -48,14 +48,12 @@ FROM (
         ) AS age
     FROM captures AS _each
     LEFT JOIN labels AS _label USING (capture_id)
-    CROSS JOIN (
-        SELECT _term.part, _is_time(_term.part.part) AS is_time
-        FROM (SELECT unnest(_selector_terms(selector)) AS part WHERE _is_selector(selector)) AS _term
-    ) AS _asked
+    CROSS JOIN (SELECT unnest(_selector_terms(selector)) AS part WHERE _is_selector(selector)) AS _asked
     GROUP BY _each.capture_id, _each.captured_at, _each.ingested_at
     HAVING count(DISTINCT _asked.part) = count(DISTINCT _asked.part) FILTER (WHERE CASE
         WHEN _asked.part.part[1] = '@' THEN true
-        WHEN _asked.is_time THEN _is_recorded_then(_asked.part.part, _each.captured_at, _each.ingested_at)
+        WHEN _asked.part.is_time AND _is_time(_asked.part.part)
+            THEN _is_recorded_then(_asked.part.part, _each.captured_at, _each.ingested_at)
         WHEN _label.key = _asked.part.key AND _meets(_label.value, _asked.part) THEN true
         ELSE _label.key || '=' || _label.value IN (selector, _asked.part.part)
     END)
@@ -141,10 +139,6 @@ CREATE MACRO _exact_time(captured_at) AS (strftime(captured_at, '%Y-%m-%d %H:%M:
 
 -- The time in a part of a selector, in the form of `_exact_time`, or its beginning.
 CREATE MACRO _time_of(part) AS (translate(part[12:], 'T<>=Z', ' '));
-
--- Whether an argument is a key, not a text. That is not told by the type of a parameter, to which DuckDB before 2.0.1
--- can't bind a column in LATERAL.
-CREATE MACRO _is_key(given) AS (typeof(given) NOT IN ('VARCHAR', '"NULL"'));
 
 -- The key that an argument is, an error if no capture has it; NULL for a text.
 CREATE MACRO _id_of_key(capture) AS (

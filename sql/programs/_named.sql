@@ -7,12 +7,17 @@ SELECT _program.program_id AS key, _program.name, _program.sha256 FROM programs 
 UNION ALL
 SELECT _record.record_id, _record.name, _record.sha256 FROM records AS _record WHERE kind = 'record';
 
--- All of them, and whether an argument matches them: by name, or else by a prefix of their hash.
+-- Whether an argument is a key, not a text. That is not told by the type of a parameter, to which DuckDB before 2.0.1
+-- can't bind a column in LATERAL.
+CREATE MACRO _is_key(given) AS (typeof(given) NOT IN ('VARCHAR', '"NULL"'));
+
+-- All of them, and whether an argument matches them: by key; by name, or else by a prefix of their hash.
 CREATE MACRO _named_matches(kind, given) AS TABLE
 SELECT _way.key, _way.name, _way.way, min(_way.way) OVER () AS best
 FROM (
     SELECT _each.key, _each.name,
         CASE
+            WHEN _is_key(given) THEN CASE WHEN _each.key = try_cast(given AS INTEGER) THEN 1 END
             WHEN _each.name = given::VARCHAR THEN 1
             WHEN length(given::VARCHAR) >= 4 AND starts_with(_each.sha256, lower(given::VARCHAR)) THEN 2
         END AS way
@@ -22,25 +27,22 @@ FROM (
 -- Key of the one program or record that an argument matches: a text, or a key. If none or several match, it is an error
 -- that lists the nearest ones.
 CREATE MACRO _key_of(kind, given) AS (
-    CASE
-        WHEN NOT _is_key(given) THEN (
-            SELECT
-                _one_key(
-                    kind, given::VARCHAR, _found.keys, _found.names,
-                    _none_matches(kind, given::VARCHAR, _found.nearest)
-                )
-            FROM (
-                SELECT list(_way.key) FILTER (WHERE _way.way = _way.best) AS keys,
-                    list(_way.name ORDER BY _way.name) FILTER (WHERE _way.way = _way.best) AS names,
-                    _nearest(_way.name, CASE WHEN _way.best IS NULL THEN given::VARCHAR END) AS nearest
-                FROM _named_matches(kind, given) AS _way
-            ) AS _found
-            WHERE NOT _is_key(given)
-        )
-        WHEN EXISTS (FROM _named(kind) AS _each WHERE _each.key = try_cast(given AS INTEGER))
-            THEN try_cast(given AS INTEGER)
-        ELSE error('no ' || kind || ' has the key ' || given::VARCHAR)
-    END
+    (
+        SELECT
+            _one_key(
+                kind, given::VARCHAR, _found.keys, _found.names,
+                CASE
+                    WHEN _is_key(given) THEN 'no ' || kind || ' has the key ' || given::VARCHAR
+                    ELSE _none_matches(kind, given::VARCHAR, _found.nearest)
+                END
+            )
+        FROM (
+            SELECT list(_way.key) FILTER (WHERE _way.way = _way.best) AS keys,
+                list(_way.name ORDER BY _way.name) FILTER (WHERE _way.way = _way.best) AS names,
+                _nearest(_way.name, CASE WHEN _way.best IS NULL THEN given::VARCHAR END) AS nearest
+            FROM _named_matches(kind, given) AS _way
+        ) AS _found
+    )
 );
 
 -- The one key of those that match an argument; an error for none or several.

@@ -20,6 +20,7 @@ CREATE TABLE trace_events (
     elapsed_ticks BIGINT NOT NULL,  -- its end less its start as written
     overlap_ticks BIGINT,  -- as in `event_ticks`
     parent_index INTEGER,  -- the event that contains it; NULL if none does
+    covers_own BOOLEAN NOT NULL,  -- whether a later event of its family and thread begins before it ends; of those that begin together, the longest is first
     external_id BIGINT,  -- id of an op and of the events that it launched; for these often the correlation id, 0 or an older op's; NULL if there is none
     correlation_id BIGINT,  -- id that a runtime call shares with the device events that it launched; NULL if there is none
     sequence_number BIGINT,  -- id that an op shares with its backward op; NULL if there is none
@@ -32,6 +33,7 @@ CREATE TABLE trace_events (
     call_index INTEGER,  -- the event whose call it is part of in `key_averages`: the one that contains it, if it is alone in there and has the same name, or is a helper event of the profiler; the outermost of nested ones; NULL if it is a call itself, or a helper that nothing contains
     operator_index INTEGER,  -- the call of an op, module, step or other node that it belongs to in `operator_table`: for a node mostly itself (an op that is alone in an op of the same name is one call with it), for others the call that contains or launched them; NULL if none did
     operators_within INTEGER,  -- for such a call, the number of later calls of its thread that start before it ends; 0 for other events
+    operator_ticks BIGINT,  -- for such a call, its time less that of the calls of runtimes that belong to it, and of the calls in it; NULL for other events
     lost_launches INTEGER,  -- number of launches of kernels in it, itself included, without a device event, with one of unknown time, or of which it is unknown which are its own; such device events of unknown time have it, too; NULL for none; missing events do not count in a trace with as many kernels without a launch
     captured_launches INTEGER  -- number of launches of kernels in it, itself included, that were recorded into a graph: they lie between the calls that begin and end its capture, and nothing runs until the graph is launched; NULL for none
 );

@@ -62,12 +62,13 @@ WITH target AS MATERIALIZED (
     SELECT capture_key AS capture_id
     WHERE NOT EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL)
 )
-SELECT c.event_index AS op_index, c.host_self_ticks AS ticks,
-    CASE WHEN _is_step_run(r.name) THEN c.host_self_ticks ELSE 0 END AS step_ticks, 'op' AS kind,
+SELECT s.event_index AS op_index, s.operator_ticks AS ticks,
+    CASE WHEN _is_step_run(r.name) THEN s.operator_ticks ELSE 0 END AS step_ticks, 'op' AS kind,
     NULL::VARCHAR AS label, NULL::VARCHAR AS kernel_family, NULL::BOOLEAN AS uses_matrix_units
-FROM target AS a CROSS JOIN _operator_calls((SELECT a.capture_id FROM target AS a)) AS c
-JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
-WHERE c.is_operator
+FROM target AS a CROSS JOIN _trace_slices((SELECT a.capture_id FROM target AS a)) AS s
+JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = s.run_index
+WHERE s.operator_ticks IS NOT NULL
+    AND _is_operator(s.kind, s.label, s.is_data_loader)
     AND _is_recorded(r.iteration, r.phase, steps, phase)
     AND NOT (is_compared AND _is_outside_steps(r.name));
 

@@ -1,10 +1,37 @@
--- What `trace_events` has of events that `event_ticks` has, too, for captures from one key to another.
+-- What `trace_events` has of events that `event_ticks` has, too, for captures from one key to another, and the own times
+-- of calls of ops, modules and other nodes: by the times of what belongs to them.
 CREATE MACRO _find_trace_events(first_key, last_key) AS TABLE
+WITH events AS MATERIALIZED (
+    SELECT e.*, t.thread_index, t.node_index, t.operator_index, s.family,
+        s.activity = 'call' AND s.purpose IS DISTINCT FROM 'module' AS is_runtime,
+        CASE WHEN e.elapsed_ticks >= 0 THEN e.elapsed_ticks - coalesce(e.overlap_ticks, 0) END AS ticks
+    FROM trace_events AS t
+    JOIN event_ticks AS e USING (capture_id, run_index, event_index)
+    JOIN signatures AS s USING (capture_id, signature_index)
+    WHERE t.capture_id BETWEEN first_key AND last_key
+),
+less AS (
+    SELECT e.capture_id, e.operator_index, e.ticks FROM events AS e WHERE e.is_runtime
+    UNION ALL
+    SELECT c.capture_id, n.operator_index, c.ticks
+    FROM events AS c
+    JOIN events AS n ON n.capture_id = c.capture_id AND n.event_index = c.node_index
+    WHERE c.event_index = c.operator_index AND n.ticks IS NOT NULL
+),
+inner_ticks AS (
+    SELECT l.capture_id, l.operator_index, sum(l.ticks) AS ticks FROM less AS l GROUP BY l.capture_id, l.operator_index
+)
 SELECT e.capture_id, e.run_index, e.event_index, e.signature_index AS event_signature, e.start_ticks, e.elapsed_ticks,
-    e.overlap_ticks, e.parent_index
-FROM event_ticks AS e
-JOIN captures AS c USING (capture_id)
-WHERE e.capture_id BETWEEN first_key AND last_key AND c.format = 'torch_trace';
+    e.overlap_ticks, e.parent_index,
+    coalesce(
+        e.start_ticks + greatest(e.elapsed_ticks, 0) > lead(e.start_ticks) OVER (
+            PARTITION BY e.capture_id, e.family, e.thread_index ORDER BY e.start_ticks, e.elapsed_ticks DESC
+        ),
+        false
+    ) AS covers_own,
+    CASE WHEN e.event_index = e.operator_index THEN e.ticks - coalesce(l.ticks, 0) END AS operator_ticks
+FROM events AS e
+LEFT JOIN inner_ticks AS l ON l.capture_id = e.capture_id AND l.operator_index = e.event_index;
 
 -- What `device_events` has of events and calls that `event_ticks` and `trace_events` have, too, for captures from one key
 -- to another: by these, as they were read.

@@ -83,20 +83,19 @@ edges AS (
     SELECT o.thread_index, o.end_ticks, o.event_index, NULL, -1, o.start_ticks FROM owners AS o
 ),
 numbered AS (
-    SELECT e.*, row_number() OVER in_order AS place, sum(e.change) OVER in_order AS depth,
-        lead(e.at_ticks) OVER in_order AS next_ticks
+    SELECT e.thread_index, e.at_ticks, e.label, row_number() OVER in_order AS place,
+        sum(e.change) OVER in_order AS depth, lead(e.at_ticks) OVER in_order AS next_ticks
     FROM edges AS e
     WINDOW in_order AS (PARTITION BY e.thread_index ORDER BY e.at_ticks, e.change, e.other_ticks DESC, e.event_index)
 ),
 placed AS (
-    SELECT n.thread_index, n.at_ticks, n.next_ticks, n.depth,
-        max(CASE WHEN n.change > 0 THEN n.place END) OVER (
-            PARTITION BY n.thread_index, n.depth
-            ORDER BY n.place ROWS UNBOUNDED PRECEDING
-        ) AS owner_place
+    SELECT n.thread_index, n.at_ticks, n.next_ticks,
+        CASE
+            WHEN n.depth > 0 THEN last_value(n.label IGNORE NULLS) OVER (
+                PARTITION BY n.thread_index, n.depth
+                ORDER BY n.place ROWS UNBOUNDED PRECEDING
+            )
+        END AS label
     FROM numbered AS n
 )
-SELECT p.thread_index, p.at_ticks, n.label
-FROM placed AS p
-LEFT JOIN numbered AS n ON n.thread_index = p.thread_index AND n.place = p.owner_place AND p.depth > 0
-WHERE p.next_ticks IS NULL OR p.next_ticks > p.at_ticks;
+SELECT p.thread_index, p.at_ticks, p.label FROM placed AS p WHERE p.next_ticks IS NULL OR p.next_ticks > p.at_ticks;

@@ -1,41 +1,32 @@
 -- One call of an op, module or step of a trace, with its times on the host and on devices.
 CREATE MACRO _operator_calls(capture_key) AS TABLE
 WITH slices AS MATERIALIZED (
-    SELECT s.*, s.event_index = s.operator_index AS is_call,
-        CASE WHEN s.kind IN ('kernel', 'copy', 'fill') THEN s.end_ticks - s.start_ticks END AS device_ticks
     FROM _trace_slices(capture_key) AS s
-    WHERE s.operator_index IS NOT NULL
+    WHERE s.event_index = s.operator_index OR s.operator_index IS NOT NULL AND s.kind IN ('kernel', 'copy', 'fill')
 ),
--- Calls that a call contains, by the call.
-within AS (
-    SELECT p.operator_index, sum(s.counted_ticks) AS ticks
-    FROM slices AS s
-    JOIN slices AS p ON p.event_index = s.node_index
-    WHERE s.is_call
-    GROUP BY p.operator_index
-),
--- Excludes the calls of runtimes in it.
 summed AS (
-    SELECT s.operator_index,
-        sum(CASE WHEN s.is_call THEN s.counted_ticks WHEN s.kind = 'call' THEN -s.counted_ticks END) AS host_ticks,
-        coalesce(sum(s.device_ticks), 0) AS device_ticks,
-        coalesce(sum(s.device_ticks) FILTER (s.kind = 'kernel'), 0) AS kernel_ticks,
-        coalesce(sum(s.device_ticks) FILTER (s.uses_matrix_units), 0) AS tensor_ticks,
-        coalesce(sum(s.device_ticks) FILTER (s.kind = 'kernel' AND s.uses_matrix_units IS NULL), 0) AS unknown_ticks,
+    SELECT s.operator_index, sum(s.end_ticks - s.start_ticks) AS device_ticks,
+        coalesce(sum(s.end_ticks - s.start_ticks) FILTER (s.kind = 'kernel'), 0) AS kernel_ticks,
+        coalesce(sum(s.end_ticks - s.start_ticks) FILTER (s.uses_matrix_units), 0) AS tensor_ticks,
+        coalesce(
+            sum(s.end_ticks - s.start_ticks) FILTER (s.kind = 'kernel' AND s.uses_matrix_units IS NULL), 0
+        ) AS unknown_ticks,
         list(s.event_index) FILTER (s.kind = 'kernel') AS kernels
     FROM slices AS s
+    WHERE s.event_index <> s.operator_index
     GROUP BY s.operator_index
 ),
 self_times AS MATERIALIZED (
     SELECT o.run_index, o.event_index, o.operators_within, o.label, o.kind, o.node_index AS parent_index,
-        o.thread_index, o.start_ticks, o.end_ticks, o.is_data_loader,
-        s.host_ticks - coalesce(w.ticks, 0) AS host_self_ticks, s.device_ticks AS device_self_ticks,
-        s.kernel_ticks AS kernel_self_ticks, s.tensor_ticks AS tensor_self_ticks, s.unknown_ticks AS unknown_self_ticks,
-        s.kernels, _could_use_tensor_cores(o.label) OR o.kind = 'op' AND s.tensor_ticks > 0 AS is_named
+        o.thread_index, o.start_ticks, o.end_ticks, o.is_data_loader, o.covers_own,
+        o.operator_ticks AS host_self_ticks,
+        coalesce(s.device_ticks, 0) AS device_self_ticks, coalesce(s.kernel_ticks, 0) AS kernel_self_ticks,
+        coalesce(s.tensor_ticks, 0) AS tensor_self_ticks, coalesce(s.unknown_ticks, 0) AS unknown_self_ticks,
+        s.kernels,
+        _could_use_tensor_cores(o.label) OR o.kind = 'op' AND coalesce(s.tensor_ticks > 0, false) AS is_named
     FROM slices AS o
-    JOIN summed AS s ON s.operator_index = o.event_index
-    LEFT JOIN within AS w ON w.operator_index = o.event_index
-    WHERE o.is_call
+    LEFT JOIN summed AS s ON s.operator_index = o.event_index
+    WHERE o.event_index = o.operator_index
 ),
 -- The descendants of a call, which start within it, follow it in this order.
 reached AS MATERIALIZED (
@@ -57,7 +48,7 @@ SELECT o.run_index, o.event_index, o.label, o.kind, o.parent_index,
     o.tensor_self_ticks, f.unknown - o.unknown_self_ticks AS unknown_before_ticks,
     o.unknown_self_ticks + u.unknown - f.unknown AS unknown_ticks, o.unknown_self_ticks, o.kernel_self_ticks, o.kernels,
     o.is_named OR o.kind = 'op' AND u.named > f.named AS is_eligible,
-    o.is_named AND u.named = f.named AS is_lowest_eligible
+    o.is_named AND u.named = f.named AS is_lowest_eligible, o.covers_own
 FROM self_times AS o
 JOIN reached AS f USING (event_index)
 JOIN reached AS u ON u.thread_index = o.thread_index AND u.place = f.place + o.operators_within;

@@ -1,43 +1,46 @@
--- Whether a host event of a trace is of the backward pass, by what it is itself. Ops that autograd records have its
--- sequence number; those of the backward pass also the number of the thread that ran the forward op.
-CREATE MACRO _is_backward(kind, label, sequence_number, forward_thread) AS (
-    kind = 'op' AND (
-        coalesce(sequence_number IS NOT NULL AND forward_thread > 0, false)
-        OR starts_with(label, 'autograd::engine::evaluate_function: ')
-        OR regexp_matches(label, '^([A-Za-z0-9_]+Backward[0-9]*|torch::autograd::AccumulateGrad)$')
-    )
+-- Whether an op is of the backward pass by its name.
+CREATE MACRO _is_backward_name(label) AS (
+    starts_with(label, 'autograd::engine::evaluate_function: ')
+    OR regexp_matches(label, '^([A-Za-z0-9_]+Backward[0-9]*|torch::autograd::AccumulateGrad)$')
 );
 
--- The pass of a training step that a host event of a trace belongs to, by what it is itself: 1 backward, 2 optimizer, 3
--- data_loading, 4 forward; NULL for other events.
-CREATE MACRO _pass_place(
-    kind, is_data_loader, label, sequence_number, forward_thread,
-    has_sequences  -- whether any event of the trace has a sequence number
-) AS (
-    CASE
-        WHEN _is_backward(kind, label, sequence_number, forward_thread) THEN 1
-        WHEN kind IN ('op', 'annotation') AND starts_with(label, 'Optimizer.') THEN 2
-        WHEN is_data_loader THEN 3
-        WHEN kind = 'module' THEN 4
-        WHEN kind = 'op' AND (sequence_number IS NOT NULL OR NOT has_sequences) THEN 4
-    END
-);
+-- Whether an op is of the backward pass. Ops that autograd records have its sequence number; those of the backward pass
+-- also the number of the thread that ran the forward op.
+CREATE MACRO _is_backward(
+    is_named,  -- whether it is by its name
+    sequence_number, forward_thread
+) AS (is_named OR coalesce(sequence_number IS NOT NULL AND forward_thread > 0, false));
 
--- One host event of a trace with a pass, see `_pass_place`.
+-- One host event of a trace with the pass of a training step that it belongs to, by what it is itself: `place` is 1 for
+-- backward, 2 optimizer, 3 data_loading, 4 forward.
 CREATE MACRO _pass_slices(capture_key) AS TABLE
-WITH hosts AS MATERIALIZED (
+WITH
+-- Few rows, see `_trace_slices`: patterns are compared once for each name.
+names AS MATERIALIZED (
+    SELECT s.signature_index, _is_backward_name(s.label) AS is_backward,
+        starts_with(s.label, 'Optimizer.') AS is_optimizer
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s USING (capture_id)
+),
+hosts AS MATERIALIZED (
     SELECT s.event_index, s.label, s.kind, s.is_data_loader, s.thread_index, s.sequence_number, s.forward_thread,
-        s.start_ticks, s.end_ticks
+        s.start_ticks, s.end_ticks, n.is_backward, n.is_optimizer
     FROM _trace_slices(capture_key) AS s
+    JOIN names AS n USING (signature_index)
     WHERE s.kind IN ('op', 'annotation', 'module')
 ),
+numbered AS (SELECT count(h.sequence_number) > 0 AS has_sequences FROM hosts AS h),
 placed AS (
-    SELECT h.*,
-        _pass_place(
-            h.kind, h.is_data_loader, h.label, h.sequence_number, h.forward_thread,
-            EXISTS (FROM hosts AS n WHERE n.sequence_number IS NOT NULL)
-        ) AS place
-    FROM hosts AS h
+    SELECT h.event_index, h.label, h.kind, h.is_data_loader, h.thread_index, h.sequence_number, h.forward_thread,
+        h.start_ticks, h.end_ticks,
+        CASE
+            WHEN h.kind = 'op' AND _is_backward(h.is_backward, h.sequence_number, h.forward_thread) THEN 1
+            WHEN h.kind IN ('op', 'annotation') AND h.is_optimizer THEN 2
+            WHEN h.is_data_loader THEN 3
+            WHEN h.kind = 'module' THEN 4
+            WHEN h.kind = 'op' AND (h.sequence_number IS NOT NULL OR NOT q.has_sequences) THEN 4
+        END AS place
+    FROM hosts AS h CROSS JOIN numbered AS q
 )
 FROM placed AS p WHERE p.place IS NOT NULL;
 

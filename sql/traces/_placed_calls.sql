@@ -45,8 +45,8 @@ WITH named AS MATERIALIZED (
 timed AS MATERIALIZED (
     SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.start_ticks, t.duration_ticks,
         NOT t.is_impossible AS has_time, t.self_ticks, coalesce(t.torch_self_ticks, t.self_ticks) AS torch_self_ticks,
-        t.children, e.thread_index, e.call_index AS stored_index, e.lost_launches, n.is_helper, n.family_index,
-        n.row_index AS own_row
+        t.children, e.thread_index, e.call_index AS stored_index, e.covers_own, e.lost_launches, n.is_helper,
+        n.family_index, n.row_index AS own_row
     FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t
     JOIN named AS n USING (signature_index)
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e USING (run_index, event_index)
@@ -84,6 +84,7 @@ call_memory AS (
     GROUP BY m.run_index, m.event_index, m.cpu_bytes, m.device_bytes
 )
 SELECT c.run_index, c.event_index, c.row_index, c.call_index, c.thread_index, c.is_call,
+    c.covers_own,
     c.has_time, c.has_time AND c.lost_launches IS NULL AS has_work, c.start_ticks,
     c.start_ticks + c.duration_ticks AS end_ticks, c.duration_ticks,
     c.self_ticks, c.torch_self_ticks, v.self_ticks AS self_device_ticks, v.total_ticks AS device_ticks, v.before_ticks,

@@ -33,10 +33,11 @@ classified AS MATERIALIZED (
         AND s.activity <> 'python_function'
         AND s.activity <> 'other'
 )
-SELECT t.run_index, t.event_index, k.label, k.kernel_family, k.uses_matrix_units, k.kind, k.purpose, k.waits,
-    k.is_data_loader, k.is_communication, t.thread_index, t.correlation_id, t.sequence_number, t.forward_thread,
-    t.parent_index, t.node_index, t.operator_index, t.operators_within, t.start_ticks,
-    t.start_ticks + t.elapsed_ticks AS end_ticks, t.elapsed_ticks - coalesce(t.overlap_ticks, 0) AS counted_ticks
+SELECT t.run_index, t.event_index, k.signature_index, k.label, k.kernel_family, k.uses_matrix_units, k.kind, k.purpose,
+    k.waits, k.is_data_loader, k.is_communication, t.thread_index, t.correlation_id, t.sequence_number,
+    t.forward_thread, t.parent_index, t.node_index, t.operator_index, t.operators_within, t.operator_ticks,
+    t.covers_own, t.start_ticks, t.start_ticks + t.elapsed_ticks AS end_ticks,
+    t.elapsed_ticks - coalesce(t.overlap_ticks, 0) AS counted_ticks
 FROM classified AS k
 JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_signature = k.signature_index
 WHERE t.elapsed_ticks >= 0;

@@ -1,3 +1,15 @@
+-- The kernels, copies and fills that shares of families are of: those that steps launched, or all without such.
+CREATE MACRO _counted_launches(
+    capture_key,
+    launches  -- a table of the rows of `_launches`
+) AS TABLE
+WITH stepped AS (
+    SELECT w AS launch, _is_step_run(r.name) AS is_of_step, bool_or(_is_step_run(r.name)) OVER () AS has_steps
+    FROM query_table(launches) AS w
+    JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = w.run_index
+)
+SELECT unnest(s.launch) FROM stepped AS s WHERE s.is_of_step OR NOT s.has_steps;
+
 -- The kernels, copies and fills of a trace by family and name, in ticks; `uses`: whether they use matrix units, NULL if
 -- unknown.
 CREATE MACRO _label_ticks(

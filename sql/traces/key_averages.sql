@@ -8,22 +8,8 @@ WITH options AS MATERIALIZED (
         _step_count(a.capture_id, steps, phase) AS step_count
     FROM _capture(capture, unit) AS a
 ),
--- Events, each with the part of its time in which an earlier call of the same row and thread ran, too: none of an
--- ETDump, whose events have no thread.
-events_of_rows AS (
-    SELECT p.*, coalesce(r.is_step, false) AS is_in_step,
-        CASE
-            WHEN p.is_call AND p.thread_index IS NOT NULL THEN _part_before(
-                p.start_ticks, p.end_ticks, max(p.end_ticks) OVER earlier_calls
-            )
-            ELSE 0
-        END AS repeated_ticks,
-        CASE
-            WHEN p.is_call AND p.thread_index IS NOT NULL THEN _part_before(
-                p.before_ticks, p.after_ticks, max(p.after_ticks) OVER earlier_calls
-            )
-            ELSE 0
-        END AS repeated_device_ticks
+placed AS MATERIALIZED (
+    SELECT p.*, coalesce(r.is_step, false) AS is_in_step
     FROM _placed_calls((SELECT o.capture_id FROM options AS o), "by", stack_depth, steps, phase, method, runs) AS p
     LEFT JOIN (
         SELECT r.run_index, _is_step_run(r.name) AS is_step
@@ -31,11 +17,28 @@ events_of_rows AS (
         JOIN runs AS r USING (capture_id)
         WHERE o.step_count IS NOT NULL
     ) AS r USING (run_index)
+),
+-- Rows with calls that an earlier call of the row and thread covers: none of an ETDump, whose events have no thread.
+nested AS MATERIALIZED (SELECT DISTINCT p.row_index FROM placed AS p WHERE p.covers_own),
+-- Events, each with the part of its time in which an earlier call of the same row and thread ran, too.
+events_of_rows AS (
+    SELECT p.*,
+        CASE
+            WHEN p.is_call THEN _part_before(p.start_ticks, p.end_ticks, max(p.end_ticks) OVER earlier_calls) ELSE 0
+        END AS repeated_ticks,
+        CASE
+            WHEN p.is_call THEN _part_before(p.before_ticks, p.after_ticks, max(p.after_ticks) OVER earlier_calls)
+            ELSE 0
+        END AS repeated_device_ticks
+    FROM placed AS p
+    SEMI JOIN nested AS n USING (row_index)
     WINDOW earlier_calls AS (
         PARTITION BY p.row_index, p.thread_index, p.is_call, p.shapes, p.stack, p.module
         ORDER BY p.start_ticks, p.end_ticks DESC
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
+    UNION ALL
+    SELECT p.*, 0, 0 FROM placed AS p ANTI JOIN nested AS n USING (row_index)
 ),
 -- The sums of each row: self times of all its events, and total times of its calls.
 sums AS MATERIALIZED (

@@ -56,8 +56,9 @@ QUALIFY max(h.bytes) OVER (PARTITION BY h.device, h.op) > 0;
 --   allocations: number of allocations that are held
 --   held_bytes: sum of their sizes in bytes
 CREATE MACRO held_memory(capture) AS TABLE
+WITH target AS MATERIALIZED (FROM _capture(capture, NULL))
 SELECT h.run_index, h.step, h.device, h.op, h.allocations, h.bytes AS held_bytes
-FROM _held_memory((SELECT c.capture_id FROM _capture(capture, NULL) AS c)) AS h
+FROM _held_memory((SELECT a.capture_id FROM target AS a)) AS h
 ORDER BY h.number, h.device, h.bytes DESC, h.op;
 
 -- How the memory that one op of a trace holds on one device at the end of steps grows from the first step to the last;
@@ -80,10 +81,11 @@ ORDER BY h.number, h.device, h.bytes DESC, h.op;
 --   growth_per_step_bytes: growth_bytes per step after the first; NULL with one step
 --   allocations: number of allocations held at the end of the last step
 CREATE MACRO memory_leaks(capture) AS TABLE
-WITH held AS MATERIALIZED (
+WITH target AS MATERIALIZED (FROM _capture(capture, NULL)),
+held AS MATERIALIZED (
     SELECT h.device, h.op, h.number, h.bytes, h.allocations,
         h.bytes - lag(h.bytes) OVER (PARTITION BY h.device, h.op ORDER BY h.number) AS growth
-    FROM _held_memory((SELECT c.capture_id FROM _capture(capture, NULL) AS c)) AS h
+    FROM _held_memory((SELECT a.capture_id FROM target AS a)) AS h
 ),
 summed AS (
     SELECT h.device, h.op, count(*) AS steps, count(*) FILTER (WHERE h.growth > 0) AS growing_steps,

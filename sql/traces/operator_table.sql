@@ -28,7 +28,7 @@ CREATE MACRO operator_table(
 WITH target AS MATERIALIZED (
     SELECT c.*, _checked_by("by", ['name', 'shape']) AS parted_by FROM _scaled_capture(capture, unit) AS c
 ),
-called AS (
+called AS MATERIALIZED (
     SELECT c.*, c.start_ticks + c.host_ticks AS end_ticks, c.device_before_ticks + c.device_ticks AS device_until_ticks,
         c.tensor_before_ticks + c.tensor_ticks AS tensor_until_ticks,
         c.unknown_before_ticks + c.unknown_ticks AS unknown_until_ticks,
@@ -42,7 +42,8 @@ called AS (
         AND o.event_index = c.event_index
     WHERE c.is_operator AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
--- The part of each call that earlier calls of the same row and thread cover counts once.
+nested AS MATERIALIZED (SELECT DISTINCT c.label FROM called AS c WHERE c.covers_own),
+-- The part of each call that earlier calls of the same row and thread cover counts once. Most ops have no such calls.
 repeated AS (
     SELECT c.*, _part_before(c.start_ticks, c.end_ticks, max(c.end_ticks) OVER earlier_calls) AS host_repeated,
         _part_before(
@@ -55,11 +56,14 @@ repeated AS (
             c.unknown_before_ticks, c.unknown_until_ticks, max(c.unknown_until_ticks) OVER earlier_calls
         ) AS unknown_repeated
     FROM called AS c
+    SEMI JOIN nested AS n USING (label)
     WINDOW earlier_calls AS (
         PARTITION BY c.label, c.shapes, c.thread_index
         ORDER BY c.start_ticks, c.end_ticks DESC, c.event_index
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
+    UNION ALL
+    SELECT c.*, 0, 0, 0, 0 FROM called AS c ANTI JOIN nested AS n USING (label)
 ),
 summed AS (
     SELECT c.label AS name, c.shapes, a.unit, a.scale, count(*) AS calls,

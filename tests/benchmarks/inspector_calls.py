@@ -95,10 +95,11 @@ def measure(case: Case, python: str, module: str) -> dict[str, Times]:
     given = [str(each or "") for each in (case.dump, case.record, case.buffer)]
     command = [python, "-c", CALLS, module, *given, str(case.times)]
     printed = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
-    return {name: _medians(each) for name, each in json.loads(printed.splitlines()[-1]).items()}
+    return {name: medians_of(each) for name, each in json.loads(printed.splitlines()[-1]).items()}
 
 
-def _medians(times: list[Times]) -> Times:
+def medians_of(times: list[Times]) -> Times:
+    """The medians of wall and of CPU times."""
     return [statistics.median(each) for each in zip(*times, strict=True)]
 
 
@@ -111,20 +112,22 @@ def compare_calls(large: Path, oracle: str | None, rounds: int) -> None:
             for module, python in sides.items():
                 for name, each in measure(case, python, module).items():
                     taken[module].setdefault(name, []).append(each)
-        medians = [{name: _medians(each) for name, each in of.items()} for of in taken.values()]
-        print("\n" + _row(case.name, *(f"{module}: wall, CPU (ms)" for module in sides)))
+        medians = [{name: medians_of(each) for name, each in of.items()} for of in taken.values()]
+        print("\n" + row_of(case.name, *(f"{module}: wall, CPU (ms)" for module in sides)))
         print("|---" * (1 + len(sides)) + "|")
         for name in dict.fromkeys(name for each in medians for name in each):
-            print(_row(f"`{name}`", *(_cell(each.get(name)) for each in medians)))
+            print(row_of(f"`{name}`", *(shown(each.get(name)) for each in medians)))
         sums = ([sum(column) for column in zip(*each.values(), strict=True)] for each in medians)
-        print(_row("all calls", *map(_cell, sums)), flush=True)
+        print(row_of("all calls", *map(shown, sums)), flush=True)
 
 
-def _row(*cells: str) -> str:
+def row_of(*cells: str) -> str:
+    """A row of a table."""
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(times: Times | None) -> str:
+def shown(times: Times | None) -> str:
+    """Wall and CPU time in milliseconds, as a cell of a table."""
     return "" if times is None else ", ".join(f"{1000 * each:,.{1 if each < 0.01 else 0}f}" for each in times)
 
 

@@ -32,6 +32,7 @@ class About:
     def __init__(self, truth: Truth, row: Row) -> None:
         self.truth, self.row = truth, row
         self.device = truth.rank
+        self.times = truth.families
         self.causes: tuple[str, ...] = ()
         self.subject: str | None = None
         self.time = float(row["time_at_stake"] or 0) * UNITS.get(row["unit"] or "us", 1)
@@ -176,19 +177,28 @@ class About:
     # --- Time of devices ---
 
     def families(self, match: re.Match[str]) -> str | None:
-        total = sum(self.truth.families.values())
+        self.times = self.truth.families_of_steps if match["within"] else self.truth.families
+        total = sum(self.times.values())
         for word in match["families"].split(", "):
             share, family = re.fullmatch(r"(.+ %) (.+)", word).groups()  # type: ignore[union-attr]
-            found = 100 * self.truth.families[family] / total
+            found = 100 * self.times[family] / total
             if abs(number(share) - found) > 0.6 + 100 * self.truth.slack / total:
                 return f"{family} is {found:.1f} % of the devices' time"
         return self.share_of(total, "the devices' time")
 
     def top_family(self, match: re.Match[str]) -> str | None:
         family = match["family"]
-        found = max(self.truth.families, key=self.truth.families.__getitem__)
-        is_most = self.truth.families[family] + self.truth.slack >= self.truth.families[found]
+        found = max(self.times, key=self.times.__getitem__)
+        is_most = self.times[family] + self.truth.slack >= self.times[found]
         return None if is_most else f"most time is {found}"
+
+    def saves_little(self, match: re.Match[str]) -> str | None:
+        least, most = self.truth.step_shares("any", "steps" if "step" in match["of"] else "recording")
+        if not least - 1 <= number(match["share"]) <= most + 1:
+            return f"they are busy in {least:.1f} to {most:.1f} %"
+        waits = sum(each.ticks for each in self.truth.path if each.cause in ("device", "rank"))
+        part = 100 * waits / max(1, sum(each.ticks for each in self.truth.path))
+        return None if part < 10 else f"{part:.0f} % of the path is on devices"
 
     def chains(self, match: re.Match[str]) -> str | None:
         most = sum(
@@ -322,6 +332,9 @@ class About:
         if not self.truth.drawn.is_training:
             return "for inference"
         return self.for_transfer(match) if facts else None
+
+    def for_short(self, match: re.Match[str]) -> str | None:
+        return self.for_training(match) if match["batch"] else self.not_compiled(match)
 
     def for_transfer(self, match: re.Match[str]) -> str | None:
         waited, moved = self.truth.collectives

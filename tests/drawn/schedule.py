@@ -284,7 +284,7 @@ def recorded(happened: Run) -> list[Work]:
 
 
 def idle(happened: Run) -> Iterator[Part]:
-    """The idle time of a device by cause: what the host did until it launched what ended the gap, then what that waited for."""
+    """The idle time of a device by cause: what the host did until it had launched what ended the gap, then what that waited for."""
     lost = [(each.start, each.end) for each in happened.work if each.kernel.is_lost]
     until: int | None = None
     for each in recorded(happened):

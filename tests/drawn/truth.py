@@ -112,6 +112,16 @@ class Truth:
         return found
 
     @cached_property
+    def families_of_steps(self) -> Counter[str]:
+        """Those of what steps launched."""
+        found: Counter[str] = Counter()
+        for happened in self.runs.values():
+            for each in recorded(happened):
+                if any(start <= each.call.start < end for start, end in happened.steps):
+                    found[each.kernel.family] += each.end - each.start
+        return found
+
+    @cached_property
     def kernels(self) -> Counter[str]:
         found: Counter[str] = Counter()
         for happened in self.runs.values():

@@ -134,12 +134,20 @@ def test_what_limits_kernels(traces: Traces) -> None:
 
 def test_short_kernels_are_one_thing(traces: Traces) -> None:
     """Of 2, 5, 5 and 3 us, the shortest kernel's 2 us each can't be saved; graphs make no kernel shorter."""
-    work = [("aten::add", ADD, 2.0), ("aten::add", ADD, 5.0), ("aten::mul", ADD, 5.0), ("aten::mm", TENSOR, 3.0)]
+    work = [("aten::add", ADD, 2.0), ("aten::add", ADD, 5.0), ("aten::mul", ADD, 5.0), ("aten::div", ADD, 3.0)]
     row = found(traces, *work, shapes=[[8, 8], [8, 8]])["below the roof"]
     assert (row.ticks, row.whole_ticks) == (15_000 - 4 * 2_000, 15_000)
-    assert "in ops whose work would take less time than the shortest kernels do" in row.text
+    assert "in ops whose work would take less time than as many of the shortest kernels" in row.text
     assert "2.00 us each" in row.evidence
-    assert row.remedy == "Batch small ops, or let torch.compile fuse those that follow each other."
+    assert row.remedy == "Try torch.compile, which fuses those that follow each other."
+
+
+def test_ops_with_too_little_work_are_those_of_the_roofline(traces: Traces) -> None:
+    """Two of 2 us, and one of 96, whose time has another reason: all are below the time of the shortest kernels."""
+    work = [("aten::add", ADD, 2.0)] * 2 + [("aten::mul", ADD, 96.0)]
+    row = found(traces, *work, shapes=SMALL)["below the roof"]
+    assert row.text.startswith("100 % of the devices' time is in ops whose") and row.ticks == 94_000
+    assert row.remedy == ""
 
 
 @pytest.mark.parametrize(
@@ -150,6 +158,9 @@ def test_short_kernels_are_one_thing(traces: Traces) -> None:
         ("aten::mm", [[7000, 8192], [8192, 7000]], 3000, "Use smaller types where accuracy allows."),
         ("aten::mm", [[8190, 8192], [8192, 8192]], 3000, "Use sizes that are multiples of the tiles, or smaller types where accuracy allows."),
         ("aten::mm", [[136, 8192], [8192, 136]], 30, None),
+        # 135 million bytes take 40 us: kernels that take ten times as long have another limit.
+        ("aten::mm", [[16, 8192], [8192, 8192]], 100, "Use a larger batch, which uses what is read more often; smaller types read less."),
+        ("aten::mm", [[16, 8192], [8192, 8192]], 400, "Use a larger batch, which uses what is read more often."),
         ("aten::mm", [[1024, 65536], [65536, 1024]], 500, "Use larger products, or smaller types where accuracy allows."),
         ("aten::_scaled_dot_product_flash_attention", [[8, 16, 4096, 128]] * 3, 3000, "Another kernel of attention may be faster: torch.nn.attention.sdpa_kernel chooses one."),
     ],
@@ -165,7 +176,7 @@ def test_small_products_are_another_cause_than_slow_launches(traces: Traces) -> 
     """Products of 9 us, which would take less than 1, where the shortest kernel takes 2."""
     rows = found(traces, *[("aten::mm", TENSOR, 9.0)] * 4, ("my::op", TENSOR, 2.0), shapes=[[64, 64], [64, 64]])
     row = rows["below the roof"]
-    assert (row.cause, row.remedy, row.ticks) == (None, "Batch small products.", 28_000)
+    assert (row.cause, row.remedy, row.ticks) == (None, "", 28_000)
 
 
 def test_a_bound_by_part_of_the_bytes_gives_no_advice(traces: Traces) -> None:
@@ -203,6 +214,78 @@ def test_chains_and_odd_sizes(traces: Traces) -> None:
     assert (chain.ticks, chain.whole_ticks, chain.cause) == (10_000, 100_000, "fusion")
     assert chain.evidence == "chains of most time: aten::mul | aten::add (1 time); etq show fusable_chains lists them"
     assert (sizes.ticks, sizes.evidence) == (30_000, f"1 call of kernels such as {odd}")
+    assert sizes.remedy.startswith("Make matrix sizes multiples of 4,")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "columns", "multiple"),
+    [
+        ("cutlass_80_tensorop_bf16_s16816gemm_bf16_256x128_64x3_tn_align2", 30522, 8),
+        ("cutlass_80_tensorop_bf16_s16816gemm_bf16_256x128_64x3_tn_align2", 30524, 8),
+        ("cutlass_80_tensorop_bf16_s16816gemm_bf16_256x128_64x3_tn_align2", 30528, None),
+        ("cutlass_80_tensorop_s1688gemm_256x128_16x3_nn_align1", 30522, 4),
+        ("cutlass_80_tensorop_s1688gemm_256x128_16x3_nn_align1", 30524, None),
+        ("turing_fp16_s1688gemm_fp16_128x128_align2", 30524, 8),
+    ],
+)
+def test_sizes_are_odd_for_their_type(traces: Traces, kernel: str, columns: int, multiple: int | None) -> None:
+    """16 bytes are 8 elements of two bytes, and 4 of TF32. A product is below the roof for one reason."""
+    rows = found(traces, ("aten::mm", kernel, 400), shapes=[[144, 512], [512, columns]])
+    assert ("odd sizes" in rows) == (multiple is not None) == ("below the roof" not in rows)
+    if multiple:
+        assert rows["odd sizes"].remedy.startswith(f"Make matrix sizes multiples of {multiple},")
+
+
+def launched(number: int, at: float, start: float, end: float, kernel: str, op: str = "") -> list[dict[str, Any]]:
+    """A kernel that a call launches, in an op if it has a name."""
+    call = event("cuda_runtime", "cudaLaunchKernel", at + 1, at + 3, correlation=number)
+    ran = event("kernel", kernel, start, end, 7, correlation=number, device=0, stream=7)
+    return [*([event("cpu_op", op, at, at + 4)] if op else []), call, ran]
+
+
+def told(traces: Traces, *events: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """The findings of `advice`, by rule: severity, text, evidence, remedy, share, and what it is of."""
+    traces.take(*events, deviceProperties=[H100 | {"id": 0}])
+    columns = "rule, severity, finding, evidence, remedy, share_percent, share_of"
+    return {row[0]: row[1:] for row in traces.warehouse.rows(f"SELECT {columns} FROM advice('t')")[1]}
+
+
+@pytest.mark.parametrize(("period", "is_idle"), [(100, True), (5, False)])
+def test_faster_kernels_save_little_where_nothing_waits_for_them(traces: Traces, period: int, is_idle: bool) -> None:
+    """Twenty kernels of 10 us that the host launches every 100 us, or every 5."""
+    events: list[dict[str, Any]] = []
+    for number in range(20):
+        start = 10 + number * (period if is_idle else 10)
+        events += launched(number + 1, period * number, start, start + 10, TENSOR, "aten::mm")
+    row = told(traces, *events)["device time"]
+    # 200 us of kernels in the 1,920 from the first op to the last kernel's end.
+    note = " Devices are busy in 10 % of the recording, and next to nothing waits for them: faster kernels save little."
+    assert row[1] == f"Time of devices: 100 % GEMM.{note if is_idle else ''}"
+    assert row[3].startswith("The products run on tensor cores") is not is_idle
+
+
+def test_shares_are_of_steps(traces: Traces) -> None:
+    """30 of 40 us that a step launches are products; 60 us of products come before it."""
+    step = event("user_annotation", "ProfilerStep#1", 100, 165)
+    before, product = launched(1, 10, 20, 80, TENSOR), launched(2, 110, 120, 150, TENSOR)
+    events = [*before, *product, *launched(3, 120, 150, 160, ADD)]
+    _, text, evidence, _, share, whole = told(traces, step, *events)["device time"]
+    assert text == "Time of devices in steps: 75 % GEMM, 25 % elementwise." and evidence.startswith("1 call of GEMM,")
+    assert (share, whole) == (75, "the time of kernels, copies and fills of steps")
+
+
+def test_remedies_of_what_nothing_changes(traces: Traces) -> None:
+    """Weights are copied once, before the first kernel; a graph's products are given, and no op launched its fills."""
+    copy = event("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 10, 90, 7, correlation=1, device=0, stream=7)
+    call = event("cuda_runtime", "cudaMemcpyAsync", 1, 3, correlation=1)
+    assert told(traces, call, copy, *launched(2, 4, 90, 110, ADD, "aten::add"))["device time"][3] == ""
+    traces.warehouse.remove("t")
+    graph = [event("cuda_runtime", "cudaGraphLaunch", 1, 3, correlation=1)]
+    graph += [event("kernel", TENSOR, at, at + 10, 7, correlation=1, device=0, stream=7) for at in (10, 20, 30)]
+    remedy = "The products run on tensor cores already: use smaller types where accuracy allows."
+    assert told(traces, *graph)["device time"][3] == remedy
+    traces.warehouse.remove("t")
+    assert told(traces, *launched(1, 1, 10, 30, CUSTOM))["device time"][3] == "etq kernels lists those with most of it."
 
 
 @pytest.mark.parametrize(

@@ -407,7 +407,7 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
      ("elementwise", None, None, "it reads part of the tensors that it names, or from a cache")),
     # Without a formula, and why there can't be one.
     ("flash_attn::_flash_attn_varlen_forward", [HEADS, HEADS, HEADS, ([5], "int"), ([5], "int")],
-     (None, None, None, "the lengths of its sequences are not written")),
+     ("attention", None, None, "the lengths of its sequences are not written")),
     ("aten::nll_loss_forward", [ROWS, ([7], "long int"), None, "1", "-100"],
      (None, None, None, "how many targets it ignores is not written")),
     ("aten::topk", [ROWS, "5", "-1", "True", "True"], (None, None, None, "its operations depend on its kernel")),

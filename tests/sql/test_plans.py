@@ -17,14 +17,13 @@ from etq.warehouse.warehouse import Warehouse
 # and what larger views have, with a twentieth on top.
 MOST: Final = 250
 LARGER: Final = {
-    "backward_times": 545, "collective_waits": 360, "compare_captures": 365, "compare_efficiency": 1240,
-    "compare_findings": 340, "compare_graphs": 3580, "compare_modules": 355, "compare_ops": 365,
-    "compare_parts": 400, "compared_captures": 340, "critical_ops": 746, "critical_path": 766,
-    "delegate_coverage": 395, "delegate_graph": 455, "delegation": 280, "device_idle": 628,
-    "device_idle_causes": 606, "find_total_for_module": 320, "headline": 272, "held_memory": 550,
-    "idle_parts": 755, "key_averages": 495, "memory_leaks": 550, "node_gaps": 660, "node_memory": 300,
-    "node_roofline": 620, "node_totals": 412, "numeric_gap": 600, "op_efficiency": 585, "passes": 385,
-    "regressions": 320, "roofline": 565, "time_tree": 600, "trace_traits": 280, "trend": 335,
+    "backward_times": 530, "collective_waits": 360, "compare_captures": 370, "compare_efficiency": 1110,
+    "compare_findings": 343, "compare_graphs": 3580, "compare_modules": 357, "compare_ops": 367, "compare_parts": 403,
+    "compared_captures": 344, "critical_ops": 705, "critical_path": 725, "delegate_coverage": 398,
+    "delegate_graph": 455, "delegation": 280, "device_idle": 605, "device_idle_causes": 580,
+    "find_total_for_module": 320, "headline": 272, "idle_parts": 705, "key_averages": 495, "model_map": 254,
+    "node_gaps": 664, "node_memory": 300, "node_roofline": 620, "node_totals": 412, "numeric_gap": 600,
+    "op_efficiency": 525, "passes": 375, "regressions": 322, "roofline": 565, "time_tree": 600, "trace_traits": 267, "trend": 335,
 }  # fmt: skip
 
 

@@ -33,11 +33,25 @@ GEMM yes void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_16x4_nn_ali
 GEMM no void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(Params)
 GEMM yes void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int>, cutlass::gemm::collective::CollectiveMma<cutlass::gemm::MainloopSm90TmaGmmaWarpSpecialized<4> > > >(Params)
 GEMM no void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false, false>(P)
+# FBGEMM.
+embedding no void fbgemm_gpu::split_embedding_backward_codegen_rowwise_adagrad_unweighted_kernel_warp_per_row_1<float, float>(P)
+GEMM yes void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<fbgemm_gpu::Shape, cutlass::gemm::collective::CollectiveMma<cutlass::gemm::MainloopSm90TmaGmmaWarpSpecialized<4> > > >(Params)
+embedding no split_embedding_backward_codegen_rowwise_adagrad_weighted_find_long_segments<c10::Half, float, c10::Half, 2ul, 32>(at::PackedTensorAccessor32<long, 1ul>, fbgemm_gpu::FixedDivisor)
+embedding no void fbgemm_gpu::dense_embedding_codegen_forward_unweighted_kernel<float, float, float, long, 2ul>(P)
+elementwise no void fbgemm_gpu::(anonymous namespace)::_FP8rowwise_to_float_cuda_kernel<float>(unsigned char const*, int, int, float*, bool)
+elementwise no void fbgemm_gpu::(anonymous namespace)::_compute_FP8_quantize_cuda_kernel<float>(float const*, unsigned char*, bool)
+elementwise no void at::native::vectorized_elementwise_kernel<4, fbgemm_gpu::_float_to_hfp8_gpu(at::Tensor const&, long, long, double)::{lambda(float)#1}, at::detail::Array<char*, 2> >(P)
+other no void fbgemm_gpu::permute_2D_data_kernel<false, int, int, decltype(nullptr)>(P)
+other no void permute_pooled_embs_kernel<float>(float const*, long)
+other no void bounds_check_indices_kernel<long>(at::GenericPackedTensorAccessor<long, 1ul>, fbgemm_gpu::FixedDivisor)
+- - void fbgemm_gpu::jagged_dense_kernel<int>(int)
+GEMM - void fbgemm_gpu::grouped_gemm_set_args_kernel<int>(int)
 # TensorRT-LLM, vLLM, SGLang, Triton.
 GEMM yes bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_cga1x1x1_16dp256b_rM_TN_sm100f
-GEMM yes _matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu
 GEMM yes void marlin::Marlin<8ll, 128, 1, 8, 8, 4, false>(int4 const*)
 MoE - fused_moe_kernel
+MoE yes _matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu
+MoE yes _p_matmul_ogs_NNT_bf16xbf16xmxfp4_128x256x64x1
 MoE no void vllm::moe::topkGatingSoftmax<8, 128, 4, 16>(float const*)
 attention no void vllm::paged_attention_v2_kernel<unsigned short, unsigned short, 128, 16, 128>(float*)
 attention - kernel_unified_attention_3d
@@ -81,6 +95,10 @@ convolution no miopenSp3AsmConv_v30_3_1_gfx9_fp32_f2x3_stride1
 attention yes void paged_attention_ll4mi_QKV_mfma16_kernel<0, __hip_bfloat16, __hip_bfloat16>(P)
 normalization no _ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16ELb1ELb0ELb1ELi1EEEvPT0_
 attention yes _ZN7ck_tile6kentryILi1ENS_13FmhaFwdKernelINS_25BlockFmhaPipelineQRKSVS
+copy no batched_transpose_64x32_pack_4x2_ediv_2x1_half
+copy no SubTensorOpWithSubTensor1d
+elementwise no SubTensorOpWithScalar1d
+elementwise no SubTensorOpWithCastTensor1d
 # Communication.
 communication no ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)
 communication no nvshmemi_transfer_rma_kernel

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -82,6 +85,31 @@ def test_the_page(notebook: Notebook, tmp_path: Path) -> None:
             shown = notebook.shows(cell)
             assert not text or shown["text/plain"] == text.rstrip("\n"), cell
     assert sum(bool(text) for _, text in cells) == 6
+
+
+WRONG = "import etq\netq.read(str(CAPTURES / 'mlp/mlp_100runs.etdp')).op_totals(by='sorce')"
+
+
+def test_an_error_is_no_result(notebook: Notebook) -> None:
+    with pytest.raises(QueryError, match="by must be .* not sorce"):
+        notebook.shows(WRONG)
+
+
+@pytest.mark.long
+def test_an_error_ends_a_notebook_that_runs_as_a_script(tmp_path: Path) -> None:
+    for package in ("nbconvert", "ipykernel"):
+        pytest.importorskip(package, reason="pip install --group notebook-test")
+    touching = "from pathlib import Path\nPath('{}').touch()"
+    cells = [touching.format("begun"), f"CAPTURES = Path({str(CAPTURES)!r})\n{WRONG}", touching.format("reached")]
+    written: list[dict[str, object]] = [
+        {"cell_type": "code", "metadata": {}, "source": cell, "outputs": [], "execution_count": None} for cell in cells
+    ]
+    book = {"cells": written, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    (tmp_path / "book.ipynb").write_text(json.dumps(book))
+    command = [sys.executable, "-m", "nbconvert", "--execute", "--to", "notebook", "--stdout", "book.ipynb"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and "not sorce" in done.stderr, done.stderr
+    assert [path.name for path in tmp_path.iterdir() if not path.suffix] == ["begun"]
 
 
 def test_a_cell_shows_a_view_as_a_table(notebook: Notebook) -> None:

@@ -239,7 +239,9 @@ def test_launches_that_differ_are_found(tmp_path: Path) -> None:
     problem = "device_events: gpu: 1 rows differ from their events, and from those that launched them"
     assert changed(db, f"UPDATE device_events SET call_ticks = call_ticks + 1 WHERE rowid = {first}") == [problem]
     longer = "UPDATE trace_events SET elapsed_ticks = elapsed_ticks + 1 WHERE rowid = 0"
-    assert changed(db, longer)[0] == "trace_events: gpu: 1 rows differ from those of event_ticks"
+    assert (
+        changed(db, longer)[0] == "trace_events: gpu: 1 rows differ from those of event_ticks, and from what these give"
+    )
 
 
 def test_damaged_blocks_are_found(db: Path) -> None:

@@ -47,6 +47,7 @@ OF_WRONG_TYPES: list[Call] = [
     lambda w: w.op_totals(3.5),
     lambda w: w.op_totals(),
     lambda w: w.op_totals("run", by=3),
+    lambda w: w.op_totals("run", unit=3),
     lambda w: w.op_totals("run", bye="op"),
     lambda w: w.compare_ops("run", "other", allow_mismatch="yes"),
     lambda w: w.capture(3),
