@@ -511,6 +511,27 @@ class Evidence:
         )
 
     @cached_property
+    def lacks_autograd(self) -> bool:
+        """Whether one thread alone has ops, and next to none in torch's annotations of the backward pass."""
+        query = """
+            WITH events AS MATERIALIZED (
+                SELECT t.event_index, t.parent_index, t.thread_index, t.elapsed_ticks, s.activity,
+                    starts_with(s.label, '## backward') AS is_backward
+                FROM signatures AS s
+                JOIN trace_events AS t ON t.capture_id = s.capture_id AND t.event_signature = s.signature_index
+                WHERE s.capture_id = $key AND s.activity IN ('op', 'annotation')
+            ),
+            passes AS MATERIALIZED (SELECT e.event_index, e.elapsed_ticks FROM events AS e WHERE e.is_backward)
+            SELECT (SELECT count(DISTINCT e.thread_index) FROM events AS e WHERE e.activity = 'op') < 2
+                AND 10 * (
+                    SELECT coalesce(sum(e.elapsed_ticks), 0)
+                    FROM events AS e
+                    WHERE e.parent_index IN (SELECT p.event_index FROM passes AS p)
+                ) < (SELECT sum(p.elapsed_ticks) FROM passes AS p)
+        """
+        return bool(self.rows(tuple, query)[0][0])
+
+    @cached_property
     def intervals(self) -> dict[str, Intervals]:
         """By subject: parts of one subject that follow each other without a gap are one interval."""
         rows = self.rows(

@@ -847,3 +847,16 @@ def test_an_op_of_many_small_ones(warehouse: Warehouse, tmp_path: Path, broadcas
     assert idle.text == "Device 0 idles while the host runs mostly aten::unflatten_dense_tensors."
     assert (idle.ticks, "broadcast_buffers=False" in idle.remedy) == (900_000, broadcasts)
     assert "most in aten::slice (44 %) and aten::view (44 %)" in idle.evidence
+
+
+@pytest.mark.parametrize(("thread", "at", "length"), [(1, 1, 1), (2, 1, 1), (1, 200, 90)])
+def test_a_backward_pass_without_its_thread(
+    warehouse: Warehouse, tmp_path: Path, thread: int, at: int, length: int
+) -> None:
+    """Of 1,000 us of the path 800 are in the annotation of the backward pass, in which nothing is recorded of the thread,
+    or an op of 90 us; ops are of this thread alone, or of another, too."""
+    events = [event("cpu_op", "aten::mm", 0, 100), event("user_annotation", "## backward ##", 100, 900)]
+    events += [event("cpu_op", "aten::add", 900, 1000), event("cpu_op", "aten::relu", at, at + length, thread)]
+    [path] = of(advised(warehouse, tmp_path, *events), "critical path")
+    assert path.text.endswith(" of the critical path is ## backward ##.")
+    assert ("for which it waits, isn't in the file" in path.evidence) == (thread == 1 and length == 1)

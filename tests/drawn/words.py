@@ -77,6 +77,7 @@ TRACES: Final = (
     ("evidence", "gpu utilization", rf"a kernel ran in (?P<share>{SHARE}) of the (?:recorded part of the )?(?P<of>steps|recording)(?:' time)?", "kernel_share"),
     ("evidence", "gpu utilization", rf"(?P<part>{TIME}) of it (?P<side>before|after) its (?:first|last) event(?:, the host mostly in (?P<host>.+?))?(?=;|$)", "outside"),
     ("evidence", "gpu utilization", r"(?:; )?etq critical-path lists what else takes it", ""),
+    ("evidence", "critical path", r"(?:; )?the thread that runs the backward pass, for which it waits, isn't in the file", ""),
     ("evidence", "critical path", rf"(?:; )?the path is {TIME} of {TIME} recorded: what it waited for before is not", ""),
     ("finding", "compilation", rf"^torch\.compile compiles in (?P<share>{SHARE}) of the (?P<of>recording|step time)\.", "compiles"),
     ("evidence", "compilation", r"etq show compilation lists the steps", ""),
