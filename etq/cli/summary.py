@@ -71,6 +71,26 @@ _ANNOTATED: Final = """
     WHERE s.host IS NOT NULL AND _step_count($capture, NULL, NULL) IS NOT NULL
     HAVING count(*) > 0
 """
+# How long the first event of the devices waited after its launch for what isn't recorded, as for earlier work, and the
+# rest of its step from there on.
+_WAITED: Final = """
+    SELECT _in_unit(d.start_ticks - d.call_start_ticks - d.call_ticks, a.scale),
+        _in_unit(s.end_ticks - d.start_ticks, a.scale), a.unit
+    FROM _scaled_capture($capture, NULL) AS a
+    CROSS JOIN (
+        FROM device_events AS i
+        WHERE i.capture_id = $capture AND i.elapsed_ticks >= 0
+        ORDER BY i.start_ticks, i.event_index
+        LIMIT 1
+    ) AS d
+    JOIN trace_steps AS s
+        ON s.capture_id = $capture AND s.start_ticks <= d.call_start_ticks AND d.start_ticks < s.end_ticks
+    WHERE d.wait_kind = 'unknown_wait'
+        AND 10 * (d.start_ticks - d.call_start_ticks - d.call_ticks) > s.end_ticks - s.start_ticks
+        AND _step_count($capture, NULL, NULL) IS NOT NULL
+    ORDER BY s.start_ticks DESC
+    LIMIT 1
+"""
 # The least difference of the two that is told.
 _DIFFERS: Final = 0.01
 # The step that is farthest from the median, if it changes the mean by a twentieth: the mean of the others.
@@ -375,6 +395,9 @@ def _annotated(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
             step = "the step" if steps == 1 else "mean; each step"
             lasts = f"{step} is from its start, or the end of earlier work, until its work ends"
             yield f"  annotation  {annotation}  {lasts}"
+    for waited, own, unit in warehouse.rows(_WAITED, capture=capture.capture_id)[1]:
+        before, after = quantities([waited, own], unit)
+        yield f"  waits  {before}  for what isn't recorded, such as earlier work; then the first step takes {after}"
 
 
 def _compilation(warehouse: Warehouse, capture: Capture) -> Iterator[str]:

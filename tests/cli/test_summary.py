@@ -242,3 +242,20 @@ def test_what_a_step_is_where_its_annotation_is_another_time(tmp_path: Path) -> 
     )
     path.write_bytes(trace(*step, event("kernel", "gemm", 70, 90, 7, correlation=9, device=0)))
     assert "annotation" not in run_etq(str(path)).stdout
+
+
+def test_a_step_that_waits_for_earlier_work(tmp_path: Path) -> None:
+    """A kernel is launched until 108 us, and runs from 5,000 to 5,100: of the step's 5,100 us it waits for 4,892."""
+    path = tmp_path / "t.pt.trace.json"
+    path.write_bytes(
+        trace(
+            event("user_annotation", "ProfilerStep#1", 0, 300),
+            event("cuda_runtime", "cudaLaunchKernel", 102, 108, correlation=1),
+            event("kernel", "k", 5000, 5100, 7, correlation=1, device=0, stream=7),
+        )
+    )
+    written = run_etq(str(path)).stdout
+    assert re.search(r"^step +5100 us$", written, re.MULTILINE)
+    assert (
+        "  waits  4892 us  for what isn't recorded, such as earlier work; then the first step takes 100 us" in written
+    )
