@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
 from tests.call_reference import cause as cause_of_call
+from tests.call_reference import kind as kind_of_call
 from tests.call_reference import waits as waits_for_devices
 from tests.path_reference import Paths
 from tests.trace_reference import OWNERS, WORK, Slice
@@ -24,7 +25,8 @@ def gaps(events: list[dict[str, Any]], by: str) -> list[tuple[Any, ...]]:
     owners: dict[tuple[str, str], list[Slice]] = defaultdict(list)
     others: dict[tuple[str, str], list[Slice]] = defaultdict(list)
     hosts: dict[str, Host] = defaultdict(lambda: defaultdict(list))
-    has_steps = any(each.name.startswith(("ProfilerStep#", "execute_")) for each in every)
+    launched = Counter(call for call in calls.values() if call is not None)
+    steps = [each for each in every if each.name.startswith(("ProfilerStep#", "execute_"))]
     for each in every:
         at = (each.process, each.thread)
         if at not in threads:
@@ -38,7 +40,7 @@ def gaps(events: list[dict[str, Any]], by: str) -> list[tuple[Any, ...]]:
             waiting["data_loading"].append(each)
         elif each.category in OWNERS and each.name.startswith(("nccl:", "gloo:")):
             waiting["communication"].append(each)
-        elif each.is_call and (cause := cause_of_call(each.name)):
+        elif each.is_call and (cause := cause_of_call(each.name) or long_cause(each)):
             waiting[cause].append(each)
     work = [each for each in every if each.category in WORK]
     scopes: dict[tuple[Any, Any], list[Slice]] = defaultdict(list)
@@ -50,14 +52,24 @@ def gaps(events: list[dict[str, Any]], by: str) -> list[tuple[Any, ...]]:
         for each in sorted(ran, key=lambda one: (one.start, _call_start(calls[one]), one.place)):
             if reached is not None and each.start > reached:
                 call = calls[each]
-                row = judged(reached, each, call, owners, hosts, waits)
-                if call is not None and row[2] == "host" and not has_steps:
-                    until = reached + row[5]
-                    here = others[call.process, call.thread]
-                    row = (*row[:2], "not_recorded" if 2 * covered(here, reached, until) < row[5] else "host", *row[3:])
+                is_graph = call is not None and launched[call] > 1
+                row = judged(reached, each, call, owners, hosts, waits, is_graph=is_graph)
+                if call is not None and row[5] and 2 * row[5] >= row[1]:
+                    at = (call.process, call.thread)
+                    row = apart(row, steps, owners[at], others[at])
                 found.append((*scope, *row))
             reached = max(each.end, reached or each.end)
     return found
+
+
+def apart(row: tuple[Any, ...], steps: list[Slice], owners: list[Slice], others: list[Slice]) -> tuple[Any, ...]:
+    """A gap whose time of the host is mostly in no step, or, in a trace without steps, in nothing that is recorded."""
+    reached, host = row[0], row[5]
+    if 2 * covered(steps or others, reached, reached + host) >= host:
+        return row
+    if steps:
+        return (*row[:2], "between_steps", innermost(owners, reached + host // 2), None, *row[5:])
+    return (*row[:2], "not_recorded" if row[2] == "host" else row[2], *row[3:])
 
 
 def _call_start(call: Slice | None) -> float:
@@ -71,20 +83,23 @@ def judged(
     owners: dict[tuple[str, str], list[Slice]],
     hosts: dict[str, Host],
     waits: Paths,
+    *,
+    is_graph: bool,
 ) -> tuple[Any, ...]:
     """Start, length, cause, host op, call, host time and HTA's cause of the gap before an event."""
     end = following.start
     length = end - start
     if call is None:
         return start, length, "unknown", None, None, None, "kernel_wait" if length < KERNEL_WAIT else "other"
-    until = max(min(call.start, end), start)
+    begins = waits_for_devices(call.name) or (is_graph and call.start <= start)
+    until = max(min(call.start if begins else call.end, end), start)
     host, queued = until - start, end - until
     hta = "host_wait" if call.start > start else "kernel_wait" if length < KERNEL_WAIT else "other"
     if 2 * host >= length:
         cause, asked, name = of_host(start, until, hosts[call.process])
         op = innermost(owners[call.process, call.thread], asked)
         return start, length, cause, op, name, host, hta
-    returned = max(min(call.end, end) - max(call.start, start), 0)
+    returned = max(min(call.end, end) - until, 0)
     latency = waits.latency(following)
     source, is_record = waits.awaited(following)
     if source is not None and not start < source.end <= end:
@@ -134,6 +149,12 @@ def of_host(start: int, until: int, waits: Host) -> tuple[str, int, str | None]:
             by_name[each.name].append(each)
     name = min(by_name, key=lambda one: (-covered(by_name[one], start, until), one))
     return cause, start if cause in is_open else max(start, last_began(waits[cause], until)), name
+
+
+def long_cause(call: Slice) -> str | None:
+    """What a thread is in that takes a millisecond or more, although it waits for nothing."""
+    found = kind_of_call(call.name)
+    return found if found in ("launch", "copy") and call.end - call.start >= 1_000_000 else None
 
 
 def covered(held: Iterable[Slice], start: int, until: int) -> int:

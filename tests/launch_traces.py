@@ -167,7 +167,7 @@ def planted() -> Machine:
         # The launch itself takes long, as the first of a module does.
         made.now = end - 5
         start, after = made.launch("lazy", 20, takes=5000, delay=5005)
-        gap(end, start, "launch_delay")
+        gap(end, start, "launch", "ProfilerStep*")
         # An event whose launch was not recorded.
         made.run("unlaunched", after + 90, after + 100, 7, correlation=0)
         gap(after, after + 90, "unknown")

@@ -83,6 +83,7 @@ _SYNCHRONIZED: Final = {
     "EventSynchronize": "Event.synchronize()",
 }  # fmt: skip
 COPYING: Final = "Copies compute nothing: keep one memory format and type, and avoid contiguous() and cat."
+_LATER: Final = "Synchronize less within steps, or after what can be launched."
 _ONCE: Final = "{} is in one {}: if that is the start of the program, record steps after a warm-up."
 _REMEDIES: Final = {
     "first_call": "If nothing before the recording started the device, this call does: record steps after a warm-up.",
@@ -106,6 +107,8 @@ _REMEDIES: Final = {
     "DtoH": "Copy results less often, or into pinned memory with non_blocking=True.",
     "DtoD": COPYING,
     "wait": "Let it wait less: launch ahead, synchronize less often.",
+    "buffers": "DistributedDataParallel broadcasts buffers in each forward pass: where ranks need not have the same, "
+    "broadcast_buffers=False leaves that out.",
     "four_bits": "Make kernels of this op faster or fewer: fusion.",
     "device": "Make kernels of this op faster or fewer: smaller types, fusion.",
     "attention": "Try another kernel of attention, or smaller types where accuracy allows.",
@@ -153,11 +156,11 @@ def _remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: St
             text = f"Find what makes {late} late: compare the ranks' steps (etq show stragglers)."
         case "communication" | "transfer":
             text = _of_transfer(cause, kind, traits)
-        case "low_use" if not traits.is_training:
+        case "low_use" if kind == "outside" or not traits.is_training:
             text = ""
         case _:
             text = _REMEDIES.get(cause, "")
-    return text
+    return f"{text} {_LATER}".strip() if kind == "synchronized" else text
 
 
 def copying(name: str) -> str:
@@ -170,7 +173,7 @@ def _of_name(cause: str, kind: str, name: str, besides: str | None = None) -> st
     text = _REMEDIES.get(cause, "")
     match cause:
         case "cpu_op":
-            return _of_cpu_ops(name, besides)
+            return _REMEDIES["buffers"] if kind == "buffers" else _of_cpu_ops(name, besides)
         case "synchronization":
             return _of_synchronization(kind, name)
         case "device" if _ATTENTION.search(name):
@@ -223,7 +226,7 @@ def _of_loading(traits: Traits) -> str:
 def _of_launching(cause: str, kind: str, traits: Traits) -> str:
     """What helps where the host launches, or what it launches starts late; `kind`: what waits there."""
     if cause == "launch_delay":
-        is_many = kind != "copy" and not traits.has_few_launches
+        is_many = kind not in ("copy", "ahead") and not traits.has_few_launches
         return f"Launch larger kernels{f', or replay {traits.graphs}' if traits.graphs else ''}." if is_many else ""
     if traits.has_few_launches:
         return _REMEDIES["unrecorded"] if kind == "step" and not traits.has_functions else ""

@@ -142,6 +142,14 @@ class Use(NamedTuple):
     span: int
 
 
+class Outside(NamedTuple):
+    """Time on one side of all events of a device, and the innermost event of the host that has half of it."""
+
+    side: str
+    ticks: int
+    host: str | None
+
+
 class Waits(NamedTuple):
     """The time that a rank waits in collectives for the rank that comes last, and that of the transfers."""
 
@@ -256,6 +264,12 @@ class Evidence:
         return not self._unknown[1]
 
     @cached_property
+    def missing(self) -> str | None:
+        """What the reader found of ops that ran and are not in the file; None if it has most of them."""
+        query = "SELECT f.detail FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'incomplete file'"
+        return next((detail for (detail,) in self.rows(tuple, query)), None)
+
+    @cached_property
     def is_clipped(self) -> bool:
         """Whether a step goes beyond the recording: only its recorded part counts."""
         query = "SELECT 1 FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'steps beyond the recording'"
@@ -351,7 +365,7 @@ class Evidence:
                 FROM signatures AS n
                 JOIN event_ticks AS e USING (capture_id, signature_index)
                 JOIN trace_events AS t USING (capture_id, event_index)
-                WHERE n.capture_id = $key AND n.activity = 'call' AND n.waits
+                WHERE n.capture_id = $key AND n.activity = 'call' AND n.waits AND e.elapsed_ticks > 0
             ) AS c ON c.label = i.label AND row(i.start_ticks) >= row(c.start_ticks)
             LEFT JOIN (FROM event_ticks AS e WHERE e.capture_id = $key) AS o ON o.event_index = c.op_index
             LEFT JOIN (FROM signatures AS s WHERE s.capture_id = $key) AS s USING (signature_index)
@@ -360,11 +374,40 @@ class Evidence:
         rows = self._connection.execute(query, {"key": self._key, "device": device}).fetchall()
         return Counter(dict(rows))
 
-    def around(self, device: int | None, cause: str, names: Sequence[str | None]) -> tuple[str | None, float]:
-        """Return what has half of a device's idle time of a cause within it, and its part: the outermost op, or the
-        annotation or function around it; none of those named.
+    def awaited(self, device: int | None, causes: Sequence[str]) -> tuple[Counter[str], Counter[str]]:
+        """Return a device's idle time of causes in which launched events wait, by the call in which the host waits for
+        the device until these or what follows them without a gap end; and by the call in which it waits meanwhile.
         """
         query = f"""
+            WITH gaps AS (
+                SELECT g.next_index, g.start_ticks + g.ticks AS at_ticks,
+                    g.start_ticks + g.host_ticks AS launched_ticks,
+                    coalesce(lead(g.start_ticks) OVER (ORDER BY g.start_ticks), 9223372036854775807) AS end_ticks
+                FROM {self.shared("gaps")} AS g
+                WHERE g.device IS NOT DISTINCT FROM $device
+            ),
+            calls AS MATERIALIZED (
+                SELECT n.family AS label, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
+                FROM signatures AS n
+                JOIN event_ticks AS e USING (capture_id, signature_index)
+                WHERE n.capture_id = $key AND n.activity = 'call' AND n.waits AND e.elapsed_ticks > 0
+            )
+            SELECT c.label, sum(i.ticks)::BIGINT,
+                sum(greatest(least(c.end_ticks, g.at_ticks) - greatest(c.start_ticks, g.launched_ticks), 0))::BIGINT
+            FROM {self.shared("idle")} AS i
+            JOIN gaps AS g ON g.next_index = i.gap
+            ASOF JOIN calls AS c ON row(g.end_ticks) > row(c.start_ticks)
+            WHERE i.cause IN ({", ".join(f"'{cause}'" for cause in causes)}) AND c.end_ticks > g.launched_ticks
+            GROUP BY c.label
+        """
+        rows = self._connection.execute(query, {"key": self._key, "device": device}).fetchall()
+        return Counter({label: ticks for label, ticks, _ in rows}), Counter({label: ticks for label, _, ticks in rows})
+
+    def _within_ops(self) -> str:
+        """Return the beginning of a query: `pieces` of a device's idle time of a cause, the `ops` of the trace, and
+        the time and thread of the pieces in ops.
+        """
+        return f"""
             WITH pieces AS MATERIALIZED (
                 SELECT p.name, p.at_ticks, p.ticks
                 FROM {self.shared("parts")} AS p
@@ -383,6 +426,54 @@ class Evidence:
                 FROM pieces AS p
                 ASOF JOIN ops AS o ON o.signature_index = p.name AND row(p.at_ticks) >= row(o.start_ticks)
             ),
+        """
+
+    def outermost(self, device: int | None, cause: str) -> Counter[str]:
+        """Return a device's idle time of a cause in outermost ops that launch nothing, by their names."""
+        query = f"""
+            {self._within_ops()}
+            outer_ops AS MATERIALIZED (
+                SELECT o.signature_index, o.start_ticks, o.thread_index, s.family
+                FROM ops AS o
+                JOIN signatures AS s ON s.capture_id = $key AND s.signature_index = o.signature_index
+                WHERE o.is_outer
+            ),
+            launching AS (
+                SELECT DISTINCT o.family
+                FROM (
+                    SELECT t.thread_index, t.start_ticks AS at_ticks, t.op_index
+                    FROM (FROM trace_events AS i WHERE i.capture_id = $key) AS t
+                    JOIN (SELECT DISTINCT i.call_index FROM device_events AS i WHERE i.capture_id = $key) AS d
+                        ON d.call_index = t.event_index
+                    WHERE t.op_index IS NOT NULL
+                ) AS l
+                ASOF JOIN outer_ops AS o ON o.thread_index = l.thread_index AND row(l.at_ticks) >= row(o.start_ticks)
+            )
+            SELECT o.family, sum(i.ticks)::BIGINT
+            FROM inner_ops AS i
+            ASOF JOIN outer_ops AS o ON o.thread_index = i.thread_index AND row(i.at_ticks) >= row(o.start_ticks)
+            WHERE o.family NOT IN (SELECT n.family FROM launching AS n)
+            GROUP BY o.family
+        """
+        values = {"key": self._key, "device": device, "cause": cause}
+        return Counter(dict(self._connection.execute(query, values).fetchall()))
+
+    @cached_property
+    def broadcasts_buffers(self) -> bool:
+        """Whether DistributedDataParallel broadcasts buffers: there are annotations of both."""
+        query = """
+            SELECT count(DISTINCT CASE WHEN starts_with(s.label, 'DistributedDataParallel.forward') THEN 1
+                WHEN regexp_matches(s.label, '^(nccl|gloo):broadcast') THEN 2 END)
+            FROM signatures AS s WHERE s.capture_id = $key AND NOT s.on_device
+        """
+        return bool(self.rows(tuple, query)[0][0] == 2)
+
+    def around(self, device: int | None, cause: str, names: Sequence[str | None]) -> tuple[str | None, float]:
+        """Return what has half of a device's idle time of a cause within it, and its part: the outermost op, or the
+        annotation or function around it; none of those named.
+        """
+        query = f"""
+            {self._within_ops()}
             found AS (
                 SELECT i.ticks, o.signature_index AS op, u.signature_index AS around
                 FROM inner_ops AS i
@@ -418,6 +509,27 @@ class Evidence:
             ORDER BY 7 DESC, p.name, p.cause, p.label
             """,
         )
+
+    @cached_property
+    def lacks_autograd(self) -> bool:
+        """Whether one thread alone has ops, and next to none in torch's annotations of the backward pass."""
+        query = """
+            WITH events AS MATERIALIZED (
+                SELECT t.event_index, t.parent_index, t.thread_index, t.elapsed_ticks, s.activity,
+                    starts_with(s.label, '## backward') AS is_backward
+                FROM signatures AS s
+                JOIN trace_events AS t ON t.capture_id = s.capture_id AND t.event_signature = s.signature_index
+                WHERE s.capture_id = $key AND s.activity IN ('op', 'annotation')
+            ),
+            passes AS MATERIALIZED (SELECT e.event_index, e.elapsed_ticks FROM events AS e WHERE e.is_backward)
+            SELECT (SELECT count(DISTINCT e.thread_index) FROM events AS e WHERE e.activity = 'op') < 2
+                AND 10 * (
+                    SELECT coalesce(sum(e.elapsed_ticks), 0)
+                    FROM events AS e
+                    WHERE e.parent_index IN (SELECT p.event_index FROM passes AS p)
+                ) < (SELECT sum(p.elapsed_ticks) FROM passes AS p)
+        """
+        return bool(self.rows(tuple, query)[0][0])
 
     @cached_property
     def intervals(self) -> dict[str, Intervals]:
@@ -489,6 +601,48 @@ class Evidence:
         tables = f"'{self.shared('launches')}', '{self.shared('steps')}'"
         columns = "device, ticks, busy_ticks, kernel_ticks, span_ticks"
         return self.rows(Use._make, f"SELECT {columns} FROM _device_use($key, {tables}) ORDER BY device")
+
+    def outside(self, device: int | None) -> list[Outside]:
+        """Return the time of the steps, or of the recording without any, before a device's first event and after its
+        last, if it is a millisecond or more.
+        """
+        query = f"""
+            WITH whole AS MATERIALIZED (
+                FROM _whole_steps($key, '{self.shared("launches")}', '{self.shared("steps")}')
+            ),
+            ran AS MATERIALIZED (
+                SELECT min(w.start_ticks) AS first, max(w.end_ticks) AS last
+                FROM {self.shared("launches")} AS w
+                WHERE w.device IS NOT DISTINCT FROM $device
+            ),
+            sides AS MATERIALIZED (
+                SELECT 'before its first event' AS side, min(s.start_ticks) AS start_ticks,
+                    any_value(r.first) AS end_ticks,
+                    sum(greatest(least(s.end_ticks, r.first) - s.start_ticks, 0))::BIGINT AS ticks
+                FROM _merged_steps('whole') AS s CROSS JOIN ran AS r
+                UNION ALL
+                SELECT 'after its last event', any_value(r.last), max(s.end_ticks),
+                    sum(greatest(s.end_ticks - greatest(s.start_ticks, r.last), 0))::BIGINT
+                FROM _merged_steps('whole') AS s CROSS JOIN ran AS r
+            )
+            SELECT o.side, o.ticks, (
+                SELECT arg_min(n.label, (n.elapsed_ticks, -n.start_ticks))
+                FROM (
+                    SELECT h.family AS label, e.elapsed_ticks, e.start_ticks
+                    FROM signatures AS h
+                    JOIN event_ticks AS e USING (capture_id, signature_index)
+                    WHERE h.capture_id = $key AND NOT h.on_device AND h.activity <> 'step'
+                        AND h.purpose IS DISTINCT FROM 'profiler' AND e.elapsed_ticks >= {LONG // 2}
+                ) AS n
+                WHERE 2 * (
+                        least(n.start_ticks + n.elapsed_ticks, o.end_ticks) - greatest(n.start_ticks, o.start_ticks)
+                    ) >= o.ticks
+            )
+            FROM sides AS o
+            WHERE o.ticks >= {LONG}
+        """
+        rows = self._connection.execute(query, {"key": self._key, "device": device}).fetchall()
+        return [Outside(*row) for row in rows]
 
     @cached_property
     def waits(self) -> list[Waits]:

@@ -25,6 +25,9 @@ _WAITED: Final = {
     "earlier_work": "their streams may still run what was launched before the recording",
     "unknown_wait": "what they wait for isn't recorded, as within graphs",
 }
+# What DistributedDataParallel parts the buffers with that it broadcasts.
+_UNFLATTEN: Final = "aten::unflatten_dense_tensors"
+_AHEAD: Final = "only what a synchronization then waits longer for is lost"
 # The part of the time from which on a name stands for all of it.
 _ALL: Final = 0.9
 # What it does where no single name has half of the time.
@@ -53,6 +56,16 @@ def device_idle(evidence: Evidence) -> Iterator[Claim]:
         yield from _communicating(evidence, use, who, parts)
         yield from _apart(evidence, use, who, parts)
         yield from _unknown(evidence, use, who, parts)
+
+
+def missing(evidence: Evidence) -> Iterator[Claim]:
+    """Yield a claim for each device of a file that lacks most of what ran."""
+    for use in evidence.use:
+        idle = sum(part.ticks for part in evidence.idle if part.device == use.device)
+        who = "The device" if use.device is None else f"Device {use.device}"
+        text = f"{who} runs nothing that is in the file, which doesn't have what the host did then."
+        whole = ("first to last event of the device", use.span)
+        yield Claim(RULE, text, None, "missing", ("wait", None), {"missing": idle}, whole, [_LISTED], is_lost=False)
 
 
 def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
@@ -97,18 +110,25 @@ def _synchronizing(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]
 
 
 def _starting(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """What is launched starts late."""
+    """What is launched starts late, which costs what the host then waits longer: it goes on meanwhile."""
     cause = STARTING[0]
     chosen = [part._replace(cause=cause) for part in parts if part.cause in STARTING]
+    spent = sum(part.ticks for part in chosen)
+    if 20 * spent < use.span:
+        return
     copies = sum(part.ticks for part in chosen if _COPIES.search(part.label or ""))
-    is_copy = 2 * copies >= sum(part.ticks for part in chosen)
+    is_copy = 2 * copies >= spent
+    awaited = evidence.awaited(use.device, STARTING)[0].total()
+    is_lost = 2 * awaited >= spent
     text = f"{who} waits for launched {'copies' if is_copy else 'kernels'} to start."
-    claim = _claim(evidence, use, chosen, cause, text, [_LISTED], kind="copy" if is_copy else "wait")
+    shown = [_LISTED]
+    if not is_lost:
+        longer = f": at most {time(awaited / 1e3, 'us')}" if awaited else ""
+        shown = [f"the host goes on meanwhile, {_AHEAD}{longer}", _LISTED]
+    kind = "copy" if is_copy else "wait" if is_lost else "ahead"
+    claim = _claim(evidence, use, chosen, cause, text, shown, kind=kind)
     reason = ["why they start so late isn't recorded"] if claim.stretch.is_long else []
-    # The host doesn't wait for these starts.
-    is_hidden = sum(part.ticks for part in parts if part.cause in LAUNCHING) > sum(part.ticks for part in chosen)
-    reason += ["the host launches later still: less of it saves little"] if is_hidden else []
-    yield claim._replace(evidence=[*reason, *claim.evidence], is_lost=not is_hidden)
+    yield claim._replace(evidence=[*reason, *claim.evidence], is_lost=is_lost)
 
 
 def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
@@ -116,8 +136,13 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
     for cause, does in (("cpu_op", "runs"), ("function", "runs"), ("compilation", "compiles in"), ("call", "is in")):
         chosen = [part for part in parts if part.cause == cause]
         name, share = _top(chosen, lambda part: part.label)
-        besides = None
-        if name is not None and share >= 0.5:
+        besides, kind = None, None
+        outer = _outer_op(evidence, use, chosen) if cause == "cpu_op" and share < 0.5 else None
+        if outer is not None:
+            name, kind = outer, "buffers" if outer == _UNFLATTEN and evidence.broadcasts_buffers else "op"
+            text = f"{who} idles while the host runs mostly {shortened(outer, 120)}."
+            shown = _first_of(chosen)
+        elif name is not None and share >= 0.5:
             mostly = "" if share >= _ALL else "mostly "
             besides = None if share >= _ALL else _second(chosen)
             text = f"{who} idles while the host {does} {mostly}{shortened(name, 120)}."
@@ -128,8 +153,15 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
         if shown and cause == "cpu_op" and 20 * sum(part.ticks for part in chosen) >= use.span:
             around, part = evidence.around(use.device, cause, (name, besides))
             shown += [f"{percent(100 * part)} in {shortened(around, 120)}"] if around else []
-        claim = _claim(evidence, use, chosen, cause, text, [*shown, _LISTED], name=name)
+        claim = _claim(evidence, use, chosen, cause, text, [*shown, _LISTED], name=name, kind=kind)
         yield claim._replace(besides=besides)
+
+
+def _outer_op(evidence: Evidence, use: Use, parts: Sequence[Idle]) -> str | None:
+    """Return the outermost op that launches nothing and has half of the time of ops, if the claim is worth asking."""
+    spent = sum(part.ticks for part in parts)
+    times = evidence.outermost(use.device, "cpu_op") if 20 * spent >= use.span else Counter[str]()
+    return next((op for op, ticks in times.most_common(1) if 2 * ticks >= spent), None)
 
 
 def _ran(cause: str, parts: Sequence[Idle]) -> str:
@@ -158,7 +190,16 @@ def _unknown(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
     text = f"{who} runs nothing that is recorded while launched kernels wait."
     shown = [f"{_WAITED[cause]}: it isn't known whether it idles"]
     chosen = [part._replace(cause=cause) for part in waits]
-    claim = _claim(evidence, use, chosen, cause, text, shown, least=20.0, of=WAITING[0])
+    spent, kind = sum(part.ticks for part in chosen), None
+    if 5 * spent >= use.span:
+        meanwhile = evidence.awaited(use.device, WAITING)[1]
+        for call, ticks in meanwhile.most_common(1):
+            if 2 * ticks >= spent:
+                kind = "synchronized"
+                shown.append(
+                    f"the host waits in {call} for {time(ticks / 1e3, 'us')} of it, and launches nothing ahead"
+                )
+    claim = _claim(evidence, use, chosen, cause, text, shown, least=20.0, kind=kind, of=WAITING[0])
     yield claim._replace(is_lost=False)
 
 

@@ -13,6 +13,7 @@ from etq.advice.words import counted, percent, shortened, time
 
 RULE: Final = "critical path"
 _LEAST: Final = 20.0
+_NO_THREAD: Final = "the thread that runs the backward pass, for which it waits, isn't in the file"
 # What the host does within an op is the op's.
 _OF_OP: Final = ("host", "step", "op_function", "function")
 _NOT_ON_HOST: Final = ("device", "wait", "unknown", "between_steps", "not_recorded")
@@ -146,6 +147,11 @@ def _within(kind: str, parts: Sequence[OnPath]) -> list[str]:
     return [f"mostly in {shortened(op, 120)}"] if op is not None and 2 * ticks >= times.total() else []
 
 
+def _waits_for_autograd(evidence: Evidence, parts: Sequence[OnPath]) -> bool:
+    """Whether the host is in torch's annotation of the backward pass, which other threads run, and no other has ops."""
+    return (parts[0].subject or "").startswith("## backward") and evidence.lacks_autograd
+
+
 def _shown(evidence: Evidence, kind: str, parts: Sequence[OnPath]) -> list[str]:
     """Return where the time is, unless the subject or the trace says it, and in which kernel."""
     ticks = sum(part.ticks for part in parts)
@@ -158,6 +164,7 @@ def _shown(evidence: Evidence, kind: str, parts: Sequence[OnPath]) -> list[str]:
     where = f"{percent(100 * device / ticks)} of it on devices, {percent(100 * host / ticks)} on the host"
     return [
         *_within(kind, parts),
+        *([_NO_THREAD] if _waits_for_autograd(evidence, parts) else []),
         *([where] if device or (evidence.has_work and kind not in ("step", "call", "first_call")) else []),
         *(f"{percent(100 * most / ticks)} in the kernel {shortened(top, 120)}" for top, most in kernels.most_common(1)),
         "etq critical-path lists the ops",

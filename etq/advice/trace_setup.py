@@ -39,6 +39,16 @@ def lost_kernels(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def incomplete(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding if most ops that ran are not in the file."""
+    if evidence.missing:
+        count = evidence.missing.partition(", by")[0]
+        yield Finding(
+            "incomplete file", "high", f"Most of what ran is not in the file: it has {count}.", evidence.missing,
+            "Take the whole file: nothing that needs all events is said about this one.",
+        )  # fmt: skip
+
+
 def setup(evidence: Evidence) -> Iterator[Finding]:
     """Yield findings about processes, tensor cores and memory."""
     if evidence.has_work:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from etq.advice.contract import Claim
-from etq.advice.trace_evidence import WAITING, Evidence
-from etq.advice.words import percent, time
+from etq.advice.trace_evidence import WAITING, Evidence, Outside
+from etq.advice.words import percent, shortened, time
 
 
 def data_loader(evidence: Evidence) -> Iterator[Claim]:
@@ -44,16 +44,23 @@ def gpu_utilization(evidence: Evidence) -> Iterator[Claim]:
         # Where launched kernels wait for what isn't recorded, the device may be busy.
         waits = (part.ticks for part in evidence.idle if part.device == use.device and part.cause in WAITING)
         if 2 * (idle := use.ticks - use.busy - sum(waits)) > use.ticks:
+            side = next((each for each in evidence.outside(use.device) if 2 * each.ticks >= idle), None)
+            within = " within the steps" if has_steps else ""
+            where = f", most of it {side.side}" if side else ""
             who = "The device" if use.device is None or len(evidence.use) == 1 else f"Device {use.device}"
-            shown = [
-                f"a kernel ran in {percent(100 * use.kernels / use.ticks)} of the {of}",
-                "etq critical-path lists what else takes it",
-            ]
-            if 2 * (apart := use.ticks - use.span) > idle:
-                around = "before the device's first event or after its last"
-                shown.insert(0, f"at least {time(apart / 1e3, 'us')} of it {around}")
             yield Claim(
-                "gpu utilization", f"{who} is mostly idle{' within the steps' if has_steps else ''}.", None, "low_use",
-                ("device", None), {"low_use": idle}, (word, use.ticks), shown,
+                "gpu utilization", f"{who} is mostly idle{within}{where}.", None, "low_use",
+                ("outside" if side else "device", None), {"low_use": idle}, (word, use.ticks),
+                [
+                    *([_of_side(side)] if side else []),
+                    f"a kernel ran in {percent(100 * use.kernels / use.ticks)} of the {of}",
+                    "etq critical-path lists what else takes it",
+                ],
                 least=50.0,
             )  # fmt: skip
+
+
+def _of_side(outside: Outside) -> str:
+    """Return how much of a device's idle time is before or after all of its events, and what the host does then."""
+    does = f", the host mostly in {shortened(outside.host, 120)}" if outside.host else ""
+    return f"{time(outside.ticks / 1e3, 'us')} of it {outside.side}{does}"

@@ -8,10 +8,10 @@ from typing import Final
 from etq.advice.contract import Claim, judged
 from etq.advice.finding import Finding
 from etq.advice.trace_evidence import Evidence
-from etq.advice.trace_idle import device_idle
+from etq.advice.trace_idle import device_idle, missing
 from etq.advice.trace_path import critical_path
 from etq.advice.trace_ranks import communication, late_rank
-from etq.advice.trace_setup import lost_kernels, setup
+from etq.advice.trace_setup import incomplete, lost_kernels, setup
 from etq.advice.trace_steps import compilation, data_loader, gpu_utilization
 
 Rule = Callable[[Evidence], Iterator[Claim]]
@@ -23,12 +23,15 @@ _OF_BOTH: Final[Sequence[Rule]] = (device_idle, critical_path)
 
 def findings(evidence: Evidence) -> list[Finding]:
     """Return the findings about a trace, of all causes; those about kernels are others'."""
-    found = [*lost_kernels(evidence), *setup(evidence)]
+    found = [*incomplete(evidence), *lost_kernels(evidence), *setup(evidence)]
     rules = [*_OF_STEPS]
-    if evidence.has_work and evidence.has_kernels and evidence.knows_devices:
+    if evidence.missing:
+        rules += [missing]
+    elif evidence.has_work and evidence.has_kernels and evidence.knows_devices:
         rules += [*_OF_DEVICES, *(_OF_BOTH if evidence.knows_host else ())]
     elif not evidence.has_work and evidence.has_kernels and evidence.knows_host:
         rules += [critical_path]
     for rule in rules:
-        found += [finding for claim in rule(evidence) if (finding := judged(claim, evidence.traits))]
+        claims = (claim._replace(is_lost=claim.is_lost and not evidence.missing) for claim in rule(evidence))
+        found += [finding for claim in claims if (finding := judged(claim, evidence.traits))]
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -26,6 +27,9 @@ UNREAD_PHASES: Final = frozenset("sft")
 UNREAD: Final = -2
 # Categories of counters that Kineto writes, some as values at a moment.
 _COUNTERS: Final = frozenset(("mtia_counters", "mtia_insight", "xpu_scope_profiler", "cuda_profiler_range"))
+# The category of ops, which the profiler numbers one by one; from how many on the numbers tell how many there were.
+_OP: Final = "cpu_op"
+_MANY: Final = 1000
 # Counters that `etq export --counters` computed from the events, as it would compute them again.
 _COMPUTED_COUNTERS: Final = ("Queue length, ", "Memory bandwidth (GB/s), ")
 
@@ -87,6 +91,8 @@ class TraceColumns:
         self._open: dict[int, list[tuple[int, TraceEvent | PlainEvent, int]]] = defaultdict(list)
         self._left_out: Counter[str] = Counter()
         self.findings: list[tuple[str, str]] = []
+        # How many numbers of ops there are, the least and the greatest.
+        self._numbers = (0, sys.maxsize, NONE)
         self.written[None]
 
     def find(self, rule: str, detail: str) -> None:
@@ -138,6 +144,10 @@ class TraceColumns:
         self.correlation.fromlist([args.correlation for args in arguments])
         self.sequence.fromlist([args.sequence_number for args in arguments])
         self.forward.fromlist([args.forward_thread for args in arguments])
+        numbers = [args.op_number for event, args in zip(events, arguments, strict=True) if event.cat == _OP]
+        if numbers and (least := min(numbers)) != NONE:
+            count, first, last = self._numbers
+            self._numbers = (count + len(numbers), min(first, least), max(last, *numbers, NONE))
         if any([args.call_stack or args.name for args in arguments]):  # noqa: C419 - faster than a generator
             for at, args in zip(places.tolist(), arguments, strict=True):
                 if args.call_stack:
@@ -196,8 +206,15 @@ class TraceColumns:
         return self.start, self.duration
 
     def finish(self) -> None:
-        """Add a finding about the entries that were left out."""
+        """Add findings about the entries that were left out, of this reading or of the file."""
         self._join_threads()
+        count, first, last = self._numbers
+        if (ran := last - first + 1) >= _MANY and 2 * count < ran:
+            self.find(
+                "incomplete file",
+                f"{count:,} of {ran:,} ops ({100 * count / ran:.2g} %), by their numbers Ev Idx: what else ran is not "
+                "in the file, which doesn't tell what the host did",
+            )
         self._left_out["a beginning without its end"] += sum(map(len, self._open.values()))
         parts = [f"{number} ({what})" for what, number in sorted(self._left_out.items()) if number]
         if parts:

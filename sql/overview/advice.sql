@@ -1,6 +1,9 @@
 -- One finding about a capture, with its evidence, the time at stake and a remedy, the most severe first. For captures
 -- that a runtime on a device wrote, shares of ops and modules are of typical runs, see `typical_runs`, unless all are
--- requested. For PyTorch traces, rules are these. Lost kernels: launches without an event of a device; if a twentieth or
+-- requested. For PyTorch traces, rules are these. Incomplete file: by the numbers that the profiler gave them, less
+-- than half of the ops are in the file, of a thousand or more; no rule then tells why devices are idle, or what the
+-- critical path is.
+-- Lost kernels: launches without an event of a device; if a twentieth or
 -- more, no rule about the time of devices applies. Data loader and compilation: a twentieth of the steps is in
 -- DataLoaders, or in `compilation`. Communication: a tenth of the steps is, while devices compute nothing. Late rank:
 -- the other ranks of a job wait for this one for a tenth of their steps. Device idle: a cause in `idle_parts` takes a

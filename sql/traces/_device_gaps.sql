@@ -1,7 +1,8 @@
 -- One gap of a device or stream: the time from the end of all earlier events to the start of the next. Host time is the
--- part before the launch of the next event began: nothing was waiting to run. The rest is queued time: the next event
--- was launched, and had not started. `span_ticks` is the time from the first event of the device or stream to the end of
--- its last.
+-- part until the launch of the next event returned: nothing was waiting to run. The rest is queued time: the next event
+-- was launched, and had not started. A call that waits for its own event launches it as it begins, and so does that of a
+-- graph that began before the gap. `call_ticks` is the part of the queued time in the call, `is_late` whether the call
+-- began within the gap. `span_ticks` is the time from the first event of the device or stream to the end of its last.
 CREATE MACRO _device_gaps(
     capture_key,
     launches,  -- a table of the rows of `_launches`
@@ -25,9 +26,14 @@ ordered AS (
 ),
 gaps AS (
     SELECT o.*, n.label AS named_label, n.end_ticks AS named_ticks,
-        coalesce(n.end_ticks > o.idle_ticks AND n.end_ticks <= o.start_ticks, false) AS is_awaited
+        coalesce(n.end_ticks > o.idle_ticks AND n.end_ticks <= o.start_ticks, false) AS is_awaited, c.label AS launch,
+        CASE
+            WHEN c.waits OR o.launched > 1 AND o.call_start_ticks <= o.idle_ticks THEN o.call_start_ticks
+            ELSE o.call_end_ticks
+        END AS launched_ticks
     FROM ordered AS o
     LEFT JOIN work AS n ON n.event_index = coalesce(o.recorded_index, o.called_index)
+    LEFT JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS c ON c.signature_index = o.call_signature
     WHERE o.start_ticks > o.idle_ticks
 ),
 -- An event of the gap's own stream or device that ends within it has no length.
@@ -36,10 +42,11 @@ ended AS (
 )
 SELECT g.run_index, g.device, g.place AS stream, g.idle_ticks AS start_ticks, g.start_ticks - g.idle_ticks AS ticks,
     CASE
-        WHEN g.call_index IS NOT NULL THEN greatest(least(g.call_start_ticks, g.start_ticks) - g.idle_ticks, 0)
+        WHEN g.call_index IS NOT NULL THEN greatest(least(g.launched_ticks, g.start_ticks) - g.idle_ticks, 0)
     END AS host_ticks,
-    greatest(least(g.call_end_ticks, g.start_ticks) - greatest(g.call_start_ticks, g.idle_ticks), 0) AS call_ticks,
-    g.event_index AS next_index, g.label AS next_label, n.label AS launch, g.call_thread, g.process,
+    greatest(least(g.call_end_ticks, g.start_ticks) - greatest(g.launched_ticks, g.idle_ticks), 0) AS call_ticks,
+    coalesce(g.call_start_ticks > g.idle_ticks, false) AS is_late, g.event_index AS next_index, g.label AS next_label,
+    g.launch, g.call_thread, g.process,
     CASE
         WHEN g.is_awaited THEN g.named_label
         WHEN g.is_inferred AND e.end_ticks > g.idle_ticks THEN e.label
@@ -53,8 +60,7 @@ SELECT g.run_index, g.device, g.place AS stream, g.idle_ticks AS start_ticks, g.
     g.latency_ticks, g.wait_kind, g.is_first, g.span_ticks,
     coalesce(g.recorded_index, g.called_index, g.wait_index) AS awaited_index
 FROM gaps AS g
-ASOF LEFT JOIN ended AS e ON row(g.start_ticks) >= row(e.end_ticks)
-LEFT JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS n ON n.signature_index = g.call_signature;
+ASOF LEFT JOIN ended AS e ON row(g.start_ticks) >= row(e.end_ticks);
 
 -- The cause of one gap, as in `device_idle`. What the host did is measured as the times of `_host_times` at the launch
 -- less those at the start of the gap.
@@ -189,7 +195,7 @@ judged AS (
     LEFT JOIN messages AS m ON m.label = g.waited_label
 ),
 owners AS (FROM _innermost_owners(capture_key))
-SELECT j.run_index, j.device, j.stream, j.start_ticks, j.ticks, j.host_ticks, j.span_ticks, j.cause,
+SELECT j.run_index, j.device, j.stream, j.start_ticks, j.ticks, j.host_ticks, j.is_late, j.span_ticks, j.cause,
     CASE WHEN j.is_host THEN o.label END AS host_op,
     CASE
         WHEN j.is_host THEN j.call

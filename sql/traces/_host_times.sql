@@ -11,13 +11,18 @@ SELECT p.process,
     CASE
         WHEN s.is_data_loader THEN 'data_loading'
         WHEN s.is_communication THEN 'communication'
-        ELSE _call_cause(s.purpose, s.waits)
+        ELSE coalesce(_call_cause(s.purpose, s.waits), s.purpose)
     END AS cause,
     CASE WHEN NOT s.is_data_loader AND NOT s.is_communication THEN s.label END AS call,
     s.kind = 'call' AND coalesce(s.waits, false) AS waits, s.start_ticks, s.end_ticks
 FROM _trace_slices(capture_key) AS s
 JOIN _launching_threads(capture_key) AS p USING (thread_index)
-WHERE s.is_data_loader OR s.is_communication OR s.kind = 'call' AND _call_cause(s.purpose, s.waits) IS NOT NULL;
+WHERE s.is_data_loader OR s.is_communication
+    OR s.kind = 'call'
+    AND (
+        _call_cause(s.purpose, s.waits) IS NOT NULL
+        OR s.purpose IN ('launch', 'copy') AND _is_long_call(s.end_ticks - s.start_ticks)
+    );
 
 -- The state of a process from one moment to the next, for each activity other than launching of its launching threads:
 -- how long they did it so far, and whether they do it now. Algorithm: +1 at each start, -1 at each end, running sums.

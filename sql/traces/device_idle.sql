@@ -1,11 +1,13 @@
 -- One gap of a device of a trace, the longest first: the time from the end of all its earlier events (kernels, copies,
 -- fills) to the start of the next. By device, no stream ran anything; by stream, this stream did not, others may have.
 -- The time before a device's first event and after its last is not in any gap. A gap has two parts: until the next
--- event's launch began nothing was waiting to run (host time), from then on it was launched and had not started (queued
--- time). The longer part determines the cause. Of host time: between_steps, if more than half of it lies in no step of
+-- event's launch returned nothing was waiting to run (host time), from then on it was launched and had not started
+-- (queued time); a call that waits for its own event launches it as it begins, and so does that of a graph that began
+-- before the gap. The longer part determines the cause. Of host time: between_steps, if more than half of it lies in no step of
 -- any tool; data_loading and communication, if the threads that launch work spent half of it there; what they waited in
 -- for half of it, in calls of the runtime or driver: synchronization, allocation, free, pinned_memory, module_load,
--- graph_instantiation, creation (of streams, events, contexts) or call (a call of no known kind); else synchronization
+-- graph_instantiation, creation (of streams, events, contexts), call (a call of no known kind), and launch or copy, if
+-- such a call takes a millisecond or more; else synchronization
 -- or free, if a call that waits for a device was open when the gap began, so that nothing could be launched ahead, and
 -- the host went on within a millisecond, or as long as it had waited; else host, or not_recorded, if the trace has no
 -- steps and nothing is recorded of the launching thread for more than half of it. Of queued time: dependency, if by the
@@ -28,13 +30,13 @@
 --   start: start of the gap, relative to the start of the recording
 --   duration: length of the gap
 --   share_percent: length in percent of the time from the first event of the device, or of the stream, to the end of its last
---   cause: host, between_steps, not_recorded, synchronization, data_loading, communication, allocation, free, pinned_memory, module_load, graph_instantiation, creation, call, dependency, launch_delay, unknown_wait or unknown
+--   cause: host, between_steps, not_recorded, synchronization, data_loading, communication, allocation, free, pinned_memory, module_load, graph_instantiation, creation, call, launch, copy, dependency, launch_delay, unknown_wait or unknown
 --   host_op: innermost op or annotation of the launching thread where the wait began (in the middle of the host time, if the cause is host, between_steps or not_recorded), ProfilerStep* for steps; NULL if there is none, and if the cause is in queued time
 --   call: call of the runtime or driver in which most of the host time passed that the cause names; for launch_delay the launch, if half of the time passed in it; NULL for other causes
 --   next_event: label of the event that ended the gap
 --   waited_for: label of the event of another stream or device that the next event waited for; NULL for other causes
---   host_time: part of the gap before the launch of the next event began; NULL if the trace has no launch
---   queued_time: part of the gap after the launch of the next event began; NULL if the trace has no launch
+--   host_time: part of the gap before the launch of the next event returned; NULL if the trace has no launch
+--   queued_time: part of the gap after the launch of the next event returned; NULL if the trace has no launch
 --   hta_cause: as in HolisticTraceAnalysis: host_wait, if the launch began after the gap did, else kernel_wait below kernel_wait_us, else other
 --   unit: the requested unit of time
 CREATE MACRO device_idle(
@@ -54,7 +56,7 @@ SELECT i.device, i.stream, i.run_index, s.step, _in_unit(i.start_ticks - r.start
     i.waited_label AS waited_for, _in_unit(i.host_ticks, a.scale) AS host_time,
     _in_unit(i.ticks - i.host_ticks, a.scale) AS queued_time,
     CASE
-        WHEN i.host_ticks > 0 THEN 'host_wait'
+        WHEN i.is_late THEN 'host_wait'
         WHEN i.ticks < kernel_wait_us * 1000 THEN 'kernel_wait'
         ELSE 'other'
     END AS hta_cause,
@@ -98,7 +100,7 @@ GROUP BY r.device, r.stream, r.cause;
 --   share_percent: sum in percent of the time from the first event of the device, or of the stream, to the end of its last
 --   mean: mean length
 --   max: greatest length
---   host_time: part of the gaps before the launches of the next events began; NULL if the trace has no launches
+--   host_time: part of the gaps before the launches of the next events returned; NULL if the trace has no launches
 --   host_op: op or annotation that the host was in for most of the gaps' time; NULL if there is none
 --   call: call of the runtime or driver that it was in for most of the gaps' time; NULL if there is none
 --   unit: the requested unit of time

@@ -1,4 +1,4 @@
--- The gaps of devices as periods of `_host_parts`: until the next launch begins.
+-- The gaps of devices as periods of `_host_parts`: until the next launch returns.
 CREATE MACRO _gap_periods(
     gaps  -- a table of the rows of `_device_gaps`
 ) AS TABLE
@@ -14,8 +14,6 @@ CREATE MACRO _idle_parts(
 ) AS TABLE
 WITH all_gaps AS MATERIALIZED (
     SELECT q.*,
-        -- Until the launch returns, the host launches; without one, nothing of it is known.
-        CASE WHEN q.host_ticks IS NULL OR _is_long_call(q.call_ticks) THEN 0 ELSE q.call_ticks END AS launch_ticks,
         -- Until the first event of a stream that waits for what isn't recorded, it may run what was launched before.
         q.start_ticks < max(
             CASE WHEN q.is_first AND q.wait_kind = 'unknown_wait' THEN q.start_ticks + q.ticks END
@@ -93,12 +91,9 @@ spent AS (
             ELSE 'unknown_wait'
         END,
         NULL, g.launch, CASE WHEN g.launch IS NOT NULL THEN 'call' END,
-        g.ticks - coalesce(g.host_ticks, 0) - g.launch_ticks
+        g.ticks - coalesce(g.host_ticks, 0)
     FROM all_gaps AS g
     LEFT JOIN messages AS m ON m.event_index = g.awaited_index
-    UNION ALL
-    SELECT g.next_index, g.start_ticks + coalesce(g.host_ticks, 0), 'host', NULL, g.launch, 'call', g.launch_ticks
-    FROM all_gaps AS g
 )
 SELECT g.device, coalesce(p.at_ticks, g.start_ticks) AS start_ticks, p.cause, p.did, p.label, p.kind, p.ticks,
     g.next_index AS gap

@@ -249,6 +249,18 @@ class About:
         found = self.truth.step_shares("any")[0]
         return None if found < 52 else f"it is busy for {found:.0f} % of the steps"
 
+    def outside(self, match: re.Match[str]) -> str | None:
+        """The time before a device's first event, or after its last: not longer than that of the recording."""
+        run = self.truth.runs[self.device]
+        work = recorded(run)
+        is_before = match["side"] == "before"
+        most = work[0].start - run.begin if is_before else run.end - max(each.end for each in work)
+        if ticks(match["part"]) > 1.01 * most + self.truth.slack:
+            return f"{most / 1e3:,.1f} us"
+        parts = [each for each in run.host if (each.start < work[0].start if is_before else each.end > run.end - most)]
+        found = sum(each.ticks for each in parts if match["host"] and is_named(each, match["host"]))
+        return None if not match["host"] or 2.2 * found >= ticks(match["part"]) else f"{found / 1e3:,.1f} us in {match['host']}"
+
     def kernel_share(self, match: re.Match[str]) -> str | None:
         least, most = self.truth.step_shares("kernel", match["of"])
         right = least - 1 <= number(match["share"]) <= most + 1

@@ -281,7 +281,7 @@ def test_a_host_that_waits_in_a_call(held: Held, cause: str) -> None:
     call = None if cause == "host" else name
     assert (
         held.ask("SELECT g.cause, g.call, g.host_op, g.duration, g.host_time FROM device_idle('t') AS g")
-        == [(cause, call, "aten::conv", 913 - 106 + 6, 913 - 106)] * 6
+        == [(cause, call, "aten::conv", 913 - 106 + 6, 913 - 106 + 4)] * 6
     )
     causes = held.ask("SELECT c.cause, c.call, c.gaps, c.total FROM device_idle_causes('t') AS c")
     assert causes == [(cause, call, 6, 6 * 813)]

@@ -90,10 +90,12 @@ def test_causes_add_up(launch_traces: Warehouse) -> None:
         WHERE c.stream = 7
     """)[1]
     assert rows == [
-        ("launch_delay", 2, 5001.0, 5000.0, 0.0, None), ("communication", 2, 951.0 + 389, 951.0, 383.0, "nccl:barrier"),
+        ("launch", 1, 5000.0, 5000.0, 4995.0, "ProfilerStep*"),
+        ("communication", 2, 951.0 + 389, 951.0, 387.0, "nccl:barrier"),
         ("dependency", 1, 1112.0, 1112.0, 0.0, None), ("unknown_wait", 1, 700.0, 700.0, 0.0, None),
-        ("host", 1, 507.0, 507.0, 501.0, "aten::slow"), ("data_loading", 1, 499.0, 499.0, 493.0, LOADER),
-        ("synchronization", 1, 92.0, 92.0, 86.0, "aten::item"), ("unknown", 1, 90.0, 90.0, None, None),
+        ("host", 1, 507.0, 507.0, 505.0, "aten::slow"), ("data_loading", 1, 499.0, 499.0, 497.0, LOADER),
+        ("synchronization", 1, 92.0, 92.0, 90.0, "aten::item"), ("unknown", 1, 90.0, 90.0, None, None),
+        ("launch_delay", 1, 1.0, 1.0, 0.0, None),
     ]  # fmt: skip
     # Of the device's time, as the share that it was idle, and the shares of the advice.
     shares = """
@@ -160,11 +162,11 @@ def test_no_gaps(launch_traces: Warehouse) -> None:
 
 @pytest.mark.parametrize(("host", "cause"), [(49, "unknown_wait"), (50, "not_recorded")])
 def test_the_host_is_the_cause_from_half_of_a_gap_on(warehouse: Warehouse, host: int, cause: str) -> None:
-    """The call begins so many us after the first kernel has ended, the second kernel 100 us after that."""
+    """The call returns so many us after the first kernel has ended, the second kernel begins 100 us after that."""
     made = Machine()
     _, made.now = made.launch("one", 100)
-    made.now += host
-    made.launch("two", 10, delay=100 - host)
+    made.now += host - 4
+    made.launch("two", 10, takes=4, delay=104 - host)
     warehouse.ingest(made.trace(), name="t")
     query = "SELECT g.cause, g.duration, g.host_time FROM device_idle('t') AS g"
     assert warehouse.rows(query)[1] == [(cause, 100, host)]
