@@ -14,7 +14,7 @@ SELECT _way.capture_id, _way.name, _way.way, min(_way.way) OVER () AS best
 FROM (
     SELECT _each.capture_id, _each.name,
         CASE
-            WHEN _is_key(capture) THEN CASE WHEN _each.capture_id = try_cast(capture AS INTEGER) THEN 1 END
+            WHEN _is_key(capture) THEN CASE WHEN _each.capture_id = try_cast(capture AS BIGINT) THEN 1 END
             WHEN length(capture::VARCHAR) = 64 AND _each.sha256 = capture::VARCHAR THEN 1
             WHEN _each.name = capture::VARCHAR THEN 2
             WHEN _is_selector(capture::VARCHAR) THEN CASE WHEN _selected.capture_id IS NOT NULL THEN 3 END
@@ -148,7 +148,7 @@ CREATE MACRO _id_of_key(capture) AS (
                 WHEN _each.capture_id IS NULL THEN error('no capture has the key ' || capture::VARCHAR)
                 ELSE _each.capture_id
             END
-        FROM (SELECT try_cast(capture AS INTEGER) AS capture_id WHERE _is_key(capture)) AS _asked
+        FROM (SELECT try_cast(capture AS BIGINT) AS capture_id WHERE _is_key(capture)) AS _asked
         LEFT JOIN captures AS _each USING (capture_id)
     )
 );

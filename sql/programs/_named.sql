@@ -17,7 +17,7 @@ SELECT _way.key, _way.name, _way.way, min(_way.way) OVER () AS best
 FROM (
     SELECT _each.key, _each.name,
         CASE
-            WHEN _is_key(given) THEN CASE WHEN _each.key = try_cast(given AS INTEGER) THEN 1 END
+            WHEN _is_key(given) THEN CASE WHEN _each.key = try_cast(given AS BIGINT) THEN 1 END
             WHEN _each.name = given::VARCHAR THEN 1
             WHEN length(given::VARCHAR) >= 4 AND starts_with(_each.sha256, lower(given::VARCHAR)) THEN 2
         END AS way

@@ -259,7 +259,11 @@ class About:
             return f"{most / 1e3:,.1f} us"
         parts = [each for each in run.host if (each.start < work[0].start if is_before else each.end > run.end - most)]
         found = sum(each.ticks for each in parts if match["host"] and is_named(each, match["host"]))
-        return None if not match["host"] or 2.2 * found >= ticks(match["part"]) else f"{found / 1e3:,.1f} us in {match['host']}"
+        return (
+            None
+            if not match["host"] or 2.2 * found >= ticks(match["part"])
+            else f"{found / 1e3:,.1f} us in {match['host']}"
+        )
 
     def kernel_share(self, match: re.Match[str]) -> str | None:
         least, most = self.truth.step_shares("kernel", match["of"])

@@ -264,6 +264,13 @@ def test_faster_kernels_save_little_where_nothing_waits_for_them(traces: Traces,
     assert row[3].startswith("The products run on tensor cores") is not is_idle
 
 
+def test_other_ranks_may_wait_for_work_that_communicates(traces: Traces) -> None:
+    """Twenty collectives of 10 us that the host launches every 100 us."""
+    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(P)"
+    events = [each for at in range(0, 2000, 100) for each in launched(at + 1, at, at + 10, at + 20, name, "c10d::x")]
+    assert told(traces, *events)["device time"][1] == "Time of devices: 100 % communication."
+
+
 def test_shares_are_of_steps(traces: Traces) -> None:
     """30 of 40 us that a step launches are products; 60 us of products come before it."""
     step = event("user_annotation", "ProfilerStep#1", 100, 165)
