@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from etq.advice import idle_evidence
 from etq.advice.contract import Claim, parts_of
 from etq.advice.remedies import GENERATED
 from etq.advice.trace_evidence import CALLS, LAUNCHING, STARTING, SYNCHRONIZING, WAITING, Evidence, Idle, Use
@@ -96,7 +97,7 @@ def _synchronizing(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]
     call, share = _top(chosen, lambda part: part.label)
     if cause is None or call is None or 20 * sum(part.ticks for part in chosen) < use.span:
         return
-    times = evidence.waits_of(use.device)
+    times = idle_evidence.waits_of(evidence, use.device)
     [(op, ticks)] = times.most_common(1)
     kind, name = ("call", call if share >= 0.5 else None) if op is None else ("op", op)
     name = name if 2 * ticks >= times.total() else None
@@ -118,7 +119,7 @@ def _starting(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> 
         return
     copies = sum(part.ticks for part in chosen if _COPIES.search(part.label or ""))
     is_copy = 2 * copies >= spent
-    awaited = evidence.awaited(use.device, STARTING)[0].total()
+    awaited = idle_evidence.awaited(evidence, use.device, STARTING)[0].total()
     is_lost = 2 * awaited >= spent
     text = f"{who} waits for launched {'copies' if is_copy else 'kernels'} to start."
     shown = [_LISTED]
@@ -139,7 +140,10 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
         besides, kind = None, None
         outer = _outer_op(evidence, use, chosen) if cause == "cpu_op" and share < 0.5 else None
         if outer is not None:
-            name, kind = outer, "buffers" if outer == _UNFLATTEN and evidence.broadcasts_buffers else "op"
+            name, kind = (
+                outer,
+                "buffers" if outer == _UNFLATTEN and idle_evidence.broadcasts_buffers(evidence) else "op",
+            )
             text = f"{who} idles while the host runs mostly {shortened(outer, 120)}."
             shown = _first_of(chosen)
         elif name is not None and share >= 0.5:
@@ -151,7 +155,7 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
             name, text = None, f"{who} idles while the host {_SEVERAL[cause]}."
             shown = _first_of(chosen)
         if shown and cause == "cpu_op" and 20 * sum(part.ticks for part in chosen) >= use.span:
-            around, part = evidence.around(use.device, cause, (name, besides))
+            around, part = idle_evidence.around(evidence, use.device, cause, (name, besides))
             shown += [f"{percent(100 * part)} in {shortened(around, 120)}"] if around else []
         claim = _claim(evidence, use, chosen, cause, text, [*shown, _LISTED], name=name, kind=kind)
         yield claim._replace(besides=besides)
@@ -160,7 +164,7 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
 def _outer_op(evidence: Evidence, use: Use, parts: Sequence[Idle]) -> str | None:
     """Return the outermost op that launches nothing and has half of the time of ops, if the claim is worth asking."""
     spent = sum(part.ticks for part in parts)
-    times = evidence.outermost(use.device, "cpu_op") if 20 * spent >= use.span else Counter[str]()
+    times = idle_evidence.outermost(evidence, use.device, "cpu_op") if 20 * spent >= use.span else Counter[str]()
     return next((op for op, ticks in times.most_common(1) if 2 * ticks >= spent), None)
 
 
@@ -192,7 +196,7 @@ def _unknown(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
     chosen = [part._replace(cause=cause) for part in waits]
     spent, kind = sum(part.ticks for part in chosen), None
     if 5 * spent >= use.span:
-        meanwhile = evidence.awaited(use.device, WAITING)[1]
+        meanwhile = idle_evidence.awaited(evidence, use.device, WAITING)[1]
         for call, ticks in meanwhile.most_common(1):
             if 2 * ticks >= spent:
                 kind = "synchronized"
@@ -246,7 +250,7 @@ def _within(evidence: Evidence, use: Use, parts: Sequence[Idle], cause: str) -> 
     spent = sum(part.ticks for part in parts)
     if 20 * spent < use.span:
         return []
-    op, ticks = evidence.op_of(use.device, cause)
+    op, ticks = idle_evidence.op_of(evidence, use.device, cause)
     within = [f"the host was mostly in {shortened(op, 120)}"] if op is not None and 2 * ticks >= spent else []
     return [*within, _LISTED]
 

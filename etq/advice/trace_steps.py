@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from etq.advice.contract import Claim
-from etq.advice.trace_evidence import WAITING, Evidence, Outside
+from etq.advice.idle_evidence import Outside, outside
+from etq.advice.trace_evidence import WAITING, Evidence
 from etq.advice.words import percent, shortened, time
 
 
@@ -44,7 +45,7 @@ def gpu_utilization(evidence: Evidence) -> Iterator[Claim]:
         # Where launched kernels wait for what isn't recorded, the device may be busy.
         waits = (part.ticks for part in evidence.idle if part.device == use.device and part.cause in WAITING)
         if 2 * (idle := use.ticks - use.busy - sum(waits)) > use.ticks:
-            side = next((each for each in evidence.outside(use.device) if 2 * each.ticks >= idle), None)
+            side = next((each for each in outside(evidence, use.device) if 2 * each.ticks >= idle), None)
             within = " within the steps" if has_steps else ""
             where = f", most of it {side.side}" if side else ""
             who = "The device" if use.device is None or len(evidence.use) == 1 else f"Device {use.device}"
