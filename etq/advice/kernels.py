@@ -224,7 +224,14 @@ class Evidence:
     @property
     def within(self) -> str:
         """The same, after the devices' time."""
+        if self.is_incomplete:
+            return " in the file"
         return " in steps" if self.is_part else ""
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether most of what ran is not in the file."""
+        return self._trace.missing is not None
 
     @cached_property
     def busy_percent(self) -> float:
@@ -237,7 +244,7 @@ class Evidence:
         """Whether devices are mostly idle and nearly nothing waits for them, so that faster kernels save little; not
         where they mostly communicate: other ranks may wait.
         """
-        if self.busy_percent >= 50 or not (self._trace.knows_host and self._trace.knows_devices):
+        if self.is_incomplete or self.busy_percent >= 50 or not (self._trace.knows_host and self._trace.knows_devices):
             return False
         if 2 * sum(label.ticks for label in self.labels if label.family == "communication") >= self.ticks:
             return False
@@ -411,7 +418,7 @@ class Evidence:
         """Return the severity of a finding by its share of a whole, and of the recording. Where most work isn't on the
         critical path, less of it saves little.
         """
-        if self.saves_little or not self.is_on_path:
+        if self.is_incomplete or self.saves_little or not self.is_on_path:
             return "low"
         return severity_of(100 * ticks / max(whole, 1), 100 * ticks / max(self.recorded_ticks, 1))
 
@@ -419,7 +426,7 @@ class Evidence:
     def is_on_path(self) -> bool:
         """Whether half of a device's work is on the critical path; true if that isn't known."""
         trace = self._trace
-        if not (trace.knows_host and trace.knows_devices):
+        if self.is_incomplete or not (trace.knows_host and trace.knows_devices):
             return True
         on_path = sum(part.ticks for part in trace.path if part.cause == "device")
         return 2 * on_path * max(len(trace.use), 1) >= self.ticks
@@ -451,6 +458,8 @@ def findings(trace: trace_evidence.Evidence) -> list[Finding]:
     evidence = Evidence(trace)
     if not trace.has_kernels or not evidence.ticks:
         return []
+    if evidence.is_incomplete:  # what follows what isn't known
+        return [*device_time(evidence), *odd_sizes(evidence)]
     rules = (device_time, below_the_roof, fusable_kernels, unfused_attention, odd_sizes)
     found = [finding for rule in rules for finding in rule(evidence)]
     if evidence.saves_little:
@@ -506,7 +515,11 @@ def _most_in(labels: Sequence[Label]) -> str:
 
 def _remedy_of_family(evidence: Evidence, family: str | None, labels: Sequence[Label]) -> str:
     """Return what helps where most time is in these kernels; nothing is known to help those of unknown names."""
-    if family in (None, "other") or (evidence.saves_little and family not in ("communication", "memcpy")):
+    if (
+        family in (None, "other")
+        or evidence.is_incomplete
+        or (evidence.saves_little and family not in ("communication", "memcpy"))
+    ):
         return ""
     if family == "GEMM":
         return _remedy_of_products(evidence, labels)
@@ -520,6 +533,7 @@ def _remedy_of_family(evidence: Evidence, family: str | None, labels: Sequence[L
     return _REMEDIES.get(family or "") or evidence.listed(family)
 
 
+_FUSED: Final = "Call scaled_dot_product_attention, which keeps the scores out of memory."
 _REMEDIES: Final = {
     "communication": "etq show device_breakdown shows how much is exposed; with all processes in one job, etq show"
     " collective_waits shows how much is waiting for others.",
@@ -578,6 +592,9 @@ def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) 
         for calls in evidence.rated
         if calls.family == family and calls.bound == "memory" and calls.reads_fast
     )
+    scores = sum(row.ticks for row in evidence.unfused_attention if "softmax" in (row.op or ""))
+    if family == "softmax" and 2 * scores >= ticks:
+        return _FUSED
     limit = "These kernels are limited by memory: " if 2 * in_memory >= ticks else ""
     if evidence.is_compiled:
         return f"{limit}fewer passes over it, or smaller types." if limit else evidence.listed(family)
@@ -761,7 +778,7 @@ def unfused_attention(evidence: Evidence) -> Iterator[Finding]:
         f"{share} of the devices' time{evidence.within} is unfused attention: product, softmax, product.",
         f"{counted(softmax, 'softmax kernel')} between batches of products, {counted(kernels, 'kernel')};"
         " etq kernels lists them",
-        "Call scaled_dot_product_attention, which keeps the scores out of memory.",
+        _FUSED,
         cause="attention",
         ticks=ticks,
         whole=evidence.whole,
@@ -775,6 +792,9 @@ def odd_sizes(evidence: Evidence) -> Iterator[Finding]:
     share = 100 * ticks / evidence.ticks
     if share < 5:
         return
+    ops: Counter[str] = Counter()
+    for calls in evidence.odd:
+        ops[calls.op or ""] += calls.ticks
     kernel = shortened(evidence.odd[0].label, 120)
     multiple = max(_elements(calls.label) for calls in evidence.odd)
     padding = f"Make matrix sizes multiples of {multiple}, for example by padding: their kernels read 16 bytes at once."
@@ -784,6 +804,7 @@ def odd_sizes(evidence: Evidence) -> Iterator[Finding]:
         f"{percent(share)} of the devices' time{evidence.within} is in products whose sizes are not aligned.",
         f"{counted(sum(calls.calls for calls in evidence.odd), 'call')} of kernels such as {kernel}",
         "" if evidence.saves_little else padding,
+        cause="attention" if evidence.is_attention(ops) else None,
         ticks=ticks,
         whole=evidence.whole,
         whole_ticks=evidence.ticks,

@@ -45,7 +45,7 @@ def incomplete(evidence: Evidence) -> Iterator[Finding]:
         count = evidence.missing.partition(", by")[0]
         yield Finding(
             "incomplete file", "high", f"Most of what ran is not in the file: it has {count}.", evidence.missing,
-            "Take the whole file: nothing that needs all events is said about this one.",
+            "Take the whole file: shares are of what is in this one, and nothing tells why devices idle.",
         )  # fmt: skip
 
 

@@ -26,12 +26,11 @@ def findings(evidence: Evidence) -> list[Finding]:
     found = [*incomplete(evidence), *lost_kernels(evidence), *setup(evidence)]
     rules = [*_OF_STEPS]
     if evidence.missing:
-        rules += [missing]
+        rules = [missing]
     elif evidence.has_work and evidence.has_kernels and evidence.knows_devices:
         rules += [*_OF_DEVICES, *(_OF_BOTH if evidence.knows_host else ())]
     elif not evidence.has_work and evidence.has_kernels and evidence.knows_host:
         rules += [critical_path]
     for rule in rules:
-        claims = (claim._replace(is_lost=claim.is_lost and not evidence.missing) for claim in rule(evidence))
-        found += [finding for claim in claims if (finding := judged(claim, evidence.traits))]
+        found += [finding for claim in rule(evidence) if (finding := judged(claim, evidence.traits))]
     return found
