@@ -31,14 +31,14 @@ events_of_rows AS (
             ELSE 0
         END AS repeated_device_ticks
     FROM placed AS p
-    SEMI JOIN nested AS n USING (row_index)
+    JOIN nested AS n ON n.row_index = p.row_index
     WINDOW earlier_calls AS (
         PARTITION BY p.row_index, p.thread_index, p.is_call, p.shapes, p.stack, p.module
         ORDER BY p.start_ticks, p.end_ticks DESC
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
     UNION ALL
-    SELECT p.*, 0, 0 FROM placed AS p ANTI JOIN nested AS n USING (row_index)
+    SELECT p.*, 0, 0 FROM placed AS p LEFT JOIN nested AS n ON n.row_index = p.row_index WHERE n.row_index IS NULL
 ),
 -- The sums of each row: self times of all its events, and total times of its calls.
 sums AS MATERIALIZED (

@@ -56,14 +56,14 @@ repeated AS (
             c.unknown_before_ticks, c.unknown_until_ticks, max(c.unknown_until_ticks) OVER earlier_calls
         ) AS unknown_repeated
     FROM called AS c
-    SEMI JOIN nested AS n USING (label)
+    JOIN nested AS n ON n.label = c.label
     WINDOW earlier_calls AS (
         PARTITION BY c.label, c.shapes, c.thread_index
         ORDER BY c.start_ticks, c.end_ticks DESC, c.event_index
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
     UNION ALL
-    SELECT c.*, 0, 0, 0, 0 FROM called AS c ANTI JOIN nested AS n USING (label)
+    SELECT c.*, 0, 0, 0, 0 FROM called AS c LEFT JOIN nested AS n ON n.label = c.label WHERE n.label IS NULL
 ),
 summed AS (
     SELECT c.label AS name, c.shapes, a.unit, a.scale, count(*) AS calls,
