@@ -27,8 +27,7 @@ UNREAD_PHASES: Final = frozenset("sft")
 UNREAD: Final = -2
 # Categories of counters that Kineto writes, some as values at a moment.
 _COUNTERS: Final = frozenset(("mtia_counters", "mtia_insight", "xpu_scope_profiler", "cuda_profiler_range"))
-# The category of ops, which the profiler numbers one by one; from how many on the numbers tell how many there were.
-_OP: Final = "cpu_op"
+# From how many on the numbers that the profiler gives ops, annotations and allocations tell how many there were.
 _MANY: Final = 1000
 # Counters that `etq export --counters` computed from the events, as it would compute them again.
 _COMPUTED_COUNTERS: Final = ("Queue length, ", "Memory bandwidth (GB/s), ")
@@ -91,7 +90,7 @@ class TraceColumns:
         self._open: dict[int, list[tuple[int, TraceEvent | PlainEvent, int]]] = defaultdict(list)
         self._left_out: Counter[str] = Counter()
         self.findings: list[tuple[str, str]] = []
-        # How many numbers of ops there are, the least and the greatest.
+        # How many events have a number, the least and the greatest.
         self._numbers = (0, sys.maxsize, NONE)
         self.written[None]
 
@@ -144,10 +143,7 @@ class TraceColumns:
         self.correlation.fromlist([args.correlation for args in arguments])
         self.sequence.fromlist([args.sequence_number for args in arguments])
         self.forward.fromlist([args.forward_thread for args in arguments])
-        numbers = [args.op_number for event, args in zip(events, arguments, strict=True) if event.cat == _OP]
-        if numbers and (least := min(numbers)) != NONE:
-            count, first, last = self._numbers
-            self._numbers = (count + len(numbers), min(first, least), max(last, *numbers, NONE))
+        self._count(arguments)
         if any([args.call_stack or args.name for args in arguments]):  # noqa: C419 - faster than a generator
             for at, args in zip(places.tolist(), arguments, strict=True):
                 if args.call_stack:
@@ -155,9 +151,16 @@ class TraceColumns:
                 if args.name:
                     self.names[at] = args.name
 
+    def _count(self, arguments: Sequence[Arguments]) -> None:
+        numbers = [args.number for args in arguments if args.number != NONE]
+        if numbers:
+            count, first, last = self._numbers
+            self._numbers = (count + len(numbers), min(first, *numbers), max(last, *numbers))
+
     def _add_other(self, at: int, event: TraceEvent | PlainEvent) -> None:
         args = event.args or NO_ARGUMENTS
         if event.ph == "i" and event.name == MEMORY:
+            self._count([args])
             if (moment := tick_of(event.ts)) != NO_TIME:
                 self.memory.append((at, self.threads[event.pid, event.tid], moment))
         elif event.ph == "M":
@@ -209,11 +212,11 @@ class TraceColumns:
         """Add findings about the entries that were left out, of this reading or of the file."""
         self._join_threads()
         count, first, last = self._numbers
-        if (ran := last - first + 1) >= _MANY and 2 * count < ran:
+        if (ran := last - first + 1) >= _MANY and 4 * count < ran:
             self.find(
                 "incomplete file",
-                f"{count:,} of {ran:,} ops ({100 * count / ran:.2g} %), by their numbers Ev Idx: what else ran is not "
-                "in the file, which doesn't tell what the host did",
+                f"{count:,} of {ran:,} events of the host ({100 * count / ran:.2g} %), by their numbers Ev Idx: what "
+                "else ran is not in the file, which doesn't tell what the host did",
             )
         self._left_out["a beginning without its end"] += sum(map(len, self._open.values()))
         parts = [f"{number} ({what})" for what, number in sorted(self._left_out.items()) if number]

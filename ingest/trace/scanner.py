@@ -36,7 +36,7 @@ class Arguments(msgspec.Struct, gc=False):
     # Key of the older layout.
     old_external_id: Id = msgspec.field(default=NONE, name="external id")
     correlation: Id = NONE
-    op_number: Id = msgspec.field(default=NONE, name="Ev Idx")
+    number: Id = msgspec.field(default=NONE, name="Ev Idx")
     call_stack: str | None = msgspec.field(default=None, name="Call stack")
     # Key of metadata events, and of annotated kernels of graphs.
     name: str | None = None

@@ -17,7 +17,7 @@ from etq.advice.trace_evidence import Evidence
 from etq.advice.traces import findings
 from etq.advice.words import percent
 from etq.warehouse.warehouse import Warehouse
-from tests.trace_builders import event, trace
+from tests.trace_builders import event, memory, trace
 
 ITEM = "Avoid .item(), .cpu() and printing of tensors within steps."
 LOADERS = ("_SingleProcessDataLoaderIter", "_MultiProcessingDataLoaderIter")
@@ -816,17 +816,29 @@ def test_an_idle_device_before_its_first_event(warehouse: Warehouse, tmp_path: P
     assert "9,520 us of it before its first event, the host mostly in prepare; " in use.evidence and not use.remedy
 
 
-@pytest.mark.parametrize(("every", "is_incomplete"), [(1000, True), (1, False)])
-def test_a_file_without_most_of_what_ran(warehouse: Warehouse, tmp_path: Path, every: int, is_incomplete: bool) -> None:
-    """Ten ops, each of which launches a kernel; their numbers are those of ten, or of 9,001 ops."""
+@pytest.mark.parametrize(("every", "within", "is_incomplete"), [(1000, 0, True), (1000, 999, False), (1, 0, False)])
+def test_a_file_without_most_of_what_ran(
+    warehouse: Warehouse, tmp_path: Path, every: int, within: int, is_incomplete: bool
+) -> None:
+    """Ten ops, each of which launches a kernel; their numbers are those of ten, or of 9,001 events of the host. These are
+    missing, or allocations between the ops.
+    """
     events = [
         each for number in range(1, 11) for each in launched(number, 90 * number, 90 * number + 10, 90 * number + 30)
     ]
-    for number, op in enumerate(each for each in events if each["cat"] == "cpu_op"):
+    for number, op in enumerate([each for each in events if each["cat"] == "cpu_op"]):
         op["args"]["Ev Idx"] = every * number
+        for other in range(1, within + 1):
+            allocated = memory(90 * number + other / 1000, 64, 64, type=0, device=-1)
+            allocated["args"]["Ev Idx"] = every * number + other
+            events.append(allocated)
     found = advised(warehouse, tmp_path, *events)
     told = [each.text for each in of(found, "incomplete file")]
-    assert told == (["Most of what ran is not in the file: it has 10 of 9,001 ops (0.11 %)."] if is_incomplete else [])
+    assert told == (
+        ["Most of what ran is not in the file: it has 10 of 9,001 events of the host (0.11 %)."]
+        if is_incomplete
+        else []
+    )
     # From the end of each kernel to the start of the next, 70 us.
     idle = [each for each in of(found, "device idle") if "doesn't have what the host did" in each.text]
     assert [(each.ticks, each.severity) for each in idle] == ([(9 * 70_000, "low")] if is_incomplete else [])
