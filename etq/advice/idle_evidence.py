@@ -51,11 +51,10 @@ def waits_of(evidence: Evidence, device: int | None) -> Counter[str | None]:
                 AND i.device IS NOT DISTINCT FROM $device
         ) AS i
         ASOF LEFT JOIN (
-            SELECT n.family AS label, e.start_ticks, t.op_index
+            SELECT n.family AS label, t.start_ticks, t.op_index
             FROM signatures AS n
-            JOIN event_ticks AS e USING (capture_id, signature_index)
-            JOIN trace_events AS t USING (capture_id, event_index)
-            WHERE n.capture_id = $key AND n.activity = 'call' AND n.waits AND e.elapsed_ticks > 0
+            JOIN trace_events AS t ON t.capture_id = n.capture_id AND t.event_signature = n.signature_index
+            WHERE n.capture_id = $key AND n.activity = 'call' AND n.waits AND t.elapsed_ticks > 0
         ) AS c ON c.label = i.label AND row(i.start_ticks) >= row(c.start_ticks)
         LEFT JOIN (FROM event_ticks AS e WHERE e.capture_id = $key) AS o ON o.event_index = c.op_index
         LEFT JOIN (FROM signatures AS s WHERE s.capture_id = $key) AS s USING (signature_index)
@@ -107,10 +106,9 @@ def _within_ops(evidence: Evidence) -> str:
             WHERE p.cause = $cause AND g.device IS NOT DISTINCT FROM $device
         ),
         ops AS MATERIALIZED (
-            SELECT e.signature_index, e.start_ticks, e.parent_index, t.thread_index, t.op_index IS NULL AS is_outer
-            FROM (FROM event_ticks AS i WHERE i.capture_id = $key) AS e
-            JOIN (FROM trace_events AS i WHERE i.capture_id = $key) AS t USING (event_index)
-            JOIN signatures AS s ON s.capture_id = $key AND s.signature_index = e.signature_index
+            SELECT s.signature_index, t.start_ticks, t.parent_index, t.thread_index, t.op_index IS NULL AS is_outer
+            FROM (FROM trace_events AS i WHERE i.capture_id = $key) AS t
+            JOIN signatures AS s ON s.capture_id = $key AND s.signature_index = t.event_signature
             WHERE s.activity = 'op'
         ),
         inner_ops AS (

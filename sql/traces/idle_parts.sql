@@ -90,8 +90,7 @@ spent AS (
             WHEN g.is_early THEN 'earlier_work'
             ELSE 'unknown_wait'
         END,
-        NULL, g.launch, CASE WHEN g.launch IS NOT NULL THEN 'call' END,
-        g.ticks - coalesce(g.host_ticks, 0)
+        NULL, g.launch, CASE WHEN g.launch IS NOT NULL THEN 'call' END, g.ticks - coalesce(g.host_ticks, 0)
     FROM all_gaps AS g
     LEFT JOIN messages AS m ON m.event_index = g.awaited_index
 )
