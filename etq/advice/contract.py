@@ -11,19 +11,29 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from etq.advice import remedies
-from etq.advice.finding import Finding, severity_of
+from etq.advice.finding import Finding, at_most_medium, severity_of
 from etq.advice.remedies import Stretch, Traits
-from etq.advice.words import percent, time
+from etq.advice.words import counted, percent, time
 
 # The ticks from which on a part is long: launches, and what is between them, take microseconds.
 LONG: Final = 1_000_000
+# The ticks in which one function of Python is many: to record it may be much of them.
+_FUNCTION: Final = 20_000
 # Times that no step has: they are never mixed with times of steps.
 APART: Final = ("between_steps", "not_recorded")
+# Why nothing is known to help, by cause.
+_REASONS: Final = {
+    **dict.fromkeys(("launch", "copy", "call"), "why these calls take so long isn't recorded"),
+    **dict.fromkeys(("host", "step", "op_function", "launching"), "what takes so long there isn't recorded"),
+    **dict.fromkeys(("device", "wide"), "etq roofline rates its kernels"),
+}  # fmt: skip
+# Causes of which the text itself says that nothing is known.
+_TOLD: Final = (*APART, "unknown", "unknown_wait", "communication")
 # Causes as words of a sentence, where their names aren't.
 _WORDS: Final = {
     "host": "ops that launch", "step": "between ops", "op_function": "functions within ops",
     "cpu_op": "ops of the CPU", "function": "functions",
-    "device": "devices", "four_bits": "devices", "wait": "waits", "launch": "calls that launch",
+    "device": "devices", "wide": "devices", "unfused": "devices", "wait": "waits", "launch": "calls that launch",
     "copy": "calls that copy", "call": "other calls",
 }  # fmt: skip
 
@@ -48,6 +58,7 @@ class Claim(NamedTuple):
     recorded     the time of the recording, if it may be more than the whole
     is_lost      whether the time is known to be lost; else the finding is not severe
     besides      a second thing of the subject's kind, where the first has less than nearly all of the time
+    functions    how many of Python's functions the profiler recorded within the time, if it is the host's
     """
 
     rule: str
@@ -66,6 +77,12 @@ class Claim(NamedTuple):
     recorded: int = 0
     is_lost: bool = True
     besides: str | None = None
+    functions: int = 0
+
+    @property
+    def is_slowed(self) -> bool:
+        """Whether recording Python's functions may be much of the time."""
+        return 0 < sum(self.times.values()) <= _FUNCTION * self.functions
 
     @property
     def stretch(self) -> Stretch:
@@ -92,12 +109,24 @@ def judged(claim: Claim, traits: Traits) -> Finding | None:
     of_whole = (
         [f"{time(spent / 1e3, 'us')} of {time(whole / 1e3, 'us')} ({word}) in {claim.places}"] if claim.places else []
     )
+    severity = severity_of(share, 100 * spent / max(whole, claim.recorded)) if claim.is_lost else "low"
+    remedy = remedies.remedy(claim.cause, kind, name, traits, claim.stretch, claim.besides) if is_borne_out else ""
+    reasons: list[str] = []
+    if claim.is_slowed and claim.cause != "first_calls":
+        reasons = [
+            f"the profiler recorded {counted(claim.functions, 'function')} of Python meanwhile, which slows the host: "
+            "these times are of a profiled run"
+        ]
+        severity, remedy = at_most_medium(severity), remedies.WITHOUT_STACK
+    if severity == "high" and not remedy and is_borne_out and claim.cause not in _TOLD:
+        reasons = [_REASONS[claim.cause]] if claim.cause in _REASONS else []
+        severity = severity if reasons else "medium"
     return Finding(
         claim.rule,
-        severity_of(share, 100 * spent / max(whole, claim.recorded)) if claim.is_lost else "low",
+        severity,
         text,
-        "; ".join([*claim.evidence, *of_whole, *([] if is_borne_out else [parts_of(times)])]),
-        remedies.remedy(claim.cause, kind, name, traits, claim.stretch, claim.besides) if is_borne_out else "",
+        "; ".join([*claim.evidence, *reasons, *of_whole, *([] if is_borne_out else [parts_of(times)])]),
+        remedy,
         _cause(claim) if is_borne_out else None,
         spent,
         word,

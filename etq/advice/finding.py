@@ -54,3 +54,8 @@ def severity_of(share_percent: float, recorded_percent: float = 100.0) -> str:
     if recorded_percent < _LEAST:
         return "low"
     return "high" if share_percent >= 20 else "medium" if share_percent >= 5 else "low"
+
+
+def at_most_medium(severity: str) -> str:
+    """Return a severity, medium instead of high."""
+    return "medium" if severity == "high" else severity

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from etq.advice.contract import LONG
-from etq.advice.trace_evidence import SYNCHRONIZING, Evidence
+from etq.advice.contract import LONG, Claim
+from etq.advice.trace_evidence import CALLS, LAUNCHING, SYNCHRONIZING, Evidence, Subject
+from etq.advice.words import counted, percent, shortened, time
+
+# Causes whose time may be that of first calls, and those that recording Python's functions makes longer.
+_OF_FIRSTS: Final = (*CALLS, *LAUNCHING, "launching", "cpu_op", "data_loading")
+_SLOWED: Final = (*LAUNCHING, "launching", "function", "after_synchronization", "low_use")
 
 
 class Outside(NamedTuple):
@@ -229,3 +234,26 @@ def outside(evidence: Evidence, device: int | None) -> list[Outside]:
     """
     rows = evidence.rows(tuple, query, device=device)
     return [Outside(*row) for row in rows]
+
+
+def with_firsts(evidence: Evidence, claim: Claim, subject: Subject, text: str | None = None) -> Claim:
+    """Return a claim about time of the host with the number of functions recorded meanwhile. It is of first calls
+    instead, with this text, if these have half of the time, and later ones of the same names take much less.
+    """
+    spent, (_, whole) = sum(claim.times.values()), claim.whole
+    if not spent or 100 * spent < claim.least * whole or not evidence.has_work:
+        return claim
+    if claim.cause in _SLOWED:
+        claim = claim._replace(functions=evidence.functions[subject])
+    first = evidence.firsts.get(subject) if claim.cause in _OF_FIRSTS else None
+    if first is None or 2 * first.ticks < spent:
+        return claim
+    share = percent(100 * min(first.ticks / spent, 1))
+    shown = (
+        f"{share} of it in first calls, most in that of {shortened(first.name, 120)}: {time(first.first / 1e3, 'us')}, "
+        f"where the median of {counted(first.calls, 'later call')} is {time(first.later / 1e3, 'us')}"
+    )
+    text = text or claim.text
+    return claim._replace(
+        text=text, cause="first_calls", times={"first_calls": spent}, evidence=[shown, *claim.evidence], functions=0
+    )

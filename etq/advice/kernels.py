@@ -16,13 +16,15 @@ from typing import Final, NamedTuple
 
 from etq.advice import trace_evidence
 from etq.advice.finding import Finding, severity_of
-from etq.advice.remedies import COPYING, FOUR_BITS, copying, graphs
+from etq.advice.remedies import CHANNELS_LAST, COPYING, UNFUSED, copying, graphs
+from etq.advice.trace_evidence import Unfused
 from etq.advice.words import counted, percent, shortened, time
 
 # What the shares are of.
 WORK: Final = "the time of kernels, copies and fills"
 WORK_OF_STEPS: Final = f"{WORK} of steps"
 SPAN: Final = "the devices' time from first to last event"
+SPAN_OF_STEPS: Final = f"{SPAN} of steps"
 # The part of a peak rate that good kernels reach: clocks fall under load, and memory is refreshed.
 ACHIEVABLE: Final = 0.8
 # Where devices are less on the critical path, in percent, and busy for less than half of the time, faster kernels save
@@ -62,15 +64,6 @@ _ELEMENTS: Final = (
 _LINK: Final = "HtoD|DtoH|PtoP|HostToDevice|DeviceToHost"
 
 
-class Device(NamedTuple):
-    """A device that ran work."""
-
-    name: str | None
-    major: int | None
-    minor: int | None
-    is_amd: bool
-
-
 class Label(NamedTuple):
     """The kernels, copies or fills of one name."""
 
@@ -101,9 +94,9 @@ class Rated(NamedTuple):
     shapes: str
 
     @property
-    def names(self) -> str:
-        """Those of type and kernel."""
-        return f"{self.type} {self.top_event}"
+    def is_wide(self) -> bool:
+        """Whether it takes numbers of 32 or 64 bits."""
+        return self.type in ("f32", "f64")
 
     @property
     def reads_fast(self) -> bool:
@@ -175,15 +168,6 @@ class Product(NamedTuple):
         return _is_odd(self.label, self.family, _operands(self.op or "", self.shapes))
 
 
-class Unfused(NamedTuple):
-    """Kernels of attention in single ops that one op launched."""
-
-    op: str | None
-    ticks: int
-    kernels: int
-    softmax: int
-
-
 class Chain(NamedTuple):
     """Kernels of these ops that follow each other, and the time that one kernel instead could save."""
 
@@ -197,17 +181,17 @@ class Evidence:
     """What rules read about the kernels of a trace, each part when a rule first asks for it."""
 
     def __init__(self, trace: trace_evidence.Evidence) -> None:
-        self._trace = trace
+        self.trace = trace
         self._ask = trace.rows
 
     @property
     def _launches(self) -> str:
-        return self._trace.shared("launches")
+        return self.trace.shared("launches")
 
     @property
     def _counted(self) -> str:
         """The launches that shares are of: those of steps, where there are any."""
-        return self._trace.shared("counted")
+        return self.trace.shared("counted")
 
     @cached_property
     def is_part(self) -> bool:
@@ -231,38 +215,36 @@ class Evidence:
     @property
     def is_incomplete(self) -> bool:
         """Whether most of what ran is not in the file."""
-        return self._trace.missing is not None
+        return self.trace.missing is not None
 
     @cached_property
-    def busy_percent(self) -> float:
-        """The part of the time of steps, or of the recording, in which devices run anything."""
-        use = self._trace.use
-        return 100 * sum(each.busy for each in use) / max(1, sum(each.ticks for each in use))
-
-    @cached_property
-    def saves_little(self) -> bool:
-        """Whether devices are mostly idle and nearly nothing waits for them, so that faster kernels save little; not
-        where they mostly communicate: other ranks may wait.
+    def path_ticks(self) -> int | None:
+        """The time of devices on the critical path; None if that isn't known, or where they mostly communicate: other
+        ranks may wait.
         """
-        if self.is_incomplete or self.busy_percent >= 50 or not (self._trace.knows_host and self._trace.knows_devices):
-            return False
+        if self.is_incomplete or not (self.trace.knows_host and self.trace.knows_devices):
+            return None
         if 2 * sum(label.ticks for label in self.labels if label.family == "communication") >= self.ticks:
-            return False
-        path = self._trace.path
-        waits = sum(part.ticks for part in path if part.cause in ("device", "wait", "unknown"))
-        return 100 * waits < _ON_PATH * sum(part.ticks for part in path)
+            return None
+        return sum(part.ticks for part in self.trace.path if part.cause == "device")
+
+    @property
+    def saves_little(self) -> bool:
+        """Whether less than half of a device's work is on the critical path."""
+        return self.path_ticks is not None and 2 * self.path_ticks * max(len(self.trace.use), 1) < self.ticks
 
     @property
     def note(self) -> str:
-        """A sentence that says so; '' where it isn't so."""
-        whole = "the steps' time" if self._trace.traits.steps else "the recording"
-        busy = f"Devices are busy in {percent(self.busy_percent)} of {whole}"
-        return f" {busy}, and next to nothing waits for them: faster kernels save little." if self.saves_little else ""
+        """Words that say how little faster kernels save; '' where it isn't so."""
+        if not self.saves_little:
+            return ""
+        on_path = f"of the devices' {_time(self.ticks)}, {_time(self.path_ticks or 0)} are on the critical path"
+        return f"{on_path}: faster kernels save no more"
 
     @cached_property
     def labels(self) -> list[Label]:
         """Names by their time, the longest first; none if a time is unknown."""
-        if not self._trace.has_work:
+        if not self.trace.has_work:
             return []
         rows = self._ask(
             Label._make,
@@ -277,52 +259,37 @@ class Evidence:
         """The time of all kernels, copies and fills."""
         return sum(label.ticks for label in self.labels)
 
-    @cached_property
-    def devices(self) -> list[Device]:
-        query = "SELECT u.name, u.compute_major, u.compute_minor, u.is_amd FROM _used_devices($key) AS u"
-        return self._ask(Device._make, query)
-
-    def have_capability(self, major: int, minor: int = 0) -> bool:
-        """Whether all devices are known to be NVIDIA's of at least this compute capability."""
-        return bool(self.devices) and all(
-            not device.is_amd and device.major is not None and (device.major, device.minor or 0) >= (major, minor)
-            for device in self.devices
-        )
-
-    @cached_property
-    def have_matrix_cores(self) -> bool:
-        """Whether all devices are known to be AMD's with matrix cores: the series MI100 to MI399."""
-        return bool(self.devices) and all(
-            device.is_amd and re.search(r"\bMI[1-3][0-9]{2}", device.name or "") for device in self.devices
-        )
-
     @property
     def units(self) -> str:
         """The name of what multiplies matrices on these devices."""
-        if self.have_capability(1):
+        if self.trace.have_capability(1):
             return "tensor cores"
-        return "matrix cores" if self.devices and all(device.is_amd for device in self.devices) else "matrix units"
+        return (
+            "matrix cores"
+            if self.trace.devices and all(device.is_amd for device in self.trace.devices)
+            else "matrix units"
+        )
 
     @cached_property
     def graphs(self) -> str:
         """The graphs that could be replayed; '' if some are already, or none are known for these devices."""
         runtime = {"tensor cores": "CUDA", "matrix cores": "HIP"}.get(self.units)
-        return graphs(runtime, replays=self._trace.traits.replays)
+        return graphs(runtime, replays=self.trace.traits.replays)
 
     @property
     def replays(self) -> bool:
         """Whether graphs are replayed."""
-        return self._trace.traits.replays
+        return self.trace.traits.replays
 
     @property
     def is_training(self) -> bool:
         """Whether the trace is known to be of training."""
-        return self._trace.traits.is_training is True
+        return self.trace.traits.is_training is True
 
     @property
     def is_compiled(self) -> bool:
         """Whether torch.compile made code that the trace ran."""
-        return self._trace.traits.is_compiled
+        return self.trace.traits.is_compiled
 
     @cached_property
     def rated(self) -> list[Rated]:
@@ -330,14 +297,14 @@ class Evidence:
         the link to the host or another device limits. Without peaks or sizes there are none, which is asked first, as
         rating plans for long, and sizes are read then.
         """
-        peaks = self._trace.shared("peaks")
+        peaks = self.trace.shared("peaks")
         if not self._ask(tuple, f"SELECT 1 FROM {peaks} AS p WHERE p.bandwidth IS NOT NULL LIMIT 1"):
             return []
         if not self._ask(
             tuple, "SELECT 1 FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL LIMIT 1"
         ):
             return []
-        work = self._trace.shared("work")
+        work = self.trace.shared("work")
         return self._ask(
             Rated._make,
             "SELECT r.family, r.bound, r.label, r.calls, r.kernels, r.ticks, r.least_ticks,"
@@ -356,15 +323,22 @@ class Evidence:
         chains = self._ask(
             Chain._make,
             "SELECT c.sequence, c.kernels, c.calls, c.saved_ticks"
-            f" FROM _fusable_chains($key, '{self._launches}') AS c ORDER BY c.saved_ticks DESC, c.sequence",
+            f" FROM _fusable_chains($key, '{self._counted}') AS c ORDER BY c.saved_ticks DESC, c.sequence",
         )
         # What torch.compile made of a model, its backend chose not to fuse.
         return [chain for chain in chains if "CompiledFunction" not in chain.sequence]
 
     @cached_property
     def span_ticks(self) -> int:
-        """The time from the first to the last event of each device that ran work, together."""
-        return sum(use.span for use in self._trace.use)
+        """The time from the first to the last event of each device that ran work, of steps, together."""
+        query = f"""
+            SELECT coalesce(sum(s.ticks), 0)::BIGINT
+            FROM (
+                SELECT max(w.end_ticks) - min(w.start_ticks) AS ticks FROM {self._counted} AS w GROUP BY w.device
+            ) AS s
+        """
+        [(ticks,)] = self._ask(tuple, query)
+        return int(ticks)
 
     @cached_property
     def recorded_ticks(self) -> int:
@@ -418,34 +392,34 @@ class Evidence:
         """Return the severity of a finding by its share of a whole, and of the recording. Where most work isn't on the
         critical path, less of it saves little.
         """
-        if self.is_incomplete or self.saves_little or not self.is_on_path:
+        if self.is_incomplete or self.saves_little:
             return "low"
         return severity_of(100 * ticks / max(whole, 1), 100 * ticks / max(self.recorded_ticks, 1))
 
     @cached_property
-    def is_on_path(self) -> bool:
-        """Whether half of a device's work is on the critical path; true if that isn't known."""
-        trace = self._trace
-        if self.is_incomplete or not (trace.knows_host and trace.knows_devices):
-            return True
-        on_path = sum(part.ticks for part in trace.path if part.cause == "device")
-        return 2 * on_path * max(len(trace.use), 1) >= self.ticks
+    def unfused_attention(self) -> list[Unfused]:
+        """By op; none if it has less than a twentieth of the time."""
+        rows = self.trace.unfused_attention
+        return rows if 20 * sum(row.ticks for row in rows) >= self.ticks else []
 
     @cached_property
-    def unfused_attention(self) -> list[Unfused]:
-        """By op, on devices that have fused kernels for it; none if it has less than a twentieth of the time."""
-        query = (
-            "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key"
-            " AND regexp_matches(s.label, '^aten::_(safe_)?softmax') LIMIT 1"
-        )
-        if not self._ask(tuple, query) or not (self.have_capability(5) or self.have_matrix_cores):
-            return []
-        rows = self._ask(
-            Unfused._make,
-            "SELECT u.op, sum(u.ticks)::BIGINT, count(*), count(*) FILTER (u.is_softmax)"
-            f" FROM _unfused_attention($key, '{self._counted}') AS u GROUP BY u.op",
-        )
-        return rows if 20 * sum(row.ticks for row in rows) >= self.ticks else []
+    def layouts(self) -> tuple[int, int, str | None]:
+        """The time and number of kernels that change layouts in ops of convolutions, and the name with most of it."""
+        if not any(re.search(_OF_CHANNELS, label.label) for label in self.labels):
+            return 0, 0, None
+        query = f"""
+            SELECT coalesce(sum(t.ticks), 0)::BIGINT, coalesce(sum(t.kernels), 0)::BIGINT, arg_max(t.label, t.ticks)
+            FROM (
+                SELECT w.label, sum(w.device_ticks) AS ticks, count(*) AS kernels
+                FROM {self._counted} AS w
+                JOIN signatures AS s ON s.capture_id = $key AND s.signature_index = w.op_signature
+                WHERE w.kind = 'kernel' AND regexp_matches(w.label, $layouts)
+                    AND regexp_matches(s.label, $convolutions)
+                GROUP BY w.label
+            ) AS t
+        """
+        [row] = self._ask(tuple, query, layouts=_OF_CHANNELS, convolutions=_CONVOLUTIONS)
+        return row
 
     def is_attention(self, ticks: Mapping[str, float]) -> bool:
         """Whether half of a time, by op, is unfused attention."""
@@ -460,21 +434,9 @@ def findings(trace: trace_evidence.Evidence) -> list[Finding]:
         return []
     if evidence.is_incomplete:  # what follows what isn't known
         return [*device_time(evidence), *odd_sizes(evidence)]
-    rules = (device_time, below_the_roof, fusable_kernels, unfused_attention, odd_sizes)
+    rules = (device_time, below_the_roof, fusable_kernels, unfused_attention, layouts, odd_sizes)
     found = [finding for rule in rules for finding in rule(evidence)]
-    if evidence.saves_little:
-        return [each._replace(text=f"{each.text}{evidence.note}") if each is found[0] else each for each in found]
-    # Rules about time that could be saved.
-    return [finding if finding.rule == "device time" else _placed(evidence, finding) for finding in found]
-
-
-def _placed(evidence: Evidence, finding: Finding) -> Finding:
-    """Return a finding with words on why it isn't severe, if most work isn't on the critical path."""
-    if evidence.is_on_path:
-        return finding
-    return finding._replace(
-        evidence=f"{finding.evidence}; most work is beside the critical path: less of it saves little"
-    )
+    return [each._replace(evidence=f"{each.evidence}; {evidence.note}") if evidence.note else each for each in found]
 
 
 def device_time(evidence: Evidence) -> Iterator[Finding]:
@@ -527,18 +489,25 @@ def _remedy_of_family(evidence: Evidence, family: str | None, labels: Sequence[L
         return _remedy_of_passes(evidence, family, labels)
     if family == "memcpy":
         return _remedy_of_copies(evidence, labels)
+    listed = evidence.listed(family)
+    return _remedy_of_moves(evidence, labels, listed) if family == "copy" else _REMEDIES.get(family or "", listed)
+
+
+def _remedy_of_moves(evidence: Evidence, labels: Sequence[Label], listed: str) -> str:
+    """What helps kernels that copy: most of them in convolutions, or at least known to be of layouts."""
     ticks = sum(label.ticks for label in labels)
-    if family == "copy" and 2 * sum(label.ticks for label in labels if _OF_LAYOUT.search(label.label)) < ticks:
-        return evidence.listed(family)
-    return _REMEDIES.get(family or "") or evidence.listed(family)
+    if 2 * evidence.layouts[0] >= ticks:
+        return CHANNELS_LAST
+    return COPYING if 2 * sum(label.ticks for label in labels if _OF_LAYOUT.search(label.label)) >= ticks else listed
 
 
-_FUSED: Final = "Call scaled_dot_product_attention, which keeps the scores out of memory."
 _REMEDIES: Final = {
     "communication": "etq show device_breakdown shows how much is exposed; with all processes in one job, etq show"
     " collective_waits shows how much is waiting for others.",
-    "copy": COPYING,
 }
+# Ops of convolutions, and kernels that change the layout of what these take and give.
+_CONVOLUTIONS: Final = "(^aten::|::)(_?(cudnn_|miopen_|thnn_)?conv|(cudnn|miopen|mkldnn)_convolution|convolution)"
+_OF_CHANNELS: Final = "[nN][cC]+[hHwW]+[wW]?[tT]o|[nN][hH]*[wW][cC][tT]o|NCHW|NHWC|batched_transpose|[tT]ranspose"
 
 
 def _remedy_of_copies(evidence: Evidence, labels: Sequence[Label]) -> str:
@@ -561,7 +530,7 @@ def _remedy_of_products(evidence: Evidence, labels: Sequence[Label]) -> str:
     if share >= 0.9:
         # Those of a model whose graphs are replayed are given.
         ways = [] if evidence.replays else ["make fewer of them"]
-        ways += ["use smaller types where accuracy allows"] if _has_smaller(evidence, labels[0].label) else []
+        ways += ["use smaller types where accuracy allows"] if evidence.trace.is_wide(family="GEMM") else []
         return f"The products run on {evidence.units} already: {', or '.join(ways)}." if ways else ""
     return _remedy_of_plain_products(evidence, labels, share) or evidence.listed("GEMM")
 
@@ -572,16 +541,11 @@ def _remedy_of_plain_products(evidence: Evidence, labels: Sequence[Label], share
     by_type = sum(label.ticks for label in labels if not _NOT_BY_TYPE.search(label.label))
     if share >= 0.1 or 2 * by_type < ticks:
         return ""
-    if evidence.have_matrix_cores:
+    if evidence.trace.have_matrix_cores:
         return "Matrix products run without matrix cores: use bfloat16."
-    if evidence.have_capability(8):
+    if evidence.trace.have_capability(8):
         return "Matrix products run without tensor cores: use bfloat16, or allow TF32."
-    return "Matrix products run without tensor cores: use float16." if evidence.have_capability(7) else ""
-
-
-def _has_smaller(evidence: Evidence, names: str) -> bool:
-    """Whether a device may compute faster with smaller types than those in these names."""
-    return not FOUR_BITS.search(names) and (not _EIGHT_BIT.search(names) or evidence.have_capability(10))
+    return "Matrix products run without tensor cores: use float16." if evidence.trace.have_capability(7) else ""
 
 
 def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) -> str:
@@ -594,10 +558,11 @@ def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) 
     )
     scores = sum(row.ticks for row in evidence.unfused_attention if "softmax" in (row.op or ""))
     if family == "softmax" and 2 * scores >= ticks:
-        return _FUSED
+        return UNFUSED
     limit = "These kernels are limited by memory: " if 2 * in_memory >= ticks else ""
     if evidence.is_compiled:
-        return f"{limit}fewer passes over it, or smaller types." if limit else evidence.listed(family)
+        ways = f"fewer passes over it{', or smaller types' if evidence.trace.is_wide(family=family) else ''}."
+        return f"{limit}{ways}" if limit else evidence.listed(family)
     if 2 * sum(label.ticks for label in labels if _TORCHS.search(label.label)) < ticks:
         return evidence.listed(family)
     return f"{limit}torch.compile fuses those that follow each other."
@@ -683,10 +648,11 @@ def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, r
     if bound == "compute":
         return _remedy_of_computing(evidence, family, main_op, rated)
     if family in PRODUCTS:
-        smaller = _is_most(rated, lambda calls: not FOUR_BITS.search(calls.names) and calls.reads_fast)
+        smaller = _is_most(rated, lambda calls: calls.is_wide and calls.reads_fast)
         return _remedy_of_reading(family, main_op) + ("; smaller types read less." if smaller else ".")
     if evidence.is_compiled:
-        return "Read and write memory less often: fewer passes, or smaller types."
+        types = ", or smaller types" if _is_most(rated, lambda calls: calls.is_wide) else ""
+        return f"Read and write memory less often: fewer passes{types}."
     return "torch.compile fuses ops that follow each other, which then read and write memory once."
 
 
@@ -710,7 +676,7 @@ def _remedy_of_computing(evidence: Evidence, family: str, main_op: str, rated: S
     ways = [sizes] if _is_most(rated, lambda calls: calls.is_padded) else []
     if family == "GEMM" and _is_most(rated, lambda calls: calls.is_small):
         ways.append("larger products")
-    if _is_most(rated, lambda calls: _has_smaller(evidence, calls.names)):
+    if _is_most(rated, lambda calls: calls.is_wide):
         ways.append("smaller types where accuracy allows")
     *first, last = ways or [""]
     return f"Use {', '.join(first)}{', or ' if first else ''}{last}." if last else ""
@@ -743,6 +709,7 @@ def fusable_kernels(evidence: Evidence) -> Iterator[Finding]:
     saved = sum(chain.saved_ticks for chain in evidence.chains)
     if not saved or saved < 0.05 * evidence.span_ticks:
         return
+    within = " of steps" if evidence.is_part else ""
     kernels = sum(chain.kernels * chain.calls for chain in evidence.chains)
     chains = sum(chain.calls for chain in evidence.chains)
     most = "; ".join(
@@ -751,15 +718,34 @@ def fusable_kernels(evidence: Evidence) -> Iterator[Finding]:
     yield Finding(
         "fusable kernels",
         evidence.severity(saved, evidence.span_ticks),
-        "Kernels that compute element by element or reduce follow each other:"
+        f"Kernels{within} that compute element by element or reduce follow each other:"
         f" {counted(kernels, 'kernel')} in {counted(chains, 'chain')}.",
         f"chains of most time: {most}; etq show fusable_chains lists them",
         "torch.compile may fuse each chain into one kernel, which reads and writes memory once. If that takes as long"
         f" as the chain's longest, it saves {_time(saved)} of the devices' time.",
         cause="fusion",
         ticks=saved,
-        whole=SPAN,
+        whole=SPAN_OF_STEPS if evidence.is_part else SPAN,
         whole_ticks=evidence.span_ticks,
+    )
+
+
+def layouts(evidence: Evidence) -> Iterator[Finding]:
+    """Transposes within convolutions take a twentieth of the devices' time."""
+    ticks, kernels, label = evidence.layouts
+    if 20 * ticks < evidence.ticks or label is None:
+        return
+    yield Finding(
+        "layouts of convolutions",
+        evidence.severity(ticks, evidence.ticks),
+        f"{percent(100 * ticks / evidence.ticks)} of the devices' time{evidence.within} is in transposes that "
+        "convolutions launch.",
+        f"{counted(kernels, 'kernel')}, most time in {shortened(label, 120)}",
+        CHANNELS_LAST,
+        cause="layouts",
+        ticks=ticks,
+        whole=evidence.whole,
+        whole_ticks=evidence.ticks,
     )
 
 
@@ -778,7 +764,7 @@ def unfused_attention(evidence: Evidence) -> Iterator[Finding]:
         f"{share} of the devices' time{evidence.within} is unfused attention: product, softmax, product.",
         f"{counted(softmax, 'softmax kernel')} between batches of products, {counted(kernels, 'kernel')};"
         " etq kernels lists them",
-        _FUSED,
+        UNFUSED,
         cause="attention",
         ticks=ticks,
         whole=evidence.whole,

@@ -11,7 +11,7 @@ from etq.advice.words import percent
 class Traits(NamedTuple):
     """What kind of program a trace is of, as in `trace_traits`; `replays`: whether it launches graphs; `runtime`: whose
     calls it has, CUDA, HIP or None; `launches`: how many a step has, the recording without steps; None if unknown;
-    `has_functions`: whether Python's functions are recorded.
+    `has_functions`: whether Python's functions are recorded; `has_pageable`: whether it copies from pageable memory.
     """
 
     is_training: bool | None
@@ -25,11 +25,17 @@ class Traits(NamedTuple):
     runtime: str | None
     launches: float | None = None
     has_functions: bool = False
+    has_pageable: bool = False
 
     @property
     def has_few_launches(self) -> bool:
         """Whether a step has about one launch: fewer or larger ones change nothing."""
         return self.launches is not None and self.launches < _FEW
+
+    def placed(self, text: str, **names: str | None) -> str:
+        """Return a remedy with its names, and with where it is in steps, if there are any."""
+        places = _PLACES if self.steps else dict.fromkeys(_PLACES, "")
+        return text.format(**places, **names)
 
     @property
     def graphs(self) -> str:
@@ -57,21 +63,22 @@ _FEW: Final = 1.5
 # Calls that a program makes as it starts: where one place has most of their time, it may be that.
 _AT_START: Final = (
     "allocation", "free", "pinned_memory", "module_load", "graph_instantiation", "creation", "synchronization",
-    "launch", "copy", "call", "host", "step", "op_function", "launching",
+    "launch", "copy", "call", "host", "step", "op_function", "launching", "cpu_op", "data_loading",
 )  # fmt: skip
 # Ops that allocate or copy: another device is no other place for them. Annotations by torch itself, around its work.
 _MOVES: Final = re.compile(r"aten::(empty|.*copy|to$|item$|_local_scalar_dense$)")
 _TORCHS: Final = re.compile(r"## |Optimizer\.|autograd::|Torch-Compiled|(Distributed)?DataParallel|FSDP")
 # Ops that wait for a value, as they hand it to the host: those of .item(), .cpu() and printing.
 _ASKS: Final = re.compile(r"aten::(item|_local_scalar_dense|is_nonzero|equal|.*copy.*|to)$")
-# Where a remedy says that something is apart from steps.
-_OF_STEPS: Final = re.compile(",?(?: or)? (?:within|before|out of) (?:the )?steps")
+# The parts of remedies that say where in steps.
+_PLACES: Final = {
+    "within": " within steps", "before": ", before the steps", "or_before": ", or before the steps",
+    "or_out": ", or out of the steps",
+}  # fmt: skip
 # In the names of ops that compute attention by one kernel.
 _ATTENTION: Final = re.compile("attention|flash|fmha", re.IGNORECASE)
 # In the names of what torch.compile generates, and of the regions that it runs in.
 GENERATED: Final = re.compile("torchinductor|Torch-Compiled|CompiledFunction|CompiledFx")
-# In the names of kernels on types that have no smaller ones.
-FOUR_BITS: Final = re.compile("fp4|int4|e2m1", re.IGNORECASE)
 # Copies by where they are from and to, as runtimes call them.
 _DIRECTIONS: Final = (
     ("HtoD", re.compile("HtoD|HostToDevice")), ("DtoH", re.compile("DtoH|DeviceToHost")),
@@ -82,36 +89,45 @@ _SYNCHRONIZED: Final = {
     "DeviceSynchronize": "torch.cuda.synchronize()", "StreamSynchronize": "Stream.synchronize()",
     "EventSynchronize": "Event.synchronize()",
 }  # fmt: skip
+CHANNELS_LAST: Final = (
+    "Convert model and inputs to memory_format=torch.channels_last: convolutions then need no transposes if their "
+    "kernels take it."
+)
+UNFUSED: Final = "Call scaled_dot_product_attention, which keeps the scores out of memory."
+WITHOUT_STACK: Final = "Record without with_stack, which slows the host, to see what remains."
 COPYING: Final = "Copies compute nothing: keep one memory format and type, and avoid contiguous() and cat."
-_LATER: Final = "Synchronize less within steps, or after what can be launched."
+_LATER: Final = "Synchronize less{within}, or after what can be launched."
 _ONCE: Final = "{} is in one {}: if that is the start of the program, record steps after a warm-up."
 _REMEDIES: Final = {
     "first_call": "If nothing before the recording started the device, this call does: record steps after a warm-up.",
     "allocation": "Reuse memory by the caching allocator: unset PYTORCH_NO_CUDA_MEMORY_CACHING, and record steps after "
     "a warm-up.",
-    "free": "Keep memory in the caching allocator: unset PYTORCH_NO_CUDA_MEMORY_CACHING, no torch.cuda.empty_cache() "
-    "within steps.",
+    "free": "Keep memory in the caching allocator: unset PYTORCH_NO_CUDA_MEMORY_CACHING, no "
+    "torch.cuda.empty_cache(){within}.",
     "pinned_memory": "Reuse pinned buffers.",
     "module_load": "Record steps after a warm-up: the first use of a kernel loads it; CUDA_MODULE_LOADING=EAGER loads "
     "all at the start.",
-    "graph_instantiation": "Capture and instantiate graphs once, before the steps.",
-    "creation": "Create streams, events and contexts once, before the steps; record steps after a warm-up.",
+    "graph_instantiation": "Capture and instantiate graphs once{before}.",
+    "creation": "Create streams, events and contexts once{before}; record steps after a warm-up.",
     "compilation": "It compiles: record steps after a warm-up; if sizes change, mark them as dynamic.",
     "late": "Find what makes this rank late: compare the ranks' steps (etq show stragglers).",
     "data_loading": "Set num_workers of DataLoader.",
-    "synchronization": "Avoid .item(), .cpu() and printing of tensors within steps.",
+    "synchronization": "Avoid .item(), .cpu() and printing of tensors{within}.",
     "unrecorded": "Record with with_stack=True, which shows Python's functions.",
     "dependency": "Let streams wait for fewer events of others.",
-    "function": "Run it in other processes or threads, or before the steps.",
+    "function": "Run it in other processes or threads{or_before}.",
     "HtoD": "Copy less, or from pinned memory with non_blocking=True, ahead of its use.",
     "DtoH": "Copy results less often, or into pinned memory with non_blocking=True.",
     "DtoD": COPYING,
     "wait": "Let it wait less: launch ahead, synchronize less often.",
     "buffers": "DistributedDataParallel broadcasts buffers in each forward pass: where ranks need not have the same, "
     "broadcast_buffers=False leaves that out.",
-    "four_bits": "Make kernels of this op faster or fewer: fusion.",
-    "device": "Make kernels of this op faster or fewer: smaller types, fusion.",
-    "attention": "Try another kernel of attention, or smaller types where accuracy allows.",
+    "device": "Make kernels of this op faster or fewer: fusion.",
+    "wide": "Make kernels of this op faster or fewer: smaller types, fusion.",
+    "unfused": UNFUSED,
+    "attention": "Try another kernel of attention.",
+    "wide_attention": "Try another kernel of attention, or smaller types where accuracy allows.",
+    "first_calls": "Record steps after a warm-up: first calls load, compile or tune what later ones use again.",
     "small": "Join small collectives: larger buckets, or one call for several tensors.",
     "transfer": "Overlap communication and computation.",
     "earlier_work": "Wait for the device, as by torch.cuda.synchronize(), before the recording starts.",
@@ -125,11 +141,6 @@ def remedy(
     """Return what helps against a cause for a thing of a kind; '' if nothing is known that does. `besides` is a second
     thing of the kind, where the first isn't nearly all.
     """
-    text = _remedy(cause, kind, name, traits, stretch, besides)
-    return text if traits.steps else _OF_STEPS.sub("", text)
-
-
-def _remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: Stretch, besides: str | None) -> str:
     if stretch.in_one is not None and cause in _AT_START:
         share = "It" if stretch.in_one == 100 else f"{percent(stretch.in_one).capitalize()} of it"
         return _ONCE.format(share, stretch.part)
@@ -143,12 +154,12 @@ def _remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: St
             text = _of_launching(cause, kind, traits)
         case "after_synchronization":
             ways = ["" if traits.has_functions else _REMEDIES["unrecorded"]]
-            ways += [_REMEDIES["synchronization"]] if kind == "op" and _ASKS.match(name or "") else []
+            ways += [traits.placed(_REMEDIES["synchronization"])] if kind == "op" and _ASKS.match(name or "") else []
             text = " ".join(filter(None, ways))
-        case "device" | "four_bits" if kind != "op":
+        case "device" | "wide" if kind != "op":
             text = ""
-        case "cpu_op" | "function" | "synchronization" | "HtoD" | "DtoH" | "device":
-            text = _of_name(cause, kind, name or "", besides)
+        case "cpu_op" | "function" | "synchronization" | "HtoD" | "DtoH" | "device" | "wide":
+            text = _of_name(cause, kind, name or "", traits, besides)
         case "data_loading":
             text = _of_loading(traits)
         case "rank":
@@ -159,53 +170,59 @@ def _remedy(cause: str, kind: str, name: str | None, traits: Traits, stretch: St
         case "low_use" if kind == "outside" or not traits.is_training:
             text = ""
         case _:
-            text = _REMEDIES.get(cause, "")
-    return f"{text} {_LATER}".strip() if kind == "synchronized" else text
+            text = traits.placed(_REMEDIES.get(cause, ""))
+    return f"{text} {traits.placed(_LATER)}".strip() if kind == "synchronized" else text
 
 
 def copying(name: str) -> str:
     """Return what helps copies of this name by the runtime; '' if it doesn't tell a direction."""
-    return next((_of_name(direction, "copy", name) for direction, pattern in _DIRECTIONS if pattern.search(name)), "")
+    found = next((direction for direction, pattern in _DIRECTIONS if pattern.search(name)), None)
+    return "" if found is None else _of_copies(found, name)
 
 
-def _of_name(cause: str, kind: str, name: str, besides: str | None = None) -> str:
+def _of_copies(direction: str, name: str) -> str:
+    if "Pinned" in name and direction != "DtoD":
+        return "Copy less, or ahead of its use." if direction == "HtoD" else "Copy results less often."
+    return _REMEDIES[direction]
+
+
+def _of_name(cause: str, kind: str, name: str, traits: Traits, besides: str | None) -> str:
     """What helps where that depends on the op, function, call or copy."""
-    text = _REMEDIES.get(cause, "")
+    text = traits.placed(_REMEDIES[cause])
     match cause:
         case "cpu_op":
-            return _REMEDIES["buffers"] if kind == "buffers" else _of_cpu_ops(name, besides)
+            return _REMEDIES["buffers"] if kind == "buffers" else _of_cpu_ops(name, traits, besides)
         case "synchronization":
-            return _of_synchronization(kind, name)
-        case "device" if _ATTENTION.search(name):
-            text = _REMEDIES["attention"]
+            return _of_synchronization(kind, name, traits)
+        case "device" | "wide" if _ATTENTION.search(name):
+            text = _REMEDIES["attention" if cause == "device" else "wide_attention"]
         case "function" if _TORCHS.match(name):
             text = ""
         case "function" if not name or besides:
-            text = "Run them in other processes or threads, or before the steps."
-        case "HtoD" if "Pinned" in name:
-            text = "Copy less, or ahead of its use."
-        case "DtoH" if "Pinned" in name:
-            text = "Copy results less often."
+            text = traits.placed("Run them in other processes or threads{or_before}.")
+        case "HtoD" | "DtoH":
+            text = _of_copies(cause, name)
     return text
 
 
-def _of_cpu_ops(name: str, besides: str | None) -> str:
+def _of_cpu_ops(name: str, traits: Traits, besides: str | None) -> str:
     named = [op for op in (name, besides) if op and not _MOVES.match(op)]
     if not name or len(named) < 1 + bool(besides):
         return ""
     if besides:
-        return f"{name} and {besides} run on the CPU and launch nothing: move them to the device, or out of the steps."
-    return f"{name} runs on the CPU and launches nothing: move it to the device, or out of the steps."
+        text = "{name} and {besides} run on the CPU and launch nothing: move them to the device{or_out}."
+    else:
+        text = "{name} runs on the CPU and launches nothing: move it to the device{or_out}."
+    return traits.placed(text, name=name, besides=besides)
 
 
-def _of_synchronization(kind: str, name: str) -> str:
+def _of_synchronization(kind: str, name: str, traits: Traits) -> str:
     """What helps against a wait for a device in an op, or else in a call of this name."""
     if kind == "op":
-        return (
-            _REMEDIES["synchronization"] if _ASKS.match(name) else f"{name} waits for the device: call it less often."
-        )
+        asks = traits.placed(_REMEDIES["synchronization"])
+        return asks if _ASKS.match(name) else f"{name} waits for the device: call it less often."
     made = next((way for call, way in _SYNCHRONIZED.items() if call in name), None)
-    return f"Avoid {made} within steps." if made else ""
+    return traits.placed("Avoid {made}{within}.", made=made) if made else ""
 
 
 def _of_transfer(cause: str, kind: str, traits: Traits) -> str:
@@ -220,7 +237,7 @@ def _of_loading(traits: Traits) -> str:
         return "Load data ahead of its use, in more worker processes."
     if traits.has_workers:
         return "Its workers are too slow: more of them, less work per sample, or a greater prefetch_factor."
-    return _REMEDIES["data_loading"] if traits.runtime is None else "Set num_workers and pin_memory of DataLoader."
+    return "Set num_workers and pin_memory of DataLoader." if traits.has_pageable else _REMEDIES["data_loading"]
 
 
 def _of_launching(cause: str, kind: str, traits: Traits) -> str:

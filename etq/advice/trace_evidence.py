@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -45,6 +46,48 @@ _SUBJECT: Final = f"""
 # read those before it.
 _GAPS: Final = "FROM _device_gaps({key}, '{prefix}launches', 'device')"
 _PERIODS: Final = "FROM _gap_periods('{prefix}gaps') UNION ALL FROM _path_periods({key}, '{prefix}path')"
+# The times that claims are of: `device` and `cause` of idle time, or `subject` of the path.
+_TIMES: Final = """
+    SELECT 'idle' AS side, g.device, p.cause, NULL::VARCHAR AS subject, p.at_ticks AS start_ticks,
+        p.at_ticks + p.ticks AS end_ticks
+    FROM '{prefix}parts' AS p
+    JOIN '{prefix}gaps' AS g ON g.next_index = p.period
+    UNION ALL
+    SELECT 'idle', i.device, i.cause, NULL, i.start_ticks, i.start_ticks + i.ticks
+    FROM '{prefix}idle' AS i
+    JOIN '{prefix}gaps' AS g ON g.next_index = i.gap AND i.start_ticks = g.start_ticks + g.host_ticks
+    WHERE i.cause = 'launch'
+    UNION ALL
+    SELECT 'path', NULL, NULL, p.subject, p.start_ticks, p.start_ticks + p.ticks
+    FROM '{prefix}pieces' AS p
+    WHERE p.subject IS NOT NULL AND p.cause NOT IN ('device', 'wait', 'unknown')
+"""
+# First calls of ops, of launches of a kernel and of loaders that are long, and five times as long as the median of the
+# later ones of their name.
+_FIRSTS: Final = """
+    WITH calls AS (
+        SELECT s.family, NULL AS kernel, e.start_ticks, e.elapsed_ticks AS ticks
+        FROM signatures AS s
+        JOIN event_ticks AS e USING (capture_id, signature_index)
+        WHERE s.capture_id = {key} AND NOT s.on_device AND e.elapsed_ticks > 0
+            AND (s.activity = 'op' OR s.purpose = 'data_loading')
+        UNION ALL
+        SELECT DISTINCT s.family, w.label, w.call_start_ticks, w.call_ticks
+        FROM '{prefix}launches' AS w
+        JOIN signatures AS s ON s.capture_id = {key} AND s.signature_index = w.call_signature
+        WHERE w.launched = 1 AND w.call_ticks > 0
+    ),
+    numbered AS (
+        SELECT c.*, row_number() OVER (PARTITION BY c.family, c.kernel ORDER BY c.start_ticks, c.ticks DESC) AS number
+        FROM calls AS c
+        WHERE (c.family, c.kernel) IS NOT NULL
+    )
+    SELECT n.family, min(n.start_ticks) AS start_ticks, min(n.start_ticks) + arg_min(n.ticks, n.number) AS end_ticks,
+        median(n.ticks) FILTER (n.number > 1) AS later_ticks, count(*) - 1 AS later
+    FROM numbered AS n
+    GROUP BY n.family, n.kernel
+    HAVING count(*) > 2 AND end_ticks - min(n.start_ticks) >= greatest(5 * later_ticks, 100_000)
+"""
 _SHARED: Final = {
     "launches": "FROM _launches({key})",
     "steps": "FROM _tool_steps({key})",
@@ -60,6 +103,8 @@ _SHARED: Final = {
     "pieces": f"SELECT p.*, {_SUBJECT} AS subject"
     " FROM _path_causes({key}, '{prefix}path', '{prefix}parts', '{prefix}steps') AS p",
     "idle": "FROM _idle_parts({key}, '{prefix}gaps', '{prefix}parts')",
+    "times": _TIMES,
+    "firsts": _FIRSTS,
 }
 _PREFIX: Final = "_advised_"
 _JOB: Final = """
@@ -81,6 +126,13 @@ SYNCHRONIZING: Final = ("synchronization", "after_synchronization")
 OF_HOST: Final = (*TOGETHER, *LAUNCHING, "cpu_op", "function", "call", "first_call")
 # Causes of idle time that are one claim, by the first.
 _TOGETHER: Final = {cause: causes[0] for causes in (LAUNCHING, WAITING, STARTING, SYNCHRONIZING) for cause in causes}
+# What a claim is of: a device and a cause of its idle time, or a subject of the critical path.
+Subject = tuple[int | None, str | None, str | None]
+
+
+def _cases() -> str:
+    """Return causes that are one claim as cases of SQL."""
+    return " ".join(f"WHEN '{cause}' THEN '{first}'" for cause, first in _TOGETHER.items())
 
 
 class Idle(NamedTuple):
@@ -123,6 +175,18 @@ class OnPath(NamedTuple):
     at: int
 
 
+class First(NamedTuple):
+    """How much of a time is in first calls that take much longer than later ones; the name with most of it, how long
+    its first call takes, and the median of how many later ones.
+    """
+
+    ticks: int
+    name: str
+    first: int
+    later: float
+    calls: int
+
+
 class Intervals(NamedTuple):
     """How many intervals of the critical path are one subject's, the longest, its start, and the time in long ones."""
 
@@ -155,6 +219,24 @@ class Waits(NamedTuple):
 
 # What the ranks of jobs wait for, by the label job.
 Jobs = dict[str, list[Waits]]
+
+
+class Device(NamedTuple):
+    """A device that ran work."""
+
+    name: str | None
+    major: int | None
+    minor: int | None
+    is_amd: bool
+
+
+class Unfused(NamedTuple):
+    """Kernels of attention in single ops that one op launched."""
+
+    op: str | None
+    ticks: int
+    kernels: int
+    softmax: int
 
 
 class SmallCollectives(NamedTuple):
@@ -278,6 +360,10 @@ class Evidence:
                 EXISTS (
                     FROM signatures AS f
                     WHERE f.capture_id = $key AND f.activity IN ('python_function', 'module')
+                ),
+                EXISTS (
+                    SELECT 1 FROM signatures AS f
+                    WHERE f.capture_id = $key AND f.activity = 'copy' AND contains(f.label, 'Pageable -> Device')
                 )
             FROM _trace_traits($key, '{steps}') AS t
             CROSS JOIN (
@@ -304,20 +390,161 @@ class Evidence:
     @cached_property
     def gaps(self) -> list[Gaps]:
         """By device and cause, those of one claim together."""
-        together = " ".join(f"WHEN '{cause}' THEN '{first}'" for cause, first in _TOGETHER.items())
         return self.rows(
             Gaps._make,
             f"""
             SELECT p.device, p.cause, count(*), max(p.ticks), arg_max(p.start_ticks, (p.ticks, -p.start_ticks)),
                 coalesce(sum(p.ticks) FILTER (p.ticks >= {LONG}), 0)::BIGINT
             FROM (
-                SELECT i.device, CASE i.cause {together} ELSE i.cause END AS cause,
+                SELECT i.device, CASE i.cause {_cases()} ELSE i.cause END AS cause,
                     sum(i.ticks)::BIGINT AS ticks, min(i.start_ticks) AS start_ticks
                 FROM {self.shared("idle")} AS i
                 GROUP BY i.device, 2, i.gap
             ) AS p
             GROUP BY p.device, p.cause
             """,
+        )
+
+    @cached_property
+    def functions(self) -> Counter[Subject]:
+        """How many of Python's functions began in the times that claims are of."""
+        if not self.traits.has_functions:
+            return Counter()
+        rows = self.rows(
+            tuple,
+            f"""
+            WITH starts AS MATERIALIZED (
+                SELECT f.start_ticks, max(f.number) AS number
+                FROM (
+                    SELECT e.start_ticks, row_number() OVER (ORDER BY e.start_ticks) AS number
+                    FROM signatures AS s
+                    JOIN event_ticks AS e USING (capture_id, signature_index)
+                    WHERE s.capture_id = $key AND s.activity IN ('python_function', 'module')
+                ) AS f
+                GROUP BY f.start_ticks
+            )
+            SELECT t.device, t.cause, t.subject, sum(coalesce(u.number, 0) - coalesce(b.number, 0))::BIGINT
+            FROM {self.shared("times")} AS t
+            ASOF LEFT JOIN starts AS u ON row(t.end_ticks) > row(u.start_ticks)
+            ASOF LEFT JOIN starts AS b ON row(t.start_ticks) > row(b.start_ticks)
+            GROUP BY t.device, t.cause, t.subject
+            """,
+        )
+        found: Counter[Subject] = Counter()
+        for device, cause, subject, number in rows:
+            found[device, _TOGETHER.get(cause, cause), subject] += number
+        return found
+
+    @cached_property
+    def firsts(self) -> dict[Subject, First]:
+        """Of the times that claims are of, what is in first calls, as in `_FIRSTS`."""
+        firsts = self.shared("firsts")
+        if not self.rows(tuple, f"SELECT 1 FROM {firsts} LIMIT 1"):
+            return {}
+        query = f"""
+            WITH spans AS MATERIALIZED (
+                SELECT m.*, sum(m.end_ticks - m.start_ticks) OVER (ORDER BY m.start_ticks) AS ticks
+                FROM _merged_steps('{firsts}') AS m
+            ),
+            times AS MATERIALIZED (
+                SELECT * REPLACE (CASE t.cause {_cases()} ELSE t.cause END AS cause) FROM {self.shared("times")} AS t
+            ),
+            edges AS (
+                SELECT t.device, t.cause, t.subject, unnest([t.start_ticks, t.end_ticks]) AS at_ticks,
+                    unnest([-1, 1]) AS sign
+                FROM times AS t
+            ),
+            within AS (
+                SELECT e.device, e.cause, e.subject,
+                    sum(e.sign * (m.ticks - greatest(m.end_ticks - e.at_ticks, 0)))::BIGINT AS ticks
+                FROM edges AS e
+                ASOF JOIN spans AS m ON row(e.at_ticks) >= row(m.start_ticks)
+                GROUP BY e.device, e.cause, e.subject
+                HAVING ticks > 0
+            ),
+            longest AS (FROM {firsts} AS f ORDER BY f.end_ticks - f.start_ticks DESC, f.family LIMIT 50),
+            named AS (
+                SELECT t.device, t.cause, t.subject, f AS call,
+                    sum(least(t.end_ticks, f.end_ticks) - greatest(t.start_ticks, f.start_ticks)) AS ticks
+                FROM times AS t
+                JOIN longest AS f ON t.start_ticks < f.end_ticks AND t.end_ticks > f.start_ticks
+                GROUP BY t.device, t.cause, t.subject, f
+            )
+            SELECT w.device, w.cause, w.subject, w.ticks, c.call.family, c.call.end_ticks - c.call.start_ticks,
+                c.call.later_ticks, c.call.later
+            FROM within AS w
+            JOIN (
+                SELECT n.device, n.cause, n.subject,
+                    arg_max(n.call, (n.ticks, n.call.start_ticks - n.call.end_ticks, n.call.family)) AS call
+                FROM named AS n
+                GROUP BY n.device, n.cause, n.subject
+            ) AS c
+                ON c.device IS NOT DISTINCT FROM w.device
+                AND c.cause IS NOT DISTINCT FROM w.cause
+                AND c.subject IS NOT DISTINCT FROM w.subject
+        """
+        return {(device, cause, subject): First(*row) for device, cause, subject, *row in self.rows(tuple, query)}
+
+    @cached_property
+    def wide(self) -> dict[tuple[str, str | None], tuple[int, int]]:
+        """By op and family of kernels: the time of those whose op takes numbers of 32 or 64 bits, and no smaller ones,
+        and of all.
+        """
+        narrow = "regexp_matches(a.dtypes, 'c10::(B?F|H|B)|char')"
+        rows = self.rows(
+            tuple,
+            f"""
+            SELECT s.family, w.kernel_family,
+                coalesce(sum(w.device_ticks) FILTER (
+                    regexp_matches(a.dtypes, '"(float|double)"') AND NOT {narrow}
+                ), 0)::BIGINT,
+                sum(w.device_ticks)::BIGINT
+            FROM {self.shared("launches")} AS w
+            JOIN signatures AS s ON s.capture_id = $key AND s.signature_index = w.op_signature
+            LEFT JOIN (FROM op_arguments AS i WHERE i.capture_id = $key) AS a ON a.event_index = w.op_index
+            WHERE w.kind = 'kernel'
+            GROUP BY s.family, w.kernel_family
+            """,
+        )
+        return {(op, family): (wide, all_ticks) for op, family, wide, all_ticks in rows}
+
+    def is_wide(self, *, op: str | None = None, family: str | None = None) -> bool:
+        """Whether nine tenths of the time of kernels of an op, or of a family, are known to be of wide numbers."""
+        chosen = [times for (name, kind), times in self.wide.items() if op in (None, name) and family in (None, kind)]
+        return bool(chosen) and 10 * sum(wide for wide, _ in chosen) >= 9 * sum(ticks for _, ticks in chosen)
+
+    @cached_property
+    def devices(self) -> list[Device]:
+        query = "SELECT u.name, u.compute_major, u.compute_minor, u.is_amd FROM _used_devices($key) AS u"
+        return self.rows(Device._make, query)
+
+    def have_capability(self, major: int, minor: int = 0) -> bool:
+        """Whether all devices are known to be NVIDIA's of at least this compute capability."""
+        return bool(self.devices) and all(
+            not device.is_amd and device.major is not None and (device.major, device.minor or 0) >= (major, minor)
+            for device in self.devices
+        )
+
+    @cached_property
+    def have_matrix_cores(self) -> bool:
+        """Whether all devices are known to be AMD's with matrix cores: the series MI100 to MI399."""
+        return bool(self.devices) and all(
+            device.is_amd and re.search(r"\bMI[1-3][0-9]{2}", device.name or "") for device in self.devices
+        )
+
+    @cached_property
+    def unfused_attention(self) -> list[Unfused]:
+        """Attention in single ops, by op, on devices that have fused kernels for it."""
+        query = (
+            "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key"
+            " AND regexp_matches(s.label, '^aten::_(safe_)?softmax') LIMIT 1"
+        )
+        if not self.rows(tuple, query) or not (self.have_capability(5) or self.have_matrix_cores):
+            return []
+        return self.rows(
+            Unfused._make,
+            "SELECT u.op, sum(u.ticks)::BIGINT, count(*), count(*) FILTER (u.is_softmax)"
+            f" FROM _unfused_attention($key, '{self.shared('counted')}') AS u GROUP BY u.op",
         )
 
     @cached_property

@@ -82,7 +82,9 @@ def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) ->
     text = f"{who} idles: the host launches kernels too slowly."
     shown = [*split, *_mostly(chosen), _LISTED]
     claim = _claim(evidence, use, chosen, cause, text, shown, kind=_ran(cause, chosen), of=LAUNCHING[0])
-    if claim.stretch.is_long:
+    if claim.cause == "first_calls":
+        pass
+    elif claim.stretch.is_long:
         claim = claim._replace(text=f"{who} idles: the host launches nothing for long.")
     elif evidence.traits.has_few_launches:
         does = "records nothing of what it does" if claim.subject[0] == "step" else "launches nothing"
@@ -242,7 +244,11 @@ def _claim(
             most = f", {time(longest / 1e3, 'us')} of it in one" if found.gaps > 1 else ""
             places = f"{counted(found.gaps, 'gap')}{most}, from {evidence.since_start(found.at)}"
     whole = ("first to last event of the device", use.span)
-    return Claim(RULE, text, unexplained, cause, (kind, name), times, whole, shown, places, least, longest, in_long)
+    claim = Claim(RULE, text, unexplained, cause, (kind, name), times, whole, shown, places, least, longest, in_long)
+    who = "The device" if use.device is None else f"Device {use.device}"
+    first = f"{who} idles while the host is in first calls, which take much longer than later ones."
+    subject = (use.device, named, None)
+    return idle_evidence.with_firsts(evidence, claim, subject, first if named == LAUNCHING[0] else None)
 
 
 def _within(evidence: Evidence, use: Use, parts: Sequence[Idle], cause: str) -> list[str]:

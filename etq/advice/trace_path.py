@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from etq.advice.contract import Claim
-from etq.advice.remedies import FOUR_BITS
+from etq.advice.idle_evidence import with_firsts
 from etq.advice.trace_evidence import CALLS, TOGETHER, Evidence, Intervals, OnPath
 from etq.advice.words import counted, percent, shortened, time
 
@@ -48,22 +48,26 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
         found = evidence.intervals[parts[0].subject or ""]
         places = _places(evidence, found)
         shown = [*_shown(evidence, kind, parts), *_reach(evidence, whole[1])]
-        yield Claim(
-            RULE,
-            text,
-            text,
-            cause,
-            (kind, told),
-            times,
-            whole,
-            shown,
-            places,
-            _LEAST,
-            found.longest,
-            found.in_long,
-            "interval",
-            evidence.traits.ticks,
-            is_lost,
+        yield with_firsts(
+            evidence,
+            Claim(
+                RULE,
+                text,
+                text,
+                cause,
+                (kind, told),
+                times,
+                whole,
+                shown,
+                places,
+                _LEAST,
+                found.longest,
+                found.in_long,
+                "interval",
+                evidence.traits.ticks,
+                is_lost,
+            ),
+            (None, None, parts[0].subject),
         )
 
 
@@ -97,12 +101,19 @@ def _cause(evidence: Evidence, kind: str, part: OnPath) -> str:
     if part.cause == "communication" or (part.cause == "device" and part.family == "communication"):
         return evidence.told_rank()[0]
     if part.cause == "device":
-        return "four_bits" if FOUR_BITS.search(part.label or "") else _direction(part) or "device"
+        return _direction(part) or _of_kernels(evidence, part)
     if kind == "first_call":
         return kind
     if not evidence.has_work and part.cause not in TOGETHER:
         return "on_host"
     return "host" if kind == "op" and part.cause in _OF_OP else part.cause
+
+
+def _of_kernels(evidence: Evidence, part: OnPath) -> str:
+    """Return what kernels of an op are: attention in single ops, on wide numbers, or neither."""
+    if any(row.op == part.name for row in evidence.unfused_attention):
+        return "unfused"
+    return "wide" if evidence.is_wide(op=part.name) else "device"
 
 
 def _words(kind: str, name: str, parts: Sequence[OnPath]) -> str:

@@ -42,9 +42,8 @@ def lost_kernels(evidence: Evidence) -> Iterator[Finding]:
 def incomplete(evidence: Evidence) -> Iterator[Finding]:
     """Yield a finding if most ops that ran are not in the file."""
     if evidence.missing:
-        count = evidence.missing.partition(", by")[0]
         yield Finding(
-            "incomplete file", "high", f"Most of what ran is not in the file: it has {count}.", evidence.missing,
+            "incomplete file", "high", "Most of what ran is not in the file.", f"it has {evidence.missing}",
             "Take the whole file: shares are of what is in this one, and nothing tells why devices idle.",
         )  # fmt: skip
 
@@ -63,7 +62,7 @@ def setup(evidence: Evidence) -> Iterator[Finding]:
                 f"{percent(100 * used / size)} of {size / 1024**3:.1f} GiB were in use",
                 "If allocations fail, try gradient checkpointing, or automatic mixed precision."
                 if evidence.traits.is_training
-                else "If allocations fail, try a smaller batch, or smaller types.",
+                else "If allocations fail, try a smaller batch.",
             )
 
 
