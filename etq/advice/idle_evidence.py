@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -13,6 +15,13 @@ from etq.advice.words import counted, percent, shortened, time
 # Causes whose time may be that of first calls, and those that recording Python's functions makes longer.
 _OF_FIRSTS: Final = (*CALLS, *LAUNCHING, "launching", "cpu_op", "data_loading")
 _SLOWED: Final = (*LAUNCHING, "launching", "function", "after_synchronization", "low_use")
+
+
+# Functions of Python itself, by file, and of torch and other libraries that are no place of a program's.
+_FILE: Final = re.compile(r"^(?:.*/lib/python3[^/]*/(?!(?:site|dist)-packages/))?(\w+)(?:\.py\(|/)")
+_OTHERS: Final = re.compile(r"^<|(?:^|site-packages/)(?:torch|numpy|threading|importlib)/")
+# How many of a function's calls, the longest, tell by what it is called.
+_CALLS_READ: Final = 1000
 
 
 class Outside(NamedTuple):
@@ -257,3 +266,51 @@ def with_firsts(evidence: Evidence, claim: Claim, subject: Subject, text: str | 
     return claim._replace(
         text=text, cause="first_calls", times={"first_calls": spent}, evidence=[shown, *claim.evidence], functions=0
     )
+
+
+def is_inner(function: str) -> bool:
+    """Whether a function of Python is one of Python's own, of torch's or built in, by its file."""
+    file = _FILE.match(function)
+    return bool(_OTHERS.search(function)) or (file is not None and file[1] in sys.stdlib_module_names)
+
+
+def with_caller(evidence: Evidence, name: str) -> str:
+    """Return the name of what the host is in, shortened; after that of an inner function, which other function or module
+    calls it, if one does for half of the time.
+    """
+    told = shortened(name, 120)
+    if not evidence.traits.has_functions or not is_inner(name):
+        return told
+    query = """
+        SELECT s.signature_index, s.family FROM signatures AS s
+        WHERE s.capture_id = $key AND s.activity IN ('python_function', 'module')
+    """
+    functions = evidence.rows(tuple, query)
+    outer = [index for index, family in functions if not is_inner(family)]
+    query = """
+        WITH RECURSIVE events AS (SELECT t.* FROM trace_events AS t WHERE t.capture_id = $key),
+        chosen AS (
+            SELECT t.event_index, t.parent_index, t.elapsed_ticks
+            FROM events AS t
+            JOIN signatures AS s ON s.capture_id = $key AND s.signature_index = t.event_signature
+            WHERE s.family = $name AND s.activity = 'python_function' AND t.elapsed_ticks > 0
+        ),
+        longest AS (FROM chosen AS c ORDER BY c.elapsed_ticks DESC, c.event_index LIMIT $most),
+        callers AS (
+            SELECT l.parent_index AS event_index, l.elapsed_ticks, NULL::BIGINT AS caller, 0 AS depth FROM longest AS l
+            UNION ALL
+            SELECT t.parent_index, c.elapsed_ticks,
+                CASE WHEN list_contains($outer::BIGINT[], t.event_signature) THEN t.event_signature END, c.depth + 1
+            FROM callers AS c
+            JOIN events AS t ON t.event_index = c.event_index
+            WHERE c.caller IS NULL AND c.depth < 200
+        )
+        SELECT s.family, sum(c.elapsed_ticks)::BIGINT AS ticks
+        FROM callers AS c
+        JOIN signatures AS s ON s.capture_id = $key AND s.signature_index = c.caller
+        GROUP BY s.family
+        HAVING 2 * ticks >= (SELECT sum(o.elapsed_ticks) FROM chosen AS o)
+        ORDER BY ticks DESC, s.family
+    """
+    found = evidence.rows(tuple, query, name=name, most=_CALLS_READ, outer=outer)
+    return f"{told}, called by {shortened(found[0][0], 120)}" if found else told

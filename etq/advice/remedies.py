@@ -188,7 +188,7 @@ def _of_copies(direction: str, name: str) -> str:
 
 def _of_name(cause: str, kind: str, name: str, traits: Traits, besides: str | None) -> str:
     """What helps where that depends on the op, function, call or copy."""
-    text = traits.placed(_REMEDIES[cause])
+    text = traits.placed(_REMEDIES.get(cause, ""))
     match cause:
         case "cpu_op":
             return _REMEDIES["buffers"] if kind == "buffers" else _of_cpu_ops(name, traits, besides)

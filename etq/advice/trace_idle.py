@@ -49,7 +49,7 @@ def device_idle(evidence: Evidence) -> Iterator[Claim]:
             name = _top(chosen, lambda part: part.label)[0]
             shown = _within(evidence, use, chosen, cause) if cause in CALLS else []
             # Within the loader, if functions are recorded.
-            shown += [] if cause != "data_loading" or "DataLoader" in (name or "") else _mostly(chosen)
+            shown += [] if cause != "data_loading" or "DataLoader" in (name or "") else _mostly(evidence, use, chosen)
             yield _claim(evidence, use, chosen, cause, f"{who} {text}", shown, name=name)
         yield from _synchronizing(evidence, use, who, parts)
         yield from _starting(evidence, use, who, parts)
@@ -80,7 +80,7 @@ def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) ->
     if cause is None or share < 0.5:
         cause, chosen = "launching", [part._replace(cause="launching") for part in chosen]
     text = f"{who} idles: the host launches kernels too slowly."
-    shown = [*split, *_mostly(chosen), _LISTED]
+    shown = [*split, *_mostly(evidence, use, chosen), _LISTED]
     claim = _claim(evidence, use, chosen, cause, text, shown, kind=_ran(cause, chosen), of=LAUNCHING[0])
     if claim.cause == "first_calls":
         pass
@@ -147,15 +147,15 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
                 "buffers" if outer == _UNFLATTEN and idle_evidence.broadcasts_buffers(evidence) else "op",
             )
             text = f"{who} idles while the host runs mostly {shortened(outer, 120)}."
-            shown = _first_of(chosen)
+            shown = _first_of(evidence, use, chosen)
         elif name is not None and share >= 0.5:
             mostly = "" if share >= _ALL else "mostly "
             besides = None if share >= _ALL else _second(chosen)
-            text = f"{who} idles while the host {does} {mostly}{shortened(name, 120)}."
-            shown = [] if share >= _ALL else _first_of(chosen)
+            text = f"{who} idles while the host {does} {mostly}{_named(evidence, use, name, chosen)}."
+            shown = [] if share >= _ALL else _first_of(evidence, use, chosen)
         else:
             name, text = None, f"{who} idles while the host {_SEVERAL[cause]}."
-            shown = _first_of(chosen)
+            shown = _first_of(evidence, use, chosen)
         if shown and cause == "cpu_op" and 20 * sum(part.ticks for part in chosen) >= use.span:
             around, part = idle_evidence.around(evidence, use.device, cause, (name, besides))
             shown += [f"{percent(100 * part)} in {shortened(around, 120)}"] if around else []
@@ -220,7 +220,7 @@ def _apart(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Ite
     """Between steps, and without any record."""
     chosen = [part for part in parts if part.cause == "between_steps"]
     text = f"{who} idles outside of steps, where nothing of a step is recorded."
-    yield _claim(evidence, use, chosen, "between_steps", text, _mostly(chosen))
+    yield _claim(evidence, use, chosen, "between_steps", text, _mostly(evidence, use, chosen))
     chosen = [part for part in parts if part.cause == "not_recorded"]
     text = f"{who} idles where the host records nothing, and the trace has no steps."
     yield _claim(evidence, use, chosen, "not_recorded", text)
@@ -269,14 +269,23 @@ def _top(parts: Sequence[Idle], of: Callable[[Idle], str | None]) -> tuple[str |
     return (times.most_common(1)[0][0], times.most_common(1)[0][1] / times.total()) if times else (None, 0.0)
 
 
-def _first_of(parts: Sequence[Idle]) -> list[str]:
+def _first_of(evidence: Evidence, use: Use, parts: Sequence[Idle]) -> list[str]:
     """Return the two names that have most of the time, with their shares."""
     times: Counter[str] = Counter()
     for part in parts:
         times[part.label or "an unnamed one"] += part.ticks
-    most = times.most_common(2)
-    shares = [f"{shortened(name, 120)} ({percent(100 * ticks / times.total())})" for name, ticks in most]
+    shares = [
+        f"{_named(evidence, use, name, parts)} ({percent(100 * ticks / times.total())})"
+        for name, ticks in times.most_common(2)
+    ]
     return [f"most in {' and '.join(shares)}"] if shares else []
+
+
+def _named(evidence: Evidence, use: Use, name: str, parts: Sequence[Idle]) -> str:
+    """Return what the host is in, and by what it is called, if the claim is worth asking."""
+    if 20 * sum(part.ticks for part in parts) < use.span:
+        return shortened(name, 120)
+    return idle_evidence.with_caller(evidence, name)
 
 
 def _second(parts: Sequence[Idle]) -> str | None:
@@ -287,7 +296,9 @@ def _second(parts: Sequence[Idle]) -> str | None:
     return times.most_common(2)[1][0] if len(times) > 1 else None
 
 
-def _mostly(parts: Sequence[Idle]) -> list[str]:
+def _mostly(evidence: Evidence, use: Use, parts: Sequence[Idle]) -> list[str]:
     """Return what the host was in for most of the time, if it is one thing."""
     name, share = _top(parts, lambda part: part.label)
-    return [f"the host was mostly in {shortened(name, 120)}"] if name is not None and share >= 0.5 else []
+    if name is None or share < 0.5:
+        return []
+    return [f"the host was mostly in {_named(evidence, use, name, parts)}"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from etq.advice.contract import Claim
-from etq.advice.idle_evidence import with_firsts
+from etq.advice.idle_evidence import with_caller, with_firsts
 from etq.advice.trace_evidence import CALLS, TOGETHER, Evidence, Intervals, OnPath
 from etq.advice.words import counted, percent, shortened, time
 
@@ -43,7 +43,8 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
             times = Counter({evidence.told_rank()[0]: beside, cause: times.total() - beside})
             cause = evidence.told_rank()[0]
         while_ = f", while {label} runs" if communicates else ""
-        text = f"{share} of the critical path is {_words(kind, name, parts)}{while_}."
+        words = with_caller(evidence, name) if kind == "function" else _words(kind, name, parts)
+        text = f"{share} of the critical path is {words}{while_}."
         told = evidence.told_rank()[1] if cause == "rank" else name
         found = evidence.intervals[parts[0].subject or ""]
         places = _places(evidence, found)

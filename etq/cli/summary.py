@@ -71,24 +71,30 @@ _ANNOTATED: Final = """
     WHERE s.host IS NOT NULL AND _step_count($capture, NULL, NULL) IS NOT NULL
     HAVING count(*) > 0
 """
-# How long the first event of the devices waited after its launch for what isn't recorded, as for earlier work, and the
-# rest of its step from there on.
+# The longest wait of a device's event for what isn't recorded, as for earlier work: after its launch, and after all that
+# ran before it; and the rest of its step from there on.
 _WAITED: Final = """
-    SELECT _in_unit(d.start_ticks - d.call_start_ticks - d.call_ticks, a.scale),
-        _in_unit(s.end_ticks - d.start_ticks, a.scale), a.unit
+    SELECT _in_unit(d.waited_ticks, a.scale), _in_unit(s.end_ticks - d.start_ticks, a.scale), a.unit
     FROM _scaled_capture($capture, NULL) AS a
     CROSS JOIN (
+        SELECT i.start_ticks, i.call_start_ticks, i.wait_kind,
+            i.start_ticks - greatest(
+                i.call_start_ticks + i.call_ticks,
+                max(i.start_ticks + i.elapsed_ticks) OVER (
+                    PARTITION BY i.device
+                    ORDER BY i.start_ticks, i.event_index
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                )
+            ) AS waited_ticks
         FROM device_events AS i
         WHERE i.capture_id = $capture AND i.elapsed_ticks >= 0
-        ORDER BY i.start_ticks, i.event_index
-        LIMIT 1
     ) AS d
     JOIN trace_steps AS s
         ON s.capture_id = $capture AND s.start_ticks <= d.call_start_ticks AND d.start_ticks < s.end_ticks
     WHERE d.wait_kind = 'unknown_wait'
-        AND 10 * (d.start_ticks - d.call_start_ticks - d.call_ticks) > s.end_ticks - s.start_ticks
+        AND 10 * d.waited_ticks > s.end_ticks - s.start_ticks
         AND _step_count($capture, NULL, NULL) IS NOT NULL
-    ORDER BY s.start_ticks DESC
+    ORDER BY d.waited_ticks DESC, s.start_ticks DESC
     LIMIT 1
 """
 # The least difference of the two that is told.
@@ -397,7 +403,7 @@ def _annotated(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
             yield f"  annotation  {annotation}  {lasts}"
     for waited, own, unit in warehouse.rows(_WAITED, capture=capture.capture_id)[1]:
         before, after = quantities([waited, own], unit)
-        yield f"  waits  {before}  for what isn't recorded, such as earlier work; then the first step takes {after}"
+        yield f"  waits  {before}  for what isn't recorded, such as earlier work; then the step goes on for {after}"
 
 
 def _compilation(warehouse: Warehouse, capture: Capture) -> Iterator[str]:

@@ -257,5 +257,5 @@ def test_a_step_that_waits_for_earlier_work(tmp_path: Path) -> None:
     written = run_etq(str(path)).stdout
     assert re.search(r"^step +5100 us$", written, re.MULTILINE)
     assert (
-        "  waits  4892 us  for what isn't recorded, such as earlier work; then the first step takes 100 us" in written
+        "  waits  4892 us  for what isn't recorded, such as earlier work; then the step goes on for 100 us" in written
     )

@@ -193,12 +193,16 @@ class About:
         return None if is_most else f"most time is {found}"
 
     def saves_little(self, match: re.Match[str]) -> str | None:
-        least, most = self.truth.step_shares("any", "steps" if "step" in match["of"] else "recording")
-        if not least - 1 <= number(match["share"]) <= most + 1:
-            return f"they are busy in {least:.1f} to {most:.1f} %"
-        waits = sum(each.ticks for each in self.truth.path if each.cause in ("device", "rank"))
-        part = 100 * waits / max(1, sum(each.ticks for each in self.truth.path))
-        return None if part < 10 else f"{part:.0f} % of the path is on devices"
+        told = self.near(match["all"], sum(self.times.values()), "the devices' time")
+        found = sum(each.ticks for each in self.truth.path if each.cause in ("device", "rank"))
+        if 2 * found > 1.2 * sum(self.times.values()):
+            return f"{found / 1e3:.0f} us of devices are on the path"
+        return told
+
+    def functions(self, match: re.Match[str]) -> str | None:
+        found = self.truth.functions
+        least = int(match["number"].replace(",", "")) if "number" in match.re.groupindex else 1
+        return None if least <= found else f"{found} functions are recorded"
 
     def chains(self, match: re.Match[str]) -> str | None:
         most = sum(

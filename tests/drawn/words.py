@@ -53,13 +53,15 @@ TRACES: Final = (
     ("evidence", "critical path", rf"(?:^|, |; )(?P<device>{SHARE}) of it on devices, (?P<host>{SHARE}) on the host", "path_sides"),
     ("evidence", "critical path", rf"(?:; )?(?P<share>{SHARE}) in the kernel (?P<kernel>.+?)(?=; etq|; the path|;?\s*$)", "top_kernel"),
     # Time of devices.
-    ("finding", "device time", rf"^Time of devices(?P<within> in steps)?: (?P<families>{SHARE} .+?)\.(?=$| Devices are)", "families"),
-    ("finding", ".*", rf"Devices are busy in (?P<share>{SHARE}) of (?P<of>the steps' time|the recording), and next to nothing waits for them: faster kernels save little\.", "saves_little"),
+    ("finding", "device time", rf"^Time of devices(?P<within> in steps)?: (?P<families>{SHARE} .+?)\.$", "families"),
+    ("evidence", ".*", rf"(?:; )?of the devices' (?P<all>{TIME}), (?P<part>{TIME}) are on the critical path: faster kernels save no more", "saves_little"),
     ("evidence", "device time", r"most of it before the first kernel", ""),
     ("evidence", "device time", r"(?P<calls>[\d,]+) calls? of (?P<family>[\w ]+), (?:most time in|as much time in \S+ as in) (?P<kernel>.*?)(?=; etq|;\s*\d|$)", "top_family"),
     ("finding", "fusable kernels", r"^Kernels that compute element by element or reduce follow each other: (?P<kernels>[\d,]+) kernels? in (?P<chains>[\d,]+) chains?\.", "chains"),
     ("evidence", "fusable kernels", r"^chains of most time: .*", ""),
-    ("evidence", ".*", r"(?:; )?most work is beside the critical path: less of it saves little", ""),
+    ("evidence", "device idle|critical path|gpu utilization", rf"(?:; )?the profiler recorded (?P<number>{N}) functions? of Python meanwhile, which slows the host: these times are of a profiled run", "functions"),
+    ("evidence", "device idle|critical path", r"(?:; )?(?:why these calls take so long isn't recorded|what takes so long there isn't recorded|etq roofline rates its kernels)", ""),
+    ("remedy", ".*", r"Record without with_stack, which slows the host, to see what remains\.", "functions"),
     # Steps.
     ("finding", "communication", r"^Steps wait for other processes: rank (?P<rank>\d+) comes last to collectives\.", "waits_for_rank"),
     ("finding", "communication", r"^Steps transfer data between processes\.", "transfers"),
