@@ -275,8 +275,8 @@ def is_inner(function: str) -> bool:
 
 
 def with_caller(evidence: Evidence, name: str) -> str:
-    """Return the name of what the host is in, shortened; after that of an inner function, which other function or module
-    calls it, if one does for half of the time.
+    """Return the name of what the host is in, shortened; after that of an inner function, the name of the next function
+    or module around it that is none, if that is one for half of the time.
     """
     told = shortened(name, 120)
     if not evidence.traits.has_functions or not is_inner(name):

@@ -96,7 +96,7 @@ class Rated(NamedTuple):
     @property
     def is_wide(self) -> bool:
         """Whether it takes numbers of 32 or 64 bits."""
-        return self.type in ("f32", "f64")
+        return self.type in ("float", "double")
 
     @property
     def reads_fast(self) -> bool:
@@ -238,7 +238,10 @@ class Evidence:
         """Words that say how little faster kernels save; '' where it isn't so."""
         if not self.saves_little:
             return ""
-        on_path = f"of the devices' {_time(self.ticks)}, {_time(self.path_ticks or 0)} are on the critical path"
+        if not self.path_ticks:
+            none = f"none of the devices' {_time(self.ticks)} are on the critical path"
+            return f"{none}: faster kernels save next to nothing"
+        on_path = f"of the devices' {_time(self.ticks)}, {_time(self.path_ticks)} are on the critical path"
         return f"{on_path}: faster kernels save no more"
 
     @cached_property

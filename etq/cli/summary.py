@@ -71,8 +71,8 @@ _ANNOTATED: Final = """
     WHERE s.host IS NOT NULL AND _step_count($capture, NULL, NULL) IS NOT NULL
     HAVING count(*) > 0
 """
-# The longest wait of a device's event for what isn't recorded, as for earlier work: after its launch, and after all that
-# ran before it; and the rest of its step from there on.
+# The longest wait of a device's event for what isn't recorded, as for earlier work: after its launch, and after all
+# that ran before it; and the rest of its step from there on.
 _WAITED: Final = """
     SELECT _in_unit(d.waited_ticks, a.scale), _in_unit(s.end_ticks - d.start_ticks, a.scale), a.unit
     FROM _scaled_capture($capture, NULL) AS a

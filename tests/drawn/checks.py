@@ -193,11 +193,13 @@ class About:
         return None if is_most else f"most time is {found}"
 
     def saves_little(self, match: re.Match[str]) -> str | None:
-        told = self.near(match["all"], sum(self.times.values()), "the devices' time")
+        work, told = sum(self.times.values()), ticks(match["all"])
+        if abs(told - work) > 0.01 * work + self.truth.slack:
+            return f"devices work for {work / 1e3:.0f} us"
         found = sum(each.ticks for each in self.truth.path if each.cause in ("device", "rank"))
-        if 2 * found > 1.2 * sum(self.times.values()):
-            return f"{found / 1e3:.0f} us of devices are on the path"
-        return told
+        most = 0.0 if "part" not in match.re.groupindex else ticks(match["part"])
+        beside = self.truth.slack + 0.1 * self.truth.recording
+        return f"{found / 1e3:.0f} us of devices are on the path" if found > most + beside else None
 
     def functions(self, match: re.Match[str]) -> str | None:
         found = self.truth.functions

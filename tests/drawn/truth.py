@@ -47,6 +47,11 @@ class Truth:
     def recording(self) -> int:
         return max(each.end for each in self.runs.values()) - min(each.begin for each in self.runs.values())
 
+    @cached_property
+    def functions(self) -> int:
+        """How many of Python's functions are recorded."""
+        return sum(each.category == "python_function" for run in self.runs.values() for each in run.slices)
+
     def idle(self, device: int) -> list[Part]:
         if device not in self._idle:
             self._idle[device] = list(idle(self.runs[device]))
