@@ -25,7 +25,7 @@ APART: Final = ("between_steps", "not_recorded")
 _REASONS: Final = {
     **dict.fromkeys(("launch", "copy", "call"), "why these calls take so long isn't recorded"),
     **dict.fromkeys(("host", "step", "op_function", "launching"), "what takes so long there isn't recorded"),
-    **dict.fromkeys(("device", "wide"), "etq roofline rates its kernels"),
+    **dict.fromkeys(("device", "wide"), "etq kernels lists the kernels"),
 }  # fmt: skip
 # Causes of which the text itself says that nothing is known.
 _TOLD: Final = (*APART, "unknown", "unknown_wait", "communication")

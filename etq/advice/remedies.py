@@ -63,7 +63,7 @@ _FEW: Final = 1.5
 # Calls that a program makes as it starts: where one place has most of their time, it may be that.
 _AT_START: Final = (
     "allocation", "free", "pinned_memory", "module_load", "graph_instantiation", "creation", "synchronization",
-    "launch", "copy", "call", "host", "step", "op_function", "launching", "cpu_op", "data_loading",
+    "launch", "copy", "call", "host", "step", "op_function", "launching",
 )  # fmt: skip
 # Ops that allocate or copy: another device is no other place for them. Annotations by torch itself, around its work.
 _MOVES: Final = re.compile(r"aten::(empty|.*copy|to$|item$|_local_scalar_dense$)")
@@ -141,9 +141,9 @@ def remedy(
     """Return what helps against a cause for a thing of a kind; '' if nothing is known that does. `besides` is a second
     thing of the kind, where the first isn't nearly all.
     """
-    if stretch.in_one is not None and cause in _AT_START:
-        share = "It" if stretch.in_one == 100 else f"{percent(stretch.in_one).capitalize()} of it"
-        return _ONCE.format(share, stretch.part)
+    once = _of_start(stretch)
+    if once and cause in _AT_START:
+        return once
     # What takes so long is not known.
     if stretch.is_long and cause in ("host", "step", "op_function", "launching", "launch_delay"):
         return ""
@@ -159,9 +159,9 @@ def remedy(
         case "device" | "wide" if kind != "op":
             text = ""
         case "cpu_op" | "function" | "synchronization" | "HtoD" | "DtoH" | "device" | "wide":
-            text = _of_name(cause, kind, name or "", traits, besides)
+            text = _of_name(cause, kind, name or "", traits, besides) or (once if cause == "cpu_op" else "")
         case "data_loading":
-            text = _of_loading(traits)
+            text = f"{once} {_of_loading(traits)}".strip()
         case "rank":
             late = f"rank {name}" if name else "those that come last"
             text = f"Find what makes {late} late: compare the ranks' steps (etq show stragglers)."
@@ -172,6 +172,14 @@ def remedy(
         case _:
             text = traits.placed(_REMEDIES.get(cause, ""))
     return f"{text} {traits.placed(_LATER)}".strip() if kind == "synchronized" else text
+
+
+def _of_start(stretch: Stretch) -> str:
+    """What helps if the place that has most of a time is the start of the program."""
+    if stretch.in_one is None:
+        return ""
+    share = "It" if stretch.in_one == 100 else f"{percent(stretch.in_one).capitalize()} of it"
+    return _ONCE.format(share, stretch.part)
 
 
 def copying(name: str) -> str:

@@ -82,11 +82,11 @@ _FIRSTS: Final = """
         FROM calls AS c
         WHERE (c.family, c.kernel) IS NOT NULL
     )
-    SELECT n.family, min(n.start_ticks) AS start_ticks, min(n.start_ticks) + arg_min(n.ticks, n.number) AS end_ticks,
+    SELECT n.family || coalesce(' of ' || n.kernel, '') AS family, min(n.start_ticks) AS start_ticks, min(n.start_ticks) + arg_min(n.ticks, n.number) AS end_ticks,
         median(n.ticks) FILTER (n.number > 1) AS later_ticks, count(*) - 1 AS later
     FROM numbered AS n
     GROUP BY n.family, n.kernel
-    HAVING count(*) > 2 AND end_ticks - min(n.start_ticks) >= greatest(5 * later_ticks, 100_000)
+    HAVING count(*) > 1 AND end_ticks - min(n.start_ticks) >= greatest(5 * later_ticks, 100_000)
 """
 _SHARED: Final = {
     "launches": "FROM _launches({key})",

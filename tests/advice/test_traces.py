@@ -962,3 +962,14 @@ def test_pinned_memory_is_for_pageable_copies(warehouse: Warehouse, tmp_path: Pa
     found = advised(warehouse, tmp_path, step, *launched(1, 0, 20, 50), load, *copy, *launched(2, 910, 930, 960))
     [loader] = of(found, "data loader")
     assert ("pin_memory" in loader.remedy) == pageable
+
+
+@pytest.mark.parametrize("name", ["aten::empty", "aten::sort"])
+def test_what_runs_once_may_be_the_start(name: str) -> None:
+    """An op that moves, or allocates, has no other remedy; one that computes has its own. A loader keeps both."""
+    once = Stretch(True, 60.0)
+    said = remedy("cpu_op", "op", name, TRAITS, once)
+    assert said.startswith("60 % of it is in one gap") == (name == "aten::empty")
+    assert remedy("data_loading", "wait", None, TRAITS, once).endswith(
+        "after a warm-up. Set num_workers of DataLoader."
+    )

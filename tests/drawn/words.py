@@ -61,7 +61,7 @@ TRACES: Final = (
     ("finding", "fusable kernels", r"^Kernels that compute element by element or reduce follow each other: (?P<kernels>[\d,]+) kernels? in (?P<chains>[\d,]+) chains?\.", "chains"),
     ("evidence", "fusable kernels", r"^chains of most time: .*", ""),
     ("evidence", "device idle|critical path|gpu utilization", rf"(?:; )?the profiler recorded (?P<number>{N}) functions? of Python meanwhile, which slows the host: these times are of a profiled run", "functions"),
-    ("evidence", "device idle|critical path", r"(?:; )?(?:why these calls take so long isn't recorded|what takes so long there isn't recorded|etq roofline rates its kernels)", ""),
+    ("evidence", "device idle|critical path", r"(?:; )?(?:why these calls take so long isn't recorded|what takes so long there isn't recorded|etq kernels lists the kernels)", ""),
     ("remedy", ".*", r"Record without with_stack, which slows the host, to see what remains\.", "functions"),
     # Steps.
     ("finding", "communication", r"^Steps wait for other processes: rank (?P<rank>\d+) comes last to collectives\.", "waits_for_rank"),
