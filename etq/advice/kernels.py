@@ -240,9 +240,9 @@ class Evidence:
             return ""
         if not self.path_ticks:
             none = f"none of the devices' {_time(self.ticks)} are on the critical path"
-            return f"{none}: faster kernels save next to nothing"
+            return f"{none}, which faster kernels don't shorten"
         on_path = f"of the devices' {_time(self.ticks)}, {_time(self.path_ticks)} are on the critical path"
-        return f"{on_path}: faster kernels save no more"
+        return f"{on_path}, which faster kernels shorten by no more"
 
     @cached_property
     def labels(self) -> list[Label]:

@@ -82,7 +82,8 @@ _FIRSTS: Final = """
         FROM calls AS c
         WHERE (c.family, c.kernel) IS NOT NULL
     )
-    SELECT n.family || coalesce(' of ' || n.kernel, '') AS family, min(n.start_ticks) AS start_ticks, min(n.start_ticks) + arg_min(n.ticks, n.number) AS end_ticks,
+    SELECT n.family || coalesce(' of ' || n.kernel, '') AS family, min(n.start_ticks) AS start_ticks,
+        min(n.start_ticks) + arg_min(n.ticks, n.number) AS end_ticks,
         median(n.ticks) FILTER (n.number > 1) AS later_ticks, count(*) - 1 AS later
     FROM numbered AS n
     GROUP BY n.family, n.kernel
@@ -448,6 +449,9 @@ class Evidence:
             ),
             times AS MATERIALIZED (
                 SELECT * REPLACE (CASE t.cause {_cases()} ELSE t.cause END AS cause) FROM {self.shared("times")} AS t
+                -- Most first calls are at the start.
+                WHERE t.start_ticks < (SELECT max(f.end_ticks) FROM {firsts} AS f)
+                    AND t.end_ticks > (SELECT min(f.start_ticks) FROM {firsts} AS f)
             ),
             edges AS (
                 SELECT t.device, t.cause, t.subject, unnest([t.start_ticks, t.end_ticks]) AS at_ticks,

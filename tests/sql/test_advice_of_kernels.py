@@ -311,7 +311,7 @@ def test_faster_kernels_save_little_where_nothing_waits_for_them(traces: Traces,
     row = told(traces, *events)["device time"]
     assert row[1] == "Time of devices: 100 % GEMM."
     # The path waits for the last kernel alone.
-    note = "; of the devices' 200 us, 10.0 us are on the critical path: faster kernels save no more"
+    note = "; of the devices' 200 us, 10.0 us are on the critical path, which faster kernels shorten by no more"
     assert row[2].endswith(note) == is_idle
     assert row[3].startswith("The products run on tensor cores") is not is_idle
 
