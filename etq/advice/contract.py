@@ -25,7 +25,6 @@ APART: Final = ("between_steps", "not_recorded")
 _REASONS: Final = {
     **dict.fromkeys(("launch", "copy", "call"), "why these calls take so long isn't recorded"),
     **dict.fromkeys(("host", "step", "op_function", "launching"), "what takes so long there isn't recorded"),
-    **dict.fromkeys(("device", "wide"), "etq kernels lists the kernels"),
 }  # fmt: skip
 # Causes of which the text itself says that nothing is known.
 _TOLD: Final = (*APART, "unknown", "unknown_wait", "communication")
@@ -113,10 +112,9 @@ def judged(claim: Claim, traits: Traits) -> Finding | None:
     remedy = remedies.remedy(claim.cause, kind, name, traits, claim.stretch, claim.besides) if is_borne_out else ""
     reasons: list[str] = []
     if claim.is_slowed and claim.cause != "first_calls":
-        reasons = [
-            f"the profiler recorded {counted(claim.functions, 'function')} of Python meanwhile, which slows the host: "
-            "these times are of a profiled run"
-        ]
+        recorded = f"the profiler recorded {counted(claim.functions, 'function')} of Python meanwhile"
+        reasons = [f"{recorded}: these times are of a profiled run"]
+        text = f"{text} Recording Python's functions slows the host."
         severity, remedy = at_most_medium(severity), remedies.WITHOUT_STACK
     if severity == "high" and not remedy and is_borne_out and claim.cause not in _TOLD:
         reasons = [_REASONS[claim.cause]] if claim.cause in _REASONS else []

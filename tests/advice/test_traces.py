@@ -890,6 +890,7 @@ def test_recorded_functions_slow_the_host(warehouse: Warehouse, tmp_path: Path, 
     # Between the end of a kernel and the return of the next launch; 16 functions begin in each, or 4.
     assert (idle.ticks, idle.severity) == (9 * 178_000, "medium" if is_slowed else "high")
     assert ("the profiler recorded 144 functions of Python meanwhile" in idle.evidence) == is_slowed
+    assert idle.text.endswith("Recording Python's functions slows the host.") == is_slowed
     assert ("Record without with_stack" in idle.remedy) == is_slowed != ("torch.compile" in idle.remedy)
 
 

@@ -40,8 +40,8 @@ TRACES: Final = (
     ("finding", "device idle", IDLE + r"idles while the host loads kernels\.", "idle module_load"),
     ("finding", "device idle", IDLE + r"idles while the host captures or instantiates graphs\.", "idle graph_instantiation"),
     ("finding", "device idle", IDLE + r"idles while the host creates streams, events or contexts\.", "idle creation"),
-    ("finding", "device idle", IDLE + r"idles while the host is in (?:mostly )?(?P<subject>(?!a launch|a copy|calls of).+)\.$", "idle_in"),
-    ("finding", "device idle", IDLE + r"idles while the host (?:runs|compiles in) (?:mostly )?(?P<subject>(?!ops that|functions that).+)\.$", "idle_in"),
+    ("finding", "device idle", IDLE + r"idles while the host is in (?:mostly )?(?P<subject>(?!a launch|a copy|calls of).+?)\.(?=$| Recording)", "idle_in"),
+    ("finding", "device idle", IDLE + r"idles while the host (?:runs|compiles in) (?:mostly )?(?P<subject>(?!ops that|functions that).+?)\.(?=$| Recording)", "idle_in"),
     ("finding", "device idle", IDLE + r"idles while the host (?:runs (?:ops|functions) that launch nothing|compiles)\.", "idle function cpu_op compile"),
     ("evidence", ".*", rf"(?P<part>{TIME}) of (?P<whole>{TIME}) \((?P<of>[^)]*)\) in (?:{COUNT}(?:, {TIME} of it in one)?, from {TIME}|{COUNT}(?:, the longest {TIME})? from {TIME})", "whole"),
     ("evidence", "device idle|critical path", r"(?:the host was )?mostly in (?P<subject>.+?)(?=;|$)", "mostly_in"),
@@ -49,7 +49,8 @@ TRACES: Final = (
     ("evidence", ".*", rf"^\w[\w ]* {SHARE}(?:, \w[\w ]* {SHARE})*(?:$|; )", ""),
     ("evidence", "device idle", rf"most in (?P<first>.+?) \((?P<share>{SHARE})\)(?: and (?P<second>.+?) \((?P<other>{SHARE})\))?(?=;|$)", "first_of"),
     # The critical path.
-    ("finding", "critical path", rf"^{SHARE} of the critical path is (?P<subject>.+)\.$", "on_path"),
+    ("finding", "critical path", rf"^{SHARE} of the critical path is (?P<subject>.+?)\.(?=$| Recording)", "on_path"),
+    ("finding", "device idle|critical path|gpu utilization", r" Recording Python's functions slows the host\.$", "functions"),
     ("evidence", "critical path", rf"(?:^|, |; )(?P<device>{SHARE}) of it on devices, (?P<host>{SHARE}) on the host", "path_sides"),
     ("evidence", "critical path", rf"(?:; )?(?P<share>{SHARE}) in the kernel (?P<kernel>.+?)(?=; etq|; the path|;?\s*$)", "top_kernel"),
     # Time of devices.
@@ -60,8 +61,8 @@ TRACES: Final = (
     ("evidence", "device time", r"(?P<calls>[\d,]+) calls? of (?P<family>[\w ]+), (?:most time in|as much time in \S+ as in) (?P<kernel>.*?)(?=; etq|;\s*\d|$)", "top_family"),
     ("finding", "fusable kernels", r"^Kernels that compute element by element or reduce follow each other: (?P<kernels>[\d,]+) kernels? in (?P<chains>[\d,]+) chains?\.", "chains"),
     ("evidence", "fusable kernels", r"^chains of most time: .*", ""),
-    ("evidence", "device idle|critical path|gpu utilization", rf"(?:; )?the profiler recorded (?P<number>{N}) functions? of Python meanwhile, which slows the host: these times are of a profiled run", "functions"),
-    ("evidence", "device idle|critical path", r"(?:; )?(?:why these calls take so long isn't recorded|what takes so long there isn't recorded|etq kernels lists the kernels)", ""),
+    ("evidence", "device idle|critical path|gpu utilization", rf"(?:; )?the profiler recorded (?P<number>{N}) functions? of Python meanwhile: these times are of a profiled run", "functions"),
+    ("evidence", "device idle|critical path", r"(?:; )?(?:why these calls take so long isn't recorded|what takes so long there isn't recorded)", ""),
     ("remedy", ".*", r"Record without with_stack, which slows the host, to see what remains\.", "functions"),
     # Steps.
     ("finding", "communication", r"^Steps wait for other processes: rank (?P<rank>\d+) comes last to collectives\.", "waits_for_rank"),
