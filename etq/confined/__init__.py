@@ -13,15 +13,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Final, TextIO
 
 from etq.errors import QueryError
-from etq.processes import command, environment
+from etq.processes import command, end_with_parent, environment
 
 # What a process may take beside its query, in MB: the libraries 250, the stack of each thread 8. A machine with many
 # cores has a thread for each.
@@ -29,8 +27,6 @@ _LIBRARIES: Final = 512
 _STACK: Final = 16
 # Seconds that a process may take beside its query: to start, and to end when its time is over.
 _BESIDE: Final = 15
-# How often it looks whether who asks is still there, in seconds.
-_LOOK: Final = 0.2
 
 _given: str | None = None
 
@@ -96,18 +92,11 @@ def _enter(seconds: float, megabytes: int) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
-def _end_with(parent: int) -> None:
-    """End this process when the one that started it has ended."""
-    while os.getppid() == parent:
-        time.sleep(_LOOK)
-    os._exit(1)
-
-
 def run(seconds: str, megabytes: str, module: str, *arguments: str) -> None:
     """Limit this process, read the text that it is to ask, and call the function `main` of a module."""
     global _given  # noqa: PLW0603 - a process is confined or not
     _enter(float(seconds), int(megabytes))
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    end_with_parent()
     _given = sys.stdin.read()
     sys.argv = ["etq", *arguments]
     import_module(module).main()
