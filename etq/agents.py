@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 import msgspec
 
-from etq import catalog
-from etq.database.limited import ask, has_left
+from etq import catalog, confined
+from etq.database.limited import ask
 from etq.database.limits import limited_to
 from etq.database.results import QueryResult
 from etq.errors import EtqError, QueryError, printable, printable_lines
@@ -69,11 +72,10 @@ def describe_view(name: str) -> Result:
 
 
 class Tools:
-    """The tools that read the warehouse at a path, which is opened for each call."""
+    """The tools that read the warehouse at a path, which is opened for each call. A confined process calls them."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._kept: Warehouse | None = None  # which a query still uses that runs past its limit
 
     def query(self, sql: str, limit: int = 100) -> Result:
         """Run one SELECT in DuckDB's SQL, within 30 s. Views with parameters are table macros:
@@ -118,15 +120,44 @@ class Tools:
     def _opened(self) -> Iterator[Warehouse]:
         from etq.warehouse.warehouse import open
 
-        with limited_to(MEGABYTES):
-            warehouse, self._kept = self._kept or open(self._path, read_only=True), None
-        try:
+        with limited_to(MEGABYTES), open(self._path, read_only=True) as warehouse:
             yield warehouse
-        finally:
-            if has_left():
-                self._kept = warehouse
-            else:
-                warehouse.close()
+
+
+class _Call(msgspec.Struct):
+    """A call of a tool of the warehouse at a path."""
+
+    path: str
+    tool: str
+    arguments: dict[str, Any]
+
+
+class Answer(msgspec.Struct):
+    """What a tool returns, or its error."""
+
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    error: str | None = None
+
+
+def _called(tool: Callable[..., Result], arguments: dict[str, Any]) -> Answer:
+    """Return what a tool returns, or its expected error."""
+    try:
+        return Answer(msgspec.Raw(msgspec.json.encode(tool(**arguments), enc_hook=str)))
+    except EtqError as error:
+        place = f"\n{printable_lines(error.place)}" if isinstance(error, QueryError) and error.place else ""
+        return Answer(error=printable(str(error))[:MOST_TEXT] + place)
+
+
+def confined_answer(path: str, tool: str, arguments: dict[str, Any]) -> Answer:
+    """Return what a confined process answers to a call of a tool of the warehouse at a path."""
+    call = msgspec.json.encode(_Call(path, tool, arguments)).decode()
+    try:
+        asked = confined.ask("etq.agents", [], call, seconds=SECONDS, megabytes=MEGABYTES)
+    except QueryError as error:
+        return Answer(error=str(error))
+    if asked.returncode:
+        return Answer(error=f"the call failed: {printable(asked.stderr[-MOST_TEXT:])}")
+    return msgspec.json.decode(asked.stdout, type=Answer)
 
 
 def server_of(path: str) -> MCPServer[Any]:
@@ -138,20 +169,21 @@ def server_of(path: str) -> MCPServer[Any]:
     except ImportError as error:
         raise EtqError("etq mcp needs the mcp SDK: pip install 'etq[mcp]'") from error
 
+    tools = Tools(path)
+
     def told(tool: Callable[..., Result]) -> Callable[..., str]:
         """Return a tool whose result is JSON, and whose expected errors are those of a tool."""
+        name, is_of_warehouse = tool.__name__, isinstance(tool, MethodType)
 
         @wraps(tool)
         def call(**arguments: Any) -> str:
-            try:
-                return msgspec.json.encode(tool(**arguments), enc_hook=str).decode()
-            except EtqError as error:
-                place = f"\n{printable_lines(error.place)}" if isinstance(error, QueryError) and error.place else ""
-                raise ToolError(printable(str(error))[:MOST_TEXT] + place) from error
+            answer = confined_answer(path, name, arguments) if is_of_warehouse else _called(tool, arguments)
+            if answer.error is not None:
+                raise ToolError(answer.error)
+            return bytes(answer.result).decode()
 
         return call
 
-    tools = Tools(path)
     server: MCPServer[Any] = MCPServer("etq", version=VERSION, instructions=INSTRUCTIONS, log_level="ERROR")
     annotations = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
     for tool in (list_views, describe_view, tools.query, tools.compare):
@@ -186,3 +218,13 @@ def _value(value: Any) -> Any:
         return {printable(str(key)): _value(item) for key, item in value.items()}
     text = value.hex() if isinstance(value, bytes) else str(value)
     return printable(text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…")
+
+
+def main() -> None:
+    """Write the answer to the call that this process is to make."""
+    call = msgspec.json.decode(confined.given() or "", type=_Call)
+    answer = _called(getattr(Tools(call.path), call.tool), call.arguments)
+    sys.stdout.buffer.write(msgspec.json.encode(answer))
+    sys.stdout.flush()
+    # A query that runs past its limit keeps its thread.
+    os._exit(0)

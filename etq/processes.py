@@ -7,6 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
+from typing import Final
+
+# How often a process looks whether the one that started it is still there, in seconds.
+_LOOK: Final = 0.2
 
 
 def command(module: str, *arguments: str) -> list[str]:
@@ -22,3 +28,15 @@ def search_path() -> str:
 def environment() -> dict[str, str]:
     """Return the environment of this process with that search path."""
     return {**os.environ, "PYTHONPATH": search_path()}
+
+
+def end_with_parent() -> None:
+    """End this process when the one that started it has ended, as by a kill, which tells nobody."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()

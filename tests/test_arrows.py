@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 # A module that is named itself does not count with its package.
 LAYERS = (
     *("etq.errors", "etq.version", "etq.choices", "etq.listening", "etq.processes", "etq.tokens", "etq.push"),
+    "etq.confined",
     "etq.ingest", *("etq.sql", "etq.datasets", "etq.catalog"), "etq.verdicts", "etq.database", "etq.advice", "etq.annotations",
     "etq.storage", "etq.maintenance", "etq.lake.reading", "etq.render.delimited", "etq.export",
     *("etq.render.terminal", "etq.render.kernel_names", "etq.render.table", "etq.render.times", "etq.render.notebook"),

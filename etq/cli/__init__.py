@@ -23,6 +23,8 @@ from etq.render.terminal import colours_of_environment
 
 # The shell's completion function sets this variable.
 COMPLETING = "_ETQ_COMPLETE"
+# The key of a command's arguments among a context's `meta`.
+ARGUMENTS = "etq.arguments"
 
 
 class _Subgroup(click.Group):
@@ -48,6 +50,7 @@ class _Group(click.Group):
         if not args and not context.resilient_parsing:
             click.echo(_first_commands())
             context.exit()
+        context.meta[ARGUMENTS] = [*args]
         return super().parse_args(context, args)
 
     def main(self, *arguments: Any, **options: Any) -> Any:

@@ -35,7 +35,7 @@ _KEYWORDS: Final = frozenset(
 )
 
 
-def run_prompt(answer: Callable[[str], None], show_views: Callable[[str | None], None], names: list[str]) -> None:
+def run_prompt(answer: Callable[[str], object], show_views: Callable[[str | None], None], names: list[str]) -> None:
     """Read statements from the terminal until its user ends it, and have each answered.
 
     answer      prints the result of statements; its errors are printed
@@ -53,7 +53,7 @@ def run_prompt(answer: Callable[[str], None], show_views: Callable[[str | None],
                 text = ""
 
 
-def _after_line(text: str, answer: Callable[[str], None], show_views: Callable[[str | None], None]) -> str | None:
+def _after_line(text: str, answer: Callable[[str], object], show_views: Callable[[str | None], None]) -> str | None:
     """Read a line after the text of a begun statement; return the text that is begun then, None at the end."""
     try:
         line = input(CONTINUED if text else PROMPT)
@@ -91,7 +91,7 @@ def _directive(words: list[str], show_views: Callable[[str | None], None]) -> bo
     return True
 
 
-def _answered(answer: Callable[[], None]) -> None:
+def _answered(answer: Callable[[], object]) -> None:
     """Print an answer, or its error; an interrupt ends it."""
     try:
         answer()

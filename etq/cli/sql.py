@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 
-from etq.cli import main
+from etq import confined
+from etq.cli import ARGUMENTS, main
 from etq.cli.interrupts import cancelled_by
 from etq.cli.options import is_given, output_options, warehouse_option
 from etq.database.limits import query_megabytes, query_seconds
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
 # The longest text of statements.
 _LONGEST: Final = 2**24
-# The limit of memory of queries that aren't trusted.
-_SAFE_MEGABYTES: Final = 512
+# The limits of queries that aren't trusted.
+SAFE_MEGABYTES: Final = 512
+SAFE_SECONDS: Final = 10.0
 
 
 @main.command()
@@ -90,8 +92,6 @@ def sql(
     if lake is not None and (external_access or safe or seconds is not None):
         raise click.UsageError("--external-access, --safe and --seconds can't be used with --engine spark")
 
-    from etq.database.limited import SECONDS
-
     def source() -> Warehouse:
         from etq.warehouse.warehouse import open
 
@@ -99,28 +99,49 @@ def sql(
             return _read(files, external_access=external_access)
         return open(db, read_only=True, external_access=external_access)
 
-    def answer(statements: str) -> None:
+    def answer(statements: str) -> int:
         if lake is not None:
             from etq.spark.local import rows_of
 
             write_rows(*rows_of(lake, statements, captures, megabytes), format, output, force=force)
-        elif safe:
-            found = _safely(source, statements, SECONDS if seconds is None else seconds)
+        elif confined.given() is not None:
+            query_megabytes.set(megabytes or SAFE_MEGABYTES)
+            with source() as warehouse:
+                found = warehouse.safe_sql(statements, seconds=seconds or SAFE_SECONDS)
             write_rows(*found, format, output, force=force)
+        elif safe:
+            return _confined(statements, seconds or SAFE_SECONDS, megabytes or SAFE_MEGABYTES, has_files=bool(files))
         else:
             _answer(source, statements, format, output, force=force, external_access=external_access)
+        return 0
 
-    if query is None and file is None and lake is None and output is None and is_prompt():
+    if (given := confined.given()) is not None:
+        answer(given)
+    elif query is None and file is None and lake is None and output is None and is_prompt():
         _prompt(db, answer)
     else:
-        answer(_query(query, file))
+        sys.exit(answer(_query(query, file)))
 
 
-def _safely(source: Callable[[], Warehouse], query: str, seconds: float) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Return the rows of a query that isn't trusted."""
-    query_megabytes.set(query_megabytes.get() or _SAFE_MEGABYTES)
-    with source() as warehouse:
-        return warehouse.safe_sql(query, seconds=seconds)
+def _confined(statements: str, seconds: float, megabytes: int, *, has_files: bool) -> int:
+    """Have a confined process run this command with these statements; return its exit status."""
+    from etq.ingest.memory import available
+
+    context = click.get_current_context()
+    if has_files:  # reading them takes more
+        megabytes += available() >> 21
+    try:
+        sys.stdout.fileno()
+    except OSError:  # a caller in Python
+        shown = None
+    else:
+        shown = sys.stdout
+    asked = confined.ask(
+        "etq.__main__", context.meta[ARGUMENTS], statements, seconds=seconds, megabytes=megabytes, output=shown
+    )
+    click.echo(asked.stdout or "", nl=False)
+    click.echo(asked.stderr or "", nl=False, err=True)
+    return asked.returncode
 
 
 def is_prompt() -> bool:
@@ -128,7 +149,7 @@ def is_prompt() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _prompt(db: str, answer: Callable[[str], None]) -> None:
+def _prompt(db: str, answer: Callable[[str], object]) -> None:
     from etq.cli.prompt import run_prompt
     from etq.warehouse.warehouse import open
 

@@ -272,6 +272,11 @@ def explained(path: str, error: duckdb.Error, when_full: str = _WHEN_FULL) -> st
     return next((text_of for words, text_of in known.items() if any(word in text for word in words)), message)
 
 
+def is_invalidated(error: BaseException | None) -> bool:
+    """Whether an error has made the database unusable until its file is opened again."""
+    return isinstance(error, duckdb.Error) and _INVALIDATED in str(error)
+
+
 def is_of_file(error: BaseException | None) -> bool:
     """Whether a database can't be written now, whatever is to be stored in it: its disk is full, or it has to be
     opened again.

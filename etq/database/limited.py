@@ -28,8 +28,9 @@ MOST_TEXT: Final = 100_000
 MOST_LEFT: Final = 4
 # At one time; further ones wait for their turn, as each could be one that can't be interrupted.
 _turns: Final = threading.BoundedSemaphore(2 * MOST_LEFT)
-# How long an interrupted query may take to end.
+# How long an interrupted query may take to end, before who asks gets the error, and before `when_stuck` is called.
 _GRACE: Final = 1.0
+_LONGEST: Final = 10.0
 
 # Revokes the access to DuckDB's log: where DuckDB can't write the log's file, it aborts the process.
 _WITHOUT_LOG: Final = """
@@ -56,12 +57,19 @@ Answer = TypeVar("Answer")
 _readers: Final[set[str]] = set()
 _left: Final[set[threading.Thread]] = set()
 _lock: Final = threading.Lock()
+# What is called where a query does not end: a server ends its process, as nothing else ends the query.
+when_stuck: Callable[[], object] = lambda: None  # noqa: E731
+
+
+def left() -> int:
+    """Return how many queries run past their limits."""
+    with _lock:
+        return sum(thread.is_alive() for thread in _left)
 
 
 def has_left() -> bool:
     """Whether a query runs past its limit: its connection can't be closed."""
-    with _lock:
-        return any(thread.is_alive() for thread in _left)
+    return left() > 0
 
 
 def when_ended(act: Callable[[], object]) -> None:
@@ -176,6 +184,9 @@ def ask(
         if thread.is_alive():
             with _lock:
                 _left.add(thread)
+            watch = threading.Timer(_LONGEST, lambda: thread.is_alive() and when_stuck())
+            watch.daemon = True
+            watch.start()
         if not outcome:
             raise QueryError(f"the query took longer than {seconds:g} s")
     if failure:

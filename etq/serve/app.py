@@ -123,6 +123,7 @@ class _Served:
         self._seconds = seconds
         self._most_bytes = most_bytes
         self._kept = _Kept()
+        self._since = datetime.now(UTC).isoformat(timespec="seconds")
 
     async def me(self, request: Request) -> Response:
         """The facts that pages show about the warehouse, and who asks."""
@@ -203,13 +204,16 @@ class _Served:
             return _response(request, of_error(error))
 
     async def health(self, request: Request) -> Response:
-        """Whether the warehouse answers a query."""
+        """Whether the warehouse answers a query; since when this process runs, and how many queries run past their
+        limits.
+        """
         return _response(request, await run_in_threadpool(self._health))
 
     def _health(self) -> Answer:
         try:
             with self._instance.reading() as warehouse:
-                return of_data({"captures": warehouse.rows("SELECT count(*) FROM captures")[1][0][0]})
+                captures = warehouse.rows("SELECT count(*) FROM captures")[1][0][0]
+            return of_data({"captures": captures, "since": self._since, "left": limited.left()})
         except EtqError as error:
             # Anyone may ask, so the text, which has paths, is for the log.
             sys.stderr.write(f"{printable(str(error))}\n")

@@ -6,6 +6,8 @@ It is opened when somebody asks, and closed when nobody has for a while, so that
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,12 +17,12 @@ from typing import Final, TypeVar
 
 import duckdb
 
-from etq.database.connection import is_lake_path
+from etq.database.connection import is_invalidated, is_lake_path
 from etq.database.cursors import cursor
 from etq.database.database import Database
 from etq.database.limited import has_left
 from etq.database.locking import HeldError
-from etq.errors import WarehouseError
+from etq.errors import EtqError, WarehouseError
 from etq.ingest.memory import available
 from etq.warehouse.warehouse import Warehouse
 from etq.warehouse.warehouse import open as open_warehouse
@@ -33,6 +35,8 @@ PAUSE: Final = 0.2
 # How long a request waits for a process that holds the file, and how long the writer does, in seconds.
 WAIT: Final = 10.0
 WAIT_TO_WRITE: Final = 30.0
+# How long a process that ends takes to answer those whose captures are stored, in seconds.
+_ANSWERING: Final = 0.5
 
 Result = TypeVar("Result")
 
@@ -50,6 +54,7 @@ class Instance:
         self._users = 0
         self._timer: threading.Timer | None = None
         self._writer = ThreadPoolExecutor(1, "writer")
+        self._is_ending = False
 
     @contextmanager
     def reading(self) -> Iterator[Warehouse]:
@@ -65,6 +70,10 @@ class Instance:
             connection = cursor(warehouse.connection)
             try:
                 yield Warehouse(Database(connection, self.path, read_only=True))
+            except (EtqError, duckdb.Error) as error:
+                if is_invalidated(error) or is_invalidated(error.__cause__):
+                    self.end("the database is unusable after an error")
+                raise
             finally:
                 with suppress(duckdb.Error):  # a limited query runs past its limit: freed when that ends
                     connection.close()
@@ -80,7 +89,27 @@ class Instance:
             with self._using(WAIT_TO_WRITE) as warehouse:
                 return work(warehouse)
 
-        return self._writer.submit(working)
+        try:
+            return self._writer.submit(working)
+        except RuntimeError as error:  # it takes no more
+            raise HeldError(f"{self.path}: the server's process ends, and another one starts; try again") from error
+
+    def end(self, why: str) -> None:
+        """End this process as soon as what was sent is stored: nothing else ends a query that can't be interrupted, or
+        opens a database that an error has made unusable, while it has users. The server starts another one.
+        """
+        with self._lock:
+            if self._is_ending:
+                return
+            self._is_ending = True
+
+        def ending() -> None:
+            sys.stderr.write(f"{why}: another process takes over\n")
+            self._writer.shutdown()
+            time.sleep(_ANSWERING)
+            os._exit(1)
+
+        threading.Thread(target=ending, name="ending").start()
 
     def close(self) -> None:
         """Wait for what is being written, and close the file."""

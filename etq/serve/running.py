@@ -1,23 +1,35 @@
-"""Runs the server until it is interrupted."""
+"""Runs the server until it is interrupted, in a process that may die of a query: uvicorn's supervisor starts another,
+which answers half a second later. The socket stays open meanwhile.
+"""
 
 from __future__ import annotations
 
+import signal
 import socket
 import webbrowser
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from etq.database import limited
 from etq.database.connection import check_path, expanded, is_lake_path
 from etq.errors import EtqError
 from etq.listening import bound
+from etq.processes import end_with_parent
 from etq.tokens import TokenFile
 from etq.warehouse.warehouse import open as open_warehouse
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 _MISSING: Final = "pages in a browser need starlette, uvicorn and python-multipart: pip install 'etq[serve]'"
 # All interfaces.
 _ANY: Final = ("0.0.0.0", "::", "")
 _GRACE: Final = 10
+# Seconds without a sign of life after which a process is replaced.
+_HANGS: Final = 60
 # The most requests at one time; further ones are answered with 503.
 _MOST_REQUESTS: Final = 200
 
@@ -50,9 +62,9 @@ def run(
         import uvicorn
     except ImportError:
         raise EtqError(_MISSING) from None
+    from uvicorn.supervisors import Multiprocess
+
     from etq.serve.access import LOOPBACK
-    from etq.serve.app import application
-    from etq.serve.instance import Instance
 
     if tokens is None and host not in LOOPBACK:
         raise EtqError(f"--host {host}: others can reach it, so it needs tokens: etq token NAME --file tokens.toml")
@@ -67,15 +79,37 @@ def run(
         number = listener.getsockname()[1]
         shown = socket.gethostname() if host in _ANY else host
         address = f"http://{f'[{shown}]' if ':' in shown else shown}:{number}/"
-        instance = Instance(path, is_writable=found is not None and not is_lake_path(path))
-        app = application(instance, found, host, seconds, megabytes * 2**20)
+        served = _Served(path, tokens, host, seconds, megabytes)
         report(f"{path}: pages at {address}")
         if found is not None:
             report(f"It answers those who have a token of {found.path}.")
         if opens:
             webbrowser.open(address)
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, date_header=False, proxy_headers=False,
-            timeout_graceful_shutdown=_GRACE, lifespan="on", ws="none", limit_concurrency=_MOST_REQUESTS,
+            served, factory=True, log_level="warning", access_log=False, server_header=False, date_header=False,
+            proxy_headers=False, timeout_graceful_shutdown=_GRACE, lifespan="on", ws="none",
+            limit_concurrency=_MOST_REQUESTS, workers=1, timeout_worker_healthcheck=_HANGS,
         )  # fmt: skip
-        uvicorn.Server(config).run(sockets=[listener])
+        signal.set_wakeup_fd(-1)  # the supervisor ends this process, when the other one has answered all
+        Multiprocess(config, [listener]).run()
+
+
+@dataclass(frozen=True)
+class _Served:
+    """What a process of the server needs to make its application, with the arguments of `run`."""
+
+    path: str
+    tokens: str | None
+    host: str
+    seconds: float
+    megabytes: int
+
+    def __call__(self) -> ASGIApp:
+        from etq.serve.app import application
+        from etq.serve.instance import Instance
+
+        end_with_parent()
+        found = None if self.tokens is None else TokenFile(self.tokens)
+        instance = Instance(self.path, is_writable=found is not None and not is_lake_path(self.path))
+        limited.when_stuck = partial(instance.end, "a query can't be interrupted")
+        return application(instance, found, self.host, self.seconds, self.megabytes * 2**20)

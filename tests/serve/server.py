@@ -133,10 +133,10 @@ def small_capture(number: int) -> bytes:
 class ServerProcess:
     """`etq serve` at one port, which can be killed and started again."""
 
-    def __init__(self, path: Path, tokens: Path) -> None:
+    def __init__(self, path: Path, tokens: Path, *options: str) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port = int(listener.getsockname()[1])
-        self._words = ["serve", str(path), "--tokens", str(tokens), "--port", str(self.port)]
+        self._words = ["serve", str(path), "--tokens", str(tokens), "--port", str(self.port), *options]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -153,7 +153,21 @@ class ServerProcess:
         raise TimeoutError("the server does not answer")
 
     def kill(self) -> None:
-        """Kill it, as by SIGKILL."""
+        """Kill it, as by SIGKILL, and wait until its second process, which notices that, has left the port."""
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+            except OSError:
+                return
+            time.sleep(0.05)
+        raise TimeoutError("the server still listens")
+
+    def interrupt(self) -> int:
+        """End it, as by Ctrl-C, and return its status."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGINT)
+        return self._process.wait(60)

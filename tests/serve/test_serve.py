@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import io
 import json
 import random
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -55,7 +57,8 @@ def names(server: Server) -> list[str]:
 def test_this_machine_reads_and_nobody_writes(lab: Path) -> None:
     with serving(lab) as server:
         assert server.get("/").status == 200 and server.data("captures")["rows"]["names"][0] == "name"
-        assert names(server) == ["run"] and server.get("/healthz").data == {"captures": 1}
+        health = server.get("/healthz").data
+        assert names(server) == ["run"] and (health["captures"], health["left"]) == (1, 0)
         assert server.push(small_capture(1)).status == 403
         # A page of another site, by a name that resolves to this machine, or by a form or script.
         assert server.get("/data/captures", host="attacker.example").status == 421
@@ -425,3 +428,53 @@ def test_what_was_acknowledged_is_there_once_after_kills(tmp_path: Path) -> None
         )[1]
     assert dict(found) == dict.fromkeys(acknowledged, 1)
     assert run_etq("db", "check", str(path), "--files", str(tmp_path)).exit_code == 0
+
+
+# By what they do to DuckDB 2.0: the process crashes; the database is unusable, where 34 GB can't be had; the query has no
+# end.
+DEADLY = (
+    "SELECT json_contains(repeat('[', 200000) || repeat(']', 200000), '1')",
+    "SELECT reservoir_quantile(i::HUGEINT, 0.5, 2147483647) FROM range(10) AS t(i)",
+    "SELECT parse_path(repeat('/', 10000000))",
+)
+
+
+@pytest.mark.long
+def test_a_query_that_ends_the_process_harms_nobody_else(tmp_path: Path) -> None:
+    """A pusher's captures are all stored once, and the next reader is answered."""
+    path, tokens = tmp_path / "lab.duckdb", tmp_path / "tokens.toml"
+    secret = add(str(tokens), "ci", "push")
+    etq.open(path).close()
+    server = ServerProcess(path, tokens, "--seconds", "1")
+    server.start()
+    asked = Server(server.port, path, secret)
+    pushed: list[str] = []
+
+    def push() -> None:
+        pusher = Pusher(asked.url, patience=3600)
+        pusher._token = secret
+        for number in range(60):
+            file = tmp_path / f"run{number:04}.etdp"
+            file.write_bytes(small_capture(number))
+            pushed.append(pusher.push([("file", str(file))], []).name)
+
+    pusher = Thread(target=push)
+    pusher.start()
+    since = set()
+    for query in DEADLY:
+        with suppress(OSError, http.client.HTTPException):
+            asked.query(query)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with suppress(OSError, http.client.HTTPException):
+                reply = asked.get("/healthz")
+                if reply.status == 200 and reply.data["left"] == 0:
+                    since.add(reply.data["since"])
+                    break
+            time.sleep(0.1)
+        assert asked.query("SELECT 1").status == 200, query
+    pusher.join()
+    assert len(pushed) == len({*pushed}) == 60 and len(since) >= 2
+    assert server.interrupt() == 0
+    with etq.open(path, read_only=True) as warehouse:
+        assert warehouse.rows("SELECT count(*), count(DISTINCT sha256) FROM captures")[1] == [(60, 60)]

@@ -4,8 +4,11 @@ const page = document.body.dataset.page;
 const state = document.getElementById("state");
 etq.page = page;
 
-// The first of a series of waits when all of the server's processes are busy, in seconds, and how often it asks again.
+// How long to wait before a question is asked again, in seconds: a busy server says 503, one whose process has ended
+// says nothing until the next one runs.
 const BUSY = { waits: [1, 2, 4] };
+// Questions that are asked once: SQL may be what the process has ended of.
+const ONCE = new Set(["sql"]);
 
 class Failure extends Error {
   constructor(message, status, place = "") {
@@ -47,7 +50,10 @@ etq.ask = async (question, parameters = {}, signal = undefined) => {
       answer = await etq.fetch(address, { signal, cache: "no-cache", headers: { accept: "application/json" } });
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      throw new Failure("the server does not answer; start it again with: etq serve", 0);
+      if (ONCE.has(question)) throw new Failure("the server's process ended, or does not answer; it can't run this query if that happens again", 0);
+      if (attempt >= BUSY.waits.length) throw new Failure("the server does not answer; start it again with: etq serve", 0);
+      await new Promise((resolve) => setTimeout(resolve, BUSY.waits[attempt] * 1000));
+      continue;
     }
     if (answer.ok) return answer.json();
     const found = await answer.json().catch(() => ({ error: `status ${answer.status}` }));
