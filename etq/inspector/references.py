@@ -63,14 +63,14 @@ def exported_program(record: Any, graph: str | None) -> Any:
     Raises `EtqError` if executorch is not installed: an ExportedProgram is an object of torch.
     """
     if isinstance(record, str):
-        try:
-            from executorch.devtools.etrecord import parse_etrecord
-        except ImportError:
+        if find_spec("executorch") is None:
             raise EtqError(
                 "an ExportedProgram is an object of torch: pip install torch executorch; the tables graphs, op_nodes "
                 "and op_edges of the record show its graph without them"
-            ) from None
-        record = parse_etrecord(etrecord_path=record)
+            )
+        from etq.torch.reference import parsed_record
+
+        record = parsed_record(record)
     return record.edge_dialect_program if graph is None else record.graph_map.get(graph)
 
 
