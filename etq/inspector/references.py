@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from etq.database.temporary import temporary_folder
-from etq.errors import EtqError
+from etq.errors import ArgumentTypeError, EtqError
 from etq.ingest.memory import read_member
 
 _MEMBER: Final = "reference_outputs"
@@ -77,12 +77,12 @@ def exported_program(record: Any, graph: str | None) -> Any:
 def path_of_record(record: Any, owner: object) -> str:
     """Return the path of a record. An ETRecord object of executorch is saved to a file that exists as long as `owner`.
 
-    Raises `EtqError` for anything else.
+    Raises `ArgumentTypeError` for anything else.
     """
     if isinstance(record, str | os.PathLike):
         return os.fspath(record)
     if not hasattr(record, "save"):
-        raise EtqError(f"expected an ETRecord's path or executorch's object, not a {type(record).__name__}")
+        raise ArgumentTypeError(f"expected an ETRecord's path or executorch's object, not a {type(record).__name__}")
     stack = ExitStack()
     path = os.path.join(stack.enter_context(temporary_folder()), "given.etrecord")
     weakref.finalize(owner, stack.close)
