@@ -58,10 +58,10 @@ LARGE = {
     "pyspark": ("etq.spark",), "setuptools": ("etq.building",), "python_multipart": ("etq.serve.running",),
     "starlette": ("etq.serve",), "uvicorn": ("etq.serve.running",),
     "torch": (
-        "etq.bench.execute", "etq.bench.inputs", "etq.torch.operators", "etq.torch.reference",
+        "etq.bench.execute", "etq.bench.inputs", "etq.torch.exported", "etq.torch.operators", "etq.torch.reference",
         "etq.inspector.references", "etq.inspector.tensors",
     ),
-    "executorch": ("etq.bench.execute", "etq.torch.reference", "etq.inspector.references"),
+    "executorch": ("etq.bench.execute", "etq.torch.reference"),
     "flatbuffers": ("etq.bench.execute",),
 }  # fmt: skip
 

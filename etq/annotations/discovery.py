@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from etq.database.locking import refuse_open
-from etq.errors import EtqError, FormatError, displayed
+from etq.errors import ArgumentTypeError, EtqError, FormatError, displayed
 
 if TYPE_CHECKING:
     import subprocess
@@ -61,6 +61,8 @@ def discover(
     Raises `FormatError` for a damaged sidecar, and `EtqError` for a path that doesn't fit the pattern, and for a commit
     that the repository doesn't have.
     """
+    if not isinstance(given, Mapping | None):
+        raise ArgumentTypeError(f"labels are a mapping of texts to texts, not {given!r}")
     labels: dict[str, str] = {}
     metrics: list[pa.RecordBatch] = []
     if pattern is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from etq.errors import ArgumentTypeError, EtqError
+from etq.errors import ArgumentError, ArgumentTypeError, EtqError, path_of
 from etq.inspector import frames, references, rows, symbols, values
 from etq.inspector.events import Event, EventBlock, LoadedBlock, PerfData, TimeScaleConverter
 from etq.inspector.frames import MetadataParser
@@ -81,7 +81,7 @@ class Inspector:
     ) -> None:
         self._source, self._target = time_scale_of(source_time_scale), time_scale_of(target_time_scale)
         if (self._source is TimeScale.CYCLES) != (self._target is TimeScale.CYCLES):
-            raise EtqError(
+            raise ArgumentError(
                 "cycles are not a unit of time; give source and target time scale both in cycles, or neither"
             )
         if (etdump_path is None) == (etdump_data is None):
@@ -93,7 +93,7 @@ class Inspector:
         self._as_tensors = is_torch_loaded()
         self._etrecord = etrecord
         self._record = None if etrecord is None else references.path_of_record(etrecord, self)
-        dump = etdump_data if etdump_path is None else os.fspath(etdump_path)
+        dump = etdump_data if etdump_path is None else path_of(etdump_path)
         self._dump = _first_dump(dump) if compat else dump
         self._queries = _queries(
             self._dump, self._record, (self._source.value, self._target.value), compat, delegate_time_scale_converter
@@ -312,12 +312,12 @@ class Inspector:
         event_block         name of the blocks, as Execute
         show_delegated_ops  whether calls of delegates, and what they ran, are among them
 
-        Raises `EtqError` for an unknown block.
+        Raises `ArgumentError` (a ValueError) for an unknown block.
         """
         blocks = [block for block in self.event_blocks if block.name == event_block]
         if not blocks:
             known = ", ".join(sorted({block.name for block in self.event_blocks}))
-            raise EtqError(f"no event block {event_block!r}; there are {known or 'none'}")
+            raise ArgumentError(f"no event block {event_block!r}; there are {known or 'none'}")
         found: dict[str, list[Event]] = {}
         for event in (event for block in blocks for event in block.events):
             if show_delegated_ops or not (event.is_delegated_op or event.delegate_backend_name):
@@ -370,9 +370,9 @@ class Inspector:
         from etq.inspector.gaps import Gaps
 
         if self._record is None:
-            raise EtqError("a numeric gap needs the program's ETRecord, with representative inputs: give etrecord")
+            raise ArgumentError("a numeric gap needs the program's ETRecord, with representative inputs: give etrecord")
         if self._buffer is None:
-            raise EtqError("a numeric gap needs the values that the runtime logged: give debug_buffer_path")
+            raise ArgumentError("a numeric gap needs the values that the runtime logged: give debug_buffer_path")
         if reference_graph not in self._gaps:
             self._gaps[reference_graph] = Gaps(self._queries, self._record, self._buffer, reference_graph)
         return self._gaps[reference_graph].frame(distance, self)

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from etq.database.temporary import temporary_folder
-from etq.errors import EtqError
+from etq.errors import ArgumentTypeError, EtqError
 from etq.ingest.memory import read_member
 
 _MEMBER: Final = "reference_outputs"
@@ -63,26 +63,26 @@ def exported_program(record: Any, graph: str | None) -> Any:
     Raises `EtqError` if executorch is not installed: an ExportedProgram is an object of torch.
     """
     if isinstance(record, str):
-        try:
-            from executorch.devtools.etrecord import parse_etrecord
-        except ImportError:
+        if find_spec("executorch") is None:
             raise EtqError(
                 "an ExportedProgram is an object of torch: pip install torch executorch; the tables graphs, op_nodes "
                 "and op_edges of the record show its graph without them"
-            ) from None
-        record = parse_etrecord(etrecord_path=record)
+            )
+        from etq.torch.reference import parsed_record
+
+        record = parsed_record(record)
     return record.edge_dialect_program if graph is None else record.graph_map.get(graph)
 
 
 def path_of_record(record: Any, owner: object) -> str:
     """Return the path of a record. An ETRecord object of executorch is saved to a file that exists as long as `owner`.
 
-    Raises `EtqError` for anything else.
+    Raises `ArgumentTypeError` for anything else.
     """
     if isinstance(record, str | os.PathLike):
         return os.fspath(record)
     if not hasattr(record, "save"):
-        raise EtqError(f"expected an ETRecord's path or executorch's object, not a {type(record).__name__}")
+        raise ArgumentTypeError(f"expected an ETRecord's path or executorch's object, not a {type(record).__name__}")
     stack = ExitStack()
     path = os.path.join(stack.enter_context(temporary_folder()), "given.etrecord")
     weakref.finalize(owner, stack.close)

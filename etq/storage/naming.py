@@ -8,7 +8,7 @@ from typing import Final
 
 import duckdb
 
-from etq.errors import ArgumentError, printable
+from etq.errors import ArgumentError, ArgumentTypeError, printable
 from etq.ingest.registry import FORMATS
 from etq.storage.sources import Source
 
@@ -17,7 +17,9 @@ _ENDINGS: Final = sorted({".json.gz", *(ending for each in FORMATS.values() for 
 
 
 def check_name(name: str) -> None:
-    """Raise `ArgumentError` for an invalid name."""
+    """Raise `ArgumentError` for an invalid name, `ArgumentTypeError` for what is no text."""
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"a name is a text, not {name!r}")
     if not name.strip() or name.startswith("@") or "=" in name:
         raise ArgumentError(f"{name!r} is not a name: a name is not empty, doesn't begin with @ and has no =")
     if printable(name) != name or ".." in name.replace("\\", "/").split("/"):

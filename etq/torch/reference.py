@@ -5,18 +5,26 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from etq.errors import EtqError, FormatError, displayed
 from etq.ingest.memory import read_member
+from etq.torch.exported import run_program
 from etq.torch.operators import register_operators
 
 EXPORTED: Final = "exported_program"
 EDGE: Final = "edge_dialect_exported_program"
 # The method of a graph whose name has none.
 _FORWARD: Final = "forward"
+# What an expression of sizes doesn't have: texts, attributes, calls of anything but functions such as Max and FloorDiv.
+_MORE_THAN_ARITHMETIC: Final = re.compile(
+    r"""[^\w\s.,()+\-*/%<>=!&|~^]|__|\.\s*[^\W\d]|\b[^\WA-Z\d]\w*\s*\(|\)\s*\(|\blambda\b""", re.ASCII
+)
 # Characters of an error of torch that are shown.
 MOST_SHOWN: Final = 300
 NO_TORCH: Final = "running a reference needs torch; install it with: pip install 'etq[torch]'"
@@ -44,10 +52,10 @@ def reference_values(path: str | os.PathLike[str], graph: str = EXPORTED) -> dic
     name = os.fspath(path)
     with _archive(name) as archive:
         inputs = _tensors(archive, name, "representative_inputs")
-        module = _exported(archive, name) if graph == EXPORTED else _other(archive, name, graph)
+        steps = _exported(archive, name, inputs) if graph == EXPORTED else _run(_other(archive, name, graph), inputs)
     try:
         with torch.no_grad():
-            return dict(_run(module, inputs))
+            return dict(steps)
     except Exception as error:
         raise EtqError(
             f"{displayed(name)}: {graph} can't be run by torch {torch.__version__}: {_first_line(error)}"
@@ -92,32 +100,22 @@ def _tensors(archive: zipfile.ZipFile, path: str, name: str) -> Any:
         raise FormatError(displayed(path), f"member {name} can't be read as tensors: {error}") from error
 
 
-def _exported(archive: zipfile.ZipFile, path: str) -> Any:
-    from torch._export.serde.schema import SCHEMA_VERSION
-    from torch._export.serde.serialize import SerializedArtifact, deserialize
-
+def _exported(archive: zipfile.ZipFile, path: str, inputs: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Return what runs the exported program; yields as `_run` does."""
     written = _member(archive, path, EXPORTED)
     try:
         program = json.loads(written)
     except (ValueError, RecursionError) as error:
         raise FormatError(displayed(path), f"member {EXPORTED}: {error}") from error
-    # executorch writes an older version of the same schema; torch would reject its version number.
-    program["schema_version"] = {"major": SCHEMA_VERSION[0], "minor": SCHEMA_VERSION[1]}
     register_operators(written, path, EXPORTED)
-    # Tensors are read here, as torch would unpickle members that it can't read as tensors.
-    saved = [_tensors(archive, path, f"{EXPORTED}_{part}") for part in ("state_dict", "constants", "example_inputs")]
-    try:
-        return deserialize(SerializedArtifact(json.dumps(program).encode(), *saved)).module()
-    except Exception as error:
-        raise EtqError(f"{displayed(path)}: torch can't build {EXPORTED}: {_first_line(error)}") from error
+    state, constants = (_tensors(archive, path, f"{EXPORTED}_{part}") for part in ("state_dict", "constants"))
+    ran = run_program(program, {**constants, **state}, inputs)
+    # Later nodes may write into a tensor, so its present values are copied.
+    return ((name, [*map(_plain, values)]) for name, values in ran)
 
 
 def _other(archive: zipfile.ZipFile, path: str, graph: str) -> Any:
     """Return a graph of any name, which executorch reads: that of the edge program, or one of its `graph_map`."""
-    try:
-        from executorch.devtools.etrecord import parse_etrecord
-    except ImportError as error:
-        raise EtqError(NO_EXECUTORCH) from error
     written = graph if "/" in graph else f"{graph}/{_FORWARD}"
     members = [each for each in (graph, written) if each in archive.namelist()]
     if not members:
@@ -125,11 +123,43 @@ def _other(archive: zipfile.ZipFile, path: str, graph: str) -> Any:
     for member in members:
         register_operators(_member(archive, path, member), path, graph)
     try:
-        record = parse_etrecord(path)
+        record = parsed_record(path)
         program = record.edge_dialect_program if graph in (EDGE, f"{EDGE}/{_FORWARD}") else record.graph_map[written]
         return program.module()
+    except EtqError:
+        raise
     except Exception as error:
         raise EtqError(f"{displayed(path)}: executorch can't build {graph}: {_first_line(error)}") from error
+
+
+def parsed_record(path: str) -> Any:
+    """Return executorch's object of a record.
+
+    Raises `EtqError` without executorch, `FormatError` for a record whose sizes are more than arithmetic, as executorch
+    evaluates them as Python, and whatever executorch raises.
+    """
+    try:
+        from executorch.devtools.etrecord import parse_etrecord
+    except ImportError as error:
+        raise EtqError(NO_EXECUTORCH) from error
+    with _archive(path) as archive:
+        for name in archive.namelist():
+            # Others are not JSON.
+            with suppress(ValueError, RecursionError):
+                json.loads(_member(archive, path, name), object_hook=partial(_check_sizes, path))
+    return parse_etrecord(path)
+
+
+def _check_sizes(path: str, part: dict[str, Any]) -> dict[str, Any]:
+    """Raise `FormatError` for an object of JSON with a size that is more than arithmetic, and for JSON in its texts."""
+    size = part.get("expr_str", "")
+    if not isinstance(size, str) or _MORE_THAN_ARITHMETIC.search(size):
+        raise FormatError(displayed(path), f"the size {displayed(str(size))} is more than arithmetic")
+    for text in part.values():
+        if isinstance(text, str) and text.lstrip().startswith("{"):
+            with suppress(ValueError, RecursionError):
+                json.loads(text, object_hook=partial(_check_sizes, path))
+    return part
 
 
 def _run(module: Any, inputs: Any) -> Iterator[tuple[str, list[Any]]]:

@@ -43,6 +43,8 @@ def read(
     about what belongs to a file need a single one. Raises the error of the first file that can't be read.
     """
     files = [each for source in sources for each in _files_of(source)]
+    if not files:
+        raise ArgumentError("no files to read; name one or more")
     if len(files) != 1:
         of_one = {"debug_buffer": debug_buffer, "etrecord": etrecord, "pte": pte, "graph_captures": graph_captures}
         if given := [name for name, value in of_one.items() if value]:

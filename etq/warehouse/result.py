@@ -12,7 +12,7 @@ from typing import Any, Final
 import duckdb
 
 from etq.catalog import SqlObject, foremost_in
-from etq.errors import EtqError, QueryError, message_of, nearest_words
+from etq.errors import ArgumentTypeError, EtqError, QueryError, message_of, nearest_words
 from etq.render.notebook import html_table
 from etq.render.table import Rows, table
 from etq.render.terminal import style_of, wrapped
@@ -64,6 +64,8 @@ class Result:
         """Print the first rows as a table, of a view with the columns that people see, and of these on a terminal those
         that fit.
         """
+        if not isinstance(rows, int) or rows < 1:
+            raise ArgumentTypeError(f"show prints a number of rows, not {rows!r}")
         sys.stdout.write(self._text(*self._first(rows), rows))
 
     def fetchall(self) -> list[tuple[Any, ...]]:

@@ -173,6 +173,8 @@ def _signature(macro: catalog.SqlObject) -> inspect.Signature:
 def _check_types(view: str, signature: inspect.Signature, passed: Mapping[str, Any]) -> None:
     """Raise `CallError` for an argument of another type than the parameter's default, or than a capture."""
     for name, value in passed.items():
+        if name == "what" and "selector" in signature.parameters and isinstance(value, str) and "=" in value:
+            raise CallError(f"{view}: the captures of a selector are selector={value!r}")
         kind = type(signature.parameters[name].default)
         if kind is NoneType:
             if value is None:

@@ -264,6 +264,7 @@ class Warehouse(Views):
         """Return what makes a query's relation for a thread, None for statements without rows. A query that reads
         tables of the caller's, or does something, runs now, and once.
         """
+        _check_query(query)
         try:
             if not any(map(_is_table, parameters.values())) and _only_reads(query):
                 return partial(self._relation, query, parameters)
@@ -314,6 +315,7 @@ class Warehouse(Views):
         """Return the connection, with the functions of etq and, of a file that was read, the advice that a query
         needs.
         """
+        _check_query(query)
         with self._database.lock:
             register_for(self.connection, query)
             if self.only is not None and "advice" in query.lower():
@@ -399,7 +401,9 @@ class Warehouse(Views):
         unknown option.
         """
         sides = [captures] if isinstance(captures, str | Capture) else captures
-        _later("etq.report").write(self, sides, path, **options)
+        if not isinstance(sides, list | tuple):
+            raise ArgumentTypeError(f"a report is of a capture, or of a list of two, not of {captures!r}")
+        _later("etq.report").write(self, sides, path_of(path), **options)
 
     def record(self, selector: str) -> Record:
         """Return the record of a name or hash prefix. Raises `QueryError` if none matches, or several do."""
@@ -986,7 +990,7 @@ class Warehouse(Views):
         """
         from etq.export import parts, to_file
 
-        to_file(parts(self, capture, to, **options), os.fspath(path))
+        to_file(parts(self, self._found(capture), to, **options), path_of(path))
 
     def decoded_metadata(self, capture: str | Capture, decoder: Decoder) -> Result:
         """Metadata that delegates log with times, decoded by a function of an event's name and its bytes, which returns
@@ -999,8 +1003,7 @@ class Warehouse(Views):
         """
         from etq.warehouse.metadata_decoder import decoded_metadata
 
-        found = capture if isinstance(capture, Capture) else self.capture(capture)
-        table = decoded_metadata(self, found, decoder)
+        table = decoded_metadata(self, self._found(capture), decoder)
         return Result(lambda: self.connection.from_arrow(table))
 
     @contextmanager
@@ -1079,11 +1082,16 @@ class Warehouse(Views):
             yield
 
     def _key(self, capture: str | Capture) -> int:
-        return (self.capture(capture) if isinstance(capture, str) else capture).capture_id
+        return self._found(capture).capture_id
+
+    def _found(self, capture: str | Capture) -> Capture:
+        return capture if isinstance(capture, Capture) else self.capture(capture)
 
     def _link(self, to: str | Record | Program) -> tuple[str, int]:
         """Return the column of `captures` that refers to a record or program, and the key."""
         target = self.record(to) if isinstance(to, str) else to
+        if not isinstance(target, Program | Record):
+            raise ArgumentTypeError(f"a capture is linked to a record's name, a Record or a Program, not {to!r}")
         return ("program_id", target.program_id) if isinstance(target, Program) else ("record_id", target.record_id)
 
     def _next(self, stored: Iterator[list[Outcome]]) -> list[Outcome] | None:
@@ -1104,6 +1112,11 @@ class Warehouse(Views):
 
 def _is_table(value: Any) -> bool:
     return hasattr(value, "__arrow_c_stream__")
+
+
+def _check_query(query: object) -> None:
+    if not isinstance(query, str):
+        raise ArgumentTypeError(f"a query is a text, not {query!r}")
 
 
 def _only_reads(query: str) -> bool:
