@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 # How many completions are shown: nobody reads more.
 MOST: Final = 500
 _SAFE: Final = re.compile(r"[\w@%+=:,./][\w@%+=:,./-]*", re.ASCII)
+# A selector: complete parts, a key, a sign and complete values, and the beginning of another value.
+_BEGUN: Final = re.compile(r"((?:[^,]*,)*)([^,=<>!]*)(?:(!=|=|[<>]=?)((?:[^,|]*\|)*)[^,|]*)?")
 _CAPTURES: Final = "SELECT c.name FROM captures AS c ORDER BY c.capture_id DESC"
 _LABELS: Final = "SELECT DISTINCT l.key || '=' || l.value FROM labels AS l ORDER BY ALL"
 _KEYS: Final = "SELECT DISTINCT l.key FROM labels AS l ORDER BY ALL"
@@ -64,8 +66,24 @@ def completed(
     else:
         is_file = parameter.metavar == "FILE"
         known = [] if is_file else _found(_warehouse_of(context), ASKED.get(parameter.name or "", ()))
-    matches = [CompletionItem(name) for name in known if name.startswith(begun) and _SAFE.fullmatch(name)]
+    known = [name for name in known if _SAFE.fullmatch(name)]
+    is_selector = _LABELS in ASKED.get(parameter.name or "", ()) and parameter.name != "labels"
+    matches = [
+        CompletionItem(name) for name in (_continued(known, begun) if is_selector else known) if name.startswith(begun)
+    ]
     return matches or [CompletionItem(begun, type="file")]
+
+
+def _continued(known: list[str], begun: str) -> list[str]:
+    """Return names as they continue a selector: its last part, or value of several, that is not complete yet."""
+    begun_part = _BEGUN.fullmatch(begun)
+    if begun_part is None:
+        return known
+    before, key, sign, values = begun_part.groups()
+    if not sign:
+        return [before + name for name in known] if before else known
+    of_key = [name.removeprefix(f"{key}=") for name in known if name.startswith(f"{key}=")]
+    return [f"{before}{key}{sign}{values}{value}" for value in of_key]
 
 
 def _warehouse_of(context: click.Context) -> str:

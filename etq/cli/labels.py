@@ -98,8 +98,8 @@ def captures(
 
     A selector is a name, a hash prefix, or labels and times separated by commas, which may include @latest or
     @previous: the one of them that was recorded last, or the one before it. Labels may be ranges such as build>=91
-    (also >, <=, <; in quotes, for the shell). Times are captured_at>=2026-11-15 and since=7d, which is the last 7 days
-    (also h and w).
+    (also >, <=, <), one of several values, device=a|b, or another value, device!=a: in quotes, for the shell. Times are
+    captured_at>=2026-11-15 and since=7d, which is the last 7 days (also h and w).
 
     \b
     etq captures --db lab.duckdb

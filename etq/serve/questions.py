@@ -79,8 +79,8 @@ def _matches(warehouse: Warehouse, arguments: Arguments) -> Answer:
     selector = arguments.get("selector", "")
     rows = warehouse.rows(query, selector=selector)[1]
     [(terms,)] = warehouse.rows("SELECT _selector_terms($selector)", selector=selector)[1]
-    is_labels = all(term["sign"] == "=" and not term["is_time"] for term in terms)
-    pairs = {term["key"]: term["value"] for term in terms} if is_labels else {}
+    is_labels = all(term["sign"] == "=" and len(term["values"]) == 1 and not term["is_time"] for term in terms)
+    pairs = {term["key"]: term["values"][0] for term in terms} if is_labels else {}
     # Two values of one label are no choice of one.
     return of_data({"places": [place for (place,) in rows], "pairs": pairs if len(pairs) == len(terms) else None})
 

@@ -59,13 +59,15 @@ def explained(connection: duckdb.DuckDBPyConnection, message: str) -> str:
 def _reason(terms: Sequence[Mapping[str, Any]], labels: Mapping[str, list[str]]) -> str:
     """Return why no capture matches a selector, given its parts and the values of all labels."""
     for term in terms:
-        key, value = term["key"], term["value"]
+        key = term["key"]
         if term["is_time"] or not key:
             continue
         if key not in labels:
             known = f"labels are {', '.join(sorted(labels))}" if labels else "no capture has labels"
             return f": no label is named {key!r}{nearest_words(key, labels) or f'; {known}'}"
-        if term["sign"] == "=" and value not in labels[key]:
+        unknown = [value for value in term["values"] if value not in labels[key]]
+        if term["sign"] in ("=", "!=") and len(unknown) == len(term["values"]):
+            value = unknown[0]
             more = f" and {len(labels[key]) - _MOST} more" if len(labels[key]) > _MOST else ""
             near = nearest_words(value, labels[key]) or f"; values are {', '.join(labels[key][:_MOST])}{more}"
             return f": none has {key}={value}{near}"

@@ -1,10 +1,12 @@
 -- The captures that an argument matches: the one with that hash or name, else all that a selector chooses, else those
 -- with that prefix of their hash. A selector is a list separated by commas: key=value parts choose captures that have
--- all these labels, and ranges such as build>=91 (also >, <=, <); captured_at>=2026-11-15 and since=7d those of that
--- time; at most one of @latest and @previous chooses the one of these captures that was recorded last (as
--- `_recorded_at` has it) or the one before it. A value with a comma is quoted (quotes in it are doubled) or is the only
--- part; `since="7d"` is a label. Table aliases begin with an underscore in this file: an argument may be a column of
--- the caller, as in `LATERAL (FROM op_totals(c.name))`, and an alias of the same name would hide it.
+-- all these labels, key=a|b those that have one of these values, key!=value those with another value, and ranges such
+-- as build>=91 (also >, <=, <) those within it; captured_at>=2026-11-15 and since=7d those of that time; at most one of
+-- @latest and @previous chooses the one of these captures that was recorded last (as `_recorded_at` has it) or the one
+-- before it. No part on a label chooses captures without this label. A value with a comma or | is quoted (quotes in it
+-- are doubled) or is the only part; `since="7d"` is a label. Table aliases begin with an underscore in this file: an
+-- argument may be a column of the caller, as in `LATERAL (FROM op_totals(c.name))`, and an alias of the same name would
+-- hide it.
 CREATE MACRO _matching_captures(capture) AS TABLE
 SELECT _way.capture_id, _way.name FROM _capture_matches(capture) AS _way WHERE _way.way = _way.best;
 
@@ -68,17 +70,19 @@ END;
 -- Whether a text is a selector. If it has no =, then its first part has @, < or >.
 CREATE MACRO _is_selector(text) AS (contains(text, '=') OR regexp_matches(text, '^(@|[^,<>"]+[<>])'));
 
--- Whether a label's value is that of a part of a selector, or within its range. Numbers are compared as numbers, and sort
--- before other texts. The last number compared has the label before the bound for < and >=, after it for others.
+-- Whether a label's value is one of those of a part of a selector, is none of them, or is within its range. Numbers are
+-- compared as numbers, and sort before other texts. The last number compared has the label before the bound for < and
+-- >=, after it for others.
 CREATE MACRO _meets(
     value,
     part  -- as in `_selector_terms`
 ) AS (
     CASE part.sign
-        WHEN '=' THEN value = part.value
+        WHEN '=' THEN list_contains(part.values, value)
+        WHEN '!=' THEN NOT list_contains(part.values, value)
         ELSE (
             (try_cast(value AS DOUBLE), value, 0)
-            < (try_cast(part.value AS DOUBLE), part.value, (part.sign IN ('<=', '>'))::INTEGER)
+            < (try_cast(part.values[1] AS DOUBLE), part.values[1], (part.sign IN ('<=', '>'))::INTEGER)
         ) <> (part.sign[1] = '>')
     END
 );
@@ -86,24 +90,37 @@ CREATE MACRO _meets(
 -- The parts of a selector: the texts between commas that are not in quotation marks.
 CREATE MACRO _all_parts(
     selector  -- labels, times, and @latest or @previous, separated by commas
-) AS (regexp_extract_all(selector, '[^,="]+="(?:[^"]|"")*"|[^,]+'));
+) AS (
+    regexp_extract_all(selector, '[^,="]+=(?:"(?:[^"]|"")*"|[^,|]*)(?:\|(?:"(?:[^"]|"")*"|[^,|]*))*|[^,]+')
+);
 
 -- The distinct ones.
 CREATE MACRO _selector_parts(selector) AS (list_distinct(_all_parts(selector)));
 
--- The parts of a selector in order, each with its key, its sign (=, <, <=, >, >=) and its value without quotation marks;
--- all are empty where it has no sign. `is_time` is whether it is a time, or was meant to be one.
+-- The parts of a selector in order, each with its key, its sign (=, !=, <, <=, >, >=) and its values without quotation
+-- marks; all are empty where it has no sign. A range has one value. `is_time` is whether it is a time, or was meant to be
+-- one.
 CREATE MACRO _selector_terms(selector) AS (
     list_transform(_all_parts(selector), lambda p: struct_pack(
-        part := p, key := regexp_extract(p, '^([^=<>]+)[=<>]', 1), sign := regexp_extract(p, '^[^=<>]+(=|[<>]=?)', 1),
-        value := CASE
-            WHEN regexp_matches(p, '^[^=<>]+="(?:[^"]|"")*"$')
-                THEN replace(regexp_extract(p, '^[^"]+"(.*)"$', 1, 's'), '""', '"')
-            ELSE regexp_extract(p, '^[^=<>]+(?:=|[<>]=?)(.*)$', 1, 's')
+        part := p, key := _selector_key(p), sign := regexp_extract(p, '^[^=<>]+?(!=|=|[<>]=?)', 1),
+        values := CASE
+            WHEN NOT regexp_matches(p, '^[^=<>]+=') THEN [regexp_extract(p, '^[^=<>]+[<>]=?(.*)$', 1, 's')]
+            ELSE list_transform(
+                regexp_extract_all(
+                    -- With | at its beginning, the first value is found as the others are.
+                    '|' || regexp_extract(p, '^[^=<>]+=(.*)$', 1, 's'), '\|("(?:[^"]|"")*"|[^|]*)', 1
+                ), lambda v: CASE
+                    WHEN regexp_full_match(v, '"(?:[^"]|"")*"') THEN replace(v[2:-2], '""', '"')
+                    ELSE v
+                END
+            )
         END,
-        is_time := regexp_matches(p, '^(since *=([^"]|$)|captured_at *[<>=])')
+        is_time := regexp_matches(p, '^(since *=([^"]|$)|captured_at *(!=|[<>=]))')
     ))
 );
+
+-- The key of a part of a selector; empty where it has no sign.
+CREATE MACRO _selector_key(part) AS (regexp_extract(part, '^([^=<>]+?)(!=|[=<>])', 1));
 
 -- The parts that are labels.
 CREATE MACRO _label_parts(selector) AS (

@@ -21,8 +21,7 @@ WITH valued AS (
     WHERE l.key NOT IN ('build', 'version', 'commit', 'commit_time', 'branch', 'dirty', 'governor')
         AND NOT list_contains(
             list_transform(
-                _label_parts(base::VARCHAR) || _label_parts(new::VARCHAR),
-                lambda p: regexp_extract(p, '^([^=<>]+)[=<>]', 1)
+                _label_parts(base::VARCHAR) || _label_parts(new::VARCHAR), lambda p: _selector_key(p)
             ), l.key
         )
     GROUP BY l.key

@@ -57,6 +57,10 @@ LINES = [
     ("etq trend --metric t", ["temperature"]), ("etq link first ", ["net"]),
     ("etq roofline first --by i", ["instruction"]), ("etq ops first --format=c", ["csv"]), ("etq lake ex", ["export"]),
     ("etq help tr", ["traces", "trend"]), ("etq views op_t", ["op_times", "op_totals", "op_trends"]),
+    # What continues a selector.
+    ("etq ops device=pixel8,bui", ["pixel8,build=41", "pixel8,build=42"]),
+    ("etq ops build=41|4", ["41|41", "41|42"]), ("etq ops device!=p", ["pixel8"]),
+    ("etq trend --selector device=pixel8,build>=4", ["41", "42"]),
     # The shell itself lists files.
     ("etq inspect ", ["file,"]),
     ("etq ingest --metrics t", ["file,t"]),

@@ -60,6 +60,10 @@ SELECTED: dict[str, str] = {
     # Numbers are compared as numbers, other labels as texts.
     "build<10": "c2", "build<=10": "c1 c2", "build>=9,build<10": "c2", "model=mlp,build>9.5": "c1",
     "model>cnn,device<=a": "c0", "build>9,device=a": "",
+    # One of several values, and others: of captures that have the label.
+    "device=a|b": "c0 c1", "device=a|c": "c0", "device!=a": "c1", "device!=a|b": "", "device!=c": "c0 c1",
+    "model=mlp,build!=9": "c1", "model!=mlp,model!=cnn": "", "device!=a,@latest": "c1", "model=cnn|mlp,build>=10": "c1",
+    'note!="half, ""baked"""': "", 'note=other|"half, ""baked"""|more,model=cnn': "c3", 'device="a|b"': "",
     # One label meets several parts.
     "build>=9,build=10": "c1", "build=9,build=10": "", 'model="mlp",model=mlp,model<n': "c0 c1 c2", "=": "",
     "model=": "",
@@ -82,8 +86,11 @@ UNSELECTED: dict[str, str] = {
     },
     **{
         each: f"no capture matches {each}{NOT_THEN}"
-        for each in ("captured_at>yesterday", "captured_at>=2024-05-01T14:00+02:00", "model=mlp,since=7x", "captured_at>2024-06")
+        for each in ("captured_at>yesterday", "captured_at!=2024-05-02", "captured_at>=2024-05-01T14:00+02:00", "model=mlp,since=7x", "captured_at>2024-06")
     },
+    "device!=a|b": "no capture matches device!=a|b: none has all of these labels",
+    "devcie!=a": "no capture matches devcie!=a: no label is named 'devcie'; the nearest are device",
+    "device=c|d": "no capture matches device=c|d: none has device=c; values are a, b",
     'since="7d"': "no capture matches since=\"7d\": no label is named 'since'",
     "bulid<3": "no capture matches bulid<3: no label is named 'bulid'; the nearest are build",
     "modle=mlp,since=7d": "no capture matches modle=mlp,since=7d: no label is named 'modle'; the nearest are model",
@@ -142,7 +149,14 @@ def test_errors_about_long_selectors_are_short(warehouse: Warehouse, selector: s
 
 
 NUMBERS = st.sampled_from(["1", "2", "10", "9a", "01"])
-OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq}
+OPERATORS = {
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+}
 FEW_KEYS = st.sampled_from(["a", "b"])
 PARTS = st.lists(st.tuples(FEW_KEYS, st.sampled_from([*OPERATORS, '="']), NUMBERS), min_size=1, max_size=3)
 LABELLED = st.lists(st.dictionaries(FEW_KEYS, NUMBERS, min_size=1), min_size=10, max_size=10)
@@ -176,7 +190,7 @@ def test_each_part_of_a_selector_is_met(
         f"({number + 1}, '{key}', '{value}')" for number, labels in enumerate(labelled) for key, value in labels.items()
     )
     ten.connection.execute(f"DELETE FROM labels; INSERT INTO labels VALUES {values}")
-    found = matches(ten, ",".join(f"{key}{sign}{value}{sign[1:].strip('=')}" for key, sign, value in parts))
+    found = matches(ten, ",".join(key + sign + value + sign[-1:].strip("<>=") for key, sign, value in parts))
     expected = [number for number, labels in enumerate(labelled) if all(meets(labels, *part) for part in parts)]
     assert found == [f"c{number}" for number in expected]
 
