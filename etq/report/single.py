@@ -17,13 +17,11 @@ from etq.report.page import Report
 from etq.report.target import Target, basis_of, target_of, without_record
 from etq.report.timeline import timeline_section
 from etq.warehouse.advice import advised
-from etq.warehouse.focus import computed_once, focused, of_trace
+from etq.warehouse.focus import computed_once, of_trace
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
-# In a warehouse of so many captures, copying one of them makes its report faster.
-MANY: Final = 100
 # The options of `report_of` except the unit.
 OPTIONS: Final = ("method", "runs")
 
@@ -60,9 +58,6 @@ def _prepared(target: Target) -> Iterator[AbstractContextManager[None]]:
     """Yield a context that makes queries faster, where preparing it takes less time than it saves."""
     # Advice about a file is computed before: it asks views with other arguments than the page.
     target.warehouse.connection_for(advised(target.warehouse, target.capture, {})[0])
-    [(captures,)] = target.warehouse.rows("SELECT count(*) FROM captures")[1]
-    if captures >= MANY:
-        yield focused(target.warehouse, target.capture)
     if target.is_trace:
         yield computed_once(target.warehouse, target.capture, of_trace(target.unit, target.has_devices))
 

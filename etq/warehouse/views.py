@@ -84,8 +84,8 @@ class Views:
             for parameter in () if name.startswith(OF_SIDES) else CAPTURES.intersection(passed):
                 if isinstance(passed[parameter], str):
                     captures[parameter] = self.capture(passed[parameter])
-            if name == ADVICE and isinstance(captures["capture"], int):
-                captures["capture"] = self._of_key(captures["capture"])
+                elif isinstance(passed[parameter], int):
+                    captures[parameter] = self._of_key(passed[parameter])
             if name == ADVICE:
                 query, values = advised(self, captures.pop("capture"), captures)
                 return Result(partial(self.relation, query, **values), f"{name}()", view=macro)

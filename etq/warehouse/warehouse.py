@@ -1033,7 +1033,9 @@ class Warehouse(Views):
         """
         if isinstance(value, Capture):
             query = "SELECT c.capture_id FROM captures AS c WHERE c.sha256 = ?"
-            return next((key for (key,) in self._database.fetch(query, [value.sha256])), value.sha256)
+            # Of a column of keys, none is a HUGEINT: by this `_lacking` tells a capture that is asked for alone.
+            keys = (duckdb.Value(key, duckdb.type("HUGEINT")) for (key,) in self._database.fetch(query, [value.sha256]))
+            return next(keys, value.sha256)
         return value.sha256 if isinstance(value, Program | Record) else value
 
     def _query_error(self, error: duckdb.Error) -> QueryError:

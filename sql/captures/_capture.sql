@@ -184,16 +184,19 @@ CREATE MACRO _id_of_text(capture) AS (
 -- queries: etq replaces this macro by one of two types, of which each plans one of these.
 CREATE MACRO _any_capture_id(capture) AS (coalesce(_id_of_key(capture), _id_of_text(capture)));
 
+-- Why a capture whose events were pruned has no rows.
+CREATE MACRO _why_no_events(capture_name) AS (
+    'the events of ' || capture_name || ' were pruned; what is kept serves comparisons only; '
+    || 'ingest its file again for this'
+);
+
 -- The same, for queries about its events. It is also an error if the events were pruned.
 CREATE MACRO _capture_id(capture) AS (
     (
         SELECT
             CASE
                 WHEN _pruned.name IS NULL THEN _meant.capture_id
-                ELSE error(
-                    'the events of ' || _pruned.name || ' were pruned; what is kept serves '
-                    || 'comparisons only; ingest its file again for this'
-                )
+                ELSE _lacking(capture, _why_no_events(_pruned.name))
             END
         FROM (SELECT _any_capture_id(capture) AS capture_id) AS _meant
         LEFT JOIN (
@@ -205,6 +208,13 @@ CREATE MACRO _capture_id(capture) AS (
     )
 );
 
+-- Why the times of a capture can't be shown in a unit.
+CREATE MACRO _why_not_in_unit(capture_name, time_scale, unit) AS (
+    capture_name || ' counts ' || time_scale
+    || ', which cannot be converted to ' || unit || '; ingest it with its true time scale, or request '
+    || CASE time_scale WHEN 'cycles' THEN 'cycles' ELSE 'a unit of time' END
+);
+
 -- The one capture that an argument matches, and the unit of results.
 CREATE MACRO _capture(capture, unit) AS TABLE
 FROM (
@@ -214,11 +224,8 @@ FROM (
             WHEN unit IS NULL THEN _default_unit(_asked.time_scale)
             WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
                 THEN error('unknown unit ' || unit || '; known are ns, us, ms, s, cycles')
-            WHEN (unit = 'cycles') <> (_asked.time_scale = 'cycles') THEN error(
-                _asked.name || ' counts ' || _asked.time_scale
-                || ', which cannot be converted to ' || unit || '; ingest it with its true time scale, or request '
-                || CASE _asked.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'a unit of time' END
-            )
+            WHEN (unit = 'cycles') <> (_asked.time_scale = 'cycles')
+                THEN _lacking(capture, _why_not_in_unit(_asked.name, _asked.time_scale, unit))::VARCHAR
             ELSE unit
         END AS unit
     FROM (SELECT _capture_id(capture) AS capture_id) AS _found

@@ -1,33 +1,42 @@
--- The one capture that an argument matches, for questions about modules and lines; without a key for a trace. It is an
--- error if it has no record with these.
-CREATE MACRO _linked_capture(capture, unit) AS TABLE
-SELECT
-    CASE
-        WHEN c.format <> 'torch_trace' THEN _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
-    END AS capture_id,
-    c.record_id, c.program_id, c.unit, c.scale
-FROM _scaled_capture(capture, unit) AS c
-LEFT JOIN records AS r USING (record_id);
-
--- Key of a capture that has a record with modules and lines; else an error.
-CREATE MACRO _linked_key(
-    capture_key, capture_name,
+-- Why a capture has no modules and lines; NULL if its record has them.
+CREATE MACRO _why_no_modules(
+    capture_name,
     record_key,  -- key of its record; NULL if there is none
     record_name,
     is_complete  -- whether the record is complete
 ) AS (
     CASE
-        WHEN record_key IS NULL THEN error(
+        WHEN record_key IS NULL THEN
             capture_name || ' has no record, so its events have no modules or '
             || 'lines; link one: etq link ' || capture_name || ' RECORD, or for a file --etrecord'
-        )
-        WHEN NOT is_complete THEN error(
+        WHEN NOT is_complete THEN
             'the record ' || record_name || ' of ' || capture_name
             || ' is half-written: without its edge graph and maps, events have no modules or lines'
-        )
-        ELSE capture_key
     END
 );
+
+-- Key of a capture that has a record with modules and lines.
+CREATE MACRO _linked_key(
+    capture,  -- the argument
+    capture_key, capture_name, record_key, record_name, is_complete
+) AS (
+    CASE
+        WHEN _why_no_modules(capture_name, record_key, record_name, is_complete) IS NULL THEN capture_key
+        ELSE _lacking(capture, _why_no_modules(capture_name, record_key, record_name, is_complete))
+    END
+);
+
+-- The one capture that an argument matches, for questions about modules and lines; without a key for a trace. One that
+-- has no record with these is `_lacking` it.
+CREATE MACRO _linked_capture(capture, unit) AS TABLE
+SELECT
+    CASE
+        WHEN c.format <> 'torch_trace'
+            THEN _linked_key(capture, c.capture_id, c.name, r.record_id, r.name, r.is_complete)
+    END AS capture_id,
+    c.record_id, c.program_id, c.unit, c.scale
+FROM _scaled_capture(capture, unit) AS c
+LEFT JOIN records AS r USING (record_id);
 
 -- The self time of one event within the executes of a capture, and its place in the model. Times without a module have
 -- a name in parentheses: the overhead of OPERATOR_CALLs, the layout work of an unmapped delegate, and time that no

@@ -4,7 +4,7 @@ CREATE MACRO _numbered_tree(capture, "by", unit, steps, phase, method, runs) AS 
 WITH RECURSIVE target AS MATERIALIZED (
     SELECT c.unit, c.scale, c.format = 'torch_trace' AS is_trace,
         CASE
-            WHEN "by" = 'module' THEN _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
+            WHEN "by" = 'module' THEN _linked_key(capture, c.capture_id, c.name, r.record_id, r.name, r.is_complete)
             WHEN "by" IS NULL OR "by" = 'event' THEN c.capture_id
             ELSE error('by must be ''module'' or ''event'', not ' || "by")
         END AS capture_id,

@@ -1,3 +1,9 @@
+-- Why a capture without runs of phase decode has no trend.
+CREATE MACRO _why_no_decoding(capture_name) AS (
+    'no run of ' || capture_name || ' is of phase decode; set the phases: etq label '
+    || capture_name || ' --phase decode --runs FIRST-LAST'
+);
+
 -- One decode run: the time of the token at that position. The cost of each further token of context is the slope of a
 -- straight line through all runs, robust to single slow tokens: the median of the slopes of all pairs of runs (Theil
 -- 1950, Sen 1968). More than 1,000 runs are first reduced to 1,000 medians of neighbours. It is an error if no run of a
@@ -22,10 +28,7 @@ WITH target AS MATERIALIZED (
         -- The steps of a trace are not executes.
         WHEN k.format = 'torch_trace' THEN false
         WHEN EXISTS (FROM runs AS r WHERE r.capture_id = c.capture_id AND r.phase = 'decode') THEN true
-        ELSE error(
-            'no run of ' || c.name || ' is of phase decode; set the phases: etq label '
-            || c.name || ' --phase decode --runs FIRST-LAST'
-        )
+        ELSE _lacking(capture, _why_no_decoding(c.name)) IS NOT NULL
     END
 ),
 generation_starts AS (

@@ -26,7 +26,7 @@ WITH target AS MATERIALIZED (
         CASE
             WHEN c.format = 'torch_trace' THEN NULL
             WHEN c.program_id IS NOT NULL THEN c.capture_id
-            ELSE _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
+            ELSE _linked_key(capture, c.capture_id, c.name, r.record_id, r.name, r.is_complete)
         END AS capture_id,
         c.unit, c.scale, c.record_id, c.program_id,
         CASE WHEN NOT coalesce(r.is_complete, false) THEN c.program_id END AS answering_program

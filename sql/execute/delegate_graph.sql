@@ -1,3 +1,9 @@
+-- Why a capture without a program has no graphs of delegates.
+CREATE MACRO _why_no_program(capture_name) AS (
+    capture_name || ': link its program (.pte), which has the delegates'' graphs: etq link ' || capture_name
+    || ' PROGRAM, or for a file --pte'
+);
+
 -- One op of the graphs in delegates' blobs, of the methods that a capture ran: what a backend made of the nodes that it
 -- runs, with the changes of layout that it added, and the time of the delegate's event that runs it. Needs a linked
 -- program; a linked record has the nodes. XNNPACK's and Vulkan's blobs are read. XNNPACK's events have the names of
@@ -35,10 +41,7 @@ WITH target AS MATERIALIZED (
     SELECT
         CASE
             WHEN c.format = 'torch_trace' THEN NULL
-            WHEN c.program_id IS NULL THEN error(
-                c.name || ': link its program (.pte), which has the delegates'' graphs: '
-                || 'etq link ' || c.name || ' PROGRAM, or for a file --pte'
-            )
+            WHEN c.program_id IS NULL THEN _lacking(capture, _why_no_program(c.name))
             ELSE c.capture_id
         END AS capture_id,
         c.program_id, c.record_id, c.unit, c.scale

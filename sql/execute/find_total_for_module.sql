@@ -18,7 +18,7 @@ CREATE MACRO find_total_for_module(
 WITH target AS MATERIALIZED (
     SELECT c.capture_id, c.record_id,
         CASE
-            WHEN match = 'exact' THEN _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete)
+            WHEN match = 'exact' THEN _linked_key(capture, c.capture_id, c.name, r.record_id, r.name, r.is_complete)
         END AS linked_key,
         c.unit, c.scale
     FROM _scaled_capture(capture, unit) AS c

@@ -11,6 +11,13 @@ SELECT _record.record_id, _record.name, _record.sha256 FROM records AS _record W
 -- can't bind a column in LATERAL.
 CREATE MACRO _is_key(given) AS (typeof(given) NOT IN ('VARCHAR', '"NULL"'));
 
+-- What a view has of a capture that lacks what it needs: an error if it is named by a text; no key, and so no rows, if it
+-- is one of a column of keys, as in LATERAL. `missing_needs` has the reasons of these. Where Python asks for a capture
+-- alone, etq gives its key as a HUGEINT, which no column of keys is.
+CREATE MACRO _lacking(capture, reason) AS (
+    CASE WHEN typeof(capture) IN ('VARCHAR', 'HUGEINT') THEN error(reason)::BIGINT END
+);
+
 -- All of them, and whether an argument matches them: by key; by name, or else by a prefix of their hash.
 CREATE MACRO _named_matches(kind, given) AS TABLE
 SELECT _way.key, _way.name, _way.way, min(_way.way) OVER () AS best

@@ -14,7 +14,6 @@ import etq
 from etq import catalog
 from etq.errors import ArgumentError, FormatError, WarehouseError
 from etq.version import SCHEMA_VERSION
-from etq.warehouse.focus import focused
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
@@ -147,8 +146,6 @@ def test_a_file_s_own_views_and_macros_are_not_run(tmp_path: Path) -> None:
             assert [reader.sql(each).fetchall() for each in questions] == [rows for _, rows in expected]
             assert [reader.safe_sql(each) for each in questions[:-1]] == expected[:-1]  # no text is run
             assert reader.rows("FROM mine()") == expected[0]
-            with focused(reader, reader.capture("mlp")):
-                assert reader.rows(questions[0]) == expected[0]
 
 
 def test_files_that_are_not_warehouses_are_refused(tmp_path: Path) -> None:
