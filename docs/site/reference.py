@@ -33,6 +33,7 @@ TOPICS: Final = {
     "overview": "Headline, advice, views for plots",
     "compare": "Comparisons",
     "trends": "Trends",
+    "fleet": "Fleets",
     "rollups": "Rollups",
 }
 # What columns refer to, by the table whose key they are; of a table's references, the drawn one is the last.

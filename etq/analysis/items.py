@@ -31,7 +31,7 @@ def compared(
     shapes   ops with inputs of other shapes on both sides: op, and shapes that only base, and only new, has
     more     the other arguments of `compare`
     """
-    samples = {**samples, "item": _aligned(samples, ops)}
+    samples = aligned(samples, ops)
     samples["is_other_graph"] = _other_graphs(samples)
     described = _described(samples)
     found = compare(samples, _of_items(shapes, described), *more)
@@ -40,8 +40,12 @@ def compared(
     return found | {name: [values[row] for row in rows] for name, values in described.items() if name != "row"}
 
 
-def _aligned(samples: Mapping[str, Any], ops: Mapping[str, Any]) -> Any:
-    """The items of samples."""
+def aligned(samples: Mapping[str, Any], ops: Mapping[str, Any]) -> dict[str, Any]:
+    """Return samples whose ops have an item: see `compared`."""
+    return {**samples, "item": _items(samples, ops)}
+
+
+def _items(samples: Mapping[str, Any], ops: Mapping[str, Any]) -> Any:
     if not len(ops["name"]):
         return samples["item"]
     places = zip(ops["capture_id"].tolist(), ops["op_index"].tolist(), strict=True)

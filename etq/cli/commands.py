@@ -146,6 +146,7 @@ GROUPS: Final[Mapping[str, Group]] = {
             "gate": "gate",
             "trend": "trends",
             "regressions": "trends",
+            "fleet": "fleet",
             "comment": "comment",
             "bench": "bench",
         },

@@ -1,9 +1,13 @@
 -- One capture, as in a list of captures, in the order of ingest.
--- Shown: name!, format, runs#, events#, profiling_level, time_scale, labels!, captured_at! (moment), size_bytes
---   (bytes), findings#, sha256, uri
+-- Shown: name!, format, execute! (time), low (time), high (time), unit, runs#, events#, profiling_level, time_scale,
+--   labels!, captured_at! (moment), size_bytes (bytes), findings#, sha256, uri
 -- Columns:
 --   name: its name
 --   format: format of the file: etdump, prof_result, torch_trace, reference
+--   execute: time of an execute, of traces of a step on the host: the median over runs; of several methods, the sum of theirs; NULL without one
+--   low: 25th percentile over runs
+--   high: 90th percentile over runs
+--   unit: unit of execute, low and high: us, or cycles where ticks are cycles
 --   runs: number of its runs
 --   events: number of its timed events
 --   profiling_level: all, method_only, debug; NULL if nothing was executed
@@ -15,7 +19,8 @@
 --   sha256: the first 12 characters of its hash
 --   uri: path of the file from the folder of the ingest; its name if it was elsewhere
 CREATE VIEW capture_summary AS
-SELECT c.name, c.format,
+SELECT c.name, c.format, _in_unit(t.p50, _scale(c.time_scale, t.unit)) AS execute,
+    _in_unit(t.p25, _scale(c.time_scale, t.unit)) AS low, _in_unit(t.p90, _scale(c.time_scale, t.unit)) AS high, t.unit,
     (SELECT count(*) FROM runs AS r WHERE r.capture_id = c.capture_id) AS runs,
     (SELECT count(*) FROM event_ticks AS t WHERE t.capture_id = c.capture_id) AS events,
     c.profiling_level, c.time_scale,
@@ -28,4 +33,12 @@ SELECT c.name, c.format,
     (SELECT count(*) FROM findings AS f WHERE f.capture_id = c.capture_id) AS findings,
     left(c.sha256, 12) AS sha256, c.uri
 FROM captures AS c
+LEFT JOIN (
+    SELECT o.capture_id, sum(o.p50) AS p50, sum(o.p25) AS p25, sum(o.p90) AS p90,
+        _default_unit(any_value(k.time_scale)) AS unit
+    FROM op_times AS o
+    JOIN captures AS k USING (capture_id)
+    WHERE o.op_index = 0 AND o.phase IS NULL AND o.kind <> 'device_total'
+    GROUP BY o.capture_id
+) AS t USING (capture_id)
 ORDER BY c.ingested_at, c.capture_id;

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2] / "sql"
 # A theme may use the tables and the themes before it.
 THEMES = (
     *("tables", "programs", "captures", "records", "events", "rollups", "execute", "costs", "memory", "values"),
-    *("graphs", "traces", "overview", "compare", "trends"),
+    *("graphs", "traces", "overview", "compare", "trends", "fleet"),
 )
 
 

@@ -23,6 +23,7 @@ LARGER: Final = {
     "delegate_graph": 455, "delegation": 280, "device_idle": 605, "device_idle_causes": 580,
     "find_total_for_module": 320, "headline": 272, "idle_parts": 705, "key_averages": 495, "model_map": 254,
     "node_gaps": 664, "node_memory": 300, "node_roofline": 620, "node_totals": 412, "numeric_gap": 600,
+    "outliers": 619,
     "op_efficiency": 525, "passes": 375, "regressions": 322, "roofline": 565, "time_tree": 600, "trace_traits": 267, "trend": 335,
 }  # fmt: skip
 

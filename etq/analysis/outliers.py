@@ -1,0 +1,129 @@
+"""Each value of a label against all others: comparisons that share their samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from etq.analysis.items import aligned, compared
+from etq.verdicts import words
+from etq.verdicts.comparison import SMALLEST_APART
+
+Rows = dict[str, list[Any]]
+
+# The verdicts of which a sentence counts the values, and what it says of them; how many it names that are slower.
+_STATED: Final = (words.SLOWER, words.FASTER)
+_COUNTED: Final = {
+    words.FASTER: "faster",
+    "differing": "with ops that differ",
+    words.UNSTABLE: "unstable",
+    words.OPEN: "not decided",
+    words.TOO_FEW: "with too few captures to tell",
+    words.CONDITIONS_DIFFER: "measured under other conditions",
+    words.CANT_JUDGE: "that can't be judged",
+}
+_UNJUDGED: Final = {words.TOO_FEW, words.CONDITIONS_DIFFER, words.CANT_JUDGE}
+_MOST: Final = 5
+# The levels of which rows are returned.
+_LEVELS: Final = ("total", "op", "common shift")
+_NO_OPS: Final[Mapping[str, Any]] = {"name": ()}
+
+
+def each_compared(
+    samples: Mapping[str, Any],
+    ops: Mapping[str, Any],
+    shapes: Mapping[str, Any],
+    conditions: Mapping[str, Any],
+    of_captures: Mapping[str, Any],
+    is_one_clock: bool,
+    alpha: float,
+    *options: Any,
+) -> dict[str, list[Any]]:
+    """Return what `compared` does, for the captures of each value as new and those of the others as base, with the
+    `value` and of totals the ops that differ, `in_ops`. With n values, each comparison has the nth part of alpha, and p
+    and q are n times as large: verdicts and intervals hold for all values together.
+
+    Values that differ are not in base of the others: one device that is 1.4 times as slow would hide all other
+    differences. So all are compared twice, the second time with those that don't differ, if these are more than half.
+
+    samples, ops, shapes  what `compared` takes, of all captures; their sides are not read
+    conditions            those that differ between a value and all others: value, name and detail
+    of_captures           capture_id and value
+    options               min_effect, phase and allow_mismatch, as `compare` takes them
+    """
+    samples = aligned(samples, ops)
+    value_of = dict(zip(of_captures["capture_id"].tolist(), of_captures["value"], strict=True))
+    samples["value"] = np.array([value_of[capture] for capture in samples["capture_id"].tolist()], np.object_)
+    values = sorted(set(value_of.values()))
+
+    def judged(value: str, without: set[str]) -> Rows:
+        """The rows of a value, compared with others without some."""
+        kept = ~np.isin(samples["value"], [*(without - {value})])
+        of_kept = {name: column[kept] for name, column in samples.items()}
+        of_kept["side"] = np.where(of_kept["value"] == value, "new", "base").astype(np.object_)
+        differing = conditions["value"] == value
+        of_value = {name: conditions[name][differing] for name in ("name", "detail")}
+        of_value["is_label"] = np.zeros(int(differing.sum()), np.bool_)
+        return compared(of_kept, _NO_OPS, shapes, of_value, is_one_clock, alpha / len(values), *options)
+
+    rows = {value: judged(value, set()) for value in values}
+    differing = {value for value in values if any(_differing(rows[value]).values())}
+    if differing and 2 * len(differing) < len(values):
+        rows = {value: judged(value, differing) for value in values}
+    found: dict[str, list[Any]] = {}
+    for value, each in rows.items():
+        _append(found, value, each, len(values))
+    return found
+
+
+def _append(found: Rows, value: str, rows: Rows, values: int) -> None:
+    """Add the rows of a value, of so many values, to those that were found."""
+    rows |= {name: [chance and min(1.0, chance * values) for chance in rows[name]] for name in ("p", "q")}
+    in_ops = _differing(rows)
+    rows["value"] = [value] * len(rows["level"])
+    rows["in_ops"] = [
+        ", ".join(in_ops.get(comparison, ())) or None if level == "total" else None
+        for level, comparison in zip(rows["level"], rows["comparison"], strict=True)
+    ]
+    for place, level in enumerate(rows["level"]):
+        if level in _LEVELS:
+            for name, column in rows.items():
+                found.setdefault(name, []).append(column[place])
+
+
+def _differing(rows: Rows) -> dict[int, list[str]]:
+    """Return which ops differ, by comparison: all ops, if their common shift does, and those that do besides."""
+    columns = ("level", "comparison", "verdict", "op", "change", "change_low", "change_high")
+    at: dict[int, dict[str, None]] = {}
+    for level, comparison, verdict, op, change, low, high in zip(*(rows[name] for name in columns), strict=True):
+        if level == "common shift" and None not in (change, low, high) and low * high > 0:
+            if abs(change) >= SMALLEST_APART:
+                at[comparison] = {"all ops": None, **at.get(comparison, {})}
+        elif level == "op" and verdict in (words.SLOWER, words.FASTER):
+            at.setdefault(comparison, {})[op] = None
+    return {comparison: [*ops] for comparison, ops in at.items()}
+
+
+def sentence(rows: Sequence[Mapping[str, Any]], by: str) -> str:
+    """Say which values of a label are slower, given the rows of `outliers` about totals."""
+    values = {row["value"]: row for row in reversed(rows)}
+    of_verdict: dict[str, list[str]] = {}
+    for value in dict.fromkeys(row["value"] for row in rows):
+        row = values[value]
+        name = value if row["in_ops"] is None else f"{value} ({row['in_ops']})"
+        verdict = row["verdict"] if row["verdict"] in _STATED or row["in_ops"] is None else "differing"
+        of_verdict.setdefault(verdict, []).append(name)
+    is_judged = of_verdict.keys() - _UNJUDGED
+    parts = [_stated(of_verdict.get(words.SLOWER, []), len(values), by) if is_judged else f"No {by} is judged"]
+    parts += [f"{len(of_verdict[verdict])} {text}" for verdict, text in _COUNTED.items() if verdict in of_verdict]
+    return "; ".join(parts)
+
+
+def _stated(slower: Sequence[str], values: int, by: str) -> str:
+    """Say which of so many values are slower."""
+    if not slower:
+        return f"None of {values:,} {by}s is slower"
+    names = ", ".join(slower[:_MOST]) + (f" and {len(slower) - _MOST:,} more" if len(slower) > _MOST else "")
+    return f"{len(slower):,} of {values:,} {by}s {'is' if len(slower) == 1 else 'are'} slower: {names}"

@@ -1,0 +1,84 @@
+"""The command `etq fleet`: each device against all others."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import click
+
+from etq import catalog
+from etq.analysis.outliers import sentence
+from etq.choices import PHASES
+from etq.cli import main
+from etq.cli.options import output_options, percentage, together, unit_option, warehouse_option
+from etq.errors import printable
+from etq.render.terminal import style_of
+from etq.render.writers import is_to_read, write
+
+_options: Final = together(
+    click.option("--by", metavar="KEY", default="device", show_default=True, help="Label whose values are compared."),
+    click.option("--ops", "is_by_op", is_flag=True, help="Show the ops of each value, all instances of one together."),
+    click.option(
+        "--quantile",
+        type=click.Choice(["p25", "p50", "p90"]),
+        default="p25",
+        show_default=True,
+        help="Quantile of the runs of a capture.",
+    ),
+    click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
+    click.option(
+        "--alpha",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        help="Accepted probability of a false verdict among all values.  [default: 0.05]",
+    ),
+    click.option(
+        "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest change to report.  [default: 2% or 3%]"
+    ),
+    click.option("--allow-mismatch", is_flag=True, help="Compare captures of different models or conditions, too."),
+    unit_option(None),
+)
+_ROWS: Final = "etq_fleet_rows"
+
+
+@main.command()
+@click.argument("selector", required=False)
+@_options
+@warehouse_option
+@output_options
+def fleet(
+    selector: str | None,
+    by: str,
+    is_by_op: bool,
+    quantile: str,
+    db: str,
+    format: str | None,
+    output: str | None,
+    force: bool,
+    **options: Any,
+) -> None:
+    """Show which devices are slower than all others, and whether all of their ops are, or which.
+
+    A verdict holds for all devices together. --by compares the values of another label.
+
+    \b
+    etq fleet model=mlp --db lab.duckdb
+    etq fleet model=mlp,build=140 --by soc
+    """
+    from etq.warehouse.warehouse import open
+
+    given = {"selector": selector, "by": by, **options, "quantile": int(quantile[1:]) / 100}
+    arguments = {name: value for name, value in given.items() if value not in (None, False)}
+    with open(db, read_only=True) as warehouse:
+        totals = f"FROM outliers({catalog.arguments(arguments)})"
+        query = f"FROM outliers({catalog.arguments({**arguments, 'what': 'op'})})" if is_by_op else totals
+        if is_by_op:
+            arguments["what"] = "op"
+        elif is_to_read(format, output):
+            # What is judged is judged once, for the sentence and the table.
+            warehouse.rows(f"CREATE OR REPLACE TEMP TABLE {_ROWS} AS {totals}", **arguments)
+            query, arguments = f"FROM {_ROWS}", {name: arguments[name] for name in ("unit",) if name in arguments}
+            rows = [row for (row,) in warehouse.rows(f"SELECT r FROM {_ROWS} AS r")[1]]
+            style = style_of(sys.stdout)
+            click.echo(style.styled(printable(sentence(rows, by)), "bold"))
+        write(warehouse, query, format, output, force=force, view=catalog.named("outliers"), **arguments)

@@ -1,0 +1,158 @@
+-- The captures that have a label, with its value. It is an error if all have one value, as there is nothing to compare,
+-- and if they are of several models, unless a mismatch is allowed.
+CREATE MACRO _labelled_captures(
+    selector,  -- NULL: all captures
+    key,
+    allow_mismatch
+) AS TABLE
+WITH labelled AS (
+    SELECT l.capture_id, l.value
+    FROM labels AS l
+    WHERE l.key = "key"
+        AND (selector IS NULL OR l.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s))
+),
+counted AS (
+    SELECT count(DISTINCT d.value) AS number, any_value(d.value) AS one,
+        list_sort(list(DISTINCT m.value)) AS models,
+        (SELECT string_agg(DISTINCT l.key, ', ' ORDER BY l.key) FROM labels AS l) AS keys
+    FROM labelled AS d
+    LEFT JOIN labels AS m ON m.capture_id = d.capture_id AND m.key = 'model'
+),
+checked AS (
+    SELECT CASE
+        WHEN c.number > 1 AND len(c.models) > 1 AND "key" <> 'model' AND NOT allow_mismatch THEN error(
+            'the captures are of ' || len(c.models) || ' models, ' || array_to_string(c.models[:3], ', ')
+            || CASE WHEN len(c.models) > 3 THEN ', ...' ELSE '' END || ': choose one, as model=' || c.models[1]
+            || '; to compare them nevertheless: --allow-mismatch, or in SQL allow_mismatch := true'
+        )
+        WHEN c.number > 1 THEN c.number
+        WHEN c.number = 1 THEN error(
+            'all captures with a label ' || "key" || ' have ' || "key" || '=' || c.one
+            || ': there is no other to compare it with'
+        )
+        ELSE error(
+            'no capture' || coalesce(' of ' || selector::VARCHAR, '') || ' has a label ' || "key" || '; '
+            || coalesce('labels are ' || c.keys, 'no capture has labels')
+        )
+    END AS number
+    FROM counted AS c
+)
+SELECT d.capture_id::BIGINT AS capture_id, d.value
+FROM checked AS c
+LEFT JOIN labelled AS d ON c.number > 1;
+
+-- Comparisons of the captures of each value of a label with all others, as rows of `_comparison` with the value and, of
+-- totals, the ops that differ. They share the samples, and the probability of a false verdict: with n values, each has
+-- the nth part of alpha, and p and q are n times as large.
+CREATE MACRO _outliers(selector, key, unit, quantile, phase, alpha, min_effect, allow_mismatch) AS TABLE
+WITH of_values AS MATERIALIZED (FROM _labelled_captures(selector, "key", allow_mismatch)),
+-- Two sides that are all captures: of one value, and of the others.
+outlier_sides AS MATERIALIZED (
+    SELECT concat_ws(',', selector::VARCHAR, "key" || '!=' || _selector_value(min(v.value))) AS base,
+        concat_ws(',', selector::VARCHAR, "key" || '=' || _selector_value(min(v.value))) AS new
+    FROM of_values AS v
+),
+sampled AS MATERIALIZED (
+    FROM _comparison_samples(
+        (SELECT o.base FROM outlier_sides AS o), (SELECT o.new FROM outlier_sides AS o), quantile, phase, NULL,
+        allow_mismatch
+    )
+),
+sides_of_values AS MATERIALIZED (
+    SELECT dense_rank() OVER (ORDER BY d.value) AS comparison, d.value, v.value = d.value AS is_new, v.capture_id
+    FROM (SELECT DISTINCT n.value FROM of_values AS n) AS d CROSS JOIN of_values AS v
+),
+conditions AS (
+    SELECT n.value, c.name, c.detail
+    FROM _conditions_of('sides_of_values', ['governor'], ' in all others', ' in it') AS c
+    JOIN (SELECT DISTINCT s.comparison, s.value FROM sides_of_values AS s) AS n USING (comparison)
+),
+input AS MATERIALIZED (
+    SELECT a.samples, a.ops, (SELECT list(c) FROM conditions AS c) AS conditions,
+        (SELECT list({'capture_id': v.capture_id, 'value': v.value}) FROM of_values AS v) AS of_captures,
+        a.counted[2] IS NULL AS is_one_clock, a.counted
+    FROM (
+        SELECT list(s) FILTER (WHERE s.level <> 'to align') AS samples,
+            list({
+                'capture_id': s.capture_id, 'op_index': s.place::BIGINT, 'program': s.op, 'name': s.item,
+                'is_by_module': s.matched = 'module', 'ticks': s.ticks
+            } ORDER BY s.capture_id, s.place) FILTER (WHERE s.level = 'to align') AS ops,
+            list_sort(list(DISTINCT s.counted) FILTER (WHERE s.level = 'total')) AS counted
+        FROM sampled AS s
+    ) AS a
+    WHERE _has_valid_options(alpha, min_effect, phase)
+)
+FROM _comparison_answer(
+    (
+        SELECT needs_etq_to_compare_each(
+            i.samples, i.ops, [], i.conditions, i.of_captures, i.is_one_clock, alpha::DOUBLE, min_effect::DOUBLE,
+            phase::VARCHAR, allow_mismatch::BOOLEAN
+        )
+        FROM input AS i
+    ),
+    (SELECT i.counted FROM input AS i), unit
+);
+
+-- Needs etq: in DuckDB alone, it is an error.
+-- One value of a label, such as a device, against all others: the captures that have it, compared with the others that
+-- `selector` chooses, by the rules of `compare_captures`. The verdicts of all values share one probability of a false
+-- one. With `what := 'op'` one op of a value, all instances, as `compare_ops` has them.
+-- Shown: value!, op!, verdict! (verdict), change_percent! (change), low_percent (interval), high_percent%, in_ops!, base!
+--   (time), new! (time), unit, common_percent%, instances#, slower_instances#, captures#, q (probability), note|
+-- Columns:
+--   value: value of the label
+--   method: the method that ran; if unknown, the name of its runs; for traces, the kind of steps, with ` on devices` for times there
+--   op: op type, or name without serial numbers; NULL for totals
+--   verdict: verdict on the total, as in `compare_captures`; of an op that of the instance that changed most
+--   change_percent: change in percent of all others; of an op without the common shift, all instances together
+--   low_percent: lower end of the interval of all values together: each has its change within its own with a probability of 95 %; of several instances, the sum of their ends
+--   high_percent: upper end of that interval
+--   in_ops: which ops differ: all ops, those named, or both; NULL for ops, and where none does
+--   base: time in all others, median over captures
+--   new: time in the captures of this value, median over captures
+--   unit: unit of base and new
+--   common_percent: common shift of all ops against all others, in percent; NULL where unknown
+--   instances: number of instances of an op; NULL for totals
+--   slower_instances: number of those that are slower; NULL for totals
+--   captures: number of captures of this value that were used; disturbed ones are excluded
+--   other_captures: number of captures of all others that were used
+--   q: probability of a difference this large by chance, corrected over values and ops
+--   note: why no verdict is possible, or what is needed for one
+CREATE MACRO outliers(
+    selector := NULL,
+    "by" := 'device',  -- the label whose values are compared
+    what := 'total',  -- total or op
+    unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
+    quantile := 0.25, phase := NULL, alpha := 0.05, min_effect := NULL, allow_mismatch := false
+) AS TABLE
+WITH compared AS MATERIALIZED (
+    FROM _outliers(
+        selector, CASE
+            WHEN what NOT IN ('total', 'op') THEN error('what must be ''total'' or ''op'', not ' || what)
+            ELSE "by"
+        END, unit, quantile, phase, alpha, min_effect, allow_mismatch
+    )
+),
+listed AS (
+    SELECT c.value, c.scope AS method, NULL AS op, c.verdict, c.change_percent, c.low_percent, c.high_percent, c.in_ops,
+        c.base, c.new, c.unit, c.comparison, NULL AS instances, NULL AS slower_instances, c.new_captures,
+        c.base_captures, c.p AS q, c.note
+    FROM compared AS c
+    WHERE what = 'total' AND c.level = 'total'
+    UNION ALL
+    SELECT c.value, c.scope, c.op, arg_max(c.verdict, (c.verdict IN ('slower', 'faster'), abs(c.change * c.base))),
+        CASE count(*) WHEN 1 THEN any_value(c.change_percent) ELSE sum(c.change_percent * c.base) / sum(c.base) END,
+        sum(c.low_percent * c.base) / sum(c.base), sum(c.high_percent * c.base) / sum(c.base), NULL, sum(c.base),
+        sum(c.new), c.unit, c.comparison, count(*), count(*) FILTER (WHERE c.verdict = 'slower'), max(c.new_captures),
+        max(c.base_captures), min(c.q), CASE WHEN min(c.note) = max(c.note) THEN min(c.note) END
+    FROM compared AS c
+    WHERE what = 'op' AND c.level = 'op'
+    GROUP BY c.value, c.scope, c.op, c.unit, c.comparison
+)
+SELECT l.value, l.method, l.op, l.verdict, l.change_percent, l.low_percent, l.high_percent, l.in_ops, l.base, l.new,
+    l.unit, s.change_percent AS common_percent, l.instances, l.slower_instances, l.new_captures AS captures,
+    l.base_captures AS other_captures, l.q, l.note
+FROM listed AS l
+LEFT JOIN compared AS s ON s.level = 'common shift' AND s.value = l.value AND s.comparison = l.comparison
+ORDER BY list_position(['slower', 'faster', 'unstable'], l.verdict) NULLS LAST, l.in_ops IS NULL,
+    abs(l.low_percent + l.high_percent) DESC NULLS LAST, l.value, l.method, l.op;

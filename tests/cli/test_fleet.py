@@ -1,0 +1,49 @@
+"""`etq fleet`: which devices are slower, in a sentence, and the rows of `outliers`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import etq
+from tests.command_line import run_etq
+from tests.fleet_captures import COMMITS, ingest_fleet
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = tmp_path_factory.mktemp("lab") / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        ingest_fleet(warehouse)
+    yield path
+
+
+FIRST = {
+    "model=mlp": "2 of 20 devices are slower: pixel8-13 (all ops), pixel8-07 (addmm)",
+    "model=mlp,device!=pixel8-13": "1 of 19 devices is slower: pixel8-07 (addmm)",
+    "model=mlp,device!=pixel8-13|pixel8-07": "None of 18 devices is slower",
+    f"model=mlp,commit={COMMITS[38]}|{COMMITS[39]}": "No device is judged; 20 with too few captures to tell",
+}
+
+
+@pytest.mark.parametrize("selector", FIRST)
+def test_the_first_line_says_which_devices_are_slower(lab: Path, selector: str) -> None:
+    shown = run_etq("fleet", selector, "--db", str(lab))
+    assert shown.exit_code == 0 and shown.output.splitlines()[0] == FIRST[selector]
+
+
+def test_rows_for_programs_have_no_sentence(lab: Path) -> None:
+    rows = json.loads(run_etq("fleet", "model=mlp", "--db", str(lab), "--format", "json").output)
+    assert [(row["value"], row["verdict"]) for row in rows[:3]] == [
+        ("pixel8-13", "slower"), ("pixel8-07", "slower"), (rows[2]["value"], "~"),
+    ]  # fmt: skip
+    ops = json.loads(run_etq("fleet", "model=mlp", "--ops", "--db", str(lab), "--format", "json").output)
+    assert len(ops) == 80 and ops[0]["op"] == "addmm"
+
+
+def test_errors(lab: Path) -> None:
+    assert "choose one, as model=convnet" in run_etq("fleet", "--db", str(lab)).output
+    assert "has a label soc" in run_etq("fleet", "model=mlp", "--by", "soc", "--db", str(lab)).output
