@@ -27,13 +27,14 @@ _REASONS: Final = {
     **dict.fromkeys(("host", "step", "op_function", "launching"), "what takes so long there isn't recorded"),
 }  # fmt: skip
 # Causes of which the text itself says that nothing is known.
-_TOLD: Final = (*APART, "unknown", "unknown_wait", "communication")
+_TOLD: Final = (*APART, "unknown", "unknown_wait", "communication", "blocking")
 # Causes as words of a sentence, where their names aren't.
 _WORDS: Final = {
     "host": "ops that launch", "step": "between ops", "op_function": "functions within ops",
     "cpu_op": "ops of the CPU", "function": "functions",
-    "device": "devices", "wide": "devices", "unfused": "devices", "wait": "waits", "launch": "calls that launch",
-    "copy": "calls that copy", "call": "other calls",
+    "device": "devices", "wide": "devices", "unfused": "devices", "product": "devices",
+    "wide_product": "devices", "wait": "waits", "launch": "calls that launch",
+    "copy": "calls that copy", "call": "other calls", "blocking": "launches that wait",
 }  # fmt: skip
 
 
@@ -81,7 +82,7 @@ class Claim(NamedTuple):
     @property
     def is_slowed(self) -> bool:
         """Whether recording Python's functions may be much of the time."""
-        return 0 < sum(self.times.values()) <= _FUNCTION * self.functions
+        return is_slowed(sum(self.times.values()), self.functions)
 
     @property
     def stretch(self) -> Stretch:
@@ -90,6 +91,11 @@ class Claim(NamedTuple):
         is_long = 0 < spent <= 2 * self.in_long
         is_once = self.longest >= LONG and 2 * self.longest >= spent
         return Stretch(is_long, 100 * self.longest / spent if is_once else None, self.part)
+
+
+def is_slowed(ticks: int, functions: int) -> bool:
+    """Whether to record so many of Python's functions may be much of a time of the host."""
+    return 0 < ticks <= _FUNCTION * functions
 
 
 def judged(claim: Claim, traits: Traits) -> Finding | None:
@@ -115,7 +121,8 @@ def judged(claim: Claim, traits: Traits) -> Finding | None:
         recorded = f"the profiler recorded {counted(claim.functions, 'function')} of Python meanwhile"
         reasons = [f"{recorded}: these times are of a profiled run"]
         text = f"{text} Recording Python's functions slows the host."
-        severity, remedy = at_most_medium(severity), remedies.WITHOUT_STACK
+        severity = at_most_medium(severity)
+        remedy = remedies.without_stack(remedy)
     if severity == "high" and not remedy and is_borne_out and claim.cause not in _TOLD:
         reasons = [_REASONS[claim.cause]] if claim.cause in _REASONS else []
         severity = severity if reasons else "medium"

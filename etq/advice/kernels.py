@@ -222,11 +222,9 @@ class Evidence:
         """The time of devices on the critical path; None if that isn't known, or where they mostly communicate: other
         ranks may wait.
         """
-        if self.is_incomplete or not (self.trace.knows_host and self.trace.knows_devices):
-            return None
         if 2 * sum(label.ticks for label in self.labels if label.family == "communication") >= self.ticks:
             return None
-        return sum(part.ticks for part in self.trace.path if part.cause == "device")
+        return self.trace.device_path
 
     @property
     def saves_little(self) -> bool:

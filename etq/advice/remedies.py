@@ -67,6 +67,7 @@ _AT_START: Final = (
 )  # fmt: skip
 # Ops that allocate or copy: another device is no other place for them. Annotations by torch itself, around its work.
 _MOVES: Final = re.compile(r"aten::(empty|.*copy|to$|item$|_local_scalar_dense$)")
+_COPIES: Final = re.compile(r"aten::(.*copy|to$|item$|_local_scalar_dense$)")
 _TORCHS: Final = re.compile(r"## |Optimizer\.|autograd::|Torch-Compiled|(Distributed)?DataParallel|FSDP")
 # Ops that wait for a value, as they hand it to the host: those of .item(), .cpu() and printing.
 _ASKS: Final = re.compile(r"aten::(item|_local_scalar_dense|is_nonzero|equal|.*copy.*|to)$")
@@ -94,7 +95,6 @@ CHANNELS_LAST: Final = (
     "kernels take it."
 )
 UNFUSED: Final = "Call scaled_dot_product_attention, which keeps the scores out of memory."
-WITHOUT_STACK: Final = "Record without with_stack, which slows the host, to see what remains."
 COPYING: Final = "Copies compute nothing: keep one memory format and type, and avoid contiguous() and cat."
 _LATER: Final = "Synchronize less{within}, or after what can be launched."
 _ONCE: Final = "{} is in one {}: if that is the start of the program, record steps after a warm-up."
@@ -125,6 +125,9 @@ _REMEDIES: Final = {
     "device": "Make kernels of this op faster or fewer: fusion.",
     "wide": "Make kernels of this op faster or fewer: smaller types, fusion.",
     "unfused": UNFUSED,
+    "product": "Make its kernels faster: etq roofline shows how near to the device's peak rates they are.",
+    "wide_product": "Make its kernels faster: smaller types, where accuracy allows.",
+    "blocking": "Make these kernels faster: etq kernels lists them.",
     "attention": "Try another kernel of attention.",
     "wide_attention": "Try another kernel of attention, or smaller types where accuracy allows.",
     "first_calls": "Record steps after a warm-up: first calls load, compile or tune what later ones use again.",
@@ -151,7 +154,7 @@ def remedy(
         case "function" if not name and not stretch.is_long:  # many short ones, of libraries too
             text = "Call these functions less often, or keep what they return."
         case "host" | "launching" | "op_function" | "step" | "launch_delay":
-            text = _of_launching(cause, kind, traits)
+            text = _of_launching(cause, kind, name or "", traits)
         case "after_synchronization":
             ways = ["" if traits.has_functions else _REMEDIES["unrecorded"]]
             ways += [traits.placed(_REMEDIES["synchronization"])] if kind == "op" and _ASKS.match(name or "") else []
@@ -180,6 +183,12 @@ def _of_start(stretch: Stretch) -> str:
         return ""
     share = "It" if stretch.in_one == 100 else f"{percent(stretch.in_one).capitalize()} of it"
     return _ONCE.format(share, stretch.part)
+
+
+def without_stack(remedy: str) -> str:
+    """Return what to do where recording Python's functions may be much of a time, and what then, if anything helps."""
+    after = f"; if much does: {remedy}" if remedy else "."
+    return f"Record without with_stack, which slows the host, to see what remains{after}"
 
 
 def copying(name: str) -> str:
@@ -248,13 +257,15 @@ def _of_loading(traits: Traits) -> str:
     return "Set num_workers and pin_memory of DataLoader." if traits.has_pageable else _REMEDIES["data_loading"]
 
 
-def _of_launching(cause: str, kind: str, traits: Traits) -> str:
+def _of_launching(cause: str, kind: str, name: str, traits: Traits) -> str:
     """What helps where the host launches, or what it launches starts late; `kind`: what waits there."""
     if cause == "launch_delay":
         is_many = kind not in ("copy", "ahead") and not traits.has_few_launches
         return f"Launch larger kernels{f', or replay {traits.graphs}' if traits.graphs else ''}." if is_many else ""
     if traits.has_few_launches:
         return _REMEDIES["unrecorded"] if kind == "step" and not traits.has_functions else ""
+    if cause == "host" and kind == "op" and _COPIES.match(name):
+        return "Copy less often, or more at once."
     return _fewer_launches(traits) if cause == "host" else _as_one(cause, kind, traits)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import duckdb
 
-from etq.advice.contract import LONG
+from etq.advice.contract import LONG, is_slowed
 from etq.advice.remedies import Traits
 from etq.advice.words import time
 
@@ -563,6 +563,39 @@ class Evidence:
             ORDER BY 7 DESC, p.name, p.cause, p.label
             """,
         )
+
+    @cached_property
+    def blocks(self) -> bool:
+        """Whether calls that launch return when what they launched has ended, as of devices whose runtime waits: half
+        of the calls' time is of their own kernels.
+        """
+        query = """
+            SELECT 2 * sum(d.elapsed_ticks) FILTER (
+                d.start_ticks >= d.call_start_ticks
+                AND d.start_ticks + d.elapsed_ticks <= d.call_start_ticks + d.call_ticks
+            ) >= sum(d.call_ticks)
+            FROM device_events AS d
+            JOIN signatures AS s ON s.capture_id = d.capture_id AND s.signature_index = d.call_signature
+            WHERE d.capture_id = $key AND d.launched = 1 AND s.purpose = 'launch'
+        """
+        return bool(self.rows(tuple, query)[0][0])
+
+    @cached_property
+    def device_path(self) -> int | None:
+        """The time of devices on the critical path; None if that isn't known: where the host waits within launches, or
+        recording Python's functions may be much of the host's part.
+        """
+        if self.missing is not None or not (self.knows_host and self.knows_devices) or self.blocks:
+            return None
+        device = sum(part.ticks for part in self.path if part.cause == "device")
+        host = sum(part.ticks for part in self.path if part.cause in OF_HOST)
+        of_path = sum(number for (_, cause, subject), number in self.functions.items() if subject is not None)
+        return None if is_slowed(host, of_path) else device
+
+    @property
+    def communication_path(self) -> int:
+        """The time of devices' communication on the critical path."""
+        return sum(part.ticks for part in self.path if (part.cause, part.family) == ("device", "communication"))
 
     @cached_property
     def lacks_autograd(self) -> bool:

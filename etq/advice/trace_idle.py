@@ -188,7 +188,7 @@ def _ran(cause: str, parts: Sequence[Idle]) -> str:
 def _unknown(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
     """Nothing that is recorded tells the reason, or whether a device idles."""
     chosen = [part for part in parts if part.cause == "unknown"]
-    text = f"{who} idles for a reason that the trace does not show."
+    text = f"{who} idles before work whose launch is not in the trace: what that waited for isn't known."
     yield _claim(evidence, use, chosen, "unknown", text, least=20.0)
     waits = [part for part in parts if part.cause in WAITING]
     most, share = _top(waits, lambda part: part.cause)

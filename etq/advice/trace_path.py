@@ -43,7 +43,7 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
             times = Counter({evidence.told_rank()[0]: beside, cause: times.total() - beside})
             cause = evidence.told_rank()[0]
         while_ = f", while {label} runs" if communicates else ""
-        words = with_caller(evidence, name) if kind == "function" else _words(kind, name, parts)
+        words = with_caller(evidence, name) if kind == "function" else _words(evidence, kind, name, parts)
         text = f"{share} of the critical path is {words}{while_}."
         told = evidence.told_rank()[1] if cause == "rank" else name
         found = evidence.intervals[parts[0].subject or ""]
@@ -103,6 +103,8 @@ def _cause(evidence: Evidence, kind: str, part: OnPath) -> str:
         return evidence.told_rank()[0]
     if part.cause == "device":
         return _direction(part) or _of_kernels(evidence, part)
+    if part.cause == "launch" and evidence.blocks:
+        return "blocking"
     if kind == "first_call":
         return kind
     if not evidence.has_work and part.cause not in TOGETHER:
@@ -111,13 +113,16 @@ def _cause(evidence: Evidence, kind: str, part: OnPath) -> str:
 
 
 def _of_kernels(evidence: Evidence, part: OnPath) -> str:
-    """Return what kernels of an op are: attention in single ops, on wide numbers, or neither."""
+    """Return what kernels of an op are: attention in single ops, on wide numbers, products, or others."""
     if any(row.op == part.name for row in evidence.unfused_attention):
         return "unfused"
-    return "wide" if evidence.is_wide(op=part.name) else "device"
+    is_wide, is_product = evidence.is_wide(op=part.name), part.family in ("GEMM", "convolution", "MoE")
+    if is_product:
+        return "wide_product" if is_wide else "product"
+    return "wide" if is_wide else "device"
 
 
-def _words(kind: str, name: str, parts: Sequence[OnPath]) -> str:
+def _words(evidence: Evidence, kind: str, name: str, parts: Sequence[OnPath]) -> str:
     if kind == "step":
         return "on the host, between the ops of steps"
     if kind == "call" and name in TOGETHER:
@@ -126,6 +131,8 @@ def _words(kind: str, name: str, parts: Sequence[OnPath]) -> str:
             times[part.label or name.replace("_", " ")] += part.ticks
         [(top, ticks)] = times.most_common(1)
         does = f": the host {CALLS[name]}" if name in CALLS else ""
+        if name == "launch" and evidence.blocks:
+            does = ": the host waits in it until what it launches has ended"
         if 2 * ticks >= times.total():
             return top + does
         return f"{name.replace('_', ' ')}, most in {top} ({percent(100 * ticks / times.total())}){does}"

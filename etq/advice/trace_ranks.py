@@ -41,7 +41,14 @@ def communication(evidence: Evidence) -> Iterator[Claim]:
     is_small = small.number >= _MANY and 2 * small.ticks >= small.all_ticks and cause != "rank"
     listed = [_listed(small)] if is_small else []
     kind = "small" if is_small else "rank"
-    yield Claim(RULE, text, None, cause, (kind, rank), times, (word, steps.ticks), [shown, *listed], least=_LEAST)
+    # Where next to none of it is on the path of this rank, others may still wait for it.
+    path = evidence.communication_path if evidence.has_work and evidence.device_path is not None else spent
+    is_beside = cause == "communication" and 10 * path < spent
+    beside = [f"{time(path / 1e3, 'us')} of it on the critical path of this rank"] if is_beside else []
+    yield Claim(
+        RULE, text, None, cause, (kind, rank), times, (word, steps.ticks), [shown, *beside, *listed], least=_LEAST,
+        is_lost=not is_beside,
+    )  # fmt: skip
 
 
 def _listed(small: SmallCollectives) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 from etq.advice.finding import Finding
 from etq.advice.trace_evidence import Evidence
-from etq.advice.words import counted, percent
+from etq.advice.words import counted, percent, time
 
 # Shares, in percent, above which the rules apply.
 _ELIGIBLE: Final = 5
@@ -88,9 +88,13 @@ def _tensor_cores(evidence: Evidence) -> Iterator[Finding]:
         return
     eligible = evidence.eligible_ticks
     if 100 * eligible > _ELIGIBLE * kernels:
+        path = evidence.device_path
+        # Of products less is on the path than of all work.
+        saves_little = path is not None and 2 * path * max(len(evidence.use), 1) < eligible
+        on_path = f"; {time((path or 0) / 1e3, 'us')} of the devices' are on the critical path" if saves_little else ""
         units = "matrix cores" if evidence.traits.runtime == "HIP" else "tensor cores"
         yield Finding(
-            "tensor cores", "medium", f"No kernel uses {units}, and ops could.",
-            f"ops that could launched {percent(100 * eligible / kernels)} of the time of kernels",
+            "tensor cores", "low" if saves_little else "medium", f"No kernel uses {units}, and ops could.",
+            f"ops that could launched {percent(100 * eligible / kernels)} of the time of kernels{on_path}",
             "Try automatic mixed precision.",
         )  # fmt: skip

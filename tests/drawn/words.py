@@ -33,7 +33,7 @@ TRACES: Final = (
     ("finding", "device idle", IDLE + r"idles where the host records nothing, and the trace has no steps\.", "idle pause"),
     ("finding", "device idle", IDLE + r"runs nothing that is recorded while launched kernels wait\.", "idle_unknown"),
     ("evidence", "device idle", r"(?:their streams may still run what was launched before the recording|what they wait for isn't recorded, as within graphs): it isn't known whether it idles", ""),
-    ("finding", "device idle", IDLE + r"idles for a reason that the trace does not show\.", "idle_unknown"),
+    ("finding", "device idle", IDLE + r"idles before work whose launch is not in the trace: what that waited for isn't known\.", "idle_unknown"),
     ("finding", "device idle", IDLE + r"idles while the host allocates memory\.", "idle allocation"),
     ("finding", "device idle", IDLE + r"idles while the host frees memory\.", "idle free"),
     ("finding", "device idle", IDLE + r"idles while the host allocates, releases or registers pinned memory\.", "idle pinned_memory"),
