@@ -399,7 +399,7 @@ def _annotated(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
         if abs(total - host) > _DIFFERS * host:
             [annotation] = quantities([host], unit)
             step = "the step" if steps == 1 else "mean; each step"
-            lasts = f"{step} is from its start, or the end of earlier work, until its work ends"
+            lasts = f"{step} is from its start, or the end of earlier steps' work, until its work ends"
             yield f"  annotation  {annotation}  {lasts}"
     for waited, own, unit in warehouse.rows(_WAITED, capture=capture.capture_id)[1]:
         before, after = quantities([waited, own], unit)

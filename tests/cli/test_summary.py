@@ -236,7 +236,7 @@ def test_what_a_step_is_where_its_annotation_is_another_time(tmp_path: Path) -> 
     path.write_bytes(trace(early, *step, event("kernel", "gemm", 120, 260, 7, correlation=9, device=0)))
     text = run_etq(str(path)).stdout
     assert re.search(
-        r"^step +220 us\n  annotation  100 us  the step is from its start, or the end of earlier work",
+        r"^step +220 us\n  annotation  100 us  the step is from its start, or the end of earlier steps' work",
         text,
         re.MULTILINE,
     )
