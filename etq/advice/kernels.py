@@ -355,13 +355,13 @@ class Evidence:
             return []
         rows = self._ask(
             Product._make,
-            "SELECT w.label, w.kernel_family, count(*), sum(w.device_ticks)::BIGINT AS ticks, g.label, a.shapes"
-            f" FROM {self._counted} AS w LEFT JOIN _event_labels($key) AS g ON g.event_index = w.op_index"
+            "SELECT w.label, w.kernel_family, count(*), try_cast(sum(w.device_ticks) AS BIGINT) AS ticks, g.label,"
+            f" a.shapes FROM {self._counted} AS w LEFT JOIN _event_labels($key) AS g ON g.event_index = w.op_index"
             " LEFT JOIN (FROM op_arguments AS i WHERE i.capture_id = $key) AS a ON a.event_index = w.op_index"
             f" WHERE w.kernel_family IN {_OF_SIZES} AND contains(w.label, 'align')"
             " GROUP BY w.label, w.kernel_family, g.label, a.shapes ORDER BY ticks DESC, w.label, a.shapes",
         )
-        return [row for row in rows if row.is_odd]
+        return [row for row in rows if row.is_odd and row.ticks is not None]
 
     def listed(self, family: str | None) -> str:
         """Return what shows where a family's time is: ops, unless graphs launched it or none are recorded."""
@@ -409,7 +409,8 @@ class Evidence:
         if not any(re.search(_OF_CHANNELS, label.label) for label in self.labels):
             return 0, 0, None
         query = f"""
-            SELECT coalesce(sum(t.ticks), 0)::BIGINT, coalesce(sum(t.kernels), 0)::BIGINT, arg_max(t.label, t.ticks)
+            SELECT coalesce(try_cast(sum(t.ticks) AS BIGINT), 0), coalesce(sum(t.kernels), 0)::BIGINT,
+                arg_max(t.label, t.ticks)
             FROM (
                 SELECT w.label, sum(w.device_ticks) AS ticks, count(*) AS kernels
                 FROM {self._counted} AS w

@@ -501,8 +501,8 @@ class Evidence:
             SELECT s.family, w.kernel_family,
                 coalesce(sum(w.device_ticks) FILTER (
                     regexp_matches(a.dtypes, '"(float|double)"') AND NOT {narrow}
-                ), 0)::BIGINT,
-                sum(w.device_ticks)::BIGINT
+                ), 0),
+                sum(w.device_ticks)
             FROM {self.shared("launches")} AS w
             JOIN signatures AS s ON s.capture_id = $key AND s.signature_index = w.op_signature
             LEFT JOIN (FROM op_arguments AS i WHERE i.capture_id = $key) AS a ON a.event_index = w.op_index

@@ -97,7 +97,11 @@ def _differing(rows: Rows) -> dict[int, list[str]]:
     """Return which ops differ, by comparison: all ops, if their common shift does, and those that do besides."""
     columns = ("level", "comparison", "verdict", "op", "change", "change_low", "change_high")
     at: dict[int, dict[str, None]] = {}
+    of_totals = zip(rows["level"], rows["comparison"], rows["verdict"], strict=True)
+    unjudged = {comparison for level, comparison, verdict in of_totals if level == "total" and verdict in _UNJUDGED}
     for level, comparison, verdict, op, change, low, high in zip(*(rows[name] for name in columns), strict=True):
+        if comparison in unjudged:
+            continue
         if level == "common shift" and None not in (change, low, high) and low * high > 0:
             if abs(change) >= SMALLEST_APART:
                 at[comparison] = {"all ops": None, **at.get(comparison, {})}

@@ -44,11 +44,11 @@ def labels_of_series(connection: duckdb.DuckDBPyConnection, selector: str | None
     [(terms,)] = connection.execute("SELECT _selector_terms($s)", {"s": selector or ""}).fetchall()
     pairs = {}
     for term in terms:
-        if term["sign"] != "=" or _NO_KEY.search(term["key"]) is not None:
+        if term["sign"] != "=" or len(term["values"]) != 1 or _NO_KEY.search(term["key"]) is not None:
             raise ArgumentError(
                 f"{printable(term['part'])}: not KEY=VALUE; a comment is on captures with labels, KEY=VALUE,KEY=VALUE"
             )
-        pairs[term["key"]] = term["value"]
+        [pairs[term["key"]]] = term["values"]
     query = """
         SELECT coalesce(string_agg(p.key || '=' || _selector_value(p.value), ',' ORDER BY p.key, p.value), '')
         FROM (SELECT unnest($keys::VARCHAR[]) AS key, unnest($values::VARCHAR[]) AS value) AS p

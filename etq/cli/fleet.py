@@ -57,9 +57,10 @@ def fleet(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show which devices are slower than all others, and whether all of their ops are, or which.
+    """Show which devices are slower than all others.
 
-    A verdict holds for all devices together. --by compares the values of another label.
+    The first line says whether all ops of a device are slower, or which. A verdict holds for all devices together. --by
+    compares the values of another label.
 
     \b
     etq fleet model=mlp --db lab.duckdb

@@ -45,10 +45,10 @@ def test_every_table_view_and_column() -> None:
 
 def test_from_which_columns_of_tables_a_column_comes() -> None:
     known = lineage.Origins(["op_totals"]).known["op_totals"]
-    # `total` converts self times from ticks, or from the value's own unit.
+    # `total` converts self times from ticks, or from the value's own unit; an error about the unit names the capture.
     self_times = {"event_ticks.self_ticks"}
     assert known["total_ticks"] == self_times
-    assert known["total"] == self_times | {"signatures.value_unit", "captures.time_scale"}
+    assert known["total"] == self_times | {"signatures.value_unit", "captures.time_scale", "captures.name"}
     assert known["kind"] == {"signatures.kind"}  # or 'framework'; the number of children is a condition alone
     assert known["calls"] == set()  # count(*)
     page = reference.pages({"op_totals": known})["reference/where-the-time-of-an-execute-goes.md"]

@@ -22,6 +22,8 @@ WITHOUT: Final[dict[str, str]] = {
         ("node_gaps", "node_memory", "node_roofline"),
         "needs a program, peaks or values: its second way is in tests/sql/test_node_views.py",
     ),
+    "outliers": "tests/sql/test_outliers.py holds it against compare_captures, and against faults that are planted",
+    "missing_needs": "its second way, each view asked for each capture, is in tests/sql/test_missing_needs.py",
     "clock_steps": "its second way is the clock that tests/sql/test_clock_steps.py simulates",
     "compilation": "few traces compile; tests/sql/test_compilation.py has steps that are counted by hand",
     "trace_traits": "it tells kinds of programs by names: remedies depend on it, and tests of advice write such names",

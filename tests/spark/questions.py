@@ -59,6 +59,7 @@ _MORE = {
         "'convnet_xnn', \"by\" := 'instance', steps := 'skip_first=3'",
         "'mlp', \"by\" := 'shape', unit := 'ms'",
     ],
+    "outliers": ["'device=fleet', \"by\" := 'build'"],
     "op_trends": ["'device=fleet', over := 'build'"], "percentiles": ["'mlp', quantiles := [0.25, 0.99, 1]"],
     "planned_memory": ["'convnet_xnn'", "'mlp'"], "prof_result_memory": ["'iterations'"],
     "prof_result_profile": ["'iterations'"], "prof_result_tax": ["'iterations', 'ns'"], "program_size": ["'mlp'"],
@@ -84,6 +85,7 @@ _ORDERED = {
             AND run_index < 5
         ORDER BY capture_id, run_index, event_index
     )""",
+    "missing_needs": "(FROM missing_needs ORDER BY capture, need)",
     "known_metrics": "(FROM known_metrics ORDER BY name)",
 }
 
