@@ -1,11 +1,11 @@
--- What a capture lacks that views need: in a query about many captures, by a column of their keys, these views have no rows
--- of it. Asked for it by name, they end with the reason as an error.
+-- What a capture lacks that views need: in a query about many captures, by a column of their keys, these views have no
+-- rows of it. Asked for it by name, they end with the reason as an error.
 -- Shown: capture!, need!, views!|, reason!|
 -- Columns:
 --   capture_id: the capture
 --   capture: its name
 --   need: events, record, record or program, program, decode (a run of that phase), prof_result (its format) or times (a scale of time)
---   views: names of these views; NULL: all that read events, or of times all that are asked for a unit of time
+--   views: names of these views, separated by commas; NULL: all that read events, or of times all that are asked for a unit of time
 --   reason: what it lacks, and what to do
 CREATE VIEW missing_needs AS
 WITH needs AS (
@@ -55,4 +55,6 @@ WITH needs AS (
             ('prof_result', ['prof_result_memory', 'prof_result_profile', 'prof_result_tax'])
     ) AS f (need, views)
 )
-SELECT n.capture_id, n.name AS capture, n.need, n.views, n.reason FROM needs AS n WHERE n.reason IS NOT NULL;
+SELECT n.capture_id, n.name AS capture, n.need, array_to_string(n.views, ', ') AS views, n.reason
+FROM needs AS n
+WHERE n.reason IS NOT NULL;

@@ -11,6 +11,7 @@ import etq
 from etq import catalog
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
+from tests.sampling import IS_WHOLE
 
 # Views of one capture that need no other argument, and those of them that some captures here can't answer.
 VIEWS: Final = [
@@ -48,7 +49,7 @@ def asked_alone(warehouse: Warehouse, view: str) -> int:
     rows = 0
     reasons = """
         SELECT list(m.reason), count(m.views) FROM missing_needs AS m
-        WHERE m.capture = $name AND (m.views IS NULL OR list_contains(m.views, $view))"""
+        WHERE m.capture = $name AND (m.views IS NULL OR list_contains(string_split(m.views, ', '), $view))"""
     for (name,) in warehouse.sql("SELECT c.name FROM captures AS c").fetchall():
         known, of_view = warehouse.sql(reasons, name=name, view=view).fetchall()[0]
         try:
@@ -73,7 +74,7 @@ def test_captures_that_lack_what_a_view_needs_have_no_rows(mixed: Warehouse, vie
 
 @pytest.mark.long
 def test_no_capture_fails_a_query_of_many(mixed: Warehouse) -> None:
-    for view in VIEWS:
+    for view in VIEWS if IS_WHOLE else VIEWS[::4]:
         check(mixed, view.name)
 
 
