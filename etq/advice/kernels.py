@@ -229,7 +229,7 @@ class Evidence:
     @property
     def saves_little(self) -> bool:
         """Whether less than half of a device's work is on the critical path."""
-        return self.path_ticks is not None and 2 * self.path_ticks * max(len(self.trace.use), 1) < self.ticks
+        return self.path_ticks is not None and self.trace.is_beside(self.ticks)
 
     @property
     def note(self) -> str:

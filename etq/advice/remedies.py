@@ -65,9 +65,10 @@ _AT_START: Final = (
     "allocation", "free", "pinned_memory", "module_load", "graph_instantiation", "creation", "synchronization",
     "launch", "copy", "call", "host", "step", "op_function", "launching",
 )  # fmt: skip
-# Ops that allocate or copy: another device is no other place for them. Annotations by torch itself, around its work.
-_MOVES: Final = re.compile(r"aten::(empty|.*copy|to$|item$|_local_scalar_dense$)")
+# Ops that copy; these and those that allocate, for which another device is no other place; annotations by torch itself,
+# around its work.
 _COPIES: Final = re.compile(r"aten::(.*copy|to$|item$|_local_scalar_dense$)")
+_MOVES: Final = re.compile(rf"aten::empty|{_COPIES.pattern}")
 _TORCHS: Final = re.compile(r"## |Optimizer\.|autograd::|Torch-Compiled|(Distributed)?DataParallel|FSDP")
 # Ops that wait for a value, as they hand it to the host: those of .item(), .cpu() and printing.
 _ASKS: Final = re.compile(r"aten::(item|_local_scalar_dense|is_nonzero|equal|.*copy.*|to)$")
@@ -187,8 +188,8 @@ def _of_start(stretch: Stretch) -> str:
 
 def without_stack(remedy: str) -> str:
     """Return what to do where recording Python's functions may be much of a time, and what then, if anything helps."""
-    after = f"; if much does: {remedy}" if remedy else "."
-    return f"Record without with_stack, which slows the host, to see what remains{after}"
+    after = f" If much does: {remedy}" if remedy else ""
+    return f"Record without with_stack, which slows the host, to see what remains.{after}"
 
 
 def copying(name: str) -> str:

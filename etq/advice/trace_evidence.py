@@ -592,6 +592,10 @@ class Evidence:
         of_path = sum(number for (_, cause, subject), number in self.functions.items() if subject is not None)
         return None if is_slowed(host, of_path) else device
 
+    def is_beside(self, ticks: float) -> bool:
+        """Whether less than half of so much work of each device can be on the critical path."""
+        return self.device_path is not None and 2 * self.device_path * max(len(self.use), 1) < ticks
+
     @property
     def communication_path(self) -> int:
         """The time of devices' communication on the critical path."""

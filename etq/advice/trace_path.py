@@ -49,6 +49,8 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
         found = evidence.intervals[parts[0].subject or ""]
         places = _places(evidence, found)
         shown = [*_shown(evidence, kind, parts), *_reach(evidence, whole[1])]
+        if cause == "blocking" and evidence.traits.runtime == "CUDA":
+            shown.append("launches of CUDA do so where CUDA_LAUNCH_BLOCKING=1 is set")
         yield with_firsts(
             evidence,
             Claim(

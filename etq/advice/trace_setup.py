@@ -88,10 +88,9 @@ def _tensor_cores(evidence: Evidence) -> Iterator[Finding]:
         return
     eligible = evidence.eligible_ticks
     if 100 * eligible > _ELIGIBLE * kernels:
-        path = evidence.device_path
-        # Of products less is on the path than of all work.
-        saves_little = path is not None and 2 * path * max(len(evidence.use), 1) < eligible
-        on_path = f"; {time((path or 0) / 1e3, 'us')} of the devices' are on the critical path" if saves_little else ""
+        saves_little = evidence.is_beside(eligible)
+        path = time((evidence.device_path or 0) / 1e3, "us")
+        on_path = f"; of the time of devices, {path} are on the critical path" if saves_little else ""
         units = "matrix cores" if evidence.traits.runtime == "HIP" else "tensor cores"
         yield Finding(
             "tensor cores", "low" if saves_little else "medium", f"No kernel uses {units}, and ops could.",

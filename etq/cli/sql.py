@@ -13,7 +13,7 @@ from etq import confined
 from etq.cli import ARGUMENTS, main
 from etq.cli.interrupts import cancelled_by
 from etq.cli.options import is_given, output_options, warehouse_option
-from etq.database.limits import query_megabytes, query_seconds
+from etq.database.limits import SAFE_MEGABYTES, SAFE_SECONDS, query_megabytes, query_seconds
 from etq.errors import EtqError, QueryError, place_in
 from etq.render.progress import working
 from etq.render.terminal import style_of
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 # The longest text of statements.
 _LONGEST: Final = 2**24
-# The limits of queries that aren't trusted.
-SAFE_MEGABYTES: Final = 512
-SAFE_SECONDS: Final = 10.0
 
 
 @main.command()
@@ -128,8 +125,7 @@ def _confined(statements: str, seconds: float, megabytes: int, *, has_files: boo
     from etq.ingest.memory import available
 
     context = click.get_current_context()
-    if has_files:  # reading them takes more
-        megabytes += available() >> 21
+    to_read = available() >> 21 if has_files else 0
     try:
         sys.stdout.fileno()
     except OSError:  # a caller in Python
@@ -137,7 +133,13 @@ def _confined(statements: str, seconds: float, megabytes: int, *, has_files: boo
     else:
         shown = sys.stdout
     asked = confined.ask(
-        "etq.__main__", context.meta[ARGUMENTS], statements, seconds=seconds, megabytes=megabytes, output=shown
+        "etq.__main__",
+        context.meta[ARGUMENTS],
+        statements,
+        seconds=seconds,
+        megabytes=megabytes,
+        beside=to_read,
+        output=shown,
     )
     click.echo(asked.stdout or "", nl=False)
     click.echo(asked.stderr or "", nl=False, err=True)

@@ -37,7 +37,14 @@ def given() -> str | None:
 
 
 def ask(
-    module: str, arguments: Sequence[str], text: str, *, seconds: float, megabytes: int, output: TextIO | None = None
+    module: str,
+    arguments: Sequence[str],
+    text: str,
+    *,
+    seconds: float,
+    megabytes: int,
+    beside: int = 0,
+    output: TextIO | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Call the function `main` of a module in a confined process, which finds the text by `given`.
 
@@ -45,11 +52,12 @@ def ask(
 
     seconds    limit of the query's time
     megabytes  limit of its memory
+    beside     what the process may take besides, in MB, as to read files
 
     Raises `QueryError` if the process dies: of its limits, or by a fault of DuckDB.
     """
     process = subprocess.Popen(
-        command("etq.confined", str(seconds), str(megabytes), module, *arguments),
+        command("etq.confined", str(seconds), str(megabytes + beside), module, *arguments),
         stdin=subprocess.PIPE, stdout=output or subprocess.PIPE, stderr=None if output else subprocess.PIPE,
         env=environment(), encoding="utf-8",
     )  # fmt: skip

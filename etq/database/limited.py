@@ -20,9 +20,9 @@ import duckdb
 
 from etq.catalog import corrected
 from etq.database import cursors
+from etq.database.limits import SAFE_SECONDS
 from etq.errors import QueryError, message_of, place_in
 
-SECONDS: Final = 10.0
 # Planning can't be interrupted. Its time grows with the text: 5,000 SELECTs in 95 kB take 2 s.
 MOST_TEXT: Final = 100_000
 MOST_LEFT: Final = 4
@@ -138,7 +138,7 @@ def ask(
     connection: duckdb.DuckDBPyConnection,
     query: str,
     answer: Callable[[duckdb.DuckDBPyConnection], Answer],
-    seconds: float = SECONDS,
+    seconds: float = SAFE_SECONDS,
     parameters: object = None,
 ) -> Answer:
     """Return what `answer` makes of a cursor on which it runs the query, in a transaction that only reads.

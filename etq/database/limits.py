@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
+# How long a query that isn't trusted may take, in seconds, and how much memory, in MB, unless somebody says otherwise.
+SAFE_SECONDS: Final = 10.0
+SAFE_MEGABYTES: Final = 512
 # Each is None without a limit.
 query_seconds: Final[ContextVar[float | None]] = ContextVar("query_seconds", default=None)
 query_megabytes: Final[ContextVar[int | None]] = ContextVar("query_megabytes", default=None)

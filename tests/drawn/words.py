@@ -63,7 +63,7 @@ TRACES: Final = (
     ("evidence", "fusable kernels", r"^chains of most time: .*", ""),
     ("evidence", "device idle|critical path|gpu utilization", rf"(?:; )?the profiler recorded (?P<number>{N}) functions? of Python meanwhile: these times are of a profiled run", "functions"),
     ("evidence", "device idle|critical path", r"(?:; )?(?:why these calls take so long isn't recorded|what takes so long there isn't recorded)", ""),
-    ("remedy", ".*", r"Record without with_stack, which slows the host, to see what remains(?:\.|; if much does: .*)", "functions"),
+    ("remedy", ".*", r"Record without with_stack, which slows the host, to see what remains\.(?: If much does: )?", "functions"),
     # Steps.
     ("finding", "communication", r"^Steps wait for other processes: rank (?P<rank>\d+) comes last to collectives\.", "waits_for_rank"),
     ("finding", "communication", r"^Steps transfer data between processes\.", "transfers"),

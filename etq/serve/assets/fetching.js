@@ -50,7 +50,7 @@ etq.ask = async (question, parameters = {}, signal = undefined) => {
       answer = await etq.fetch(address, { signal, cache: "no-cache", headers: { accept: "application/json" } });
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      if (ONCE.has(question)) throw new Failure("the server's process ended, or does not answer; it can't run this query if that happens again", 0);
+      if (ONCE.has(question)) throw new Failure("the server does not answer: this query may have ended its process, and another one starts within seconds", 0);
       if (attempt >= BUSY.waits.length) throw new Failure("the server does not answer; start it again with: etq serve", 0);
       await new Promise((resolve) => setTimeout(resolve, BUSY.waits[attempt] * 1000));
       continue;
