@@ -1,4 +1,6 @@
-"""Advice as rows of the table `all_advice`, which is written with the rollups of captures."""
+"""Advice as rows of the table `all_advice`, which is written with the rollups of captures in a file, and when it is
+asked for in memory.
+"""
 
 from __future__ import annotations
 
@@ -91,11 +93,15 @@ def refill_rated(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> 
 
 
 def advise(connection: duckdb.DuckDBPyConnection, first: int, last: int, jobs: Jobs | None = None) -> None:
-    """Write the advice about a trace, or about all dumps from one key up to another.
+    """Write the advice about a trace, or about all dumps from one key up to another; in memory, leave that to
+    `write_once`.
 
     `jobs` keeps what the ranks of a job share, for those that follow. Advice is computed under the database's own limit
     of memory, as a question is, where storing a file set a lower one.
     """
+    if rollups.is_in_memory(connection):
+        rollups.leave_advice(connection, first, last)
+        return
     [(most,)] = connection.execute("SELECT getvariable('most_memory')").fetchall()
     if most is not None:
         connection.execute(f"SET memory_limit = '{most}MB'")
@@ -122,16 +128,15 @@ def write(connection: duckdb.DuckDBPyConnection, advice: Mapping[int, Sequence[R
 
 
 def write_once(connection: duckdb.DuckDBPyConnection) -> None:
-    """Write the advice about the files in an ephemeral database, in which nothing is computed ahead: in the caller's
-    transaction, if there is one.
-    """
+    """Write the advice that was left, in the caller's transaction, if there is one."""
     query = f"SELECT a.capture_id FROM {rollups.ADVICE} AS a WHERE a.place = 0 ORDER BY ALL"
     if not connection.execute(query).fetchall():
         return
 
     def write_all() -> None:
+        jobs: Jobs = {}
         for (key,) in connection.execute(query).fetchall():
-            advice = {key: rows_of(connection, key)}
+            advice = {key: rows_of(connection, key, jobs=jobs)}
             connection.execute(f"DELETE FROM {rollups.ADVICE} WHERE capture_id = ?", [key])
             write(connection, advice)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import fsum, prod
 from typing import Final, NamedTuple
@@ -71,6 +71,15 @@ class Label(NamedTuple):
     label: str
     uses_matrix_units: bool | None
     calls: int
+    ticks: int
+
+
+class Layout(NamedTuple):
+    """Kernels of one name that change layouts in an op of convolution."""
+
+    op: str
+    label: str
+    kernels: int
     ticks: int
 
 
@@ -235,12 +244,21 @@ class Evidence:
     def note(self) -> str:
         """Words that say how little faster kernels save; '' where it isn't so."""
         if not self.saves_little:
-            return ""
+            return self._note_of_communication
         if not self.path_ticks:
             none = f"none of the devices' {_time(self.ticks)} are on the critical path"
             return f"{none}, which faster kernels don't shorten"
         on_path = f"of the devices' {_time(self.ticks)}, {_time(self.path_ticks)} are on the critical path"
         return f"{on_path}, which faster kernels shorten by no more"
+
+    @property
+    def _note_of_communication(self) -> str:
+        """Words that say how much of the devices' other work is beside communication, from a fifth."""
+        others = self.ticks - sum(label.ticks for label in self.labels if label.family == "communication")
+        if 5 * self.beside_communication < others or not self.beside_communication:
+            return ""
+        beside = f"{_time(self.beside_communication)} of the devices' other {_time(others)}"
+        return f"{beside} run while they communicate: to shorten that may save nothing"
 
     @cached_property
     def labels(self) -> list[Label]:
@@ -404,24 +422,77 @@ class Evidence:
         return rows if 20 * sum(row.ticks for row in rows) >= self.ticks else []
 
     @cached_property
-    def layouts(self) -> tuple[int, int, str | None]:
-        """The time and number of kernels that change layouts in ops of convolutions, and the name with most of it."""
+    def layouts(self) -> list[Layout]:
+        """Kernels that change layouts in ops of convolutions."""
         if not any(re.search(_OF_CHANNELS, label.label) for label in self.labels):
-            return 0, 0, None
+            return []
         query = f"""
-            SELECT coalesce(try_cast(sum(t.ticks) AS BIGINT), 0), coalesce(sum(t.kernels), 0)::BIGINT,
-                arg_max(t.label, t.ticks)
-            FROM (
-                SELECT w.label, sum(w.device_ticks) AS ticks, count(*) AS kernels
-                FROM {self._counted} AS w
-                JOIN signatures AS s ON s.capture_id = $key AND s.signature_index = w.op_signature
-                WHERE w.kind = 'kernel' AND regexp_matches(w.label, $layouts)
-                    AND regexp_matches(s.label, $convolutions)
-                GROUP BY w.label
-            ) AS t
+            SELECT s.label, w.label, count(*), sum(w.device_ticks)::BIGINT
+            FROM {self._counted} AS w
+            JOIN signatures AS s ON s.capture_id = $key AND s.signature_index = w.op_signature
+            WHERE w.kind = 'kernel' AND regexp_matches(w.label, $layouts) AND regexp_matches(s.label, $convolutions)
+            GROUP BY s.label, w.label
         """
-        [row] = self._ask(tuple, query, layouts=_OF_CHANNELS, convolutions=_CONVOLUTIONS)
-        return row
+        return self._ask(Layout._make, query, layouts=_OF_CHANNELS, convolutions=_CONVOLUTIONS)
+
+    @property
+    def layout_ticks(self) -> int:
+        """The time of kernels that change layouts in ops of convolutions."""
+        return sum(row.ticks for row in self.layouts)
+
+    @property
+    def tells_layouts(self) -> bool:
+        """Whether these take a twentieth of the devices' time, which is a finding of its own."""
+        return bool(self.layouts) and 20 * self.layout_ticks >= self.ticks
+
+    def told_ticks(self, ops: Iterable[tuple[str, int, int]]) -> float:
+        """Return how much of the time of ops, with their calls and time, that finding has."""
+        if not self.tells_layouts:
+            return 0.0
+        all_ticks: Counter[str] = Counter()
+        for calls in self.rated:
+            all_ticks[calls.op] += calls.ticks
+        told: Counter[str] = Counter()
+        for row in self.layouts:
+            told[row.op] += row.ticks
+        return fsum(told[op] * ticks / max(all_ticks[op], 1) for op, _, ticks in ops)
+
+    @cached_property
+    def beside_communication(self) -> int:
+        """The time of other work while the same device communicates."""
+        if not any(label.family == "communication" for label in self.labels):
+            return 0
+        query = f"""
+            WITH work AS (
+                SELECT w.device, w.start_ticks, w.end_ticks,
+                    w.kind = 'kernel' AND w.kernel_family = 'communication' AS communicates
+                FROM {self._counted} AS w
+            ),
+            begun AS (
+                SELECT w.device, w.end_ticks, greatest(w.start_ticks, max(w.end_ticks) OVER (
+                    PARTITION BY w.device ORDER BY w.start_ticks, w.end_ticks
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                )) AS start_ticks
+                FROM work AS w
+                WHERE w.communicates
+            ),
+            spans AS MATERIALIZED (
+                SELECT b.*,
+                    sum(b.end_ticks - b.start_ticks) OVER (PARTITION BY b.device ORDER BY b.start_ticks) AS ticks
+                FROM begun AS b
+                WHERE b.end_ticks > b.start_ticks
+            ),
+            edges AS (
+                SELECT w.device, unnest([w.start_ticks, w.end_ticks]) AS at_ticks, unnest([-1, 1]) AS sign
+                FROM work AS w
+                WHERE NOT w.communicates
+            )
+            SELECT coalesce(sum(e.sign * (s.ticks - greatest(s.end_ticks - e.at_ticks, 0))), 0)::BIGINT
+            FROM edges AS e
+            ASOF JOIN spans AS s ON s.device IS NOT DISTINCT FROM e.device AND row(e.at_ticks) >= row(s.start_ticks)
+        """
+        [(ticks,)] = self._ask(tuple, query)
+        return int(ticks)
 
     def is_attention(self, ticks: Mapping[str, float]) -> bool:
         """Whether half of a time, by op, is unfused attention."""
@@ -498,7 +569,7 @@ def _remedy_of_family(evidence: Evidence, family: str | None, labels: Sequence[L
 def _remedy_of_moves(evidence: Evidence, labels: Sequence[Label], listed: str) -> str:
     """What helps kernels that copy: most of them in convolutions, or at least known to be of layouts."""
     ticks = sum(label.ticks for label in labels)
-    if 2 * evidence.layouts[0] >= ticks:
+    if 2 * evidence.layout_ticks >= ticks:
         return CHANNELS_LAST
     return COPYING if 2 * sum(label.ticks for label in labels if _OF_LAYOUT.search(label.label)) >= ticks else listed
 
@@ -586,24 +657,26 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
         if few and _above(few) < 0.05 * evidence.ticks:
             groups["", "latency"] += groups.pop((family, "latency"))
     for (family, bound), rated in groups.items():
-        above = _above(rated)
+        ops = _by_op(rated)
+        told = evidence.told_ticks(ops)
+        above = _above(rated) - told
         if above < 0.05 * evidence.ticks:
             continue
         ticks, shortest = sum(calls.ticks for calls in rated), rated[0].shortest_ticks
         least = fsum(calls.least_ticks for calls in rated)  # whatever the order of rows
         share = percent(100 * ticks / evidence.ticks)
-        ops = _by_op(rated)
         cause = None if family in PRODUCTS else {"latency": "host", "memory": "fusion"}.get(bound)
         listed = ", ".join(f"{counted(calls, 'call')} of {op}" for op, calls, _ in ops[:3])
         good = f"{percent(100 * ACHIEVABLE)} of the peak, which good kernels reach"
         short = f"that of as many of the shortest kernels, {_time(shortest)} each"
+        others = ", and without their transposes" if told else ""
         yield Finding(
             "below the roof",
             evidence.severity(above, evidence.ticks),
             f"{share} of the devices' time{evidence.within} is in ops{family and f' of {family}'}"
             f" {_at(bound, rated, ticks, least)}.",
             f"{listed}, with all kernels that they launch, on {rated[0].device}; at stake is the time beyond"
-            f" {short if bound == 'latency' else good}; etq roofline lists them",
+            f" {short if bound == 'latency' else good}{others}; etq roofline lists them",
             _remedy_of_roof(evidence, family, bound, ops[0][0], rated),
             cause="attention" if evidence.is_attention({op: time for op, _, time in ops}) else cause,
             ticks=above,
@@ -659,15 +732,32 @@ def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, r
 
 
 def _remedy_of_short(evidence: Evidence, family: str, rated: Sequence[Rated]) -> str:
-    """Return what helps ops with too little work for kernels: in training, the batch is free. Why kernels take longer
-    that aren't short isn't known.
+    """Return what helps ops with too little work for kernels: in training, the batch is free, unless ops take longer
+    with more work already. Why kernels take longer that aren't short isn't known.
     """
     if not _is_most(rated, lambda calls: calls.ticks <= SHORT_TICKS * calls.kernels):
         return ""
-    ways = ["a larger batch, if the model converges as well with it"] if evidence.is_training else []
+    is_free = evidence.is_training and not _grows(evidence.rated, rated)
+    ways = ["a larger batch, if the model converges as well with it"] if is_free else []
     if family not in PRODUCTS and not evidence.is_compiled:
         ways.append("torch.compile, which fuses those that follow each other")
     return f"Try {', or '.join(ways)}." if ways else ""
+
+
+def _grows(all_rated: Sequence[Rated], rated: Sequence[Rated]) -> bool:
+    """Return whether ops with half of the time take longer with more work, by their calls of least and of most work:
+    from twice the work, at least by its square root.
+    """
+    works: defaultdict[tuple[str, str | None], list[tuple[float, float]]] = defaultdict(list)
+    for calls in all_rated:
+        if calls.least_ticks > 0 and calls.ticks > 0:
+            works[calls.op, calls.type].append((calls.least_ticks / calls.calls, calls.ticks / calls.calls))
+
+    def grows(calls: Rated) -> bool:
+        (least, of_least), (most, of_most) = (choose(works[calls.op, calls.type] or [(1, 1)]) for choose in (min, max))
+        return most >= 2 * least and of_most / of_least >= (most / least) ** 0.5
+
+    return _is_most(rated, grows)
 
 
 def _remedy_of_computing(evidence: Evidence, family: str, main_op: str, rated: Sequence[Rated]) -> str:
@@ -734,15 +824,19 @@ def fusable_kernels(evidence: Evidence) -> Iterator[Finding]:
 
 def layouts(evidence: Evidence) -> Iterator[Finding]:
     """Transposes within convolutions take a twentieth of the devices' time."""
-    ticks, kernels, label = evidence.layouts
-    if 20 * ticks < evidence.ticks or label is None:
+    if not evidence.tells_layouts:
         return
+    ticks = evidence.layout_ticks
+    kernels: Counter[str] = Counter()
+    for row in evidence.layouts:
+        kernels[row.label] += row.ticks
+    [(label, _)] = kernels.most_common(1)
     yield Finding(
         "layouts of convolutions",
         evidence.severity(ticks, evidence.ticks),
         f"{percent(100 * ticks / evidence.ticks)} of the devices' time{evidence.within} is in transposes that "
         "convolutions launch.",
-        f"{counted(kernels, 'kernel')}, most time in {shortened(label, 120)}",
+        f"{counted(sum(row.kernels for row in evidence.layouts), 'kernel')}, most time in {shortened(label, 120)}",
         CHANNELS_LAST,
         cause="layouts",
         ticks=ticks,

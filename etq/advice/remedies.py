@@ -126,7 +126,8 @@ _REMEDIES: Final = {
     "device": "Make kernels of this op faster or fewer: fusion.",
     "wide": "Make kernels of this op faster or fewer: smaller types, fusion.",
     "unfused": UNFUSED,
-    "product": "Make its kernels faster: etq roofline shows how near to the device's peak rates they are.",
+    "product": "Make its kernels faster: etq roofline shows how near those with known costs are to the device's peak "
+    "rates.",
     "wide_product": "Make its kernels faster: smaller types, where accuracy allows.",
     "blocking": "Make these kernels faster: etq kernels lists them.",
     "attention": "Try another kernel of attention.",

@@ -30,16 +30,20 @@ _TRACES: Final = """
     ORDER BY c.capture_id
 """
 
-# The tables of answers: those of views with default arguments. They are computed from the same times with names, and
-# from the executes of runs.
+# The tables of answers: those of views with default arguments. They are computed from `_filled_parts`, rows of
+# `_signature_times` of typical runs, and the tables of `answered_times`.
 ANSWERS: Final = {
-    "all_op_totals": "_find_all_op_totals('_filled_events')",
-    "all_execute_breakdown": "_find_all_execute_breakdown('_filled_events')",
+    "all_op_totals": "_find_all_op_totals('_filled_parts')",
+    "all_execute_breakdown": "_find_all_execute_breakdown('_filled_parts')",
     "all_framework_tax": "_find_all_framework_tax('_filled_runs')",
-    "all_headline": "_find_all_headline('_filled_events', '_filled_runs')",
+    "all_headline": "_find_all_headline('_filled_loads', '_filled_runs')",
 }
-# The table of advice, whose rows Python words.
+# The table of advice, whose rows Python words. In a database in memory, which etq alone asks, a row at place 0 stands
+# for the advice about a capture until it is asked for: to compute it takes longer than to store a small file.
 ADVICE: Final = "all_advice"
+_UNWRITTEN: Final = (
+    "Advice about a file in memory is computed when etq is asked for it: by advice(), rows() or sql() in Python."
+)
 # Up to this number, the times of events are computed once for all, and held in memory, about 70 bytes each.
 _HELD: Final = 2_000_000
 _EVENTS: Final = """
@@ -128,8 +132,10 @@ def _fill_runtime(
         for table, rows in ROLLUPS.items():
             if table != "module_times" or connection.execute(_HAS_MODULES, [first, last]).fetchall():
                 connection.execute(f"INSERT INTO {table} FROM {rows} WHERE {_HAS_EVENTS}", [first, last])
+        connection.execute("CREATE TEMP TABLE _filled_parts AS FROM _answered_parts('_filled_events')")
         for table, rows in ANSWERS.items():
             connection.execute(f"INSERT INTO {table} BY NAME FROM {rows}")
+        connection.execute("DROP TABLE _filled_parts")
         if advise is not None:
             advise(connection, first, last)
 
@@ -139,27 +145,25 @@ def answered_times(
     connection: duckdb.DuckDBPyConnection, first: int, last: int, *, is_held: bool = True
 ) -> Iterator[None]:
     """Provide temporary tables of all captures but traces from one key up to another, until the block ends: the times
-    of their events, `_filled_times`, these with names, `_filled_events`, their clocks, `_filled_clocks`, and the
-    executes of runs, `_filled_runs`.
+    of their events, `_filled_times`, these with names, `_filled_events`, their clocks, `_filled_clocks`, the executes
+    of runs, `_filled_runs`, and parts of loading, `_filled_loads`.
 
     is_held  whether the times are computed once, rather than where they are read
     """
-    kind = "TABLE" if is_held else "VIEW"
-    dropped = (
-        "DROP TABLE IF EXISTS _filled_runs; DROP TABLE IF EXISTS _filled_clocks; "
-        "DROP VIEW IF EXISTS _answered; DROP VIEW IF EXISTS _filled_events; "
-        f"DROP {kind} IF EXISTS _filled_times"
-    )
+    made = {
+        "_filled_times": (
+            "TABLE" if is_held else "VIEW", f"_answered_times({first:d}, {last:d}) WHERE {_HAS_EVENTS}"
+        ),
+        "_filled_events": ("VIEW", "_answered_events('_filled_times')"),
+        "_filled_clocks": ("TABLE", "_clocks_of('_filled_times')"),
+        "_answered": ("VIEW", f"_answered_runs({first:d}, {last:d}) WHERE {_HAS_EVENTS}"),
+        "_filled_runs": ("TABLE", "_run_taxes('_answered')"),
+        "_filled_loads": ("TABLE", "_load_parts('_filled_events')"),
+    }  # fmt: skip
+    dropped = "; ".join(f"DROP {kind} IF EXISTS {name}" for name, (kind, _) in reversed(made.items()))
     try:
-        connection.execute(
-            f"CREATE TEMP {kind} _filled_times AS FROM _answered_times({first:d}, {last:d}) WHERE {_HAS_EVENTS}"
-        )
-        connection.execute("CREATE TEMP VIEW _filled_events AS FROM _answered_events('_filled_times')")
-        connection.execute("CREATE TEMP TABLE _filled_clocks AS FROM _clocks_of('_filled_times')")
-        connection.execute(
-            f"CREATE TEMP VIEW _answered AS FROM _answered_runs({first:d}, {last:d}) WHERE {_HAS_EVENTS}"
-        )
-        connection.execute("CREATE TEMP TABLE _filled_runs AS FROM _run_taxes('_answered')")
+        for name, (kind, rows) in made.items():
+            connection.execute(f"CREATE TEMP {kind} {name} AS FROM {rows}")
         yield
     except BaseException:
         with suppress(duckdb.Error):  # a transaction that failed drops them itself
@@ -220,6 +224,25 @@ def describe_runs(
             """,
             keys,
         )
+
+
+def is_in_memory(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the database of a connection has no file."""
+    query = "SELECT d.path IS NULL FROM duckdb_databases() AS d WHERE d.database_name = current_database()"
+    [(is_without,)] = connection.execute(query).fetchall()
+    return bool(is_without)
+
+
+def leave_advice(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
+    """Write the row that stands for advice, for each capture from one key up to another that has events."""
+    connection.execute(
+        f"""
+        INSERT INTO {ADVICE} (capture_id, place, rule, severity, finding, evidence, remedy)
+        SELECT c.capture_id, 0, 'not computed', 'low', ?, '', '' FROM captures AS c
+        WHERE c.capture_id BETWEEN ? AND ? AND {_HAS_EVENTS}
+        """,
+        [_UNWRITTEN, first, last],
+    )
 
 
 def is_pruned(connection: duckdb.DuckDBPyConnection, capture_id: int) -> bool:

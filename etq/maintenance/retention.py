@@ -9,7 +9,7 @@ from typing import Final
 import duckdb
 
 from etq import catalog
-from etq.advice.filling import ranks_of, refill
+from etq.advice.filling import ranks_of, refill, write_once
 from etq.database.database import Database
 from etq.database.handles import Capture
 from etq.database.rollups import PRUNED
@@ -65,6 +65,7 @@ def remove_captures(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence
 
 def prune_events(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> None:
     """Delete the events of these captures, and add a finding about it. The caller holds a transaction."""
+    write_once(connection)  # while there are events
     for table in EVENT_TABLES:
         _delete(connection, table, capture_ids)
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,19 +1,18 @@
 """Loading files into a database in memory for a few queries, by the same code that stores files.
 
 Two things differ: rows are queried where they were decoded if inserting them would take longer than most queries; and
-there are no rollups. A row at place 0 stands for advice until etq is asked for it.
+there are no rollups.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Final
 
 import duckdb
 import pyarrow as pa
 
 from etq.database.cursors import database_of, register
-from etq.database.rollups import ADVICE, describe_runs
+from etq.database.rollups import describe_runs, leave_advice
 from etq.ingest.arrow import LazyBatch, Rows
 from etq.ingest.events.own_times import UNSETTLED
 from etq.ingest.registry import is_json, read_capture
@@ -21,11 +20,6 @@ from etq.storage.capture import Options, insert_new, new_capture
 from etq.storage.inserting import EVENTS, settle_runs, settled
 from etq.storage.naming import free_name
 from etq.storage.sources import Source
-
-_UNWRITTEN: Final = (
-    "Advice about a file that is read, not stored, is computed when etq is asked for it: by advice(), rows() or sql() "
-    "of what etq.read() returned."
-)
 
 
 def load(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source, options: Options) -> None:
@@ -49,11 +43,7 @@ def load(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source,
     if is_unsettled:
         register(connection, f"_{EVENTS}_{capture_id}", settled(connection, capture_id))
         settle_runs(connection, capture_id, capture_id)
-    connection.execute(
-        f"INSERT INTO {ADVICE} (capture_id, place, rule, severity, finding, evidence, remedy) "
-        "VALUES (?, 0, 'not computed', 'low', ?, '', '')",
-        [capture_id, _UNWRITTEN],
-    )
+    leave_advice(connection, capture_id, capture_id)
 
 
 def _see(connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, rows: list[Rows]) -> None:

@@ -312,13 +312,11 @@ class Warehouse(Views):
             raise self._query_error(error) from error
 
     def connection_for(self, query: str) -> duckdb.DuckDBPyConnection:
-        """Return the connection, with the functions of etq and, of a file that was read, the advice that a query
-        needs.
-        """
+        """Return the connection, with the functions of etq and, in memory, the advice that a query needs."""
         _check_query(query)
         with self._database.lock:
             register_for(self.connection, query)
-            if self.only is not None and "advice" in query.lower():
+            if self._database.path is None and "advice" in query.lower():
                 from etq.advice.filling import write_once
 
                 with self._database.writing():  # one thread; others wait for it

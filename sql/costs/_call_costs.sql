@@ -33,11 +33,11 @@ WITH counted AS (
             -- A packed weight holds several elements of the dimension that is summed over in one.
             WHEN 'experts' THEN CASE
                 WHEN s.main_type NOT IN ('unsigned char', 'c10::Float4_e2m1fn_x2')
-                    AND s.input_sizes[-1] % s.named['w1'].sizes[-1] = 0
+                    AND s.input_sizes[-1] % nullif(s.named['w1'].sizes[-1], 0) = 0
                     AND coalesce(s.named['w2'].sizes[2] = s.input_sizes[-1], s.named['w2'] IS NULL) THEN
                     2e0 * s.input_sizes[1] * s.chosen * s.input_sizes[-1] * (
                         s.named['w1'].sizes[2]
-                        + coalesce(s.named['w2'].row_elements / s.named['w1'].sizes[-1], 0)
+                        + coalesce(s.named['w2'].row_elements / nullif(s.named['w1'].sizes[-1], 0), 0)
                     )
             END
             WHEN 'gating' THEN (s.per_input + s.output_sizes[-1]) * s.input_elements
@@ -54,7 +54,7 @@ WITH counted AS (
             END
             WHEN 'paged attention' THEN CASE
                 WHEN s.input_sizes[1] >= s.lengths.queries AND (len(s.outs) > 0 OR len(s.input_sizes) = 3)
-                    THEN 2 * (s.input_elements + s.output_elements) / s.input_sizes[1] * s.lengths.seen
+                    THEN 2 * (s.input_elements + s.output_elements) / nullif(s.input_sizes[1], 0) * s.lengths.seen
             END
             WHEN 'attention backward' THEN
                 5 * (s.input_elements + s.named['gradient'].elements) * s.key_sizes[-2]
@@ -206,8 +206,8 @@ SELECT s.call,
         WHEN s.writes <> 'first, statistics' OR s.writes IS NULL THEN 0
         ELSE 4 * CASE WHEN s.is_sized_by_outs THEN 0 WHEN contains(s.op, 'rms') THEN 1 ELSE 2 END * CASE
                 WHEN s.named['normalized_shape'] IS NOT NULL
-                    THEN s.input_elements / _elements(_numbers(s.named['normalized_shape']))
-                WHEN s.named['group'] IS NOT NULL THEN s.input_sizes[1] * s.named['group'].value::BIGINT
+                    THEN s.input_elements / nullif(_elements(_numbers(s.named['normalized_shape'])), 0)
+                WHEN s.named['group'] IS NOT NULL THEN s.input_sizes[1] * try_cast(s.named['group'].value AS BIGINT)
                 ELSE s.input_sizes[2]
             END
     END
@@ -244,7 +244,7 @@ written AS (
             WHEN s.moves IN ('all', 'named') THEN m.input_bytes
             -- One token has all of its experts.
             WHEN s.moves = 'experts' AND s.named['topk_ids'].sizes[1] = 1 AND s.named['w1'].bytes > 1 THEN
-                m.input_bytes - (1 - s.chosen / s.named['w1'].sizes[1])
+                m.input_bytes - (1 - s.chosen / nullif(s.named['w1'].sizes[1], 0))
                 * _bytes_of_tensors([s.named['w1'], s.named['w2']])
             WHEN s.moves = 'chosen' THEN m.output_bytes + _bytes_of_tensors(s.tensors[2:])
             WHEN s.moves = 'rotated' THEN

@@ -25,7 +25,7 @@ CREATE MACRO _window_sizes(
             size + 2 * padding[least(i, len(padding))]
             - dilation[least(i, len(dilation))] * (kernel[least(i, len(kernel))] - 1)
             - 1 + rounding * (stride[least(i, len(stride))] - 1)
-        ) // stride[least(i, len(stride))] + 1
+        ) // nullif(stride[least(i, len(stride))], 0) + 1
     )
 );
 
@@ -135,10 +135,10 @@ sized AS (
             )
             WHEN n.rule = 'embedding' THEN n.named['indices'].sizes || n.weight_sizes[-1:]
             WHEN n.rule = 'index' THEN n.named['indices'].sizes
-            WHEN n.rule = 'selected' THEN list_transform(
+            WHEN n.rule = 'selected' AND try_cast(n.named['dim'].value AS BIGINT) IS NOT NULL THEN list_transform(
                 n.input_sizes,
                 lambda size, i: CASE
-                    WHEN i - 1 = n.named['dim'].value::BIGINT THEN coalesce(n.named['indices'].sizes[1], 1)
+                    WHEN i - 1 = try_cast(n.named['dim'].value AS BIGINT) THEN coalesce(n.named['indices'].sizes[1], 1)
                     ELSE size
                 END
             )
@@ -164,10 +164,10 @@ SELECT z.*,
         WHEN len(z.all_tensors) <= 6 THEN
             _whole_sum(list_transform(
                 [z.named['query'], z.named['key']], lambda t: CASE WHEN len(t.sizes) = 0 THEN 0 ELSE t.elements END
-            )) * z.named['table'].sizes[-1] / coalesce(
+            )) * z.named['table'].sizes[-1] / nullif(coalesce(
                 try_cast(z.named['head_size'].value AS BIGINT),
                 CASE WHEN len(z.named['query'].sizes) = 3 THEN z.named['query'].sizes[-1] END
-            )
+            ), 0)
     END AS rotated,
     try_cast(z.named['is_causal'].value AS BOOLEAN) AS is_causal,
     '"' || z.named['approximate'].value || '"' AS approximate, NULL::BIGINT AS start_pos, false AS has_mask

@@ -78,7 +78,3 @@ SELECT coalesce(m.capture_id, r.capture_id), coalesce(m.signature_index, r.signa
     m.source_file || coalesce(':' || m.source_line, '') AS source, r.is_of_constant
 FROM (FROM signature_ops AS o WHERE o.capture_id BETWEEN first_key AND last_key) AS m
 FULL JOIN readers AS r USING (capture_id, signature_index);
-
--- Parts of `load_breakdown`, in ticks.
-CREATE MACRO _advised_loads(times) AS TABLE
-SELECT l.capture_id, l.run_index, l.component, l.ticks FROM _load_parts(times) AS l;

@@ -1,6 +1,6 @@
 -- Rows of `execute_breakdown` of each capture, with columns to order them by.
 CREATE MACRO _execute_breakdown(
-    times,  -- a table with rows of `_run_events` within executes
+    times,  -- a table with rows of `_signature_times`
     names  -- a table with their rows of `signatures`, time_scale and unit
 ) AS TABLE
 WITH parts AS (
@@ -16,7 +16,7 @@ WITH parts AS (
         END AS part,
         s.block_index, s.chain_index, s.instruction_id, t.scope AS method, t.calls, t.own_executes, t.execute_ticks,
         t.self_ticks
-    FROM _signature_times(times) AS t
+    FROM query_table(times) AS t
     JOIN query_table(names) AS s USING (capture_id, signature_index)
     WHERE t.is_additive
 ),
@@ -80,10 +80,11 @@ CREATE MACRO execute_breakdown(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
 WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit, c.time_scale FROM _capture(capture, unit) AS c),
-times_of_parts AS (
+execute_times AS (
     FROM _run_events((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     WHERE t.execute_index IS NOT NULL
 ),
+times_of_parts AS (FROM _signature_times('execute_times')),
 names_of_parts AS (FROM target AS a JOIN signatures AS s USING (capture_id))
 SELECT b.component, b.method, b.block_index, b.chain_index, b.instruction_id, b.calls, b.total, b.per_execute,
     b.share_percent, b.unit, b.total_ticks, b.executes

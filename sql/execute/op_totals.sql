@@ -17,7 +17,7 @@ GROUP BY t.capture_id, t.signature_index, t.scope, t.has_children, t.is_additive
 
 -- Rows of `op_totals` of each capture, with columns to order them by.
 CREATE MACRO _op_totals(
-    times,  -- a table with rows of `_run_events` within executes
+    times,  -- a table with rows of `_signature_times`
     names,  -- a table with their rows of `signatures`, the op_type and output_shape of these, time_scale and unit
     "by"  -- as in `op_totals`
 ) AS TABLE
@@ -41,7 +41,7 @@ WITH classified_times AS (
         CASE WHEN "by" = 'instance' AND s.chain_index <> -1 THEN s.instruction_id END AS instruction_id,
         t.is_additive, s.unit, _stored_unit(s.value_unit, s.time_scale) AS written,
         t.calls, t.own_executes, t.execute_ticks, t.total_ticks, t.min_ticks, t.max_ticks
-    FROM _signature_times(times) AS t
+    FROM query_table(times) AS t
     JOIN query_table(names) AS s USING (capture_id, signature_index)
 ),
 added AS (
@@ -105,6 +105,7 @@ execute_times AS (
     FROM _run_events((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     WHERE t.execute_index IS NOT NULL
 ),
+times_of_ops AS (FROM _signature_times('execute_times')),
 names_of_ops AS (
     SELECT s.*, o.op_type, o.output_shape
     FROM (FROM target AS a JOIN signatures AS s USING (capture_id)) AS s
@@ -112,5 +113,5 @@ names_of_ops AS (
 )
 SELECT o.op, o.kind, o.method, o.instruction_id, o.calls, o.total, o.per_call, o.min, o.max, o.share_percent, o.unit,
     o.total_ticks, o.executes, o.per_execute
-FROM _op_totals('execute_times', 'names_of_ops', "by") AS o
+FROM _op_totals('times_of_ops', 'names_of_ops', "by") AS o
 ORDER BY o.place;

@@ -29,21 +29,26 @@ SELECT s.*, NULL::VARCHAR AS op_type, NULL::VARCHAR AS output_shape, c.time_scal
 FROM signatures AS s
 JOIN captures AS c USING (capture_id);
 
--- The rows of the table `all_op_totals`.
-CREATE MACRO _find_all_op_totals(
+-- The executes of typical runs, as rows of `_signature_times`.
+CREATE MACRO _answered_parts(
     times  -- a table with rows of `_timed_events`
 ) AS TABLE
-WITH typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL),
-names_of_ops AS (FROM _answered_names())
-FROM _op_totals('typical_times', 'names_of_ops', 'family') AS o ORDER BY o.capture_id, o.place;
+WITH typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL)
+FROM _signature_times('typical_times');
+
+-- The rows of the table `all_op_totals`.
+CREATE MACRO _find_all_op_totals(
+    times  -- a table with rows of `_signature_times`
+) AS TABLE
+WITH names_of_ops AS (FROM _answered_names())
+FROM _op_totals(times, 'names_of_ops', 'family') AS o ORDER BY o.capture_id, o.place;
 
 -- The rows of the table `all_execute_breakdown`.
 CREATE MACRO _find_all_execute_breakdown(
-    times  -- a table with rows of `_timed_events`
+    times  -- a table with rows of `_signature_times`
 ) AS TABLE
-WITH typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL),
-names_of_parts AS (FROM _answered_names())
-FROM _execute_breakdown('typical_times', 'names_of_parts') AS b
+WITH names_of_parts AS (FROM _answered_names())
+FROM _execute_breakdown(times, 'names_of_parts') AS b
 ORDER BY b.capture_id, b.place;
 
 -- The rows of the table `all_framework_tax`.
@@ -57,7 +62,7 @@ ORDER BY x.capture_id, x.run_index;
 
 -- The rows of the table `all_headline`.
 CREATE MACRO _find_all_headline(
-    times,  -- a table with rows of `_timed_events`
+    loads,  -- a table with rows of `_load_parts`
     taxes  -- a table with rows of `_run_taxes`
 ) AS TABLE
-FROM _headline(times, taxes, NULL, 'typical') AS h ORDER BY h.capture_id, h.place;
+FROM _headline(loads, taxes, NULL, 'typical') AS h ORDER BY h.capture_id, h.place;

@@ -1,6 +1,6 @@
 -- Rows of `headline` of each capture, with columns to order them by.
 CREATE MACRO _headline(
-    times,  -- a table with rows of `_timed_events`, of all runs
+    loads,  -- a table with rows of `_load_parts`, of all runs
     taxes,  -- a table with rows of `_run_taxes`, of all runs
     method,  -- only runs of this method; NULL: all
     runs  -- typical, all
@@ -13,7 +13,7 @@ WITH executes AS (
 ),
 loads AS (
     SELECT l.capture_id, l.component, l.scope AS part, l.total, l.unit
-    FROM _load_parts(times) AS l
+    FROM query_table(loads) AS l
     WHERE l.component IN ('Program::load_method', 'first run excess') AND (method IS NULL OR l.scope = method)
     -- The first run of a later block may log other events, but is not a warm-up.
     QUALIFY l.component = 'Program::load_method' OR row_number() OVER (
@@ -66,6 +66,7 @@ times_of_figures AS (
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), NULL, NULL, NULL, 'all'
     ) AS t
 ),
+loads_of_figures AS (FROM _load_parts('times_of_figures') AS l),
 runs_of_figures AS (
     FROM _timed_runs(
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), NULL, NULL, NULL, 'all'
@@ -74,6 +75,6 @@ runs_of_figures AS (
 taxes_of_figures AS (FROM _run_taxes('runs_of_figures') AS x)
 SELECT h.number, h.part, h.value, h.mean, h.low, h.high, h.runs, h.unit, h.note
 FROM _headline(
-    'times_of_figures', 'taxes_of_figures', _known_method((SELECT a.capture_id FROM target AS a), method), runs
+    'loads_of_figures', 'taxes_of_figures', _known_method((SELECT a.capture_id FROM target AS a), method), runs
 ) AS h
 ORDER BY h.place;

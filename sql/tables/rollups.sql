@@ -157,7 +157,7 @@ CREATE TABLE all_headline (
 -- `all_op_totals`, also of traces.
 CREATE TABLE all_advice (
     capture_id INTEGER NOT NULL,  -- the capture
-    place INTEGER NOT NULL,  -- position of the row in the view, from 1; 0 of the row that stands for the advice about a file that is read, not stored, until etq is asked for it
+    place INTEGER NOT NULL,  -- position of the row in the view, from 1; 0 of the row that stands for the advice about a capture in memory until etq is asked for it
     rule VARCHAR NOT NULL,  -- rule that applies
     severity VARCHAR NOT NULL,  -- high, medium or low
     finding VARCHAR NOT NULL,  -- the finding in a sentence

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from etq.advice.finding import Finding
-from etq.advice.kernels import Rated, findings
+from etq.advice.kernels import Rated, _grows, findings
 from etq.advice.trace_evidence import Evidence, Lost
 from tests.trace_builders import event
 from tests.traces import Traces
@@ -208,6 +208,44 @@ def test_transposes_of_convolutions(traces: Traces, op: str, label: str, is_told
     if is_told:
         row = rows["layouts of convolutions"]
         assert (row.ticks, row.whole_ticks) == (30_000, 100_000) and "torch.channels_last" in row.remedy
+
+
+def test_transposes_are_told_once(traces: Traces) -> None:
+    """A small convolution of 40 us with a transpose of 30, beside a kernel of 2: 70 - 2 * 2 - 30 us are at stake."""
+    convolution = event("cpu_op", "aten::cudnn_convolution", 0, 9)
+    window = ["[1, 1]", "[0, 0]", "[1, 1]", "1"]
+    convolution["args"] |= {
+        "Input Dims": [[1, 8, 8, 8], [8, 8, 3, 3], [], [], [], []],
+        "Input type": [HALF, HALF, *["ScalarList"] * 3, "Scalar"],
+        "Concrete Inputs": ["", "", *window],
+    }
+    kernels = [("void cudnn::ops::nchwToNhwcKernel<float>(P)", 30), (TENSOR, 40), ("short", 2)]
+    events, at = [convolution], 1000.0
+    for number, (kernel, length) in enumerate(kernels, 1):
+        events += launched(number, 4 * number - 3, at, at + length, kernel, "my::op" if number == 3 else "")
+        at += length
+    rows = told(traces, *events)
+    assert "layouts of convolutions" in rows and "without their transposes" in rows["below the roof"][2]
+    assert rows["below the roof"][4] == pytest.approx(100 * 36 / 72)
+
+
+def test_a_larger_batch_is_for_ops_that_do_not_take_longer_with_more_work() -> None:
+    """Four times the work in twice the time, or in less."""
+    small = Rated("GEMM", "latency", "aten::mm", 10, 10, 40_000, 100, 1e3, 1e12, "X", HALF, TENSOR, 2000, 1e3, "[]")
+    for ticks, is_more in ((8000, True), (7900, False)):
+        large = small._replace(calls=1, kernels=1, ticks=ticks, least_ticks=40)
+        assert _grows([small, large], [small, large]) == is_more
+        assert not _grows([small, large._replace(op="aten::bmm")], [small])
+
+
+def test_work_beside_communication_says_so(traces: Traces) -> None:
+    """A product from 1,000 to 1,100 us, and a collective from 1,050 to 1,200 on another stream."""
+    events = launched(1, 10, 1000, 1100, TENSOR, "aten::mm") + launched(
+        2, 20, 1050, 1200, "ncclDevKernel_AllReduce", ""
+    )
+    events[-1]["tid"] = events[-1]["args"]["stream"] = 9
+    rows = told(traces, *events)
+    assert "50.0 us of the devices' other 100 us run while they communicate" in rows["device time"][2]
 
 
 def test_chains_are_of_steps(traces: Traces) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Sequence
-from math import prod
+from math import isfinite, prod
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,35 @@ def matrices() -> list[dict[str, Any]]:
         op("aten::_something_new", 8, 8.9, ([4], HALF)),
         *launched("mystery", 8.1, 2, 3, begin=13),
     ]
+
+
+@pytest.mark.parametrize(
+    ("first", "value"),
+    [
+        ([4, 8, 8, 8], "[0, 0]"),
+        *(
+            pytest.param(first, value, marks=pytest.mark.long)
+            for first, value in (([4, 8, 8, 8], "0"), ([0, 0, 0, 0], "0"), ([0, 0, 0, 0], "[0, 0]"), ([8, 0], "0"))
+        ),
+    ],
+)
+def test_zeros_in_a_file_fail_no_question(traces: Traces, first: list[int], value: str) -> None:
+    """Each op with a formula, whose other arguments have sizes and values of zero: no cost is infinite."""
+    events = []
+    named = traces.warehouse.rows("SELECT n.op, len(n.names) FROM _argument_names AS n ORDER BY n.op")[1]
+    for number, (name, count) in enumerate(named, 1):
+        made = event("cpu_op", name.replace(".", "::", 1), 10 * number, 10 * number + 9)
+        made["args"] |= {
+            "Input Dims": [first, *[[0] * len(first)] * (count - 1)],
+            "Input type": [HALF] * count,
+            "Concrete Inputs": ["", *[value] * (count - 1)],
+        }
+        events += [made, *launched(ADD, 10 * number + 1, 5, number)]
+    traces.take(*events, **H100)
+    rows = traces.ask("op_efficiency", "op, flops, bytes, roof_percent")
+    assert len(rows) > 100
+    assert not [row for row in rows if any(each is not None and not isfinite(each) for each in row[1:])]
+    assert traces.ask("advice", "rule")
 
 
 def test_by_hand(traces: Traces) -> None:
