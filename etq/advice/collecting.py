@@ -37,15 +37,11 @@ class Given(NamedTuple):
 DEFAULT: Final = Given()
 
 
-def rows_of(
-    connection: duckdb.DuckDBPyConnection, key: int, given: Given = DEFAULT, jobs: trace_evidence.Jobs | None = None
-) -> list[Row]:
-    """Return the rows of `advice` about a capture, computed anew, as `COLUMNS`. `given` is checked by the caller, and
-    `jobs` keeps what the ranks of a job share.
-    """
+def rows_of(connection: duckdb.DuckDBPyConnection, key: int, given: Given = DEFAULT) -> list[Row]:
+    """Return the rows of `advice` about a capture, computed anew, as `COLUMNS`. `given` is checked by the caller."""
     query = "SELECT c.format FROM captures AS c WHERE c.capture_id = ?"
     if connection.execute(query, [key]).fetchall() == [(TRACE,)]:
-        return rows_of_trace(connection, key, given.unit, jobs)
+        return rows_of_trace(connection, key, given.unit)
     with _chosen(connection, key, given):
         return rows_of_dumps(connection, key, key, given).get(key, [])
 

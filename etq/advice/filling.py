@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import duckdb
 
-from etq.advice.collecting import COLUMNS, TRACE, Row, rows_of, rows_of_dumps, rows_of_trace
+from etq.advice.collecting import COLUMNS, TRACE, Row, rows_of_dumps, rows_of_trace
 from etq.advice.trace_evidence import Jobs
 from etq.database import rollups
 from etq.database.schema import in_transaction
@@ -100,7 +100,7 @@ def advise(connection: duckdb.DuckDBPyConnection, first: int, last: int, jobs: J
     of memory, as a question is, where storing a file set a lower one.
     """
     if rollups.is_in_memory(connection):
-        rollups.leave_advice(connection, first, last)
+        rollups.leave_answers(connection, first, last)
         return
     [(most,)] = connection.execute("SELECT getvariable('most_memory')").fetchall()
     if most is not None:
@@ -128,17 +128,25 @@ def write(connection: duckdb.DuckDBPyConnection, advice: Mapping[int, Sequence[R
 
 
 def write_once(connection: duckdb.DuckDBPyConnection) -> None:
-    """Write the advice that was left, in the caller's transaction, if there is one."""
-    query = f"SELECT a.capture_id FROM {rollups.ADVICE} AS a WHERE a.place = 0 ORDER BY ALL"
+    """Write the answers and the advice that were left, in the caller's transaction, if there is one."""
+    query = f"""
+        SELECT a.capture_id, c.format = '{TRACE}' FROM {rollups.ADVICE} AS a JOIN captures AS c USING (capture_id)
+        WHERE a.place = 0 ORDER BY ALL
+    """
     if not connection.execute(query).fetchall():
         return
 
+    def write_dumps(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
+        write(connection, rows_of_dumps(connection, first, last))
+
     def write_all() -> None:
         jobs: Jobs = {}
-        for (key,) in connection.execute(query).fetchall():
-            advice = {key: rows_of(connection, key, jobs=jobs)}
+        for key, is_trace in connection.execute(query).fetchall():
             connection.execute(f"DELETE FROM {rollups.ADVICE} WHERE capture_id = ?", [key])
-            write(connection, advice)
+            if is_trace:
+                write(connection, {key: rows_of_trace(connection, key, jobs=jobs)})
+            else:
+                rollups.fill_answers(connection, key, write_dumps)
 
     # Each query has a transaction of its own, unless one is open.
     first, second = (connection.execute("SELECT txid_current()").fetchall() for _ in range(2))

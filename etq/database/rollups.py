@@ -39,7 +39,8 @@ ANSWERS: Final = {
     "all_headline": "_find_all_headline('_filled_loads', '_filled_runs')",
 }
 # The table of advice, whose rows Python words. In a database in memory, which etq alone asks, a row at place 0 stands
-# for the advice about a capture until it is asked for: to compute it takes longer than to store a small file.
+# for the answers and the advice about a capture until they are asked for: to compute them takes longer than to store a
+# small file.
 ADVICE: Final = "all_advice"
 _UNWRITTEN: Final = (
     "Advice about a file in memory is computed when etq is asked for it: by advice(), rows() or sql() in Python."
@@ -113,53 +114,82 @@ def fill_rollups(
     if not is_new:
         for table in (*ROLLUPS, *ANSWERS, *OF_TRACES, ADVICE):
             connection.execute(f"DELETE FROM {table} WHERE capture_id BETWEEN ? AND ? AND {_HAS_EVENTS}", keys)
+    is_left = is_in_memory(connection)
     if has_others:
         for first, last, events in _parts(connection.execute(_EVENTS, keys).fetchall()):
-            _fill_runtime(connection, first, last, advise, is_held=events <= _HELD)
+            with answered_times(connection, first, last, is_held=events <= _HELD, has_names=not is_left):
+                _fill_runtime(connection, first, last)
+                if not is_left:
+                    _fill_answers(connection, first, last, advise)
     for key in traces:
         fill_steps(connection, key)
-    # Advice about a rank is about the steps of the others, too.
-    if advise is not None:
+    if is_left:
+        leave_answers(connection, *keys)
+    elif advise is not None:  # about a rank, it is about the steps of the others, too
         for key in traces:
             advise(connection, key, key)
 
 
-def _fill_runtime(
-    connection: duckdb.DuckDBPyConnection, first: int, last: int, advise: Advise | None, *, is_held: bool
-) -> None:
-    """Write the rollups and answers of all captures but traces from one key up to another."""
-    with answered_times(connection, first, last, is_held=is_held):
-        for table, rows in ROLLUPS.items():
-            if table != "module_times" or connection.execute(_HAS_MODULES, [first, last]).fetchall():
-                connection.execute(f"INSERT INTO {table} FROM {rows} WHERE {_HAS_EVENTS}", [first, last])
-        connection.execute("CREATE TEMP TABLE _filled_parts AS FROM _answered_parts('_filled_events')")
-        for table, rows in ANSWERS.items():
-            connection.execute(f"INSERT INTO {table} BY NAME FROM {rows}")
-        connection.execute("DROP TABLE _filled_parts")
-        if advise is not None:
-            advise(connection, first, last)
+def leave_answers(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
+    """Write the row that stands for answers and advice, for each capture from one key up to another that has events."""
+    connection.execute(
+        f"""
+        INSERT INTO {ADVICE} (capture_id, place, rule, severity, finding, evidence, remedy)
+        SELECT c.capture_id, 0, 'not computed', 'low', ?, '', '' FROM captures AS c
+        WHERE c.capture_id BETWEEN ? AND ? AND {_HAS_EVENTS}
+        """,
+        [_UNWRITTEN, first, last],
+    )
+
+
+def fill_answers(connection: duckdb.DuckDBPyConnection, key: int, advise: Advise) -> None:
+    """Write the answers and the advice about a capture that was left, but not a trace's."""
+    events = sum(number for _, number in connection.execute(_EVENTS, [key, key]).fetchall())
+    with answered_times(connection, key, key, is_held=events <= _HELD):
+        _fill_answers(connection, key, key, advise)
+
+
+def _fill_runtime(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
+    """Write the rollups of all captures but traces from one key up to another, within `answered_times`."""
+    for table, rows in ROLLUPS.items():
+        if table != "module_times" or connection.execute(_HAS_MODULES, [first, last]).fetchall():
+            connection.execute(f"INSERT INTO {table} FROM {rows} WHERE {_HAS_EVENTS}", [first, last])
+
+
+def _fill_answers(connection: duckdb.DuckDBPyConnection, first: int, last: int, advise: Advise | None) -> None:
+    """The same for answers and advice."""
+    connection.execute("CREATE TEMP TABLE _filled_parts AS FROM _answered_parts('_filled_events')")
+    for table, rows in ANSWERS.items():
+        connection.execute(f"INSERT INTO {table} BY NAME FROM {rows}")
+    connection.execute("DROP TABLE _filled_parts")
+    if advise is not None:
+        advise(connection, first, last)
 
 
 @contextmanager
 def answered_times(
-    connection: duckdb.DuckDBPyConnection, first: int, last: int, *, is_held: bool = True
+    connection: duckdb.DuckDBPyConnection, first: int, last: int, *, is_held: bool = True, has_names: bool = True
 ) -> Iterator[None]:
     """Provide temporary tables of all captures but traces from one key up to another, until the block ends: the times
-    of their events, `_filled_times`, these with names, `_filled_events`, their clocks, `_filled_clocks`, the executes
-    of runs, `_filled_runs`, and parts of loading, `_filled_loads`.
+    of their events, `_filled_times`, and their clocks, `_filled_clocks`; and what answers read: times with names,
+    `_filled_events`, the executes of runs, `_filled_runs`, and parts of loading, `_filled_loads`.
 
-    is_held  whether the times are computed once, rather than where they are read
+    is_held    whether the times are computed once, rather than where they are read
+    has_names  whether there is what answers read
     """
     made = {
         "_filled_times": (
             "TABLE" if is_held else "VIEW", f"_answered_times({first:d}, {last:d}) WHERE {_HAS_EVENTS}"
         ),
-        "_filled_events": ("VIEW", "_answered_events('_filled_times')"),
         "_filled_clocks": ("TABLE", "_clocks_of('_filled_times')"),
-        "_answered": ("VIEW", f"_answered_runs({first:d}, {last:d}) WHERE {_HAS_EVENTS}"),
-        "_filled_runs": ("TABLE", "_run_taxes('_answered')"),
-        "_filled_loads": ("TABLE", "_load_parts('_filled_events')"),
     }  # fmt: skip
+    if has_names:
+        made |= {
+            "_filled_events": ("VIEW", "_answered_events('_filled_times')"),
+            "_answered": ("VIEW", f"_answered_runs({first:d}, {last:d}) WHERE {_HAS_EVENTS}"),
+            "_filled_runs": ("TABLE", "_run_taxes('_answered')"),
+            "_filled_loads": ("TABLE", "_load_parts('_filled_events')"),
+        }
     dropped = "; ".join(f"DROP {kind} IF EXISTS {name}" for name, (kind, _) in reversed(made.items()))
     try:
         for name, (kind, rows) in made.items():
@@ -231,18 +261,6 @@ def is_in_memory(connection: duckdb.DuckDBPyConnection) -> bool:
     query = "SELECT d.path IS NULL FROM duckdb_databases() AS d WHERE d.database_name = current_database()"
     [(is_without,)] = connection.execute(query).fetchall()
     return bool(is_without)
-
-
-def leave_advice(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
-    """Write the row that stands for advice, for each capture from one key up to another that has events."""
-    connection.execute(
-        f"""
-        INSERT INTO {ADVICE} (capture_id, place, rule, severity, finding, evidence, remedy)
-        SELECT c.capture_id, 0, 'not computed', 'low', ?, '', '' FROM captures AS c
-        WHERE c.capture_id BETWEEN ? AND ? AND {_HAS_EVENTS}
-        """,
-        [_UNWRITTEN, first, last],
-    )
 
 
 def is_pruned(connection: duckdb.DuckDBPyConnection, capture_id: int) -> bool:

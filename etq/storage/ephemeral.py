@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from etq.database.cursors import database_of, register
-from etq.database.rollups import describe_runs, leave_advice
+from etq.database.rollups import describe_runs, leave_answers
 from etq.ingest.arrow import LazyBatch, Rows
 from etq.ingest.events.own_times import UNSETTLED
 from etq.ingest.registry import is_json, read_capture
@@ -43,7 +43,7 @@ def load(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source,
     if is_unsettled:
         register(connection, f"_{EVENTS}_{capture_id}", settled(connection, capture_id))
         settle_runs(connection, capture_id, capture_id)
-    leave_advice(connection, capture_id, capture_id)
+    leave_answers(connection, capture_id, capture_id)
 
 
 def _see(connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, rows: list[Rows]) -> None:

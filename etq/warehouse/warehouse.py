@@ -312,11 +312,11 @@ class Warehouse(Views):
             raise self._query_error(error) from error
 
     def connection_for(self, query: str) -> duckdb.DuckDBPyConnection:
-        """Return the connection, with the functions of etq and, in memory, the advice that a query needs."""
+        """Return the connection, with the functions of etq and, in memory, the answers that a query needs."""
         _check_query(query)
         with self._database.lock:
             register_for(self.connection, query)
-            if self._database.path is None and "advice" in query.lower():
+            if self._database.path is None and any(word in query.lower() for word in ("advice", "all_")):
                 from etq.advice.filling import write_once
 
                 with self._database.writing():  # one thread; others wait for it

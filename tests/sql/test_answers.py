@@ -89,6 +89,17 @@ def test_bundled_captures(part: int) -> None:
         assert assert_equal(warehouse) > 150
 
 
+def test_a_file_that_is_read_has_its_answers(tmp_path: Path) -> None:
+    """As a warehouse in a file has them, whether one file is read or two."""
+    files = [CAPTURES / f"{name}/{name}.etdp" for name in ("mlp", "cond")]
+    query = "SELECT t.* EXCLUDE capture_id FROM {} AS t JOIN captures AS c USING (capture_id) WHERE c.name = 'mlp' ORDER BY ALL"
+    with etq.open(tmp_path / "w.duckdb") as warehouse, etq.read(files[0]) as one, etq.read(*files) as two:
+        warehouse.ingest_many(files)
+        for table in (*ANSWERS, "all_advice"):
+            rows = warehouse.rows(query.format(table))[1]
+            assert rows and one.rows(query.format(table))[1] == two.rows(query.format(table))[1] == rows
+
+
 def test_a_published_capture() -> None:
     with etq.open() as warehouse:
         assert ingest_all(warehouse, [shared_file("captures/upstream/tutorial.etdp")]) == 1
