@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TypeVar
@@ -28,6 +29,8 @@ MOST_TEXT: Final = 100_000
 MOST_LEFT: Final = 4
 # At one time; further ones wait for their turn, as each could be one that can't be interrupted.
 _turns: Final = threading.BoundedSemaphore(2 * MOST_LEFT)
+# Of one asker; further ones are refused.
+MOST_OF_ONE: Final = 2
 # How long an interrupted query may take to end, before who asks gets the error, and before `when_stuck` is called.
 _GRACE: Final = 1.0
 _LONGEST: Final = 10.0
@@ -56,9 +59,14 @@ _PLANNED: Final = re.compile(r'"Function": "(\w+)"')
 Answer = TypeVar("Answer")
 _readers: Final[set[str]] = set()
 _left: Final[set[threading.Thread]] = set()
+_askers: Final[Counter[str]] = Counter()
 _lock: Final = threading.Lock()
 # What is called where a query does not end: a server ends its process, as nothing else ends the query.
 when_stuck: Callable[[], object] = lambda: None  # noqa: E731
+
+
+class BusyError(QueryError):
+    """Too many queries run already; a later attempt may succeed."""
 
 
 def left() -> int:
@@ -140,29 +148,26 @@ def ask(
     answer: Callable[[duckdb.DuckDBPyConnection], Answer],
     seconds: float = SAFE_SECONDS,
     parameters: object = None,
+    asker: str | None = None,
 ) -> Answer:
     """Return what `answer` makes of a cursor on which it runs the query, in a transaction that only reads.
 
     Raises `QueryError` for a query that isn't one SELECT, is wrong, or takes longer than `seconds`, and what `answer`
-    raises.
+    raises; `BusyError` while `MOST_OF_ONE` queries of an `asker` run, or too many of all.
     """
     check_select(query)
-    with _lock:
-        _left.difference_update([thread for thread in _left if not thread.is_alive()])
-        is_full = len(_left) >= MOST_LEFT
-    if is_full:
-        raise QueryError(f"{MOST_LEFT} queries still run past their time limit; try again later")
     cursor = cursors.cursor(connection)
     with suppress(duckdb.InvalidInputException):  # locked already
         cursor.execute(_WITHOUT_LOG)
+    _enter(asker)
     outcome: list[Answer] = []
     failure: list[BaseException] = []
 
     def run() -> None:
-        if not _turns.acquire(timeout=seconds / 2):
-            failure.append(QueryError(f"{2 * MOST_LEFT} queries run already; try again later"))
-            return
+        has_turn = _turns.acquire(timeout=seconds / 2)
         try:
+            if not has_turn:
+                raise BusyError(f"{2 * MOST_LEFT} queries run already; try again later")
             _check_files(cursor, query, parameters)
             cursor.execute("BEGIN TRANSACTION READ ONLY")
             outcome.append(answer(cursor))
@@ -172,7 +177,9 @@ def ask(
             with suppress(duckdb.Error):  # where the error has ended the transaction
                 cursor.rollback()
             cursor.close()
-            _turns.release()
+            if has_turn:
+                _turns.release()
+            _leave(asker)
 
     thread = threading.Thread(target=run, name="limited query", daemon=True)
     thread.start()
@@ -194,6 +201,24 @@ def ask(
             raise QueryError(corrected(message_of(failure[0])), place_in(query, failure[0])) from failure[0]
         raise failure[0]
     return outcome[0]
+
+
+def _enter(asker: str | None) -> None:
+    """Count a query of an asker that begins. Raises `BusyError` if it may not."""
+    with _lock:
+        _left.difference_update([thread for thread in _left if not thread.is_alive()])
+        if len(_left) >= MOST_LEFT:
+            raise BusyError(f"{MOST_LEFT} queries still run past their time limit; try again later")
+        if asker is not None and _askers[asker] >= MOST_OF_ONE:
+            raise BusyError(f"{asker}: has {MOST_OF_ONE} queries running; ask again when one has ended")
+        if asker is not None:
+            _askers[asker] += 1
+
+
+def _leave(asker: str | None) -> None:
+    with _lock:
+        if asker is not None:
+            _askers[asker] -= 1
 
 
 def _kind(statement: duckdb.Statement) -> str:

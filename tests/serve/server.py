@@ -51,6 +51,7 @@ class Server:
     port: int
     path: Path | str
     token: str | None = None
+    routes: tuple[Any, ...] = ()
 
     @property
     def url(self) -> str:
@@ -118,7 +119,7 @@ def serving(
             time.sleep(0.01)
         assert server.started
         try:
-            yield Server(port, path, token)
+            yield Server(port, path, token, tuple(app._app._app.routes))
         finally:
             server.should_exit = True
             thread.join(60)

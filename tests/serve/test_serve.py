@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -45,7 +46,7 @@ def lab(tmp_path: Path) -> Path:
 def team(lab: Path, tmp_path: Path) -> Iterator[tuple[Server, Server]]:
     """A server as one sees it who may push, and as one who may read."""
     tokens = tmp_path / "tokens.toml"
-    secrets = [add(str(tokens), name, role) for name, role in (("ci", "push"), ("anna", "read"))]
+    secrets = [add(str(tokens), name, roles) for name, roles in (("ci", ("push", "sql")), ("anna", ("sql",)))]
     with serving(lab, tokens, secrets[0], seconds=3) as server:
         yield server, Server(server.port, lab, secrets[1])
 
@@ -103,6 +104,69 @@ def test_each_request_needs_a_token(team: tuple[Server, Server], tmp_path: Path)
     assert server.get("/data/captures").status == 503
 
 
+# What each route answers to who may read pages, ask SQL, or push, and to all others; paths with what is sent to them.
+READS, ASKS, PUSHES, ANY = {"read", "sql", "both"}, {"sql"}, {"push", "both"}, {"read", "sql", "push", "both"}
+ROUTES: dict[tuple[str, str], set[str]] = {
+    **{("GET", f"/{page}"): READS for page in ("", "capture/run", "compare", "trends", "sql")},
+    **{("GET", f"/data/{name}"): READS for name in ("state", "captures", "counts", "matches", "series", "schema")},
+    **{("GET", f"/data/{name}"): READS for name in ("report", "difference", "trends")},
+    ("GET", "/data/me"): ANY,
+    ("GET", "/data/sql?query=SELECT+1"): ASKS,
+    ("POST", "/api/query"): ASKS,
+    ("POST", "/api/push"): PUSHES,
+    ("GET", "/nothing"): READS,
+}
+OPEN = (("GET", "/healthz"), ("GET", "/sign-in"))
+
+
+def test_each_role_has_its_routes(lab: Path, tmp_path: Path) -> None:
+    """The answers to all roles, and to those without a token, with a wrong one and one that is over, of each route."""
+    tokens = tmp_path / "tokens.toml"
+    today = datetime.now(UTC).date()
+    roles = {"read": ["read"], "sql": ["sql"], "push": ["push"], "both": ["read", "push"]}
+    secrets = {name: add(str(tokens), name, roles[name], today) for name in roles}
+    secrets["over"] = add(str(tokens), "over", ["read", "sql", "push"], today)
+    day = f"ends = {today}"
+    lines = [line.replace(day, f"ends = {today - timedelta(1)}") if line.startswith('"over"') else line
+             for line in tokens.read_text().splitlines(True)]  # fmt: skip
+    tokens.write_text("".join(lines))
+    with serving(lab, tokens) as server:
+        declared = {route.path for route in server.routes if not route.path.startswith(("/assets", "/capture"))}
+        asked = {path.partition("?")[0] for _, path in (*ROUTES, *OPEN)}
+        assert declared <= asked, "each route has its line"
+        for (method, path), allowed in ROUTES.items():
+            for name in (*roles, "over", "wrong", None):
+                sent = None if name is None else secrets.get(name, "etq_wrong")
+                body = b'{"sql": "SELECT 1"}' if method == "POST" else None
+                status = Server(server.port, "", sent).ask(method, path, body).status
+                if name not in roles:
+                    assert status == 401, (path, name, status)
+                else:
+                    assert (status == 403) == (name not in allowed) and status != 401, (path, name, status)
+        for method, path in OPEN:
+            assert server.ask(method, path).status == 200
+
+
+def test_queries_of_a_token_are_limited(lab: Path, tmp_path: Path) -> None:
+    """Those of others go on."""
+    tokens = tmp_path / "tokens.toml"
+    secrets = [add(str(tokens), name, ["sql"]) for name in ("anna", "bo")]
+    slow = "SELECT count(*) FROM range(100000000000) AS a, range(1000) AS b"
+    with serving(lab, tokens, secrets[0], seconds=1) as anna:
+        bo = Server(anna.port, lab, secrets[1])
+        busy = [Thread(target=anna.query, args=(slow,)) for _ in range(limited.MOST_OF_ONE)]
+        for thread in busy:
+            thread.start()
+        while limited._askers["anna"] < limited.MOST_OF_ONE:
+            time.sleep(0.01)
+        refused = anna.query("SELECT 1")
+        assert (refused.status, refused.headers["retry-after"]) == (429, "2") and "anna" in refused.error
+        assert names(bo) == ["run"] and anna.get("/data/counts").status == 200
+        for thread in busy:
+            thread.join()
+        assert names(anna) == ["run"]
+
+
 def test_a_browser_signs_in_by_the_form(team: tuple[Server, Server]) -> None:
     server, reader = team
     stranger = Server(server.port, server.path)
@@ -152,7 +216,7 @@ WRONG: tuple[tuple[bytes, str, dict[str, str], int, str], ...] = (
 
 def test_what_is_wrong_is_refused_in_a_line(lab: Path, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.toml"
-    secret = add(str(tokens), "ci", "push")
+    secret = add(str(tokens), "ci", ("push", "sql"))
     with serving(lab, tokens, secret, most=2**20) as server:
         for content, file, fields, status, text in WRONG:
             reply = server.push(content, file, **fields)
@@ -264,7 +328,7 @@ def test_a_lake_is_shown_and_not_pushed_to(lab: Path, tmp_path: Path) -> None:
     pytest.importorskip("deltalake")
     lake, tokens = tmp_path / "lake", tmp_path / "tokens.toml"
     etq.lake.export(str(lake), str(lab))
-    secret = add(str(tokens), "ci", "push")
+    secret = add(str(tokens), "ci", ("push", "sql"))
     with serving(lake, tokens, secret) as server:
         assert names(server) == ["run"] and server.data("counts")["rows"]["columns"][0]["texts"] == ["run"]
         assert "etq lake add" in server.push(small_capture(1)).error
@@ -278,11 +342,28 @@ def test_tokens_are_lines_of_a_file(tmp_path: Path, lab: Path) -> None:
     assert file.stat().st_mode & 0o077 == 0
     found = TokenFile(str(file))
     token = found.find(secret)
-    assert token is not None and token.may_push and found.find("") is None and found.find(secret[:-1]) is None
+    assert (
+        token is not None
+        and token.roles == {"push"}
+        and token.ends is None
+        and found.find("") is None
+        and found.find(secret[:-1]) is None
+    )
     for name, text in (("ci", "already"), ('a" = 1', "letters")):
         with pytest.raises(EtqError, match=text):
-            add(str(file), name, "read")
-    for text in ("a = 1", '"a" = { role = "admin", sha256 = "" }', '"a" = { role = "read", sha256 = "x" }', "\udcff"):
+            add(str(file), name, ["read"])
+    with pytest.raises(EtqError, match="over already"):
+        add(str(file), "bo", ["read"], date(2020, 1, 31))
+    ends = run_etq("token", "bo", "--role", "read", "--role", "sql", "--ends", "9999-01-31", "--file", str(file))
+    token = found.find(ends.output.strip())
+    assert token is not None and token.roles == {"read", "sql"} and token.ends == date(9999, 1, 31)
+    digest = "a" * 64
+    for text in (
+        "a = 1", '"a" = { roles = ["admin"], sha256 = "" }', '"a" = { roles = ["read"], sha256 = "x" }', "\udcff",
+        f'"a" = {{ roles = [], sha256 = "{digest}" }}', f'"a" = {{ role = "read", sha256 = "{digest}" }}',
+        f'"a" = {{ roles = ["read"], sha256 = "{digest}", ends = "2027-01-31" }}',
+        f'"a" = {{ roles = ["read"], sha256 = "{digest}", ends = 2027-01-31T00:00:00 }}',
+    ):  # fmt: skip
         file.write_text(text, errors="surrogateescape")
         with pytest.raises(EtqError):
             TokenFile(str(file))
@@ -309,7 +390,7 @@ def test_push_sends_files_with_labels_and_record(
     ]
     assert found == [["layers.0"]]
     assert server.query("SELECT value FROM metrics WHERE name = 'speed'").data["rows"] == [[3]]
-    for token, text in ((reader.token, "only reads"), ("", "set $ETQ_TOKEN"), ("etq_wrong", "token is wrong")):
+    for token, text in ((reader.token, "role push"), ("", "set $ETQ_TOKEN"), ("etq_wrong", "token is wrong")):
         monkeypatch.setenv("ETQ_TOKEN", str(token))
         refused = run_etq(*words[:3])
         assert refused.exit_code == 1 and text in refused.output
@@ -362,7 +443,7 @@ def test_a_client_tries_again_and_follows_no_redirection(tmp_path: Path) -> None
 @pytest.mark.long
 def test_curl_pushes_and_requests_are_logged(lab: Path, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.toml"
-    secret = add(str(tokens), "ci", "push")
+    secret = add(str(tokens), "ci", ("push",))
     (tmp_path / "c.etdp").write_bytes(small_capture(9))
     process = subprocess.Popen(
         [sys.executable, "-m", "etq", "serve", str(lab), "--tokens", str(tokens), "--port", "0"],
@@ -390,7 +471,7 @@ def test_what_was_acknowledged_is_there_once_after_kills(tmp_path: Path) -> None
     """Four pushers, and SIGKILLs of the server."""
     count, most = (100, 20) if IS_WHOLE else (15, 4)
     path, tokens = tmp_path / "lab.duckdb", tmp_path / "tokens.toml"
-    secret = add(str(tokens), "ci", "push")
+    secret = add(str(tokens), "ci", ("push",))
     etq.open(path).close()
     server = ServerProcess(path, tokens)
     server.start()
@@ -443,7 +524,7 @@ DEADLY = (
 def test_a_query_that_ends_the_process_harms_nobody_else(tmp_path: Path) -> None:
     """A pusher's captures are all stored once, and the next reader is answered."""
     path, tokens = tmp_path / "lab.duckdb", tmp_path / "tokens.toml"
-    secret = add(str(tokens), "ci", "push")
+    secret = add(str(tokens), "ci", ("push", "sql"))
     etq.open(path).close()
     server = ServerProcess(path, tokens, "--seconds", "1")
     server.start()
