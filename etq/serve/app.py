@@ -153,7 +153,7 @@ class _Served:
 
     def _asked(self, question: str, arguments: dict[str, str]) -> Answer:
         try:
-            with self._instance.reading() as warehouse:
+            with self._instance.reading(is_snapshot=True) as warehouse:
                 return QUESTIONS[question](warehouse, arguments)
         except EtqError as error:
             return of_error(error)

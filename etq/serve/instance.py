@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Final, TypeVar
 
 import duckdb
 
+from etq.database import functions
 from etq.database.connection import is_invalidated, is_lake_path
 from etq.database.cursors import cursor
 from etq.database.database import Database
@@ -57,8 +58,9 @@ class Instance:
         self._is_ending = False
 
     @contextmanager
-    def reading(self) -> Iterator[Warehouse]:
-        """Provide the warehouse to read from, on a connection of its own; others read and write meanwhile.
+    def reading(self, *, is_snapshot: bool = False) -> Iterator[Warehouse]:
+        """Provide the warehouse to read from, on a connection of its own; others read and write meanwhile. Of a lake,
+        or with `is_snapshot`, all queries read one state of it.
 
         Raises `WarehouseError` if it can't be opened.
         """
@@ -68,8 +70,10 @@ class Instance:
             return
         with self._using(WAIT) as warehouse:
             connection = cursor(warehouse.connection)
+            database = Database(connection, self.path, read_only=True)
             try:
-                yield Warehouse(Database(connection, self.path, read_only=True))
+                with database.snapshot() if is_snapshot else nullcontext():
+                    yield Warehouse(database)
             except (EtqError, duckdb.Error) as error:
                 if is_invalidated(error) or is_invalidated(error.__cause__):
                     self.end("the database is unusable after an error")
@@ -150,6 +154,7 @@ class Instance:
             left = max(0.0, ends - time.monotonic())
             opened = open_warehouse(self.path, read_only=not self._is_writable, wait=left)
             opened.share()
+            functions.register(opened.connection)  # before the snapshots of those who ask
             # By itself, DuckDB takes 80 % of all memory, also where others have it; queries aren't trusted.
             # With less than 256 MiB, small warehouses can't be asked either.
             opened.connection.execute(f"SET memory_limit = '{max(2**28, available() // 2)}B'")

@@ -1041,6 +1041,7 @@ class Warehouse(Views):
     def _query_error(self, error: duckdb.Error) -> QueryError:
         """Return the error to raise for DuckDB's error."""
         with self._database.lock:
+            self._database.end_snapshot()
             message = message_of(error)
             if self.read_only and _READ_ONLY in message:
                 message = "the warehouse is open for reading only; in Python, etq.open(path) opens it for writing"

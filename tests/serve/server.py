@@ -52,6 +52,7 @@ class Server:
     path: Path | str
     token: str | None = None
     routes: tuple[Any, ...] = ()
+    instance: Any = None
 
     @property
     def url(self) -> str:
@@ -119,7 +120,7 @@ def serving(
             time.sleep(0.01)
         assert server.started
         try:
-            yield Server(port, path, token, tuple(app._app._app.routes))
+            yield Server(port, path, token, tuple(app._app._app.routes), instance)
         finally:
             server.should_exit = True
             thread.join(60)

@@ -23,7 +23,7 @@ import etq
 from etq.database import limited
 from etq.errors import EtqError
 from etq.push import Pusher
-from etq.serve import pushes
+from etq.serve import pushes, questions
 from etq.serve.answers import Answer
 from etq.tokens import TokenFile, add
 from tests.command_line import run_etq
@@ -284,6 +284,63 @@ def test_readers_go_on_while_a_query_runs_and_a_capture_is_stored(
         assert names(reader)[-1:] in (["run"], ["seven"])
     assert waited == [True] and names(reader) == ["run", "seven"]
     busy[0].join()
+
+
+def test_parts_of_an_answer_agree(team: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A capture is stored between the two queries of an answer; errors have their nearest names all the same."""
+    server, reader = team
+    ask, pushed = questions.columns_of, iter(range(1, 10))
+
+    def then_push(*given: Any) -> Any:
+        rows = ask(*given)
+        number = next(pushed)
+        assert server.push(small_capture(number), f"{number}.etdp", label=f"build=b{number}").status == 201
+        return rows
+
+    monkeypatch.setattr(questions, "columns_of", then_push)
+    for count in (1, 2):
+        answer = reader.data("captures")
+        assert answer["rows"]["length"] == len(answer["labels"]["build"]["at"]) == count
+        assert "b2" not in answer["labels"]["build"]["texts"]
+    monkeypatch.undo()
+    assert reader.data("captures")["rows"]["length"] == 3
+    for question, given, text in (
+        ("matches", {"selector": "build=b7"}, "none has build=b7; values are 1, b1, b2"),
+        ("report", {"capture": "rum"}, "the nearest are run"),
+        ("report", {"capture": "run", "unit": "hours"}, "hours"),
+        ("report", {"capture": "run", "method": "nope"}, "nope"),
+    ):
+        reply = reader.get(f"/data/{question}", given)
+        assert reply.status == 400 and text in reply.error, reply.error
+
+
+@pytest.mark.long
+def test_answers_beside_pushes_and_removals_do_not_fail(tmp_path: Path) -> None:
+    """Each capture but the first is stored with its label, so all but one of an answer have it."""
+    path, tokens = tmp_path / "lab.duckdb", tmp_path / "tokens.toml"
+    secret = add(str(tokens), "ci", ("push", "sql"))
+    etq.open(path).close()
+    with serving(path, tokens, secret) as server:
+        instance = server.instance
+        assert server.push(small_capture(0), "first.etdp", label="even=0").status == 201
+
+        def change() -> None:
+            for number in range(1, 12):
+                assert server.push(small_capture(number), f"{number}.etdp", label=f"odd={number}").status == 201
+                if number % 3 == 0:
+                    instance.write(lambda warehouse, name=str(number - 1): warehouse.remove(name)).result()
+
+        changer = Thread(target=change)
+        changer.start()
+        seen = set()
+        while changer.is_alive():
+            answer = server.get("/data/captures", accept_encoding="gzip")
+            assert answer.status == 200, answer.body
+            count, odd = answer.data["rows"]["length"], answer.data["labels"].get("odd", {"at": [-1]})["at"]
+            assert len(odd) == count and odd.count(-1) == 1
+            seen.add(count)
+        assert len(seen) > 2
+        changer.join()
 
 
 @pytest.mark.long
