@@ -110,7 +110,7 @@ def serving(
         port = listener.getsockname()[1]
         instance = Instance(str(path), is_writable=tokens is not None)
         found = None if tokens is None else TokenFile(str(tokens))
-        app = application(instance, found, "127.0.0.1", seconds, most)
+        app: Any = application(instance, found, "127.0.0.1", seconds, most)
         config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="on", ws="none")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)

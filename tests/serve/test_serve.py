@@ -23,7 +23,8 @@ import etq
 from etq.database import limited
 from etq.errors import EtqError
 from etq.push import Pusher
-from etq.serve import pushes, questions
+from etq.report.columns import ask as columns_of
+from etq.serve import pushes
 from etq.serve.answers import Answer
 from etq.tokens import TokenFile, add
 from tests.command_line import run_etq
@@ -289,15 +290,15 @@ def test_readers_go_on_while_a_query_runs_and_a_capture_is_stored(
 def test_parts_of_an_answer_agree(team: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch) -> None:
     """A capture is stored between the two queries of an answer; errors have their nearest names all the same."""
     server, reader = team
-    ask, pushed = questions.columns_of, iter(range(1, 10))
+    pushed = iter(range(1, 10))
 
     def then_push(*given: Any) -> Any:
-        rows = ask(*given)
+        rows = columns_of(*given)
         number = next(pushed)
         assert server.push(small_capture(number), f"{number}.etdp", label=f"build=b{number}").status == 201
         return rows
 
-    monkeypatch.setattr(questions, "columns_of", then_push)
+    monkeypatch.setattr("etq.serve.questions.columns_of", then_push)
     for count in (1, 2):
         answer = reader.data("captures")
         assert answer["rows"]["length"] == len(answer["labels"]["build"]["at"]) == count
