@@ -68,19 +68,30 @@ class Instance:
             with open_warehouse(self.path, read_only=True) as lake:
                 yield lake
             return
-        with self._using(WAIT) as warehouse:
+        with self._using(WAIT) as warehouse, self._ending_if_unusable():
             connection = cursor(warehouse.connection)
             database = Database(connection, self.path, read_only=True)
             try:
                 with database.snapshot() if is_snapshot else nullcontext():
                     yield Warehouse(database)
-            except (EtqError, duckdb.Error) as error:
-                if is_invalidated(error) or is_invalidated(error.__cause__):
-                    self.end("the database is unusable after an error")
-                raise
             finally:
                 with suppress(duckdb.Error):  # a limited query runs past its limit: freed when that ends
                     connection.close()
+
+    @contextmanager
+    def _ending_if_unusable(self) -> Iterator[None]:
+        """End this process if an error has made the database unusable. Raises `HeldError` then: another process can
+        answer.
+        """
+        try:
+            yield
+        except (EtqError, duckdb.Error) as error:
+            if not (is_invalidated(error) or is_invalidated(error.__cause__)):
+                raise
+            self.end("the database is unusable after an error")
+            raise HeldError(
+                f"{self.path}: unusable after an error, and another process takes over; try again"
+            ) from error
 
     def write(self, work: Callable[[Warehouse], Result]) -> Future[Result]:
         """Have the writer do some work with the warehouse, after all that it has to do already."""
@@ -90,7 +101,7 @@ class Instance:
                 raise WarehouseError(
                     f"{self.path}: a lake, which this server only reads; add captures with: etq lake add"
                 )
-            with self._using(WAIT_TO_WRITE) as warehouse:
+            with self._using(WAIT_TO_WRITE) as warehouse, self._ending_if_unusable():
                 return work(warehouse)
 
         try:
