@@ -203,9 +203,12 @@ def _parquet(connection: duckdb.DuckDBPyConnection, query: str, parameters: Any)
 
     rows = connection.sql(query, params=parameters).to_arrow_reader(_ROWS_AT_ONCE)
     stream = _Limited()
-    with pa.parquet.ParquetWriter(pa.PythonFile(stream, "w"), rows.schema) as writer:
-        for batch in rows:
-            writer.write_batch(batch)
+    try:
+        with pa.parquet.ParquetWriter(pa.PythonFile(stream, "w"), rows.schema) as writer:
+            for batch in rows:
+                writer.write_batch(batch)
+    except pa.ArrowNotImplementedError as error:  # such as an interval
+        raise QueryError(f"Parquet can't represent a column: {error}; cast it to VARCHAR") from error
     return Answer(stream.content(), "application/vnd.apache.parquet", file="result.parquet")
 
 

@@ -144,7 +144,7 @@ class ServerProcess:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "etq", *self._words], cwd=ROOT, stderr=open(os.environ.get("ETQ_LOG", os.devnull), "ab"), stdout=subprocess.DEVNULL
+            [sys.executable, "-m", "etq", *self._words], cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
         end = time.monotonic() + 60
         while time.monotonic() < end:

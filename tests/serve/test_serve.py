@@ -287,6 +287,21 @@ def test_readers_go_on_while_a_query_runs_and_a_capture_is_stored(
     busy[0].join()
 
 
+def test_each_type_has_an_answer_in_each_format(lab: Path) -> None:
+    """Or an error, where the format or Python lacks it."""
+    with serving(lab) as server:
+        names = [name for name, *_ in server.query("DESCRIBE FROM test_all_types()").data["rows"]]
+        for format in ("json", "csv", "arrow", "parquet"):
+            lacking = {"interval", "empty_struct", "union"} if format == "parquet" else set()
+            columns = ", ".join(f'"{name}"' for name in names if name not in lacking)
+            assert server.query(f"SELECT {columns} FROM test_all_types()", format=format).status == 200
+            for name in lacking:
+                reply = server.query(f'SELECT "{name}" FROM test_all_types()', format=format)
+                assert reply.status == 400 and "cast it to VARCHAR" in reply.error
+        for value in ("to_days(1000000000)", "[to_days(1000000000)]"):
+            assert "cast it to VARCHAR" in server.query(f"SELECT {value}").error
+
+
 def test_parts_of_an_answer_agree(team: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch) -> None:
     """A capture is stored between the two queries of an answer; errors have their nearest names all the same."""
     server, reader = team
