@@ -23,6 +23,7 @@ from etq.warehouse.warehouse import open as open_warehouse
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+    from uvicorn.supervisors import Multiprocess
 
 _MISSING: Final = "pages in a browser need starlette, uvicorn and python-multipart: pip install 'etq[serve]'"
 # All interfaces.
@@ -62,7 +63,6 @@ def run(
         import uvicorn
     except ImportError:
         raise EtqError(_MISSING) from None
-    from uvicorn.supervisors import Multiprocess
 
     from etq.serve.access import LOOPBACK
 
@@ -91,7 +91,23 @@ def run(
             limit_concurrency=_MOST_REQUESTS, workers=1, timeout_worker_healthcheck=_HANGS,
         )  # fmt: skip
         signal.set_wakeup_fd(-1)  # the supervisor ends this process, when the other one has answered all
-        Multiprocess(config, [listener]).run()
+        _supervisor()(config, [listener]).run()
+
+
+def _supervisor() -> type[Multiprocess]:
+    from uvicorn.supervisors import Multiprocess
+
+    class Supervisor(Multiprocess):
+        """Notices the end of the process at once. uvicorn holds both ends of the pipe by which it asks for a sign of
+        life: where the process dies instead, it would wait for one up to the limit.
+        """
+
+        def keep_subprocess_alive(self) -> None:
+            for process in self.processes:
+                process.child_conn.close()
+            super().keep_subprocess_alive()
+
+    return Supervisor
 
 
 @dataclass(frozen=True)

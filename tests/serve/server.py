@@ -168,6 +168,13 @@ class ServerProcess:
             time.sleep(0.05)
         raise TimeoutError("the server still listens")
 
+    def second(self) -> int:
+        """The id of the process that answers."""
+        assert self._process is not None
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        [found] = [int(each) for each in children if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()]
+        return found
+
     def interrupt(self) -> int:
         """End it, as by Ctrl-C, and return its status."""
         assert self._process is not None

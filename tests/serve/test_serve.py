@@ -5,7 +5,9 @@ from __future__ import annotations
 import http.client
 import io
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -632,3 +634,25 @@ def test_a_query_that_ends_the_process_harms_nobody_else(tmp_path: Path) -> None
     assert server.interrupt() == 0
     with etq.open(path, read_only=True) as warehouse:
         assert warehouse.rows("SELECT count(*), count(DISTINCT sha256) FROM captures")[1] == [(60, 60)]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the process in /proc")
+def test_another_process_takes_over_from_one_that_dies_while_it_is_asked_for_a_sign_of_life(tmp_path: Path) -> None:
+    """uvicorn would wait for the sign, for a minute."""
+    path, tokens = tmp_path / "lab.duckdb", tmp_path / "tokens.toml"
+    add(str(tokens), "ci", ("push",))
+    etq.open(path).close()
+    server = ServerProcess(path, tokens)
+    server.start()
+    first = server.second()
+    os.kill(first, signal.SIGSTOP)
+    time.sleep(1.5)  # it is asked twice a second
+    os.kill(first, signal.SIGKILL)
+    deadline, answered = time.monotonic() + 30, False
+    while not answered and time.monotonic() < deadline:
+        with suppress(OSError, http.client.HTTPException):
+            answered = Server(server.port, path).get("/healthz").status == 200
+        time.sleep(0.1)
+    assert answered and server.second() != first
+    assert server.interrupt() == 0
