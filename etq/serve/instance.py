@@ -11,9 +11,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import duckdb
 
@@ -36,7 +36,9 @@ PAUSE: Final = 0.2
 # How long a request waits for a process that holds the file, and how long the writer does, in seconds.
 WAIT: Final = 10.0
 WAIT_TO_WRITE: Final = 30.0
-# How long a process that ends takes to answer those whose captures are stored, in seconds.
+# How long a process that ends waits for what is being stored, as queries that can't be interrupted may hold DuckDB's
+# threads, and how long it takes to answer those whose captures are stored, in seconds.
+_STORING: Final = 10.0
 _ANSWERING: Final = 0.5
 
 Result = TypeVar("Result")
@@ -55,6 +57,7 @@ class Instance:
         self._users = 0
         self._timer: threading.Timer | None = None
         self._writer = ThreadPoolExecutor(1, "writer")
+        self._last: Future[Any] | None = None  # the last work for the writer
         self._is_ending = False
 
     @contextmanager
@@ -105,13 +108,15 @@ class Instance:
                 return work(warehouse)
 
         try:
-            return self._writer.submit(working)
+            self._last = found = self._writer.submit(working)
+            return found
         except RuntimeError as error:  # it takes no more
             raise HeldError(f"{self.path}: the server's process ends, and another one starts; try again") from error
 
     def end(self, why: str) -> None:
-        """End this process as soon as what was sent is stored: nothing else ends a query that can't be interrupted, or
-        opens a database that an error has made unusable, while it has users. The server starts another one.
+        """End this process as soon as what was sent is stored, or can't be: nothing else ends a query that can't be
+        interrupted, or opens a database that an error has made unusable, while it has users. The server starts another
+        one.
         """
         with self._lock:
             if self._is_ending:
@@ -120,7 +125,8 @@ class Instance:
 
         def ending() -> None:
             sys.stderr.write(f"{why}: another process takes over\n")
-            self._writer.shutdown()
+            self._writer.shutdown(wait=False)
+            wait([] if self._last is None else [self._last], _STORING)
             time.sleep(_ANSWERING)
             os._exit(1)
 

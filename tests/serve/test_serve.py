@@ -28,6 +28,7 @@ from etq.push import Pusher
 from etq.report.columns import ask as columns_of
 from etq.serve import pushes
 from etq.serve.answers import Answer
+from etq.serve.instance import Instance
 from etq.tokens import TokenFile, add
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
@@ -584,6 +585,21 @@ def test_what_was_acknowledged_is_there_once_after_kills(tmp_path: Path) -> None
         )[1]
     assert dict(found) == dict.fromkeys(acknowledged, 1)
     assert run_etq("db", "check", str(path), "--files", str(tmp_path)).exit_code == 0
+
+
+def test_a_process_ends_though_its_writer_does_not(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that can't be interrupted may hold what the writer waits for; what comes later is refused."""
+    instance, ended, released = Instance(str(lab), is_writable=True), Event(), Event()
+    monkeypatch.setattr("etq.serve.instance._STORING", 0.1)
+    monkeypatch.setattr("etq.serve.instance.os._exit", lambda _: ended.set())
+    stuck = instance.write(lambda _: released.wait(60))
+    instance.end("a query can't be interrupted")
+    assert ended.wait(60) and not stuck.done()
+    with pytest.raises(EtqError, match="try again"):
+        instance.write(lambda _: None)
+    released.set()
+    assert stuck.result() is True
+    instance.close()
 
 
 # By what they do to DuckDB 2.0: the process crashes; the database is unusable, where 34 GB can't be had; the query has no
