@@ -8,6 +8,7 @@ import signal
 import socket
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -90,8 +91,18 @@ def run(
             proxy_headers=False, timeout_graceful_shutdown=_GRACE, lifespan="on", ws="none",
             limit_concurrency=_MOST_REQUESTS, workers=1, timeout_worker_healthcheck=_HANGS,
         )  # fmt: skip
+        _allow_connections()
         signal.set_wakeup_fd(-1)  # the supervisor ends this process, when the other one has answered all
         _supervisor()(config, [listener]).run()
+
+
+def _allow_connections() -> None:
+    """Allow as many open files as the system does: with 1,024, a usual limit, idle connections keep all others out."""
+    with suppress(ImportError, OSError, ValueError):  # on Windows; more than the system has
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _supervisor() -> type[Multiprocess]:

@@ -635,7 +635,7 @@ def test_a_query_that_ends_the_process_harms_nobody_else(tmp_path: Path) -> None
     pusher = Thread(target=push)
     pusher.start()
     since = set()
-    for query in (*DEADLY, *islice(queries(5), None if IS_WHOLE else 10)):
+    for query in (*DEADLY, *islice(queries(5), None if IS_WHOLE else 6)):
         with suppress(OSError, http.client.HTTPException):
             asked.query(query)
         deadline = time.monotonic() + 60
