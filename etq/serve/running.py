@@ -108,7 +108,7 @@ def _allow_connections() -> None:
 def _supervisor() -> type[Multiprocess]:
     from uvicorn.supervisors import Multiprocess
 
-    class Supervisor(Multiprocess):
+    class Supervisor(Multiprocess):  # type: ignore[misc]
         """Notices the end of the process at once. uvicorn holds both ends of the pipe by which it asks for a sign of
         life: where the process dies instead, it would wait for one up to the limit.
         """
