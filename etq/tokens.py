@@ -1,8 +1,9 @@
-"""Tokens of a server, in a file of TOML: a line each, with the token's name, its role and the SHA-256 of its secret.
+"""Tokens of a server, in a file of TOML: a line each, with the token's name, its roles and the SHA-256 of its secret.
 
-    "ci" = { role = "push", sha256 = "…" }
+    "ci" = { roles = ["push"], sha256 = "…", ends = 2027-01-31 }
 
-A token ends when its line is removed: the server reads the file again when it changes.
+A token ends after the day that `ends` names, in UTC, or when its line is removed: the server reads the file again when
+it changes.
 """
 
 from __future__ import annotations
@@ -11,30 +12,37 @@ import os
 import re
 import secrets
 import tomllib
+from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from etq.errors import EtqError
+from etq.errors import EtqError, printable
 
-# A reader sees pages and asks queries; who pushes may do that, too.
-ROLES: Final = ("read", "push")
+# Who reads sees pages; who asks SQL may do that, too; who pushes sends captures, and sees nothing.
+ROLES: Final = ("read", "sql", "push")
 _NAME: Final = re.compile(r"[A-Za-z0-9_.@-]{1,100}")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class Token:
-    """Who has a token, and what it is for."""
+    """Who has a token, what it is for, and the last day on which it is valid; None if it has none."""
 
     name: str
-    role: str
+    roles: frozenset[str]
+    ends: date | None = None
+
+    def may(self, role: str) -> bool:
+        """Whether it is for what a role allows."""
+        return role in self.roles or (role == "read" and "sql" in self.roles)
 
     @property
-    def may_push(self) -> bool:
-        """Whether it is for sending captures, too."""
-        return self.role == "push"
+    def is_over(self) -> bool:
+        """Whether its last day is over."""
+        return self.ends is not None and self.ends < datetime.now(UTC).date()
 
 
 class TokenFile:
@@ -47,7 +55,7 @@ class TokenFile:
         self.find("")
 
     def find(self, secret: str) -> Token | None:
-        """Return the token with a secret. Raises `EtqError` if the file can't be read."""
+        """Return the token with a secret, unless it is over. Raises `EtqError` if the file can't be read."""
         try:
             found = Path(self.path).stat()
         except OSError as error:
@@ -56,20 +64,26 @@ class TokenFile:
         if state != self._state:
             self._tokens, self._state = _read(self.path), state
         # By its hash: how long the look-up takes tells nothing about a secret.
-        return self._tokens.get(_hash(secret))
+        token = self._tokens.get(_hash(secret))
+        return None if token is None or token.is_over else token
 
 
-def add(path: str, name: str, role: str) -> str:
+def add(path: str, name: str, roles: Collection[str], ends: date | None = None) -> str:
     """Add a token to a file, which is created if it doesn't exist, and return its secret.
 
-    Raises `EtqError` for an invalid name, one that the file has, and a file that can't be read or written.
+    Raises `EtqError` for an invalid name, one that the file has, a day that is over, and a file that can't be read or
+    written.
     """
     if _NAME.fullmatch(name) is None:
         raise EtqError(f"{name!r}: a token's name has up to 100 letters, digits, _, ., @ or -")
+    if Token(name, frozenset(roles), ends).is_over:
+        raise EtqError(f"{ends}: is over already; choose a later day")
     if Path(path).exists() and name in {token.name for token in _read(path).values()}:
         raise EtqError(f"{path}: has a token {name} already; remove its line first, or choose another name")
     secret = f"etq_{secrets.token_urlsafe(32)}"
-    line = f'"{name}" = {{ role = "{role}", sha256 = "{_hash(secret)}" }}\n'
+    listed = ", ".join(f'"{role}"' for role in ROLES if role in roles)
+    until = "" if ends is None else f", ends = {ends}"
+    line = f'"{name}" = {{ roles = [{listed}], sha256 = "{_hash(secret)}"{until} }}\n'
     try:
         with os.fdopen(os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600), "r+", encoding="utf-8") as file:
             text = file.read()
@@ -95,13 +109,26 @@ def _read(path: str) -> dict[str, Token]:
         raise EtqError(f"{path}: not TOML: {error}") from error
     tokens = {}
     for name, entry in known.items():
-        role, digest = (entry.get("role"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
-        if role not in ROLES or not isinstance(digest, str) or _HASH.fullmatch(digest) is None:
+        found = _token(name, entry) if isinstance(entry, dict) else None
+        if found is None:
             raise EtqError(
-                f"{path}: {name}: needs a role, {' or '.join(ROLES)}, and sha256; add tokens with: etq token"
+                f"{path}: {printable(name)}: needs roles, a list of {', '.join(ROLES)}, and sha256, and may have ends, "
+                "a day; add tokens with: etq token"
             )
-        tokens[digest] = Token(name, role)
+        tokens[entry["sha256"]] = found
     return tokens
+
+
+def _token(name: str, entry: dict[str, Any]) -> Token | None:
+    """Return the token of a line; None for a line that isn't one."""
+    roles, digest, ends = entry.get("roles"), entry.get("sha256"), entry.get("ends")
+    is_valid = (
+        {*entry} <= {"roles", "sha256", "ends"}
+        and isinstance(roles, list) and roles != [] and all(role in ROLES for role in roles)
+        and isinstance(digest, str) and _HASH.fullmatch(digest) is not None
+        and (ends is None or type(ends) is date)  # a time is a date to Python
+    )  # fmt: skip
+    return Token(name, frozenset(roles or ()), ends) if is_valid else None
 
 
 def _unreadable(path: str, error: Exception) -> EtqError:

@@ -5,7 +5,7 @@ asked for in memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -15,6 +15,7 @@ from etq.advice.collecting import COLUMNS, TRACE, Row, rows_of_dumps, rows_of_tr
 from etq.advice.trace_evidence import Jobs
 from etq.database import rollups
 from etq.database.schema import in_transaction
+from etq.errors import WarehouseError
 
 _NUMBERS: Final = {"capture_id": "INTEGER", "place": "INTEGER", "time_at_stake": "DOUBLE", "share_percent": "DOUBLE"}
 _KEYS: Final = ("capture_id", "place")
@@ -57,16 +58,23 @@ def ranks_together(
 
     write  runs a function in a transaction of its own
     """
-    waiting = _waiting.setdefault(connection, set())
+    _waiting.setdefault(connection, set())
     try:
         yield
+    except WarehouseError:  # it can't be written: that is the error to tell
+        with suppress(WarehouseError, duckdb.Error):
+            _write_waiting(connection, write)
+        raise
     finally:
-        del _waiting[connection]
-        if waiting:
-            # Keys of a transaction that failed may be of none.
-            query = f"SELECT c.capture_id FROM captures AS c WHERE c.format = '{TRACE}' ORDER BY ALL"
-            traces = [key for (key,) in connection.execute(query).fetchall() if key in waiting]
-            write(lambda: refill(connection, traces))
+        _write_waiting(connection, write)
+
+
+def _write_waiting(connection: duckdb.DuckDBPyConnection, write: Callable[[Callable[[], None]], None]) -> None:
+    if waiting := _waiting.pop(connection, None):
+        # Keys of a transaction that failed may be of none.
+        query = f"SELECT c.capture_id FROM captures AS c WHERE c.format = '{TRACE}' ORDER BY ALL"
+        traces = [key for (key,) in connection.execute(query).fetchall() if key in waiting]
+        write(lambda: refill(connection, traces))
 
 
 def ranks_of(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> list[int]:

@@ -145,7 +145,7 @@ def show_failure(error: BaseException, message: str) -> None:
         pager.after(lambda: click.echo(place, err=True))
 
 
-def expected_message(error: BaseException) -> str | None:
+def expected_message(error: BaseException) -> str | None:  # noqa: PLR0911 - a case a line
     """Return the message of an expected failure in one line, None for other errors."""
     if (limit := _exceeded_limit(error.__cause__ if isinstance(error, EtqError) else error)) is not None:
         return limit
@@ -153,6 +153,8 @@ def expected_message(error: BaseException) -> str | None:
         return _about_file(error)
     if isinstance(error, MemoryError):
         return "not enough memory"
+    if isinstance(error, ImportError) and error.path is not None and not error.path.endswith(".py"):
+        return f"a library can't be loaded, for lack of memory, perhaps: {message_of(error)}"
     if isinstance(error, OSError):
         what = "no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
         return f"{error.filename or 'output'}: {what}"

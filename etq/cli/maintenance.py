@@ -119,7 +119,7 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
         }
         _confirm("Remove", [capture.name for capture in resolved.values()], yes)
         warehouse.remove(*resolved.values())
-        say(f"{counted(len(resolved), 'capture')} removed; etq db compact gives the space back")
+        say(f"{counted(len(resolved), 'capture')} removed; until etq db compact, the file has their bytes")
 
 
 def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
@@ -185,7 +185,7 @@ def prune(
             return
         _confirm("Prune the events of" if keep_rollups else "Remove", names, yes)
         warehouse.prune(keep_last, keys, **chosen)
-        say(f"{counted(len(names), 'capture')} pruned; etq db compact gives the space back")
+        say(f"{counted(len(names), 'capture')} pruned; until etq db compact, the file has their bytes")
 
 
 @db.command()

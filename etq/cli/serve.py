@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -52,21 +53,29 @@ def serve(
 
 @main.command()
 @click.argument("name")
-@click.option("--role", type=click.Choice(ROLES), default="read", help="What the token allows.  [default: read]")
+@click.option(
+    "--role",
+    "roles",
+    type=click.Choice(ROLES),
+    multiple=True,
+    default=("read",),
+    help="What the token allows; may be repeated.  [default: read]",
+)
+@click.option("--ends", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Its last day, in UTC.")
 @click.option("--file", metavar="FILE", default="tokens.toml", help="The file to add it to.  [default: tokens.toml]")
-def token(name: str, role: str, file: str) -> None:
+def token(name: str, roles: tuple[str, ...], ends: datetime | None, file: str) -> None:
     """Make a token for a server, and print its secret once.
 
-    The file has a line for each token, with its name, its role and the SHA-256 of its secret. To revoke a token, remove
-    its line. A token for push can read, too.
+    The role read is for pages, sql for pages and queries, push for sending captures. The file has a line for each
+    token, with its name, its roles, the SHA-256 of its secret, and its last day. To revoke a token, remove its line.
 
     \b
     etq token ci --role push --file tokens.toml
-    etq token anna
+    etq token anna --role sql --ends 2027-01-31
     """
     from etq.tokens import add
 
-    click.echo(add(file, name, role))
+    click.echo(add(file, name, roles, None if ends is None else ends.date()))
 
 
 @main.command()

@@ -42,7 +42,8 @@ _IN_OTHER_MODE: Final = "same database file with a different configuration"
 _FORBIDDEN: Final = ("Permission denied", "Read-only file system")
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
 _INVALIDATED: Final = "has been invalidated"
-_WHEN_FULL: Final = "out of space: free some and repeat; nothing was stored"
+FULL: Final = "out of space: free some and repeat"
+_WHEN_FULL: Final = f"{FULL}; nothing was stored"
 # For commands that free space: to change a file, DuckDB needs some, for its log.
 NOTHING_FREED: Final = (
     "out of space, also for this; the warehouse is unchanged: free some and repeat, or copy it to another disk "
@@ -278,7 +279,7 @@ def is_invalidated(error: BaseException | None) -> bool:
 
 
 def is_of_file(error: BaseException | None) -> bool:
-    """Whether a database can't be written now, whatever is to be stored in it: its disk is full, or it has to be
-    opened again.
+    """Whether a database can't be written now, whatever is to be stored in it: its disk is full, its folder may not be
+    written, or it has to be opened again.
     """
-    return isinstance(error, duckdb.Error) and any(each in str(error) for each in (*_FULL, _INVALIDATED))
+    return isinstance(error, duckdb.Error) and any(each in str(error) for each in (*_FULL, *_FORBIDDEN, _INVALIDATED))

@@ -46,6 +46,7 @@ class Database:
         self._own = local()
         self._others: WeakSet[_OfThread] = WeakSet()
         self._write_lock = WriteLock(path)
+        self._has_snapshot = False
         # Held while connections are made or closed.
         self._replacing = RLock()
         note_opened(self)
@@ -146,6 +147,25 @@ class Database:
         """Return all rows of a query. Raises `duckdb.Error`."""
         with self.lock:
             return self.connection.execute(query, parameters).fetchall()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Have this thread's queries read one state of the database, until the block ends or one of them fails.
+
+        Functions that are registered meanwhile can't be called within the block.
+        """
+        self.connection.execute("BEGIN TRANSACTION READ ONLY")
+        self._has_snapshot = True
+        try:
+            yield
+        finally:
+            self.end_snapshot()
+
+    def end_snapshot(self) -> None:
+        """End the snapshot, if there is one: after an error, DuckDB refuses all else in it."""
+        if self._has_snapshot:
+            self._has_snapshot = False
+            self.connection.rollback()
 
     def check_writable(self) -> None:
         """Raise `WarehouseError` if the database is read-only."""

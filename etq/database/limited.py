@@ -1,6 +1,6 @@
 """Queries that aren't trusted, in this process: one SELECT, which only reads, within a limit of time.
 
-The connection has no access to files but the warehouse's own, and a query may not call the functions that read files.
+The connection has no access to files but the warehouse's own, and a query may read tables alone.
 Its configuration is locked, as of every warehouse that etq opens. DuckDB ends a query at its memory limit, and when it
 is interrupted, but for a few functions, such as `repeat` of a large number, which go on for tens of seconds. The reader
 of such a query gets an error at the limit of time all the same; the query keeps its thread until it ends, and while
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TypeVar
@@ -28,6 +29,8 @@ MOST_TEXT: Final = 100_000
 MOST_LEFT: Final = 4
 # At one time; further ones wait for their turn, as each could be one that can't be interrupted.
 _turns: Final = threading.BoundedSemaphore(2 * MOST_LEFT)
+# Of one asker; further ones are refused.
+MOST_OF_ONE: Final = 2
 # How long an interrupted query may take to end, before who asks gets the error, and before `when_stuck` is called.
 _GRACE: Final = 1.0
 _LONGEST: Final = 10.0
@@ -42,23 +45,36 @@ _WITHOUT_LOG: Final = """
     SET lock_configuration = true
 """
 
-# DuckDB's table functions that read no file and run no text: the others may read the warehouse's own file, with what
-# was removed from its tables.
+# DuckDB's table functions that read tables, the names of what there is, or nothing. Others read files, also the
+# warehouse's own with what was removed from its tables, run texts, or tell what DuckDB knows of removed rows and of
+# other queries. So do DuckDB's views that call them, and its table macros.
 _HARMLESS: Final = re.compile(
-    r"(duckdb|pragma)_\w+|generate_series|json_each|json_tree|range|repeat|repeat_row|summary|unnest"
+    r"duckdb_(columns|constraints|coordinate_systems|databases|functions|indexes|keywords|schemas|sequences|tables|types"
+    r"|views)|pragma_(collations|platform|show|table_info|version)|generate_series|icu_calendar_names|json_each|json_tree"
+    r"|pg_timezone_names|range|repeat|repeat_row|summary|test_all_types|test_vector_types|unnest"
 )
-# The functions and tables of a query, in the text of `json_serialize_sql`; and the functions that a plan calls, those
-# of macros and views included.
+# Its other functions that do so: DuckDB has no mark of them.
+_TELLING: Final = frozenset(("current_setting", "json_serialize_plan", "stats", "write_log"))
+# The functions, the table functions and the tables of a query, in the text of `json_serialize_sql`; functions in the
+# text of a view; and the functions that a plan calls, those of macros and views included.
 _CALLED: Final = re.compile(r'"function_name":"(\w+)"')
+_CALLED_AS_TABLE: Final = re.compile(r'"type":"TABLE_FUNCTION".*?"function_name":"(\w+)"', re.DOTALL)
 _TABLE: Final = re.compile(r'"table_name":("(?:[^"\\]|\\.)*")')
+_CALLED_BY_VIEW: Final = re.compile(r"(\w+)\(")
 _PLANNED: Final = re.compile(r'"Function": "(\w+)"')
 
 Answer = TypeVar("Answer")
-_readers: Final[set[str]] = set()
+# DuckDB's table functions, table macros and views that aren't harmless.
+_others: Final[set[str]] = set()
 _left: Final[set[threading.Thread]] = set()
+_askers: Final[Counter[str]] = Counter()
 _lock: Final = threading.Lock()
 # What is called where a query does not end: a server ends its process, as nothing else ends the query.
 when_stuck: Callable[[], object] = lambda: None  # noqa: E731
+
+
+class BusyError(QueryError):
+    """Too many queries run already; a later attempt may succeed."""
 
 
 def left() -> int:
@@ -100,22 +116,20 @@ def check_select(query: str) -> None:
         raise QueryError(f"a limited query is one SELECT, not {', '.join(kinds) or 'nothing'}")
 
 
-def _check_files(cursor: duckdb.DuckDBPyConnection, query: str, parameters: object) -> None:
-    """Raise `QueryError` for a query that reads files, as the warehouse's own may be read. Macros and views of a file
-    that somebody else may have made are checked, too.
+def _check_reads(cursor: duckdb.DuckDBPyConnection, query: str, parameters: object) -> None:
+    """Raise `QueryError` for a query that reads other than tables. Macros and views of a file that somebody else may
+    have made are checked, too.
     """
     [(tree,)] = cursor.execute("SELECT system.main.json_serialize_sql(?::VARCHAR)", [query]).fetchall()
     if tree.startswith('{"error":true'):
         raise QueryError("the query can't be checked; write it as one SELECT")
-    if not _readers:
-        found = cursor.execute(
-            "SELECT f.function_name FROM system.main.duckdb_functions() AS f WHERE f.function_type = 'table'"
-        ).fetchall()
-        # At once: another thread must not see a part of them.
-        _readers.update([name for (name,) in found if not _HARMLESS.fullmatch(name)])
-    read = _readers.intersection(map(str.lower, _CALLED.findall(tree)))
+    if not _others:
+        _others.update(_found_others(cursor))  # at once: another thread must not see a part of them
+    tables = set(map(json.loads, _TABLE.findall(tree)))
+    read = _others.intersection(map(str.lower, (*_CALLED_AS_TABLE.findall(tree), *tables)))
+    read |= _TELLING.intersection(map(str.lower, _CALLED.findall(tree)))
     # DuckDB may take these for files.
-    files = {name for name in map(json.loads, _TABLE.findall(tree)) if "." in name}
+    files = {name for name in tables if "." in name}
     if not read and files:
         # Without CTEs where these are in scope. Plans don't name a file of which the statistics are the answer.
         with suppress(duckdb.Error):  # of a query with parameters
@@ -123,9 +137,21 @@ def _check_files(cursor: duckdb.DuckDBPyConnection, query: str, parameters: obje
         read = files
     if not read and _is_received(cursor):
         [(_, plan)] = cursor.execute(f"EXPLAIN (FORMAT JSON) {query}", parameters).fetchall()
-        read = _readers.intersection(map(str.lower, _PLANNED.findall(plan)))
+        read = _others.intersection(map(str.lower, _PLANNED.findall(plan)))
     if read:
         raise QueryError(f"{min(read)}: a limited query reads tables and views, no files and no other queries")
+
+
+def _found_others(cursor: duckdb.DuckDBPyConnection) -> set[str]:
+    found = cursor.execute(
+        """
+        SELECT f.function_name FROM system.main.duckdb_functions() AS f
+        WHERE f.function_type = 'table' OR (f.function_type = 'table_macro' AND f.internal)
+        """
+    ).fetchall()
+    functions = {name for (name,) in found if not _HARMLESS.fullmatch(name)}
+    views = cursor.execute("SELECT v.view_name, v.sql FROM system.main.duckdb_views() AS v WHERE v.internal").fetchall()
+    return functions | {name for name, text in views if functions.intersection(_CALLED_BY_VIEW.findall(text))}
 
 
 def _is_received(cursor: duckdb.DuckDBPyConnection) -> bool:
@@ -140,30 +166,27 @@ def ask(
     answer: Callable[[duckdb.DuckDBPyConnection], Answer],
     seconds: float = SAFE_SECONDS,
     parameters: object = None,
+    asker: str | None = None,
 ) -> Answer:
     """Return what `answer` makes of a cursor on which it runs the query, in a transaction that only reads.
 
     Raises `QueryError` for a query that isn't one SELECT, is wrong, or takes longer than `seconds`, and what `answer`
-    raises.
+    raises; `BusyError` while `MOST_OF_ONE` queries of an `asker` run, or too many of all.
     """
     check_select(query)
-    with _lock:
-        _left.difference_update([thread for thread in _left if not thread.is_alive()])
-        is_full = len(_left) >= MOST_LEFT
-    if is_full:
-        raise QueryError(f"{MOST_LEFT} queries still run past their time limit; try again later")
     cursor = cursors.cursor(connection)
     with suppress(duckdb.InvalidInputException):  # locked already
         cursor.execute(_WITHOUT_LOG)
+    _enter(asker)
     outcome: list[Answer] = []
     failure: list[BaseException] = []
 
     def run() -> None:
-        if not _turns.acquire(timeout=seconds / 2):
-            failure.append(QueryError(f"{2 * MOST_LEFT} queries run already; try again later"))
-            return
+        has_turn = _turns.acquire(timeout=seconds / 2)
         try:
-            _check_files(cursor, query, parameters)
+            if not has_turn:
+                raise BusyError(f"{2 * MOST_LEFT} queries run already; try again later")
+            _check_reads(cursor, query, parameters)
             cursor.execute("BEGIN TRANSACTION READ ONLY")
             outcome.append(answer(cursor))
         except BaseException as error:
@@ -172,7 +195,9 @@ def ask(
             with suppress(duckdb.Error):  # where the error has ended the transaction
                 cursor.rollback()
             cursor.close()
-            _turns.release()
+            if has_turn:
+                _turns.release()
+            _leave(asker)
 
     thread = threading.Thread(target=run, name="limited query", daemon=True)
     thread.start()
@@ -194,6 +219,24 @@ def ask(
             raise QueryError(corrected(message_of(failure[0])), place_in(query, failure[0])) from failure[0]
         raise failure[0]
     return outcome[0]
+
+
+def _enter(asker: str | None) -> None:
+    """Count a query of an asker that begins. Raises `BusyError` if it may not."""
+    with _lock:
+        _left.difference_update([thread for thread in _left if not thread.is_alive()])
+        if len(_left) >= MOST_LEFT:
+            raise BusyError(f"{MOST_LEFT} queries still run past their time limit; try again later")
+        if asker is not None and _askers[asker] >= MOST_OF_ONE:
+            raise BusyError(f"{asker}: has {MOST_OF_ONE} queries running; ask again when one has ended")
+        if asker is not None:
+            _askers[asker] += 1
+
+
+def _leave(asker: str | None) -> None:
+    with _lock:
+        if asker is not None:
+            _askers[asker] -= 1
 
 
 def _kind(statement: duckdb.Statement) -> str:

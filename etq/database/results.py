@@ -5,10 +5,14 @@ missing.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 import duckdb
+
+from etq.errors import QueryError
 
 _ZONED: Final = "TIMESTAMP WITH TIME ZONE"
 _NESTED: Final = re.compile(r"\]$|^(STRUCT|MAP|UNION|VARIANT)\b")
@@ -53,14 +57,18 @@ class QueryResult:
             self._result = connection.execute(f"SELECT {', '.join(cells)} FROM {subquery(query)}", parameters)
 
     def all(self) -> list[tuple[Any, ...]]:
-        """Return all rows. Raises `duckdb.Error`."""
-        return self._converted(self._result.fetchall()) if self.columns else []
+        """Return all rows. Raises `duckdb.Error`, and `QueryError` for values that Python can't represent."""
+        return self._converted(self._result.fetchall) if self.columns else []
 
     def next(self, rows: int) -> list[tuple[Any, ...]]:
-        """Return the next rows, at most `rows` of them. Raises `duckdb.Error`."""
-        return self._converted(self._result.fetchmany(rows)) if self.columns else []
+        """Return the next rows, at most `rows` of them. Raises as `all` does."""
+        return self._converted(partial(self._result.fetchmany, rows)) if self.columns else []
 
-    def _converted(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    def _converted(self, fetch: Callable[[], list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
+        try:
+            rows = fetch()
+        except (OverflowError, ValueError) as error:  # such as an interval of 10^9 days
+            raise QueryError(f"Python can't represent a value: {error}; cast it to VARCHAR") from error
         if not self._zoned:
             return rows
         return [tuple(_moment(value) if at in self._zoned else value for at, value in enumerate(row)) for row in rows]

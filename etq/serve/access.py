@@ -29,9 +29,12 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 SIGN_IN: Final = "/sign-in"
 COOKIE: Final = "etq_token"
 # Who asks a server without tokens.
-ANYONE: Final = Token("-", "read")
-# Paths that anyone may read. They have no data; the sign-in page needs its style.
+ANYONE: Final = Token("-", frozenset(("read", "sql")))
+# What paths need; others need the role read.
+_ROLES: Final = {"/api/push": "push", "/api/query": "sql", "/data/sql": "sql"}
+# Paths that anyone may read, and one for any token. They have no data; the sign-in page needs its style.
 _OPEN: Final = ("/healthz", SIGN_IN, "/assets/")
+_WHO: Final = "/data/me"
 _MONTH: Final = 30 * 86400
 _MOST_FORM: Final = 4000
 HEADERS: Final = (
@@ -66,13 +69,15 @@ class Guard:
         request = Request(scope, receive)
         try:
             found = self._checked(request)
+            if isinstance(found, Token):
+                scope.setdefault("state", {})["token"] = found
+                found = _refused(found, scope["path"]) or found
         except EtqError as error:  # the file of tokens; its path is for the server's log
             scope.setdefault("state", {})["problem"] = str(error)
             found = error_response("the server can't read its tokens; see its log", HTTPStatus.SERVICE_UNAVAILABLE)
         if isinstance(found, Response):
             await found(scope, receive, sending)
             return
-        scope.setdefault("state", {})["token"] = found
         with suppress(ClientDisconnect):  # before all was sent: nobody reads an answer
             await self._app(scope, receive, sending)
 
@@ -87,7 +92,7 @@ class Guard:
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             token = self._tokens.find(secret.strip())
-            return token or error_response("the token is wrong or was removed; ask for another one", 401)
+            return token or error_response("the token is wrong, was removed or has ended; ask for another one", 401)
         if (refusal := self._from_own_page(request)) is not None:
             return refusal
         token = self._tokens.find(request.cookies.get(COOKIE, ""))
@@ -111,6 +116,18 @@ class Guard:
         return None if is_own or is_page else error_response("only pages of this server may ask", 403)
 
 
+def _refused(token: Token, path: str) -> Response | None:
+    """Return a refusal if a token isn't for what a path needs."""
+    needed = _ROLES.get(path, "read")
+    if token.may(needed) or path == _WHO or path.startswith(_OPEN):
+        return None
+    if token is ANYONE:
+        what = "a server without tokens only reads; start it with --tokens"
+    else:
+        what = f"{token.name}: needs a token of the role {needed}: etq token NAME --role {needed}"
+    return error_response(what, HTTPStatus.FORBIDDEN)
+
+
 class SignIn:
     """The form that signs a browser in with a token, and signs it out."""
 
@@ -131,7 +148,7 @@ class SignIn:
         async with request.form() as sent:
             secret = str(sent.get("token", "")).strip()
         if secret and self._tokens.find(secret) is None:
-            return self._form(place, "The token is wrong or was removed; ask for another one.")
+            return self._form(place, "The token is wrong, was removed or has ended; ask for another one.")
         response = RedirectResponse(place, HTTPStatus.SEE_OTHER)
         is_secure = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
         age = _MONTH if secret else 0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from etq.database.connection import is_of_file
+from etq.database.limited import BusyError
 from etq.database.locking import HeldError
 from etq.database.results import QueryResult
 from etq.errors import EtqError, FormatError, QueryError, printable_lines
@@ -83,6 +84,8 @@ def rows_of(format: str) -> Callable[[duckdb.DuckDBPyConnection, str, Any], Answ
 def _status_of(error: EtqError) -> int:
     if isinstance(error, HeldError) or is_of_file(error.__cause__):  # a later attempt may succeed
         return HTTPStatus.SERVICE_UNAVAILABLE
+    if isinstance(error, BusyError):
+        return HTTPStatus.TOO_MANY_REQUESTS
     return HTTPStatus.UNPROCESSABLE_ENTITY if isinstance(error, FormatError) else HTTPStatus.BAD_REQUEST
 
 
@@ -200,9 +203,12 @@ def _parquet(connection: duckdb.DuckDBPyConnection, query: str, parameters: Any)
 
     rows = connection.sql(query, params=parameters).to_arrow_reader(_ROWS_AT_ONCE)
     stream = _Limited()
-    with pa.parquet.ParquetWriter(pa.PythonFile(stream, "w"), rows.schema) as writer:
-        for batch in rows:
-            writer.write_batch(batch)
+    try:
+        with pa.parquet.ParquetWriter(pa.PythonFile(stream, "w"), rows.schema) as writer:
+            for batch in rows:
+                writer.write_batch(batch)
+    except pa.ArrowNotImplementedError as error:  # such as an interval
+        raise QueryError(f"Parquet can't represent a column: {error}; cast it to VARCHAR") from error
     return Answer(stream.content(), "application/vnd.apache.parquet", file="result.parquet")
 
 

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from etq.database import limited
 from etq.errors import EtqError, printable
-from etq.serve.access import SIGN_IN, Guard, SignIn
+from etq.serve.access import ANYONE, SIGN_IN, Guard, SignIn
 from etq.serve.answers import Answer, of_data, of_error, rows_of
 from etq.serve.instance import Instance
 from etq.serve.pages import PAGES, assets, digest, shell
@@ -129,7 +129,8 @@ class _Served:
         """The facts that pages show about the warehouse, and who asks."""
         token: Token = request.state.token
         user = token.name if token.name != "-" else None
-        return _response(request, of_data({"source": printable(self._instance.path), "user": user}))
+        facts = {"source": printable(self._instance.path), "user": user, "asks_sql": token.may("sql")}
+        return _response(request, of_data(facts))
 
     async def state(self, request: Request) -> Response:
         """The state, by which pages notice that captures were added."""
@@ -152,7 +153,7 @@ class _Served:
 
     def _asked(self, question: str, arguments: dict[str, str]) -> Answer:
         try:
-            with self._instance.reading() as warehouse:
+            with self._instance.reading(is_snapshot=True) as warehouse:
                 return QUESTIONS[question](warehouse, arguments)
         except EtqError as error:
             return of_error(error)
@@ -161,7 +162,7 @@ class _Served:
         """The rows of a query that the page of SQL has, to show or as a file."""
         given = request.query_params
         asked = _Asked(given.get("query", ""), None, given.get("format", "page"))
-        return _response(request, await run_in_threadpool(self._queried, asked))
+        return _response(request, await run_in_threadpool(self._queried, asked, request.state.token))
 
     async def query(self, request: Request) -> Response:
         """The rows of a SELECT that a program asks."""
@@ -177,25 +178,23 @@ class _Served:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             text = f'{error}; send {{"sql": "SELECT ...", "parameters": {{}}, "format": "json"}}'
             return _response(request, of_data({"error": text}, 400))
-        return _response(request, await run_in_threadpool(self._queried, asked))
+        return _response(request, await run_in_threadpool(self._queried, asked, request.state.token))
 
-    def _queried(self, asked: _Asked) -> Answer:
+    def _queried(self, asked: _Asked, token: Token) -> Answer:
         try:
             answer = rows_of(asked.format)
             with self._instance.reading() as warehouse:
                 connection = warehouse.connection_for(asked.sql)
                 sql, parameters = asked.sql, asked.parameters
                 return limited.ask(
-                    connection, sql, lambda cursor: answer(cursor, sql, parameters), self._seconds, parameters
-                )
+                    connection, sql, lambda cursor: answer(cursor, sql, parameters), self._seconds, parameters,
+                    None if token is ANYONE else token.name,
+                )  # fmt: skip
         except EtqError as error:
             return of_error(error)
 
     async def push(self, request: Request) -> Response:
         """Store a capture that is sent."""
-        if not request.state.token.may_push:
-            what = "only reads; a token of the role push sends captures: etq token NAME --role push"
-            return _response(request, of_data({"error": f"{request.state.token.name}: {what}"}, 403))
         try:
             return _response(request, await push(request, self._instance, self._most_bytes))
         except TooLargeError as error:
@@ -243,7 +242,7 @@ async def _asset(request: Request) -> Response:
 
 def _response(request: Request, answer: Answer, tag: str | None = None, more: dict[str, str] | None = None) -> Response:
     headers = {**_headers(tag), **(more or {})}
-    if answer.status == 503:
+    if answer.status in (429, 503):
         headers["retry-after"] = "2"
     if answer.file is not None:
         headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(answer.file)}"

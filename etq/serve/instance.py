@@ -11,12 +11,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from typing import Final, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any, Final, TypeVar
 
 import duckdb
 
+from etq.database import functions
 from etq.database.connection import is_invalidated, is_lake_path
 from etq.database.cursors import cursor
 from etq.database.database import Database
@@ -35,7 +36,9 @@ PAUSE: Final = 0.2
 # How long a request waits for a process that holds the file, and how long the writer does, in seconds.
 WAIT: Final = 10.0
 WAIT_TO_WRITE: Final = 30.0
-# How long a process that ends takes to answer those whose captures are stored, in seconds.
+# How long a process that ends waits for what is being stored, as queries that can't be interrupted may hold DuckDB's
+# threads, and how long it takes to answer those whose captures are stored, in seconds.
+_STORING: Final = 10.0
 _ANSWERING: Final = 0.5
 
 Result = TypeVar("Result")
@@ -54,11 +57,13 @@ class Instance:
         self._users = 0
         self._timer: threading.Timer | None = None
         self._writer = ThreadPoolExecutor(1, "writer")
+        self._last: Future[Any] | None = None  # the last work for the writer
         self._is_ending = False
 
     @contextmanager
-    def reading(self) -> Iterator[Warehouse]:
-        """Provide the warehouse to read from, on a connection of its own; others read and write meanwhile.
+    def reading(self, *, is_snapshot: bool = False) -> Iterator[Warehouse]:
+        """Provide the warehouse to read from, on a connection of its own; others read and write meanwhile. Of a lake,
+        or with `is_snapshot`, all queries read one state of it.
 
         Raises `WarehouseError` if it can't be opened.
         """
@@ -66,17 +71,30 @@ class Instance:
             with open_warehouse(self.path, read_only=True) as lake:
                 yield lake
             return
-        with self._using(WAIT) as warehouse:
+        with self._using(WAIT) as warehouse, self._ending_if_unusable():
             connection = cursor(warehouse.connection)
+            database = Database(connection, self.path, read_only=True)
             try:
-                yield Warehouse(Database(connection, self.path, read_only=True))
-            except (EtqError, duckdb.Error) as error:
-                if is_invalidated(error) or is_invalidated(error.__cause__):
-                    self.end("the database is unusable after an error")
-                raise
+                with database.snapshot() if is_snapshot else nullcontext():
+                    yield Warehouse(database)
             finally:
                 with suppress(duckdb.Error):  # a limited query runs past its limit: freed when that ends
                     connection.close()
+
+    @contextmanager
+    def _ending_if_unusable(self) -> Iterator[None]:
+        """End this process if an error has made the database unusable. Raises `HeldError` then: another process can
+        answer.
+        """
+        try:
+            yield
+        except (EtqError, duckdb.Error) as error:
+            if not (is_invalidated(error) or is_invalidated(error.__cause__)):
+                raise
+            self.end("the database is unusable after an error")
+            raise HeldError(
+                f"{self.path}: unusable after an error, and another process takes over; try again"
+            ) from error
 
     def write(self, work: Callable[[Warehouse], Result]) -> Future[Result]:
         """Have the writer do some work with the warehouse, after all that it has to do already."""
@@ -86,17 +104,19 @@ class Instance:
                 raise WarehouseError(
                     f"{self.path}: a lake, which this server only reads; add captures with: etq lake add"
                 )
-            with self._using(WAIT_TO_WRITE) as warehouse:
+            with self._using(WAIT_TO_WRITE) as warehouse, self._ending_if_unusable():
                 return work(warehouse)
 
         try:
-            return self._writer.submit(working)
+            self._last = found = self._writer.submit(working)
+            return found
         except RuntimeError as error:  # it takes no more
             raise HeldError(f"{self.path}: the server's process ends, and another one starts; try again") from error
 
     def end(self, why: str) -> None:
-        """End this process as soon as what was sent is stored: nothing else ends a query that can't be interrupted, or
-        opens a database that an error has made unusable, while it has users. The server starts another one.
+        """End this process as soon as what was sent is stored, or can't be: nothing else ends a query that can't be
+        interrupted, or opens a database that an error has made unusable, while it has users. The server starts another
+        one.
         """
         with self._lock:
             if self._is_ending:
@@ -105,7 +125,8 @@ class Instance:
 
         def ending() -> None:
             sys.stderr.write(f"{why}: another process takes over\n")
-            self._writer.shutdown()
+            self._writer.shutdown(wait=False)
+            wait([] if self._last is None else [self._last], _STORING)
             time.sleep(_ANSWERING)
             os._exit(1)
 
@@ -150,6 +171,7 @@ class Instance:
             left = max(0.0, ends - time.monotonic())
             opened = open_warehouse(self.path, read_only=not self._is_writable, wait=left)
             opened.share()
+            functions.register(opened.connection)  # before the snapshots of those who ask
             # By itself, DuckDB takes 80 % of all memory, also where others have it; queries aren't trusted.
             # With less than 256 MiB, small warehouses can't be asked either.
             opened.connection.execute(f"SET memory_limit = '{max(2**28, available() // 2)}B'")

@@ -8,6 +8,7 @@ import signal
 import socket
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from etq.warehouse.warehouse import open as open_warehouse
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+    from uvicorn.supervisors import Multiprocess
 
 _MISSING: Final = "pages in a browser need starlette, uvicorn and python-multipart: pip install 'etq[serve]'"
 # All interfaces.
@@ -62,7 +64,6 @@ def run(
         import uvicorn
     except ImportError:
         raise EtqError(_MISSING) from None
-    from uvicorn.supervisors import Multiprocess
 
     from etq.serve.access import LOOPBACK
 
@@ -90,8 +91,34 @@ def run(
             proxy_headers=False, timeout_graceful_shutdown=_GRACE, lifespan="on", ws="none",
             limit_concurrency=_MOST_REQUESTS, workers=1, timeout_worker_healthcheck=_HANGS,
         )  # fmt: skip
+        _allow_connections()
         signal.set_wakeup_fd(-1)  # the supervisor ends this process, when the other one has answered all
-        Multiprocess(config, [listener]).run()
+        _supervisor()(config, [listener]).run()
+
+
+def _allow_connections() -> None:
+    """Allow as many open files as the system does: with 1,024, a usual limit, idle connections keep all others out."""
+    with suppress(ImportError, OSError, ValueError):  # on Windows; more than the system has
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _supervisor() -> type[Multiprocess]:
+    from uvicorn.supervisors import Multiprocess
+
+    class Supervisor(Multiprocess):  # type: ignore[misc]
+        """Notices the end of the process at once. uvicorn holds both ends of the pipe by which it asks for a sign of
+        life: where the process dies instead, it would wait for one up to the limit.
+        """
+
+        def keep_subprocess_alive(self) -> None:
+            for process in self.processes:
+                process.child_conn.close()
+            super().keep_subprocess_alive()
+
+    return Supervisor
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import duckdb
 
 from etq.annotations.discovery import Discovered
 from etq.annotations.labels import CAPTURED_AT
-from etq.database.connection import explained
+from etq.database.connection import FULL, explained, is_of_file
 from etq.database.rollups import PRUNED
 from etq.database.schema import in_transaction
 from etq.errors import EtqError, WarehouseError
@@ -78,6 +78,8 @@ def store_many(
     Each file is stored completely or not at all; a failure doesn't stop the others. An error among `files` is returned
     as the outcome. Files are read on another thread, large traces in other processes, while earlier ones are written.
     `on_read` is called when another file was read that shares a transaction.
+
+    Raises `WarehouseError` where the database can't be written, whatever the file: its disk is full, for example.
     """
     pool, most = ThreadPoolExecutor(1), processes()
     waiting: deque[Batch] = deque()
@@ -87,9 +89,9 @@ def store_many(
             process = _process_for(connection, together) if waiting and most else None
             waiting.append(Batch(together, _read_ahead(connection, together, pool), process, on_read))
             if len(waiting) > max(most, 1):
-                yield _store_next(connection, waiting, links)
+                yield from _store_next(connection, waiting, links)
         while waiting:
-            yield _store_next(connection, waiting, links)
+            yield from _store_next(connection, waiting, links)
     finally:
         pool.shutdown(cancel_futures=True)
         for each in waiting:
@@ -97,14 +99,18 @@ def store_many(
                 each.process.stop()
 
 
-def _store_next(connection: duckdb.DuckDBPyConnection, waiting: deque[Batch], links: Links) -> list[Outcome]:
-    """Store the batch that waits longest; its process, if it has one, ends with it."""
+def _store_next(connection: duckdb.DuckDBPyConnection, waiting: deque[Batch], links: Links) -> Iterator[list[Outcome]]:
+    """Store the batch that waits longest; its process, if it has one, ends with it. Raises as `store_many` does, after
+    the outcomes before.
+    """
     batch = waiting[0]
-    outcomes = _store_together(connection, batch, links)
+    outcomes, failure = _store_together(connection, batch, links)
+    yield outcomes
+    if failure is not None:
+        raise failure
     if batch.process is not None:
         batch.process.stop()
     waiting.popleft()
-    return outcomes
 
 
 def _process_for(connection: duckdb.DuckDBPyConnection, files: Sequence[FileToStore | EtqError]) -> OtherProcess | None:
@@ -164,8 +170,13 @@ def _unpacked_bytes(source: Source) -> int:
     return len(source.content)
 
 
-def _store_together(connection: duckdb.DuckDBPyConnection, batch: Batch, links: Links) -> list[Outcome]:
-    """Return the outcomes of files. New ones share a transaction; each known one has its own, if anything changes."""
+def _store_together(
+    connection: duckdb.DuckDBPyConnection, batch: Batch, links: Links
+) -> tuple[list[Outcome], WarehouseError | None]:
+    """Return the outcomes of files. New ones share a transaction; each known one has its own, if anything changes.
+
+    If the database can't be written, they are those of the files before, and the error.
+    """
     outcomes: dict[int, Outcome] = {at: each for at, each in enumerate(batch.files) if isinstance(each, EtqError)}
     readable = {at: each for at, each in enumerate(batch.files) if isinstance(each, FileToStore)}
     if len(readable) > 1:
@@ -180,8 +191,10 @@ def _store_together(connection: duckdb.DuckDBPyConnection, batch: Batch, links: 
         outcomes |= _store_new(connection, {at: readable[at] for at in new.values()}, batch, links)
     for at, each in readable.items():
         if at not in outcomes:
-            outcomes[at] = _store_alone(connection, each, links, batch.process)
-    return [outcomes[at] for at in range(len(batch.files))]
+            outcomes[at] = outcome = _store_alone(connection, each, links, batch.process)
+            if isinstance(outcome, WarehouseError) and is_of_file(outcome.__cause__):
+                return [outcomes[before] for before in range(at)], outcome
+    return [outcomes[at] for at in range(len(batch.files))], None
 
 
 @dataclass(frozen=True)
@@ -246,7 +259,7 @@ def _store_alone(
     except EtqError as error:
         return error
     except duckdb.Error as error:
-        failure = WarehouseError(f"{file.source.uri}: {explained('the warehouse', error)}")
+        failure = WarehouseError(f"{file.source.uri}: {explained('the warehouse', error, FULL)}")
         failure.__cause__ = error
         return failure
 

@@ -7,7 +7,7 @@ The report of a trace takes a quarter to a third less CPU so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Final, Protocol
 
 import duckdb
@@ -55,10 +55,11 @@ def _temporary(
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
         finally:
-            for name in macros:
-                connection.execute(f"DROP MACRO TABLE IF EXISTS temp.{name}")
-            for name in tables:
-                connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
+            with suppress(duckdb.TransactionException):  # an error has ended a snapshot, and these with it
+                for name in macros:
+                    connection.execute(f"DROP MACRO TABLE IF EXISTS temp.{name}")
+                for name in tables:
+                    connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
 
 
 def of_trace(unit: str | None, has_devices: bool) -> Mapping[str, Sequence[Arguments]]:

@@ -52,6 +52,7 @@ from etq.errors import (
     FormatError,
     QueryError,
     WarehouseError,
+    counted,
     message_of,
     path_of,
 )
@@ -531,7 +532,8 @@ class Warehouse(Views):
         before them if other content has that name.
 
         Raises `ArgumentError` for invalid options, `WarehouseError` for a warehouse that is read-only, `QueryError` for
-        an unknown record, and `EtqError` for a folder without git; then nothing is ingested.
+        an unknown record, and `EtqError` for a folder without git; then nothing is ingested. Raises `WarehouseError`,
+        with the number of files that are stored, if the warehouse can't be written any more, as on a full disk.
         """
         from etq.annotations.discovery import Repository, discover
         from etq.storage.bulk import files_of
@@ -546,11 +548,15 @@ class Warehouse(Views):
         listed = list(sources)
         find = partial(discover, pattern=label_from, repository=repository, sidecar=sidecar, given=labels)
         results: list[Capture | EtqError] = []
-        with self._ranks_together():
-            for each in self._ingested(files_of(listed, options, find), links, on_read):
-                if progress is not None:
-                    progress(listed[len(results)], each)
-                results.append(each)
+        try:
+            with self._ranks_together():
+                for each in self._ingested(files_of(listed, options, find), links, on_read):
+                    if progress is not None:
+                        progress(listed[len(results)], each)
+                    results.append(each)
+        except WarehouseError as error:
+            stored = sum(isinstance(each, Capture) for each in results)
+            raise WarehouseError(f"{error}; {stored} of {counted(len(listed), 'file')} are stored") from error.__cause__
         return results
 
     def ingest_ranks(
@@ -611,7 +617,13 @@ class Warehouse(Views):
             )
             for source, rank in zip(sources, ranks, strict=True)
         ]
-        results = self.ingest_opened(files)
+        results: list[Capture | EtqError] = []
+        try:
+            with self._ranks_together():
+                results.extend(self._ingested(files, []))
+        except WarehouseError:
+            self.remove(*(each for each in results if isinstance(each, Capture) and each.is_new))
+            raise
         captures = [each for each in results if isinstance(each, Capture)]
         for of_rank, rank, failed in zip(sources, ranks, results, strict=True):
             if isinstance(failed, EtqError):
@@ -1039,6 +1051,7 @@ class Warehouse(Views):
     def _query_error(self, error: duckdb.Error) -> QueryError:
         """Return the error to raise for DuckDB's error."""
         with self._database.lock:
+            self._database.end_snapshot()
             message = message_of(error)
             if self.read_only and _READ_ONLY in message:
                 message = "the warehouse is open for reading only; in Python, etq.open(path) opens it for writing"

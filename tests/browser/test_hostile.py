@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlencode
 
 import pytest
 from selenium.common.exceptions import NoAlertPresentException
 
 import etq
+from etq.catalog import identifier, quoted
 from etq.warehouse.warehouse import Warehouse
 from tests.browser.driver import By, WebDriver
 from tests.browser.pages import cells, complaints, opened, texts, written
+from tests.browser.served import visit
 from tests.builders import dump, execute, framework, kernel, operator_call, run
 from tests.conftest import CAPTURES
+from tests.serve.server import serving
 
 pytestmark = pytest.mark.long
 
@@ -135,3 +139,34 @@ def test_the_policy_lets_nothing_else_run(browser: WebDriver, lab: Warehouse, tm
     assert browser.execute_script("return window.canary") is None
     refused = complaints(browser)
     assert len(refused) >= 4 and all("Content Security Policy" in each for each in refused), refused
+
+
+def test_a_server_shows_hostile_names_and_rows_as_texts(browser: WebDriver, tmp_path: Path) -> None:
+    """Each of its pages, under its policy: names of ops, captures and labels, and the rows and columns of SQL."""
+    path = tmp_path / "lab.duckdb"
+    names = [name.replace("\x00", "") for name in HOSTILE.values()]
+    with etq.open(path) as warehouse:
+        for number in range(2):
+            events = [kernel(name, 10 * at + 1, 10 * at + 8 + number, at) for at, name in enumerate(names)]
+            labels = {"build": str(number), "note": HOSTILE["image"].replace("=", ":")}
+            warehouse.ingest(
+                dump(run("Default", *events, execute(0, 10 * len(names)))), name=f"{NAME}{number}", labels=labels
+            )
+        key = warehouse.rows("SELECT left(sha256, 12) FROM captures ORDER BY capture_id")[1][0][0]
+    row = " UNION ALL ".join(f"SELECT {quoted(name)} AS {identifier(HOSTILE['script'])}" for name in names[:10])
+    with serving(path) as server:
+        for place in (
+            "/",
+            f"/capture/{key}",
+            "/compare?base=build%3D0&new=build%3D1",
+            "/trends",
+            f"/sql?{urlencode({'query': row})}",
+        ):
+            visit(browser, server, place)
+            assert browser.execute_script("return window.canary") is None
+            with pytest.raises(NoAlertPresentException):
+                browser.switch_to.alert.dismiss()
+            strange = "img, iframe, object, embed, [onerror], [onload], [onmouseover], main script"
+            assert browser.find_elements(By.CSS_SELECTOR, strange) == []
+            assert complaints(browser) == [], place
+        assert {HOSTILE["script"], HOSTILE["image"]} <= {cell for cells_ in cells(browser, "result") for cell in cells_}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from etq.cli import expected_message
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 
@@ -243,3 +244,10 @@ def test_outputs_that_are_not_utf8(lab: str) -> None:
     found = refused(lab, "db", "merge", lab, "-o", f"{BAD}.duckdb")
     assert found.endswith(": the path of a warehouse must be UTF-8")
     assert sorted(each.name for each in Path(lab).parent.iterdir()) == ["lab.duckdb"]
+
+
+def test_a_library_that_does_not_fit_into_memory_is_a_line() -> None:
+    """As where `ulimit -v` is low."""
+    error = ImportError("libarrow.so: failed to map segment from shared object", path="/lib/libarrow.so")
+    assert "libarrow.so: failed to map" in str(expected_message(error))
+    assert expected_message(ImportError("cannot import name 'x'", path="/etq/x.py")) is None

@@ -51,6 +51,8 @@ class Server:
     port: int
     path: Path | str
     token: str | None = None
+    routes: tuple[Any, ...] = ()
+    instance: Any = None
 
     @property
     def url(self) -> str:
@@ -108,7 +110,7 @@ def serving(
         port = listener.getsockname()[1]
         instance = Instance(str(path), is_writable=tokens is not None)
         found = None if tokens is None else TokenFile(str(tokens))
-        app = application(instance, found, "127.0.0.1", seconds, most)
+        app: Any = application(instance, found, "127.0.0.1", seconds, most)
         config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="on", ws="none")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
@@ -118,7 +120,7 @@ def serving(
             time.sleep(0.01)
         assert server.started
         try:
-            yield Server(port, path, token)
+            yield Server(port, path, token, tuple(app._app._app.routes), instance)
         finally:
             server.should_exit = True
             thread.join(60)
@@ -165,6 +167,13 @@ class ServerProcess:
                 return
             time.sleep(0.05)
         raise TimeoutError("the server still listens")
+
+    def second(self) -> int:
+        """The id of the process that answers."""
+        assert self._process is not None
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        [found] = [int(each) for each in children if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()]
+        return found
 
     def interrupt(self) -> int:
         """End it, as by Ctrl-C, and return its status."""

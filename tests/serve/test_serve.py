@@ -5,13 +5,17 @@ from __future__ import annotations
 import http.client
 import io
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import islice
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, ClassVar
@@ -22,12 +26,15 @@ import etq
 from etq.database import limited
 from etq.errors import EtqError
 from etq.push import Pusher
+from etq.report.columns import ask as columns_of
 from etq.serve import pushes
 from etq.serve.answers import Answer
+from etq.serve.instance import Instance
 from etq.tokens import TokenFile, add
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.sampling import IS_WHOLE
+from tests.serve.functions import queries
 from tests.serve.server import Server, ServerProcess, serving, small_capture
 
 MLP = CAPTURES / "mlp" / "mlp.etdp"
@@ -45,7 +52,7 @@ def lab(tmp_path: Path) -> Path:
 def team(lab: Path, tmp_path: Path) -> Iterator[tuple[Server, Server]]:
     """A server as one sees it who may push, and as one who may read."""
     tokens = tmp_path / "tokens.toml"
-    secrets = [add(str(tokens), name, role) for name, role in (("ci", "push"), ("anna", "read"))]
+    secrets = [add(str(tokens), name, roles) for name, roles in (("ci", ("push", "sql")), ("anna", ("sql",)))]
     with serving(lab, tokens, secrets[0], seconds=3) as server:
         yield server, Server(server.port, lab, secrets[1])
 
@@ -103,6 +110,69 @@ def test_each_request_needs_a_token(team: tuple[Server, Server], tmp_path: Path)
     assert server.get("/data/captures").status == 503
 
 
+# What each route answers to who may read pages, ask SQL, or push, and to all others; paths with what is sent to them.
+READS, ASKS, PUSHES, ANY = {"read", "sql", "both"}, {"sql"}, {"push", "both"}, {"read", "sql", "push", "both"}
+ROUTES: dict[tuple[str, str], set[str]] = {
+    **{("GET", f"/{page}"): READS for page in ("", "capture/run", "compare", "trends", "sql")},
+    **{("GET", f"/data/{name}"): READS for name in ("state", "captures", "counts", "matches", "series", "schema")},
+    **{("GET", f"/data/{name}"): READS for name in ("report", "difference", "trends")},
+    ("GET", "/data/me"): ANY,
+    ("GET", "/data/sql?query=SELECT+1"): ASKS,
+    ("POST", "/api/query"): ASKS,
+    ("POST", "/api/push"): PUSHES,
+    ("GET", "/nothing"): READS,
+}
+OPEN = (("GET", "/healthz"), ("GET", "/sign-in"))
+
+
+def test_each_role_has_its_routes(lab: Path, tmp_path: Path) -> None:
+    """The answers to all roles, and to those without a token, with a wrong one and one that is over, of each route."""
+    tokens = tmp_path / "tokens.toml"
+    today = datetime.now(UTC).date()
+    roles = {"read": ["read"], "sql": ["sql"], "push": ["push"], "both": ["read", "push"]}
+    secrets = {name: add(str(tokens), name, roles[name], today) for name in roles}
+    secrets["over"] = add(str(tokens), "over", ["read", "sql", "push"], today)
+    day = f"ends = {today}"
+    lines = [line.replace(day, f"ends = {today - timedelta(1)}") if line.startswith('"over"') else line
+             for line in tokens.read_text().splitlines(True)]  # fmt: skip
+    tokens.write_text("".join(lines))
+    with serving(lab, tokens) as server:
+        declared = {route.path for route in server.routes if not route.path.startswith(("/assets", "/capture"))}
+        asked = {path.partition("?")[0] for _, path in (*ROUTES, *OPEN)}
+        assert declared <= asked, "each route has its line"
+        for (method, path), allowed in ROUTES.items():
+            for name in (*roles, "over", "wrong", None):
+                sent = None if name is None else secrets.get(name, "etq_wrong")
+                body = b'{"sql": "SELECT 1"}' if method == "POST" else None
+                status = Server(server.port, "", sent).ask(method, path, body).status
+                if name not in roles:
+                    assert status == 401, (path, name, status)
+                else:
+                    assert (status == 403) == (name not in allowed) and status != 401, (path, name, status)
+        for method, path in OPEN:
+            assert server.ask(method, path).status == 200
+
+
+def test_queries_of_a_token_are_limited(lab: Path, tmp_path: Path) -> None:
+    """Those of others go on."""
+    tokens = tmp_path / "tokens.toml"
+    secrets = [add(str(tokens), name, ["sql"]) for name in ("anna", "bo")]
+    slow = "SELECT count(*) FROM range(100000000000) AS a, range(1000) AS b"
+    with serving(lab, tokens, secrets[0], seconds=1) as anna:
+        bo = Server(anna.port, lab, secrets[1])
+        busy = [Thread(target=anna.query, args=(slow,)) for _ in range(limited.MOST_OF_ONE)]
+        for thread in busy:
+            thread.start()
+        while limited._askers["anna"] < limited.MOST_OF_ONE:
+            time.sleep(0.01)
+        refused = anna.query("SELECT 1")
+        assert (refused.status, refused.headers["retry-after"]) == (429, "2") and "anna" in refused.error
+        assert names(bo) == ["run"] and anna.get("/data/counts").status == 200
+        for thread in busy:
+            thread.join()
+        assert names(anna) == ["run"]
+
+
 def test_a_browser_signs_in_by_the_form(team: tuple[Server, Server]) -> None:
     server, reader = team
     stranger = Server(server.port, server.path)
@@ -152,7 +222,7 @@ WRONG: tuple[tuple[bytes, str, dict[str, str], int, str], ...] = (
 
 def test_what_is_wrong_is_refused_in_a_line(lab: Path, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.toml"
-    secret = add(str(tokens), "ci", "push")
+    secret = add(str(tokens), "ci", ("push", "sql"))
     with serving(lab, tokens, secret, most=2**20) as server:
         for content, file, fields, status, text in WRONG:
             reply = server.push(content, file, **fields)
@@ -222,6 +292,78 @@ def test_readers_go_on_while_a_query_runs_and_a_capture_is_stored(
     busy[0].join()
 
 
+def test_each_type_has_an_answer_in_each_format(lab: Path) -> None:
+    """Or an error, where the format or Python lacks it."""
+    with serving(lab) as server:
+        names = [name for name, *_ in server.query("DESCRIBE FROM test_all_types()").data["rows"]]
+        for format in ("json", "csv", "arrow", "parquet"):
+            lacking = {"interval", "empty_struct", "union"} if format == "parquet" else set()
+            columns = ", ".join(f'"{name}"' for name in names if name not in lacking)
+            assert server.query(f"SELECT {columns} FROM test_all_types()", format=format).status == 200
+            for name in lacking:
+                reply = server.query(f'SELECT "{name}" FROM test_all_types()', format=format)
+                assert reply.status == 400 and "cast it to VARCHAR" in reply.error
+        for value in ("to_days(1000000000)", "[to_days(1000000000)]"):
+            assert "cast it to VARCHAR" in server.query(f"SELECT {value}").error
+
+
+def test_parts_of_an_answer_agree(team: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A capture is stored between the two queries of an answer; errors have their nearest names all the same."""
+    server, reader = team
+    pushed = iter(range(1, 10))
+
+    def then_push(*given: Any) -> Any:
+        rows = columns_of(*given)
+        number = next(pushed)
+        assert server.push(small_capture(number), f"{number}.etdp", label=f"build=b{number}").status == 201
+        return rows
+
+    monkeypatch.setattr("etq.serve.questions.columns_of", then_push)
+    for count in (1, 2):
+        answer = reader.data("captures")
+        assert answer["rows"]["length"] == len(answer["labels"]["build"]["at"]) == count
+        assert "b2" not in answer["labels"]["build"]["texts"]
+    monkeypatch.undo()
+    assert reader.data("captures")["rows"]["length"] == 3
+    for question, given, text in (
+        ("matches", {"selector": "build=b7"}, "none has build=b7; values are 1, b1, b2"),
+        ("report", {"capture": "rum"}, "the nearest are run"),
+        ("report", {"capture": "run", "unit": "hours"}, "hours"),
+        ("report", {"capture": "run", "method": "nope"}, "nope"),
+    ):
+        reply = reader.get(f"/data/{question}", given)
+        assert reply.status == 400 and text in reply.error, reply.error
+
+
+@pytest.mark.long
+def test_answers_beside_pushes_and_removals_do_not_fail(tmp_path: Path) -> None:
+    """Each capture but the first is stored with its label, so all but one of an answer have it."""
+    path, tokens = tmp_path / "lab.duckdb", tmp_path / "tokens.toml"
+    secret = add(str(tokens), "ci", ("push", "sql"))
+    etq.open(path).close()
+    with serving(path, tokens, secret) as server:
+        instance = server.instance
+        assert server.push(small_capture(0), "first.etdp", label="even=0").status == 201
+
+        def change() -> None:
+            for number in range(1, 12):
+                assert server.push(small_capture(number), f"{number}.etdp", label=f"odd={number}").status == 201
+                if number % 3 == 0:
+                    instance.write(lambda warehouse, name=str(number - 1): warehouse.remove(name)).result()
+
+        changer = Thread(target=change)
+        changer.start()
+        seen = set()
+        while changer.is_alive():
+            answer = server.get("/data/captures", accept_encoding="gzip")
+            assert answer.status == 200, answer.body
+            count, odd = answer.data["rows"]["length"], answer.data["labels"].get("odd", {"at": [-1]})["at"]
+            assert len(odd) == count and odd.count(-1) == 1
+            seen.add(count)
+        assert len(seen) > 2
+        changer.join()
+
+
 @pytest.mark.long
 def test_a_query_ends_at_its_limit_and_harms_nobody_else(lab: Path) -> None:
     """Also one that can't be interrupted."""
@@ -264,7 +406,7 @@ def test_a_lake_is_shown_and_not_pushed_to(lab: Path, tmp_path: Path) -> None:
     pytest.importorskip("deltalake")
     lake, tokens = tmp_path / "lake", tmp_path / "tokens.toml"
     etq.lake.export(str(lake), str(lab))
-    secret = add(str(tokens), "ci", "push")
+    secret = add(str(tokens), "ci", ("push", "sql"))
     with serving(lake, tokens, secret) as server:
         assert names(server) == ["run"] and server.data("counts")["rows"]["columns"][0]["texts"] == ["run"]
         assert "etq lake add" in server.push(small_capture(1)).error
@@ -278,11 +420,28 @@ def test_tokens_are_lines_of_a_file(tmp_path: Path, lab: Path) -> None:
     assert file.stat().st_mode & 0o077 == 0
     found = TokenFile(str(file))
     token = found.find(secret)
-    assert token is not None and token.may_push and found.find("") is None and found.find(secret[:-1]) is None
+    assert (
+        token is not None
+        and token.roles == {"push"}
+        and token.ends is None
+        and found.find("") is None
+        and found.find(secret[:-1]) is None
+    )
     for name, text in (("ci", "already"), ('a" = 1', "letters")):
         with pytest.raises(EtqError, match=text):
-            add(str(file), name, "read")
-    for text in ("a = 1", '"a" = { role = "admin", sha256 = "" }', '"a" = { role = "read", sha256 = "x" }', "\udcff"):
+            add(str(file), name, ["read"])
+    with pytest.raises(EtqError, match="over already"):
+        add(str(file), "bo", ["read"], date(2020, 1, 31))
+    ends = run_etq("token", "bo", "--role", "read", "--role", "sql", "--ends", "9999-01-31", "--file", str(file))
+    token = found.find(ends.output.strip())
+    assert token is not None and token.roles == {"read", "sql"} and token.ends == date(9999, 1, 31)
+    digest = "a" * 64
+    for text in (
+        "a = 1", '"a" = { roles = ["admin"], sha256 = "" }', '"a" = { roles = ["read"], sha256 = "x" }', "\udcff",
+        f'"a" = {{ roles = [], sha256 = "{digest}" }}', f'"a" = {{ role = "read", sha256 = "{digest}" }}',
+        f'"a" = {{ roles = ["read"], sha256 = "{digest}", ends = "2027-01-31" }}',
+        f'"a" = {{ roles = ["read"], sha256 = "{digest}", ends = 2027-01-31T00:00:00 }}',
+    ):  # fmt: skip
         file.write_text(text, errors="surrogateescape")
         with pytest.raises(EtqError):
             TokenFile(str(file))
@@ -309,7 +468,7 @@ def test_push_sends_files_with_labels_and_record(
     ]
     assert found == [["layers.0"]]
     assert server.query("SELECT value FROM metrics WHERE name = 'speed'").data["rows"] == [[3]]
-    for token, text in ((reader.token, "only reads"), ("", "set $ETQ_TOKEN"), ("etq_wrong", "token is wrong")):
+    for token, text in ((reader.token, "role push"), ("", "set $ETQ_TOKEN"), ("etq_wrong", "token is wrong")):
         monkeypatch.setenv("ETQ_TOKEN", str(token))
         refused = run_etq(*words[:3])
         assert refused.exit_code == 1 and text in refused.output
@@ -362,7 +521,7 @@ def test_a_client_tries_again_and_follows_no_redirection(tmp_path: Path) -> None
 @pytest.mark.long
 def test_curl_pushes_and_requests_are_logged(lab: Path, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.toml"
-    secret = add(str(tokens), "ci", "push")
+    secret = add(str(tokens), "ci", ("push",))
     (tmp_path / "c.etdp").write_bytes(small_capture(9))
     process = subprocess.Popen(
         [sys.executable, "-m", "etq", "serve", str(lab), "--tokens", str(tokens), "--port", "0"],
@@ -390,7 +549,7 @@ def test_what_was_acknowledged_is_there_once_after_kills(tmp_path: Path) -> None
     """Four pushers, and SIGKILLs of the server."""
     count, most = (100, 20) if IS_WHOLE else (15, 4)
     path, tokens = tmp_path / "lab.duckdb", tmp_path / "tokens.toml"
-    secret = add(str(tokens), "ci", "push")
+    secret = add(str(tokens), "ci", ("push",))
     etq.open(path).close()
     server = ServerProcess(path, tokens)
     server.start()
@@ -430,6 +589,21 @@ def test_what_was_acknowledged_is_there_once_after_kills(tmp_path: Path) -> None
     assert run_etq("db", "check", str(path), "--files", str(tmp_path)).exit_code == 0
 
 
+def test_a_process_ends_though_its_writer_does_not(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that can't be interrupted may hold what the writer waits for; what comes later is refused."""
+    instance, ended, released = Instance(str(lab), is_writable=True), Event(), Event()
+    monkeypatch.setattr("etq.serve.instance._STORING", 0.1)
+    monkeypatch.setattr("etq.serve.instance.os._exit", lambda _: ended.set())
+    stuck = instance.write(lambda _: released.wait(60))
+    instance.end("a query can't be interrupted")
+    assert ended.wait(60) and not stuck.done()
+    with pytest.raises(EtqError, match="try again"):
+        instance.write(lambda _: None)
+    released.set()
+    assert stuck.result() is True
+    instance.close()
+
+
 # By what they do to DuckDB 2.0: the process crashes; the database is unusable, where 34 GB can't be had; the query has no
 # end.
 DEADLY = (
@@ -441,9 +615,9 @@ DEADLY = (
 
 @pytest.mark.long
 def test_a_query_that_ends_the_process_harms_nobody_else(tmp_path: Path) -> None:
-    """A pusher's captures are all stored once, and the next reader is answered."""
+    """Nor do those of all of DuckDB's functions: a pusher's captures are all stored once, and readers are answered."""
     path, tokens = tmp_path / "lab.duckdb", tmp_path / "tokens.toml"
-    secret = add(str(tokens), "ci", "push")
+    secret = add(str(tokens), "ci", ("push", "sql"))
     etq.open(path).close()
     server = ServerProcess(path, tokens, "--seconds", "1")
     server.start()
@@ -453,7 +627,7 @@ def test_a_query_that_ends_the_process_harms_nobody_else(tmp_path: Path) -> None
     def push() -> None:
         pusher = Pusher(asked.url, patience=3600)
         pusher._token = secret
-        for number in range(60):
+        for number in range(30):
             file = tmp_path / f"run{number:04}.etdp"
             file.write_bytes(small_capture(number))
             pushed.append(pusher.push([("file", str(file))], []).name)
@@ -461,7 +635,7 @@ def test_a_query_that_ends_the_process_harms_nobody_else(tmp_path: Path) -> None
     pusher = Thread(target=push)
     pusher.start()
     since = set()
-    for query in DEADLY:
+    for query in (*DEADLY, *islice(queries(5), None if IS_WHOLE else 6)):
         with suppress(OSError, http.client.HTTPException):
             asked.query(query)
         deadline = time.monotonic() + 60
@@ -474,7 +648,29 @@ def test_a_query_that_ends_the_process_harms_nobody_else(tmp_path: Path) -> None
             time.sleep(0.1)
         assert asked.query("SELECT 1").status == 200, query
     pusher.join()
-    assert len(pushed) == len({*pushed}) == 60 and len(since) >= 2
+    assert len(pushed) == len({*pushed}) == 30 and len(since) >= 2
     assert server.interrupt() == 0
     with etq.open(path, read_only=True) as warehouse:
-        assert warehouse.rows("SELECT count(*), count(DISTINCT sha256) FROM captures")[1] == [(60, 60)]
+        assert warehouse.rows("SELECT count(*), count(DISTINCT sha256) FROM captures")[1] == [(30, 30)]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the process in /proc")
+def test_another_process_takes_over_from_one_that_dies_while_it_is_asked_for_a_sign_of_life(tmp_path: Path) -> None:
+    """uvicorn would wait for the sign, for a minute."""
+    path, tokens = tmp_path / "lab.duckdb", tmp_path / "tokens.toml"
+    add(str(tokens), "ci", ("push",))
+    etq.open(path).close()
+    server = ServerProcess(path, tokens)
+    server.start()
+    first = server.second()
+    os.kill(first, signal.SIGSTOP)
+    time.sleep(1.5)  # it is asked twice a second
+    os.kill(first, signal.SIGKILL)
+    deadline, answered = time.monotonic() + 30, False
+    while not answered and time.monotonic() < deadline:
+        with suppress(OSError, http.client.HTTPException):
+            answered = Server(server.port, path).get("/healthz").status == 200
+        time.sleep(0.1)
+    assert answered and server.second() != first
+    assert server.interrupt() == 0

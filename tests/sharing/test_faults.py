@@ -77,6 +77,38 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
         captures.ingest_one(warehouse, 1000 + int(done))
 
 
+# Ingests files at once, with a limit on file sizes, and prints what came before the error, and the error.
+MANY_UNTIL_FULL = """
+import resource, sys
+import etq
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
+told = []
+try:
+    with etq.open(sys.argv[1]) as warehouse:
+        warehouse.ingest_many(sys.argv[3:], progress=lambda file, result: told.append(type(result).__name__))
+except etq.EtqError as error:
+    print(told.count("Capture"), len(told), type(error).__name__, error)
+"""
+
+
+def test_a_full_disk_ends_an_ingest_of_many(tmp_path: Path) -> None:
+    """At the first file that it refuses, with the number of those that are stored: they are there, whole."""
+    path, files = tmp_path / "lab.duckdb", []
+    filled(path, 0)
+    for number in range(40):
+        files.append(tmp_path / f"c{number}.etdp")
+        files[-1].write_bytes(captures.content(number))
+    command = [sys.executable, "-c", MANY_UNTIL_FULL, str(path), str(40_000), *map(str, files)]
+    output = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert output.returncode == 0 and output.stderr == "", output.stderr
+    stored, told, kind, error = output.stdout.split(" ", 3)
+    assert kind == "WarehouseError" and 0 < int(stored) == int(told) < 40
+    assert "out of space" in error and error.endswith(f"; {stored} of 40 files are stored\n"), error
+    with etq.open(path, read_only=True) as warehouse:
+        assert len(warehouse.captures().fetchall()) == int(stored)
+        assert warehouse.rows("SELECT count(DISTINCT e.capture_id) FROM events AS e")[1] == [(int(stored),)]
+
+
 @pytest.mark.skipif(bool(UNPRIVILEGED) and not shutil.which("setpriv"), reason="root, and no setpriv to give up rights")
 def test_without_the_right_to_write(tmp_path: Path) -> None:
     path, capture = tmp_path / "lab.duckdb", tmp_path / "c9.etdp"

@@ -7,15 +7,17 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 import duckdb
 import pytest
 
 import etq
-from etq.database import limited
+from etq.database import cursors, limited
 from etq.database.limits import limited_to
 from etq.errors import QueryError
 from tests.conftest import CAPTURES
+from tests.serve.server import small_capture
 
 REFUSED = {
     "a file": "SELECT * FROM read_text('/etc/hostname')", "a file by name": "FROM '/etc/hostname'",
@@ -51,6 +53,9 @@ def test_a_query_reads_tables_and_nothing_else(warehouse: etq.Warehouse) -> None
         "by a function": f"FROM read_blob('{own}')", "by any schema": f"FROM system.main.Read_Text(['{own}'])",
         "by name": f"FROM '{own}'", "within a query": f"SELECT (SELECT max(size) FROM read_blob('{own}'))",
         "by a text": f"FROM query('FROM read_blob(''{own}'')')", "by DuckDB": f"FROM read_duckdb('{own}')",
+        "by a plan": f"SELECT json_serialize_plan('FROM read_csv(''{own}'')')", "by a macro": f"FROM histogram('{own}', x)",
+        "a setting": "SELECT current_setting('temp_directory')", "settings by a view": "FROM pg_settings",
+        "queries of others": "FROM duckdb_logs", "statements of others": "FROM pg_prepared_statements",
         "by a tree": f"FROM json_execute_serialized_sql(json_serialize_sql('FROM read_blob(''{own}'')'))",
         "beside a CTE": f"""FROM (WITH "{own}" AS (SELECT 1) FROM "{own}") AS a, '{own}'""",
         "in a CTE": f"""WITH "{own}" AS (FROM '{own}') FROM "{own}" """,
@@ -63,9 +68,41 @@ def test_a_query_reads_tables_and_nothing_else(warehouse: etq.Warehouse) -> None
     assert rows(warehouse, "SELECT name FROM captures") == [("run",)]
     # Before DuckDB opens the file, or answers by its statistics.
     for query in (f"""FROM (WITH "{own}" AS (SELECT 1) FROM "{own}"), '{own}' LIMIT 0""", f"""FROM '{own}".csv'"""):
-        with pytest.raises(QueryError, match="no files"):
+        with pytest.raises(QueryError, match="reads tables"):
             rows(warehouse, query)
     assert rows(warehouse, f'WITH "{own}" AS (FROM captures) SELECT name FROM "{own}"') == [("run",)]
+
+
+def test_what_was_removed_is_not_read(tmp_path: Path) -> None:
+    """Each of DuckDB's table functions is refused, or doesn't tell the name of a capture that was removed."""
+    path, name = tmp_path / "lab.duckdb", "zqx-secret"
+    with etq.open(path) as warehouse:
+        for number in range(3):
+            (tmp_path / f"{number}.etdp").write_bytes(small_capture(number))
+            warehouse.ingest(str(tmp_path / f"{number}.etdp"), name=f"{name}{number}", labels={"owner": name})
+        warehouse.remove(*(f"{name}{number}" for number in range(3)))
+        warehouse.ingest(CAPTURES / "mlp" / "mlp.etdp", name="run")
+        of_duckdb = (
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type LIKE 'table%' AND internal"
+        )
+        names = warehouse.rows(of_duckdb)
+        # What the functions are asked about: a table, the file, a query.
+        given = ("", "'captures'", f"'{path}'", "captures, name")
+        queries = [f"FROM {function}({argument})" for (function,) in names[1] for argument in given]
+        queries += ["SELECT stats(name) FROM captures", "SELECT stats(value) FROM labels", "SUMMARIZE captures",
+                    f"SELECT json_serialize_plan('FROM read_csv(''{path}'')')", "DESCRIBE captures"]  # fmt: skip
+        answered = 0
+        cursor = cursors.cursor(warehouse.connection)
+        for query in queries:
+            with suppress(QueryError, duckdb.Error):
+                limited._check_reads(cursor, query, None)
+                assert name not in str(cursor.execute(query).fetchmany(5000)), query
+                answered += 1
+        assert answered > 20
+        stored = "FROM pragma_storage_info('captures')"
+        assert name[:7] in str(warehouse.rows(stored)[1]), "what isn't limited finds it"
+        warehouse.compact()
+        assert name[:7] not in str(warehouse.rows(stored)[1])
 
 
 @pytest.mark.long

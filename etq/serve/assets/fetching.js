@@ -35,6 +35,7 @@ etq.known = etq.fetch("/data/me", { cache: "no-store" }).then(async (answer) => 
   document.title = `${document.title} · ${name}`;
   place.textContent = name;
   place.title = found.source;
+  if (!found.asks_sql) document.querySelector('nav.pages a[href="/sql"]').remove();
   if (found.user === null) return;
   document.getElementById("who").replaceChildren(etq.element("span", { text: `${found.user} ` }),
     etq.element("form", { method: "post", action: "/sign-in" }, etq.element("button", { class: "quiet", id: "sign-out", text: "Sign out" })));
