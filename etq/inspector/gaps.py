@@ -14,7 +14,7 @@ from etq.errors import ArgumentError, ArgumentTypeError
 from etq.inspector.comparators import Comparator, DebugHandle
 from etq.inspector.frames import import_pandas, object_frame
 from etq.inspector.tensors import tensor_of
-from etq.storage.linking import find_outputs
+from etq.storage.outputs import find_outputs
 from etq.storage.values import keep_values
 from etq.torch.reference import EDGE, EXPORTED, reference_values
 

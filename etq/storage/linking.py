@@ -9,6 +9,7 @@ import duckdb
 
 from etq import catalog
 from etq.errors import WarehouseError
+from etq.storage.outputs import find_outputs
 
 # If less than this share of a capture's operators fits a record, the record is considered that of another program.
 FITTING: Final = 0.8
@@ -82,8 +83,8 @@ def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], 
 
 
 def link_new(connection: duckdb.DuckDBPyConnection, capture_id: int, links: Mapping[str, int]) -> None:
-    """Link a capture that never was, as `link_many` does, except for `find_outputs`, which takes as long as the rest
-    and which only comparisons of values need.
+    """Link a capture that never was, as `link_many` does, except for `find_outputs`, which only comparisons of values
+    need.
     """
     _set_links(connection, [capture_id], links)
     find_nodes(connection, capture_id)
@@ -110,20 +111,21 @@ def set_methods(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int
 
 
 def _groups(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> list[list[int]]:
-    """Return these captures in groups with the same signatures, record and program."""
+    """Return these captures in groups with the same signatures, record and program; each reference alone."""
     columns = [f"s.{column.name}" for column in catalog.named("signatures").columns if column.name != "capture_id"]
     query = f"""
         SELECT list(k.capture_id ORDER BY k.capture_id)
         FROM (
             SELECT c.capture_id, c.record_id, c.program_id,
                 EXISTS (FROM debug_values AS v WHERE v.capture_id = c.capture_id) AS has_values,
+                CASE WHEN c.format = 'reference' THEN c.capture_id END AS reference,
                 list(row({", ".join(columns)}) ORDER BY s.signature_index) AS shape
             FROM captures AS c
             LEFT JOIN signatures AS s ON s.capture_id = c.capture_id
             WHERE c.capture_id IN {_KEYS}
             GROUP BY ALL
         ) AS k
-        GROUP BY k.record_id, k.program_id, k.has_values, k.shape
+        GROUP BY k.record_id, k.program_id, k.has_values, k.reference, k.shape
         ORDER BY ALL
     """
     return [keys for (keys,) in connection.execute(query, {"keys": list(capture_ids)}).fetchall()]
@@ -148,14 +150,6 @@ def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
 def find_ops(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
     """Find the ops, modules and lines of a capture's events, after their nodes."""
     _find(connection, capture_id, "signature_ops", "_find_event_ops")
-
-
-def find_outputs(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
-    """Find which logged values are the outputs of which nodes, after the nodes of a capture's events."""
-    if _has_values(connection, capture_id):
-        _find(connection, capture_id, "signature_outputs", "_find_kernel_outputs", "record_id")
-        if _has_delegates(connection, capture_id):
-            _find(connection, capture_id, "signature_outputs", "_find_delegate_outputs", "record_id", "program_id")
 
 
 def _copy_links(connection: duckdb.DuckDBPyConnection, first: int, others: Sequence[int]) -> None:
@@ -198,10 +192,4 @@ def _has_delegate_ops(connection: duckdb.DuckDBPyConnection, capture_id: int) ->
     query = """
         SELECT 1 FROM captures AS k JOIN delegate_ops AS o ON o.program_id = k.program_id WHERE k.capture_id = ? LIMIT 1
     """
-    return bool(connection.execute(query, [capture_id]).fetchall())
-
-
-def _has_values(connection: duckdb.DuckDBPyConnection, capture_id: int) -> bool:
-    """Whether the capture logged values."""
-    query = "SELECT 1 FROM debug_values AS v WHERE v.capture_id = ? LIMIT 1"
     return bool(connection.execute(query, [capture_id]).fetchall())
