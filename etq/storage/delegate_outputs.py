@@ -56,33 +56,31 @@ class _Entry(NamedTuple):
     is_guessed: bool
 
 
-def outputs_of_calls(ask: Ask, keys: tuple[int, int, int | None], graphs: Graphs) -> dict[Call, list[Output] | str]:
+def outputs_of_calls(
+    ask: Ask, keys: tuple[int, int, int | None], graphs: Graphs, placed_nodes: str
+) -> dict[Call, list[Output] | str]:
     """Return the outputs of each call of a delegate in the program's order, or why that is unknown.
 
-    keys  of the capture, the record and the program
+    keys          of the capture, the record and the program
+    placed_nodes  the table that has the rows of `_node_delegates` for these
 
     A call's outputs are the values of its nodes that other nodes take, or the graph returns; the export keeps the order
     of nodes, which is that of the call's debug handles.
     """
-    capture, record, program = keys
-    program_key = "NULL" if program is None else f"{program:d}"
-    placed = [
-        _Placed(*row)
-        for row in ask(
-            "SELECT d.method, d.graph_id, d.node_index, d.debug_handle, d.instruction_id, d.basis "
-            f"FROM _node_delegates({record:d}, {program_key}, {capture:d}) AS d"
-        )
-    ]
-    certainty = _Certainty(ask, keys, graphs, placed)
     lists: dict[Call, list[int]] = defaultdict(list)
     counts: dict[Call, int | None] = {}
     for method, instruction, outputs, handle in ask(
         "SELECT h.method, h.instruction_id, d.outputs, h.debug_handle FROM delegates AS d "
         "JOIN debug_handles AS h USING (record_id, method, instruction_id) "
-        f"WHERE d.record_id = {record:d} ORDER BY h.method, h.instruction_id, h.position"
+        f"WHERE d.record_id = {keys[1]:d} ORDER BY h.method, h.instruction_id, h.position"
     ):
         lists[method, instruction].append(handle)
         counts[method, instruction] = outputs
+    if not lists:
+        return {}
+    columns = ", ".join(f"d.{name}" for name in ("method", "graph_id", "node_index", "debug_handle", "instruction_id"))
+    placed = [_Placed(*row) for row in ask(f"SELECT {columns}, d.basis FROM {placed_nodes} AS d")]
+    certainty = _Certainty(ask, keys, graphs, placed)
     values = _Values(graphs, placed, certainty)
     return {call: _decided([*values.entries(call, handles)], counts[call]) for call, handles in lists.items()}
 

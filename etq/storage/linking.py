@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import duckdb
+import pyarrow as pa
 
 from etq import catalog
+from etq.database.cursors import register
 from etq.errors import WarehouseError
-from etq.storage.outputs import find_outputs
+from etq.storage.nodes import find_nodes_of_handles, placed_nodes
+from etq.storage.outputs import PLACED, find_outputs
 
 # If less than this share of a capture's operators fits a record, the record is considered that of another program.
 FITTING: Final = 0.8
@@ -74,9 +77,12 @@ def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], 
     connection.execute(f"DELETE FROM findings WHERE capture_id IN {_KEYS} AND {_OF_LINKS}", keys)
     _set_links(connection, capture_ids, links)
     for first, *others in [[*capture_ids]] if len(capture_ids) == 1 else _groups(connection, capture_ids):
-        find_nodes(connection, first)
+        placed = find_nodes(connection, first)
         find_ops(connection, first)
+        if placed is not None:
+            connection.register(PLACED, placed)
         find_outputs(connection, first)
+        connection.unregister(PLACED)
         if others:
             _copy_links(connection, first, others)
     set_methods(connection, capture_ids)
@@ -84,10 +90,12 @@ def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], 
 
 def link_new(connection: duckdb.DuckDBPyConnection, capture_id: int, links: Mapping[str, int]) -> None:
     """Link a capture that never was, as `link_many` does, except for `find_outputs`, which only comparisons of values
-    need.
+    need, and which finds the table PLACED later.
     """
     _set_links(connection, [capture_id], links)
-    find_nodes(connection, capture_id)
+    placed = find_nodes(connection, capture_id)
+    if placed is not None:
+        register(connection, PLACED, placed)
     find_ops(connection, capture_id)
     set_methods(connection, [capture_id])
 
@@ -131,13 +139,15 @@ def _groups(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -
     return [keys for (keys,) in connection.execute(query, {"keys": list(capture_ids)}).fetchall()]
 
 
-def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
-    """Find the methods of a capture's runs and the nodes of its events, and what doesn't fit its record or program."""
+def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> pa.Table | None:
+    """Find the methods of a capture's runs and the nodes of its events, and what doesn't fit its record or program.
+
+    Returns the nodes that delegates run, see `placed_nodes`.
+    """
     _find(connection, capture_id, "linked_methods", "_find_methods")
-    _find(connection, capture_id, "signature_nodes", "_find_kernel_nodes")
-    if _has_delegates(connection, capture_id):
-        _find(connection, capture_id, "signature_nodes", "_find_delegate_nodes", "record_id", "program_id")
-    if _has_delegates(connection, capture_id, "NOT d.is_mapped") or _has_delegate_ops(connection, capture_id):
+    placed = placed_nodes(connection, capture_id)
+    find_nodes_of_handles(connection, capture_id, placed)
+    if _has_unmapped_delegates(connection, capture_id) or _has_delegate_ops(connection, capture_id):
         from etq.storage.aligning import align_delegates
 
         align_delegates(connection, capture_id)
@@ -145,6 +155,7 @@ def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
         "INSERT INTO findings SELECT $capture, f.rule, f.detail FROM _link_findings($capture, $fitting) AS f",
         {"capture": capture_id, "fitting": FITTING},
     )
+    return placed
 
 
 def find_ops(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
@@ -176,13 +187,11 @@ def _find(connection: duckdb.DuckDBPyConnection, capture_id: int, table: str, fi
     connection.execute(f"INSERT INTO {table} SELECT {capture_id:d}, f.* FROM {finder}({arguments}) AS f")
 
 
-def _has_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int, which: str = "true") -> bool:
-    """Whether the capture has delegates whose nodes can be found; if not, the search is skipped,
-    as planning it takes time.
-    """
-    query = f"""
+def _has_unmapped_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int) -> bool:
+    """Whether the capture's record has delegates that wrote no map."""
+    query = """
         SELECT 1 FROM captures AS k JOIN delegates AS d ON d.record_id = k.record_id
-        WHERE k.capture_id = ? AND {which} LIMIT 1
+        WHERE k.capture_id = ? AND NOT d.is_mapped LIMIT 1
     """
     return bool(connection.execute(query, [capture_id]).fetchall())
 

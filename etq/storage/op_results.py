@@ -67,7 +67,9 @@ class Graphs:
     def __init__(self, ask: Ask, record_id: int, stage: str = EDGE) -> None:
         stages = ask(f"SELECT g.graph_id, g.method, g.stage FROM graphs AS g WHERE g.record_id = {record_id:d}")
         self.methods = {graph: method for graph, method, of in stages if of == stage}
-        chosen = f"t.record_id = {record_id:d} AND t.graph_id IN ({', '.join(map(str, self.methods)) or 'NULL'})"
+        self._chosen = chosen = (
+            f"t.record_id = {record_id:d} AND t.graph_id IN ({', '.join(map(str, self.methods)) or 'NULL'})"
+        )
         self.handled: dict[tuple[int, int], list[int]] = defaultdict(list)
         self.names: dict[Node, str | None] = {}
         self.ops: dict[Node, str] = {}
@@ -106,6 +108,11 @@ class Graphs:
         if node is None:
             return None
         return next((value.sizes for value in self.values.get((graph, node), ()) if value.output == output), None)
+
+    def stack_traces(self, ask: Ask) -> dict[Node, str | None]:
+        """Return the stack trace of each node."""
+        query = f"SELECT t.graph_id, t.node_index, t.stack_trace FROM op_nodes AS t WHERE {self._chosen}"
+        return {(graph, node): trace for graph, node, trace in ask(query)}
 
     def results(self) -> dict[Op, list[Result]]:
         """Return the values that have the elements of each op's outputs.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import duckdb
 import numpy as np
@@ -14,7 +14,9 @@ from etq.storage.delegate_outputs import Output, outputs_of_calls
 from etq.storage.inserting import insert
 from etq.storage.op_results import Ask, Graphs, Op, Result
 
-_NO_NODE = "only values of other nodes of the op are logged"
+# The nodes that delegates run, as `_node_delegates` has them for the capture; there if its record has delegates.
+PLACED: Final = "_placed_nodes"
+_NO_NODE: Final = "only values of other nodes of the op are logged"
 Sizes = list[int | None] | None
 
 
@@ -48,7 +50,7 @@ class _Event(NamedTuple):
 
 
 def find_outputs(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
-    """Find which logged values are the outputs of which ops, after the nodes of a capture's events."""
+    """Find which logged values are the outputs of which ops, after the nodes of its events; see `outputs_of`."""
 
     def ask(query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
@@ -58,7 +60,7 @@ def find_outputs(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None
 
 
 def outputs_of(ask: Ask, capture_id: int) -> Iterator[OpOutput]:
-    """Yield which outputs of a linked capture's events are which results of ops."""
+    """Yield which outputs of a linked capture's events are which results of ops. `ask` finds the table PLACED."""
     query = f"SELECT k.record_id, k.program_id, k.format FROM captures AS k WHERE k.capture_id = {capture_id:d}"
     [(record, program, kind)] = ask(query)
     if record is None:
@@ -71,7 +73,7 @@ def outputs_of(ask: Ask, capture_id: int) -> Iterator[OpOutput]:
     events = _last_events(ask, capture_id, record)
     yield from _of_kernels(graphs, results, [event for event in events if event.kind == "kernel"])
     if any(event.kind != "kernel" for event in events):
-        calls = outputs_of_calls(ask, (capture_id, record, program), graphs)
+        calls = outputs_of_calls(ask, (capture_id, record, program), graphs, PLACED)
         yield from _of_delegates(graphs, results, events, calls)
 
 

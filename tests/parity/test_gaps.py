@@ -82,7 +82,9 @@ def check_names(warehouse: Warehouse, capture: Capture, truth: list[list[str]], 
         return warehouse.rows(query)[1]
 
     graphs = Graphs(ask, 1)
-    found = outputs_of_calls(ask, (capture.capture_id, 1, None), graphs)
+    found = outputs_of_calls(
+        ask, (capture.capture_id, 1, None), graphs, f"_node_delegates(1, NULL, {capture.capture_id})"
+    )
     names: list[str | None] = []
     assert len(found) == len(truth)
     for (_, outputs), expected in zip(sorted(found.items()), truth, strict=True):
