@@ -70,20 +70,15 @@ class Gaps:
     """
 
     def __init__(self, queries: CaptureQueries, record: str, buffer: Source, graph: str | None) -> None:
-        name = _name_of(queries, graph)
+        name, stage, method, record_id = _graph_of(queries, graph)
         given = reference_values(record, name)
-        [(record_id, stage, method), *_] = queries.rows(
-            "SELECT g.record_id, g.stage, g.method FROM graphs AS g WHERE $name IN (g.stage, g.member) "
-            "ORDER BY g.graph_id",
-            name=name,
-        )
-        graphs = Graphs(queries.rows, record_id, stage)
-        truths = reference_op_values(graphs, method, given)
-        self._pairs = [*_pairs(truths, logged_values(queries, buffer))]
+        graphs = Graphs(queries.rows, record_id, EDGE, stage)
+        truths = reference_op_values(graphs, stage, method, given)
+        self._pairs = [*_pairs(truths, logged_values(queries, buffer, graphs))]
         traces = graphs.stack_traces(queries.rows)
         self._nodes = {
             (graphs.methods[of], handle): [(graphs.names[of, node] or "", traces[of, node]) for node in nodes]
-            for (of, handle), nodes in graphs.handled.items()
+            for (of, handle), nodes in graphs.handled(stage).items()
         }
 
     def frame(self, distance: str | Comparator, inspector: Any) -> pandas.DataFrame:
@@ -107,15 +102,15 @@ class Gaps:
         return _frame(self._nodes, _compared(self._pairs, distance))
 
 
-def _name_of(queries: CaptureQueries, graph: str | None) -> str:
-    """Return the graph to run: that of a name, or the first that the record has."""
-    held = queries.rows("SELECT g.stage, g.member FROM graphs AS g ORDER BY g.graph_id")
-    names = [stage for stage, _ in held]
-    if graph is None:
-        return EXPORTED if EXPORTED in names else EDGE
-    if graph not in names and graph not in [member for _, member in held]:
-        raise ArgumentError(f"the record has no graph {graph!r}; it has {', '.join(dict.fromkeys(names)) or 'none'}")
-    return graph
+def _graph_of(queries: CaptureQueries, graph: str | None) -> tuple[str, str, str, int]:
+    """Return the graph to run, that of a name or the first that the record has: its name, stage, method and record."""
+    held = queries.rows("SELECT g.stage, g.member, g.method, g.record_id FROM graphs AS g ORDER BY g.graph_id")
+    names = list(dict.fromkeys(stage for stage, *_ in held))
+    name = graph or (EXPORTED if EXPORTED in names else EDGE)
+    found = [(name, stage, method, record) for stage, member, method, record in held if name in (stage, member)]
+    if not found:
+        raise ArgumentError(f"the record has no graph {name!r}; it has {', '.join(names) or 'none'}")
+    return found[0]
 
 
 def _pairs(truths: Mapping[Key, OpValue], given: Mapping[Key, OpValue]) -> Iterator[Pair]:

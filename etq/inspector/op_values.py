@@ -106,13 +106,15 @@ class _Owner(NamedTuple):
     handles: list[int] | None
 
 
-def logged_values(queries: CaptureQueries, buffer: Source) -> dict[Key, OpValue]:
+def logged_values(queries: CaptureQueries, buffer: Source, graphs: Graphs) -> dict[Key, OpValue]:
     """Return the value of each op of a linked capture, from the first run that has a value.
+
+    graphs  those of its record, with the edge graphs
 
     Raises `FormatError` for a debug buffer of another run.
     """
     outputs: dict[int, list[OpOutput]] = defaultdict(list)
-    for output in outputs_of(queries.rows, queries.capture.capture_id):
+    for output in outputs_of(queries.rows, queries.capture.capture_id, graphs):
         outputs[output.signature].append(output)
     found: dict[Key, tuple[_Place, _Logged, _Owner, OpOutput]] = {}
     for logged, owner, position in _outputs_of_events(queries):
@@ -183,15 +185,17 @@ def _outputs_of_events(queries: CaptureQueries) -> Iterator[tuple[_Logged, _Owne
         yield from ((logged, owner, position) for position, logged in enumerate(outputs))
 
 
-def reference_op_values(graphs: Graphs, method: str, given: Mapping[str, Sequence[Any]]) -> dict[Key, OpValue]:
-    """Return the value of each op of a graph, by those of its nodes.
+def reference_op_values(
+    graphs: Graphs, stage: str, method: str, given: Mapping[str, Sequence[Any]]
+) -> dict[Key, OpValue]:
+    """Return the value of each op of a stage's graph of a method, by those of its nodes.
 
     given  the outputs of each node: arrays and numbers; None for outputs that are neither
     """
     names = [*given]
     places = {name: [(event, at) for at in range(len(given[name]))] for event, name in enumerate(names)}
     found: dict[Key, tuple[_Place, OpOutput]] = {}
-    for output in outputs_of_nodes(graphs, method, places):
+    for output in outputs_of_nodes(graphs, stage, method, places):
         value_index = output.position or 0
         place = _Place(output.problem is not None, 0, True, -output.signature, value_index)
         key = (method, output.handle, value_index)

@@ -285,7 +285,7 @@ class _Instructions:
             f"WHERE h.record_id = {record:d} GROUP BY ALL"
         ):
             kernels[method, handle, op] = (of_op[0], of_op[1], of_op[2])
-        for (graph, handle), nodes in graphs.handled.items():
+        for (graph, handle), nodes in graphs.handled().items():
             of_ops: dict[str, list[int]] = defaultdict(list)
             for node in nodes:
                 of_ops[graphs.ops[graph, node]].append(node)

@@ -54,33 +54,31 @@ class Result(NamedTuple):
 
 
 class Graphs:
-    """The graphs of a stage of a record, by dictionaries.
+    """The graphs of some stages of a record, by dictionaries.
 
-    methods   the method of each graph
-    handled   nodes with the debug handle, by graph and handle, in order
+    stages    the stage of each graph; `methods`: its method
     names     name of each node with a handle; `ops`: its op, as kernels are named
     values    its outputs, in order
     users     nodes that take a value, by graph and the value's key; `firsts`: values of a node's first argument
     returned  kinds as which a graph returns a value, by graph and the value's key
     """
 
-    def __init__(self, ask: Ask, record_id: int, stage: str = EDGE) -> None:
-        stages = ask(f"SELECT g.graph_id, g.method, g.stage FROM graphs AS g WHERE g.record_id = {record_id:d}")
-        self.methods = {graph: method for graph, method, of in stages if of == stage}
+    def __init__(self, ask: Ask, record_id: int, *stages: str) -> None:
+        rows = ask(f"SELECT g.graph_id, g.method, g.stage FROM graphs AS g WHERE g.record_id = {record_id:d}")
+        self.methods = {graph: method for graph, method, stage in rows if stage in stages}
+        self.stages = {graph: stage for graph, _, stage in rows if stage in stages}
         self._chosen = chosen = (
             f"t.record_id = {record_id:d} AND t.graph_id IN ({', '.join(map(str, self.methods)) or 'NULL'})"
         )
-        self.handled: dict[tuple[int, int], list[int]] = defaultdict(list)
+        self._handled: dict[tuple[int, int], list[int]] = defaultdict(list)
         self.names: dict[Node, str | None] = {}
         self.ops: dict[Node, str] = {}
-        self.handles: dict[Node, list[int]] = defaultdict(list)
         for graph, node, handle, name, op in ask(
             "SELECT t.graph_id, t.node_index, t.debug_handle, p.name, string_split(p.op, '.')[1] "
             "FROM node_debug_handles AS t JOIN op_nodes AS p USING (record_id, graph_id, node_index) "
             f"WHERE {chosen} ORDER BY t.graph_id, t.node_index, t.debug_handle"
         ):
-            self.handled[graph, handle].append(node)
-            self.handles[graph, node].append(handle)
+            self._handled[graph, handle].append(node)
             self.names[graph, node], self.ops[graph, node] = name, op
         self.values: dict[Node, list[Value]] = defaultdict(list)
         for graph, node, *value in ask(
@@ -114,14 +112,18 @@ class Graphs:
         query = f"SELECT t.graph_id, t.node_index, t.stack_trace FROM op_nodes AS t WHERE {self._chosen}"
         return {(graph, node): trace for graph, node, trace in ask(query)}
 
-    def results(self) -> dict[Op, list[Result]]:
-        """Return the values that have the elements of each op's outputs.
+    def handled(self, stage: str = EDGE) -> dict[tuple[int, int], list[int]]:
+        """Return the nodes of a stage's graphs that have a debug handle, in order, by graph and handle."""
+        return {key: nodes for key, nodes in self._handled.items() if self.stages[key[0]] == stage}
+
+    def results(self, stage: str = EDGE) -> dict[Op, list[Result]]:
+        """Return the values that have the elements of each op's outputs, of a stage's graphs.
 
         Nodes of one op share a debug handle. The op's outputs are those of the one node whose values other ops take, or
         the graph returns. If that node only changes the shape, the value that it takes has the same elements.
         """
         found: dict[Op, list[Result]] = defaultdict(list)
-        for (graph, handle), nodes in self.handled.items():
+        for (graph, handle), nodes in self.handled(stage).items():
             of_op = found[self.methods[graph], handle]
             last = [node for node in nodes if not self._is_inner(graph, node, nodes)]
             if len(last) == 1:

@@ -12,7 +12,7 @@ import numpy as np
 from etq.ingest.arrow import batch, integers, lists, texts
 from etq.storage.delegate_outputs import Output, outputs_of_calls
 from etq.storage.inserting import insert
-from etq.storage.op_results import Ask, Graphs, Op, Result
+from etq.storage.op_results import EDGE, Ask, Graphs, Op, Result
 
 # The nodes that delegates run, as `_node_delegates` has them for the capture; there if its record has delegates.
 PLACED: Final = "_placed_nodes"
@@ -59,8 +59,11 @@ def find_outputs(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None
         insert(connection, "signature_outputs", capture_id, _rows([*outputs_of(ask, capture_id)]))
 
 
-def outputs_of(ask: Ask, capture_id: int) -> Iterator[OpOutput]:
-    """Yield which outputs of a linked capture's events are which results of ops. `ask` finds the table PLACED."""
+def outputs_of(ask: Ask, capture_id: int, graphs: Graphs | None = None) -> Iterator[OpOutput]:
+    """Yield which outputs of a linked capture's events are which results of ops. `ask` finds the table PLACED.
+
+    graphs  the edge graphs of its record; None: they are read
+    """
     query = f"SELECT k.record_id, k.program_id, k.format FROM captures AS k WHERE k.capture_id = {capture_id:d}"
     [(record, program, kind)] = ask(query)
     if record is None:
@@ -68,7 +71,7 @@ def outputs_of(ask: Ask, capture_id: int) -> Iterator[OpOutput]:
     if kind == "reference":
         yield from _of_reference(ask, capture_id, record)
         return
-    graphs = Graphs(ask, record)
+    graphs = graphs or Graphs(ask, record, EDGE)
     results = graphs.results()
     events = _last_events(ask, capture_id, record)
     yield from _of_kernels(graphs, results, [event for event in events if event.kind == "kernel"])
@@ -85,19 +88,20 @@ def _of_reference(ask: Ask, capture_id: int, record: int) -> Iterator[OpOutput]:
         f"WHERE v.capture_id = {capture_id:d} ORDER BY v.event_index, v.value_index"
     ):
         places[name].append((place[0], place[1]))
-    yield from outputs_of_nodes(Graphs(ask, record, stage), method, places)
+    yield from outputs_of_nodes(Graphs(ask, record, stage), stage, method, places)
 
 
 def outputs_of_nodes(
-    graphs: Graphs, method: str, places: Mapping[str, Sequence[tuple[int, int]]]
+    graphs: Graphs, stage: str, method: str, places: Mapping[str, Sequence[tuple[int, int]]]
 ) -> Iterator[OpOutput]:
-    """Yield which values of a reference are results of ops.
+    """Yield which values of a reference, of a stage's graph of a method, are results of ops.
 
     places  the event and the position of the values of each node, by its name
     """
-    for (of_method, handle), results in graphs.results().items():
+    handled = graphs.handled(stage)
+    for (of_method, handle), results in graphs.results(stage).items():
         for result in results if of_method == method else ():
-            nodes = graphs.handled[result.graph, handle] if result.last is None else [result.last]
+            nodes = handled[result.graph, handle] if result.last is None else [result.last]
             for node in nodes if result.depth == 0 else ():
                 mapping = "exact" if result.problem is None else None
                 for event, position in places.get(graphs.names[result.graph, node] or "", ()):
@@ -136,7 +140,7 @@ def _node_op(op: str) -> str:
 def _of_kernels(graphs: Graphs, results: dict[Op, list[Result]], events: list[_Event]) -> Iterator[OpOutput]:
     # An op with a single node is that of its kernel, whatever the kernel's name.
     nodes: dict[Op, int] = defaultdict(int)
-    for (graph, handle), each in graphs.handled.items():
+    for (graph, handle), each in graphs.handled().items():
         nodes[graphs.methods[graph], handle] += len(each)
     for event in events:
         op = (event.method, event.handle)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from etq.storage.delegate_outputs import outputs_of_calls
-from etq.storage.op_results import Graphs
+from etq.storage.op_results import EDGE, Graphs
 from etq.warehouse.warehouse import Capture, Warehouse
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
@@ -81,7 +81,7 @@ def check_names(warehouse: Warehouse, capture: Capture, truth: list[list[str]], 
     def ask(query: str) -> list[tuple[Any, ...]]:
         return warehouse.rows(query)[1]
 
-    graphs = Graphs(ask, 1)
+    graphs = Graphs(ask, 1, EDGE)
     found = outputs_of_calls(
         ask, (capture.capture_id, 1, None), graphs, f"_node_delegates(1, NULL, {capture.capture_id})"
     )
