@@ -139,7 +139,7 @@ def _groups(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -
     return [keys for (keys,) in connection.execute(query, {"keys": list(capture_ids)}).fetchall()]
 
 
-def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> pa.Table | None:
+def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> pa.RecordBatch | None:
     """Find the methods of a capture's runs and the nodes of its events, and what doesn't fit its record or program.
 
     Returns the nodes that delegates run, see `placed_nodes`.

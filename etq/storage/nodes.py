@@ -12,6 +12,7 @@ import pyarrow as pa
 from etq.ingest.arrow import batch, flags, integers, numbers, texts
 from etq.storage.inserting import insert
 
+_PLACED: Final = "d.method, d.graph_id, d.node_index, d.debug_handle, d.instruction_id, d.basis"
 _NODES: Final = """
     SELECT n.signature_index, n.debug_handle, n.graph_id, n.node_index, n.instruction_id, n.kind,
         string_split(n.op, '.')[1] = n.kernel_op
@@ -20,24 +21,41 @@ _NODES: Final = """
 """
 
 
-def placed_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> pa.Table | None:
-    """Return the rows of `_node_delegates` for a capture; None if its record has no delegates."""
+def placed_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> pa.RecordBatch | None:
+    """Return which nodes delegates run, as `_node_delegates` has them for a capture; None if its record has none."""
     query = "SELECT k.record_id, k.program_id FROM captures AS k JOIN delegates AS d USING (record_id)"
     found = connection.execute(f"{query} WHERE k.capture_id = ? LIMIT 1", [capture_id]).fetchall()
     if not found:
         return None
     # Written into the statement, NULL saves the planner what is for programs.
     record, program = ("NULL" if key is None else f"{key:d}" for key in found[0])
-    return connection.execute(f"FROM _node_delegates({record}, {program}, {capture_id:d})").to_arrow_table()
+    rows = connection.execute(
+        f"SELECT {_PLACED} FROM _node_delegates({record}, {program}, {capture_id:d}) AS d"
+    ).fetchall()
+    methods, graphs, nodes, handles, instructions, bases = zip(*rows, strict=True) if rows else [()] * 6
+    return batch(
+        {
+            "method": texts(methods),
+            "graph_id": integers(graphs),
+            "node_index": integers(nodes),
+            "debug_handle": integers(handles),
+            "instruction_id": integers(instructions),
+            "basis": texts(bases),
+        }
+    )
 
 
-def find_nodes_of_handles(connection: duckdb.DuckDBPyConnection, capture_id: int, placed: pa.Table | None) -> None:
+def find_nodes_of_handles(
+    connection: duckdb.DuckDBPyConnection, capture_id: int, placed: pa.RecordBatch | None
+) -> None:
     """Fill `signature_nodes` with the nodes that the record's and the backends' maps assign to a capture's events.
 
     placed  as `placed_nodes` returns it
     """
     columns = (
-        [] if placed is None else [placed[name].to_pylist() for name in ("graph_id", "node_index", "instruction_id")]
+        []
+        if placed is None
+        else [placed.column(name).to_pylist() for name in ("graph_id", "node_index", "instruction_id")]
     )
     of_calls = set(zip(*columns, strict=True))
     found: list[tuple[Any, ...]] = []
