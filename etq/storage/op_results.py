@@ -125,6 +125,9 @@ class Graphs:
         found: dict[Op, list[Result]] = defaultdict(list)
         for (graph, handle), nodes in self.handled(stage).items():
             of_op = found[self.methods[graph], handle]
+            if len(nodes) == 1:  # as most, and no node takes its own value
+                of_op.append(Result(graph, nodes[0], None, None, 0, nodes[0], None))
+                continue
             last = [node for node in nodes if not self._is_inner(graph, node, nodes)]
             if len(last) == 1:
                 of_op += self._chain(graph, last[0], nodes)
