@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from etq.database.handles import Record
 from etq.errors import ArgumentError, ArgumentTypeError
+from etq.ingest.etdump.debug_buffer import doubles
 from etq.inspector.comparators import Comparator, DebugHandle
 from etq.inspector.frames import import_pandas, object_frame
+from etq.inspector.op_values import Key, OpValue, logged_values, reference_op_values, without_ones
 from etq.inspector.tensors import tensor_of
-from etq.storage.linking import find_outputs
-from etq.storage.values import keep_values
+from etq.storage.op_results import Graphs
 from etq.torch.reference import EDGE, EXPORTED, reference_values
 
 if TYPE_CHECKING:
@@ -25,24 +26,6 @@ if TYPE_CHECKING:
     from etq.storage.sources import Source
 
 METRICS: Final = ("MSE", "L1", "SNR")
-_PAIRS: Final = """
-    SELECT d.method, d.debug_handle, d.output_index, d.new_handles, d.new_op, d.mapping,
-        d.problem, d.mse, d.l1, d.snr,
-        d.base_elements, d.base_sizes, d.base_type, d.new_elements, d.new_sizes, d.new_type
-    FROM _value_distances($base, $new, true) AS d
-    WHERE d.base_elements IS NOT NULL AND d.new_elements IS NOT NULL
-    ORDER BY d.method, d.debug_handle, d.output_index
-"""
-_NODES: Final = """
-    SELECT g.method, h.debug_handle, p.name, p.stack_trace
-    FROM captures AS k
-    JOIN graphs AS g ON g.record_id = k.record_id AND $graph IN (g.stage, g.member)
-    JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
-    JOIN node_debug_handles AS h
-        ON h.record_id = p.record_id AND h.graph_id = p.graph_id AND h.node_index = p.node_index
-    WHERE k.capture_id = $base
-    ORDER BY g.graph_id, p.node_index
-"""
 COLUMNS: Final = (
     *("aot_debug_handle", "aot_ops", "aot_intermediate_output", "runtime_ops", "runtime_debug_handle"),
     *("runtime_intermediate_output", "gap", "stacktraces", "problem", "mapping"),
@@ -60,7 +43,7 @@ class Pair:
     op: str
     mapping: str
     problem: str | None
-    distances: Mapping[str, float | None]
+    distances: Mapping[str, float | None]  # without those that are unknown
     truth: Any
     given: Any
 
@@ -83,31 +66,20 @@ class Compared:
 class Gaps:
     """A run and its reference, for several kinds of distance.
 
-    queries  the run's, which is linked to its record; the reference and the values of `buffer` are stored next to it
+    queries  the run's, which is linked to its record
     """
 
     def __init__(self, queries: CaptureQueries, record: str, buffer: Source, graph: str | None) -> None:
-        self._queries = queries
-        self.graph = _graph_of(queries, graph)
-        given = reference_values(record, self.graph)
-        warehouse = queries.warehouse
-        keep_values(warehouse.connection, queries.capture.capture_id, buffer)
-        if not queries.rows("SELECT 1 FROM signature_outputs AS o WHERE o.capture_id = $key LIMIT 1"):
-            find_outputs(warehouse.connection, queries.capture.capture_id)
-        [stored] = warehouse.rows("SELECT r.record_id, r.name, r.sha256, r.is_complete FROM records AS r")[1]
-        self._keys = {
-            "base": warehouse.ingest_reference(Record(*stored), given, graph=self.graph).capture_id,
-            "new": queries.capture.capture_id,
+        name, stage, method, record_id = _graph_of(queries, graph)
+        given = reference_values(record, name)
+        graphs = Graphs(queries.rows, record_id, EDGE, stage)
+        truths = reference_op_values(graphs, stage, method, given)
+        self._pairs = [*_pairs(truths, logged_values(queries, buffer, graphs))]
+        traces = graphs.stack_traces(queries.rows)
+        self._nodes = {
+            (graphs.methods[of], handle): [(graphs.names[of, node] or "", traces[of, node]) for node in nodes]
+            for (of, handle), nodes in graphs.handled(stage).items()
         }
-        self._pairs = _pairs(self.rows(_PAIRS))
-        self._nodes: dict[tuple[str, int], list[tuple[str, str | None]]] = {}
-        for method, handle, name, trace in self.rows(_NODES, graph=self.graph):
-            self._nodes.setdefault((method, handle), []).append((name, trace))
-
-    def rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a query, in which $base and $new are the keys of the reference and the run."""
-        used = {name: key for name, key in self._keys.items() if f"${name}" in query}
-        return self._queries.warehouse.rows(query, **used, **parameters)[1]
 
     def frame(self, distance: str | Comparator, inspector: Any) -> pandas.DataFrame:
         """Return the DataFrame of `Inspector.calculate_numeric_gap`; see there."""
@@ -130,34 +102,62 @@ class Gaps:
         return _frame(self._nodes, _compared(self._pairs, distance))
 
 
-def _graph_of(queries: CaptureQueries, graph: str | None) -> str:
-    """Return the graph to run: that of a name, or the first that the record has."""
-    held = queries.rows("SELECT g.stage, g.member FROM graphs AS g ORDER BY g.graph_id")
-    names = [stage for stage, _ in held]
-    if graph is None:
-        return EXPORTED if EXPORTED in names else EDGE
-    if graph not in names and graph not in [member for _, member in held]:
-        raise ArgumentError(f"the record has no graph {graph!r}; it has {', '.join(dict.fromkeys(names)) or 'none'}")
-    return graph
+def _graph_of(queries: CaptureQueries, graph: str | None) -> tuple[str, str, str, int]:
+    """Return the graph to run, that of a name or the first that the record has: its name, stage, method and record."""
+    held = queries.rows("SELECT g.stage, g.member, g.method, g.record_id FROM graphs AS g ORDER BY g.graph_id")
+    names = list(dict.fromkeys(stage for stage, *_ in held))
+    name = graph or (EXPORTED if EXPORTED in names else EDGE)
+    found = [(name, stage, method, record) for stage, member, method, record in held if name in (stage, member)]
+    if not found:
+        raise ArgumentError(f"the record has no graph {name!r}; it has {', '.join(names) or 'none'}")
+    return found[0]
 
 
-def _pairs(rows: list[tuple[Any, ...]]) -> list[Pair]:
-    pairs = []
-    for method, _, _, handles, op, mapping, problem, mse, l1, snr, *values in rows:
-        truth, given = (_value(*each) for each in (values[:3], values[3:]))
-        distances = {"MSE": mse, "L1": l1, "SNR": snr}
-        pairs.append(Pair(method, tuple(handles), op, mapping, problem, distances, truth, given))
-    return pairs
+def _pairs(truths: Mapping[Key, OpValue], given: Mapping[Key, OpValue]) -> Iterator[Pair]:
+    """Yield the values of ops that both sides have."""
+    problems = [
+        {key[:2]: f"unknown in {side}: {value.problem}" for key, value in sorted(values.items()) if value.problem}
+        for side, values in (("base", truths), ("new", given))
+    ]
+    for key in sorted(key for key, value in truths.items() if value.value is not None):
+        truth, value = truths[key], given.get(key)
+        if value is None or value.value is None:
+            continue
+        problem = problems[0].get(key[:2]) or problems[1].get(key[:2])
+        if problem is None and without_ones(truth.sizes or ()) != without_ones(value.sizes or ()):
+            problem = "sizes differ"
+        distances, found = ({}, problem) if problem else _distances_of(truth, value)
+        mapping = "inferred" if "inferred" in (truth.mapping, value.mapping) else "exact"
+        yield Pair(key[0], value.handles, value.name, mapping, found, distances, _shown(truth), _shown(value))
 
 
-def _value(elements: list[float], sizes: list[int] | None, scalar_type: str | None) -> Any:
-    """Return a logged value as executorch's Inspector gives it to comparators: a tensor of torch, or a number."""
-    return elements[0] if sizes is None else tensor_of(np.array(elements, np.float64).reshape(sizes), scalar_type)
+def _distances_of(truth: OpValue, given: OpValue) -> tuple[dict[str, float | None], str | None]:
+    """Return the distances of two values as the view `numeric_gap` defines them, and what is wrong with them."""
+    one, other = (np.zeros(0) if each.value is None else doubles(each.value) for each in (truth, given))
+    if not one.size:
+        return {}, "no elements"
+    count = min(one.size, other.size)
+    pair = one[:count], other[:count]
+    is_nan = [np.isnan(each) for each in pair]
+    with np.errstate(all="ignore"):
+        difference = np.where((pair[0] == pair[1]) | (is_nan[0] & is_nan[1]), 0, pair[1] - pair[0])
+        mse, l1 = float(np.mean(difference**2)), float(np.sum(np.abs(difference)))
+        finite = one[np.isfinite(one)]
+        snr = None if not finite.size else float(10 * np.log10(np.mean(finite**2) / mse))
+    mismatches = np.count_nonzero(is_nan[0] != is_nan[1])
+    problem = f"{mismatches} elements are NaN on one side only" if mismatches else None
+    return {"MSE": mse, "L1": l1, "SNR": math.inf if mse == 0 else snr}, problem
+
+
+def _shown(value: OpValue) -> Any:
+    """Return a value as executorch's Inspector gives it to comparators: a tensor of torch, or a number."""
+    assert value.value is not None
+    return value.value.item() if value.sizes is None else tensor_of(value.value.reshape(value.sizes), value.scalar_type)
 
 
 def _by(pair: Pair, metric: str) -> Compared:
     """Return the gap of a pair by one of etq's metrics."""
-    gap = pair.distances[metric]
+    gap = pair.distances.get(metric)
     handles, values = (pair.handles, pair.handles), (pair.truth, pair.given)
     return Compared(pair, handles, values, [float("nan") if gap is None else gap], pair.problem)
 

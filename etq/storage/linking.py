@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import duckdb
+import pyarrow as pa
 
 from etq import catalog
+from etq.database.cursors import register
 from etq.errors import WarehouseError
+from etq.storage.nodes import find_nodes_of_handles, placed_nodes
+from etq.storage.outputs import PLACED, find_outputs
 
 # If less than this share of a capture's operators fits a record, the record is considered that of another program.
 FITTING: Final = 0.8
@@ -73,20 +77,25 @@ def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], 
     connection.execute(f"DELETE FROM findings WHERE capture_id IN {_KEYS} AND {_OF_LINKS}", keys)
     _set_links(connection, capture_ids, links)
     for first, *others in [[*capture_ids]] if len(capture_ids) == 1 else _groups(connection, capture_ids):
-        find_nodes(connection, first)
+        placed = find_nodes(connection, first)
         find_ops(connection, first)
+        if placed is not None:
+            connection.register(PLACED, placed)
         find_outputs(connection, first)
+        connection.unregister(PLACED)
         if others:
             _copy_links(connection, first, others)
     set_methods(connection, capture_ids)
 
 
 def link_new(connection: duckdb.DuckDBPyConnection, capture_id: int, links: Mapping[str, int]) -> None:
-    """Link a capture that never was, as `link_many` does, except for `find_outputs`, which takes as long as the rest
-    and which only comparisons of values need.
+    """Link a capture that never was, as `link_many` does, except for `find_outputs`, which only comparisons of values
+    need, and which finds the table PLACED later.
     """
     _set_links(connection, [capture_id], links)
-    find_nodes(connection, capture_id)
+    placed = find_nodes(connection, capture_id)
+    if placed is not None:
+        register(connection, PLACED, placed)
     find_ops(connection, capture_id)
     set_methods(connection, [capture_id])
 
@@ -110,32 +119,35 @@ def set_methods(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int
 
 
 def _groups(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> list[list[int]]:
-    """Return these captures in groups with the same signatures, record and program."""
+    """Return these captures in groups with the same signatures, record and program; each reference alone."""
     columns = [f"s.{column.name}" for column in catalog.named("signatures").columns if column.name != "capture_id"]
     query = f"""
         SELECT list(k.capture_id ORDER BY k.capture_id)
         FROM (
             SELECT c.capture_id, c.record_id, c.program_id,
                 EXISTS (FROM debug_values AS v WHERE v.capture_id = c.capture_id) AS has_values,
+                CASE WHEN c.format = 'reference' THEN c.capture_id END AS reference,
                 list(row({", ".join(columns)}) ORDER BY s.signature_index) AS shape
             FROM captures AS c
             LEFT JOIN signatures AS s ON s.capture_id = c.capture_id
             WHERE c.capture_id IN {_KEYS}
             GROUP BY ALL
         ) AS k
-        GROUP BY k.record_id, k.program_id, k.has_values, k.shape
+        GROUP BY k.record_id, k.program_id, k.has_values, k.reference, k.shape
         ORDER BY ALL
     """
     return [keys for (keys,) in connection.execute(query, {"keys": list(capture_ids)}).fetchall()]
 
 
-def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
-    """Find the methods of a capture's runs and the nodes of its events, and what doesn't fit its record or program."""
+def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> pa.RecordBatch | None:
+    """Find the methods of a capture's runs and the nodes of its events, and what doesn't fit its record or program.
+
+    Returns the nodes that delegates run, see `placed_nodes`.
+    """
     _find(connection, capture_id, "linked_methods", "_find_methods")
-    _find(connection, capture_id, "signature_nodes", "_find_kernel_nodes")
-    if _has_delegates(connection, capture_id):
-        _find(connection, capture_id, "signature_nodes", "_find_delegate_nodes", "record_id", "program_id")
-    if _has_delegates(connection, capture_id, "NOT d.is_mapped") or _has_delegate_ops(connection, capture_id):
+    placed = placed_nodes(connection, capture_id)
+    find_nodes_of_handles(connection, capture_id, placed)
+    if _has_unmapped_delegates(connection, capture_id) or _has_delegate_ops(connection, capture_id):
         from etq.storage.aligning import align_delegates
 
         align_delegates(connection, capture_id)
@@ -143,19 +155,12 @@ def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
         "INSERT INTO findings SELECT $capture, f.rule, f.detail FROM _link_findings($capture, $fitting) AS f",
         {"capture": capture_id, "fitting": FITTING},
     )
+    return placed
 
 
 def find_ops(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
     """Find the ops, modules and lines of a capture's events, after their nodes."""
     _find(connection, capture_id, "signature_ops", "_find_event_ops")
-
-
-def find_outputs(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
-    """Find which logged values are the outputs of which nodes, after the nodes of a capture's events."""
-    if _has_values(connection, capture_id):
-        _find(connection, capture_id, "signature_outputs", "_find_kernel_outputs", "record_id")
-        if _has_delegates(connection, capture_id):
-            _find(connection, capture_id, "signature_outputs", "_find_delegate_outputs", "record_id", "program_id")
 
 
 def _copy_links(connection: duckdb.DuckDBPyConnection, first: int, others: Sequence[int]) -> None:
@@ -182,13 +187,11 @@ def _find(connection: duckdb.DuckDBPyConnection, capture_id: int, table: str, fi
     connection.execute(f"INSERT INTO {table} SELECT {capture_id:d}, f.* FROM {finder}({arguments}) AS f")
 
 
-def _has_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int, which: str = "true") -> bool:
-    """Whether the capture has delegates whose nodes can be found; if not, the search is skipped,
-    as planning it takes time.
-    """
-    query = f"""
+def _has_unmapped_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int) -> bool:
+    """Whether the capture's record has delegates that wrote no map."""
+    query = """
         SELECT 1 FROM captures AS k JOIN delegates AS d ON d.record_id = k.record_id
-        WHERE k.capture_id = ? AND {which} LIMIT 1
+        WHERE k.capture_id = ? AND NOT d.is_mapped LIMIT 1
     """
     return bool(connection.execute(query, [capture_id]).fetchall())
 
@@ -198,10 +201,4 @@ def _has_delegate_ops(connection: duckdb.DuckDBPyConnection, capture_id: int) ->
     query = """
         SELECT 1 FROM captures AS k JOIN delegate_ops AS o ON o.program_id = k.program_id WHERE k.capture_id = ? LIMIT 1
     """
-    return bool(connection.execute(query, [capture_id]).fetchall())
-
-
-def _has_values(connection: duckdb.DuckDBPyConnection, capture_id: int) -> bool:
-    """Whether the capture logged values."""
-    query = "SELECT 1 FROM debug_values AS v WHERE v.capture_id = ? LIMIT 1"
     return bool(connection.execute(query, [capture_id]).fetchall())

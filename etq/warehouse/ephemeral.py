@@ -133,7 +133,8 @@ def open_ephemeral(
     if etrecord is not None:
         links["record_id"] = warehouse.ingest_record(etrecord).record_id
     if links:
-        from etq.storage.linking import find_outputs, link_new
+        from etq.storage.linking import link_new
+        from etq.storage.outputs import find_outputs
 
         link_new(connection, 1, links)
         if not is_for_all_runs:

@@ -1,14 +1,14 @@
 """The debug buffer (`.bin`): the bytes of the tensors to which an ETDump's debug events refer.
 
-The two public functions are `tensor_at`, which returns one tensor as an array, and `with_elements`, which adds the
-buffer's contents to rows of `debug_values`. If a tensor lies outside the buffer or has an impossible layout, its
+`tensor_at` returns one tensor as an array, `tensors_at` several, with checks, and `with_elements` adds the buffer's
+contents to rows of `debug_values`. If a tensor lies outside the buffer or has an impossible layout, its
 elements are unknown: None, never zeros.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from hashlib import sha256
 from typing import Any, Final
@@ -81,23 +81,21 @@ def tensor_at(
     return _decoded(array, scalar_type)
 
 
-def with_elements(rows: pa.RecordBatch, buffer: Any, path: str) -> Iterator[pa.RecordBatch]:
-    """Return rows of `debug_values` with two further columns, in small batches.
+def tensors_at(
+    buffer: Any, places: Iterable[tuple[str, Sequence[int], Sequence[int], int | None]], path: str
+) -> Iterator[npt.NDArray[Any] | None]:
+    """Yield the tensor of each place, as `tensor_at` returns it.
 
-    elements  the tensor's elements in row-major order as doubles, a complex one as two; null where they are unknown
-    sha256    hash of the tensor's own bytes in row-major order; null where they are unknown
+    places  scalar type, sizes, strides and offset, None where there is no tensor
+    path    the buffer's file, for messages
 
-    `path` names the buffer's file in messages. Raises `FormatError` if the buffer is of another run: a tensor of type
-    bool would have a byte that is neither 0 nor 1. Raises it also if tensors overlap so much that they exceed the
-    buffer's size many times: the runtime never writes such dumps, but a small hostile ETDump could claim the whole
-    buffer again and again.
+    Raises `FormatError` if the buffer is of another run: a tensor of type bool would have a byte that is neither 0 nor
+    1. Raises it also if tensors overlap so much that they exceed the buffer's size many times: the runtime never writes
+    such dumps, but a small hostile ETDump could claim the whole buffer again and again.
     """
-    columns = [rows.column(name).to_pylist() for name in ("scalar_type", "sizes", "strides", "byte_offset")]
-    found: list[npt.NDArray[np.float64] | None] = []
-    hashes: list[str | None] = []
-    begin = held = claimed = 0
+    claimed = 0
     most = max(_MOST_CLAIMED, _MOST_TIMES * len(buffer))
-    for at, (scalar_type, sizes, strides, offset) in enumerate(zip(*columns, strict=True)):
+    for at, (scalar_type, sizes, strides, offset) in enumerate(places):
         array = None if offset is None else tensor_at(buffer, scalar_type, sizes, strides, offset)
         if array is not None and scalar_type == "bool" and (odd := int(array.view(np.uint8).max(initial=0))) > 1:
             what = f"the logged bool tensor at byte {offset:,} has the byte {odd}, which is neither 0 nor 1"
@@ -106,6 +104,22 @@ def with_elements(rows: pa.RecordBatch, buffer: Any, path: str) -> Iterator[pa.R
         if claimed > most:
             overlap = f"logged tensors overlap: the first {at + 1} take {claimed:,} bytes"
             raise FormatError(path, f"{overlap}, the debug buffer has {len(buffer):,}")
+        yield array
+
+
+def with_elements(rows: pa.RecordBatch, buffer: Any, path: str) -> Iterator[pa.RecordBatch]:
+    """Return rows of `debug_values` with two further columns, in small batches.
+
+    elements  the tensor's elements in row-major order as doubles, a complex one as two; null where they are unknown
+    sha256    hash of the tensor's own bytes in row-major order; null where they are unknown
+
+    Errors are those of `tensors_at`.
+    """
+    columns = [rows.column(name).to_pylist() for name in ("scalar_type", "sizes", "strides", "byte_offset")]
+    found: list[npt.NDArray[np.float64] | None] = []
+    hashes: list[str | None] = []
+    begin = held = 0
+    for at, array in enumerate(tensors_at(buffer, zip(*columns, strict=True), path)):
         if array is not None and found and held + array.size > _ELEMENTS:
             yield _joined(rows.slice(begin, at - begin), found, hashes)
             found, hashes, begin, held = [], [], at, 0

@@ -6,39 +6,6 @@ FROM _instruction_events(capture_key) AS e
 JOIN _event_handles(capture_key) AS h USING (signature_index)
 JOIN _handled_nodes AS n USING (record_id, method, debug_handle);
 
--- One node of the edge graph that the record's maps assign to a kernel of a linked capture, or to its call: a row of
--- the table `signature_nodes`, computed when the capture is linked.
-CREATE MACRO _find_kernel_nodes(capture_key) AS TABLE
-WITH found AS (
-    SELECT n.*, coalesce(string_split(n.op, '.')[1] = n.kernel_op, false) AS is_run
-    FROM _nodes_of_handles(capture_key) AS n
-    WHERE n.kind IN ('kernel', 'operator_call')
-)
-SELECT f.signature_index,
-    (row_number() OVER (PARTITION BY f.signature_index ORDER BY f.position, f.node_index) - 1)::INTEGER AS position,
-    f.debug_handle, f.graph_id, f.node_index,
-    f.is_run OR NOT bool_or(f.is_run) OVER (PARTITION BY f.signature_index) AS is_own,
-    'exact' AS mapping, 1.0::DOUBLE AS score
-FROM found AS f;
-
--- One node of the edge graph that the record's and the backends' maps assign to a delegate call of a linked capture, or
--- to an event within it: a row of the table `signature_nodes`, computed when the capture is linked to a record that has
--- delegates.
-CREATE MACRO _find_delegate_nodes(capture_key, record_key, program_key) AS TABLE
-WITH found AS (
-    SELECT n.*, d.node_index IS NOT NULL AS is_run
-    FROM _nodes_of_handles(capture_key) AS n
-    LEFT JOIN _node_delegates(record_key, program_key, capture_key) AS d
-        ON d.graph_id = n.graph_id AND d.node_index = n.node_index AND d.instruction_id = n.instruction_id
-    WHERE n.kind IN ('delegate', 'delegate_call')
-)
-SELECT f.signature_index,
-    (row_number() OVER (PARTITION BY f.signature_index ORDER BY f.position, f.node_index) - 1)::INTEGER AS position,
-    f.debug_handle, f.graph_id, f.node_index,
-    f.is_run OR NOT bool_or(f.is_run) OVER (PARTITION BY f.signature_index) AS is_own,
-    'exact' AS mapping, 1.0::DOUBLE AS score
-FROM found AS f;
-
 -- One node of the edge graph that an event of a capture's blocks belongs to. Kernels and calls have the nodes of their
 -- instruction's debug handles; events of a delegate have those in the backend's map or, without a map, the node of the
 -- op of the delegate's graph with which they are aligned, or else the node with which they are aligned. Framework and

@@ -203,11 +203,11 @@ CREATE TABLE signature_ops (
 );
 
 -- Which output of an event of a linked capture is which result of an op. If that is unknown, the row has only the op,
--- and `problem` says why. Computed when a capture that logged values is linked to its record.
+-- and `problem` says why. Computed when a capture that logged values is linked to its record, or a reference is stored.
 CREATE TABLE signature_outputs (
     capture_id INTEGER NOT NULL,  -- the capture
-    signature_index INTEGER NOT NULL,  -- the event, in `signatures`
-    position INTEGER,  -- position among the outputs of the event, from 0; NULL with a problem
+    signature_index INTEGER NOT NULL,  -- the event, in `signatures`; of a reference, its event_index in `debug_values`
+    position INTEGER,  -- position among the outputs of the event, from 0; NULL with a problem, but not of a reference
     debug_handle INTEGER NOT NULL,  -- debug handle of the op
     result_index INTEGER,  -- index of the op's output, from 0; NULL with a problem
     sizes BIGINT[],  -- sizes of the node's value that is the output, with NULL for a symbolic size; NULL where unknown

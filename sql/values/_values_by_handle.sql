@@ -17,19 +17,13 @@ handled AS (
         ON p.signature_index = o.signature_index AND p.position = coalesce(o.position, p.position)
     WHERE p.role = 'output' AND coalesce(NOT is_reference, true)
     UNION ALL
-    SELECT r.method, [s.debug_handle], s.debug_handle, v.value_index, v.name, v.run_index, v.event_index, v.value_index,
-        false, NULL, NULL, CASE WHEN s.problem IS NULL THEN 'exact' END, s.problem
+    SELECT r.method, [o.debug_handle], o.debug_handle, o.result_index, v.name, v.run_index, v.event_index,
+        v.value_index, false, NULL, NULL, o.mapping, o.problem
     FROM target AS k
-    JOIN runs AS r USING (capture_id)
-    JOIN _op_results((SELECT k.record_id FROM target AS k)) AS s
-        ON s.stage = r.name AND s.method = r.method AND s.depth = 0
-    JOIN node_debug_handles AS h
-        ON h.record_id = k.record_id
-        AND h.graph_id = s.graph_id
-        AND h.debug_handle = s.debug_handle
-        AND h.node_index = coalesce(s.result_node, h.node_index)
-    JOIN op_nodes AS n ON n.record_id = h.record_id AND n.graph_id = h.graph_id AND n.node_index = h.node_index
-    JOIN debug_values AS v ON v.capture_id = r.capture_id AND v.run_index = r.run_index AND v.name = n.name
+    JOIN signature_outputs AS o USING (capture_id)
+    JOIN debug_values AS v
+        ON v.capture_id = o.capture_id AND v.event_index = o.signature_index AND v.value_index = o.position
+    JOIN runs AS r ON r.capture_id = v.capture_id AND r.run_index = v.run_index
     WHERE k.format = 'reference' AND coalesce(is_reference, true)
 ),
 latest AS (

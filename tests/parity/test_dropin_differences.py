@@ -19,7 +19,7 @@ import pytest
 from etq import EtqError, FormatError
 from etq.inspector import Event, Inspector, frames
 from etq.warehouse.ephemeral import open_ephemeral
-from tests.builders import DebugEvent, ProfileEvent, Run, Tensor, delegated, dump, execute, kernel, run
+from tests.builders import DebugEvent, ProfileEvent, Run, Tensor, delegate_call, delegated, dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 from tests.parity.test_dropin import ANSWERED, BOTH, as_recorded, assert_same, files, inspector, printed, recorded
@@ -353,6 +353,31 @@ def test_24_vulkans_dispatches_have_the_node_that_they_name(tmp_path: Path) -> N
         assert [found[text] for text in texts] == expected
 
 
+def test_25_other_units_are_neither_times_nor_added() -> None:
+    """executorch's Inspector takes bytes and cycles for ticks."""
+    values = [
+        delegated("load (cycles)", 0, 3_000),
+        delegated("heap (bytes)", 0, 4_096),
+        delegated("conv", 10_000, 30_000),
+    ]
+    content = dump(run("Execute", *values, delegate_call(1_000, 51_000), execute(1_000, 61_000)))
+    theirs, ours = (
+        Inspector(etdump_data=content, target_time_scale="us", compat=compat).to_dataframe() for compat in (True, False)
+    )
+    assert [*theirs["avg (us)"]] == pytest.approx([3, 4.096, 20, 50, 60], rel=1e-12)
+    assert ours["avg (us)"].isna().tolist() == [True, True, False, False, False]
+    assert [*ours["other_unit"]] == ["cycles", "bytes", None, None, None]
+    warehouse, capture = open_ephemeral(content)
+    query = "SELECT t.op, t.unit, t.per_execute, t.share_percent FROM op_totals($c, unit := 'us') AS t"
+    assert {op: (unit, total, share) for op, unit, total, share in warehouse.rows(query, c=capture)[1]} == {
+        "(delegate unaccounted)": ("us", 30, 50),
+        "conv": ("us", 20, pytest.approx(100 / 3)),
+        "(unattributed)": ("us", 10, pytest.approx(100 / 6)),
+        "heap": ("bytes", 4_096, None),
+        "load": ("cycles", 3_000, None),
+    }
+
+
 # Where each deliberate difference of the page is tested, by the beginning of its line: a test of this file, or of others.
 TESTED = {
     "keeps the last of an event's": "test_7_every_iteration_of_a_loop_is_a_row_with_its_own_values",
@@ -365,13 +390,13 @@ TESTED = {
     "accepts any record": "test_12_another_programs_record_is_told",
     "raises at allocations": "parity/test_inspector.py: test_where_the_inspector_raises_there_is_an_answer",
     "uses zeros for tensors": "test_14_without_a_debug_buffer_values_are_unknown",
-    "fails for the whole numeric gap": "parity/test_dropin_gap.py: test_a_custom_comparator",
+    "fails for the whole numeric gap": "parity/test_dropin_gap.py: test_pairs_that_cant_be_compared_have_a_reason",
     "compares an op that a delegate": "parity/test_values.py: test_an_op_run_as_several_is_compared_by_the_last",
     "names ops that have no edge": "parity/test_dropin.py: test_names_of_torchs_own_ops_in_a_lowered_graph",
     "opens truncated": "test_20_damaged_files_are_named",
     "`find_total_for_module` adds": "docs/test_pages.py: test_examples",
     "`find_total_for_module` takes": "test_9_a_module_is_a_path_not_a_part_of_one",
-    "adds times of different clocks": "sql/test_impossible_times.py: test_a_report",
+    "adds times of different clocks": "test_25_other_units_are_neither_times_nor_added",
     "shows counters of delegates": "unit/test_inspector.py: test_counters_are_no_times",
     "names an event that has times": "test_21_an_event_has_the_name_of_its_times",
     "evaluates the sizes": "parity/test_reference.py: test_executorch_evaluates_no_size",

@@ -11,6 +11,8 @@ import pytest
 
 from etq import EtqError, Inspector
 from etq.inspector.comparators import L1Comparator, MSEComparator, NumericalComparatorBase, SNRComparator
+from etq.inspector.gaps import _compared, _pairs
+from etq.inspector.op_values import OpValue
 from etq.inspector.tensors import tensor_of
 from tests.conftest import CAPTURES
 from tests.parity import oracle
@@ -87,6 +89,26 @@ def test_a_custom_comparator() -> None:
     for row in frame.itertuples():
         assert (row.problem is None) == (row.aot_intermediate_output.shape[-1] == 32)
         assert math.isnan(row.gap[0]) if row.problem else 0 <= row.gap[0] < 1e-5
+
+
+def test_pairs_that_cant_be_compared_have_a_reason() -> None:
+    """Others have a distance. Sizes of which one broadcasts to the other are different, but for dimensions of 1."""
+
+    def value(*sizes: int) -> OpValue:
+        return OpValue((1,), "op", "float32", list(sizes), np.ones(sizes, np.float32), "exact", None)
+
+    sizes = [((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 3), (3, 2)), ((1, 6), (6,)), ((2,), (3,))]
+    truths, given = ({("forward", at, 0): value(*pair[side]) for at, pair in enumerate(sizes)} for side in (0, 1))
+    pairs = [*_pairs(truths, given)]
+    assert [(pair.distances.get("MSE"), pair.problem) for pair in pairs] == [
+        *((0, None), (None, "sizes differ"), (None, "sizes differ"), (0, None), (None, "sizes differ")),
+    ]
+    # A comparator of the user's is asked about each, and may broadcast; where it raises an error, there is its text.
+    found = _compared(pairs, MSEComparator())
+    assert [math.isnan(each.gap[0]) for each in found] == [False, True, True, True, True]
+    assert [each.problem for each in found][1:3] == [
+        *("values of shapes (2, 3) and (3,) can't be compared", "values of shapes (2, 3) and (3, 2) can't be compared"),
+    ]
 
 
 class Torch:

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from etq.storage.delegate_outputs import outputs_of_calls
+from etq.storage.op_results import EDGE, Graphs
 from etq.warehouse.warehouse import Capture, Warehouse
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
@@ -75,19 +77,23 @@ def test_gaps_and_outputs(warehouse: Warehouse, model: str) -> None:
 
 def check_names(warehouse: Warehouse, capture: Capture, truth: list[list[str]], *, is_ordered: bool) -> None:
     """Each output that etq names is that node in the lowered program; calls that it can't order have a reason."""
-    query = """
-        SELECT o.instruction_id, o.position, v.value_name, o.problem
-        FROM _delegate_outputs($record, NULL, $key) AS o
-        LEFT JOIN node_values AS v
-            ON v.graph_id = o.graph_id AND v.node_index = o.node_index AND v.output_index = o.output_index
-    """
-    rows = warehouse.rows(query, record=1, key=capture.capture_id)[1]
-    calls = sorted({instruction for instruction, *_ in rows})
-    assert len(calls) == len(truth)
-    for instruction, position, name, problem in rows:
-        assert (position is None) == (problem is not None)
-        assert name is None or name == truth[calls.index(instruction)][position]
-    assert not is_ordered or sum(name is not None for _, _, name, _ in rows) == sum(map(len, truth))
+
+    def ask(query: str) -> list[tuple[Any, ...]]:
+        return warehouse.rows(query)[1]
+
+    graphs = Graphs(ask, 1, EDGE)
+    found = outputs_of_calls(
+        ask, (capture.capture_id, 1, None), graphs, f"_node_delegates(1, NULL, {capture.capture_id})"
+    )
+    names: list[str | None] = []
+    assert len(found) == len(truth)
+    for (_, outputs), expected in zip(sorted(found.items()), truth, strict=True):
+        for each in outputs if not isinstance(outputs, str) else ():
+            values = [] if each.graph is None or each.node is None else graphs.values[each.graph, each.node]
+            name = next((value.name for value in values if value.output == each.output), None)
+            assert name is None or name == expected[each.position]
+            names.append(name)
+    assert not is_ordered or sum(name is not None for name in names) == sum(map(len, truth))
 
 
 def check_singles(warehouse: Warehouse, found: dict[tuple[str, int], list[Any]], truth: list[list[str]]) -> None:

@@ -22,6 +22,7 @@ from etq.inspector import (
     parse_vgf_neural_statistics_delegate_metadata,
     parse_vgf_neural_statistics_metadata,
 )
+from etq.inspector.rows import CaptureQueries
 from tests.builders import ProfileEvent, delegate_call, delegated, dump, execute, framework, run
 from tests.conftest import CAPTURES
 
@@ -157,3 +158,38 @@ def test_inspectors_have_databases_of_their_own() -> None:
     assert answers(again) == of_mlp != of_demo
     found = again._queries.warehouse.rows("SELECT database_name FROM duckdb_databases()")[1]
     assert (database(again),) in found and (name,) not in found
+
+
+def test_an_interrupted_call_can_be_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it was interrupted: before each of its queries."""
+    given: dict[str, Any] = {
+        "etrecord": CAPTURES / "mlp/mlp.etrecord",
+        "debug_buffer_path": CAPTURES / "mlp/mlp_debug.bin",
+    }
+    asked = CaptureQueries.rows
+    left = [10**9]
+
+    def rows(queries: CaptureQueries, *query: Any, **parameters: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return asked(queries, *query, **parameters)
+
+    def answer(made: Inspector) -> list[str]:
+        blocks = [(block.name, block.events) for block in made.event_blocks]
+        return [repr(blocks), made.to_dataframe().to_string(), repr(made.find_total_for_module("block1"))]
+
+    monkeypatch.setattr(CaptureQueries, "rows", rows)
+    made = Inspector(CAPTURES / "mlp/mlp_debug.etdp", **given)
+    expected, needed = answer(made), 10**9 - left[0]
+    assert needed > 5
+    made = Inspector(CAPTURES / "mlp/mlp_debug.etdp", **given)
+    for at in range(1, needed):
+        left[0] = at
+        try:
+            answer(made)
+        except KeyboardInterrupt:
+            continue
+        break
+    left[0] = 10**9
+    assert answer(made) == expected
