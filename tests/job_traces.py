@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tests.launch_traces import ALL_REDUCE, Machine, message
 
@@ -75,7 +75,7 @@ def job(seed: int, faults: Faults = Faults(), ranks: int = 8, steps: int = 8) ->
         run(rank, name, at[rank] + 2, at[rank] + 2 + length, 7)
         at[rank] += length + 3
 
-    def run(rank: int, name: str, start: int, end: int, stream: int, **given: object) -> None:
+    def run(rank: int, name: str, start: int, end: int, stream: int, **given: Any) -> None:
         """Launch it 30 us ahead, from an op."""
         machine, clock = made.ranks[rank], ahead.get(rank, 0)
         machine.correlation += 1
@@ -94,7 +94,7 @@ def job(seed: int, faults: Faults = Faults(), ranks: int = 8, steps: int = 8) ->
         for rank in members:
             made.waits[step, rank, last] += starts[last] - starts[rank]
             end = starts[last] + transfer + drawn.randrange(3)
-            given = message("allreduce", group, "Float", elements, elements, len(members))
+            given: dict[str, Any] = message("allreduce", group, "Float", elements, elements, len(members))
             run(rank, ALL_REDUCE, starts[rank], end, 24, **given)
             at[rank] = end
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
+from etq.cli.job_targets import found_job
 from etq.cli.memory import shown_size
 from etq.cli.options import file_output_options, warehouse_option
 from etq.cli.targets import FileOptions, file_options, is_file, is_warehouse, open_target, open_unrun, pop_file_options
@@ -217,7 +218,8 @@ def summary(
 ) -> None:
     """Show on one screen what a file is and what took its time. Of two files, what differs.
 
-    Of a folder or pattern: what is in it. An ETRecord or program beside a capture is linked to it. Before a file, the
+    Of the traces of a job's ranks, in a folder or as files: whom the ranks wait for, and why. Of another folder or
+    pattern: what is in it. An ETRecord or program beside a capture is linked to it. Before a file, the
     word summary can be left out. A capture may also be one of a warehouse. With --format: of one file, its times,
     advice and memory as rows.
 
@@ -226,6 +228,7 @@ def summary(
     etq run.etdp net.etrecord
     etq base.etdp new.etdp
     etq traces/
+    etq summary job=train --db lab.duckdb
     etq summary run --db lab.duckdb
     """
     read_options = pop_file_options(options)
@@ -237,7 +240,11 @@ def summary(
 
 
 def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[list[Any]]:
-    """Return the summary of one file as rows of `_COLUMNS`."""
+    """Return the summary of one file, or of a job, as rows of `_COLUMNS`."""
+    if (job := found_job(captures, db)) is not None:
+        from etq.cli.job_screen import rows_of_job
+
+        return rows_of_job(job, db)
     kinds = [kind_of_argument(capture, db) for capture in captures]
     if len(kinds) == 1 and kinds[0] in LINKS:
         return [
@@ -281,6 +288,10 @@ def _capture_with_links(
 
 def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: TerminalStyle) -> Iterator[str]:
     """Yield the lines of a summary."""
+    if (job := found_job(captures, db)) is not None:
+        from etq.cli.job_screen import lines_of_job
+
+        return lines_of_job(job, captures, db, style)
     if len(captures) > 2 or (len(captures) == 1 and _holds_files(captures[0], db)):
         missing = [capture for capture in captures if not glob.has_magic(capture) and not os.path.exists(capture)]
         if missing:

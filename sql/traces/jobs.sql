@@ -14,8 +14,8 @@
 --   waited_percent: waits of all ranks in percent of the time of their steps; NULL if unknown
 --   exposed_percent: time in which kernels of communication ran and none of computation, in percent of the time of steps
 --   last_rank: rank that the others wait for longest, as in `stragglers`; NULL if there is none, or it is unknown
---   last_rank_steps: number of steps in which it is the one that others wait for; NULL where last_rank is
---   last_rank_percent: waits for it in these steps in percent of all waits; NULL where last_rank is
+--   last_rank_percent: waits for it in the steps in which it is the one that others wait for in percent of all waits; NULL where last_rank is
+--   last_rank_steps: number of steps of these; NULL where last_rank is
 --   waited_by: how waits are known, as in `rank_steps`
 --   unit: the requested unit of time
 CREATE MACRO jobs(

@@ -40,15 +40,21 @@ measured AS (
         AND coalesce(g.purpose, '') NOT IN ('communication', 'collective', 'profiler', 'synchronization')
         AND g.waits IS DISTINCT FROM true
     UNION ALL
-    SELECT s.job, s.rank, NULL, p.part, NULL, p.ticks
+    SELECT s.job, s.rank, NULL, p.part.name, NULL, p.part.ticks
     FROM asked AS a CROSS JOIN steps AS s
     JOIN (
-        UNPIVOT (
-            SELECT t.capture_id, t.run_index, t.kernel_ticks AS kernel, t.communication_ticks AS communication,
-                t.memcpy_ticks AS memcpy, t.memset_ticks AS memset, t.runtime_ticks AS runtime,
-                t.data_loader_ticks AS data_loader, t.cpu_exec_ticks AS cpu_exec, t.other_ticks AS other
-            FROM trace_steps AS t
-        ) ON kernel, communication, memcpy, memset, runtime, data_loader, cpu_exec, other INTO NAME part VALUE ticks
+        SELECT t.capture_id, t.run_index,
+            unnest([
+                {'name': 'kernel', 'ticks': t.kernel_ticks},
+                {'name': 'communication', 'ticks': t.communication_ticks},
+                {'name': 'memcpy', 'ticks': t.memcpy_ticks},
+                {'name': 'memset', 'ticks': t.memset_ticks},
+                {'name': 'runtime', 'ticks': t.runtime_ticks},
+                {'name': 'data_loader', 'ticks': t.data_loader_ticks},
+                {'name': 'cpu_exec', 'ticks': t.cpu_exec_ticks},
+                {'name': 'other', 'ticks': t.other_ticks}
+            ]) AS part
+        FROM trace_steps AS t
     ) AS p USING (capture_id, run_index)
     WHERE a.parted_by = 'part'
 ),

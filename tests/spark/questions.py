@@ -44,7 +44,8 @@ _MORE = {
     **{
         view: ["'gpu'"] for view in ("annotation_kernels", "copies", "copy_totals", "fusable_chains", "kernel_families")
     },
-    "kernel_counters": ["'counters'"],
+    "jobs": ["selector := 'gpu'"], "kernel_counters": ["'counters'"], "rank_ops": ["selector := 'gpu'"],
+    "rank_waits": ["selector := 'gpu'"],
     "kernel_sequences": ["'gpu', min_length := 1"],
     "find_total_for_module": ["'mlp', 'L__self__'", "'convnet_xnn', 'features', match := 'substring'"],
     "inspector_events": ["'loops', repeats := 'last'", "'loops'", "'mlp', phase := 'decode', unit := 'ms'"],
