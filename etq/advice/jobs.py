@@ -94,7 +94,7 @@ def _late_ranks(evidence: JobEvidence, of_links: set[int]) -> list[Late]:
         for rank in evidence.ticks
         if rank not in of_links or _cause(evidence, rank, sum(of.get(rank, 0) for of in evidence.waits.values()))[0]
     }
-    return [each for each in late_ranks(evidence.waits, ranks, least) if _share(evidence, each) >= _LEAST_WAIT]
+    return [each for each in late_ranks(evidence.waits.values(), ranks, least) if _share(evidence, each) >= _LEAST_WAIT]
 
 
 def _share(evidence: JobEvidence, late: Late) -> float:
@@ -258,6 +258,33 @@ def _clocks(evidence: JobEvidence) -> list[Finding]:
             CLOCK,
         )
     ]
+
+
+def compared(connection: duckdb.DuckDBPyConnection, base: str, new: str) -> str:
+    """Return what differs between two jobs, in a sentence or more. They are a recording each, so nothing is sure."""
+    query = """
+        SELECT c.rank, c.base, c.new, c.base_waited, c.new_waited, c.base_computation, c.new_computation, c.note
+        FROM compare_jobs($base, $new, 'us') AS c
+    """
+    rows = connection.execute(query, {"base": base, "new": new}).fetchall()
+    if not rows or rows[0][1] is None or rows[0][2] is None:
+        return "The jobs have no steps to compare."
+    (_, before, after, waited_before, waited_after, *_), *ranks = rows
+    texts = [f"Steps take {_change(before, after)}."]
+    pairs = [(rank, old, young) for rank, *_, old, young, note in ranks if note is None and old]
+    if pairs:
+        rank, old, young = max(pairs, key=lambda pair: abs(pair[2] - pair[1]))
+        if 2 * abs(young - old) >= abs(after - before) and abs(young - old) >= _LEAST_WAIT / 100 * old:
+            texts.append(f"Most of the difference in kernels is at rank {rank}: {_change(old, young)}.")
+    if waited_before is not None and waited_after is not None:
+        texts.append(f"A rank waits for {time(waited_after, 'us')} of a step, before for {time(waited_before, 'us')}.")
+    if missing := [rank for rank, *_, note in ranks if note is not None]:
+        texts.append(f"{counted(len(missing), 'rank')} of one job only: {_listed(missing)}.")
+    return " ".join([*texts, "One recording of each job: a difference is possible at most; take 3 of each, in turns."])
+
+
+def _change(before: float, after: float) -> str:
+    return f"{time(after, 'us')} instead of {time(before, 'us')} ({100 * (after - before) / before:+.1f} %)"
 
 
 def _nothing(evidence: JobEvidence, late: Sequence[Late]) -> str:

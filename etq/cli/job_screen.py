@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.cli.job_targets import Job, opened_job
+import click
+
+from etq.cli.job_targets import Job, opened_job, opened_jobs
 from etq.cli.jobs import note_ranks
 from etq.errors import counted, printable
 from etq.render.table import shortened
-from etq.render.terminal import PAGE, TerminalStyle, width_of, wrap
+from etq.render.terminal import PAGE, TerminalStyle, style_of, width_of, wrap
 from etq.render.times import quantities
 
 if TYPE_CHECKING:
@@ -125,6 +128,39 @@ def show_advice(job: Job, db: str, output: tuple[str | None, str | None, bool], 
         view = catalog.named("advice")
         if not write(warehouse, f"FROM ({query})", form, path, force=force, view=view, needs_rows=True, **parameters):
             say(f"etq advice has no rows: no rule of advice applies to job {job.name}")
+
+
+def show_jobs(jobs: tuple[Job, Job], db: str, output: tuple[str | None, str | None, bool], unit: str | None) -> None:
+    """Print two jobs side by side, rank by rank: for people, the sentence first."""
+    from etq import catalog
+    from etq.render.writers import is_to_read, write
+
+    form, path, force = output
+    with opened_jobs(*jobs, db) as (warehouse, base, new):
+        if is_to_read(form, path):
+            for line in _of_two(warehouse, base, new, style_of(sys.stdout)):
+                click.echo(line)
+            click.echo()
+        arguments: dict[str, Any] = {"base": base, "new": new, **({} if unit is None else {"unit": unit})}
+        query = f"FROM compare_jobs({catalog.arguments(arguments)})"
+        write(warehouse, query, form, path, force=force, view=catalog.named("compare_jobs"), **arguments)
+
+
+def lines_of_jobs(jobs: tuple[Job, Job], shown: Sequence[str], db: str, style: TerminalStyle) -> Iterator[str]:
+    """Yield what differs between two jobs."""
+    with opened_jobs(*jobs, db) as (warehouse, base, new):
+        yield from _of_two(warehouse, base, new, style)
+    options = ["--db", db] if jobs[0].selector is not None else []
+    yield from _commands(style, (["etq", "compare", *shown, *options], "rank by rank"))
+
+
+def _of_two(warehouse: Warehouse, base: str, new: str, style: TerminalStyle) -> Iterator[str]:
+    """Yield the sentence about two jobs."""
+    from etq.advice.jobs import compared
+
+    with warehouse.locked() as connection:
+        text = compared(connection, base, new)
+    yield from (style.styled(line, "bold") for line in _wrapped(printable(text), "", style))
 
 
 def _finding(finding: Finding, sentence: str, style: TerminalStyle) -> list[str]:
@@ -255,7 +291,7 @@ def _grid(heads: Sequence[str], columns: Sequence[Sequence[str]], left: Sequence
 
 
 def _next(shown: Sequence[str], db: str | None, style: TerminalStyle) -> Iterator[str]:
-    """Yield the commands to type next."""
+    """Yield the commands to type next about a job."""
     options = [] if db is None else ["--db", db]
     advice = (["etq", "advice", *shown, *options], "all findings, with evidence and remedies")
     commands = [advice] if len(shown) == 1 else []
@@ -263,6 +299,11 @@ def _next(shown: Sequence[str], db: str | None, style: TerminalStyle) -> Iterato
         commands += [(["etq", "ingest", *shown, "--job", "NAME", "--db", "lab.duckdb"], "store the ranks")]
     else:
         commands += [(["etq", "show", "rank_steps", *shown, *options], "each step of each rank")]
+    yield from _commands(style, *commands)
+
+
+def _commands(style: TerminalStyle, *commands: tuple[Sequence[str], str]) -> Iterator[str]:
+    """Yield lines with commands, without long ones, and what they do if there is room."""
     lines = [(printable(shlex.join(words)), text) for words, text in commands if len(words) < _MOST_WORDS]
     widest = max((width_of(line) for line, _ in lines), default=0)
     if lines:

@@ -6,7 +6,7 @@ import glob
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -93,7 +93,7 @@ def _selected(selector: str, db: str) -> Job | None:
 @contextmanager
 def opened_job(job: Job, db: str) -> Iterator[Warehouse]:
     """Provide a warehouse with a job, whose captures `job.selector` chooses; None: it has no others."""
-    from etq.warehouse.ephemeral import open_ephemeral_job, open_ephemeral_ranks
+    from etq.warehouse.ephemeral import open_ephemeral_ranks
     from etq.warehouse.warehouse import open
 
     if job.selector is not None:
@@ -103,9 +103,38 @@ def opened_job(job: Job, db: str) -> Iterator[Warehouse]:
         with working(f"Reading {job.merged}", sys.stderr), open_ephemeral_ranks(job.merged) as warehouse:
             yield warehouse
     else:
-        with (
-            Progress("Reading ranks", len(job.files), sys.stderr) as progress,
-            open_ephemeral_job(job.files, job.name, progress.advance) as warehouse,
-        ):
-            progress.clear()
+        with _read({job.name: job.files}) as warehouse:
             yield warehouse
+
+
+def found_jobs(base: str, new: str, db: str) -> tuple[Job, Job] | None:
+    """Return the two jobs that two arguments name, both of files or both stored; None if they name anything else."""
+    found = [found_job([argument], db) for argument in (base, new)]
+    if found[0] is None or found[1] is None or found[0].merged or found[1].merged:
+        return None
+    return None if bool(found[0].selector) != bool(found[1].selector) else (found[0], found[1])
+
+
+@contextmanager
+def opened_jobs(base: Job, new: Job, db: str) -> Iterator[tuple[Warehouse, str, str]]:
+    """Provide a warehouse with two jobs, and their selectors."""
+    from etq.warehouse.warehouse import open
+
+    if base.selector is not None and new.selector is not None:
+        with open(db, read_only=True) as warehouse:
+            yield warehouse, base.selector, new.selector
+    else:
+        with _read({"base": base.files, "new": new.files}) as warehouse:
+            yield warehouse, "job=base", "job=new"
+
+
+@contextmanager
+def _read(jobs: Mapping[str, Mapping[int, str]]) -> Iterator[Warehouse]:
+    from etq.warehouse.ephemeral import open_ephemeral_jobs
+
+    with (
+        Progress("Reading ranks", sum(map(len, jobs.values())), sys.stderr) as progress,
+        open_ephemeral_jobs(jobs, progress.advance) as warehouse,
+    ):
+        progress.clear()
+        yield warehouse

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
-from etq.cli.job_targets import found_job
+from etq.cli.job_targets import found_job, found_jobs
 from etq.cli.memory import shown_size
 from etq.cli.options import file_output_options, warehouse_option
 from etq.cli.targets import FileOptions, file_options, is_file, is_warehouse, open_target, open_unrun, pop_file_options
@@ -288,10 +288,8 @@ def _capture_with_links(
 
 def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: TerminalStyle) -> Iterator[str]:
     """Yield the lines of a summary."""
-    if (job := found_job(captures, db)) is not None:
-        from etq.cli.job_screen import lines_of_job
-
-        return lines_of_job(job, captures, db, style)
+    if (lines := _of_jobs(captures, db, style)) is not None:
+        return lines
     if len(captures) > 2 or (len(captures) == 1 and _holds_files(captures[0], db)):
         missing = [capture for capture in captures if not glob.has_magic(capture) and not os.path.exists(capture)]
         if missing:
@@ -306,6 +304,16 @@ def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: T
     if kinds[0] == WAREHOUSE:
         return _of_warehouse(captures[0], style)
     return lines_of_capture(found[0], db, found[1], style)
+
+
+def _of_jobs(captures: Sequence[str], db: str, style: TerminalStyle) -> Iterator[str] | None:
+    """The lines about a job, or about two; None if the arguments name neither."""
+    from etq.cli.job_screen import lines_of_job, lines_of_jobs
+
+    if len(captures) == 2 and (jobs := found_jobs(captures[0], captures[1], db)) is not None:
+        return lines_of_jobs(jobs, captures, db, style)
+    job = found_job(captures, db)
+    return None if job is None else lines_of_job(job, captures, db, style)
 
 
 def _holds_files(argument: str, db: str) -> bool:

@@ -44,20 +44,20 @@ class Slow(NamedTuple):
     p: float
 
 
-def late_ranks(waits: Mapping[int | None, Mapping[int, int]], ranks: Collection[int], least: float) -> list[Late]:
+def late_ranks(waits: Collection[Mapping[int, int]], ranks: Collection[int], least: float) -> list[Late]:
     """Return the ranks that others wait for, for at least the time `least`, that longest first; each is told from those
     that are left. The last one may be so by chance, as its `p` tells; then none follows.
 
-    waits  how long the others waited for a rank, by step and rank; steps without waits have none
+    waits  how long the others waited for a rank, by rank, of each step; of a step without waits, nothing
     """
     found: list[Late] = []
     left = set(ranks)
     while len(left) > 1:
-        totals = {rank: sum(of_step.get(rank, 0) for of_step in waits.values()) for rank in left}
+        totals = {rank: sum(of_step.get(rank, 0) for of_step in waits) for rank in left}
         rank = min(totals, key=lambda each: (-totals[each], each))
         if totals[rank] <= 0 or totals[rank] < least:
             break
-        most = [_most(of_step, left) for of_step in waits.values()]
+        most = [_most(of_step, left) for of_step in waits]
         steps = most.count(rank)
         p = min(1.0, len(left) * at_least(steps, len(most), 1 / len(left)))
         found.append(Late(rank, totals[rank], steps, len(most), p))

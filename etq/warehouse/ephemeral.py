@@ -205,10 +205,10 @@ def open_ephemeral_ranks(path: str | os.PathLike[str]) -> Warehouse:
 
 
 @contextmanager
-def open_ephemeral_job(
-    ranks: Mapping[int, str | os.PathLike[str]], job: str, progress: Callable[[], None] = lambda: None
+def open_ephemeral_jobs(
+    jobs: Mapping[str, Mapping[int, str | os.PathLike[str]]], progress: Callable[[], None] = lambda: None
 ) -> Iterator[Warehouse]:
-    """Provide a warehouse with the traces of a job's ranks, by rank, labelled with it; it is removed in the end.
+    """Provide a warehouse with the traces of jobs, which have a file by rank; it is removed in the end.
 
     They are read one after the other into a temporary file: memory holds the events of one. Nothing is computed ahead,
     neither advice nor what compares captures. `progress` is called after each. Raises the error of the first that can't
@@ -220,13 +220,14 @@ def open_ephemeral_job(
     from etq.storage.naming import free_name
     from etq.storage.sources import source_of
 
+    given = [(job, rank, file) for job, ranks in jobs.items() for rank, file in sorted(ranks.items())]
     with TemporaryDirectory(prefix="etq-job-") as folder:
         path = str(Path(folder) / "job.duckdb")
         schema.create_file(path)
         connection = connect(path, read_only=False)
         with Warehouse(Database(connection, None)) as warehouse:
             connection.execute(f"SET memory_limit = '{_MEMORY_OF_JOB}'")
-            for key, (rank, file) in enumerate(sorted(ranks.items()), 1):
+            for key, (job, rank, file) in enumerate(given, 1):
                 source = source_of(file)
                 options = Options(labels={"job": job, "rank": str(rank)})
                 reading = read_capture(source.content, source.uri, None)

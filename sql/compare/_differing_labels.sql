@@ -1,7 +1,8 @@
 -- The labels that may be the reason for a difference between two sides, besides those that select the sides: all
 -- captures have the label, and no value is on both sides. Labels of the program (build, version, and those of git)
 -- differ where programs are compared, and the governor is one of `_differing_conditions`. A label that numbers the
--- captures of a side, with a value for each, says nothing.
+-- captures of a side, with a value for each, says nothing. Ranks is no label: it tells how many ranks of a job each side
+-- has, if one has several.
 CREATE MACRO _differing_labels(
     base,  -- selector of the side
     new,
@@ -34,7 +35,16 @@ WHERE v.of_base = len(base_captures)
     AND NOT list_has_any(v.base_values, v.new_values)
     AND (len(v.base_values) = 1 OR len(v.base_values) < v.of_base)
     AND (len(v.new_values) = 1 OR len(v.new_values) < v.of_new)
-ORDER BY v.key;
+UNION ALL
+SELECT 'ranks', r.of_base || ' in base, ' || r.of_new || ' in new'
+FROM (
+    SELECT count(DISTINCT l.value) FILTER (list_contains(base_captures, l.capture_id)) AS of_base,
+        count(DISTINCT l.value) FILTER (list_contains(new_captures, l.capture_id)) AS of_new
+    FROM labels AS l
+    WHERE l.key = 'rank'
+) AS r
+WHERE greatest(r.of_base, r.of_new) > 1
+ORDER BY name;
 
 -- The first three of some values as text.
 CREATE MACRO _listed_values(texts) AS (
