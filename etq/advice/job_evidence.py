@@ -25,6 +25,7 @@ class Ranks(NamedTuple):
     steps: int | None
     step: float | None
     waited_percent: float | None
+    exposed_percent: float | None
     waited_by: str | None
 
 
@@ -78,6 +79,23 @@ def _passed_on(pairs: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], in
             if other != rank:  # whose own lateness comes back to it
                 found[rank, other] += passed * waited // spent
     return {pair: ticks for pair, ticks in found.items() if ticks > 0}
+
+
+class Rank(NamedTuple):
+    """What a rank does in a step, means of its steps in ns; None where unknown. `waited_for` is how long each rank that
+    waits for it does so, `last` the number of steps in which it is waited for longest.
+    """
+
+    rank: int
+    step: float
+    computation: float
+    exposed: float | None
+    waited: float | None
+    transfer: float | None
+    steps: int
+    waited_for: float | None
+    last: int
+    clock: Clock | None
 
 
 class JobEvidence:
@@ -165,6 +183,30 @@ class JobEvidence:
         return self.rows(Link._make, query)
 
     @cached_property
+    def by_rank(self) -> list[Rank]:
+        """The ranks in order."""
+        query = f"""
+            SELECT s.rank, avg(s.duration), avg(s.computation), avg(s.exposed), avg(s.waited), avg(s.transfer), count(*)
+            FROM {self._steps} AS s GROUP BY s.rank ORDER BY s.rank
+        """
+        clocks = {clock.rank: clock for clock in self.clocks}
+        most = Counter(max(of_step, key=of_step.__getitem__) for of_step in self.waits.values() if of_step)
+        is_known = self.of_job is not None and self.of_job.waited_by is not None
+        return [
+            Rank(
+                *(rank, step, computation, exposed, waited, transfer, steps),
+                waited_for=self._waited_for(rank, steps) if is_known else None,
+                last=most[rank],
+                clock=clocks.get(rank),
+            )
+            for rank, step, computation, exposed, waited, transfer, steps in self.rows(tuple, query)
+        ]
+
+    def _waited_for(self, rank: int, steps: int) -> float:
+        waited = sum(of_step.get(rank, 0) for of_step in self.waits.values())
+        return waited / max(self.waiting.get(rank, 1), 1) / steps
+
+    @cached_property
     def clocks(self) -> list[Clock]:
         """Those that are known."""
         query = """
@@ -196,8 +238,8 @@ class JobEvidence:
     @cached_property
     def _steps(self) -> str:
         self._connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE {_STEPS} AS SELECT step, rank, duration, waited, waits_for "
-            "FROM rank_steps($selector, unit := 'ns')",
+            f"CREATE OR REPLACE TEMP TABLE {_STEPS} AS SELECT step, rank, duration, computation, exposed, waited, "
+            "transfer, waits_for FROM rank_steps($selector, unit := 'ns')",
             {"selector": self._selector},
         )
         return _STEPS

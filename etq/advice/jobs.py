@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from etq.advice.evidence import scale_of
 from etq.advice.finding import Finding, at_most_medium, severity_of
-from etq.advice.job_evidence import JobEvidence, Link, Part
+from etq.advice.job_evidence import JobEvidence, Link, Part, Rank, Ranks
 from etq.advice.words import counted, percent, shortened, time
 from etq.verdicts.ranks import ALPHA, Late, Slow, late_ranks, slow_groups
 
@@ -55,10 +55,12 @@ _REMEDIES: Final = {
 
 
 class Judged(NamedTuple):
-    """What is found about a job: a sentence, and findings, the most severe first."""
+    """What is found about a job: a sentence, findings, the most severe first, and what they rest on."""
 
     sentence: str
     findings: list[Finding]
+    of_job: Ranks | None
+    by_rank: list[Rank]
 
 
 def judged(connection: duckdb.DuckDBPyConnection, selector: str | None) -> Judged:
@@ -71,7 +73,7 @@ def judged(connection: duckdb.DuckDBPyConnection, selector: str | None) -> Judge
         found = [*(_of_late(evidence, each) for each in of_late), *(_of_link(evidence, *each) for each in slow)]
         found += [] if slow else _little(evidence)
         sentence = " ".join(each.text for each in found) or _nothing(evidence, late)
-        return Judged(sentence, [*found, *_clocks(evidence)])
+        return Judged(sentence, [*found, *_clocks(evidence)], evidence.of_job, evidence.by_rank)
     finally:
         evidence.drop()
 

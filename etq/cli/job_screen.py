@@ -18,6 +18,7 @@ from etq.render.times import quantities
 
 if TYPE_CHECKING:
     from etq.advice.finding import Finding
+    from etq.advice.job_evidence import Clock, Rank, Ranks
     from etq.warehouse.warehouse import Warehouse
 
 # Ranks of a larger job that are listed: half of them those that others wait for, half those that wait most.
@@ -27,23 +28,10 @@ _LONGEST: Final = 44
 _UNKNOWN: Final = "-"
 # Words of a command that is proposed.
 _MOST_WORDS: Final = 12
-_JOB: Final = """
-    SELECT j.job, j.ranks, j.world_size, j.steps, j.step, j.unit, j.waited_percent, j.exposed_percent
-    FROM jobs($selector) AS j
-"""
-_RANKS: Final = """
-    SELECT s.rank, avg(s.duration) AS step, avg(s.computation), avg(s.exposed), avg(s.waited), avg(s.transfer),
-        w.waited_for / w.steps, w.waited_for_steps, w.steps, c.clock_offset, c.spread
-    FROM rank_steps($selector, unit := 'us') AS s
-    JOIN stragglers($selector, unit := 'us') AS w ON w.rank = s.rank
-    LEFT JOIN clock_offsets($selector, unit := 'us') AS c ON c.rank = s.rank
-    GROUP BY s.rank, w.waited_for, w.steps, w.waited_for_steps, c.clock_offset, c.spread
-    ORDER BY s.rank
-"""
 _WAITS: Final = """
     SELECT list(w.rank ORDER BY w.rank), w.last_rank, w.collective, w.process_group, max(w.calls),
         fsum(w.waited) AS time, fsum(w.share_percent), count(*) OVER () AS number
-    FROM rank_waits($selector, unit := 'us') AS w
+    FROM rank_waits($selector, unit := 'ns') AS w
     GROUP BY w.last_rank, w.collective, w.process_group
     ORDER BY time DESC, w.last_rank, w.process_group, w.collective
     LIMIT $most
@@ -51,13 +39,13 @@ _WAITS: Final = """
 _COLLECTIVES: Final = """
     SELECT c.collective, c.process_group, c.group_size, c.message_bytes, c.kernels, c.waited, c.transfer, c.total,
         c.bus_bandwidth_gb_per_s, c.link_percent, c.reason, c.unit, count(*) OVER () AS number
-    FROM collective_waits($selector) AS c
+    FROM collective_waits($selector, unit := 'ns') AS c
     ORDER BY coalesce(c.waited + c.transfer, c.total) DESC, c.process_group, c.collective
     LIMIT $most
 """
 _OPS: Final = """
     SELECT o.rank, o.op, o.per_step, o.others, o.change_percent, o.unit
-    FROM rank_ops($selector) AS o
+    FROM rank_ops($selector, unit := 'ns') AS o
     WHERE o.excess > 0 AND o.change_percent > 2
     LIMIT $most
 """
@@ -68,13 +56,13 @@ def lines_of_job(job: Job, shown: Sequence[str], db: str, style: TerminalStyle) 
     from etq.advice.jobs import judged
 
     with opened_job(job, db) as warehouse:
-        name = " ".join(shown) if len(shown) == 1 else job.name
-        yield from (style.styled(line, "bold") for line in _wrapped(_title(warehouse, job, name), "", style))
         with warehouse.locked() as connection:
             found = judged(connection, job.selector)
+        name = " ".join(shown) if len(shown) == 1 else job.name
+        yield from (style.styled(line, "bold") for line in _wrapped(_title(found.of_job, name), "", style))
         yield ""
-        yield from (style.styled(line, "bold") for line in _wrapped(found.sentence, "", style))
-        yield from _ranks(warehouse, job, style)
+        yield from (style.styled(line, "bold") for line in _wrapped(printable(found.sentence), "", style))
+        yield from _ranks(found.by_rank, style)
         yield from _waits(warehouse, job, style)
         yield from _collectives(warehouse, job, style)
         yield from _ops(warehouse, job, style)
@@ -82,9 +70,8 @@ def lines_of_job(job: Job, shown: Sequence[str], db: str, style: TerminalStyle) 
             yield from ("", style.styled("Advice", "bold"))
         for finding in found.findings:
             yield from _finding(finding, found.sentence, style)
-        if job.selector is not None or job.merged is None:
-            for label in _labels(warehouse, job):
-                note_ranks(warehouse, label)
+        if found.of_job is not None and found.of_job.job is not None:
+            note_ranks(warehouse, found.of_job.job)
     yield from _next(shown, db if job.selector is not None else None, style)
 
 
@@ -92,23 +79,24 @@ def rows_of_job(job: Job, db: str) -> list[list[Any]]:
     """Return the same as rows of a summary: part, name, method, value, low, high, share, unit, text."""
     from etq.advice.jobs import judged
 
-    with opened_job(job, db) as warehouse:
-        given = {"selector": job.selector}
-        [(_, ranks, _, steps, step, unit, waited, exposed)] = warehouse.rows(_JOB, **given)[1]
-        with warehouse.locked() as connection:
-            found = judged(connection, job.selector)
-        rows: list[list[Any]] = [
-            ["job", job.name, None, ranks, None, None, None, "ranks", found.sentence],
-            ["time", "step", None, step, None, None, None, unit, f"median of {counted(steps or 0, 'step')}"],
-            ["share", "waited", None, None, None, None, waited, None, None],
-            ["share", "exposed", None, None, None, None, exposed, None, None],
-        ]
-        for rank, time, *_, waited_for, _, _, _, _ in warehouse.rows(_RANKS, **given)[1]:
-            text = None if waited_for is None else f"others wait {quantities([waited_for], 'us')[0]} for it in a step"
-            rows.append(["rank", str(rank), None, time, None, None, None, "us", text])
-        for finding in found.findings:
-            text = f"{finding.severity}: {finding.text}"
-            rows.append(["advice", finding.rule, None, None, None, None, finding.share_percent, None, text])
+    with opened_job(job, db) as warehouse, warehouse.locked() as connection:
+        found = judged(connection, job.selector)
+    of_job = found.of_job
+    if of_job is None:
+        return []
+    steps = None if of_job.step is None else of_job.step / 1000
+    rows: list[list[Any]] = [
+        ["job", job.name, None, of_job.ranks, None, None, None, "ranks", found.sentence],
+        ["time", "step", None, steps, None, None, None, "us", f"median of {counted(of_job.steps or 0, 'step')}"],
+        ["share", "waited", None, None, None, None, of_job.waited_percent, None, None],
+        ["share", "exposed", None, None, None, None, of_job.exposed_percent, None, None],
+    ]
+    for rank in found.by_rank:
+        text = None if rank.waited_for is None else f"others wait {_times([rank.waited_for])[0]} for it in a step"
+        rows.append(["rank", str(rank.rank), None, rank.step / 1000, None, None, None, "us", text])
+    for finding in found.findings:
+        text = f"{finding.severity}: {finding.text}"
+        rows.append(["advice", finding.rule, None, None, None, None, finding.share_percent, None, text])
     return rows
 
 
@@ -172,47 +160,45 @@ def _finding(finding: Finding, sentence: str, style: TerminalStyle) -> list[str]
     return [first.replace(finding.severity, coloured, 1), *others]
 
 
-def _title(warehouse: Warehouse, job: Job, name: str) -> str:
-    [row, *_] = warehouse.rows(_JOB, selector=job.selector)[1] or [(None,) * 8]
-    _, ranks, size, steps, step, unit, *_ = row
-    if ranks is None:
+def _title(of_job: Ranks | None, name: str) -> str:
+    if of_job is None:
         return printable(f"{name}: a job without traces of ranks")
-    of = f" of {size:,}" if size is not None and size > ranks else ""
-    time = f" of {quantities([step], unit)[0]}" if step is not None else ""
-    return printable(f"{name}: job of {counted(ranks, 'rank')}{of}, {counted(steps or 0, 'step')}{time}")
+    size = of_job.world_size
+    of = f" of {size:,}" if size is not None and size > of_job.ranks else ""
+    time = "" if of_job.step is None else f" of {_times([of_job.step])[0]}"
+    return printable(f"{name}: job of {counted(of_job.ranks, 'rank')}{of}, {counted(of_job.steps or 0, 'step')}{time}")
 
 
-def _labels(warehouse: Warehouse, job: Job) -> list[str]:
-    return [label for label, *_ in warehouse.rows(_JOB, selector=job.selector)[1] if label is not None]
-
-
-def _ranks(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterator[str]:
+def _ranks(ranks: Sequence[Rank], style: TerminalStyle) -> Iterator[str]:
     """Yield a table of the ranks, with means of their steps."""
-    rows = warehouse.rows(_RANKS, selector=job.selector)[1]
-    if not rows:
+    if not ranks:
         return
-    shown = [*rows]
-    if len(rows) > _MOST_RANKS:
-        late = sorted(rows, key=lambda row: (-(row[6] or 0), row[0]))[: _MOST_RANKS // 2]
-        waiting = sorted((row for row in rows if row not in late), key=lambda row: (-(row[4] or 0), row[0]))
+    shown = [*ranks]
+    if len(ranks) > _MOST_RANKS:
+        late = sorted(ranks, key=lambda rank: (-(rank.waited_for or 0), rank.rank))[: _MOST_RANKS // 2]
+        waiting = sorted(
+            (rank for rank in ranks if rank not in late), key=lambda rank: (-(rank.waited or 0), rank.rank)
+        )
         shown = [*late, *waiting[: _MOST_RANKS // 2]]
     yield from ("", style.styled("Ranks, mean of a step", "bold"))
+    times = ("step", "computation", "exposed", "waited", "transfer", "waited_for")
+    table = [
+        [str(rank.rank) for rank in shown],
+        *(_times([getattr(rank, name) for rank in shown]) for name in times),
+        [f"{rank.last} of {rank.steps}" if rank.waited_for is not None else _UNKNOWN for rank in shown],
+        [_clock(rank.clock) for rank in shown],
+    ]
     heads = ["rank", "step", "computes", "exposed", "waits", "transfers", "waited for", "last in", "clock"]
-    columns = [_times([row[at] for row in shown]) for at in range(1, 7)]
-    last = [f"{row[7]} of {row[8]}" for row in shown]
-    clocks = [_clock(row[9], row[10]) for row in shown]
-    table = [[str(row[0]) for row in shown], *columns, last, clocks]
     yield from _grid(heads, table)
-    if len(rows) > len(shown):
-        yield f"  and {len(rows) - len(shown)} more: etq show stragglers"
+    if len(ranks) > len(shown):
+        yield f"  and {len(ranks) - len(shown)} more: etq show stragglers"
 
 
-def _clock(offset: float | None, spread: float | None) -> str:
+def _clock(clock: Clock | None) -> str:
     """How far a clock is ahead of the job's, with the distance of single collectives from that."""
-    if offset is None:
+    if clock is None:
         return "unknown"
-    shown, error = quantities([abs(offset), spread or 0.0], "us")
-    return f"{'-' if offset < 0 else '+'}{shown.rpartition(' ')[0]} ±{error}"
+    return f"{clock.offset / 1000:+,.1f} ±{clock.spread / 1000:,.1f} us"
 
 
 def _waits(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterator[str]:
@@ -220,7 +206,7 @@ def _waits(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterator[str
     rows = warehouse.rows(_WAITS, selector=job.selector, most=_MOST)[1]
     if not rows:
         return
-    yield from ("", style.styled("Who waits for whom", "bold"))
+    yield from ("", style.styled("Who waits for whom, directly", "bold"))
     waiting = [f"rank {ranks[0]}" if len(ranks) == 1 else counted(len(ranks), "rank") for ranks, *_ in rows]
     pairs = [f"{which} for rank {row[1]}" for which, row in zip(waiting, rows, strict=True)]
     places = [printable(f"{counted(row[4], row[2])} of group {row[3]}") for row in rows]
@@ -272,9 +258,9 @@ def _ops(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterator[str]:
 
 
 def _times(values: Sequence[float | None]) -> list[str]:
-    """Return times in us as texts, in one unit."""
+    """Return times in ns as texts, in one unit."""
     known = [value for value in values if value is not None]
-    texts = iter(quantities(known, "us") if known else [])
+    texts = iter(quantities(known, "ns") if known else [])
     return [_UNKNOWN if value is None else next(texts) for value in values]
 
 

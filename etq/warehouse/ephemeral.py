@@ -206,9 +206,9 @@ def open_ephemeral_ranks(path: str | os.PathLike[str]) -> Warehouse:
 
 @contextmanager
 def open_ephemeral_jobs(
-    jobs: Mapping[str, Mapping[int, str | os.PathLike[str]]], progress: Callable[[], None] = lambda: None
+    jobs: Mapping[str, Mapping[int, Given]], progress: Callable[[], None] = lambda: None
 ) -> Iterator[Warehouse]:
-    """Provide a warehouse with the traces of jobs, which have a file by rank; it is removed in the end.
+    """Provide a warehouse with the traces of jobs, which have a file (or its bytes) by rank; it is removed in the end.
 
     They are read one after the other into a temporary file: memory holds the events of one. Nothing is computed ahead,
     neither advice nor what compares captures. `progress` is called after each. Raises the error of the first that can't
@@ -235,6 +235,6 @@ def open_ephemeral_jobs(
                 try:
                     schema.in_transaction(connection, partial(insert_new, connection, {key: capture}))
                 except duckdb.Error as error:
-                    raise WarehouseError(f"{os.fspath(file)}: {explained(path, error)}") from error
+                    raise WarehouseError(f"{source.uri}: {explained(path, error)}") from error
                 progress()
             yield warehouse

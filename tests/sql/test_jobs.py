@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack
 from statistics import median
 
 import pytest
 
-from etq.warehouse.warehouse import Warehouse
+from etq.warehouse.ephemeral import open_ephemeral_jobs
 from tests.job_traces import END, LAYER, LAYERS, Faults, job
 from tests.sampling import thinned
-from tests.sql.test_collectives import store_ranks
 from tests.trace_builders import event, trace
 
 
+@pytest.fixture
+def opened() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
 @pytest.mark.parametrize("seed", thinned([1, 2, 3], [1]))
-def test_waits_are_those_of_the_simulation(warehouse: Warehouse, seed: int) -> None:
+def test_waits_are_those_of_the_simulation(opened: ExitStack, seed: int) -> None:
     """Clocks are known to 3 us, and so is each wait; the generator knows whom each rank waits for, by step."""
     made = job(seed, Faults(late=1, kernel="sm90_gemm", clock=2), ranks=4, steps=3)
-    store_ranks(warehouse, made.contents(), "a")
+    warehouse = opened.enter_context(open_ephemeral_jobs({"a": made.contents()}))
     pairs: defaultdict[tuple[int, int], int] = defaultdict(int)
     for (_, rank, last), waited in made.waits.items():
         pairs[rank, last] += waited if rank != last else 0
@@ -45,10 +52,10 @@ def test_waits_are_those_of_the_simulation(warehouse: Warehouse, seed: int) -> N
     assert row[5] == pytest.approx(100 * sum(steps.values()) / durations, abs=1)
 
 
-def test_what_a_rank_spends_more_on(warehouse: Warehouse) -> None:
+def test_what_a_rank_spends_more_on(opened: ExitStack) -> None:
     """By hand: a gemm takes 1.5 times as long at the late rank, 2 % of noise aside; parts of a step add up to it."""
     made = job(4, Faults(late=3, kernel="sm90_gemm"), ranks=4, steps=2)
-    store_ranks(warehouse, made.contents(), "a")
+    warehouse = opened.enter_context(open_ephemeral_jobs({"a": made.contents()}))
     gemm = LAYERS * dict(LAYER)["sm90_gemm"] + dict(END)["sm90_gemm"]
     query = "SELECT o.rank, o.place, o.op, o.per_step, o.others, o.excess, o.calls FROM rank_ops() AS o LIMIT 1"
     [(rank, place, op, per_step, others, excess, calls)] = warehouse.rows(query)[1]
@@ -63,13 +70,13 @@ def test_what_a_rank_spends_more_on(warehouse: Warehouse) -> None:
     assert warehouse.rows(query)[1] == [(rank, pytest.approx(time)) for rank, time in warehouse.rows(steps)[1]]
 
 
-def test_others_are_the_median_of_the_other_ranks(warehouse: Warehouse) -> None:
+def test_others_are_the_median_of_the_other_ranks(opened: ExitStack) -> None:
     """By hand, in us: 10, 20, 30 and 100; an op that one rank lacks takes 0 there."""
     ranks = {}
     for rank, time in enumerate((10, 20, 30, 100)):
         events = [event("cpu_op", "aten::mm", 0, time), event("cpu_op", "aten::end", 200, 201)]
         ranks[rank] = trace(*events, *([event("cpu_op", "aten::add", 150, 158)] if rank == 3 else []))
-    store_ranks(warehouse, ranks, "a")
+    warehouse = opened.enter_context(open_ephemeral_jobs({"a": ranks}))
     query = "SELECT o.op, o.rank, o.per_step, o.others, o.excess FROM rank_ops() AS o WHERE o.op <> 'aten::end'"
     assert sorted(warehouse.rows(query)[1]) == [
         ("aten::add", 3, 8, 0, 8),
@@ -80,7 +87,7 @@ def test_others_are_the_median_of_the_other_ranks(warehouse: Warehouse) -> None:
     ]
 
 
-def test_broadcasts_are_no_wait(warehouse: Warehouse) -> None:
+def test_broadcasts_are_no_wait(opened: ExitStack) -> None:
     """By hand: rank 1 is 20 us late to the all-reduce; the broadcast keeps rank 0 for 300 us and rank 1 for 40. Waits
     are the same by clocks, and by time in collectives where the group of the ranks isn't written.
     """
@@ -95,8 +102,7 @@ def test_broadcasts_are_no_wait(warehouse: Warehouse) -> None:
         ]
         told[rank] = trace(*events, distributedInfo={**info, "rank": rank})
         untold[rank] = trace(*events)
-    store_ranks(warehouse, told, "told")
-    store_ranks(warehouse, untold, "untold")
+    warehouse = opened.enter_context(open_ephemeral_jobs({"told": told, "untold": untold}))
     columns = "r.rank, r.communication, r.waited, r.transfer, r.waits_for, r.waited_by"
     query = f"SELECT {columns} FROM rank_steps($job) AS r"
     assert warehouse.rows(query, job="job=told")[1] == [
@@ -111,7 +117,7 @@ def test_broadcasts_are_no_wait(warehouse: Warehouse) -> None:
     assert warehouse.rows(query, job="job=told")[1] == [(20, 20)]
 
 
-def test_missing_ranks(warehouse: Warehouse) -> None:
+def test_missing_ranks(opened: ExitStack) -> None:
     """Of 20 processes, ranks 1 and 18 have traces; the first 16 others are listed."""
     made = job(1, ranks=2, steps=1).contents()
     ranks = {
@@ -120,7 +126,7 @@ def test_missing_ranks(warehouse: Warehouse) -> None:
         .replace(b'"rank": %d' % at, b'"rank": %d' % rank)
         for at, rank in ((0, 1), (1, 18))
     }
-    store_ranks(warehouse, ranks, "a")
+    warehouse = opened.enter_context(open_ephemeral_jobs({"a": ranks}))
     query = "SELECT j.ranks, j.world_size, j.missing, j.missing_ranks, j.waited_by FROM jobs() AS j"
     [(number, size, missing, listed, _)] = warehouse.rows(query)[1]
     assert (number, size, missing) == (2, 20, 18)
