@@ -26,6 +26,10 @@ CLOCK: Final = "clock offset"
 # and of a link, which costs all ranks.
 _LEAST_WAIT: Final = 5.0
 _LEAST_TRANSFER: Final = 2.0
+# The part of all waiting, and its share of the steps in percent, from which on a rank is named of which too few steps
+# are recorded to tell it from chance.
+_NEARLY_ALL: Final = 0.75
+_MUCH: Final = 10.0
 # Clocks of devices are converted to those of hosts with errors of some us.
 _LEAST_OFFSET: Final = 10_000
 # Messages of this size reach what a link carries, and the share in percent that is little of it.
@@ -42,6 +46,7 @@ _PARTS: Final = {
     "cpu_exec": ("its ops on the host", "host"),
     "other": ("what its host does between ops", None),
 }
+_SINGULAR: Final = ("data_loader", "other")
 _REMEDIES: Final = {
     "kernel": "If all kernels are slower, check its device's clock and temperature; else compare what they are given.",
     "memcpy": "Compare what it copies with what other ranks copy.",
@@ -69,7 +74,7 @@ def judged(connection: duckdb.DuckDBPyConnection, selector: str | None) -> Judge
     try:
         slow = [*_slow_links(evidence)]
         late = _late_ranks(evidence, {rank for link, _ in slow for rank in link.ranks})
-        of_late = [each for each in late if each.p <= ALPHA]
+        of_late = [each for each in late if each.p <= ALPHA or _dominates(evidence, each)]
         found = [*(_of_late(evidence, each) for each in of_late), *(_of_link(evidence, *each) for each in slow)]
         found += [] if slow else _little(evidence)
         sentence = " ".join(each.text for each in found) or _nothing(evidence, late)
@@ -104,6 +109,12 @@ def _share(evidence: JobEvidence, late: Late) -> float:
     return 100 * late.waited / max(_whole(evidence, late), 1)
 
 
+def _dominates(evidence: JobEvidence, late: Late) -> bool:
+    """Whether nearly all waiting of a recording is for a rank, and much: it is told, though it may be by chance."""
+    waited = sum(ticks for of_step in evidence.waits.values() for ticks in of_step.values())
+    return late.waited >= _NEARLY_ALL * waited and _share(evidence, late) >= _MUCH
+
+
 def _whole(evidence: JobEvidence, late: Late) -> float:
     """The time of the steps of the ranks that wait for a rank."""
     others = [ticks for rank, ticks in evidence.ticks.items() if rank != late.rank]
@@ -132,10 +143,12 @@ def _of_late(evidence: JobEvidence, late: Late) -> Finding:
         by = "by time in collectives, as waits by clocks aren't known (etq show collective_waits says why)"
     often = f"longest in {late.steps} of {counted(late.of, 'step')}, by chance with p = {_p(late.p)}"
     severity = severity_of(share)
+    is_sure = evidence.is_by_clocks and late.p <= ALPHA
+    few = "" if late.p <= ALPHA else f" In {late.steps} of {counted(late.of, 'step')}, this may be chance: record more."
     return Finding(
         LATE,
-        severity if evidence.is_by_clocks else at_most_medium(severity),
-        f"Other ranks wait for rank {late.rank}, for {percent(share)} of their steps.{reason}",
+        severity if is_sure else at_most_medium(severity),
+        f"Other ranks wait for rank {late.rank}, for {percent(share)} of their steps.{reason}{few}",
         f"{waited}, {by}; {often}",
         _REMEDIES[cause],
         f"{LATE} {late.rank}",
@@ -148,7 +161,7 @@ def _of_late(evidence: JobEvidence, late: Late) -> Finding:
 def _reason(evidence: JobEvidence, rank: int, cause: str, part: Part) -> str:
     """What a late rank spends more time on, in a sentence."""
     what, place = _PARTS[cause]
-    takes = f"{what} take" if what.endswith("s") else f"{what} takes"
+    takes = f"{what} {'takes' if cause in _SINGULAR else 'take'}"
     takes = f"{takes[0].upper()}{takes[1:]} {_beside(part)}"
     ops = [each for each in evidence.beyond(rank, "op") if each.place == place and each.excess > 0] if place else []
     more = sum(each.excess for each in ops)
@@ -245,11 +258,14 @@ def _clocks(evidence: JobEvidence) -> list[Finding]:
     offset, spread = time(abs(most.offset) / 1e3, "us"), time(most.spread / 1e3, "us")
     way = "ahead of" if most.offset > 0 else "behind"
     text = f"The clock of rank {most.rank} is {offset} {way} the job's median."
-    if len(apart) > 1:
+    if len(evidence.clocks) == 2:
+        (one, offset_of_one, _), (other, offset_of_other, _) = evidence.clocks
+        between = time(abs(offset_of_one - offset_of_other) / 1e3, "us")
+        text = f"Clocks of ranks {one} and {other} differ by {between}."
+    elif len(apart) > 1:
         ranks = _listed([each.rank for each in apart])
-        text = (
-            f"Clocks of ranks {ranks} differ from the job's median, most that of rank {most.rank}: {offset} {way} it."
-        )
+        most_of = f"most that of rank {most.rank}: {offset} {way} it"
+        text = f"Clocks of ranks {ranks} differ from the job's median, {most_of}."
     return [
         Finding(
             CLOCK,
@@ -302,7 +318,7 @@ def _nothing(evidence: JobEvidence, late: Sequence[Late]) -> str:
         [*_, most] = late
         return (
             f"Other ranks wait for rank {most.rank}, for {percent(_share(evidence, most))} of their steps, longest in "
-            f"{most.steps} of {counted(most.of, 'step')}: too few to tell it from chance (p = {_p(most.p)})."
+            f"{most.steps} of {counted(most.of, 'step')}, which may be chance (p = {_p(most.p)})."
         )
     groups = len({link.group for link in evidence.links})
     links = f", and {counted(groups, 'group')} of links" if groups > 1 else ""

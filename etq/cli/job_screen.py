@@ -11,6 +11,7 @@ import click
 
 from etq.cli.job_targets import Job, opened_job, opened_jobs
 from etq.cli.jobs import note_ranks
+from etq.cli.memory import shown_size
 from etq.errors import counted, printable
 from etq.render.table import shortened
 from etq.render.terminal import PAGE, TerminalStyle, style_of, width_of, wrap
@@ -227,7 +228,7 @@ def _collectives(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterat
     ]
     table = [
         [*shortened(names, _LONGEST, style)],
-        [f"{size / 2**20:,.3g} MiB" if size else _UNKNOWN for _, _, _, size, *_ in rows],
+        [shown_size(size) if size else _UNKNOWN for _, _, _, size, *_ in rows],
         [str(row[4]) for row in rows],
         _times([row[5] for row in rows]),
         _times([row[6] for row in rows]),

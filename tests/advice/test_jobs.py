@@ -69,6 +69,16 @@ def test_single_faults_are_named_alone(tmp_path: Path, faults: Faults, words: li
     assert len(answer.findings) == 1 and all(word in answer.sentence for word in words)
 
 
+@pytest.mark.long
+def test_of_few_steps_it_is_said_that_it_may_be_chance(tmp_path: Path) -> None:
+    """Two ranks, three steps: one is late in all, which happens by chance with 2 x (1/2)**3."""
+    answer = found(job(31, Faults(late=1, kernel="sm90_gemm"), ranks=2, steps=3), tmp_path)
+    [finding] = answer.findings
+    assert finding.severity == "medium" and "p = 0.25" in finding.evidence
+    assert "Other ranks wait for rank 1, " in finding.text
+    assert finding.text.endswith("In 3 of 3 steps, this may be chance: record more.")
+
+
 def test_a_late_rank_is_told_from_chance() -> None:
     """By fractions: of 4 ranks, one is it in all of 2 steps with 4 x (1/4)**2, in all of 3 with 4 x (1/4)**3."""
     for k, n, p in ((2, 2, Fraction(1, 4)), (3, 8, Fraction(1, 8)), (7, 10, Fraction(1, 2))):
