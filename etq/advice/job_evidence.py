@@ -98,6 +98,15 @@ class Rank(NamedTuple):
     clock: Clock | None
 
 
+def foremost(ranks: Sequence[Rank], most: int) -> list[Rank]:
+    """Return all ranks, or of more than `most` the half that is waited for longest, and the half that waits longest."""
+    if len(ranks) <= most:
+        return [*ranks]
+    late = sorted(ranks, key=lambda rank: (-(rank.waited_for or 0), rank.rank))[: most // 2]
+    waiting = sorted((rank for rank in ranks if rank not in late), key=lambda rank: (-(rank.waited or 0), rank.rank))
+    return [*late, *waiting[: most // 2]]
+
+
 class JobEvidence:
     """The evidence about the one job that a selector chooses, or that a database has."""
 

@@ -172,15 +172,11 @@ def _title(of_job: Ranks | None, name: str) -> str:
 
 def _ranks(ranks: Sequence[Rank], style: TerminalStyle) -> Iterator[str]:
     """Yield a table of the ranks, with means of their steps."""
+    from etq.advice.job_evidence import foremost
+
     if not ranks:
         return
-    shown = [*ranks]
-    if len(ranks) > _MOST_RANKS:
-        late = sorted(ranks, key=lambda rank: (-(rank.waited_for or 0), rank.rank))[: _MOST_RANKS // 2]
-        waiting = sorted(
-            (rank for rank in ranks if rank not in late), key=lambda rank: (-(rank.waited or 0), rank.rank)
-        )
-        shown = [*late, *waiting[: _MOST_RANKS // 2]]
+    shown = foremost(ranks, _MOST_RANKS)
     yield from ("", style.styled("Ranks, mean of a step", "bold"))
     times = ("step", "computation", "exposed", "waited", "transfer", "waited_for")
     table = [
@@ -281,7 +277,8 @@ def _next(shown: Sequence[str], db: str | None, style: TerminalStyle) -> Iterato
     """Yield the commands to type next about a job."""
     options = [] if db is None else ["--db", db]
     advice = (["etq", "advice", *shown, *options], "all findings, with evidence and remedies")
-    commands = [advice] if len(shown) == 1 else []
+    report = (["etq", "report", *shown, *options, "--open"], "all of it, as a page")
+    commands = [report, advice] if len(shown) == 1 else [report]
     if db is None:
         commands += [(["etq", "ingest", *shown, "--job", "NAME", "--db", "lab.duckdb"], "store the ranks")]
     else:

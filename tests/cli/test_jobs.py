@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from etq.report.page import subject_of
 from tests.cli.asked import rows
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
@@ -92,6 +97,28 @@ def test_two_ranks_are_not_builds(folder: Path) -> None:
     assert "! ranks of one job (not builds): 0 in all of base, 2 in all of new" in findings
     shown = run_etq(base, new)
     assert "job of 2 ranks of 4" in shown.stdout and "ranks 1 and 3 are missing" in shown.stderr
+
+
+@pytest.mark.long
+def test_the_page_of_a_job(folder: Path, tmp_path: Path) -> None:
+    """The page has what the screen has: the sentence and the times of each rank, advice, and the tables."""
+    path = tmp_path / "job.html"
+    assert run_etq("report", str(folder), "-o", str(path)).exit_code == 0
+    page = path.read_text()
+    assert subject_of(page) == "job train"
+    sections = {section["kind"]: section for section in data_of(page)["sections"]}
+    assert [*sections] == ["job", "advice", "waits", "collectives", "ops", "steps", "clocks"]
+    [sentence] = [row["finding"] for row in rows("advice", str(folder)) if row["rule"] == "late rank"]
+    assert sections["job"]["facts"]["sentence"] == sentence
+    ranks = sections["job"]["tables"]["ranks"]
+    assert ranks["columns"][ranks["names"].index("rank")] == [0, 1, 2, 3]
+    assert [each["name"] for each in sections["ops"]["grids"]] == ["rank_ops", "rank_ops_parts"]
+    assert run_etq("report", str(folder), "--runs", "all", "-o", str(path), "--force").exit_code == 2
+
+
+def data_of(page: str) -> Any:
+    [packed] = re.findall(r">([A-Za-z0-9+/=]{1000,})<", page)
+    return json.loads(gzip.decompress(base64.b64decode(packed)))
 
 
 def test_what_is_no_job(folder: Path, tmp_path: Path) -> None:
