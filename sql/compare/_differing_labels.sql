@@ -27,24 +27,27 @@ WITH valued AS (
         )
     GROUP BY l.key
 )
-SELECT v.key AS name, _listed_values(v.base_values) || ' in all of base, ' || _listed_values(v.new_values)
-    || ' in all of new' AS detail
+SELECT CASE WHEN _are_ranks(v.key, v.base_values, v.new_values) THEN 'ranks' ELSE v.key END AS name,
+    CASE
+        WHEN _are_ranks(v.key, v.base_values, v.new_values)
+            THEN coalesce(len(v.base_values), 0) || ' in base, ' || coalesce(len(v.new_values), 0) || ' in new'
+        ELSE _listed_values(v.base_values) || ' in all of base, ' || _listed_values(v.new_values) || ' in all of new'
+    END AS detail
 FROM valued AS v
-WHERE v.of_base = len(base_captures)
-    AND v.of_new = len(new_captures)
-    AND NOT list_has_any(v.base_values, v.new_values)
-    AND (len(v.base_values) = 1 OR len(v.base_values) < v.of_base)
-    AND (len(v.new_values) = 1 OR len(v.new_values) < v.of_new)
-UNION ALL
-SELECT 'ranks', r.of_base || ' in base, ' || r.of_new || ' in new'
-FROM (
-    SELECT count(DISTINCT l.value) FILTER (list_contains(base_captures, l.capture_id)) AS of_base,
-        count(DISTINCT l.value) FILTER (list_contains(new_captures, l.capture_id)) AS of_new
-    FROM labels AS l
-    WHERE l.key = 'rank'
-) AS r
-WHERE greatest(r.of_base, r.of_new) > 1
+WHERE _are_ranks(v.key, v.base_values, v.new_values)
+    OR (
+        v.of_base = len(base_captures)
+        AND v.of_new = len(new_captures)
+        AND NOT list_has_any(v.base_values, v.new_values)
+        AND (len(v.base_values) = 1 OR len(v.base_values) < v.of_base)
+        AND (len(v.new_values) = 1 OR len(v.new_values) < v.of_new)
+    )
 ORDER BY name;
+
+-- Whether a side has several ranks of a job.
+CREATE MACRO _are_ranks(key, base_values, new_values) AS (
+    key = 'rank' AND greatest(coalesce(len(base_values), 0), coalesce(len(new_values), 0)) > 1
+);
 
 -- The first three of some values as text.
 CREATE MACRO _listed_values(texts) AS (

@@ -117,6 +117,29 @@ def test_broadcasts_are_no_wait(opened: ExitStack) -> None:
     assert warehouse.rows(query, job="job=told")[1] == [(20, 20)]
 
 
+def test_two_jobs_rank_by_rank(opened: ExitStack) -> None:
+    """The new job has a rank less, whose steps are those of the simulation; a rank computes what its kernels take."""
+    base, new = job(7, ranks=4, steps=3), job(8, Faults(late=0, kernel="sm90_gemm"), ranks=2, steps=2)
+    jobs = {"base": base.contents(), "new": new.contents()}
+    warehouse = opened.enter_context(open_ephemeral_jobs(jobs))
+    columns = "rank, base, new, change_percent, base_computation, new_computation, base_steps, new_steps, note"
+    found = warehouse.rows(f"SELECT {columns} FROM compare_jobs('job=base', 'job=new')")[1]
+    assert [(row[0], *row[6:]) for row in found] == [
+        (None, 3, 2, None), (0, 3, 2, None), (1, 3, 2, None), (2, 3, 0, "not in new"), (3, 3, 0, "not in new"),
+    ]  # fmt: skip
+    before, after = median(base.steps), median(new.steps)
+    assert found[0][1:3] == (pytest.approx(before, abs=5), pytest.approx(after, abs=5))
+    assert found[0][3] == pytest.approx(100 * (found[0][2] - found[0][1]) / found[0][1])
+    for number, made, of_job in ((4, base, 4), (5, new, 2)):
+        for rank in range(of_job):
+            kernels = [each for each in made.ranks[rank].events if each["cat"] == "kernel" and each["tid"] == 7]
+            per_step = [
+                kernels[at : at + len(kernels) // len(made.steps)]
+                for at in range(0, len(kernels), len(kernels) // len(made.steps))
+            ]
+            assert found[rank + 1][number] == median(sum(each["dur"] for each in of_step) for of_step in per_step)
+
+
 def test_missing_ranks(opened: ExitStack) -> None:
     """Of 20 processes, ranks 1 and 18 have traces; the first 16 others are listed."""
     made = job(1, ranks=2, steps=1).contents()
