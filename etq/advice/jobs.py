@@ -313,7 +313,7 @@ def _nothing(evidence: JobEvidence, late: Sequence[Late]) -> str:
     if of_job.ranks < 2:
         return "One rank of a job: whom it waits for is known with the traces of others alone."
     if of_job.waited_by is None:
-        return "Nothing is known of waits: no rank ran a collective that all end together (NCCL, RCCL, gloo)."
+        return "Nothing is known of waits: of no collective in the traces is it known that all ranks end it together."
     if late:
         [*_, most] = late
         return (

@@ -416,7 +416,7 @@ def jobs(asked: Asked) -> Sides:
 def rank_ops(asked: Asked) -> Sides:
     query = """
         SELECT o.op, o.calls, o.per_step, o.others FROM rank_ops($name, 'ns') AS o
-        WHERE o.place = 'device' AND o.op NOT ILIKE '%ccl%'
+        WHERE o.place = 'device' AND o.op NOT ILIKE '%ccl%' AND NOT regexp_matches(o.op, '^Mem(cpy|set)')
     """
     number = len(_rank_steps(asked))
     ran = [
