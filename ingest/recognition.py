@@ -6,6 +6,7 @@ what begins like a profiling file, or has the name of one, is taken.
 
 from __future__ import annotations
 
+import re
 import stat
 import zlib
 from contextlib import suppress
@@ -28,6 +29,10 @@ KINDS: Final = {
     RECORD: "a zip, perhaps an ETRecord",
     PROGRAM: "an ExecuTorch program (.pte)",
 }
+# Where PyTorch writes which process of how many wrote a trace; and where names of files have the rank.
+_RANK_WRITTEN: Final = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d{1,7})\b')
+_SIZE_WRITTEN: Final = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"world_size"\s*:\s*(\d{1,7})\b')
+_RANK_NAMED: Final = re.compile(r"(?<![a-z])rank[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 
 def left_out(path: str) -> str | None:
@@ -56,6 +61,24 @@ def has_several_ranks(path: str) -> bool:
     with suppress(OSError, zlib.error):
         return is_json(head := _head(path)) and begins_merged(head)
     return False
+
+
+def rank_of(path: str) -> tuple[int, int | None] | None:
+    """Return the rank of the process that wrote a trace, and the number of processes, as its beginning has them, or
+    else its name; None if neither does, and for other files. Nothing else of the file is read.
+    """
+    try:
+        head = _head(path)
+    except (OSError, zlib.error):
+        return None
+    if _kind_of(head) != "torch_trace":
+        return None
+    sizes = _SIZE_WRITTEN.search(head)
+    size = None if sizes is None else int(sizes[1])
+    if (written := _RANK_WRITTEN.search(head)) is not None:
+        return int(written[1]), size
+    named = _RANK_NAMED.search(Path(path).name)
+    return None if named is None else (int(named[1]), size)
 
 
 def kind_of_bytes(content: Any) -> str:

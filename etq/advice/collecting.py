@@ -52,7 +52,7 @@ def rows_of_trace(
     """Return the rows about a trace. Texts have the default unit. `jobs` keeps what the ranks of a job share."""
     query = "SELECT c.time_scale FROM captures AS c WHERE c.capture_id = ?"
     [(time_scale,)] = connection.execute(query, [key]).fetchall()
-    return _rows(trace_findings(connection, key, jobs), scale_of(time_scale, unit))
+    return rows(trace_findings(connection, key, jobs), scale_of(time_scale, unit))
 
 
 def trace_findings(
@@ -72,7 +72,7 @@ def rows_of_dumps(
     """Return the rows about each dump from one key up to another, within `answered_times`."""
     with _steady(connection, given.runs):
         found = evidence_of(connection, first, last, given.unit, runs=given.runs)
-    return {key: _rows(findings_of(evidence), evidence.scale) for key, evidence in found.items()}
+    return {key: rows(findings_of(evidence), evidence.scale) for key, evidence in found.items()}
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def _steady(connection: duckdb.DuckDBPyConnection, runs: str) -> Iterator[None]:
         connection.execute("DROP VIEW IF EXISTS _advised_times")
 
 
-def _rows(findings: Iterable[Finding], scale: Scale) -> list[Row]:
+def rows(findings: Iterable[Finding], scale: Scale) -> list[Row]:
     """Return findings as rows, the most severe first, without those that have the cause of another."""
     kept = sorted(distinct([*findings]), key=_place)
     return [

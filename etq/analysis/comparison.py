@@ -398,7 +398,8 @@ class Comparison:
         (*_, base), (*_, new) = self._sides
         query = "SELECT name, detail FROM _differing_labels($base, $new, $keys, $others)"
         labels = self.warehouse.rows(query, base=self.base, new=self.new, keys=base, others=new)[1]
-        return [f"{words.LABELS_DIFFER}: {words.CONDITION.format(*label)}" for label in labels]
+        names = {name for name, _ in labels}
+        return [": ".join(words.of_label(name, detail, names)) for name, detail in labels]
 
     def has_few_common_ops(self) -> bool:
         """Whether the programs differ so much that only totals can be compared."""

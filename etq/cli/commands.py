@@ -68,7 +68,9 @@ GROUPS: Final[Mapping[str, Group]] = {
             "advice": ViewCommand(
                 "advice",
                 text="Show advice about a capture, the most costly finding first. Each finding has evidence, cost and "
-                "remedy.",
+                "remedy.\n\nOf a job, by a selector or a folder of its ranks: which rank is late and why, which link "
+                "is slow, which clock differs.",
+                examples=("run --db lab.duckdb", "run.etdp --format json", "job=train --db lab.duckdb", "traces/"),
             ),
             "report": "report",
             "export": "export",

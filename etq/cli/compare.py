@@ -18,6 +18,7 @@ from etq import catalog
 from etq.analysis.comparison import VIEWS, Comparison
 from etq.choices import PHASES, UNITS
 from etq.cli import main
+from etq.cli.job_targets import found_jobs
 from etq.cli.messages import note_left_out, say
 from etq.cli.options import output_options, percentage, together, warehouse_option
 from etq.cli.targets import check_path, is_file, is_there, refuse_warehouse, report_warnings
@@ -137,7 +138,8 @@ def compare(
     pattern in quotes. Several captures per side, measured alternately (etq bench), give the clearest result. Without
     --what, it shows the 10 modules and ops (or --limit of each) that explain most of the difference. For PyTorch traces
     of different devices, it first shows each side's kernel time by op and inputs, and no verdicts unless --verdicts
-    is given. To fail a job if NEW is slower, see etq gate.
+    is given. To fail a job if NEW is slower, see etq gate. Two jobs, each a folder of its ranks' traces or a selector,
+    are compared rank by rank.
 
     \b
     etq compare build=41 build=42 --db lab.duckdb
@@ -145,6 +147,11 @@ def compare(
     etq compare yesterday.pt.trace.json today.pt.trace.json --step-name train_step
     etq compare h100.pt.trace.json mi300.pt.trace.json --what efficiency
     """
+    if what is None and etrecord is None and (jobs := found_jobs(base, new, db)) is not None:
+        from etq.cli.job_screen import show_jobs
+
+        show_jobs(jobs, db, (format, output, force), options["unit"])
+        return
     if what in (None, "all"):
         chosen = {"--sort-by": selection.get().sort_by, "--columns": selection.get().columns}
         for name in (name for name, value in chosen.items() if value is not None):

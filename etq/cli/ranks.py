@@ -27,7 +27,8 @@ _WITHOUT_WAITS: Final = (
     FROM stragglers({arguments}) AS s
     GROUP BY s.job HAVING count(s.waited) = 0 ORDER BY s.job
     """,
-    "no rank ran a collective (NCCL, RCCL, gloo), so that nothing is known of what {ranks} waited for",
+    "nothing is known of what {ranks} waited for: that needs traces of several ranks with a collective that all end "
+    "together (NCCL, RCCL, gloo)",
 )
 _UNKNOWN: Final = {
     "stragglers": _WITHOUT_WAITS,

@@ -13,6 +13,7 @@ import click
 
 from etq.cli import main
 from etq.cli.compare import judging_options, sides
+from etq.cli.job_targets import Job, found_job, opened_job
 from etq.cli.options import method_option, query_limits, runs_option, unit_option, warehouse_option
 from etq.cli.pages import check_page, file_name_of, open_option, write_page
 from etq.cli.targets import FileOptions, file_options, open_target, pop_file_options
@@ -28,6 +29,7 @@ TAKEN: Final = {
     "one capture": (*OF_FILES, "method", "runs"),
     "two sides": ("etrecord", *OF_SIDES),
     "series (--trend)": OF_SERIES,
+    "a job": (),
 }
 
 
@@ -72,12 +74,15 @@ def report(
     etq report run.etdp --etrecord model.etrecord --pte model.pte
     etq report build=41 build=42 -o difference.html
     etq report 'base/*.etdp' 'new/*.etdp' --etrecord net.etrecord
+    etq report job=train --db lab.duckdb
     etq report --trend model=mlp --over build -o mlp.html
     """
+    job = None if trend or not captures else found_job(captures, db)
     kind = "series (--trend)" if trend else "one capture" if len(captures) == 1 else "two sides"
+    kind = kind if job is None else "a job"
     if trend and len(captures) > 1:
         raise click.UsageError("--trend takes one selector, or none for all captures")
-    if not trend and len(captures) not in (1, 2):
+    if not trend and job is None and len(captures) not in (1, 2):
         found = f"not {len(captures)}" if captures else "none is named"
         raise click.UsageError(
             f"a report needs one capture or two sides, {found}; put a pattern of files in quotes; use --trend for many "
@@ -91,12 +96,21 @@ def report(
         arguments["quantile"] = float(arguments["quantile"])
     if output is not None:
         check_page(output, force=force, opens=opens)
-    with _page(kind, captures, db, unit, arguments) as (make_page, of):
+    with _page(kind, captures, db, unit, arguments) if job is None else _page_of_job(job, db, unit) as (make_page, of):
         path = f"{file_name_of(of)}.html" if output is None else output
         check_page(path, force=force, opens=opens)
         with working("Making the report", sys.stderr):
             page = make_page()
         write_page(page, path, f"the report of {printable(of)}", force=force, opens=opens)
+
+
+@contextmanager
+def _page_of_job(job: Job, db: str, unit: str | None) -> Iterator[tuple[Callable[[], str], str]]:
+    """Provide a function that makes the page of a job, and the page's subject."""
+    from etq.report import job_page_of
+
+    with opened_job(job, db) as warehouse:
+        yield partial(job_page_of, warehouse, job.selector, name=job.name, unit=unit), f"job {job.name}"
 
 
 @contextmanager

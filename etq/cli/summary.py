@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
+from etq.cli.job_targets import found_job, found_jobs
 from etq.cli.memory import shown_size
 from etq.cli.options import file_output_options, warehouse_option
 from etq.cli.targets import FileOptions, file_options, is_file, is_warehouse, open_target, open_unrun, pop_file_options
@@ -217,7 +218,8 @@ def summary(
 ) -> None:
     """Show on one screen what a file is and what took its time. Of two files, what differs.
 
-    Of a folder or pattern: what is in it. An ETRecord or program beside a capture is linked to it. Before a file, the
+    Of the traces of a job's ranks, in a folder or as files: whom the ranks wait for, and why. Of another folder or
+    pattern: what is in it. An ETRecord or program beside a capture is linked to it. Before a file, the
     word summary can be left out. A capture may also be one of a warehouse. With --format: of one file, its times,
     advice and memory as rows.
 
@@ -226,6 +228,7 @@ def summary(
     etq run.etdp net.etrecord
     etq base.etdp new.etdp
     etq traces/
+    etq summary job=train --db lab.duckdb
     etq summary run --db lab.duckdb
     """
     read_options = pop_file_options(options)
@@ -237,7 +240,11 @@ def summary(
 
 
 def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[list[Any]]:
-    """Return the summary of one file as rows of `_COLUMNS`."""
+    """Return the summary of one file, or of a job, as rows of `_COLUMNS`."""
+    if (job := found_job(captures, db)) is not None:
+        from etq.cli.job_screen import rows_of_job
+
+        return rows_of_job(job, db)
     kinds = [kind_of_argument(capture, db) for capture in captures]
     if len(kinds) == 1 and kinds[0] in LINKS:
         return [
@@ -281,6 +288,8 @@ def _capture_with_links(
 
 def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: TerminalStyle) -> Iterator[str]:
     """Yield the lines of a summary."""
+    if (lines := _of_jobs(captures, db, style)) is not None:
+        return lines
     if len(captures) > 2 or (len(captures) == 1 and _holds_files(captures[0], db)):
         missing = [capture for capture in captures if not glob.has_magic(capture) and not os.path.exists(capture)]
         if missing:
@@ -295,6 +304,16 @@ def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: T
     if kinds[0] == WAREHOUSE:
         return _of_warehouse(captures[0], style)
     return lines_of_capture(found[0], db, found[1], style)
+
+
+def _of_jobs(captures: Sequence[str], db: str, style: TerminalStyle) -> Iterator[str] | None:
+    """The lines about a job, or about two; None if the arguments name neither."""
+    from etq.cli.job_screen import lines_of_job, lines_of_jobs
+
+    if len(captures) == 2 and (jobs := found_jobs(captures[0], captures[1], db)) is not None:
+        return lines_of_jobs(jobs, captures, db, style)
+    job = found_job(captures, db)
+    return None if job is None else lines_of_job(job, captures, db, style)
 
 
 def _holds_files(argument: str, db: str) -> bool:

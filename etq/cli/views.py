@@ -9,6 +9,7 @@ import click
 
 from etq import catalog
 from etq.cli.commands import Option, ViewCommand
+from etq.cli.job_targets import found_job
 from etq.cli.options import (
     Command,
     method_option,
@@ -31,6 +32,11 @@ def command_of(name: str, command: ViewCommand) -> click.Command:
         read_options = pop_file_options(options)
         output, db = (options.pop("format"), options.pop("output"), options.pop("force")), options.pop("db")
         view = command.view
+        if name == "advice" and (job := found_job([capture], db)) is not None:
+            from etq.cli.job_screen import show_advice
+
+            show_advice(job, db, output, options["unit"])
+            return
         if name == "delegates" and is_unrun(capture):
             from etq.cli.coverage import show_unrun
 

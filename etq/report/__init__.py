@@ -30,6 +30,7 @@ __all__ = [
     "graph_node_data_of",
     "graph_page_of",
     "graphs_page_of",
+    "job_page_of",
     "page_of",
     "report_of",
     "trends_page_of",
@@ -182,6 +183,20 @@ def trends_report_of(warehouse: Warehouse, selector: str | None = None, **option
 
     _check(options, trends.OPTIONS)
     return trends.trends_of(warehouse, selector, options)
+
+
+def job_page_of(warehouse: Warehouse, selector: str | None, *, name: str | None = None, unit: str | None = None) -> str:
+    """Return a report of a job as the text of an HTML page: whom its ranks wait for, and why.
+
+    selector  the captures of its ranks, such as job=train; None: all of the warehouse
+    name      what to call it; by default the selector
+
+    Raises `QueryError` for an unknown capture or unit.
+    """
+    from etq.report import jobs
+    from etq.report.page import assemble
+
+    return assemble(jobs.job_of(warehouse, selector, name or selector or "job", unit))
 
 
 def write(

@@ -49,6 +49,7 @@ SCRIPTS: Final = (
     "difference.js",
     "parts.js",
     "trends.js",
+    "job.js",
     "main.js",
 )
 _GENERATOR: Final = re.compile('<meta name="generator" content="etq: ([^"]*)">')
@@ -62,7 +63,7 @@ STYLES: Final = ("page.css", "many.css", "graph.css")
 
 @dataclass(frozen=True)
 class Report:
-    """The content of a page: the kind of report (capture, difference, trends), its title, and its sections in order."""
+    """The content of a page: the kind of report (capture, difference, trends, job), title, and sections in order."""
 
     kind: str
     title: str

@@ -24,8 +24,10 @@ def findings_of_input(
         side, run = samples["side"][at], "step" if samples["is_trace"][at] else "execute"
         detail = words.NO_TIMES.format(side, run, "" if phase is None else f" of phase {phase}")
         yield 0, "no times", detail, int(samples["capture_id"][at]), side
-    for name, detail, is_label in zip(*(conditions[key] for key in ("name", "detail", "is_label")), strict=True):
-        yield 1, words.LABELS_DIFFER if is_label else words.CONDITIONS_DIFFER, words.CONDITION.format(name, detail)
+    found = [*zip(*(conditions[key] for key in ("name", "detail", "is_label")), strict=True)]
+    labels = {name for name, _, is_label in found if is_label}
+    for name, detail, is_label in found:
+        yield 1, *(words.of_label(name, detail, labels) if is_label else words.of_condition(name, detail))
     is_op = samples["level"] == "op"
     base, new = ({*samples["item"][is_op & (samples["side"] == side)]} for side in ("base", "new"))
     matched = next(iter(samples["matched"][is_op]), "event")

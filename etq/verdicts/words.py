@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 SLOWER, FASTER, SAME, OPEN = "slower", "faster", "~", "not decided"
 POSSIBLY = "possibly "
@@ -86,6 +86,17 @@ MEASURED_APART = f"measured apart: {MACHINE}; measure both sides in turns (etq b
 NO_TIMES = "of {} has no {}{}, and is excluded"
 OTHER_PROGRAMS = "ops are matched by {}: {} of new are not in base, {} of base not in new"
 CONDITION = "{}: {}; this may be the reason for differences"
+# Of ranks of jobs: the rule, and what it means.
+RANKS_OF_A_JOB = (
+    "ranks of one job (not builds)",
+    "{}: processes of a job do different work and wait for each other; whom they wait for, and why: etq FOLDER, or etq "
+    "summary job=NAME",
+)
+RANKS_AS_CAPTURES = (
+    "ranks of jobs",
+    "{}: they wait for each other, so that their steps are no independent samples; rank by rank: etq show compare_jobs "
+    "BASE NEW",
+)
 FEW_CAPTURES = "{} in base, {} in new: take at least 3 per side, better 5 to 10 (etq bench)"
 ONE_TRACE = (
     "the samples are steps, {} of base and {} of new, which share the machine's state: a difference is possible at "
@@ -103,6 +114,20 @@ NO_PRECISION = "{} measured; an interval needs 3"
 PRECISE = "known to ±{:.2g} % after {}"
 IMPRECISE = "known to ±{:.2g} %, wanted ±{:.2g} %; {}"
 TOO_EARLY = "too early to say how many more rounds it needs"
+
+
+def of_condition(name: str, detail: str) -> tuple[str, str]:
+    """The rule and text of a condition that differs."""
+    return CONDITIONS_DIFFER, CONDITION.format(name, detail)
+
+
+def of_label(name: str, detail: str, labels: Collection[str]) -> tuple[str, str]:
+    """The rule and text of a label that differs, among all that do; those of ranks say what is compared then."""
+    if name == "ranks":
+        return RANKS_AS_CAPTURES[0], RANKS_AS_CAPTURES[1].format(detail)
+    if name == "rank" and "job" not in labels:
+        return RANKS_OF_A_JOB[0], RANKS_OF_A_JOB[1].format(detail)
+    return LABELS_DIFFER, CONDITION.format(name, detail)
 
 
 def direction(change: float) -> str:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 import duckdb
 
@@ -15,11 +19,13 @@ from etq.database.connection import in_memory
 from etq.database.database import Database
 from etq.database.handles import Capture, Program, Record
 from etq.database.rollups import describe_runs
-from etq.errors import ArgumentError, EtqError, FormatError, path_of
+from etq.errors import ArgumentError, EtqError, FormatError, WarehouseError, path_of
 from etq.warehouse.warehouse import Warehouse
 
 Result = TypeVar("Result")
 Given = str | os.PathLike[str] | bytes
+# What DuckDB may take while a job is read and asked about: 64 ranks of 100 MB then stay below 2 GB.
+_MEMORY_OF_JOB: Final = "768MiB"
 
 
 def read(
@@ -197,3 +203,39 @@ def open_ephemeral_ranks(path: str | os.PathLike[str]) -> Warehouse:
             os.fspath(path), "not a trace of several ranks; ingest the files of a job, and name its label job"
         )
     return warehouse
+
+
+@contextmanager
+def open_ephemeral_jobs(
+    jobs: Mapping[str, Mapping[int, Given]], progress: Callable[[], None] = lambda: None
+) -> Iterator[Warehouse]:
+    """Provide a warehouse with the traces of jobs, which have a file (or its bytes) by rank; it is removed in the end.
+
+    They are read one after the other into a temporary file: memory holds the events of one. Nothing is computed ahead,
+    neither advice nor what compares captures. `progress` is called after each. Raises the error of the first that can't
+    be read.
+    """
+    from etq.database.connection import connect, explained
+    from etq.ingest.registry import read_capture
+    from etq.storage.capture import Options, insert_new, new_capture
+    from etq.storage.naming import free_name
+    from etq.storage.sources import source_of
+
+    given = [(job, rank, file) for job, ranks in jobs.items() for rank, file in sorted(ranks.items())]
+    with TemporaryDirectory(prefix="etq-job-") as folder:
+        path = str(Path(folder) / "job.duckdb")
+        schema.create_file(path)
+        connection = connect(path, read_only=False)
+        with Warehouse(Database(connection, None)) as warehouse:
+            connection.execute(f"SET memory_limit = '{_MEMORY_OF_JOB}'")
+            for key, (job, rank, file) in enumerate(given, 1):
+                source = source_of(file)
+                options = Options(labels={"job": job, "rank": str(rank)})
+                reading = read_capture(source.content, source.uri, None)
+                capture = new_capture(free_name(connection, "captures", source), source, options, reading)
+                try:
+                    schema.in_transaction(connection, partial(insert_new, connection, {key: capture}))
+                except duckdb.Error as error:
+                    raise WarehouseError(f"{source.uri}: {explained(path, error)}") from error
+                progress()
+            yield warehouse

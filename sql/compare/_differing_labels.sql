@@ -1,7 +1,8 @@
 -- The labels that may be the reason for a difference between two sides, besides those that select the sides: all
 -- captures have the label, and no value is on both sides. Labels of the program (build, version, and those of git)
 -- differ where programs are compared, and the governor is one of `_differing_conditions`. A label that numbers the
--- captures of a side, with a value for each, says nothing.
+-- captures of a side, with a value for each, says nothing. Ranks is no label: it tells how many ranks of a job each side
+-- has, if one has several.
 CREATE MACRO _differing_labels(
     base,  -- selector of the side
     new,
@@ -26,15 +27,27 @@ WITH valued AS (
         )
     GROUP BY l.key
 )
-SELECT v.key AS name, _listed_values(v.base_values) || ' in all of base, ' || _listed_values(v.new_values)
-    || ' in all of new' AS detail
+SELECT CASE WHEN _are_ranks(v.key, v.base_values, v.new_values) THEN 'ranks' ELSE v.key END AS name,
+    CASE
+        WHEN _are_ranks(v.key, v.base_values, v.new_values)
+            THEN coalesce(len(v.base_values), 0) || ' in base, ' || coalesce(len(v.new_values), 0) || ' in new'
+        ELSE _listed_values(v.base_values) || ' in all of base, ' || _listed_values(v.new_values) || ' in all of new'
+    END AS detail
 FROM valued AS v
-WHERE v.of_base = len(base_captures)
-    AND v.of_new = len(new_captures)
-    AND NOT list_has_any(v.base_values, v.new_values)
-    AND (len(v.base_values) = 1 OR len(v.base_values) < v.of_base)
-    AND (len(v.new_values) = 1 OR len(v.new_values) < v.of_new)
-ORDER BY v.key;
+WHERE _are_ranks(v.key, v.base_values, v.new_values)
+    OR (
+        v.of_base = len(base_captures)
+        AND v.of_new = len(new_captures)
+        AND NOT list_has_any(v.base_values, v.new_values)
+        AND (len(v.base_values) = 1 OR len(v.base_values) < v.of_base)
+        AND (len(v.new_values) = 1 OR len(v.new_values) < v.of_new)
+    )
+ORDER BY name;
+
+-- Whether a side has several ranks of a job.
+CREATE MACRO _are_ranks(key, base_values, new_values) AS (
+    key = 'rank' AND greatest(coalesce(len(base_values), 0), coalesce(len(new_values), 0)) > 1
+);
 
 -- The first three of some values as text.
 CREATE MACRO _listed_values(texts) AS (

@@ -2,7 +2,7 @@
 -- One reason to trust the verdicts of a comparison less.
 -- Shown: rule!, detail!|
 -- Columns:
---   rule: no times, one trace per side, measured apart, time order unknown, disturbed capture, disturbed steps, unstable side, conditions differ, labels differ, different programs, few common ops, different clocks, no common shift, common shift, few captures
+--   rule: no times, one trace per side, measured apart, time order unknown, disturbed capture, disturbed steps, unstable side, conditions differ, labels differ, ranks of one job (not builds), ranks of jobs, different programs, few common ops, different clocks, no common shift, common shift, few captures
 --   detail: what was found, and what to do
 CREATE MACRO compare_findings(
     base, new, quantile := 0.25, phase := NULL, history := NULL, allow_mismatch := false

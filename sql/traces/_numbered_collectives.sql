@@ -4,6 +4,11 @@ CREATE MACRO _ends_together(collective) AS (
     regexp_matches(replace(lower(collective), '_', ''), 'allreduce|allgather|reducescatter|alltoall|barrier')
 );
 
+-- The same by the name of a kernel, which may not tell the collective, as that of a generic kernel.
+CREATE MACRO _may_end_together(name) AS (
+    _ends_together(name) OR NOT regexp_matches(lower(name), 'broadcast|send|recv|reduce|gather|scatter')
+);
+
 -- One kernel of a collective, or collective of gloo, that a rank of a job ran, numbered among those of its step with
 -- its process group and name.
 CREATE MACRO _numbered_collectives(

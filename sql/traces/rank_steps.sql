@@ -1,9 +1,12 @@
 -- One step of one rank of a job: a trace with the label rank. Steps of the same number and job belong together,
--- whatever the clocks of the hosts show. Processes that reach a collective early wait in its kernel for the last one,
--- so the rank with the least time in kernels of communication is the one that others wait for. If no trace of a job has
+-- whatever the clocks of the hosts show. A rank waits in collectives that all ranks end together, see
+-- `collective_waits`; other communication, such as broadcasts, is no wait. If no wait of the job is known, as in traces
+-- before PyTorch 2.2, waits are estimated by time in such collectives: processes that reach one early wait in its kernel
+-- for the last one, so the rank with the least time in them is the one that others wait for. If no trace of a job has
 -- profiler steps, each trace as a whole is one step.
 -- Empty: {view} has no rows: no trace has a label rank; ingest the traces of a job's ranks
--- Shown: job, step!#, rank!#, capture, duration!~, computation~, communication~, waited!~, waits_for!#, unit
+-- Shown: job, step!#, rank!#, capture, duration!~, computation~, communication~, exposed~, waited!~, transfer~,
+--   waits_for!#, waited_by, unit
 -- Columns:
 --   job: the traces' label job; NULL if they have none
 --   step: number of the step in the trace; NULL for a whole trace
@@ -12,8 +15,11 @@
 --   duration: time from the start of the step to its end on the host, or from the first event on the host to the last
 --   computation: time of the kernels of computation that the step launched
 --   communication: time of the kernels of communication (NCCL, RCCL) that it launched; of a trace without kernels, time of the collectives of gloo
---   waited: communication less the least of the step's ranks; an estimate of the wait for others; NULL if no rank communicated
---   waits_for: rank with the least communication in the step; NULL if the step has a single rank, no communication, or if all ranks have the same
+--   exposed: time of the step in which kernels of communication ran and none of computation, as in `step_breakdown`; NULL for steps that do not count there
+--   waited: time in its collectives until the last rank came, of those whose wait is known; else as waited_by says; NULL if unknown
+--   transfer: time in these collectives from then on; NULL if unknown
+--   waits_for: rank that the ranks of the step wait for longest; NULL if there is none, or it is unknown
+--   waited_by: clocks, as in `collective_waits`; communication: that of collectives that may end together, less the least of the step's ranks; NULL if neither tells a wait
 --   unit: the requested unit of time
 CREATE MACRO rank_steps(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
@@ -21,7 +27,8 @@ CREATE MACRO rank_steps(
 ) AS TABLE
 SELECT r.job, r.step, r.rank, r.capture, _in_unit(r.ticks, r.scale) AS duration,
     _in_unit(r.computation_ticks, r.scale) AS computation, _in_unit(r.communication_ticks, r.scale) AS communication,
-    _in_unit(r.waited_ticks, r.scale) AS waited, r.waits_for, r.unit
+    _in_unit(r.exposed_ticks, r.scale) AS exposed, _in_unit(r.waited_ticks, r.scale) AS waited,
+    _in_unit(r.transfer_ticks, r.scale) AS transfer, r.waits_for, r.waited_by, r.unit
 FROM _rank_steps(selector, unit) AS r
 ORDER BY r.job, r.step, r.rank, r.capture;
 
@@ -33,8 +40,8 @@ ORDER BY r.job, r.step, r.rank, r.capture;
 --   rank: the trace's label rank
 --   steps: number of its steps
 --   waited_for_steps: number of steps in which it is the one that others wait for
---   waited_for: time that the other ranks waited for it in these steps, on average; NULL if no rank communicated
---   waited: time that it waited for others; NULL if no rank communicated
+--   waited_for: time that the other ranks waited for it in these steps, on average; NULL if unknown
+--   waited: time that it waited for others; NULL if unknown
 --   communication: time of its kernels of communication, or without kernels of the collectives of gloo
 --   duration: time of its steps on the host
 --   unit: the requested unit of time
@@ -45,10 +52,9 @@ CREATE MACRO stragglers(
 WITH steps AS MATERIALIZED (FROM _rank_steps(selector, unit)),
 -- For each step, how long its other ranks waited on average.
 waits AS (
-    SELECT s.job, s.waits_for AS rank, s.step, sum(s.waited_ticks)::DOUBLE / (count(*) - 1) AS ticks
+    SELECT DISTINCT s.job, s.waits_for AS rank, s.step, s.waited_for_ticks::DOUBLE / (s.ranks - 1) AS ticks
     FROM steps AS s
     WHERE s.waits_for IS NOT NULL
-    GROUP BY s.job, s.waits_for, s.step
 ),
 waited AS (SELECT w.job, w.rank, count(*) AS steps, fsum(w.ticks) AS ticks FROM waits AS w GROUP BY w.job, w.rank),
 ranks AS (

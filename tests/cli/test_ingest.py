@@ -139,9 +139,10 @@ def test_what_is_unknown_of_ranks_has_a_note(here: Path) -> None:
     asked = ("job=a", "--db", "lab.duckdb")
     result = run_etq("show", "rank_steps", *asked)
     assert result.stderr == (
-        "Note: job a: no rank ran a collective (NCCL, RCCL, gloo), so that nothing is known of what ranks 0, 1 waited for\n"
+        "Note: job a: nothing is known of what ranks 0, 1 waited for: that needs traces of several ranks with a collective "
+        "that all end together (NCCL, RCCL, gloo)\n"
     )
-    assert len(result.stdout.splitlines()) == 5
+    assert len(result.stdout.splitlines()) == 6
     assert [row["clock_offset"] for row in rows("show", "clock_offsets", *asked)] == [None, None]
     unknown = "Note: job a: the clock of ranks 0, 1 isn't known: no collective that ends for several"
     assert run_etq("show", "clock_offsets", *asked).stderr.startswith(unknown)

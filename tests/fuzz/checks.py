@@ -46,7 +46,7 @@ TRACE_VIEWS: Final = (
     *VIEWS, "annotation_kernels", "copies", "copy_totals", "kernel_sequences", "clock_offsets", "collective_waits", "collectives", "critical_ops", "critical_path", "device_breakdown", "device_idle",
     "device_idle_causes", "gpu_metrics", "gpu_utilization", "held_memory",
     "kernel_launches", "kernel_table", "key_averages", "kernel_counters", "launch_totals", "memory_leaks", "memory_timeline", "module_tree", "operator_table",
-    "peak_memory", "queue_lengths", "queue_summary", "rank_steps", "serving_phases", "serving_steps", "step_breakdown", "stragglers", "time_tree",
+    "peak_memory", "queue_lengths", "queue_summary", "rank_ops", "rank_steps", "serving_phases", "serving_steps", "step_breakdown", "stragglers", "time_tree",
     "trace_memory_stats", "work_totals", "work_types",
 )  # fmt: skip
 Rows = list[tuple[str, Any]]

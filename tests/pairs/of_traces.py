@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from etq.ingest.trace.classes import rules
@@ -386,19 +387,55 @@ def collectives(asked: Asked) -> Sides:
     return asked.keyed("collectives", columns, 5, unit="ns"), sums(rows)
 
 
-@pair("rank_steps", "steps and kernels of the JSON; a rank alone waits for none", of="trace")
+@pair("rank_steps", "steps and kernels of the JSON; nothing is known of the waits of a rank alone", of="trace")
 def rank_steps(asked: Asked) -> Sides:
     columns = "r.step, r.duration, r.computation + r.communication, r.waited, r.waits_for"
     found = keyed(asked.rows(f"SELECT {columns} FROM rank_steps($name, 'ns') AS r", name=asked.name), 1)
-    return found, {(step,): [*times, 0, None] for step, times in _rank_steps(asked).items()}
+    return found, {(step,): [*times, None, None] for step, times in _rank_steps(asked).items()}
 
 
-@pair("stragglers", "sums of the JSON's steps; nobody waits for a rank alone", of="trace")
+@pair("stragglers", "sums of the JSON's steps; nothing is known of waits for a rank alone", of="trace")
 def stragglers(asked: Asked) -> Sides:
     columns = "s.steps, s.waited_for_steps, s.waited_for, s.waited, s.duration"
     found = asked.rows(f"SELECT {columns} FROM stragglers($name, 'ns') AS s", name=asked.name)
     steps = [duration for duration, _ in _rank_steps(asked).values()]
-    return found, [(len(steps), 0, 0, 0, sum(steps))] if steps else []
+    return found, [(len(steps), 0, None, None, sum(steps))] if steps else []
+
+
+@pair("jobs", "the JSON's steps; nothing is known of the waits of a rank alone", of="trace")
+def jobs(asked: Asked) -> Sides:
+    columns = "j.ranks, j.steps, j.step, j.waited_percent, j.last_rank"
+    found = asked.rows(f"SELECT {columns} FROM jobs($name, 'ns') AS j", name=asked.name)
+    steps = [duration for duration, _ in _rank_steps(asked).values()]
+    return found, [(1, len(steps), median(steps), None, None)] if steps else []
+
+
+@pair(
+    "rank_ops", "the JSON's kernels, copies and fills that steps launched, by name; none of communication", of="trace"
+)
+def rank_ops(asked: Asked) -> Sides:
+    query = """
+        SELECT o.op, o.calls, o.per_step, o.others FROM rank_ops($name, 'ns') AS o
+        WHERE o.place = 'device' AND o.op NOT ILIKE '%ccl%' AND NOT regexp_matches(o.op, '^Mem(cpy|set)')
+    """
+    number = len(_rank_steps(asked))
+    ran = [
+        kernel
+        for kernel in asked.trace.kernels
+        if _is_of_rank(asked) and "ccl" not in kernel.name.lower() and _launching(asked, kernel) is not None
+    ]
+    expected = sums((kernel.name, (1, kernel.length)) for kernel in ran)
+    return keyed(asked.rows(query, name=asked.name), 1), {
+        (name,) if isinstance(name, str) else name: [calls, time / number, None]
+        for name, (calls, time) in expected.items()
+    }
+
+
+def _launching(asked: Asked, kernel: Slice) -> Slice | None:
+    """The step that launched a kernel."""
+    call = asked.trace.launches.get(kernel.correlation)
+    steps = (step for step in asked.trace.steps if call is not None and step.start <= call.start < step.end)
+    return next(steps, None)
 
 
 @pair("clock_offsets", "a rank alone has nothing to compare its clock with", of="trace")

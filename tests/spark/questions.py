@@ -30,7 +30,7 @@ _MORE = {
     "capture_groups": ["'model'", "'device', selectors := ['half=0', 'mlp']"],
     "compare_calls": ["'before', 'after'", "'mlp_train', 'pair_mlp'"],
     "compare_efficiency": ["'before', 'after'", "'before', 'after', \"by\" := 'op'"],
-    "compare_graphs": ["'mlp', 'convnet_xnn'"], "compare_programs": ["'mlp', 'convnet_xnn'"],
+    "compare_jobs": ["'gpu', 'gpu'"], "compare_graphs": ["'mlp', 'convnet_xnn'"], "compare_programs": ["'mlp', 'convnet_xnn'"],
     "delegation": ["'convnet_xnn'", "'demo_str'", "'convnet_xnn', program := 'convnet_xnn'"],
     "device_idle": ["'gpu'", "'gpu', \"by\" := 'stream'"], "device_idle_causes": ["'gpu'"], "event_times": ["'loops'"],
     **{view: ["'gpu'"] for view in ("kernel_launches", "launch_totals", "queue_lengths", "queue_summary")},
@@ -44,7 +44,8 @@ _MORE = {
     **{
         view: ["'gpu'"] for view in ("annotation_kernels", "copies", "copy_totals", "fusable_chains", "kernel_families")
     },
-    "kernel_counters": ["'counters'"],
+    "jobs": ["selector := 'gpu'"], "kernel_counters": ["'counters'"], "rank_ops": ["selector := 'gpu'"],
+    "rank_waits": ["selector := 'gpu'"],
     "kernel_sequences": ["'gpu', min_length := 1"],
     "find_total_for_module": ["'mlp', 'L__self__'", "'convnet_xnn', 'features', match := 'substring'"],
     "inspector_events": ["'loops', repeats := 'last'", "'loops'", "'mlp', phase := 'decode', unit := 'ms'"],

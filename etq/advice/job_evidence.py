@@ -1,0 +1,260 @@
+"""The evidence about a job: rows of the views of its ranks, in ns."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Any, Final, NamedTuple, TypeVar
+
+import duckdb
+
+Row = TypeVar("Row")
+_CALLS: Final = "_etq_job_calls"
+_STEPS: Final = "_etq_job_steps"
+
+
+class Ranks(NamedTuple):
+    """What the view `jobs` has about a job."""
+
+    job: str | None
+    ranks: int
+    world_size: int | None
+    missing_ranks: str | None
+    steps: int | None
+    step: float | None
+    waited_percent: float | None
+    exposed_percent: float | None
+    waited_by: str | None
+
+
+class Link(NamedTuple):
+    """The calls of a process group with one collective and message. Times are of transfers, a call's longest; `percent`
+    is of what links carry, at the median.
+    """
+
+    collective: str
+    message_type: str | None
+    message_bytes: int | None
+    group_size: int | None
+    group: str
+    ranks: Sequence[int]
+    transfers: Sequence[float]
+    percent: float | None
+
+
+class Part(NamedTuple):
+    """What a rank spends a step on beyond other ranks, as in `rank_ops`."""
+
+    place: str | None
+    name: str
+    per_step: float
+    others: float
+    excess: float
+
+
+class Clock(NamedTuple):
+    """How far the clock of a rank is ahead of the job's median, and how far single collectives are from that."""
+
+    rank: int
+    offset: float
+    spread: float
+
+
+def _passed_on(pairs: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], int]:
+    """Return waits of a step, by the rank that waits and the one it waits for. What a rank is waited for, as far as it
+    waited itself, is due to those that it waited for.
+    """
+    own: defaultdict[int, dict[int, int]] = defaultdict(dict)
+    for (rank, last), ticks in pairs.items():
+        own[rank][last] = ticks
+    found: Counter[tuple[int, int]] = Counter()
+    for (rank, last), ticks in pairs.items():
+        before = own.get(last, {})
+        spent = sum(before.values())
+        passed = min(ticks, spent)
+        found[rank, last] += ticks - passed
+        for other, waited in before.items():
+            if other != rank:  # whose own lateness comes back to it
+                found[rank, other] += passed * waited // spent
+    return {pair: ticks for pair, ticks in found.items() if ticks > 0}
+
+
+class Rank(NamedTuple):
+    """What a rank does in a step, means of its steps in ns; None where unknown. `waited_for` is how long each rank that
+    waits for it does so, `last` the number of steps in which it is waited for longest.
+    """
+
+    rank: int
+    step: float
+    computation: float
+    exposed: float | None
+    waited: float | None
+    transfer: float | None
+    steps: int
+    waited_for: float | None
+    last: int
+    clock: Clock | None
+
+
+def foremost(ranks: Sequence[Rank], most: int) -> list[Rank]:
+    """Return all ranks, or of more than `most` the half that is waited for longest, and the half that waits longest."""
+    if len(ranks) <= most:
+        return [*ranks]
+    late = sorted(ranks, key=lambda rank: (-(rank.waited_for or 0), rank.rank))[: most // 2]
+    waiting = sorted((rank for rank in ranks if rank not in late), key=lambda rank: (-(rank.waited or 0), rank.rank))
+    return [*late, *waiting[: most // 2]]
+
+
+class JobEvidence:
+    """The evidence about the one job that a selector chooses, or that a database has."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, selector: str | None) -> None:
+        self._connection, self._selector = connection, selector
+
+    def rows(self, make: Callable[[Iterable[Any]], Row], query: str, **values: Any) -> list[Row]:
+        """Return the rows of a query; `$selector` is the job's."""
+        given = {"selector": self._selector} if "$selector" in query else {}
+        return [make(row) for row in self._connection.execute(query, {**given, **values}).fetchall()]
+
+    @cached_property
+    def of_job(self) -> Ranks | None:
+        """None if no capture is of a rank."""
+        query = f"SELECT {', '.join(f'j.{name}' for name in Ranks._fields)} FROM jobs($selector, unit := 'ns') AS j"
+        return next(iter(self.rows(Ranks._make, query)), None)
+
+    @property
+    def is_by_clocks(self) -> bool:
+        """Whether waits are known by aligned clocks."""
+        return self.of_job is not None and self.of_job.waited_by == "clocks"
+
+    @cached_property
+    def ticks(self) -> dict[int, int]:
+        """The time of the steps of each rank."""
+        return dict(self.rows(tuple, f"SELECT rank, sum(duration)::BIGINT FROM {self._steps} GROUP BY ALL"))
+
+    @cached_property
+    def waits(self) -> dict[int | None, dict[int, int]]:
+        """How long other ranks waited for a rank, by step; each step is there."""
+        found: dict[int | None, dict[int, int]] = {}
+        for step, pairs in self._pairs.items():
+            of_step = found[step] = {}
+            for (_, last), ticks in pairs.items():
+                of_step[last] = of_step.get(last, 0) + ticks
+        return found
+
+    @cached_property
+    def waiting(self) -> dict[int, int]:
+        """By rank that is waited for, how many ranks wait for it."""
+        if not self.is_by_clocks:
+            return dict.fromkeys(self.ticks, max(len(self.ticks) - 1, 1))
+        return Counter(last for _, last in {pair for pairs in self._pairs.values() for pair in pairs})
+
+    @cached_property
+    def _pairs(self) -> dict[int | None, dict[tuple[int, int], int]]:
+        """How long a rank waits for another, by step, these two: for the rank that is late itself, where the last one
+        had waited for it in the step.
+        """
+        direct: dict[int | None, dict[tuple[int, int], int]] = {
+            step: {} for (step,) in self.rows(tuple, f"SELECT DISTINCT step FROM {self._steps}")
+        }
+        query = f"""
+            SELECT c.step, c.rank, c.last_rank, sum(c.waited)::BIGINT FROM {self._calls} AS c
+            WHERE c.rank <> c.last_rank AND c.waited > 0 GROUP BY ALL
+        """
+        if not self.is_by_clocks:
+            query = f"""
+                SELECT s.step, s.rank, s.waits_for, s.waited::BIGINT FROM {self._steps} AS s
+                WHERE s.rank <> s.waits_for AND s.waited > 0
+            """
+        for step, rank, last, waited in self.rows(tuple, query):
+            if step in direct:
+                direct[step][rank, last] = waited
+        return {step: _passed_on(pairs) for step, pairs in direct.items()}
+
+    @cached_property
+    def links(self) -> list[Link]:
+        """Those whose transfers are known."""
+        query = f"""
+            SELECT c.collective, c.message_type, c.message_bytes, c.group_size, c.process_group,
+                list_sort(list_distinct(flatten(list(c.ranks)))), list(c.transfer ORDER BY c.step, c.number),
+                median(c.link_percent)
+            FROM (
+                SELECT i.collective, i.message_type, i.message_bytes, i.group_size, i.process_group, i.step, i.number,
+                    list(i.rank) AS ranks, max(i.transfer) AS transfer, min(i.link_percent) AS link_percent
+                FROM {self._calls} AS i
+                WHERE i.transfer IS NOT NULL
+                GROUP BY ALL
+            ) AS c
+            GROUP BY ALL ORDER BY ALL
+        """
+        return self.rows(Link._make, query)
+
+    @cached_property
+    def by_rank(self) -> list[Rank]:
+        """The ranks in order."""
+        query = f"""
+            SELECT s.rank, avg(s.duration), avg(s.computation), avg(s.exposed), avg(s.waited), avg(s.transfer), count(*)
+            FROM {self._steps} AS s GROUP BY s.rank ORDER BY s.rank
+        """
+        clocks = {clock.rank: clock for clock in self.clocks}
+        most = Counter(max(of_step, key=of_step.__getitem__) for of_step in self.waits.values() if of_step)
+        is_known = self.of_job is not None and self.of_job.waited_by is not None
+        return [
+            Rank(
+                *(rank, step, computation, exposed, waited, transfer, steps),
+                waited_for=self._waited_for(rank, steps) if is_known else None,
+                last=most[rank],
+                clock=clocks.get(rank),
+            )
+            for rank, step, computation, exposed, waited, transfer, steps in self.rows(tuple, query)
+        ]
+
+    def _waited_for(self, rank: int, steps: int) -> float:
+        waited = sum(of_step.get(rank, 0) for of_step in self.waits.values())
+        return waited / max(self.waiting.get(rank, 1), 1) / steps
+
+    @cached_property
+    def clocks(self) -> list[Clock]:
+        """Those that are known."""
+        query = """
+            SELECT c.rank, c.clock_offset, c.spread FROM clock_offsets($selector, unit := 'ns') AS c
+            WHERE c.clock_offset IS NOT NULL ORDER BY c.rank
+        """
+        return self.rows(Clock._make, query)
+
+    def beyond(self, rank: int, by: str) -> list[Part]:
+        """What a rank spends its steps on beyond the others, most first: parts of the step, or kernels and ops."""
+        query = """
+            SELECT o.place, o.op, o.per_step, o.others, o.excess
+            FROM rank_ops($selector, unit := 'ns', "by" := $by) AS o
+            WHERE o.rank = $rank AND o.others IS NOT NULL
+            ORDER BY o.excess DESC, o.op
+        """
+        return self.rows(Part._make, query, rank=rank, by=by)
+
+    @cached_property
+    def _calls(self) -> str:
+        columns = "step, number, rank, last_rank, collective, process_group, message_type, message_bytes, group_size"
+        self._connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE {_CALLS} AS SELECT {columns}, waited, transfer, link_percent "
+            "FROM collective_waits($selector, \"by\" := 'call', unit := 'ns') WHERE waited IS NOT NULL",
+            {"selector": self._selector},
+        )
+        return _CALLS
+
+    @cached_property
+    def _steps(self) -> str:
+        self._connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE {_STEPS} AS SELECT step, rank, duration, computation, exposed, waited, "
+            "transfer, waits_for FROM rank_steps($selector, unit := 'ns')",
+            {"selector": self._selector},
+        )
+        return _STEPS
+
+    def drop(self) -> None:
+        """Drop what was kept."""
+        for name in (_CALLS, _STEPS):
+            with suppress(duckdb.Error):  # a transaction that failed drops it itself
+                self._connection.execute(f"DROP TABLE IF EXISTS {name}")

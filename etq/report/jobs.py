@@ -1,0 +1,98 @@
+"""The report of a job: whom its ranks wait for, and why; its steps, collectives and clocks, by rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from etq.advice.collecting import COLUMNS, rows
+from etq.advice.evidence import scale_of
+from etq.advice.job_evidence import Rank, foremost
+from etq.advice.jobs import Judged, judged
+from etq.report.columns import Table, ask, table
+from etq.report.kit import Grid, Section, grid, shown_of
+from etq.report.page import Report
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
+
+# The most rows of a table, those that come first.
+_MOST: Final = 500
+# The most ranks that are drawn.
+_MOST_RANKS: Final = 16
+# The views of each section, with a title of the table, and what its call has besides the selector and unit.
+_SECTIONS: Final[Mapping[tuple[str, str], Mapping[str, tuple[str | None, str]]]] = {
+    ("waits", "Who waits for whom"): {"rank_waits": (None, ""), "stragglers": ("By rank", "")},
+    ("collectives", "Collectives"): {
+        "collective_waits": ("Waits apart from transfers, and what links carry", ""),
+    },
+    ("ops", "What a rank spends more on than others"): {
+        "rank_ops": ("Kernels and ops", ""),
+        "rank_ops parts": ("Parts of a step", ", \"by\" := 'part'"),
+    },
+    ("steps", "Steps"): {"rank_steps": (None, "")},
+    ("clocks", "Clocks"): {"clock_offsets": (None, "")},
+}
+
+
+def job_of(warehouse: Warehouse, selector: str | None, name: str, unit: str | None = None) -> Report:
+    """Return the report of the one job that a selector chooses; None: that of the warehouse.
+
+    Raises `QueryError` for an unknown selector or unit.
+    """
+    with warehouse.locked() as connection:
+        found = judged(connection, selector)
+    sections = [_overview(found, unit or "us")]
+    if found.findings:
+        advice = table(COLUMNS, rows(found.findings, scale_of("ns", unit)))
+        sections.append(Section("advice", "Advice", {"advice": advice}))
+    for (kind, title), views in _SECTIONS.items():
+        grids = [
+            made
+            for view, (of_table, given) in views.items()
+            if (made := _grid(warehouse, view, selector, unit, of_table, given)) is not None
+        ]
+        if grids:
+            sections.append(Section(kind, title, grids=grids))
+    return Report("job", name, sections)
+
+
+def _overview(found: Judged, unit: str) -> Section:
+    """The sentence, and what each rank does in a step: computes, waits, transfers, and the rest."""
+    scale = scale_of("ns", unit)
+    names = ("rank", "step", "computation", "waited", "transfer", "exposed", "waited_for", "unit")
+
+    def times(rank: Rank) -> list[float | None]:
+        measured = (rank.step, rank.computation, rank.waited, rank.transfer, rank.exposed, rank.waited_for)
+        return [None if ticks is None else scale.of(ticks) for ticks in measured]
+
+    ranks = table(names, [[rank.rank, *times(rank), unit] for rank in foremost(found.by_rank, _MOST_RANKS)])
+    of_job = found.of_job
+    facts = {
+        "sentence": found.sentence,
+        "ranks": None if of_job is None else of_job.ranks,
+        "world_size": None if of_job is None else of_job.world_size,
+        "missing": None if of_job is None else of_job.missing_ranks,
+        "steps": None if of_job is None else of_job.steps,
+        "waited_percent": None if of_job is None else of_job.waited_percent,
+        "exposed_percent": None if of_job is None else of_job.exposed_percent,
+    }
+    return Section("job", "Overview", {"ranks": ranks}, facts)
+
+
+def _grid(
+    warehouse: Warehouse, view: str, selector: str | None, unit: str | None, title: str | None, given: str
+) -> Grid | None:
+    """The first rows of a view about the job; None without rows."""
+    name, _, _ = view.partition(" ")
+    query = f"""
+        SELECT {shown_of(name)}, count(*) OVER () AS all_rows FROM {name}($selector, unit := $unit{given}) LIMIT {_MOST}
+    """
+    found = ask(warehouse, query, selector=selector, unit=unit)
+    if not found.length:
+        return None
+    all_rows = found.columns[-1][0]
+    kept = Table(found.names[:-1], found.columns[:-1], found.length)
+    made = grid(name, kept, title, name=view.replace(" ", "_"))
+    return made if all_rows <= found.length else replace(made, text=f"The page has {_MOST} of {all_rows:,} rows.")
