@@ -231,20 +231,36 @@ class Evidence:
         """The time of devices on the critical path; None if that isn't known, or where they mostly communicate: other
         ranks may wait.
         """
-        if 2 * sum(label.ticks for label in self.labels if label.family == "communication") >= self.ticks:
+        if 2 * self._communication_ticks >= self.ticks:
             return None
         return self.trace.device_path
 
     @property
     def saves_little(self) -> bool:
-        """Whether less than half of a device's work is on the critical path."""
-        return self.path_ticks is not None and self.trace.is_beside(self.ticks)
+        """Whether less than half of a device's work is on the critical path; or, where that isn't known as Python's
+        functions were recorded, whether the host would take twice as long as each device without Python.
+        """
+        return self.trace.is_beside(self.ticks) if self.path_ticks is not None else self._is_host_slower
+
+    @cached_property
+    def _is_host_slower(self) -> bool:
+        if not self.trace.traits.has_functions or 2 * self._communication_ticks >= self.ticks:
+            return False
+        [(ticks,)] = self._ask(tuple, f"SELECT sum(w.device_ticks)::BIGINT FROM {self._launches} AS w")
+        return 2 * (ticks or 0) < self.trace.host_ticks * max(len(self.trace.use), 1)
+
+    @property
+    def _communication_ticks(self) -> int:
+        return sum(label.ticks for label in self.labels if label.family == "communication")
 
     @property
     def note(self) -> str:
         """Words that say how little faster kernels save; '' where it isn't so."""
         if not self.saves_little:
             return self._note_of_communication
+        if self.path_ticks is None:
+            host = f"the host's ops and calls alone take {_time(self.trace.host_ticks)}"
+            return f"{host}, so that faster kernels save little"
         if not self.path_ticks:
             none = f"none of the devices' {_time(self.ticks)} are on the critical path"
             return f"{none}, which faster kernels don't shorten"
@@ -254,7 +270,7 @@ class Evidence:
     @property
     def _note_of_communication(self) -> str:
         """Words that say how much of the devices' other work is beside communication, from a fifth."""
-        others = self.ticks - sum(label.ticks for label in self.labels if label.family == "communication")
+        others = self.ticks - self._communication_ticks
         if 5 * self.beside_communication < others or not self.beside_communication:
             return ""
         beside = f"{_time(self.beside_communication)} of the devices' other {_time(others)}"

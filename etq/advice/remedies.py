@@ -161,8 +161,8 @@ def remedy(
             ways = ["" if traits.has_functions else _REMEDIES["unrecorded"]]
             ways += [traits.placed(_REMEDIES["synchronization"])] if kind == "op" and _ASKS.match(name or "") else []
             text = " ".join(filter(None, ways))
-        case "device" | "wide" if kind != "op":
-            text = ""
+        case "device" | "wide" | "product" if kind != "op":  # sizes and costs are those of ops
+            text = _REMEDIES["blocking"] if cause == "product" else ""
         case "cpu_op" | "function" | "synchronization" | "HtoD" | "DtoH" | "device" | "wide":
             text = _of_name(cause, kind, name or "", traits, besides) or (once if cause == "cpu_op" else "")
         case "data_loading":

@@ -596,6 +596,27 @@ class Evidence:
         """Whether less than half of so much work of each device can be on the critical path."""
         return self.device_path is not None and 2 * self.device_path * max(len(self.use), 1) < ticks
 
+    @cached_property
+    def host_ticks(self) -> int:
+        """The time in which ops and calls run on the host and wait for no device: what is left of the host where Python
+        takes no time. 0 where it isn't known, as where launches wait.
+        """
+        if self.missing is not None or not self.knows_host or self.blocks:
+            return 0
+        query = """
+            WITH ran AS MATERIALIZED (
+                SELECT e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks,
+                    s.purpose = 'synchronization' AS waits
+                FROM signatures AS s
+                JOIN event_ticks AS e USING (capture_id, signature_index)
+                WHERE s.capture_id = $key AND s.activity IN ('op', 'call') AND NOT s.on_device AND e.elapsed_ticks > 0
+            ),
+            waits AS (FROM ran AS r WHERE r.waits)
+            SELECT coalesce((SELECT sum(m.end_ticks - m.start_ticks) FROM _merged_steps('ran') AS m), 0)
+                - coalesce((SELECT sum(w.end_ticks - w.start_ticks) FROM _merged_steps('waits') AS w), 0)
+        """
+        return int(self.rows(tuple, query)[0][0])
+
     @property
     def communication_path(self) -> int:
         """The time of devices' communication on the critical path."""

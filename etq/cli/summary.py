@@ -113,6 +113,19 @@ _FAR: Final = """
     ) AS f
     WHERE abs(f.sum / f.steps - mean) > 0.05 * mean
 """
+# How long work without a recorded launch runs after the start of a trace's first step, of which it is no part.
+_EARLIER: Final = """
+    SELECT s.step, _in_unit(max(d.start_ticks + d.elapsed_ticks) - s.start_ticks, a.scale) AS until, a.unit
+    FROM _scaled_capture($capture, NULL) AS a
+    CROSS JOIN (
+        FROM trace_steps AS f WHERE f.capture_id = $capture AND f.start_ticks IS NOT NULL ORDER BY f.run_index LIMIT 1
+    ) AS s
+    JOIN device_events AS d ON d.capture_id = $capture AND d.call_index IS NULL
+    JOIN signatures AS n ON n.capture_id = $capture AND n.signature_index = d.event_signature
+    WHERE n.activity IN ('kernel', 'copy', 'fill') AND d.start_ticks < s.end_ticks
+    GROUP BY s.step, s.start_ticks, s.end_ticks, a.scale, a.unit
+    HAVING until > 0 AND max(d.start_ticks + d.elapsed_ticks) < s.end_ticks
+"""
 # The time from the first event of a trace to the end of its last.
 _RECORDED: Final = """
     SELECT _in_unit(r.end_ticks - r.start_ticks, a.scale) AS value, a.unit
@@ -409,7 +422,12 @@ def _far_step(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     """Yield what the mean is without a step that is far from the others."""
     for step, total, others, unit in warehouse.rows(_FAR, capture=capture.capture_id)[1]:
         far, mean = quantities([total, others], unit)
-        yield f"  mean    {mean}  without step {step}, which takes {far}"
+        besides = ""
+        for first, until, _ in warehouse.rows(_EARLIER, capture=capture.capture_id)[1]:
+            if first == step:
+                [earlier] = quantities([until], unit)
+                besides = f"; for {earlier} of it, work launched before the recording runs"
+        yield f"  mean    {mean}  without step {step}, which takes {far}{besides}"
 
 
 def _annotated(warehouse: Warehouse, capture: Capture) -> Iterator[str]:

@@ -373,6 +373,13 @@ class About:
         copies = sum(each.ticks for each in on_device if each.names[-1].startswith(("Memcpy HtoD", "Memcpy DtoH")))
         return "it copies from or to the host" if 2 * copies > sum(each.ticks for each in on_device) else None
 
+    def for_kernels(self, match: re.Match[str]) -> str | None:
+        """Kernels have half of the time of what is named, and it is no op, whose costs would be known."""
+        if self.truth.kinds.get(plain(self.subject or "")) == "cpu_op":
+            return f"{self.subject} is an op"
+        found = sum(each.ticks for each in self.truth.on_path(self.subject or "") if each.cause == "device")
+        return None if 2 * found >= self.time else f"{found / 1e3:,.0f} of {self.time / 1e3:,.0f} us are on devices"
+
     def for_products(self, match: re.Match[str], how: str) -> str | None:
         device = self.truth.drawn.device
         simple = sum(time for name, time in self.truth.kernels.items() if "sgemm" in name)

@@ -213,7 +213,7 @@ def test_transposes_of_convolutions(traces: Traces, op: str, label: str, is_told
 def test_transposes_are_told_once(traces: Traces) -> None:
     """A small convolution of 40 us with a transpose of 30, beside a kernel of 2: 70 - 2 * 2 - 30 us are at stake."""
     convolution = event("cpu_op", "aten::cudnn_convolution", 0, 9)
-    window = ["[1, 1]", "[0, 0]", "[1, 1]", "1"]
+    window = ["[0, 0]", "[1, 1]", "[1, 1]", "1"]
     convolution["args"] |= {
         "Input Dims": [[1, 8, 8, 8], [8, 8, 3, 3], [], [], [], []],
         "Input type": [HALF, HALF, *["ScalarList"] * 3, "Scalar"],
@@ -236,6 +236,20 @@ def test_a_larger_batch_is_for_ops_that_do_not_take_longer_with_more_work() -> N
         large = small._replace(calls=1, kernels=1, ticks=ticks, least_ticks=40)
         assert _grows([small, large], [small, large]) == is_more
         assert not _grows([small, large._replace(op="aten::bmm")], [small])
+
+
+@pytest.mark.parametrize(("of_ops", "is_slower"), [(900, True), (150, False)])
+def test_kernels_save_little_where_the_host_is_slower_without_python(
+    traces: Traces, of_ops: float, is_slower: bool
+) -> None:
+    """A product of 100 us, and 900 or 150 us of ops of the host; each function of Python makes its times uncertain, but not
+    those of ops, of which a wait for the device is none.
+    """
+    functions = [event("python_function", f"f{at}", 10 * at, 10 * at + 9) for at in range(200)]
+    op = event("cpu_op", "aten::mm", 5, 5 + of_ops)
+    wait = event("cuda_runtime", "cudaStreamSynchronize", 1000, 1900, correlation=9)
+    rows = told(traces, op, *launched(1, 5, 20, 120, TENSOR), wait, *functions)
+    assert ("the host's ops and calls alone take" in rows["device time"][2]) == is_slower
 
 
 def test_work_beside_communication_says_so(traces: Traces) -> None:
