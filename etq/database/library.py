@@ -27,6 +27,7 @@ from weakref import WeakKeyDictionary, finalize
 
 import duckdb
 
+from etq import version
 from etq.catalog import identifier, quoted, state
 from etq.database.cursors import TYPED, Found, database_of, set_up
 from etq.version import Files
@@ -50,7 +51,8 @@ def files() -> Files:
         return packaged
     from platformdirs import user_cache_path
 
-    makers = (Path(__file__).with_name(f"{module}.py") for module in ("making", "functions", "cursors"))
+    makers = [Path(__file__).with_name(f"{module}.py") for module in ("making", "functions", "cursors")]
+    makers.append(Path(version.__file__))
     folder = user_cache_path("etq") / f"sql-{state(*makers)[:16]}"
     if all(each.exists() for each in Files.within(folder)):
         with suppress(OSError):
