@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
-from click.core import ParameterSource
 
 from etq import catalog
 from etq.analysis.comparison import VIEWS, Comparison
@@ -21,7 +20,7 @@ from etq.cli import main
 from etq.cli.job_targets import found_jobs
 from etq.cli.messages import note_left_out, say
 from etq.cli.options import output_options, percentage, together, warehouse_option
-from etq.cli.targets import check_path, is_file, is_there, refuse_warehouse, report_warnings
+from etq.cli.targets import check_path, is_file, is_folder, is_there, refuse_warehouse, report_warnings
 from etq.errors import EtqError, printable
 from etq.ingest.found_files import files_of
 from etq.render.selection import selection
@@ -207,13 +206,9 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
 
 
 def _files(side: str, db: str) -> list[str]:
-    """The files of a side; none if it selects captures of the warehouse.
-
-    A folder's name is that of captures only if --db names the warehouse.
-    """
+    """The files of a side; none if it selects captures of the warehouse."""
     refuse_warehouse(side)
-    is_default = click.get_current_context().get_parameter_source("db") is ParameterSource.DEFAULT
-    if is_file(side, db) or (os.path.isdir(side) and (os.sep in side or is_default)):
+    if is_file(side, db) or is_folder(side):
         found, left = files_of(side)
         note_left_out(left)
         return found

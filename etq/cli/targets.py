@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from etq import catalog
 from etq.choices import UNITS
@@ -157,6 +158,12 @@ def is_file(capture: str, db: str) -> bool:
     if is_one:
         refuse_db(capture)
     return is_one
+
+
+def is_folder(argument: str) -> bool:
+    """Whether an argument names a folder of files; its plain name is that of captures if --db names the warehouse."""
+    is_default = click.get_current_context().get_parameter_source("db") is ParameterSource.DEFAULT
+    return os.path.isdir(argument) and (os.sep in argument or is_default)
 
 
 def command_about(*words: str) -> str:

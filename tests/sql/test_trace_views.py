@@ -516,9 +516,9 @@ def test_ranks_are_known_however_they_are_packed(warehouse: Warehouse, monkeypat
 
 
 def test_no_rank_is_stored_if_one_fails(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    ingest = warehouse.ingest_opened
+    ingest = warehouse._ingested
     second = FormatError("bytes.TP01-EP00.json.gz", "at byte 1: damaged")
-    monkeypatch.setattr(warehouse, "ingest_opened", lambda files: [*ingest(files[:1]), second])
+    monkeypatch.setattr(warehouse, "_ingested", lambda files, links: [*ingest(files[:1], links), second])
     with pytest.raises(FormatError, match="^bytes: rank 1: at byte 1: damaged$"):
         warehouse.ingest_ranks(merged("process"))
     assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
