@@ -317,12 +317,17 @@ class Warehouse(Views):
         _check_query(query)
         with self._database.lock:
             register_for(self.connection, query)
-            if self._database.path is None and any(word in query.lower() for word in ("advice", "all_")):
-                from etq.advice.filling import write_once
-
-                with self._database.writing():  # one thread; others wait for it
-                    write_once(self.connection)
+            if any(word in query.lower() for word in ("advice", "all_")):
+                self.complete()
             return self.connection
+
+    def complete(self) -> None:
+        """Write the tables `all_...` in memory, where they are left until they are asked for."""
+        if self._database.path is None:
+            from etq.advice.filling import write_once
+
+            with self._database.lock, self._database.writing():  # one thread; others wait for it
+                write_once(self.connection)
 
     def safe_sql(
         self, query: str, /, *, seconds: float = 10, **parameters: Any

@@ -49,6 +49,7 @@ def export(
     check_place(lake)
     make_table(lake, "captures")
     if isinstance(warehouse, Warehouse):
+        warehouse.complete()
         return _export(lake, warehouse.connection, replace)
     with open(warehouse, read_only=True) as opened:
         return _export(lake, opened.connection, replace)
