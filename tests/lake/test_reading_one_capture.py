@@ -19,6 +19,7 @@ from etq.warehouse.warehouse import Warehouse
 from tests.benchmarks.make_captures import make_captures
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
 from tests.conftest import CAPTURES
+from tests.sampling import whole
 
 pytestmark = pytest.mark.long
 
@@ -68,7 +69,7 @@ def scans(warehouse: Warehouse, query: str) -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("capture", ["transformer", "mlp_xnn", "rank0"])
+@pytest.mark.parametrize("capture", [pytest.param("transformer", marks=whole), "mlp_xnn", "rank0"])
 def test_events_of_other_captures_are_not_read(lake: Warehouse, capture: str) -> None:
     sizes = {
         table: lake.rows(
