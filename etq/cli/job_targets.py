@@ -45,10 +45,15 @@ def found_job(arguments: Sequence[str], db: str) -> Job | None:
     """
     if len(arguments) == 1 and "=" in arguments[0] and is_there(db) and not os.path.exists(arguments[0]):
         return _selected(arguments[0], db)
-    are_files = [is_folder(each) or glob.has_magic(each) or is_file(each, db) for each in arguments]
+    are_files = [is_folder(each) or is_file(each, db) or _is_pattern(each) for each in arguments]
     if not arguments or not all(are_files):
         return None
     return _of_files(arguments)
+
+
+def _is_pattern(argument: str) -> bool:
+    """Whether files match a pattern; names of captures may hold what patterns are made of."""
+    return glob.has_magic(argument) and any(glob.iglob(argument, recursive=True))  # noqa: PTH207 - may have folders
 
 
 def _of_files(arguments: Sequence[str]) -> Job | None:
