@@ -270,11 +270,11 @@ class Evidence:
     @property
     def _note_of_communication(self) -> str:
         """Words that say how much of the devices' other work is beside communication, from a fifth."""
-        others = self.ticks - self._communication_ticks
-        if 5 * self.beside_communication < others or not self.beside_communication:
+        beside, others = self.beside_communication
+        if not beside or 5 * beside < others:
             return ""
-        beside = f"{_time(self.beside_communication)} of the devices' other {_time(others)}"
-        return f"{beside} run while they communicate: to shorten that may save nothing"
+        beside_of = f"for {_time(beside)} of the {_time(others)} in which devices compute or copy, they communicate"
+        return f"{beside_of}: to shorten that may save nothing"
 
     @cached_property
     def labels(self) -> list[Label]:
@@ -474,41 +474,18 @@ class Evidence:
         return fsum(told[op] * ticks / max(all_ticks[op], 1) for op, _, ticks in ops)
 
     @cached_property
-    def beside_communication(self) -> int:
-        """The time of other work while the same device communicates."""
-        if not any(label.family == "communication" for label in self.labels):
-            return 0
-        query = f"""
-            WITH work AS (
-                SELECT w.device, w.start_ticks, w.end_ticks,
-                    w.kind = 'kernel' AND w.kernel_family = 'communication' AS communicates
-                FROM {self._counted} AS w
-            ),
-            begun AS (
-                SELECT w.device, w.end_ticks, greatest(w.start_ticks, max(w.end_ticks) OVER (
-                    PARTITION BY w.device ORDER BY w.start_ticks, w.end_ticks
-                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-                )) AS start_ticks
-                FROM work AS w
-                WHERE w.communicates
-            ),
-            spans AS MATERIALIZED (
-                SELECT b.*,
-                    sum(b.end_ticks - b.start_ticks) OVER (PARTITION BY b.device ORDER BY b.start_ticks) AS ticks
-                FROM begun AS b
-                WHERE b.end_ticks > b.start_ticks
-            ),
-            edges AS (
-                SELECT w.device, unnest([w.start_ticks, w.end_ticks]) AS at_ticks, unnest([-1, 1]) AS sign
-                FROM work AS w
-                WHERE NOT w.communicates
-            )
-            SELECT coalesce(sum(e.sign * (s.ticks - greatest(s.end_ticks - e.at_ticks, 0))), 0)::BIGINT
-            FROM edges AS e
-            ASOF JOIN spans AS s ON s.device IS NOT DISTINCT FROM e.device AND row(e.at_ticks) >= row(s.start_ticks)
+    def beside_communication(self) -> tuple[int, int]:
+        """The time in which devices compute or copy while they communicate, and in which they do at all, of the whole
+        recording, as in `device_breakdown`.
         """
-        [(ticks,)] = self._ask(tuple, query)
-        return int(ticks)
+        if not self._communication_ticks:
+            return 0, 0
+        query = """
+            SELECT _sum_where(d.ticks, d.communicates), sum(d.ticks)::BIGINT
+            FROM _device_activity($key, 'device') AS d WHERE d.computes OR d.copies
+        """
+        [(beside, ticks)] = self._ask(tuple, query)
+        return beside or 0, ticks or 0
 
     def is_attention(self, ticks: Mapping[str, float]) -> bool:
         """Whether half of a time, by op, is unfused attention."""

@@ -598,15 +598,15 @@ class Evidence:
 
     @cached_property
     def host_ticks(self) -> int:
-        """The time in which ops and calls run on the host and wait for no device: what is left of the host where Python
-        takes no time. 0 where it isn't known, as where launches wait.
+        """The time in which ops and calls run on the host, without calls that wait for a device or may do so: what is
+        left of the host where Python takes no time. 0 where it isn't known, as where launches wait.
         """
         if self.missing is not None or not self.knows_host or self.blocks:
             return 0
         query = """
             WITH ran AS MATERIALIZED (
                 SELECT e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks,
-                    s.purpose = 'synchronization' AS waits
+                    s.activity = 'call' AND s.waits IS DISTINCT FROM false AS waits
                 FROM signatures AS s
                 JOIN event_ticks AS e USING (capture_id, signature_index)
                 WHERE s.capture_id = $key AND s.activity IN ('op', 'call') AND NOT s.on_device AND e.elapsed_ticks > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -11,10 +10,11 @@ import click
 
 from etq.cli.job_targets import Job, opened_job, opened_jobs
 from etq.cli.jobs import note_ranks
+from etq.cli.lines import next_commands, wrapped
 from etq.cli.memory import shown_size
 from etq.errors import counted, printable
 from etq.render.table import shortened
-from etq.render.terminal import PAGE, TerminalStyle, style_of, width_of, wrap
+from etq.render.terminal import TerminalStyle, style_of, width_of
 from etq.render.times import quantities
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ def lines_of_job(job: Job, shown: Sequence[str], db: str, style: TerminalStyle) 
         with warehouse.locked() as connection:
             found = judged(connection, job.selector)
         name = " ".join(shown) if len(shown) == 1 else job.name
-        yield from (style.styled(line, "bold") for line in _wrapped(_title(found.of_job, name), "", style))
+        yield from (style.styled(line, "bold") for line in wrapped(_title(found.of_job, name), "", style))
         yield ""
-        yield from (style.styled(line, "bold") for line in _wrapped(printable(found.sentence), "", style))
+        yield from (style.styled(line, "bold") for line in wrapped(printable(found.sentence), "", style))
         yield from _ranks(found.by_rank, style)
         yield from _waits(warehouse, job, style)
         yield from _collectives(warehouse, job, style)
@@ -149,14 +149,14 @@ def _of_two(warehouse: Warehouse, base: str, new: str, style: TerminalStyle) -> 
 
     with warehouse.locked() as connection:
         text = compared(connection, base, new)
-    yield from (style.styled(line, "bold") for line in _wrapped(printable(text), "", style))
+    yield from (style.styled(line, "bold") for line in wrapped(printable(text), "", style))
 
 
 def _finding(finding: Finding, sentence: str, style: TerminalStyle) -> list[str]:
     """The lines of a finding; of one that the headline has, what to do."""
     text = finding.remedy if finding.text in sentence else finding.text
     colour = {"high": "red", "medium": "yellow"}.get(finding.severity)
-    first, *others = _wrapped(printable(f"{finding.severity} {finding.rule}: {text}"), "  ", style)
+    first, *others = wrapped(printable(f"{finding.severity} {finding.rule}: {text}"), "  ", style)
     coloured = style.styled(finding.severity, colour) if colour else finding.severity
     return [first.replace(finding.severity, coloured, 1), *others]
 
@@ -236,7 +236,7 @@ def _collectives(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterat
         yield f"  and {left} more: etq show collective_waits"
     reasons = {row[10] for row in rows if row[10] is not None}
     for reason in sorted(reasons):
-        yield from _wrapped(printable(f"{_UNKNOWN}: {reason}"), "  ", style)
+        yield from wrapped(printable(f"{_UNKNOWN}: {reason}"), "  ", style)
 
 
 def _ops(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterator[str]:
@@ -287,16 +287,5 @@ def _next(shown: Sequence[str], db: str | None, style: TerminalStyle) -> Iterato
 
 
 def _commands(style: TerminalStyle, *commands: tuple[Sequence[str], str]) -> Iterator[str]:
-    """Yield lines with commands, without long ones, and what they do if there is room."""
-    lines = [(printable(shlex.join(words)), text) for words, text in commands if len(words) < _MOST_WORDS]
-    widest = max((width_of(line) for line, _ in lines), default=0)
-    if lines:
-        yield from ("", style.styled("Next", "bold"))
-    for line, text in lines:
-        whole = f"  {line:{widest}}  # {text}"
-        yield whole if width_of(whole) <= (style.width or PAGE) else f"  {line}"
-
-
-def _wrapped(text: str, indent: str, style: TerminalStyle) -> list[str]:
-    width = min(style.width or PAGE, PAGE)
-    return wrap(text, width, initial_indent=indent, subsequent_indent=indent + "    ")
+    """Return lines with the commands to type next, without long ones, as with many files."""
+    return next_commands(style, *(each for each in commands if len(each[0]) < _MOST_WORDS))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,13 +14,14 @@ import click
 
 from etq.cli import main
 from etq.cli.job_targets import found_job, found_jobs
+from etq.cli.lines import next_commands, wrapped
 from etq.cli.memory import shown_size
 from etq.cli.options import file_output_options, warehouse_option
 from etq.cli.targets import FileOptions, file_options, is_file, is_warehouse, open_target, open_unrun, pop_file_options
 from etq.cli.warehouse_summary import of_warehouse
 from etq.errors import EtqError, counted, printable
 from etq.render.table import VERDICT_STYLES, Rows, shortened
-from etq.render.terminal import PAGE, TerminalStyle, bar, style_of, width_of, wrap
+from etq.render.terminal import TerminalStyle, bar, style_of, width_of
 from etq.render.times import quantities
 from etq.render.writers import format_of, write_rows
 from etq.warehouse.formats import TRACE, stored_rows
@@ -113,16 +113,21 @@ _FAR: Final = """
     ) AS f
     WHERE abs(f.sum / f.steps - mean) > 0.05 * mean
 """
-# How long work without a recorded launch runs after the start of a trace's first step, of which it is no part.
+# How long after the start of a trace's first step work runs that was launched before: work without a recorded launch in
+# a stream that ran nothing else before it.
 _EARLIER: Final = """
     SELECT s.step, _in_unit(max(d.start_ticks + d.elapsed_ticks) - s.start_ticks, a.scale) AS until, a.unit
     FROM _scaled_capture($capture, NULL) AS a
     CROSS JOIN (
         FROM trace_steps AS f WHERE f.capture_id = $capture AND f.start_ticks IS NOT NULL ORDER BY f.run_index LIMIT 1
     ) AS s
-    JOIN device_events AS d ON d.capture_id = $capture AND d.call_index IS NULL
-    JOIN signatures AS n ON n.capture_id = $capture AND n.signature_index = d.event_signature
-    WHERE n.activity IN ('kernel', 'copy', 'fill') AND d.start_ticks < s.end_ticks
+    JOIN (
+        SELECT e.*, min(CASE WHEN e.call_index IS NOT NULL THEN e.start_ticks END)
+            OVER (PARTITION BY e.device, e.stream) AS launched_ticks
+        FROM device_events AS e
+        JOIN signatures AS n ON n.capture_id = e.capture_id AND n.signature_index = e.event_signature
+        WHERE e.capture_id = $capture AND n.activity IN ('kernel', 'copy', 'fill')
+    ) AS d ON d.call_index IS NULL AND d.start_ticks < d.launched_ticks AND d.start_ticks < s.end_ticks
     GROUP BY s.step, s.start_ticks, s.end_ticks, a.scale, a.unit
     HAVING until > 0 AND max(d.start_ticks + d.elapsed_ticks) < s.end_ticks
 """
@@ -358,7 +363,7 @@ def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: Te
     given = read_options._asdict() if of_file else {"db": db}
     options = [word for option, value in given.items() if value for word in (f"--{option.replace('_', '-')}", value)]
     without_program = [word for word in options if word not in ("--pte", read_options.pte)]
-    yield from _next(
+    yield from next_commands(
         style,
         (["etq", "report", name, *options, "--open"], "all of it, as a page"),
         (["etq", "advice", name, *without_program], "all findings, with evidence and remedies"),
@@ -372,7 +377,7 @@ def _title(warehouse: Warehouse, capture: Capture, name: str, style: TerminalSty
     facts += [f"level {level}"] if level not in (None, "all") else []
     facts += ["with its record"] if has_record else []
     facts += [labels] if labels else []
-    yield from (style.styled(line, "bold") for line in _wrapped(printable(f"{name}: {', '.join(facts)}"), "", style))
+    yield from (style.styled(line, "bold") for line in wrapped(printable(f"{name}: {', '.join(facts)}"), "", style))
 
 
 def _rows_of(warehouse: Warehouse, view: str) -> str:
@@ -426,7 +431,7 @@ def _far_step(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
         for first, until, _ in warehouse.rows(_EARLIER, capture=capture.capture_id)[1]:
             if first == step:
                 [earlier] = quantities([until], unit)
-                besides = f"; for {earlier} of it, work launched before the recording runs"
+                besides = f"; work launched before the recording runs for its first {earlier}"
         yield f"  mean    {mean}  without step {step}, which takes {far}{besides}"
 
 
@@ -505,7 +510,7 @@ def _advice(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Ite
     for severity, rule, finding in findings[:_MOST_FINDINGS]:
         head = f"{severity} {rule}: "
         colour = {"high": "red", "medium": "yellow"}.get(severity)
-        lines = _wrapped(printable(head + finding), "  ", style)
+        lines = wrapped(printable(head + finding), "  ", style)
         coloured = style.styled(severity, colour) if colour else severity
         yield lines[0].replace(severity, coloured, 1)
         yield from lines[1:]
@@ -538,10 +543,10 @@ def _of_two(base: str, new: str, db: str, etrecord: str | None, style: TerminalS
         comparison = Comparison(warehouse, base_selector, new_selector, dict.fromkeys(OPTIONS))
         for text, verdict in comparison.lines():
             colours = [VERDICT_STYLES[verdict]] if verdict in VERDICT_STYLES else []
-            yield from (style.styled(line, "bold", *colours) for line in _wrapped(printable(text), "", style))
+            yield from (style.styled(line, "bold", *colours) for line in wrapped(printable(text), "", style))
         for rule, detail in comparison.rows("findings")[1]:
-            yield from (style.styled(line, "yellow") for line in _wrapped(printable(f"! {rule}: {detail}"), "", style))
-    yield from _next(
+            yield from (style.styled(line, "yellow") for line in wrapped(printable(f"! {rule}: {detail}"), "", style))
+    yield from next_commands(
         style,
         (["etq", "compare", base, new, *options], "op by op"),
         (["etq", "report", base, new, *options, "--open"], "all of it, as a page"),
@@ -558,11 +563,11 @@ def _of_many(arguments: Sequence[str], style: TerminalStyle) -> Iterator[str]:
     kinds.update(reason for _, reason in left)
     counts = [counted(number, NAMES.get(kind, kind)) for kind, number in kinds.most_common()]
     what = arguments[0] if len(arguments) == 1 else counted(len(arguments), "file")
-    yield from _wrapped(printable(f"{what}: {', '.join(counts)}"), "", style)
+    yield from wrapped(printable(f"{what}: {', '.join(counts)}"), "", style)
     if first is not None:
         folders = [Path(path).resolve().parent for path in found]
         named = arguments[0] if len(arguments) == 1 else os.path.relpath(os.path.commonpath(folders))
-        yield from _next(
+        yield from next_commands(
             style,
             (["etq", "ingest", named, "--db", "lab.duckdb"], "store them, to ask about all"),
             (["etq", first], "a summary of the first"),
@@ -598,7 +603,9 @@ def _of_link(file: str, kind: str | None, style: TerminalStyle) -> Iterator[str]
             yield f"  and {len(rows) - len(names)} more"
     view = "op_costs" if kind == RECORD else "program_size"
     text = "operations and bytes of each op by its shapes" if kind == RECORD else "the parts that it is made of"
-    yield from _next(style, (["etq", "graph", file], "its graph, as a page"), (["etq", "show", view, file], text))
+    yield from next_commands(
+        style, (["etq", "graph", file], "its graph, as a page"), (["etq", "show", view, file], text)
+    )
 
 
 def _of_warehouse(path: str, style: TerminalStyle) -> Iterator[str]:
@@ -614,24 +621,9 @@ def _of_warehouse(path: str, style: TerminalStyle) -> Iterator[str]:
         counts = [counted(number, NAMES.get(kind, kind)) for kind, number in rows if number]
         yield style.styled(printable(f"{path}: warehouse of {', '.join(counts) or 'nothing yet'}"), "bold")
         yield from of_warehouse(warehouse, style)
-    yield from _next(
+    yield from next_commands(
         style,
         (["etq", "serve", "--db", path, "--open"], "all of it in a browser"),
         (["etq", "captures", "--db", path], "its captures"),
         (["etq", "regressions", "--db", path], "which totals and ops changed, and since when"),
     )
-
-
-def _next(style: TerminalStyle, *commands: tuple[Sequence[str], str]) -> Iterator[str]:
-    """Yield lines with the commands to type next, and what they do if there is room."""
-    lines = [(printable(shlex.join(words)), text) for words, text in commands]
-    widest = max(width_of(line) for line, _ in lines)
-    yield from ("", style.styled("Next", "bold"))
-    for line, text in lines:
-        whole = f"  {line:{widest}}  # {text}"
-        yield whole if width_of(whole) <= (style.width or PAGE) else f"  {line}"
-
-
-def _wrapped(text: str, indent: str, style: TerminalStyle) -> list[str]:
-    width = min(style.width or PAGE, PAGE)
-    return wrap(text, width, initial_indent=indent, subsequent_indent=indent + "    ")

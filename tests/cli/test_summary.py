@@ -207,6 +207,29 @@ def test_runs_without_a_time_were_not_executed_in_no_time(tmp_path: Path) -> Non
     assert "no execute has a time" in text and "nothing was executed" not in text
 
 
+@pytest.mark.parametrize(("begin", "is_said"), [(0, True), (100, False)])
+def test_work_launched_before_the_recording_is_no_slow_step(tmp_path: Path, begin: int, is_said: bool) -> None:
+    """The first of four steps takes 400 us, where a kernel without a launch runs until 300: it was launched before, if
+    nothing of its stream was launched earlier; else its launch is lost.
+    """
+    path = tmp_path / "t.json"
+    events, at = [event("kernel", "gemm", begin, 300, 7, device=0, stream=7)], 0
+    for number, length in enumerate((400, 100, 110, 90)):
+        for stream, correlation in ((9, 2 * number + 1), (7, 2 * number + 2)):
+            is_late = stream == 7 and number == 0 and is_said
+            start = 310 if is_late else at + 20
+            launch = event("cuda_runtime", "cudaLaunchKernel", at + 10, at + 15, correlation=correlation)
+            kernel = event(
+                "kernel", "gemm", start, start + 60, stream, correlation=correlation, device=0, stream=stream
+            )
+            events += [launch, kernel]
+        events.append(event("user_annotation", f"ProfilerStep#{number}", at, at + length))
+        at += length
+    path.write_bytes(trace(*events))
+    said = "; work launched before the recording runs for its first 300 us" if is_said else ""
+    assert re.search(rf" without step 0, which takes 400 us{said}$", run_etq(str(path)).stdout, re.MULTILINE)
+
+
 def test_a_step_far_from_the_others_and_one_name_for_one_device(tmp_path: Path) -> None:
     """Steps of 400, 100, 110 and 90 us: 175 in the mean, 100 without the first. Kernels are numbered 2, allocations 0."""
     path = tmp_path / "t.json"

@@ -238,17 +238,18 @@ def test_a_larger_batch_is_for_ops_that_do_not_take_longer_with_more_work() -> N
         assert not _grows([small, large._replace(op="aten::bmm")], [small])
 
 
-@pytest.mark.parametrize(("of_ops", "is_slower"), [(900, True), (150, False)])
+@pytest.mark.parametrize(("of_ops", "copied", "is_slower"), [(900, 0, True), (150, 0, False), (900, 750, False)])
 def test_kernels_save_little_where_the_host_is_slower_without_python(
-    traces: Traces, of_ops: float, is_slower: bool
+    traces: Traces, of_ops: float, copied: float, is_slower: bool
 ) -> None:
     """A product of 100 us, and 900 or 150 us of ops of the host; each function of Python makes its times uncertain, but not
-    those of ops, of which a wait for the device is none.
+    those of ops. Waits for the device are none, nor a copy within an op that returns when it has ended.
     """
     functions = [event("python_function", f"f{at}", 10 * at, 10 * at + 9) for at in range(200)]
     op = event("cpu_op", "aten::mm", 5, 5 + of_ops)
     wait = event("cuda_runtime", "cudaStreamSynchronize", 1000, 1900, correlation=9)
-    rows = told(traces, op, *launched(1, 5, 20, 120, TENSOR), wait, *functions)
+    copies = [event("cuda_runtime", "cudaMemcpy", 100, 100 + copied, correlation=8)] if copied else []
+    rows = told(traces, op, *launched(1, 5, 20, 120, TENSOR), *copies, wait, *functions)
     assert ("the host's ops and calls alone take" in rows["device time"][2]) == is_slower
 
 
@@ -259,7 +260,10 @@ def test_work_beside_communication_says_so(traces: Traces) -> None:
     )
     events[-1]["tid"] = events[-1]["args"]["stream"] = 9
     rows = told(traces, *events)
-    assert "50.0 us of the devices' other 100 us run while they communicate" in rows["device time"][2]
+    expected = (
+        "for 50.0 us of the 100 us in which devices compute or copy, they communicate: to shorten that may save nothing"
+    )
+    assert expected in rows["device time"][2]
 
 
 def test_chains_are_of_steps(traces: Traces) -> None:
