@@ -24,8 +24,9 @@ FILLED: Final = {
 VALUES: Final = FILLED | {"by": "device", "module": "layers.0", "record": "transformer", "program": "transformer"}
 # Parameters by which many captures are asked for at once.
 MANY: Final = {"base", "new", "selector", "selectors", "captures"}
-# Options of which a command requires one, without requiring any by itself.
-CHOSEN: Final = {"graph": ("--format", "dot")}
+# Options without which a command answers nothing here: one of several that it requires; and a label of which the
+# captures of one device have several values.
+CHOSEN: Final = {"graph": ("--format", "dot"), "fleet": ("--by", "host")}
 _REASONS: Final = {
     "writes a warehouse": (
         "comment", "link", "db backup", "db compact", "db merge", "db prune", "db remove", "lake export",

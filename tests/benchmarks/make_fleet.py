@@ -116,6 +116,7 @@ def insert_captures(connection: duckdb.DuckDBPyConnection, captures: int) -> Non
         FROM numbers AS n, LATERAL (VALUES
             ('model', 'mlp'),
             ('device', {list(DEVICES)}[1 + n.in_commit % {len(DEVICES)}]),
+            ('host', 'lab-' || n.number % 2),
             ('build', (n.number + 1)::VARCHAR),
             ('commit', sha1('commit ' || n.in_commit))
         ) AS l (key, value)
