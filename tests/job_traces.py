@@ -27,7 +27,8 @@ LOADER: Final = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 class Faults(NamedTuple):
     """What is planted: a rank whose kernels of that name (or all, or its data loader) take longer, a pair of
-    neighbours whose link is slower, named by its first rank, and a clock that is ahead by some us.
+    neighbours whose link is slower, named by its first rank, how much longer the messages among all ranks take, and a
+    clock that is ahead by some us.
     """
 
     late: int | None = None
@@ -36,6 +37,7 @@ class Faults(NamedTuple):
     loading: int = 0
     slow_pair: int | None = None
     slower: float = 3.0
+    among_all: float = 1.0
     clock: int | None = None
     ahead: int = 5_000
 
@@ -115,7 +117,7 @@ def job(seed: int, faults: Faults = Faults(), ranks: int = 8, steps: int = 8) ->
         for rank in range(ranks):
             for name, time in END:
                 compute(rank, name, time)
-        reduce(step, "0", range(ranks), ALL, 1)
+        reduce(step, "0", range(ranks), ALL, faults.among_all)
         for rank, machine in made.ranks.items():
             clock = ahead.get(rank, 0)
             machine.write("user_annotation", f"ProfilerStep#{step}", begun[rank] + clock, at[rank] + 1 + clock)

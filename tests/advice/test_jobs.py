@@ -6,6 +6,7 @@ import re
 from fractions import Fraction
 from math import comb
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -67,6 +68,24 @@ def test_nothing_is_named_without_faults(tmp_path: Path, seed: int, size: int | 
 def test_single_faults_are_named_alone(tmp_path: Path, faults: Faults, words: list[str], seed: int) -> None:
     answer = found(job(seed, faults), tmp_path)
     assert len(answer.findings) == 1 and all(word in answer.sentence for word in words)
+
+
+@pytest.mark.parametrize(("among_all", "percent"), [(2.3, None), (4.0, "19 %")])
+def test_a_link_that_carries_little_is_named(tmp_path: Path, among_all: float, percent: str | None) -> None:
+    """By hand: an all-reduce among 8 sends 2 x 7/8 of its 64 MiB, of which an H100's NVLink carries 450 GB/s: 1.4 ms are
+    19 % of that, 805 us 32 %; at stake is what the same bytes would not take at the full rate. All links are equal.
+    """
+    made = job(41, Faults(among_all=among_all), steps=4)
+    answer = found(made, tmp_path)
+    least = 2 * 7 / 8 * 2**26 / 450e9 * 1e6
+    spent = made.transfers[0, 8]
+    if percent is None:
+        assert answer.findings == [] and least / median(spent) > 0.3
+        return
+    [finding] = answer.findings
+    assert finding.rule == LINK and f"{100 * least / median(spent):.0f} %" == percent
+    assert finding.text == f"Transfers of allreduce among 8 ranks reach {percent} of what their links carry."
+    assert (finding.ticks or 0) / 1000 == pytest.approx(sum(spent) * (1 - least / median(spent)), rel=0.01)
 
 
 @pytest.mark.long
