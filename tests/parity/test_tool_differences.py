@@ -96,6 +96,8 @@ PROF_RESULT = {
     "In a block with several": "parity/test_prof_result.py: test_the_longest_execute_is_each_iterations_own",
     "Each block has the names": "parity/test_prof_result.py: test_a_block_has_its_own_allocators_names",
     "An execute that took no time": "parity/test_prof_result.py: test_the_old_parsers_answers",
+    "A file whose iterations": "parity/test_prof_result.py: test_the_old_parsers_answers",
+    "A file that is cut off": "parity/test_prof_result.py: test_files_that_the_old_parser_takes_and_that_are_refused",
 }
 TORCH: dict[str, str | Case] = {
     "torch adds up the calls": "sql/test_thread_times.py: "
@@ -230,9 +232,10 @@ TRACE_DIFF: dict[str, str | Case] = {
         [(False, 2, 26.2), (True, 1, 10)],
         "of both steps, 3 calls of 35 us",
     ),
+    "has a row for each": "parity/test_trace_diff.py: test_steps_and_other_captures",
 }
 SECTIONS: list[tuple[str, str, dict[str, Any]]] = [
-    ("## prof_result.bin", "with three exceptions:", PROF_RESULT),
+    ("## prof_result.bin", "with these exceptions:", PROF_RESULT),
     ("## torch.profiler: key_averages()", "Deliberate differences:", TORCH),
     ("## torch.profiler: key_averages()", "A trace file lacks some of what torch has in memory:", LACKING),
     ("## TensorBoard plug-in", "except for these\ndifferences:", TENSORBOARD),
