@@ -204,7 +204,7 @@ HTA: dict[str, str | Case] = {
         TWO_STEPS,
         "SELECT event, total FROM work_totals('t') ORDER BY event",
         [("first", 20), ("second", 20), ("third", 20), ("unlaunched", 10)],
-        "first and second",
+        "first and second, by default",
     ),
 }
 TRACE_DIFF: dict[str, str | Case] = {
