@@ -37,6 +37,21 @@ _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.MULTILINE)
 LEFT_OUT = "…\n"
 
 
+def lines_are_tested(heading: str, before: str, tested: dict[str, str], here: str) -> None:
+    """Each line of a table or item of a list of docs/compatibility.md, which follows the text `before` below a heading,
+    begins as a key of `tested` does, in its order; the value is its test: `file: name` within `tests`, or the name of one
+    in the file `here`.
+    """
+    section = (ROOT / "docs/compatibility.md").read_text().partition(f"{heading}\n")[2]
+    block = section.partition(f"{before}\n\n")[2].partition("\n\n")[0]
+    is_table = block.startswith("|")
+    lines = re.split(r"^(?:\| |- )", block, flags=re.MULTILINE)[1 + is_table :]
+    for line, (beginning, test) in zip(lines, tested.items(), strict=True):
+        assert line.startswith(beginning), line
+        path, _, name = test.rpartition(": ")
+        assert f"def {name}(" in (ROOT / "tests" / path if path else Path(here)).read_text(), test
+
+
 def fences(page: Path, *languages: str) -> Iterator[str]:
     """The code of a page's fences in these languages."""
     for language, code in _FENCE.findall(page.read_text()):

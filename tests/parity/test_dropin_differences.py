@@ -21,6 +21,7 @@ from etq.inspector import Event, Inspector, frames
 from etq.warehouse.ephemeral import open_ephemeral
 from tests.builders import DebugEvent, ProfileEvent, Run, Tensor, delegate_call, delegated, dump, execute, kernel, run
 from tests.conftest import CAPTURES
+from tests.docs.pages import lines_are_tested
 from tests.parity import oracle
 from tests.parity.test_dropin import ANSWERED, BOTH, as_recorded, assert_same, files, inspector, printed, recorded
 from tests.records import Maps, node, record, tensor
@@ -406,12 +407,4 @@ TESTED = {
 
 
 def test_each_difference_on_the_page_has_a_test() -> None:
-    page = (Path(__file__).parents[2] / "docs/compatibility.md").read_text()
-    _, _, after = page.partition("Deliberate differences:\n\n| the Inspector | etq |\n|---|---|\n")
-    lines = [line.removeprefix("| ") for line in after.partition("\n\n")[0].splitlines()]
-    assert len(lines) == len(TESTED)
-    for line, (beginning, test) in zip(lines, TESTED.items(), strict=True):
-        assert line.startswith(beginning), line
-        path, _, name = test.rpartition(": ")
-        text = (Path(__file__).parents[1] / (path or "parity/test_dropin_differences.py")).read_text()
-        assert f"def {name}(" in text, test
+    lines_are_tested("## executorch.devtools.Inspector", "Deliberate differences:", TESTED, __file__)
