@@ -31,7 +31,7 @@ CALLS: Final = """
     SELECT d.method, i.instruction_id, b.blob_offset, b.ops
     FROM captures AS c
     JOIN program_delegates AS d
-        ON d.program_id = c.program_id AND d.method = coalesce(_known_method(c.capture_id, $method), d.method)
+        ON d.program_id = c.program_id AND d.method = coalesce($method, d.method)
     JOIN instructions AS i
         ON i.program_id = d.program_id AND i.method = d.method AND i.delegate_index = d.delegate_index
     JOIN blobs AS b ON b.program_id = d.program_id AND b.blob_offset = d.byte_offset

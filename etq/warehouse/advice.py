@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 VIEW: Final = "advice"
 # An error for arguments that are wrong.
-_CHOSEN: Final = "SELECT count(*) FROM _selected_runs($key, $steps, $phase, $method, $runs) AS r"
+_CHOSEN: Final = """
+    SELECT _runs_method('', $key, $method),
+        (SELECT count(*) FROM _selected_runs($key, $steps, $phase, $method, $runs) AS r)
+"""
 _CHECKED: Final = """
     SELECT c.unit, c.unit = _default_unit(c.time_scale), _checked_phase($phase) FROM _capture($capture, $unit) AS c
 """

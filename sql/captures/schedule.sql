@@ -97,7 +97,7 @@ CREATE MACRO _selected_runs(capture_key, steps, phase, method, runs) AS TABLE
 FROM runs AS r
 WHERE r.capture_id = capture_key
     AND _is_selected_run(
-        r.iteration, r.phase, r.scope, r.is_typical, steps, phase, _known_method(capture_key, method), runs
+        r.iteration, r.phase, r.scope, r.is_typical, steps, phase, method, runs
     );
 
 -- A phase, or NULL for all runs; an error for any other value.

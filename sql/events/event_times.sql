@@ -49,7 +49,9 @@ FROM with_clock AS t;
 --   block: name of its runs
 --   iteration: position of the run among those of its name, from 0
 CREATE MACRO event_times(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all') AS TABLE
-WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
+WITH target AS MATERIALIZED (
+    FROM _capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+),
 named AS (
     SELECT t.*, r.scope, r.block_index, r.name AS block, r.iteration, a.unit, _scale(t.written_unit, a.unit) AS scale
     FROM _monotonic_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t

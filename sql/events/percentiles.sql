@@ -18,7 +18,9 @@ CREATE MACRO percentiles(
     quantiles := [0.1, 0.5, 0.9],  -- list of numbers between 0 and 1
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
+WITH target AS MATERIALIZED (
+    FROM _capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+),
 selected AS (FROM _selected_runs((SELECT a.capture_id FROM target AS a), steps, phase, method, runs)),
 statistics AS (
     SELECT e.block_index, e.slot, e.occurrence, any_value(r.name) AS event_block_name, any_value(r.scope) AS method,

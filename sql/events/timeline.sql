@@ -169,7 +169,9 @@ CREATE MACRO timeline(
     runs := NULL,  -- list of run_index: only these runs; NULL: all
     unit := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
-WITH target AS MATERIALIZED (FROM _capture(capture, unit))
+WITH target AS MATERIALIZED (
+    FROM _capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+)
 SELECT t.run_index, t.event_index, t.signature_index, t.track, t.thread_index, t.depth, t.kind, t.event_name, t.family,
     t.instruction_id, t.parent_run_index, t.parent_index, t.run_start, t.start, t.duration, t.unit, t.is_estimated,
     t.logged, t.logged_unit

@@ -45,7 +45,7 @@ WITH target AS MATERIALIZED (
             ELSE c.capture_id
         END AS capture_id,
         c.program_id, c.record_id, c.unit, c.scale
-    FROM _scaled_capture(capture, unit) AS c
+    FROM (FROM _scaled_capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)) AS c
 ),
 times AS MATERIALIZED (
     SELECT t.method, t.signature_index, t.calls, t.executes, t.self_ticks
@@ -88,7 +88,7 @@ blobs AS MATERIALIZED (
 calls AS MATERIALIZED (
     SELECT d.method, d.instruction_id, d.backend, d.blob_offset
     FROM _delegate_calls((SELECT t.capture_id FROM target AS t)) AS d
-    WHERE d.method = coalesce(_known_method((SELECT t.capture_id FROM target AS t), method), d.method)
+    WHERE d.method = coalesce(method, d.method)
 ),
 checked AS (
     SELECT CASE

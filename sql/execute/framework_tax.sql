@@ -24,7 +24,9 @@ CREATE MACRO framework_tax(
     baseline := NULL,  -- a capture of level method_only, by name, hash prefix or selector; NULL: none
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
+WITH target AS MATERIALIZED (
+    FROM _capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+),
 baseline_capture AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.profiling_level, c.name
     FROM (SELECT _capture_id(baseline) AS capture_id WHERE baseline IS NOT NULL) AS k

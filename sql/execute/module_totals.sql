@@ -44,7 +44,9 @@ WHERE k.capture_id = capture_key AND p.module_path IS NOT NULL;
 CREATE MACRO module_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
+WITH target AS MATERIALIZED (
+    FROM _linked_capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+),
 times AS MATERIALIZED (
     SELECT t.method, t.module_path, sum(t.calls) AS calls, sum(t.executes) AS executes, sum(t.self_ticks) AS ticks,
         CASE WHEN bool_or(t.mapping = 'aligned') THEN 'aligned' ELSE max(t.mapping) END AS mapping

@@ -46,7 +46,7 @@ JOIN graphs AS g
     ON g.record_id = a.record_id
     AND g.stage = 'edge_dialect_exported_program'
     AND g.method IN (SELECT r.method FROM runs AS r WHERE r.capture_id = a.capture_id)
-    AND g.method = coalesce(_known_method((SELECT t.capture_id FROM target AS t), method), g.method)
+    AND g.method = coalesce(method, g.method)
 JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
 LEFT JOIN executes AS x USING (method)
 LEFT JOIN node_times AS o ON o.graph_id = p.graph_id AND o.node_index = p.node_index
@@ -87,7 +87,10 @@ LEFT JOIN backends AS b ON b.graph_id = p.graph_id AND b.node_index = p.node_ind
 CREATE MACRO node_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _linked_capture(capture, unit) AS c)
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM (
+    FROM _linked_capture(capture, unit) AS _asked
+    WHERE _runs_method(capture, _asked.capture_id, method)
+) AS c)
 FROM _node_totals(
     (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
 ) AS n

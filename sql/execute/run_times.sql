@@ -42,7 +42,9 @@ LEFT JOIN blocks AS b ON b.block_index = t.block_index AND b.phase IS NOT DISTIN
 --   block_median: median of execute of the typical runs of its block and phase
 --   unit: unit of execute and block_median
 CREATE MACRO run_times(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all') AS TABLE
-WITH target AS MATERIALIZED (FROM _capture(capture, unit))
+WITH target AS MATERIALIZED (
+    FROM _capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+)
 SELECT j.run_index, r.name, r.scope AS method, j.block_index, j.execute, j.is_first AS is_warm_up, j.is_typical,
     j.is_outlier, j.middle AS block_median, j.unit
 FROM _classified_runs(

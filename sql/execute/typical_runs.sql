@@ -58,7 +58,9 @@ FROM _typical_runs_of('executes_of_runs', (SELECT a.unit FROM target AS a), (SEL
 --   other_percent: share of the total time in runs that are not typical, in percent
 --   unit: unit of typical_execute and all_execute
 CREATE MACRO typical_runs(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL) AS TABLE
-WITH target AS MATERIALIZED (FROM _capture(capture, unit))
+WITH target AS MATERIALIZED (
+    FROM _capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+)
 FROM _typical_runs((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method) AS t
 WHERE t.block_index IS NOT NULL
 ORDER BY t.block_index, t.method;

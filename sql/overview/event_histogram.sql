@@ -18,7 +18,9 @@ CREATE MACRO event_histogram(
     bins := 24,  -- number of bars up to the fence, from 1 to 1000
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
+WITH target AS MATERIALIZED (
+    FROM _capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+),
 durations AS (
     SELECT e.block_index, r.scope AS method, e.slot, e.occurrence, e.value_unit, e.duration_ticks::DOUBLE AS ticks,
         _scale(_stored_unit(e.value_unit, a.time_scale), a.unit) AS scale
@@ -28,7 +30,7 @@ durations AS (
     WHERE e.duration_ticks IS NOT NULL
         AND _is_selected_run(
             r.iteration, r.phase, r.scope, r.is_typical,
-            steps, phase, _known_method((SELECT a.capture_id FROM target AS a), method), runs
+            steps, phase, method, runs
         )
 ),
 fences AS (

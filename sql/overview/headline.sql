@@ -60,7 +60,10 @@ GROUP BY m.capture_id, m.place, m.number, m.part;
 --   unit: unit of value, low and high; percent
 --   note: remark about the value; NULL if there is none
 CREATE MACRO headline(capture, unit := NULL, method := NULL, runs := 'typical') AS TABLE
-WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c),
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM (
+    FROM _capture(capture, unit) AS _asked
+    WHERE _runs_method(capture, _asked.capture_id, method)
+) AS c),
 times_of_figures AS (
     FROM _timed_events(
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), NULL, NULL, NULL, 'all'
@@ -75,6 +78,6 @@ runs_of_figures AS (
 taxes_of_figures AS (FROM _run_taxes('runs_of_figures') AS x)
 SELECT h.number, h.part, h.value, h.mean, h.low, h.high, h.runs, h.unit, h.note
 FROM _headline(
-    'loads_of_figures', 'taxes_of_figures', _known_method((SELECT a.capture_id FROM target AS a), method), runs
+    'loads_of_figures', 'taxes_of_figures', method, runs
 ) AS h
 ORDER BY h.place;

@@ -10,8 +10,11 @@ import pytest
 import etq
 from etq import catalog
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
+from tests.builders import dump, framework, kernel, run
 from tests.conftest import CAPTURES
 from tests.sampling import IS_WHOLE
+from tests.warehouses import empty_warehouse
 
 # Views of one capture that need no other argument, and those of them that some captures here can't answer.
 VIEWS: Final = [
@@ -22,6 +25,7 @@ VIEWS: Final = [
     and each.name != "advice"  # its rows are stored
 ]
 NEEDING: Final = ["decode_trend", "delegate_coverage", "delegate_graph", "module_totals", "node_memory", "op_totals"]
+OF_METHODS: Final = ["event_histogram", "event_times", "headline", "op_totals", "time_tree"]
 OF_TIMES: Final = ["execute_breakdown", "headline", "op_totals", "time_tree"]
 
 
@@ -86,6 +90,46 @@ def test_cycles_have_no_rows_in_a_unit_of_time(mixed: Warehouse, view: str) -> N
     assert mixed.sql("SELECT m.capture FROM missing_needs AS m WHERE m.need = 'times'").fetchall() == [("counting",)]
     with pytest.raises(etq.QueryError, match="counting counts cycles, which cannot be converted to ms"):
         mixed.sql(f"FROM {view}('counting', unit := 'ms')").fetchall()
+
+
+def rows_of_method(view: str, method: str) -> str:
+    return f"SELECT c.name, count(*) FROM captures AS c, LATERAL (FROM {view}(c.capture_id, method := '{method}')) AS v GROUP BY ALL"
+
+
+@pytest.mark.parametrize("view", OF_METHODS)
+@pytest.mark.parametrize("method", ["forward", "Trace"])
+def test_captures_without_runs_of_a_method_have_no_rows(mixed: Warehouse, view: str, method: str) -> None:
+    """As of each capture alone: one without runs of the method is an error, and has no rows among many."""
+    alone = {}
+    for (name,) in mixed.sql("SELECT c.name FROM captures AS c").fetchall():
+        try:
+            [(rows,)] = mixed.sql(f"SELECT count(*) FROM {view}('{name}', method := '{method}')").fetchall()
+        except etq.QueryError as error:
+            assert f"no run is of method '{method}'; the methods are " in str(error) or name == "pruned"
+        else:
+            alone |= {name: rows} if rows else {}
+    assert dict(mixed.sql(rows_of_method(view, method)).fetchall()) == alone
+    assert set(alone) <= ({"trace"} if method == "Trace" else {"linked", "programmed", "counting"})
+
+
+def test_ops_of_a_method_are_those_of_captures_that_ran_it() -> None:
+    """One kernel in the one capture, two in the other; each has a method that the other lacks."""
+    with empty_warehouse() as warehouse:
+        one = dump(run("Execute", kernel("mm", 5, 15, instruction=0), framework("Method::execute", 0, 20)))
+        two = dump(run("Step", kernel("add", 1, 2, instruction=0), framework("Method::step", 0, 3)))
+        ingest_all(warehouse, [Labelled("one", one, {}), Labelled("two", two, {})])
+        query = """
+            SELECT c.name, o.op FROM captures AS c, LATERAL (FROM op_totals(c.capture_id, method := '{}')) AS o
+            WHERE o.kind = 'kernel' AND {} ORDER BY ALL"""
+        assert warehouse.sql(query.format("Execute", "true")).fetchall() == [("one", "mm")]
+        assert warehouse.sql(query.format("Step", "true")).fetchall() == [("two", "add")]
+        assert warehouse.sql(query.format("Step", "c.name = 'one'")).fetchall() == []
+        with pytest.raises(etq.QueryError, match="no run is of method 'Step'; the methods are Execute"):
+            warehouse.sql("FROM op_totals('one', method := 'Step')").fetchall()
+        with pytest.raises(etq.QueryError, match="no run is of method 'Step'; the methods are Execute"):
+            warehouse.op_totals("one", method="Step").fetchall()
+        with pytest.raises(etq.QueryError, match="no run is of method 'other'; the methods are"):
+            warehouse.sql(query.format("other", "true")).fetchall()
 
 
 def test_one_capture_of_python_is_asked_alone(mixed: Warehouse) -> None:

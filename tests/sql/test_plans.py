@@ -19,7 +19,7 @@ MOST: Final = 250
 LARGER: Final = {
     "backward_times": 530, "collective_waits": 360, "compare_captures": 370, "compare_efficiency": 1110,
     "compare_findings": 343, "compare_graphs": 3580, "compare_jobs": 890, "compare_modules": 357, "compare_ops": 367, "compare_parts": 403,
-    "compared_captures": 344, "critical_ops": 705, "critical_path": 725, "delegate_coverage": 398,
+    "compared_captures": 344, "critical_ops": 705, "critical_path": 725, "delegate_coverage": 401,
     "delegate_graph": 455, "delegation": 280, "device_idle": 605, "device_idle_causes": 580,
     "find_total_for_module": 320, "headline": 272, "idle_parts": 705, "jobs": 510, "key_averages": 495, "model_map": 254,
     "node_gaps": 664, "node_memory": 300, "node_roofline": 620, "node_totals": 412, "numeric_gap": 600,

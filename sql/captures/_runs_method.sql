@@ -1,0 +1,26 @@
+-- Whether a capture is asked for: it has runs of the requested method, or none is requested. One without is an error if it
+-- is asked for alone, or if no capture has any; as one of a column of keys, it has no rows. See `_lacking`. Table aliases
+-- begin with an underscore, as in _named.sql.
+CREATE MACRO _runs_method(capture, capture_key, method) AS (
+    CASE
+        WHEN method IS NOT NULL THEN (
+            -- CASE evaluates the branch that applies, but a query within it for all captures: the error is in none.
+            SELECT CASE
+                WHEN coalesce(_known.is_run, true) THEN true
+                WHEN typeof(capture) NOT IN ('VARCHAR', 'HUGEINT')
+                    AND EXISTS (FROM runs AS _other WHERE _other.scope = method)
+                    THEN false
+                ELSE error(
+                    'no run is of method ''' || method || '''; the methods are ' || coalesce(_known.methods, 'none')
+                )
+            END
+            FROM (
+                SELECT bool_or(_run.scope = method) AS is_run,
+                    string_agg(_run.scope, ', ' ORDER BY _run.scope) AS methods
+                -- Aggregates of distinct values would be planned as a query of their own.
+                FROM (SELECT DISTINCT _each.scope FROM runs AS _each WHERE _each.capture_id = capture_key) AS _run
+            ) AS _known
+        )
+        ELSE true
+    END
+);
