@@ -100,7 +100,7 @@ def rows_of_method(view: str, method: str) -> str:
 @pytest.mark.parametrize("method", ["forward", "Trace"])
 def test_captures_without_runs_of_a_method_have_no_rows(mixed: Warehouse, view: str, method: str) -> None:
     """As of each capture alone: one without runs of the method is an error, and has no rows among many."""
-    alone = {}
+    alone: dict[str, int] = {}
     for (name,) in mixed.sql("SELECT c.name FROM captures AS c").fetchall():
         try:
             [(rows,)] = mixed.sql(f"SELECT count(*) FROM {view}('{name}', method := '{method}')").fetchall()
