@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
 
 VIEW: Final = "advice"
-# An error for arguments that are wrong.
+# An error for arguments that are wrong. A text, here '', is a capture that is asked for alone.
 _CHOSEN: Final = """
     SELECT _runs_method('', $key, $method),
         (SELECT count(*) FROM _selected_runs($key, $steps, $phase, $method, $runs) AS r)
