@@ -15,7 +15,7 @@ from etq.verdicts.changes import STATE, Change, Least, Reset, Stretch, changes_o
 # The row of a stretch of a series: all of it, where no change of it was accepted.
 _ROW: Final[dict[str, Any]] = {
     "kind": "stretch", **dict.fromkeys(("verdict", "stage")), **dict.fromkeys(("place", "last_good", "first_bad"), 0),
-    **dict.fromkeys(("shows", "back", "before", "step", "low", "high", "p", "q"), math.nan),
+    **dict.fromkeys(("shows", "noise", "back", "before", "step", "low", "high", "p", "q"), math.nan),
     **dict.fromkeys(("level_first", "level_end", "captures_before", "captures_after", "builds_after"), 0),
     "is_accepted": False,
 }  # fmt: skip
@@ -69,7 +69,7 @@ def _stretch_row(stretch: Stretch, starts: Numbers, positions: Numbers) -> dict[
     """Return a stretch with the positions of its captures; `starts` are the first captures of builds."""
     first, end = starts[stretch.first], starts[stretch.end]
     return _ROW | {
-        "shows": stretch.shows, "level_first": int(positions[first]), "level_end": int(positions[end - 1])
+        "shows": stretch.shows, "noise": stretch.noise, "level_first": int(positions[first]), "level_end": int(positions[end - 1])
     }  # fmt: skip
 
 

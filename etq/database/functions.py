@@ -247,6 +247,7 @@ FUNCTIONS: Final = (
             "builds_after": "BIGINT",
             "is_accepted": "BOOLEAN",
             "shows": "DOUBLE",
+            "noise": "DOUBLE",
         },
     ),
 )
@@ -255,8 +256,9 @@ _UNKNOWN: Final = "'this view needs functions of etq: query it by etq sql, or et
 _KINDS: Final = {"BIGINT": "int64", "DOUBLE": "float64", "BOOLEAN": "bool", "VARCHAR": "object"}
 # The prefix of the functions' names.
 PREFIX: Final = "needs_etq_"
-# Words in the names of all views that call one of them, and so in all queries that need one.
-_NEEDED: Final = re.compile(f"compar|regress|trend|outlier|{PREFIX}", re.IGNORECASE)
+# What is in all queries that need one: parts of the names of the views that call one of them. Columns are called series,
+# too, and to ask for these needs none.
+_NEEDED: Final = re.compile(rf"compar|regress|trend|outlier|\b(?:series|causes)\"?\s*\(|{PREFIX}", re.IGNORECASE)
 
 # Connections with which they are registered.
 _registered: Final[WeakSet[duckdb.DuckDBPyConnection]] = WeakSet()

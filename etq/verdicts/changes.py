@@ -121,11 +121,14 @@ class Change:
 
 
 class Stretch(NamedTuple):
-    """Builds between accepted changes, and the change that five more would show; NaN if too few to be judged."""
+    """Builds between accepted changes, how far they are from their neighbours, and the change that five more would
+    show; NaN if too few to be judged.
+    """
 
     first: int
     end: int
     shows: float
+    noise: float
 
 
 class Found(NamedTuple):
@@ -184,7 +187,7 @@ def changes_of(
     rest, found = iter(parts), []
     for ends, given in zip(bounds, all_resets, strict=True):
         of_series = [next(rest) for _ in ends[:-1]]
-        stretches = [Stretch(*each, part.shows) for each, part in zip(pairwise(ends), of_series, strict=True)]
+        stretches = [Stretch(*each, part.shows, part.noise) for each, part in zip(pairwise(ends), of_series, strict=True)]
         found.append(Found(_with_accepted(ends, of_series, given), stretches))
     return found
 
@@ -198,6 +201,11 @@ class _Part:
         self.slopes, self.other = np.zeros(len(values)), np.zeros(len(values))
         self.steps: list[Column] = []
         self.bends: list[Column] = []
+
+    @property
+    def noise(self) -> float:
+        """How far builds are from their neighbours, as a standard deviation; NaN if too few to be judged."""
+        return float(trimmed_sd(np.diff(self.values)[None])[0]) if len(self.values) >= LONG else math.nan
 
     def windows(self) -> list[tuple[int, int, int, int]]:
         """The first and last builds of each window, and of its middle, which together are all builds."""

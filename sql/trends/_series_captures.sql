@@ -2,7 +2,10 @@
 -- NULL if it has none: then it is judged in no series. A series is in the order of the label `over`; if that is NULL, of
 -- the first of build, commits (if all of its commits have a commit_time) and captured_at that more than half of its
 -- captures have, or else of the one that most have. `bound` is the value that ranges of selectors compare in this order.
-CREATE MACRO _series_labels(selector, over, "by") AS TABLE
+CREATE MACRO _series_labels(
+    selector, over, "by",
+    is_lenient := false  -- whether captures without a label to order them by are no error if there are no others
+) AS TABLE
 WITH labelled AS (
     SELECT l.capture_id,
         array_to_string(list_sort(
@@ -87,14 +90,16 @@ problems AS MATERIALIZED (
     FROM checked AS k CROSS JOIN known AS n
 )
 -- Where nothing can be judged, the label is the error: so no condition on rows is asked before it.
-SELECT p.* REPLACE (CASE WHEN e.problem IS NULL THEN p.label ELSE error(e.problem) END AS label)
+SELECT p.* REPLACE (
+    CASE WHEN e.problem IS NULL THEN p.label WHEN NOT is_lenient THEN error(e.problem) END AS label
+)
 FROM placed AS p CROSS JOIN problems AS e;
 
 -- One capture of a series, in order, with the nanoseconds of its ticks (1 for cycles). Labels are ordered as numbers and
 -- versions, 9 before 10 and 1.0-rc1 before 1.0; commits by their label commit_time; captures with equal labels, which
 -- have the same number `build`, in the order in which they were recorded. `bound_key` and `bound` are the key and value
 -- that ranges of selectors compare in this order, such as build and 91; NULL if the labels have no order.
-CREATE MACRO _series_captures(selector, over, "by") AS TABLE
+CREATE MACRO _series_captures(selector, over, "by", is_lenient := false) AS TABLE
 WITH ordered AS (
     SELECT p.*,
         CASE
@@ -107,7 +112,7 @@ WITH ordered AS (
             PARTITION BY p.series
             ORDER BY label_key, _recorded_at(p.captured_at, p.ingested_at), p.ingested_at, p.capture_id
         ) AS position
-    FROM _series_labels(selector, over, "by") AS p
+    FROM _series_labels(selector, over, "by", is_lenient := is_lenient) AS p
     WHERE p.label IS NOT NULL
 )
 SELECT p.capture_id, p.series, p.label, p.label_key, p.position,
@@ -135,12 +140,13 @@ CREATE MACRO _series_keys("by") AS (list_distinct(list_transform(string_split("b
 -- found as it is, other labels at their place, also if no capture has them any more. `labels` is a selector of the
 -- series; `is_within` is whether captures of another series have its labels, and more: then no selector chooses it
 -- alone.
-CREATE MACRO _series_factors(selector, over, "by", phase) AS TABLE
+CREATE MACRO _series_factors(selector, over, "by", phase, is_lenient := false) AS TABLE
 WITH ordered AS MATERIALIZED (
     SELECT p.*, p.position % greatest(1, p.captures // 100) = 0 AS is_in_sample,
         p.captures // greatest(1, p.captures // 100) AS sampled
     FROM (
-        SELECT s.*, count(*) OVER (PARTITION BY s.series) AS captures FROM _series_captures(selector, over, "by") AS s
+        SELECT s.*, count(*) OVER (PARTITION BY s.series) AS captures
+        FROM _series_captures(selector, over, "by", is_lenient := is_lenient) AS s
     ) AS p
 ),
 typical AS MATERIALIZED (

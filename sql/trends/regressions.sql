@@ -1,64 +1,8 @@
--- Needs etq: in DuckDB alone, it is an error.
--- One change of a total or op in a series of builds: a step to another level, or a creep, slow growth (or decline).
--- Changes that are kept come first, the costliest before others; then those that the next builds decide, those that were
--- reverted, and levels that a series goes between. The change of an op excludes the common shift of all ops. It counts if
--- it is at least 3 %, at least 0.05 % of the total, more than the step of its clock, and not by chance among so many
--- series. Instances of an op that changed at the same build are one change, with a row for each below it. Where somebody
--- has accepted a change (`change_comments`), the level starts anew: it is not listed any more, and later changes are
--- measured against the level after it.
--- Shown: series!, what, CASE what WHEN 'total' THEN 'total of ' || op WHEN 'instance' THEN '@' || instruction_id
---   ELSE op || CASE WHEN instances > 1 THEN ', ' || instances || ' instances'
---   ELSE coalesce('@' || instruction_id, '') END END AS item!, verdict! (verdict), change_percent! (change),
---   low_percent (interval), high_percent%, stage!, condition, first_bad! (label), last_good! (label),
---   reverted_at! (label), cost! (time), unit!, share_percent%, module_path, kind, per_capture_percent%,
---   captures_before#, captures_after#, builds_after#, p (probability), q (probability), position#, comment, author,
---   is_accepted
--- Columns:
---   series: labels of the series, as key=value,key=value
---   what: total, op, or instance: one of several instances of the op in a row above
---   op: the op, or the method of a total
---   module_path: its module; NULL if records don't have it, or instances have several
---   instruction_id: the instruction, in the last capture; NULL for several
---   instances: number of the op's instances that changed; 1 for a total
---   verdict: slower or faster
---   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; or one of two levels: the series often goes between them
---   condition: what differs between the captures of both levels, such as the governor or the temperature: then they are levels of the machine; NULL if nothing is known
---   last_good: label of the last capture before the change; of a creep, of its first capture
---   first_bad: label of the first capture after it; of a creep, of its last capture
---   reverted_at: label of the first capture at the old level again; NULL if it was not reverted
---   change_percent: size of the change in percent
---   low_percent: low end of its 95 % interval
---   high_percent: high end
---   cost: additional time per run, from its level before and the change; below 0 if it is faster
---   unit: unit of cost
---   share_percent: time in percent of the total before the change; 100 for a total
---   p: probability of a change this clear in a series without changes
---   q: p, corrected for the number of series
---   captures_before: number of captures of the level before this change; 0 for a creep
---   captures_after: number of captures between this change and the next; of a creep, its captures
---   builds_after: number of builds of these
---   position: position of the first capture after it among those of its series that have the op, from 1; of a creep, of its first capture
---   kind: step or creep
---   per_capture_percent: mean change from one capture of a creep to the next; NULL for a step
---   recorded_at: when the capture of first_bad was recorded, in UTC: captured_at, or, where unknown, when it was read
---   is_accepted: whether somebody has accepted it
---   comment: the latest comment on it; NULL without one
---   author: who wrote that
---   ordered_by: the label by which captures are ordered, or captured_at
---   base: selector of the captures between the previous change and this one, as `compare_ops` takes it; of a creep, and where labels have no ranges, of those of last_good; NULL if no selector tells these captures from others
---   new: selector of the captures from it to the next change, all of first_bad included; or of those of first_bad
---   is_same_program: whether the first capture after it has the same ops as the last before
-CREATE MACRO regressions(
-    selector := NULL, over := NULL,
-    "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
-    since := NULL,  -- label, or the beginning of a commit; only changes at it or later; NULL: all
-    unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    phase := NULL,
-    alpha := 0.05,  -- accepted share of false positives
-    min_effect := 0.03,  -- smallest change that counts, as a fraction
-    with_accepted := false  -- whether changes that were accepted are listed, too
+-- The rows of `regressions`. With `is_lenient`, captures without a label to order them by are no error.
+CREATE MACRO _regressions(
+    selector, over, "by", since, unit, phase, alpha, min_effect, with_accepted, is_lenient
 ) AS TABLE
-WITH ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
+WITH ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase, is_lenient := is_lenient)),
 comments AS MATERIALIZED (SELECT d.series, d.position, unnest(d.comments, recursive := true) FROM ordered AS d),
 -- The place of `since` in each order of labels; of a commit that of its first capture.
 from_label AS MATERIALIZED (
@@ -286,3 +230,65 @@ SELECT l.series, l.what, l.op, l.module_path, l.instruction_id, l.instances, l.v
 FROM listed AS l
 ORDER BY list_position(['kept', 'not kept yet', 'reverted', 'one of two levels'], l.stage), l.cause_cost DESC, l.series,
     l.op, l.first_bad, l.cause, l.what = 'instance', l.cost DESC, l.instruction_id;
+
+-- Needs etq: in DuckDB alone, it is an error.
+-- One change of a total or op in a series of builds: a step to another level, or a creep, slow growth (or decline).
+-- Changes that are kept come first, the costliest before others; then those that the next builds decide, those that were
+-- reverted, and levels that a series goes between. The change of an op excludes the common shift of all ops. It counts if
+-- it is at least 3 %, at least 0.05 % of the total, more than the step of its clock, and not by chance among so many
+-- series. Instances of an op that changed at the same build are one change, with a row for each below it. Where somebody
+-- has accepted a change (`change_comments`), the level starts anew: it is not listed any more, and later changes are
+-- measured against the level after it.
+-- Shown: series!, what, CASE what WHEN 'total' THEN 'total of ' || op WHEN 'instance' THEN '@' || instruction_id
+--   ELSE op || CASE WHEN instances > 1 THEN ', ' || instances || ' instances'
+--   ELSE coalesce('@' || instruction_id, '') END END AS item!, verdict! (verdict), change_percent! (change),
+--   low_percent (interval), high_percent%, stage!, condition, first_bad! (label), last_good! (label),
+--   reverted_at! (label), cost! (time), unit!, share_percent%, module_path, kind, per_capture_percent%,
+--   captures_before#, captures_after#, builds_after#, p (probability), q (probability), position#, comment, author,
+--   is_accepted
+-- Columns:
+--   series: labels of the series, as key=value,key=value
+--   what: total, op, or instance: one of several instances of the op in a row above
+--   op: the op, or the method of a total
+--   module_path: its module; NULL if records don't have it, or instances have several
+--   instruction_id: the instruction, in the last capture; NULL for several
+--   instances: number of the op's instances that changed; 1 for a total
+--   verdict: slower or faster
+--   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; or one of two levels: the series often goes between them
+--   condition: what differs between the captures of both levels, such as the governor or the temperature: then they are levels of the machine; NULL if nothing is known
+--   last_good: label of the last capture before the change; of a creep, of its first capture
+--   first_bad: label of the first capture after it; of a creep, of its last capture
+--   reverted_at: label of the first capture at the old level again; NULL if it was not reverted
+--   change_percent: size of the change in percent
+--   low_percent: low end of its 95 % interval
+--   high_percent: high end
+--   cost: additional time per run, from its level before and the change; below 0 if it is faster
+--   unit: unit of cost
+--   share_percent: time in percent of the total before the change; 100 for a total
+--   p: probability of a change this clear in a series without changes
+--   q: p, corrected for the number of series
+--   captures_before: number of captures of the level before this change; 0 for a creep
+--   captures_after: number of captures between this change and the next; of a creep, its captures
+--   builds_after: number of builds of these
+--   position: position of the first capture after it among those of its series that have the op, from 1; of a creep, of its first capture
+--   kind: step or creep
+--   per_capture_percent: mean change from one capture of a creep to the next; NULL for a step
+--   recorded_at: when the capture of first_bad was recorded, in UTC: captured_at, or, where unknown, when it was read
+--   is_accepted: whether somebody has accepted it
+--   comment: the latest comment on it; NULL without one
+--   author: who wrote that
+--   ordered_by: the label by which captures are ordered, or captured_at
+--   base: selector of the captures between the previous change and this one, as `compare_ops` takes it; of a creep, and where labels have no ranges, of those of last_good; NULL if no selector tells these captures from others
+--   new: selector of the captures from it to the next change, all of first_bad included; or of those of first_bad
+--   is_same_program: whether the first capture after it has the same ops as the last before
+CREATE MACRO regressions(
+    selector := NULL, over := NULL,
+    "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
+    since := NULL,  -- label, or the beginning of a commit; only changes at it or later; NULL: all
+    unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
+    phase := NULL,
+    alpha := 0.05,  -- accepted share of false positives
+    min_effect := 0.03,  -- smallest change that counts, as a fraction
+    with_accepted := false  -- whether changes that were accepted are listed, too
+) AS TABLE
+FROM _regressions(selector, over, "by", since, unit, phase, alpha, min_effect, with_accepted, false) AS r;

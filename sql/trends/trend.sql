@@ -1,47 +1,6 @@
--- Needs etq: in DuckDB alone, it is an error.
--- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a change of
--- level has the change, and the last one of slow growth: those that `regressions` lists, and returns to an old level.
--- Shown: series!, label!, normalized AS value! (time), unit, runs#, capture!, change_percent! (change), stage, condition,
---   kind, p (probability), captured_at (moment), is_accepted, comment, author
--- Columns:
---   series: labels of the series, as key=value,key=value
---   position: place in the series, from 1
---   label: label by which captures are ordered
---   capture: the capture's name
---   captured_at: when it was measured, in UTC; NULL where unknown
---   runs: number of runs; for a metric, of values
---   p25: 25th percentile over runs; for several ops, the sum of theirs
---   median: median over runs; for a metric, over its values
---   p90: 90th percentile over runs
---   unit: unit of p25, median, p90 and normalized
---   common_percent: common shift of all ops relative to the series' median capture, in percent; NULL for metrics
---   normalized: p25 without the common shift; for totals and metrics equal to p25 or median
---   change_percent: change of normalized at this capture, in percent; NULL if there is none
---   kind: step or creep; NULL if there is no change
---   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; returned to an old level; or one of two levels: the series often goes between them; NULL if there is no change
---   condition: what differs between the captures of both levels of that change, such as the governor or the temperature: then they are levels of the machine; NULL if nothing is known
---   last_good: label of the last capture before that change; of a creep, of its first capture; NULL if there is none
---   reverted_at: label of the first capture at the old level again; NULL if there is none
---   builds_after: number of builds from that change to the next; NULL if there is none
---   ordered_by: the label by which captures are ordered, or captured_at
---   shown_percent: the change that five more builds would show, in percent; NULL where a series has fewer than 8, in all or beside a change that was accepted: the capture is not judged
---   p: probability of a change this clear in a series without changes; NULL if there is none
---   is_accepted: whether somebody has accepted that change (`change_comments`); NULL if there is none
---   comment: the latest comment on a change at this capture; NULL without one
---   author: who wrote that
---   base: selector of the captures between the previous change and that change, as `compare_ops` takes it; where labels have no ranges, of those of the label before; NULL if there is none, or no selector tells these captures from others
---   new: selector of the captures from it to the next change; or of those of its label
-CREATE MACRO trend(
-    what := 'total',  -- total, op, module or metric
-    item := NULL,  -- for op: family or op type, optionally followed by @instruction; for module: the path; for metric: the name; for total: the method, or the kind of steps of traces; for traces, ` on devices` follows for times there, except for kernels
-    selector := NULL, over := NULL,
-    "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
-    unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    phase := NULL,
-    alpha := 0.05,  -- accepted share of false positives
-    min_effect := 0.03  -- smallest change of level that counts, as a fraction
-) AS TABLE
-WITH ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
+-- The rows of `trend`. With `is_lenient`, captures without a label to order them by, or without values, are no error.
+CREATE MACRO _trend(what, item, selector, over, "by", unit, phase, alpha, min_effect, is_lenient) AS TABLE
+WITH ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase, is_lenient := is_lenient)),
 comments AS MATERIALIZED (SELECT d.series, d.position, unnest(d.comments, recursive := true) FROM ordered AS d),
 found AS (
     SELECT
@@ -212,7 +171,7 @@ SELECT v.series, v.place AS position, v.label, c.name AS capture, c.captured_at,
     CASE WHEN what <> 'metric' THEN 100 * (exp(v.common) - 1) END AS common_percent,
     v.normalized / v.divisor AS normalized, 100 * (exp(g.step) - 1) AS change_percent, g.kind, g.stage, g.condition,
     l.label AS last_good, r.label AS reverted_at, g.builds_after, v.ordered_by,
-    100 * (exp(d.shows) - 1) AS shown_percent, g.p, g.is_accepted, m.comment, nullif(m.author, '') AS author,
+    100 * (exp(d.noise) - 1) AS noise_percent, 100 * (exp(d.shows) - 1) AS shown_percent, g.p, g.is_accepted, m.comment, nullif(m.author, '') AS author,
     b.sides.base AS base, b.sides.new AS new
 FROM (SELECT count(*) AS captures FROM values_of AS n) AS k
 LEFT JOIN shown AS v ON true
@@ -224,10 +183,56 @@ LEFT JOIN values_of AS l ON l.number = v.number AND l.place = g.last_good
 LEFT JOIN values_of AS r ON r.number = v.number AND r.place = g.back
 LEFT JOIN texts AS m ON m.number = v.number AND m.place = v.place
 LEFT JOIN sided AS b ON b.number = v.number AND b.place = v.place
-WHERE CASE WHEN k.captures > 0 THEN true ELSE error(
+WHERE CASE WHEN k.captures > 0 THEN true WHEN is_lenient THEN false ELSE error(
     CASE
         WHEN what <> 'total' AND item IS NULL THEN 'name the ' || what || ' of the trend'
         ELSE 'no ' || what || coalesce(' ' || item, '') || ' in these captures'
     END
 ) END
 ORDER BY v.series, v.place;
+
+-- Needs etq: in DuckDB alone, it is an error.
+-- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a change of
+-- level has the change, and the last one of slow growth: those that `regressions` lists, and returns to an old level.
+-- Shown: series!, label!, normalized AS value! (time), unit, runs#, capture!, change_percent! (change), stage, condition,
+--   kind, p (probability), captured_at (moment), is_accepted, comment, author
+-- Columns:
+--   series: labels of the series, as key=value,key=value
+--   position: place in the series, from 1
+--   label: label by which captures are ordered
+--   capture: the capture's name
+--   captured_at: when it was measured, in UTC; NULL where unknown
+--   runs: number of runs; for a metric, of values
+--   p25: 25th percentile over runs; for several ops, the sum of theirs
+--   median: median over runs; for a metric, over its values
+--   p90: 90th percentile over runs
+--   unit: unit of p25, median, p90 and normalized
+--   common_percent: common shift of all ops relative to the series' median capture, in percent; NULL for metrics
+--   normalized: p25 without the common shift; for totals and metrics equal to p25 or median
+--   change_percent: change of normalized at this capture, in percent; NULL if there is none
+--   kind: step or creep; NULL if there is no change
+--   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; returned to an old level; or one of two levels: the series often goes between them; NULL if there is no change
+--   condition: what differs between the captures of both levels of that change, such as the governor or the temperature: then they are levels of the machine; NULL if nothing is known
+--   last_good: label of the last capture before that change; of a creep, of its first capture; NULL if there is none
+--   reverted_at: label of the first capture at the old level again; NULL if there is none
+--   builds_after: number of builds from that change to the next; NULL if there is none
+--   ordered_by: the label by which captures are ordered, or captured_at
+--   noise_percent: how far builds of the series typically are from their neighbours, without the common shift where normalized has none, as a standard deviation in percent; NULL where shown_percent is
+--   shown_percent: the change that five more builds would show, in percent; NULL where a series has fewer than 8, in all or beside a change that was accepted: the capture is not judged
+--   p: probability of a change this clear in a series without changes; NULL if there is none
+--   is_accepted: whether somebody has accepted that change (`change_comments`); NULL if there is none
+--   comment: the latest comment on a change at this capture; NULL without one
+--   author: who wrote that
+--   base: selector of the captures between the previous change and that change, as `compare_ops` takes it; where labels have no ranges, of those of the label before; NULL if there is none, or no selector tells these captures from others
+--   new: selector of the captures from it to the next change; or of those of its label
+CREATE MACRO trend(
+    what := 'total',  -- total, op, module or metric
+    item := NULL,  -- for op: family or op type, optionally followed by @instruction; for module: the path; for metric: the name; for total: the method, or the kind of steps of traces; for traces, ` on devices` follows for times there, except for kernels
+    selector := NULL, over := NULL,
+    "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
+    unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
+    phase := NULL,
+    alpha := 0.05,  -- accepted share of false positives
+    min_effect := 0.03  -- smallest change of level that counts, as a fraction
+) AS TABLE
+FROM _trend(what, item, selector, over, "by", unit, phase, alpha, min_effect, false) AS t;

@@ -1,0 +1,241 @@
+-- The captures on which devices are compared: of series without their devices, those of the last 20 builds that were
+-- measured on all devices of the newest one with several. So no change from build to build is taken for one of a device.
+-- Captures of other profiling levels, and traces with other steps, aren't compared.
+CREATE MACRO _device_groups(selector, over, "by", phase) AS TABLE
+WITH placed AS MATERIALIZED (
+    SELECT p.*, CASE p.ordered_by
+            WHEN 'captured_at' THEN NULL WHEN 'commit' THEN coalesce(p.committed_at, '~') ELSE _version_key(p.label)
+        END AS build_key,
+        CASE WHEN p.ordered_by <> 'captured_at' THEN p.label END AS build
+    FROM _series_labels(
+        selector, over, array_to_string(list_filter(_series_keys("by"), lambda k: k <> 'device'), ','),
+        is_lenient := true
+    ) AS p
+),
+measured AS MATERIALIZED (
+    SELECT p.series, p.ordered_by, p.build, p.build_key, p.capture_id, d.value AS device,
+        concat(c.profiling_level, CASE c.format WHEN 'torch_trace' THEN t.scope END) AS kind
+    FROM placed AS p
+    JOIN captures AS c USING (capture_id)
+    JOIN labels AS d ON d.capture_id = p.capture_id AND d.key = 'device'
+    JOIN (
+        SELECT o.capture_id, min(o.scope) AS scope
+        FROM op_times AS o
+        WHERE o.op_index = 0 AND o.kind <> 'device_total' AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
+        GROUP BY o.capture_id
+    ) AS t ON t.capture_id = p.capture_id
+),
+builds AS (
+    SELECT m.series, m.build, m.build_key, list_distinct(list(m.device)) AS devices, list(m.capture_id) AS captures
+    FROM measured AS m
+    GROUP BY m.series, m.build, m.build_key
+),
+newest AS (
+    SELECT b.series, max_by(b.devices, coalesce(b.build_key, '')) AS devices
+    FROM builds AS b
+    WHERE len(b.devices) > 1
+    GROUP BY b.series
+),
+chosen AS (
+    SELECT b.series, n.devices, b.build, b.captures
+    FROM builds AS b
+    JOIN newest AS n ON n.series = b.series AND list_has_all(b.devices, n.devices)
+    QUALIFY row_number() OVER (PARTITION BY b.series ORDER BY b.build_key DESC) <= 20
+),
+-- Devices with fewer captures aren't judged.
+kept AS (
+    SELECT m.series, any_value(m.ordered_by) AS ordered_by, m.device, any_value(c.builds) AS builds,
+        min(m.kind) AS least_kind, max(m.kind) AS most_kind
+    FROM (
+        SELECT h.series, h.devices, list(h.build) AS builds, flatten(list(h.captures)) AS captures
+        FROM chosen AS h
+        GROUP BY h.series, h.devices
+    ) AS c
+    JOIN measured AS m ON m.series = c.series AND list_contains(c.captures, m.capture_id)
+        AND list_contains(c.devices, m.device)
+    GROUP BY m.series, m.device
+    HAVING count(*) >= 3
+),
+names AS (
+    SELECT DISTINCT p.series, _selector_parts(p.series) AS parts FROM placed AS p
+),
+grouped AS (
+    SELECT k.series, any_value(k.ordered_by) AS ordered_by, any_value(k.builds) AS builds,
+        list_sort(list(k.device)) AS devices
+    FROM kept AS k
+    GROUP BY k.series
+    HAVING count(*) > 1 AND min(k.least_kind) = max(k.most_kind)
+),
+every AS (
+    SELECT b.series, count(DISTINCT b.build) AS builds, len(list_distinct(flatten(list(b.devices)))) AS devices
+    FROM builds AS b
+    GROUP BY b.series
+)
+SELECT g.series,
+    concat_ws(
+        ',', _series_selector(selector, g.series),
+        CASE WHEN len(g.devices) < e.devices
+            THEN 'device=' || array_to_string(list_transform(g.devices, lambda d: _selector_value(d)), '|') END,
+        CASE WHEN len(list_filter(g.builds, lambda b: b IS NULL)) = 0 AND len(g.builds) < e.builds THEN
+            g.ordered_by || '='
+            || array_to_string(list_transform(list_sort(g.builds), lambda b: _selector_value(b)), '|')
+        END
+    ) AS selector
+FROM grouped AS g
+JOIN every AS e ON e.series = g.series
+-- No selector chooses the captures of a series if others have its labels, and more.
+WHERE NOT EXISTS (
+    FROM names AS n
+    WHERE len(n.parts) > len(_selector_parts(g.series)) AND list_has_all(n.parts, _selector_parts(g.series))
+);
+
+-- What is slower on devices, as in `causes`.
+CREATE MACRO _slow_devices(selector, over, "by", unit, phase, alpha, min_effect) AS TABLE
+WITH groups AS MATERIALIZED (FROM _device_groups(selector, over, "by", phase)),
+compared AS MATERIALIZED (
+    SELECT g.series, nullif(g.selector, '') AS selector, o.*
+    FROM groups AS g,
+        LATERAL (
+            FROM _outliers(nullif(g.selector, ''), 'device', unit, 0.25, phase, alpha, min_effect, false)
+        ) AS o
+),
+ops AS MATERIALIZED (
+    SELECT c.series, c.value, c.comparison, c.op, count(*) AS instances, sum(c.new - c.base) AS cost,
+        sum(c.base) AS base, sum(c.change_percent * c.base) AS changed, sum(c.low_percent * c.base) AS low,
+        sum(c.high_percent * c.base) AS high, min(c.q) AS q
+    FROM compared AS c
+    WHERE c.level = 'op' AND c.verdict = 'slower'
+    GROUP BY c.series, c.value, c.comparison, c.op
+),
+totals AS (
+    SELECT c.*, c.new - c.base AS cost, s.ops_cost
+    FROM compared AS c
+    LEFT JOIN (
+        SELECT o.series, o.value, o.comparison, sum(o.cost) AS ops_cost FROM ops AS o GROUP BY ALL
+    ) AS s ON s.series = c.series AND s.value = c.value AND s.comparison = c.comparison
+    WHERE c.level = 'total'
+),
+slow AS (
+    SELECT t.series, t.selector, t.value, NULL AS op, 1 AS instances, t.change_percent, t.low_percent, t.high_percent,
+        t.cost, t.unit, t.change_percent AS share_percent, t.p AS q, t.new_captures AS captures
+    FROM totals AS t
+    WHERE t.verdict = 'slower' AND NOT coalesce(2 * t.ops_cost >= t.cost, false)
+    UNION ALL
+    SELECT t.series, t.selector, t.value, o.op, o.instances, o.changed / o.base, o.low / o.base, o.high / o.base,
+        o.cost, t.unit, 100 * o.cost / t.base, o.q, t.new_captures
+    FROM ops AS o
+    JOIN totals AS t ON t.series = o.series AND t.value = o.value AND t.comparison = o.comparison
+)
+SELECT s.*, concat_ws(',', s.selector, 'device=' || _selector_value(s.value)) AS new,
+    concat_ws(',', s.selector, 'device!=' || _selector_value(s.value)) AS base
+FROM slow AS s;
+
+-- What is slower since a build, as in `causes`: a total whose change its ops explain is none. Changes within 2 captures
+-- of each other are one, as in `regressions`.
+CREATE MACRO _slow_builds(selector, over, "by", unit, phase, alpha, min_effect, with_accepted) AS TABLE
+WITH changes AS MATERIALIZED (
+    SELECT r.*, r.change_percent * r.share_percent / 100 AS at_stake_percent
+    FROM _regressions(selector, over, "by", NULL, unit, phase, alpha, min_effect, with_accepted, true) AS r
+    WHERE r.stage = 'kept' AND r.verdict = 'slower' AND r.what <> 'instance'
+)
+SELECT c.*
+FROM changes AS c
+WHERE c.what = 'op' OR NOT coalesce(2 * (
+        SELECT sum(o.cost) FROM changes AS o
+        WHERE o.what = 'op' AND o.series = c.series AND abs(o.position - c.position) <= 2
+    ) >= c.cost, false);
+
+-- Needs etq: in DuckDB alone, it is an error.
+-- One cause of lost time: an op that is slower since a build, or on a device, in all series in which it is; where ops
+-- don't explain it, the total; or a rank that others of its job wait for, as its `advice` says. The largest share of the
+-- time of a run or step first. Devices are compared as in `outliers`, on the last builds that were measured on all of them;
+-- changes are those of `regressions` that are kept.
+-- Shown: kind!, cause!, value!, series!, number_of_series#, share_percent!%, cost (time), change_percent! (change),
+--   low_percent (interval), high_percent%, unit, instances#, first_bad (label), last_good (label), recorded_at (moment),
+--   captures#, q (probability), is_accepted, comment, author, finding!|
+-- Columns:
+--   kind: change: since a build; device: on a device; rank: in a job
+--   cause: the op, or `all ops`: what the total lost and no op explains; for ranks, the rule of `advice`
+--   value: label of the device or rank; NULL for changes
+--   series: the series in which most is lost, as in `series`; for ranks, the job's selector
+--   number_of_series: number of series in which it is slower
+--   share_percent: time lost in percent of the time before, or of other devices; of the series in which most is lost
+--   cost: that time for each run or step; for ranks, time_at_stake of `advice`
+--   change_percent: change of the op, or of the total, in percent; NULL for ranks
+--   low_percent: lower end of its interval
+--   high_percent: upper end
+--   unit: unit of cost
+--   instances: number of instances of the op that are slower
+--   first_bad: label of the first capture after a change; NULL for other kinds
+--   last_good: label of the last capture before it
+--   recorded_at: when first_bad was recorded, as in `regressions`; for other kinds, the latest of their captures, in UTC
+--   captures: number of captures after a change, or of the device; 1 for ranks
+--   q: probability of it by chance, corrected as in `regressions` and `outliers`; NULL for ranks
+--   is_accepted: whether somebody has accepted the change
+--   comment: the latest comment on it; NULL without one
+--   author: who wrote that
+--   base: selector of what it is compared with, as `compare_ops` takes it; NULL for ranks
+--   new: selector of the captures in which it is slower
+--   ordered_by: the label by which captures are ordered; NULL for other kinds than changes
+--   finding: for ranks, the finding of `advice`; NULL for other kinds
+CREATE MACRO causes(
+    selector := NULL, over := NULL,
+    "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
+    unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
+    phase := NULL,
+    alpha := 0.05,  -- accepted share of false positives
+    min_effect := 0.03,  -- smallest change that counts, as a fraction
+    with_accepted := false  -- whether changes that were accepted are listed, too
+) AS TABLE
+WITH changes AS (
+    SELECT max_by(c, c.at_stake_percent) AS most, sum(c.instances)::BIGINT AS instances,
+        count(DISTINCT c.series) AS number_of_series, sum(c.captures_after)::BIGINT AS captures
+    FROM _slow_builds(selector, over, "by", unit, phase, alpha, min_effect, with_accepted) AS c
+    GROUP BY c.what, CASE c.what WHEN 'op' THEN c.op END, c.ordered_by, c.first_bad, c.is_accepted
+),
+devices AS (
+    SELECT max_by(d, d.share_percent) AS most, sum(d.instances)::BIGINT AS instances,
+        count(DISTINCT d.series) AS number_of_series, sum(d.captures)::BIGINT AS captures
+    FROM _slow_devices(selector, over, "by", unit, phase, alpha, min_effect) AS d
+    GROUP BY d.value, d.op
+),
+ranks AS (
+    SELECT a.rule, a.finding, a.unit, a.share_percent, a.time_at_stake, r.value AS rank,
+        'job=' || _selector_value(l.value) AS series, _recorded_at(c.captured_at, c.ingested_at) AS recorded_at
+    FROM all_advice AS a
+    JOIN captures AS c ON c.capture_id = a.capture_id
+    JOIN labels AS l ON l.capture_id = a.capture_id AND l.key = 'job'
+    JOIN labels AS r ON r.capture_id = a.capture_id AND r.key = 'rank'
+    WHERE a.rule = 'late rank'
+        AND a.severity <> 'low'
+        AND (selector IS NULL OR a.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s))
+)
+SELECT f.*
+FROM (
+    SELECT 'change' AS kind, CASE c.most.what WHEN 'op' THEN c.most.op ELSE 'all ops' END AS cause, NULL AS value,
+        c.most.series AS series, c.number_of_series, c.most.at_stake_percent AS share_percent, c.most.cost AS cost,
+        c.most.change_percent AS change_percent, c.most.low_percent AS low_percent,
+        c.most.high_percent AS high_percent, c.most.unit AS unit, c.instances, c.most.first_bad AS first_bad,
+        c.most.last_good AS last_good, c.most.recorded_at AS recorded_at, c.captures, c.most.q AS q,
+        c.most.is_accepted AS is_accepted, c.most.comment AS comment, c.most.author AS author, c.most.base AS base,
+        c.most.new AS new, c.most.ordered_by AS ordered_by, NULL AS finding
+    FROM changes AS c
+    UNION ALL
+    SELECT 'device', coalesce(d.most.op, 'all ops'), d.most.value, d.most.series, d.number_of_series,
+        d.most.share_percent, d.most.cost, d.most.change_percent, d.most.low_percent, d.most.high_percent,
+        d.most.unit, d.instances, NULL, NULL,
+        (
+            SELECT max(_recorded_at(c.captured_at, c.ingested_at))
+            FROM labels AS l
+            JOIN captures AS c USING (capture_id)
+            WHERE l.key = 'device' AND l.value = d.most.value
+        ),
+        d.captures, d.most.q, false, NULL, NULL, d.most.base, d.most.new, NULL, NULL
+    FROM devices AS d
+    UNION ALL
+    SELECT 'rank', r.rule, r.rank, r.series, 1, r.share_percent, r.time_at_stake, NULL, NULL, NULL, r.unit, NULL, NULL,
+        NULL, r.recorded_at, 1, NULL, false, NULL, NULL, NULL, concat(r.series, ',rank=', _selector_value(r.rank)),
+        NULL, r.finding
+    FROM ranks AS r
+) AS f
+ORDER BY f.share_percent DESC NULLS LAST, f.kind, f.cause, f.value, f.series;

@@ -1,0 +1,81 @@
+-- Needs etq: in DuckDB alone, it is an error.
+-- One series of captures, with its total: the last change of it, how noisy it is, the change that more builds would show,
+-- and why it isn't judged. Also captures that nothing orders, and those without times, are of a series here.
+-- Shown: series!, verdict! (verdict), change_percent! (change), first_bad! (label), value! (time), unit, noise_percent!%,
+--   shown_percent!%, captures!#, builds#, label! (label), condition, reason!, captures_unordered#, ordered_by
+-- Columns:
+--   series: labels of the series, as key=value,key=value
+--   verdict: slower or faster, if its last change is kept and nobody has accepted it; not kept yet; unstable, where it goes between two levels; ~ without a change; not judged
+--   change_percent: size of the last change in percent; NULL without one
+--   first_bad: label of the first capture after it; NULL without one
+--   last_good: label of the last capture before it; NULL without one
+--   condition: what differs between the captures of both levels, as in `trend`; NULL if nothing is known
+--   value: time of the last capture, as p25 in `trend`; NULL if none has times
+--   least: the least of its captures
+--   most: the greatest
+--   unit: unit of value, least and most
+--   noise_percent: how far builds typically are from their neighbours, as in `trend`; NULL where not judged
+--   shown_percent: the change that five more builds would show, as in `trend`; NULL where not judged
+--   captures: number of captures
+--   captures_unordered: number of those without a label to order them by
+--   builds: number of builds that have a time
+--   label: label of the last capture
+--   capture: name of the last capture that has a time
+--   reason: why it isn't judged; NULL if it is
+--   ordered_by: the label by which captures are ordered, or captured_at
+--   base: selector of the captures before the last change, as in `trend`
+--   new: selector of those from it on, as in `trend`
+CREATE MACRO series(
+    selector := NULL, over := NULL,
+    "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
+    unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
+    phase := NULL,
+    alpha := 0.05,  -- accepted share of false positives
+    min_effect := 0.03  -- smallest change of level that counts, as a fraction
+) AS TABLE
+WITH points AS MATERIALIZED (
+    SELECT t.*
+    FROM _trend('total', NULL, selector, over, "by", unit, phase, alpha, min_effect, true) AS t
+    WHERE t.series IS NOT NULL
+),
+counted AS (
+    SELECT p.series, count(*) AS captures, count(*) FILTER (WHERE p.label IS NULL) AS captures_unordered,
+        any_value(p.ordered_by) AS ordered_by
+    FROM _series_labels(selector, over, "by", is_lenient := true) AS p
+    GROUP BY p.series
+),
+last_points AS (
+    SELECT t.series, max_by(t, t.position) AS at, min(t.normalized) AS least, max(t.normalized) AS most,
+        count(DISTINCT t.label) AS builds, max_by(t, t.position) FILTER (WHERE t.stage IS NOT NULL) AS change
+    FROM points AS t
+    GROUP BY t.series
+),
+judged AS (
+    SELECT c.*, l.at, l.least, l.most, coalesce(l.builds, 0) AS builds,
+        CASE WHEN NOT l.change.is_accepted AND l.change.stage NOT IN ('returned', 'reverted') THEN l.change END
+            AS change,
+        CASE
+            WHEN c.captures_unordered = c.captures
+                THEN 'nothing to order captures by: label build, commit with commit_time, or captured_at'
+            WHEN l.at IS NULL THEN 'no times'
+            WHEN l.at.shown_percent IS NULL THEN 'too few builds'
+        END AS reason
+    FROM counted AS c
+    LEFT JOIN last_points AS l ON l.series = c.series
+)
+SELECT j.series,
+    CASE
+        WHEN j.reason IS NOT NULL THEN 'not judged'
+        WHEN j.change.stage = 'kept' THEN CASE WHEN j.change.change_percent > 0 THEN 'slower' ELSE 'faster' END
+        WHEN j.change.stage = 'one of two levels' THEN 'unstable'
+        ELSE coalesce(j.change.stage, '~')
+    END AS verdict,
+    j.change.change_percent AS change_percent, j.change.label AS first_bad, j.change.last_good AS last_good,
+    j.change.condition AS condition, j.at.normalized AS value, j.least, j.most, j.at.unit AS unit,
+    j.at.noise_percent AS noise_percent, j.at.shown_percent AS shown_percent, j.captures, j.captures_unordered,
+    j.builds, j.at.label AS label, j.at.capture AS capture, j.reason, j.ordered_by, j.change.base AS base,
+    j.change.new AS new
+FROM judged AS j
+ORDER BY
+    list_position(['slower', 'not kept yet', 'unstable', 'faster', '~', 'not judged'], verdict),
+    abs(j.change.change_percent) DESC NULLS LAST, j.series;
