@@ -99,9 +99,9 @@ def application(instance: Instance, tokens: TokenFile | None, host: str, seconds
         instance.close()
 
     routes = [
-        Route("/", _page("captures")),
+        Route("/", _page("home")),
         Route("/capture/{name:any}", _page("capture")),
-        *(Route(f"/{name}", _page(name)) for name in PAGES if name != "captures"),
+        *(Route(f"/{name}", _page(name)) for name in PAGES if name != "home"),
         Route("/assets/{name}", _asset),
         Route(SIGN_IN, SignIn(tokens, assets()["pages.css"].name).answer, methods=["GET", "POST"]),
         Route("/data/me", served.me),

@@ -11,7 +11,7 @@ from typing import Final
 from etq.report.page import STYLES, script_of, style_of
 
 # The pages by path, with their titles.
-PAGES: Final = {"captures": "Captures", "trends": "Trends", "compare": "Compare", "sql": "SQL"}
+PAGES: Final = {"home": "Home", "captures": "Captures", "trends": "Trends", "compare": "Compare", "sql": "SQL"}
 # The order matters: a file comes after those that it uses.
 SCRIPTS: Final = (
     "fetching.js",
@@ -19,6 +19,7 @@ SCRIPTS: Final = (
     "series.js",
     "facets.js",
     "rows.js",
+    "home.js",
     "captures.js",
     "capture.js",
     "compare.js",
@@ -99,7 +100,7 @@ def shell(page: str) -> str:
 
 
 def _link(name: str, title: str, is_current: bool) -> str:
-    address = "/" if name == "captures" else f"/{name}"
+    address = "/" if name == "home" else f"/{name}"
     current = ' aria-current="page"' if is_current else ""
     return f'<a href="{address}"{current}>{title}</a>'
 

@@ -7,10 +7,12 @@ from contextlib import nullcontext, suppress
 from typing import Any, Final
 
 from etq import catalog
+from etq.analysis import causes
 from etq.errors import EtqError, QueryError
 from etq.report import report_of, single, trends_report_of
 from etq.report.columns import Table
 from etq.report.columns import ask as columns_of
+from etq.report.columns import table as table_of
 from etq.serve.answers import Answer, of_data
 from etq.warehouse.warehouse import Warehouse
 
@@ -21,6 +23,26 @@ Arguments = Mapping[str, str]
 PLACES: Final = """
     SELECT c.capture_id, row_number() OVER (ORDER BY c.ingested_at, c.capture_id) - 1 AS place FROM captures AS c
 """
+
+
+def _home(warehouse: Warehouse, arguments: Arguments) -> Answer:
+    """All series as `series` has them, which of them are judged, the number of captures, and when the newest was
+    recorded.
+    """
+    selector = arguments.get("selector") or None
+    [(captures, newest)] = warehouse.rows(
+        "SELECT count(*), max(_recorded_at(c.captured_at, c.ingested_at))::VARCHAR FROM captures AS c"
+    )[1]
+    names, rows = warehouse.rows("FROM series($selector)", selector=selector)
+    judged = causes.judged([dict(zip(names, row, strict=True)) for row in rows])
+    return of_data(
+        {"captures": captures, "newest": newest, "judged": judged, "series": table_of(names, rows).as_data()}
+    )
+
+
+def _findings(warehouse: Warehouse, arguments: Arguments) -> Answer:
+    """What is slower, as `causes` has it, in words; also changes that were accepted."""
+    return of_data(causes.causes_of(warehouse, selector=arguments.get("selector") or None, with_accepted=True))
 
 
 def _captures(warehouse: Warehouse, _: Arguments) -> Answer:
@@ -188,6 +210,8 @@ def _schema(_: Warehouse, __: Arguments) -> Answer:
 
 
 QUESTIONS: Final[Mapping[str, Callable[[Warehouse, Arguments], Answer]]] = {
+    "home": _home,
+    "findings": _findings,
     "captures": _captures,
     "counts": _counts,
     "matches": _matches,

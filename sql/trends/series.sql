@@ -55,8 +55,7 @@ judged AS (
         CASE WHEN NOT l.change.is_accepted AND l.change.stage NOT IN ('returned', 'reverted') THEN l.change END
             AS change,
         CASE
-            WHEN c.captures_unordered = c.captures
-                THEN 'nothing to order captures by: label build, commit with commit_time, or captured_at'
+            WHEN c.captures_unordered = c.captures THEN 'no label to order captures by'
             WHEN l.at IS NULL THEN 'no times'
             WHEN l.at.shown_percent IS NULL THEN 'too few builds'
         END AS reason

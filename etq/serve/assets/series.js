@@ -42,11 +42,13 @@ const AROUND = 60;
 const WIDTH = 120;
 const HEIGHT = 20;
 
-function svg(tag, attributes) {
+// An element of SVG with its attributes and children.
+etq.svg = (tag, attributes, ...children) => {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
   return made;
-}
+};
 
 // The range of values without outliers, by Tukey's outer fences: those are drawn at the edge.
 function within(values) {
@@ -68,16 +70,15 @@ etq.spark = (series, capture, width = WIDTH, most = AROUND) => {
   const [low, high] = within(values);
   const x = (at) => 3 + ((width - 6) * at) / Math.max(1, shown.length - 1);
   const y = (value) => HEIGHT - 3 - ((HEIGHT - 6) * (Math.min(high, Math.max(low, value)) - low)) / (high - low || 1);
-  const image = svg("svg", { class: "spark", width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img" });
+  const image = etq.svg("svg", { class: "spark", width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img" });
   const mine = points[found[1]];
-  const text = svg("title", {});
-  text.textContent = `${found[1] + 1} of ${points.length} in ${found[0] || "its series"}${mine.value === null ? "" : `: ${etq.quantity(mine.value, mine.unit)}`}`;
+  const text = etq.svg("title", {}, `${found[1] + 1} of ${points.length} in ${found[0] || "its series"}${mine.value === null ? "" : `: ${etq.quantity(mine.value, mine.unit)}`}`);
   image.append(text);
   const path = shown.map((point, at) => (point.value === null ? "" : `${x(at).toFixed(1)},${y(point.value).toFixed(1)}`)).filter(Boolean).join(" ");
-  image.append(svg("polyline", { points: path, class: "line" }));
+  image.append(etq.svg("polyline", { points: path, class: "line" }));
   shown.forEach((point, at) => {
-    if (point.change !== null && point.value !== null) image.append(svg("circle", { cx: x(at), cy: y(point.value), r: 2.2, class: point.change > 0 ? "slower" : "faster" }));
+    if (point.change !== null && point.value !== null) image.append(etq.svg("circle", { cx: x(at), cy: y(point.value), r: 2.2, class: point.change > 0 ? "slower" : "faster" }));
   });
-  if (mine.value !== null) image.append(svg("circle", { cx: x(found[1] - first), cy: y(mine.value), r: 2.6, class: "mine" }));
+  if (mine.value !== null) image.append(etq.svg("circle", { cx: x(found[1] - first), cy: y(mine.value), r: 2.6, class: "mine" }));
   return image;
 };
