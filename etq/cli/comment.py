@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import getpass
+import re
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from etq import catalog
 from etq.analysis.series import check_keys
 from etq.annotations.comments import ALL
 from etq.cli import main
@@ -15,7 +17,11 @@ from etq.cli.messages import say
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.targets import open_existing
 from etq.cli.trends import item_of, item_options, order_options
-from etq.render.writers import write
+from etq.errors import counted
+from etq.render.writers import write, write_text
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
 
 # All comments, the latest first.
 _COMMENTS: Final = """
@@ -36,6 +42,9 @@ _COMMENTS: Final = """
 @click.option("--total", metavar="METHOD", help="The total of that method; by default of all.")
 @click.option("--all", "of_all", is_flag=True, help="All that changed there: the total, ops, modules and metrics.")
 @order_options
+@click.option(
+    "--since", metavar="AGE", help="Instead, print what is slower and recorded since then, as Markdown for a chat: 7d."
+)
 @click.option("--author", metavar="NAME", help="Who writes it.  [default: the user's name]")
 @click.option("--remove", metavar="NUMBER", type=int, multiple=True, help="Remove that comment; may be repeated.")
 @warehouse_option
@@ -52,6 +61,7 @@ def comment(
     of_all: bool,
     over: str | None,
     by: str | None,
+    since: str | None,
     author: str | None,
     remove: tuple[int, ...],
     db: str,
@@ -68,6 +78,7 @@ def comment(
     etq comment 120 device=pixel8 --accept "new tokenizer" --db lab.duckdb
     etq comment 120 device=pixel8 --op addmm@0 --note "a slower kernel, see the bug"
     etq comment --remove 3
+    etq comment --since 7d --db lab.duckdb
     """
     text = accepted if accepted is not None else note
     if (first_bad is None) != (text is None) or (accepted is not None and note is not None):
@@ -75,6 +86,12 @@ def comment(
     what, item = item_of(op, module, metric)
     if sum((what != "total", total is not None, of_all)) > 1:
         raise click.UsageError("give one of --op, --module, --metric, --total and --all, or none for the total")
+    if since is not None:
+        if first_bad is not None or remove:
+            raise click.UsageError("--since prints what is slower: give no change, and no comment to remove")
+        with open_existing(db, read_only=True) as warehouse:
+            write_text(_digest(warehouse, since, over=over, by=by), output, force)
+        return
     with open_existing(db, read_only=text is None and not remove) as warehouse:
         for number in remove:
             warehouse.remove_comment(number)
@@ -91,3 +108,23 @@ def comment(
             click.echo(f"{'accepted' if accepted is not None else 'noted'}, number {number}", err=True)
         elif not remove and not write(warehouse, _COMMENTS, format, output, force=force, needs_rows=True):
             say("Note: there are no comments")
+
+
+def _digest(warehouse: Warehouse, since: str, **given: str | None) -> str:
+    """Return in Markdown what is slower and recorded in the last days, hours or weeks, the most costly first."""
+    from etq.analysis import causes
+    from etq.render.markdown import inline
+
+    if not re.fullmatch(r"\d{1,6}[hdw]", since):
+        raise click.BadParameter(f"{since!r} is not an age; give hours, days or weeks: 12h, 7d or 2w", param_hint="--since")
+    options = {name: value for name, value in given.items() if value is not None}
+    check_keys(warehouse, options)
+    [(begin,)] = warehouse.rows("SELECT make_timestamp(epoch_us(now())) - $since::INTERVAL", since=since)[1]
+    found = [cause for cause in causes.causes_of(warehouse, **options) if cause["recorded_at"] >= begin]
+    names, rows = warehouse.rows(f"FROM series({catalog.arguments(options)})", **options)
+    judged = causes.judged([dict(zip(names, row, strict=True)) for row in rows])
+    lines = [f"### {counted(len(found), 'finding') if found else 'No findings'} since {begin:%Y-%m-%d %H:%M} UTC", ""]
+    for cause in found:
+        share = "" if cause["share_percent"] is None else f"{cause['share_percent']:+.1f} % "
+        lines.append(f"- **{share}{inline(cause['title'])}**: {inline(cause['detail'])}")
+    return "\n".join([*lines, *([""] if found else []), f"{inline(judged)}.", ""])

@@ -18,7 +18,7 @@ from etq.cli.lines import next_commands, wrapped
 from etq.cli.memory import shown_size
 from etq.cli.options import file_output_options, warehouse_option
 from etq.cli.targets import FileOptions, file_options, is_file, is_warehouse, open_target, open_unrun, pop_file_options
-from etq.cli.warehouse_summary import of_warehouse
+from etq.cli.warehouse_summary import of_causes, of_warehouse
 from etq.errors import EtqError, counted, printable
 from etq.render.table import VERDICT_STYLES, Rows, shortened
 from etq.render.terminal import TerminalStyle, bar, style_of, width_of
@@ -620,10 +620,13 @@ def _of_warehouse(path: str, style: TerminalStyle) -> Iterator[str]:
         rows = warehouse.rows(query)[1]
         counts = [counted(number, NAMES.get(kind, kind)) for kind, number in rows if number]
         yield style.styled(printable(f"{path}: warehouse of {', '.join(counts) or 'nothing yet'}"), "bold")
+        if sum(number for kind, number in rows if kind not in ("ETRecord", "program")) > 2:
+            yield from of_causes(warehouse, style)
         yield from of_warehouse(warehouse, style)
     yield from next_commands(
         style,
         (["etq", "serve", "--db", path, "--open"], "all of it in a browser"),
         (["etq", "captures", "--db", path], "its captures"),
+        (["etq", "show", "causes", "--db", path], "what is slower, as rows"),
         (["etq", "regressions", "--db", path], "which totals and ops changed, and since when"),
     )

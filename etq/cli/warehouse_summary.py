@@ -1,11 +1,13 @@
-"""What `etq FILE` says of a warehouse: how much is in it, of what, and what came last."""
+"""What `etq FILE` says of a warehouse: what is slower in it, how much is in it, of what, and what came last."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from etq.errors import printable
+from etq.analysis import causes
+from etq.cli.lines import wrapped
+from etq.errors import counted, printable
 from etq.render.table import shown, with_short_commits
 from etq.render.terminal import PAGE, TerminalStyle, width_of
 
@@ -30,6 +32,28 @@ _LATEST: Final = """
     SELECT s.name, s.labels, s.captured_at FROM capture_summary AS s
     WHERE s.name = (SELECT m.name FROM _matching_captures('@latest') AS m)
 """
+
+
+# How many causes are shown.
+_MOST_CAUSES: Final = 10
+
+
+def of_causes(warehouse: Warehouse, style: TerminalStyle) -> Iterator[str]:
+    """Yield lines about what is slower, the most costly first, and which series are judged."""
+    names, rows = warehouse.rows("FROM series()")
+    if not rows:
+        return
+    series = [dict(zip(names, row, strict=True)) for row in rows]
+    found = causes.causes_of(warehouse)
+    yield ""
+    yield style.styled(counted(len(found), "finding") if found else "No findings", "bold")
+    for cause in found[:_MOST_CAUSES]:
+        share = "" if cause["share_percent"] is None else f"{cause['share_percent']:.1f} %"
+        yield f"  {share:>7}  {style.styled(printable(cause['title']), 'bold')}"
+        yield from wrapped(printable(cause["detail"]), " " * 11, style)
+    if len(found) > _MOST_CAUSES:
+        yield f"  and {len(found) - _MOST_CAUSES:,} more"
+    yield from wrapped(causes.judged(series), "  ", style)
 
 
 def of_warehouse(warehouse: Warehouse, style: TerminalStyle) -> Iterator[str]:

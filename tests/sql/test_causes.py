@@ -1,0 +1,161 @@
+"""`causes` and `series` on fleets with planted faults: each is found by name, and nothing else."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from etq.analysis.causes import causes_of, judged
+from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
+from tests.fleet_captures import COMMITS, DEVICES, FAULTS, Fault, fleet, ingest_fleet
+from tests.job_traces import Faults, job
+from tests.warehouses import empty_warehouse
+
+# What is planted, as it is found: kind, title, series, and the op's change in percent.
+PLANTED = {
+    ("device", "pixel8-13: all ops", "model=mlp", 28),
+    ("device", "pixel8-07: addmm", "model=mlp", 40),
+    ("change", "permute_copy since commit 21c0ffeec0ff", "device=pixel8-01,model=transformer", 50),
+}
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Warehouse]:
+    """The fleet with its faults; not to be written to."""
+    with empty_warehouse() as warehouse:
+        ingest_fleet(warehouse)
+        yield warehouse
+
+
+def asked(warehouse: Warehouse, query: str, **parameters: Any) -> list[dict[str, Any]]:
+    names, rows = warehouse.rows(query, **parameters)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def found(warehouse: Warehouse, **options: Any) -> set[tuple[str, str, str, float]]:
+    return {(row["kind"], row["title"], row["series"], row["change_percent"]) for row in causes_of(warehouse, **options)}
+
+
+def are_planted(rows: set[tuple[str, str, str, float]]) -> bool:
+    """Whether these are the planted faults, each within 2 percentage points; ingest counts the time outside of ops to
+    totals, of which faults have no part.
+    """
+    left = {row[:3]: row[3] for row in rows}
+    return left.keys() == {each[:3] for each in PLANTED} and all(abs(left[each[:3]] - each[3]) < 2 for each in PLANTED)
+
+
+def test_each_planted_fault_is_a_cause_and_nothing_else(lab: Warehouse) -> None:
+    assert are_planted(found(lab))
+    assert found(lab, selector="model=lstm") == set()
+    assert {row[1] for row in found(lab, selector="model=mlp,device!=pixel8-13")} == {"pixel8-07: addmm"}
+
+
+def test_sides_are_those_that_were_compared(lab: Warehouse) -> None:
+    for row in causes_of(lab):
+        [total, *_] = asked(lab, "FROM compare_captures($base, $new)", base=row["base"], new=row["new"])
+        assert total["verdict"] == "slower" and total["change_percent"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 10))
+def test_fleets_without_faults_have_no_cause(seed: int) -> None:
+    for faults in ((), FAULTS):
+        with empty_warehouse() as warehouse:
+            ingest_fleet(warehouse, faults, seed)
+            assert are_planted(found(warehouse)) if faults else found(warehouse) == set()
+
+
+def of_models(models: Sequence[str], faults: Sequence[Fault] = FAULTS) -> list[Labelled]:
+    """The captures of mlp, once for each model."""
+    return [
+        each._replace(labels={**each.labels, "model": model}, name=each.name.replace("mlp", model))
+        for number, model in enumerate(models)
+        for each in fleet(faults, 1 + number)
+        if each.labels["model"] == "mlp"
+    ]
+
+
+def test_a_device_that_is_slow_in_several_models_is_one_cause() -> None:
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, of_models(["mlp", "other"]))
+        rows = causes_of(warehouse)
+        assert [row["title"] for row in rows] == ["pixel8-13: all ops", "pixel8-07: addmm"]
+        assert [row["number_of_series"] for row in rows] == [2, 2] and "and 1 other series" in rows[0]["detail"]
+
+
+def test_a_change_is_not_taken_for_a_device() -> None:
+    """Devices that were measured since the change only are slower than the others, and no cause."""
+    change = (Fault("mlp", "softmax", 2, commit=COMMITS[38]),)
+    captures = [
+        each
+        for each in of_models(["mlp"], change)
+        if each.labels["device"] < "pixel8-11" or each.labels["commit"] >= COMMITS[38]
+    ]
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, captures)
+        assert found(warehouse) == set()
+
+
+def test_captures_that_nothing_orders_are_of_a_series_and_devices_are_compared() -> None:
+    captures = [
+        each._replace(labels={key: each.labels[key] for key in ("model", "device")}, captured_at=None)
+        for each in of_models(["mlp"])
+    ]
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, captures)
+        assert [row["title"] for row in causes_of(warehouse)] == ["pixel8-13: all ops", "pixel8-07: addmm"]
+        rows = asked(warehouse, "FROM series()")
+        assert {(row["verdict"], row["reason"], row["captures"]) for row in rows} == {
+            ("not judged", "no label to order captures by", 4)
+        }
+        assert judged(rows) == "0 of 20 series judged over time; not: 20 no label to order captures by"
+
+
+def test_an_accepted_change_is_listed_where_it_is_asked_for() -> None:
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, [each for each in fleet() if each.labels["model"] == "transformer"])
+        [before] = asked(warehouse, "FROM series()")
+        assert (before["verdict"], before["first_bad"], before["reason"]) == ("slower", COMMITS[20], None)
+        for what, item in (("total", None), ("op", "permute_copy")):
+            warehouse.comment(COMMITS[20], "wanted", "model=transformer", what=what, item=item, accepted=True)
+        assert found(warehouse) == set()
+        rows = causes_of(warehouse, with_accepted=True)
+        assert {(row["cause"], row["is_accepted"], row["comment"]) for row in rows} == {("permute_copy", True, "wanted")}
+        assert asked(warehouse, "FROM series()")[0]["verdict"] == "~"
+
+
+def test_a_rank_that_others_wait_for_is_a_cause() -> None:
+    with empty_warehouse() as warehouse:
+        ingest_all(
+            warehouse,
+            [
+                Labelled(f"rank{rank}", content, {"job": "ddp"}, None)
+                for rank, content in job(1, Faults(late=3)).contents().items()
+            ],
+        )
+        [cause] = causes_of(warehouse)
+        assert (cause["kind"], cause["title"], cause["series"]) == ("rank", "rank 3", "job=ddp")
+        assert warehouse.capture(cause["new"]).name == "rank3"
+
+
+def test_noise_and_levels_of_series(lab: Warehouse) -> None:
+    """The noise of builds, against the standard deviation of differences without the largest fifth, by hand."""
+    [row] = asked(lab, "FROM series('model=lstm')")
+    points = asked(lab, "FROM trend('total', NULL, 'model=lstm')")
+    values = [point["normalized"] for point in points]
+    assert (row["captures"], row["builds"], row["ordered_by"]) == (10, 10, "commit")
+    assert (row["value"], row["least"], row["most"]) == (values[-1], min(values), max(values))
+    assert row["noise_percent"] == points[0]["noise_percent"] and row["shown_percent"] == points[0]["shown_percent"]
+    spread = 100 * statistics.stdev(values) / statistics.mean(values)
+    assert spread / 2 < row["noise_percent"] < 2 * spread
+
+
+def test_series_without_enough_builds_are_not_judged(lab: Warehouse) -> None:
+    rows = asked(lab, "FROM series('model=mlp')")
+    assert [(row["series"], row["verdict"], row["reason"], row["builds"]) for row in rows] == [
+        (f"device={device},model=mlp", "not judged", "too few builds", 4) for device in DEVICES
+    ]
