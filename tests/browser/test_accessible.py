@@ -28,7 +28,7 @@ RUN = """
 """
 LOOKS = ((0, "light"), (390, "dark"))
 PAGES = (
-    *("/", "/trends", "/compare", "/compare?base=build%3D0&new=build%3D1"),
+    *("/", "/captures", "/trends", "/compare", "/compare?base=build%3D0&new=build%3D1"),
     *("/sql?query=FROM+captures", "/capture/mlp_100runs"),
 )
 

@@ -157,6 +157,7 @@ def test_a_server_shows_hostile_names_and_rows_as_texts(browser: WebDriver, tmp_
     with serving(path) as server:
         for place in (
             "/",
+            "/captures",
             f"/capture/{key}",
             "/compare?base=build%3D0&new=build%3D1",
             "/trends",

@@ -46,7 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def page(browser: WebDriver, server: Server) -> Iterator[WebDriver]:
-    visit(browser, server, "/", series=True)
+    visit(browser, server, "/captures", series=True)
     complaints(browser)
     yield browser
     assert browser.execute_script("return window.canary") is None
@@ -316,7 +316,7 @@ BROKEN = """
 """
 
 
-PATHS = ("/", "/capture/pixel8-3", "/compare?base=build%3D1&new=build%3D2", "/trends", "/sql?query=FROM+captures")
+PATHS = ("/", "/captures", "/capture/pixel8-3", "/compare?base=build%3D1&new=build%3D2", "/trends", "/sql?query=FROM+captures")
 
 
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
@@ -363,7 +363,7 @@ def test_the_first_pages_say_what_to_do_next(browser: WebDriver, tmp_path: Path)
     path = tmp_path / "lab.duckdb"
     etq.open(path).close()
     with serving(path) as server:
-        visit(browser, server, "/", series=True)
+        visit(browser, server, "/captures", series=True)
         assert "The warehouse is empty: add captures with etq ingest FILE" in text(browser, "#state")
         controls = ".listed table, #selector, .facets, .hint"
         assert [each for each in browser.find_elements(By.CSS_SELECTOR, controls) if each.is_displayed()] == []
@@ -372,7 +372,7 @@ def test_the_first_pages_say_what_to_do_next(browser: WebDriver, tmp_path: Path)
     with etq.open(path) as warehouse:
         warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="it's mine")
     with serving(path) as server:
-        visit(browser, server, "/", series=True)
+        visit(browser, server, "/captures", series=True)
         assert text(browser, "#shown") == "1 capture"
         assert "No capture has labels" in text(browser, ".facets") and "etq label CAPTURE" in text(browser, ".facets")
         visit(browser, server, "/compare")

@@ -75,7 +75,7 @@ def test_a_report(quiet: WebDriver, lab: Warehouse, tmp_path: Path, kind: str) -
 
 def test_pages_of_the_server(quiet: WebDriver, path: Path) -> None:
     with serving(path) as server:
-        visit(quiet, server, "/", series=True)
+        visit(quiet, server, "/captures", series=True)
         assert sorted(names(quiet)) == sorted([*DUMPS, "rank0", "rank1"])
         visit(quiet, server, "/trends?where=build")
         assert "Totals" in texts(quiet, "section > h2")

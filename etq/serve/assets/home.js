@@ -53,7 +53,7 @@ function item(cause, series, table) {
   const title = to ? etq.element("a", { href: to.getAttribute("href"), text: etq.printable(cause.title) }) : etq.element("span", { text: etq.printable(cause.title) });
   return etq.element("li", {},
     etq.element("div", { class: "size" }, etq.element("b", { text: cause.share_percent === null ? "?" : etq.change(cause.share_percent) }), etq.element("span", { text: cause.cost === null ? "" : etq.quantity(cause.cost, cause.unit) })),
-    etq.element("div", {}, etq.element("h3", {}, title, etq.element("span", { class: "tag", text: cause.kind })), etq.element("p", { text: etq.sentence(etq.printable(cause.detail)) }),
+    etq.element("div", {}, etq.element("h2", {}, title, etq.element("span", { class: "tag", text: cause.kind })), etq.element("p", { text: etq.sentence(etq.printable(cause.detail)) }),
       cause.comment ? etq.element("p", { class: "muted", text: etq.printable(`${cause.author ?? ""}: ${cause.comment}`.replace(/^: /, "")) }) : ""),
     etq.element("div", {}, picture(cause, series, table)),
     etq.element("div", { class: "go" }, ...(to ? [to] : []), ...rest), accepting(cause));

@@ -1,0 +1,91 @@
+"""The first page of a server: what is slower, and all series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import etq
+from tests.batches import Labelled, ingest_all
+from tests.browser.driver import By, WebDriver
+from tests.browser.pages import complaints, screen
+from tests.browser.served import text, until, visit
+from tests.browser.test_accessible import found
+from tests.fleet_captures import COMMITS, ingest_fleet
+from tests.job_traces import Faults, job
+from tests.serve.server import Server, serving
+
+TITLES = ["pixel8-13: all ops", "pixel8-07: addmm", "rank 3", "permute_copy since commit 21c0ffeec0ff"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    path = tmp_path_factory.mktemp("home") / "lab.duckdb"
+    ranks = job(1, Faults(late=3, slow_pair=4)).contents().items()
+    with etq.open(path) as lab:
+        ingest_fleet(lab)
+        ingest_all(lab, [Labelled(f"rank{rank}", content, {"job": "ddp"}) for rank, content in ranks])
+    with serving(path) as started:
+        yield started
+
+
+def titles(page: WebDriver) -> list[str]:
+    return [each.text for each in page.find_elements(By.CSS_SELECTOR, ".found h2 a")]
+
+
+def test_what_is_slower_is_first(browser: WebDriver, server: Server) -> None:
+    complaints(browser)
+    visit(browser, server, "/")
+    assert text(browser, "h1") == "4 findings" and titles(browser) == TITLES
+    assert text(browser, ".sub").startswith("158 captures in 25 series; newest ")
+    series = browser.find_elements(By.CSS_SELECTOR, '[aria-label="All series"] tbody tr')
+    assert "slower" in series[0].text and COMMITS[20][:11] in series[0].text and len(series) == 25
+    assert text(browser, '[aria-label="All series"] .sub').startswith("4 of 25 series judged over time; not: 20 too few")
+    assert complaints(browser) == []
+
+
+def test_its_findings_are_chosen_by_kind_and_selector(browser: WebDriver, server: Server) -> None:
+    visit(browser, server, "/?kind=device")
+    assert titles(browser) == TITLES[:2]
+    browser.find_elements(By.CSS_SELECTOR, ".chips button")[1].click()
+    until(browser, "document.querySelectorAll('.found li').length === 1")
+    assert titles(browser) == TITLES[3:] and "kind=change" in browser.current_url
+    visit(browser, server, "/?selector=model%3Dlstm")
+    assert text(browser, "h1") == "No findings" and "1 of 1 series judged" in text(browser, ".found, #sections")
+
+
+def test_a_finding_leads_to_its_comparison(browser: WebDriver, server: Server) -> None:
+    visit(browser, server, "/")
+    browser.find_elements(By.CSS_SELECTOR, ".found .go a")[0].click()
+    until(browser, "location.pathname === '/compare' && document.documentElement.dataset.ready === 'yes'")
+    assert "slower" in text(browser, "#sections")
+    browser.back()
+    until(browser, "document.querySelectorAll('.found li').length === 4")
+
+
+def test_a_wrong_selector_is_an_error_of_both_parts(browser: WebDriver, server: Server) -> None:
+    visit(browser, server, "/?selector=model%3Dnone")
+    until(browser, "document.querySelectorAll('#sections .missing').length > 0")
+    assert "model=none" in text(browser, "#sections .missing")
+    complaints(browser)
+
+
+def test_an_empty_warehouse_says_how_to_fill_it(
+    browser: WebDriver, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("empty") / "lab.duckdb"
+    with etq.open(path):
+        pass
+    with serving(path) as empty:
+        visit(browser, empty, "/")
+        assert text(browser, "h1") == "No captures" and "etq ingest *.etdp" in text(browser, "#sections")
+    complaints(browser)
+
+
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
+def test_it_fits_and_is_accessible(browser: WebDriver, server: Server, width: int, theme: str) -> None:
+    with screen(browser, width, theme=theme):
+        visit(browser, server, "/")
+        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+        assert found(browser) == []
