@@ -69,7 +69,8 @@ def _stretch_row(stretch: Stretch, starts: Numbers, positions: Numbers) -> dict[
     """Return a stretch with the positions of its captures; `starts` are the first captures of builds."""
     first, end = starts[stretch.first], starts[stretch.end]
     return _ROW | {
-        "shows": stretch.shows, "noise": stretch.noise, "level_first": int(positions[first]), "level_end": int(positions[end - 1])
+        "shows": stretch.shows, "noise": stretch.noise, "level_first": int(positions[first]),
+        "level_end": int(positions[end - 1])
     }  # fmt: skip
 
 

@@ -90,7 +90,7 @@ def comment(
         if first_bad is not None or remove:
             raise click.UsageError("--since prints what is slower: give no change, and no comment to remove")
         with open_existing(db, read_only=True) as warehouse:
-            write_text(_digest(warehouse, since, over=over, by=by), output, force)
+            write_text(_digest(warehouse, since, over=over, by=by), output, force=force)
         return
     with open_existing(db, read_only=text is None and not remove) as warehouse:
         for number in remove:
@@ -116,7 +116,8 @@ def _digest(warehouse: Warehouse, since: str, **given: str | None) -> str:
     from etq.render.markdown import inline
 
     if not re.fullmatch(r"\d{1,6}[hdw]", since):
-        raise click.BadParameter(f"{since!r} is not an age; give hours, days or weeks: 12h, 7d or 2w", param_hint="--since")
+        text = f"{since!r} is not an age; give hours, days or weeks: 12h, 7d or 2w"
+        raise click.BadParameter(text, param_hint="--since")
     options = {name: value for name, value in given.items() if value is not None}
     check_keys(warehouse, options)
     [(begin,)] = warehouse.rows("SELECT make_timestamp(epoch_us(now())) - $since::INTERVAL", since=since)[1]

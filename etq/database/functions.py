@@ -256,8 +256,8 @@ _UNKNOWN: Final = "'this view needs functions of etq: query it by etq sql, or et
 _KINDS: Final = {"BIGINT": "int64", "DOUBLE": "float64", "BOOLEAN": "bool", "VARCHAR": "object"}
 # The prefix of the functions' names.
 PREFIX: Final = "needs_etq_"
-# What is in all queries that need one: parts of the names of the views that call one of them. Columns are called series,
-# too, and to ask for these needs none.
+# What is in all queries that need one: parts of the names of the views that call one of them. Columns are called
+# series, too: to ask for these needs none.
 _NEEDED: Final = re.compile(rf"compar|regress|trend|outlier|\b(?:series|causes)\"?\s*\(|{PREFIX}", re.IGNORECASE)
 
 # Connections with which they are registered.

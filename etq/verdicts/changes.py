@@ -187,7 +187,9 @@ def changes_of(
     rest, found = iter(parts), []
     for ends, given in zip(bounds, all_resets, strict=True):
         of_series = [next(rest) for _ in ends[:-1]]
-        stretches = [Stretch(*each, part.shows, part.noise) for each, part in zip(pairwise(ends), of_series, strict=True)]
+        stretches = [
+            Stretch(*each, part.shows, part.noise) for each, part in zip(pairwise(ends), of_series, strict=True)
+        ]
         found.append(Found(_with_accepted(ends, of_series, given), stretches))
     return found
 

@@ -171,7 +171,8 @@ SELECT v.series, v.place AS position, v.label, c.name AS capture, c.captured_at,
     CASE WHEN what <> 'metric' THEN 100 * (exp(v.common) - 1) END AS common_percent,
     v.normalized / v.divisor AS normalized, 100 * (exp(g.step) - 1) AS change_percent, g.kind, g.stage, g.condition,
     l.label AS last_good, r.label AS reverted_at, g.builds_after, v.ordered_by,
-    100 * (exp(d.noise) - 1) AS noise_percent, 100 * (exp(d.shows) - 1) AS shown_percent, g.p, g.is_accepted, m.comment, nullif(m.author, '') AS author,
+    100 * (exp(d.noise) - 1) AS noise_percent, 100 * (exp(d.shows) - 1) AS shown_percent, g.p, g.is_accepted,
+    m.comment, nullif(m.author, '') AS author,
     b.sides.base AS base, b.sides.new AS new
 FROM (SELECT count(*) AS captures FROM values_of AS n) AS k
 LEFT JOIN shown AS v ON true

@@ -41,7 +41,9 @@ def test_what_is_slower_is_first(browser: WebDriver, server: Server) -> None:
     assert text(browser, ".sub").startswith("158 captures in 25 series; newest ")
     series = browser.find_elements(By.CSS_SELECTOR, '[aria-label="All series"] tbody tr')
     assert "slower" in series[0].text and COMMITS[20][:11] in series[0].text and len(series) == 25
-    assert text(browser, '[aria-label="All series"] .sub').startswith("4 of 25 series judged over time; not: 20 too few")
+    assert text(browser, '[aria-label="All series"] .sub').startswith(
+        "4 of 25 series judged over time; not: 20 too few"
+    )
     assert complaints(browser) == []
 
 
@@ -71,9 +73,7 @@ def test_a_wrong_selector_is_an_error_of_both_parts(browser: WebDriver, server: 
     complaints(browser)
 
 
-def test_an_empty_warehouse_says_how_to_fill_it(
-    browser: WebDriver, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_an_empty_warehouse_says_how_to_fill_it(browser: WebDriver, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("empty") / "lab.duckdb"
     with etq.open(path):
         pass

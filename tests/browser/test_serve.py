@@ -316,7 +316,14 @@ BROKEN = """
 """
 
 
-PATHS = ("/", "/captures", "/capture/pixel8-3", "/compare?base=build%3D1&new=build%3D2", "/trends", "/sql?query=FROM+captures")
+PATHS = (
+    "/",
+    "/captures",
+    "/capture/pixel8-3",
+    "/compare?base=build%3D1&new=build%3D2",
+    "/trends",
+    "/sql?query=FROM+captures",
+)
 
 
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])

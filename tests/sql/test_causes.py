@@ -37,7 +37,9 @@ def asked(warehouse: Warehouse, query: str, **parameters: Any) -> list[dict[str,
 
 
 def found(warehouse: Warehouse, **options: Any) -> set[tuple[str, str, str, float]]:
-    return {(row["kind"], row["title"], row["series"], row["change_percent"]) for row in causes_of(warehouse, **options)}
+    return {
+        (row["kind"], row["title"], row["series"], row["change_percent"]) for row in causes_of(warehouse, **options)
+    }
 
 
 def are_planted(rows: set[tuple[str, str, str, float]]) -> bool:
@@ -124,7 +126,9 @@ def test_an_accepted_change_is_listed_where_it_is_asked_for() -> None:
             warehouse.comment(COMMITS[20], "wanted", "model=transformer", what=what, item=item, accepted=True)
         assert found(warehouse) == set()
         rows = causes_of(warehouse, with_accepted=True)
-        assert {(row["cause"], row["is_accepted"], row["comment"]) for row in rows} == {("permute_copy", True, "wanted")}
+        assert {(row["cause"], row["is_accepted"], row["comment"]) for row in rows} == {
+            ("permute_copy", True, "wanted")
+        }
         assert asked(warehouse, "FROM series()")[0]["verdict"] == "~"
 
 
