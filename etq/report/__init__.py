@@ -193,10 +193,44 @@ def job_page_of(warehouse: Warehouse, selector: str | None, *, name: str | None 
 
     Raises `QueryError` for an unknown capture or unit.
     """
-    from etq.report import jobs
     from etq.report.page import assemble
 
-    return assemble(jobs.job_of(warehouse, selector, name or selector or "job", unit))
+    return assemble(job_report_of(warehouse, selector, name=name, unit=unit))
+
+
+def job_report_of(
+    warehouse: Warehouse, selector: str | None, *, name: str | None = None, unit: str | None = None
+) -> Report:
+    """Return the content of a report of a job; arguments and errors are those of `job_page_of`."""
+    from etq.report import jobs
+
+    return jobs.job_of(warehouse, selector, name or selector or "job", unit)
+
+
+def fleet_page_of(
+    warehouse: Warehouse, selector: str | None = None, *, unit: str | None = None, **options: Any
+) -> str:
+    """Return a report of a fleet as the text of an HTML page: each value of a label against all others.
+
+    selector  which captures; None: all
+    options   by (the label, by default device), quantile, phase, alpha, min_effect, allow_mismatch, as in `outliers`
+
+    Raises `QueryError` for an unknown capture, label or unit, and for captures of several models; `EtqError` for an
+    unknown option.
+    """
+    from etq.report.page import assemble
+
+    return assemble(fleet_report_of(warehouse, selector, unit=unit, **options))
+
+
+def fleet_report_of(
+    warehouse: Warehouse, selector: str | None = None, *, unit: str | None = None, **options: Any
+) -> Report:
+    """Return the content of a report of a fleet; arguments and errors are those of `fleet_page_of`."""
+    from etq.report import fleet
+
+    _check(options, fleet.OPTIONS)
+    return fleet.fleet_of(warehouse, selector, options, unit)
 
 
 def write(

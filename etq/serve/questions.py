@@ -9,7 +9,7 @@ from typing import Any, Final
 from etq import catalog
 from etq.analysis import causes
 from etq.errors import EtqError, QueryError
-from etq.report import report_of, single, trends_report_of
+from etq.report import fleet_report_of, job_report_of, report_of, single, trends_report_of
 from etq.report.columns import Table
 from etq.report.columns import ask as columns_of
 from etq.report.columns import table as table_of
@@ -182,6 +182,24 @@ def _trends(warehouse: Warehouse, arguments: Arguments) -> Answer:
     return of_data(trends_report_of(warehouse, arguments.get("selector") or None, **options).as_data())
 
 
+def _fleet(warehouse: Warehouse, arguments: Arguments) -> Answer:
+    """The report of a fleet, and the labels whose values can be compared."""
+    options: dict[str, Any] = {name: arguments[name] for name in ("by", "unit", "phase") if arguments.get(name)}
+    options |= _numbers(arguments, ("quantile", "alpha", "min_effect"))
+    return of_data(fleet_report_of(warehouse, arguments.get("selector") or None, **options).as_data())
+
+
+def _jobs(warehouse: Warehouse, arguments: Arguments) -> Answer:
+    """The report of the job that a selector chooses; without one, the jobs and, if there is one, its report."""
+    names, rows = warehouse.rows("FROM jobs()")
+    known = [dict(zip(names, row, strict=True)) for row in rows]
+    selector = arguments.get("selector") or None
+    if selector is None and len(known) == 1 and known[0]["job"] is not None:
+        selector = warehouse.rows("SELECT 'job=' || _selector_value($job)", job=known[0]["job"])[1][0][0]
+    report = None if selector is None else job_report_of(warehouse, selector, unit=arguments.get("unit") or None)
+    return of_data({"jobs": known, "report": None if report is None else report.as_data()})
+
+
 def _numbers(arguments: Arguments, names: tuple[str, ...]) -> dict[str, float]:
     found = {}
     for name in names:
@@ -219,5 +237,7 @@ QUESTIONS: Final[Mapping[str, Callable[[Warehouse, Arguments], Answer]]] = {
     "report": _report,
     "difference": _difference,
     "trends": _trends,
+    "fleet": _fleet,
+    "jobs": _jobs,
     "schema": _schema,
 }

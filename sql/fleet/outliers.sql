@@ -98,7 +98,7 @@ FROM _comparison_answer(
 -- `selector` chooses, by the rules of `compare_captures`. The verdicts of all values share one probability of a false
 -- one. With `what := 'op'` one op of a value, all instances, as `compare_ops` has them.
 -- Shown: value!, op!, verdict! (verdict), change_percent! (change), low_percent (interval), high_percent%, in_ops!, base!
---   (time), new! (time), unit, common_percent%, instances#, slower_instances#, captures#, q (probability), note|
+--   (time), new! (time), unit, common_percent (change), instances#, slower_instances#, captures#, q (probability), note|
 -- Columns:
 --   value: value of the label
 --   method: the method that ran; if unknown, the name of its runs; for traces, the kind of steps, with ` on devices` for times there

@@ -1,6 +1,6 @@
 // Draws the page that the shell is for.
 
-const pages = { home: etq.pageOfHome, captures: etq.pageOfCaptures, capture: etq.pageOfCapture, compare: etq.pageOfComparison, trends: etq.pageOfTrends, sql: etq.pageOfSql };
+const pages = { home: etq.pageOfHome, captures: etq.pageOfCaptures, capture: etq.pageOfCapture, compare: etq.pageOfComparison, trends: etq.pageOfTrends, fleet: etq.pageOfFleet, jobs: etq.pageOfJobs, sql: etq.pageOfSql };
 
 etq.linkOf = (name) => etq.captureLink(name);
 etq.state("");

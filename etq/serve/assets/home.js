@@ -33,6 +33,8 @@ function links(cause) {
   const made = [];
   const link = (text, href) => made.push(etq.element("a", { href, text }));
   if (cause.kind === "change") link("trend", `/trends?${new URLSearchParams({ selector: cause.series })}`);
+  if (cause.kind === "device") link("fleet", `/fleet?${new URLSearchParams(cause.series ? { selector: cause.series } : {})}`);
+  if (cause.kind === "rank") link("job", `/jobs?${new URLSearchParams({ selector: cause.series })}`);
   if (cause.kind === "rank") link("capture", etq.captureLink(cause.new));
   if (cause.base && cause.new) link("compare", etq.compareLink(cause.base, cause.new));
   return made;

@@ -1,0 +1,31 @@
+// The page of a fleet: each value of a label against all others.
+
+const ASKED = ["selector", "by", "unit", "phase", "quantile", "alpha", "min_effect"];
+
+etq.pageOfFleet = async () => {
+  const text = (name, label, placeholder, more = {}) => etq.field(label, etq.element("input", { type: "search", name, placeholder, autocomplete: "off", spellcheck: "false", ...more }));
+  const form = etq.element("form", { class: "bar", onsubmit: (event) => {
+    event.preventDefault();
+    etq.setParameters(Object.fromEntries(new FormData(form)));
+    load();
+  } },
+  text("selector", "captures", "all: model=mlp,build=140", { list: "selectors", size: 34 }), text("by", "by", "device", { list: "keys" }), etq.element("button", { type: "submit", class: "main", text: "Show" }));
+
+  async function load() {
+    const parameters = etq.parameters();
+    for (const input of form.querySelectorAll("input")) input.value = parameters[input.name] ?? "";
+    await etq.work("Comparing each with all others…", async (signal) => {
+      const report = await etq.ask("fleet", Object.fromEntries(ASKED.map((name) => [name, parameters[name]])), signal);
+      etq.clear();
+      etq.drawReport(report);
+      etq.showSection();
+      document.title = `Fleet: ${etq.printable(report.title)} · ${document.title.split(" · ").at(-1)}`;
+    });
+  }
+
+  document.getElementById("tools").append(form);
+  etq.reload = load;
+  etq.onStep(load);
+  etq.captures().then((found) => document.body.append(etq.suggestions(found), etq.element("datalist", { id: "keys" }, ...[...found.labels.keys()].map((value) => etq.element("option", { value })))), () => null); // only suggestions
+  await load();
+};
