@@ -29,6 +29,7 @@ TAKEN: Final = {
     "one capture": (*OF_FILES, "method", "runs"),
     "two sides": ("etrecord", *OF_SIDES),
     "series (--trend)": OF_SERIES,
+    "a fleet (--fleet)": ("by", *(name for name in OF_SIDES if name not in ("history", "step_name"))),
     "a job": (),
 }
 
@@ -41,6 +42,7 @@ TAKEN: Final = {
 @click.option("--force", is_flag=True, help="Overwrite an existing file, other than an earlier report of the same.")
 @open_option
 @click.option("--trend", is_flag=True, help="Report trends over all captures, or those of a selector.")
+@click.option("--fleet", is_flag=True, help="Report each device, or value of --by, against all others.")
 @order_options
 @click.option("--since", metavar="LABEL", help="For trends: only changes there or later.")
 @judging_options
@@ -56,6 +58,7 @@ def report(
     force: bool,
     opens: bool,
     trend: bool,
+    fleet: bool,
     unit: str | None,
     db: str,
     **options: Any,
@@ -63,7 +66,8 @@ def report(
     """Write a report about captures into one HTML file. The page needs no network.
 
     For one CAPTURE: where its time goes. For two sides, BASE and NEW: what differs, and whether the difference counts,
-    as in etq compare. With --trend: totals and ops over builds, and since when they changed.
+    as in etq compare. With --trend: totals and ops over builds, and since when they changed. With --fleet: which
+    devices are slower than all others, and by which ops, as in etq fleet.
 
     A capture is a name, a hash prefix, @latest, a selector (key=value,...) or a file, which is read and not stored.
     Each of two sides may be many: a selector, a folder, or a pattern in quotes.
@@ -76,13 +80,17 @@ def report(
     etq report 'base/*.etdp' 'new/*.etdp' --etrecord net.etrecord
     etq report job=train --db lab.duckdb
     etq report --trend model=mlp --over build -o mlp.html
+    etq report --fleet model=mlp,build=140 -o fleet.html
     """
-    job = None if trend or not captures else found_job(captures, db)
-    kind = "series (--trend)" if trend else "one capture" if len(captures) == 1 else "two sides"
+    if trend and fleet:
+        raise click.UsageError("give one of --trend and --fleet")
+    of_many = "series (--trend)" if trend else "a fleet (--fleet)" if fleet else None
+    job = None if of_many or not captures else found_job(captures, db)
+    kind = of_many or ("one capture" if len(captures) == 1 else "two sides")
     kind = kind if job is None else "a job"
-    if trend and len(captures) > 1:
-        raise click.UsageError("--trend takes one selector, or none for all captures")
-    if not trend and job is None and len(captures) not in (1, 2):
+    if of_many and len(captures) > 1:
+        raise click.UsageError(f"--{'trend' if trend else 'fleet'} takes one selector, or none for all captures")
+    if not of_many and job is None and len(captures) not in (1, 2):
         found = f"not {len(captures)}" if captures else "none is named"
         raise click.UsageError(
             f"a report needs one capture or two sides, {found}; put a pattern of files in quotes; use --trend for many "
@@ -118,7 +126,7 @@ def _page(
     kind: str, captures: tuple[str, ...], db: str, unit: str | None, arguments: dict[str, Any]
 ) -> Iterator[tuple[Callable[[], str], str]]:
     """Provide a function that makes the page, and the page's subject."""
-    from etq.report import page_of, trends_page_of
+    from etq.report import fleet_page_of, page_of, trends_page_of
 
     if kind == "one capture":
         with open_target(captures[0], db, pop_file_options(arguments)) as (warehouse, capture):
@@ -134,5 +142,6 @@ def _page(
 
         with open(db, read_only=True) as warehouse:
             chosen = captures[0] if captures else None
-            make_page = partial(trends_page_of, warehouse, chosen, unit=unit, **arguments)
+            make = trends_page_of if kind.startswith("series") else fleet_page_of
+            make_page = partial(make, warehouse, chosen, unit=unit, **arguments)
             yield make_page, chosen or Path(db).stem

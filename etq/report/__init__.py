@@ -207,9 +207,7 @@ def job_report_of(
     return jobs.job_of(warehouse, selector, name or selector or "job", unit)
 
 
-def fleet_page_of(
-    warehouse: Warehouse, selector: str | None = None, *, unit: str | None = None, **options: Any
-) -> str:
+def fleet_page_of(warehouse: Warehouse, selector: str | None = None, *, unit: str | None = None, **options: Any) -> str:
     """Return a report of a fleet as the text of an HTML page: each value of a label against all others.
 
     selector  which captures; None: all

@@ -31,7 +31,7 @@ _SECTIONS: Final[Mapping[tuple[str, str], Mapping[str, tuple[str | None, str]]]]
         "rank_ops": ("Kernels and ops", ""),
         "rank_ops parts": ("Parts of a step", ", \"by\" := 'part'"),
     },
-    ("steps", "Steps"): {"rank_steps": (None, "")},
+    ("rank_steps", "Steps"): {"rank_steps": (None, "")},
     ("clocks", "Clocks"): {"clock_offsets": (None, "")},
 }
 

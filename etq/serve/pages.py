@@ -11,7 +11,15 @@ from typing import Final
 from etq.report.page import STYLES, script_of, style_of
 
 # The pages by path, with their titles.
-PAGES: Final = {"home": "Home", "captures": "Captures", "trends": "Trends", "compare": "Compare", "fleet": "Fleet", "jobs": "Jobs", "sql": "SQL"}
+PAGES: Final = {
+    "home": "Home",
+    "captures": "Captures",
+    "trends": "Trends",
+    "compare": "Compare",
+    "fleet": "Fleet",
+    "jobs": "Jobs",
+    "sql": "SQL",
+}
 # The order matters: a file comes after those that it uses.
 SCRIPTS: Final = (
     "fetching.js",

@@ -1,4 +1,4 @@
-"""The first page of a server: what is slower, and all series."""
+"""Pages of what is slower: the first page of a server, and those of fleets and jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.batches import Labelled, ingest_all
 from tests.browser.driver import By, WebDriver
 from tests.browser.pages import complaints, screen
 from tests.browser.served import text, until, visit
-from tests.browser.test_accessible import found
+from tests.browser.test_accessible import found as accessible
 from tests.fleet_captures import COMMITS, ingest_fleet
 from tests.job_traces import Faults, job
 from tests.serve.server import Server, serving
@@ -59,7 +59,7 @@ def test_its_findings_are_chosen_by_kind_and_selector(browser: WebDriver, server
 
 def test_a_finding_leads_to_its_comparison(browser: WebDriver, server: Server) -> None:
     visit(browser, server, "/")
-    browser.find_elements(By.CSS_SELECTOR, ".found .go a")[0].click()
+    browser.find_element(By.CSS_SELECTOR, ".found .go a:last-child").click()
     until(browser, "location.pathname === '/compare' && document.documentElement.dataset.ready === 'yes'")
     assert "slower" in text(browser, "#sections")
     browser.back()
@@ -88,4 +88,33 @@ def test_it_fits_and_is_accessible(browser: WebDriver, server: Server, width: in
     with screen(browser, width, theme=theme):
         visit(browser, server, "/")
         assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-        assert found(browser) == []
+        assert accessible(browser) == []
+
+
+def test_a_finding_of_a_rank_leads_to_its_job(browser: WebDriver, server: Server) -> None:
+    visit(browser, server, "/?kind=rank")
+    browser.find_element(By.CSS_SELECTOR, ".found h2 a").click()
+    until(browser, "location.pathname === '/jobs' && document.documentElement.dataset.ready === 'yes'")
+    assert text(browser, "h1") == "job=ddp" and "Other ranks wait for rank 3" in text(browser, "#job")
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#rank_steps tbody tr")) > 0
+    visit(browser, server, "/jobs")
+    assert text(browser, "h1") == "job=ddp" and text(browser, ".chips button") == "ddp 8"
+    assert complaints(browser) == []
+
+
+def test_the_page_of_a_fleet_says_which_devices_are_slower(browser: WebDriver, server: Server) -> None:
+    visit(browser, server, "/fleet?selector=model%3Dmlp")
+    assert "2 of 20 devices are slower: pixel8-13 (all ops), pixel8-07 (addmm)." in text(browser, "#fleet")
+    assert complaints(browser) == []
+    visit(browser, server, "/fleet", failed=True)
+    assert "choose one, as model=convnet" in text(browser, "#state")
+    complaints(browser)
+
+
+@pytest.mark.parametrize(("width", "theme"), [(390, "light"), (1280, "dark")])
+@pytest.mark.parametrize("path", ["/fleet?selector=model%3Dmlp", "/jobs"])
+def test_pages_of_fleets_and_jobs_fit(browser: WebDriver, server: Server, path: str, width: int, theme: str) -> None:
+    with screen(browser, width, theme=theme):
+        visit(browser, server, path)
+        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+        assert accessible(browser) == []

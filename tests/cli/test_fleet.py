@@ -10,6 +10,7 @@ import pytest
 
 import etq
 from tests.command_line import run_etq
+from tests.cli.test_report import data_of
 from tests.fleet_captures import COMMITS, ingest_fleet
 
 
@@ -47,3 +48,31 @@ def test_rows_for_programs_have_no_sentence(lab: Path) -> None:
 def test_errors(lab: Path) -> None:
     assert "choose one, as model=convnet" in run_etq("fleet", "--db", str(lab)).output
     assert "has a label soc" in run_etq("fleet", "model=mlp", "--by", "soc", "--db", str(lab)).output
+
+
+def test_a_report_of_a_fleet(lab: Path, tmp_path: Path) -> None:
+    path = tmp_path / "fleet.html"
+    made = run_etq("report", "--fleet", "model=mlp", "--db", str(lab), "-o", str(path))
+    assert made.exit_code == 0, made.output
+    report = data_of(path.read_text())
+    assert (report["kind"], report["title"]) == ("fleet", "model=mlp")
+    [section] = report["sections"]
+    assert section["grids"][0]["text"] == f"{FIRST['model=mlp']}."
+    assert [grid["rows"]["length"] for grid in section["grids"]] == [20, 80]
+    both = run_etq("report", "--fleet", "--trend", "--db", str(lab))
+    assert both.exit_code == 2 and "give one of --trend and --fleet" in both.output
+
+
+def test_what_is_slower_in_a_warehouse(lab: Path) -> None:
+    """On its screen, the most costly first, and as Markdown of what was recorded since."""
+    lines = run_etq(str(lab)).output.splitlines()
+    at = lines.index("3 findings")
+    titles = ["pixel8-13: all ops", "pixel8-07: addmm", "permute_copy since commit 21c0ffeec0ff"]
+    assert [line.split(" %  ")[1] for line in lines[at:] if " %  " in line] == titles
+    assert "  4 of 24 series judged over time; not: 20 too few builds" in lines
+    every = run_etq("comment", "--since", "99999d", "--db", str(lab)).output.splitlines()
+    assert every[0].startswith("### 3 findings since ") and every[-1].startswith("4 of 24 series judged")
+    assert [line.partition(" % ")[2].partition("**")[0] for line in every[2:5]] == titles
+    assert "No findings since" in run_etq("comment", "--since", "1h", "--db", str(lab)).output
+    wrong = run_etq("comment", "--since", "soon", "--db", str(lab))
+    assert wrong.exit_code == 2 and "12h, 7d or 2w" in wrong.output

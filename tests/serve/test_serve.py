@@ -113,9 +113,15 @@ def test_each_request_needs_a_token(team: tuple[Server, Server], tmp_path: Path)
 # What each route answers to who may read pages, ask SQL, or push, and to all others; paths with what is sent to them.
 READS, ASKS, PUSHES, ANY = {"read", "sql", "both"}, {"sql"}, {"push", "both"}, {"read", "sql", "push", "both"}
 ROUTES: dict[tuple[str, str], set[str]] = {
-    **{("GET", f"/{page}"): READS for page in ("", "captures", "capture/run", "compare", "trends", "fleet", "jobs", "sql")},
+    **{
+        ("GET", f"/{page}"): READS
+        for page in ("", "captures", "capture/run", "compare", "trends", "fleet", "jobs", "sql")
+    },
     **{("GET", f"/data/{name}"): READS for name in ("state", "captures", "counts", "matches", "series", "schema")},
-    **{("GET", f"/data/{name}"): READS for name in ("report", "difference", "trends", "home", "findings", "fleet", "jobs")},
+    **{
+        ("GET", f"/data/{name}"): READS
+        for name in ("report", "difference", "trends", "home", "findings", "fleet", "jobs")
+    },
     ("GET", "/data/me"): ANY,
     ("GET", "/data/sql?query=SELECT+1"): ASKS,
     ("POST", "/api/query"): ASKS,
