@@ -63,7 +63,7 @@ STYLES: Final = ("page.css", "many.css", "graph.css")
 
 @dataclass(frozen=True)
 class Report:
-    """The content of a page: the kind of report (capture, difference, trends, job, fleet), title, and sections in order."""
+    """The content of a page: the kind of report (capture, difference, trends, job, fleet), title, sections in order."""
 
     kind: str
     title: str

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import etq
-from tests.command_line import run_etq
 from tests.cli.test_report import data_of
+from tests.command_line import run_etq
 from tests.fleet_captures import COMMITS, ingest_fleet
 
 
