@@ -46,6 +46,38 @@ WITH slices AS MATERIALIZED (FROM _path_slices(capture_key, NULL)),
 recording AS MATERIALIZED (FROM _path_recording('slices'))
 FROM _ended_window('recording', 'slices') AS w;
 
+-- Whether a trace has a step, or call of an annotation, whose critical path is requested. One without is an error if it
+-- is asked for alone, see `_lacking`. Table aliases begin with an underscore, as in _named.sql.
+CREATE MACRO _has_step(capture, capture_key, step, step_name) AS (
+    CASE
+        WHEN step IS NULL AND step_name IS NULL THEN true
+        ELSE (
+            SELECT CASE
+                WHEN _known.is_there THEN true
+                WHEN typeof(capture) NOT IN ('VARCHAR', 'HUGEINT') THEN false
+                WHEN step_name IS NOT NULL THEN error(
+                    'call ' || coalesce(step, 0) || ' of ' || step_name
+                    || ' is not in the trace; calls are numbered from 0'
+                )
+                ELSE error('step ' || step || ' is not complete in the trace; etq steps lists them')
+            END
+            FROM (
+                SELECT
+                    CASE
+                        WHEN step_name IS NULL THEN EXISTS (
+                            FROM trace_steps AS _step
+                            WHERE _step.capture_id = capture_key AND _step.step = step AND _step.end_ticks IS NOT NULL
+                        )
+                        ELSE EXISTS (
+                            FROM _annotation_steps(capture_key, step_name) AS _call
+                            WHERE _call.run_index = coalesce(step, 0)
+                        )
+                    END AS is_there
+            ) AS _known
+        )
+    END
+);
+
 -- The part of a trace whose critical path is requested: its start and end, and the thread that it ends in, as in
 -- `_ended_window`.
 CREATE MACRO _path_window(
@@ -85,17 +117,6 @@ bounds AS (
         END AS end_ticks
     FROM _path_recording('slices') AS r
 ),
-found AS MATERIALIZED (
-    SELECT b.start_ticks,
-        CASE
-            WHEN b.end_ticks IS NOT NULL THEN b.end_ticks
-            WHEN step_name IS NOT NULL
-                THEN error(
-                    'call ' || coalesce(step, 0) || ' of ' || step_name
-                    || ' is not in the trace; calls are numbered from 0'
-                )
-            ELSE error('step ' || step || ' is not complete in the trace; etq steps lists them')
-        END AS end_ticks
-    FROM bounds AS b
-)
+-- Without a row for a step that isn't there, see `_has_step`.
+found AS MATERIALIZED (FROM bounds AS b WHERE b.end_ticks IS NOT NULL)
 FROM _ended_window('found', 'slices') AS w;

@@ -29,7 +29,9 @@ CREATE MACRO critical_path(
     unit := NULL,
     step_name := NULL  -- name of an annotation or op whose calls are the steps; NULL: steps of the profiler
 ) AS TABLE
-WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+WITH target AS MATERIALIZED (
+    FROM _scaled_capture(capture, unit) AS _asked WHERE _has_step(capture, _asked.capture_id, step, step_name)
+)
 SELECT p.kind, p.label AS name, s.label AS op, h.thread, d.device, d.stream,
     _in_unit(p.start_ticks - r.start_ticks, a.scale) AS start,
     _in_unit(p.end_ticks - p.start_ticks, a.scale) AS duration,
@@ -67,7 +69,9 @@ CREATE MACRO critical_ops(
     unit := NULL,
     step_name := NULL  -- as in `critical_path`
 ) AS TABLE
-WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+WITH target AS MATERIALIZED (
+    FROM _scaled_capture(capture, unit) AS _asked WHERE _has_step(capture, _asked.capture_id, step, step_name)
+),
 totals AS (FROM _path_totals((SELECT a.capture_id FROM target AS a), step, step_name))
 SELECT t.op, _in_unit(t.ticks, a.scale) AS total, 100 * t.ticks::DOUBLE / sum(t.ticks) OVER () AS share_percent,
     _in_unit(t.host_ticks, a.scale) AS host, _in_unit(t.device_ticks, a.scale) AS device,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -195,6 +196,19 @@ def test_missing_steps(launch_traces: Warehouse) -> None:
         launch_traces.rows("FROM critical_path('training 0', step := 77)")
     with pytest.raises(QueryError, match="call 9 of aten::mm_ is not in the trace; calls are numbered from 0"):
         launch_traces.rows("FROM critical_ops('training 0', step_name := 'aten::mm_', step := 9)")
+
+
+@pytest.mark.parametrize("view", ["critical_path", "critical_ops"])
+def test_of_many_captures_those_without_the_step_have_no_rows(launch_traces: Warehouse, view: str) -> None:
+    """Rows of a step of all captures are those of each that has it, asked alone."""
+    query = f"SELECT c.name, p.* FROM captures AS c, LATERAL (FROM {view}(c.capture_id, step := 2)) AS p"
+    rows = launch_traces.rows(query)[1]
+    alone = []
+    for (name,) in launch_traces.rows("SELECT c.name FROM captures AS c")[1]:
+        with suppress(QueryError):
+            alone += [(name, *row) for row in launch_traces.rows(f"FROM {view}($name, step := 2)", name=name)[1]]
+    assert sorted(rows, key=repr) == sorted(alone, key=repr)
+    assert 0 < len({name for name, *_ in alone}) < len(launch_traces.rows("FROM captures")[1])
 
 
 def test_captures_without_devices(launch_traces: Warehouse) -> None:
