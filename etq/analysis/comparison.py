@@ -54,7 +54,7 @@ _ALPHA: Final = 0.05
 # Verdicts on ops that changed.
 _CHANGED: Final = (words.SLOWER, words.FASTER, words.DIFFERS, words.POSSIBLY + words.SLOWER)
 # Verdicts by which nothing is judged.
-_UNJUDGED: Final = {words.TOO_FEW, words.CANT_JUDGE, words.CONDITIONS_DIFFER, words.ADDED, words.REMOVED}
+UNJUDGED: Final = {words.TOO_FEW, words.CANT_JUDGE, words.CONDITIONS_DIFFER, words.ADDED, words.REMOVED}
 # Options of the comparison itself.
 OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
 _numbers: Final = count(1)
@@ -295,16 +295,20 @@ class Comparison:
         """Whether the captures of the sides alternate in time: if not, intervals lack what the machine changed."""
         return not self.is_by_step() and not _APART & {rule for (rule,) in self.rows("findings", "rule")[1]}
 
-    def lines(self, *, of_ops: bool = True, of_once: bool = True) -> list[tuple[str, str | None]]:
+    def lines(
+        self, *, of_ops: bool = True, of_once: bool = True, is_total_first: bool = False
+    ) -> list[tuple[str, str | None]]:
         """Return what was decided as sentences, each with the verdict on a total if it is one.
 
         What changed is first: ops, and their slowest tenth of runs; then the totals, and theirs; then loading and
-        memory, where they changed.
+        memory, where they changed. With `is_total_first`, for comments, the totals are before the ops.
         """
         ops = (self.op_line(), self.op_tail_line()) if of_ops else ()
         changed: list[tuple[str, str | None]] = [(line, None) for line in ops if line is not None]
         more = [*self.tail_lines(), *(self.once_lines() if of_once else [])]
-        return [*changed, *self.total_lines(), *((line, None) for line in more)]
+        totals = self.total_lines()
+        first = [*totals, *changed] if is_total_first else [*changed, *totals]
+        return [*first, *((line, None) for line in more)]
 
     def total_lines(self) -> list[tuple[str, str | None]]:
         """Return a line for each total, with its verdict."""
@@ -375,7 +379,7 @@ class Comparison:
         verdicts += [("slow runs", words.SAME)] if self._has_slow_runs() else []
         verdicts += [(what, verdict) for what, _, verdict, *_ in (self.once() if of_once else ())]
         every = Counter(what for what, _ in verdicts)
-        judged = Counter(what for what, verdict in verdicts if verdict not in _UNJUDGED)
+        judged = Counter(what for what, verdict in verdicts if verdict not in UNJUDGED)
         counts = {"ops": counted(every["ops"], "op")}
         if 0 < judged["ops"] < every["ops"]:
             counts["ops"] = f"{judged['ops']:,} of {counts['ops']}"
@@ -431,6 +435,22 @@ class Comparison:
             if verdict in _CHANGED:
                 groups.setdefault((op, kind, verdict), []).append(row)
         return [_cause(*key, rows) for key, rows in groups.items()]
+
+    def op_sources(self) -> dict[str, tuple[str, int | None]]:
+        """Return the file and line of ops, named by `op_key`, in the linked record of new: of those that are at one."""
+        query = f"""
+            SELECT c.name, any_value((s.source_file, s.source_line))
+            FROM (SELECT *, {self.op_key()} AS name FROM {self._table(self.options)}) AS c
+            JOIN _op_sources($keys) AS s
+                ON s.kind = c.new_kind AND s.instruction_id = c.new_instruction_id
+                AND (s.scope = c.scope OR s.is_only_scope)
+                AND c.op IN (s.family, s.op_type)
+            WHERE c.level = 'op'
+            GROUP BY ALL
+            HAVING count(DISTINCT (s.source_file, s.source_line)) = 1
+        """
+        (_, _, keys) = self._sides[1]
+        return dict(self.warehouse.rows(query, keys=keys)[1])
 
     def op_tail_line(self) -> str | None:
         """Return how many ops are slower in their slowest tenth of runs only, and which; None as of `op_line`."""
@@ -497,13 +517,27 @@ def _levels(statistic: str, change: float, base: float, new: float, unit: str) -
     return f"{', ' if follows else ' of '}{statistic}{range_text((base, new) if follows else (base,), unit)}"
 
 
+def sentence(
+    name: str,
+    verdict: str,
+    change: float | None,
+    base: float | None,
+    new: float | None,
+    unit: str | None,
+    note: str | None,
+) -> str:
+    """Return a sentence for a value of both sides; the change is in percent."""
+    text = f"{name}: {words.SHOWN.get(verdict, verdict)}"
+    if change is not None:
+        text += f", {change:+.1f} %"
+        if base is not None and new is not None:
+            text += f", {range_text((base, new), unit or '').rstrip()}"
+    return text + (f"; {note}" if note else "")
+
+
 def _sentences(rows: Sequence[Sequence[Any]]) -> list[str]:
     """Return a sentence for each value of both sides, what is worse first."""
-    lines = []
-    for name, verdict, change, base, new, unit, note in sorted(rows, key=lambda row: row[1] not in words.ARE_WORSE):
-        numbers = "" if change is None else f", {change:+.1f} %, {range_text((base, new), unit).rstrip()}"
-        lines.append(f"{name}: {words.SHOWN.get(verdict, verdict)}{numbers}{f'; {note}' if note else ''}")
-    return lines
+    return [sentence(*row) for row in sorted(rows, key=lambda row: row[1] not in words.ARE_WORSE)]
 
 
 def _given(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

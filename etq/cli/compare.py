@@ -240,9 +240,11 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, hint: st
 
     findings = comparison.rows("findings")[1]
     style = style_of(sys.stdout) if form == "table" and not to_file else PLAIN
-    parts = [*_across_devices(comparison, form, style, limit), headline(comparison.lines(), form, style)]
+    parts = [*_across_devices(comparison, form, style, limit)]
+    is_comment = form == "markdown"  # whose first line stands alone in lists and notifications
+    parts.insert(0 if is_comment else len(parts), headline(comparison.lines(is_total_first=is_comment), form, style))
     if form == "markdown" and (worse := find_worse(comparison).worse):
-        parts.append("### Regressions\n\n" + _regressions(comparison, worse))
+        parts.append(regressions(comparison, worse))
     if findings:
         mark, safe = ("- **{}**: {}", inline) if form == "markdown" else ("! {}: {}", printable)
         texts = (wrapped(mark.format(safe(rule), safe(detail)), style) for rule, detail in findings)
@@ -269,12 +271,12 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, hint: st
     return "\n".join(parts)
 
 
-def _regressions(comparison: Comparison, worse: Sequence[str]) -> str:
-    """What is worse as a list in Markdown, with the instances of an op below it."""
+def regressions(comparison: Comparison, worse: Sequence[str]) -> str:
+    """What is worse as a list in Markdown, with its heading, and the instances of an op below it."""
     from etq.render.markdown import inline
 
     below = {each.text: each.instances for each in comparison.causes() if len(each.instances) > 1}
-    lines = []
+    lines = ["### Regressions\n\n"]
     for what in worse:
         lines.append(f"- {inline(what)}\n")
         lines += [f"  - {inline(f'{name} {change:+.1f} %')}\n" for name, change in below.get(what, ())]

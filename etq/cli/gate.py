@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -14,22 +13,20 @@ from etq.cli.compare import (
     REGRESSION,
     find_worse,
     find_worse_startup,
-    headline,
     judging_options,
     report_worse,
     side_arguments,
     sides,
 )
+from etq.cli.judged import COLUMNS, FOR_CI, Judged, text_of
 from etq.cli.messages import say
-from etq.cli.options import file_output_options, warehouse_option
+from etq.cli.options import formats_option, warehouse_option
 from etq.errors import EtqError
-from etq.render.terminal import PLAIN, style_of
-from etq.render.writers import format_of, write_rows, write_text
+from etq.render.writers import TO_READ, format_of, write_rows, write_text
 from etq.verdicts import words
 
 # The exit status that `git bisect run` takes for a build that can't be tested.
 SKIP = 125
-_COLUMNS = ("what", "name", "verdict", "change_percent", "base", "new", "unit", "note")
 
 
 @main.command()
@@ -42,7 +39,11 @@ _COLUMNS = ("what", "name", "verdict", "change_percent", "base", "new", "unit", 
 @click.option("--startup", is_flag=True, help="Judge only loading and first executes.")
 @judging_options
 @warehouse_option
-@file_output_options
+@formats_option(
+    FOR_CI,
+    "Format of the output: also github, annotations of GitHub Actions, and junit, a report in XML.  [default: by the "
+    "ending of -o, else table]",
+)
 def gate(
     base: str,
     new: str,
@@ -65,10 +66,11 @@ def gate(
 
     It judges the total, its slow runs, each op and, where files have them, loading and memory, and says what it judged.
 
-    Sides are as in etq compare, which shows more. With --format, a row for each of these.
+    Sides are as in etq compare, which shows more. With --format, a row for each of these; markdown is a comment.
 
     \b
     etq gate build=41 build=42 --db lab.duckdb
+    etq gate side=base side=new --format github
     git bisect run sh -c './measure new && etq gate "good/*.etdp" "new/*.etdp" --bisect'
     """
     if startup and (total or metrics):
@@ -84,14 +86,15 @@ def gate(
                 say(f"Note: {words.FEW_COMMON_OPS}: fewer than half of the ops are in both; no op is judged")
                 total = True
             found = find_worse_startup(comparison) if startup else find_worse(comparison, not total, metrics, of_once)
-            if (format or format_of(output)) == "table":
-                style = style_of(sys.stdout) if output is None else PLAIN
-                text = headline(_lines(comparison, total, metrics, startup, of_once), "table", style)
-                write_text(text, output, force=force, is_printable=True)
+            judged = Judged(comparison, not total, metrics, startup, of_once)
+            form = format or format_of(output)
+            if form in (*TO_READ, *FOR_CI):
+                text = text_of(judged, found, form, output is not None)
+                write_text(text, output, force=force, is_printable=form != "markdown")
             else:
-                rows = _judged(comparison, total, metrics, startup, of_once)
-                write_rows(_COLUMNS, rows, format, output, force=force)
-            report_worse(found)
+                write_rows(COLUMNS, judged.rows(), format, output, force=force)
+            if form != "github" or output is not None:  # whose log would have each twice
+                report_worse(found)
     except EtqError as error:
         if not bisect:
             raise
@@ -106,32 +109,3 @@ def gate(
         sys.exit(REGRESSION)
     if found.unclear or found.open:
         say("Note: what is unclear passes, with status 0")
-
-
-def _lines(
-    comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool, of_once: bool
-) -> list[tuple[str, str | None]]:
-    if not startup and not metrics:
-        judged = comparison.judged_line(not total, of_once)
-        return [*comparison.lines(of_ops=not total, of_once=of_once), (judged, None)]
-    return [(line, None) for line in (comparison.startup_lines() if startup else comparison.metric_lines(metrics))]
-
-
-def _judged(
-    comparison: Comparison, total: bool, metrics: tuple[str, ...], startup: bool, of_once: bool
-) -> list[Sequence[Any]]:
-    """Return what is judged, as rows of `_COLUMNS`."""
-    numbers = "change_percent, base, new, unit, note"
-    if startup:
-        comparison.startup_lines()  # an error if there is none
-        return comparison.rows("startup", f"what, what || coalesce(' of ' || method, ''), verdict, {numbers}")[1]
-    if metrics:
-        found = comparison.rows("metrics", f"'metric', name, verdict, {numbers}")[1]
-        return [row for row in found if row[1] in metrics]
-    rows = [row for row in comparison.rows("captures", f"what, method, verdict, {numbers}")[1] if row[0] == "total"]
-    rows += [
-        ("slow runs", method, verdict, change, None, None, None, None)
-        for method, verdict, change in comparison.slow_tails()
-    ]
-    rows += comparison.once() if of_once else []
-    return rows if total else [*rows, *comparison.rows("ops", f"'op', {comparison.op_key()}, verdict, {numbers}")[1]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from textwrap import fill
@@ -190,14 +190,8 @@ query_limits: Final = together(
     ),
 )
 
-# The format and file of a command's output.
-file_output_options: Final = together(
-    common_option(
-        "--format",
-        "format",
-        type=click.Choice(FORMATS),
-        help="Format of the output.  [default: by the ending of -o, else table]",
-    ),
+# The file of a command's output.
+_output_file: Final = together(
     query_limits,
     common_option(
         "-o", "--output", metavar="FILE", callback=_file_of_output, help="Write to that file instead of stdout (-)."
@@ -218,6 +212,21 @@ file_output_options: Final = together(
         help="In CSV and TSV: put an apostrophe before texts that begin like formulas.",
     ),
 )
+# The format of it, too.
+file_output_options: Final = together(
+    common_option(
+        "--format",
+        "format",
+        type=click.Choice(FORMATS),
+        help="Format of the output.  [default: by the ending of -o, else table]",
+    ),
+    _output_file,
+)
+
+
+def formats_option(more: Sequence[str], text: str) -> Callable[[Any], Any]:
+    """Add `file_output_options` to a command that has more formats; `text` is the help of --format."""
+    return together(click.option("--format", "format", type=click.Choice([*FORMATS, *more]), help=text), _output_file)
 
 
 def row_options(command: Callable[..., Any], *, has_wide: bool = False) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ import re
 import shutil
 from datetime import datetime
 from pathlib import Path
+from xml.etree import ElementTree
 
 import duckdb
 import numpy as np
@@ -198,6 +199,100 @@ def test_gates_without_a_verdict(labs: dict[str, str]) -> None:
     total = run_etq("gate", *SIDES, "--total", "--db", labs["op"], "--format", "json")
     assert total.exit_code == 3 and json.loads(total.stdout) == judged[:1]
     assert run_etq("gate", *SIDES, "--db", labs["some"], "--bisect").exit_code == 125
+
+
+# For CI
+
+
+def annotated(text: str) -> list[tuple[str, str, str]]:
+    """Level, properties and message of the annotations in an output."""
+    return re.findall(r"^::(error|warning|notice) (.*?)::(.*)$", text, re.MULTILINE)
+
+
+def test_annotations(labs: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The op at instruction 3 is a weight's permute of `LinReLU`, whose forward is line 21 of the file that exported
+    it: there, if the checkout has the file in one of its folders. The first annotation is of the total.
+    """
+    command = ("gate", *SIDES, "--db", labs["op"], "--format", "github")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    result = run_etq(*command)
+    assert (result.exit_code, result.stderr) == (3, "")
+    total, op = annotated(result.stdout)
+    assert total[:2] == ("error", "title=etq gate") and total[2].startswith("total: slower, +")
+    assert op[:2] == ("error", "file=models/export_models.py,line=21,title=etq gate")
+    assert re.fullmatch(rf"{OP}: slower, \+\d+\.\d %25", op[2]), op
+    assert result.stdout.splitlines()[-1] == "judged: total, 24 ops, slow runs, loading"
+    for folder, file in ((tmp_path, "export_models.py"), (tmp_path / "lab", "src/models/export_models.py")):
+        path = folder / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        monkeypatch.setenv("GITHUB_WORKSPACE", str(folder))
+        with etq.open(labs["op"]) as warehouse:
+            warehouse.connection.execute("UPDATE signature_ops SET source_file = '/build/src/models/export_models.py'")
+        try:
+            assert annotated(run_etq(*command).stdout)[1][1] == f"file={file},line=21,title=etq gate"
+        finally:
+            with etq.open(labs["op"]) as warehouse:
+                warehouse.connection.execute("UPDATE signature_ops SET source_file = 'models/export_models.py'")
+
+
+@pytest.mark.parametrize(
+    ("lab", "options", "levels"),
+    [
+        ("same", "", ["notice"]),  # of a total that is not decided
+        ("op", "--total", ["error"]),
+        ("some", "--total", ["error"]),  # unstable
+        ("op", "--metric speed --metric peak", ["error", "notice"]),
+        ("op", "--min-effect 30% --total", ["notice"]),
+    ],
+)
+def test_levels_agree_with_the_status(labs: dict[str, str], lab: str, options: str, levels: list[str]) -> None:
+    arguments = ("gate", *SIDES, "--db", labs[lab], *options.split())
+    result = run_etq(*arguments, "--format", "github")
+    assert [level for level, *_ in annotated(result.stdout)] == levels
+    assert result.exit_code == (3 if "error" in levels else 0)
+    suite = junit_of(run_etq(*arguments, "--format", "junit"))
+    assert suite.get("failures") == str(levels.count("error"))
+
+
+def junit_of(result: Result) -> ElementTree.Element:
+    root = ElementTree.fromstring(result.stdout)
+    [suite] = root.findall("testsuite")
+    counts = {name: str(len(suite.findall(f"testcase/{path}"))) for name, path in COUNTED.items()}
+    assert {name: suite.get(name) for name in COUNTED} == counts and suite.get("tests") == str(
+        len(suite.findall("testcase"))
+    )
+    return suite
+
+
+COUNTED = {"failures": "failure", "skipped": "skipped"}
+
+
+def test_a_report_for_junit(labs: dict[str, str], tmp_path: Path) -> None:
+    """A test case per total and op, as JSON has them; what is slower fails with its sentence."""
+    target = tmp_path / "gate.xml"
+    result = run_etq("gate", *SIDES, "--db", labs["op"], "--format", "junit", "-o", str(target))
+    assert result.exit_code == 3 and result.stderr.endswith(f"Regression: {OP}\n")
+    suite = junit_of(run_etq("gate", *SIDES, "--db", labs["op"], "--format", "junit"))
+    assert ElementTree.tostring(suite) == ElementTree.tostring(ElementTree.parse(target).getroot()[0])
+    judged = json.loads(run_etq("gate", *SIDES, "--db", labs["op"], "--format", "json").stdout)
+    cases = {(case.get("classname"), case.get("name")): case for case in suite.findall("testcase")}
+    assert [*cases] == [(f"etq.{row['what']}", row["name"]) for row in judged] and len(cases) == 26
+    failed = {name: case.find("failure") for (_, name), case in cases.items() if case.find("failure") is not None}
+    assert [*failed] == ["forward", OP]
+    assert [str(each.get("message"))[:15] for each in failed.values() if each is not None] == [
+        "total: slower, ", "permute_copy in",
+    ]  # fmt: skip
+    few = junit_of(run_etq("gate", "mlp00", "mlp01", "--db", labs["op"], "--format", "junit"))
+    assert "too few captures to tell" in str(few.findall("testcase/skipped")[0].get("message"))
+
+
+def test_a_comment_begins_with_the_total(labs: dict[str, str]) -> None:
+    for command in ("gate", "compare"):
+        text = run_etq(command, *SIDES, "--db", labs["op"], "--format", "markdown").stdout
+        assert re.match(r"\*\*total: slower, \+.* us\*\*\n", text), text
+        assert f"### Regressions\n\n- total of forward\n- `{OP}`\n" in text
 
 
 # Files
@@ -404,6 +499,13 @@ def test_instances_of_an_op_are_one_cause(tmp_path: Path) -> None:
         f"  - permute_copy @{at}" for at in range(4, 10)
     ]
     assert listed[6] == ""
+    # The instances are listed in one annotation, too, and in one item of a gate's comment.
+    arguments = ("gate", *SIDES, "--db", str(tmp_path / "lab.duckdb"), "--format")
+    [message] = [each for _, _, each in annotated(run_etq(*arguments, "github").stdout) if "permute_copy" in each]
+    first, *instances = message.replace("%25", "%").split("%0A")
+    assert first == f"6 ops are slower: {text}"
+    assert sorted(line.partition(" +")[0] for line in instances) == [f"permute_copy @{at}" for at in range(4, 10)]
+    assert f"- {text}\n  - " in run_etq(*arguments, "markdown").stdout
 
 
 def test_few_common_ops(sides: Path) -> None:

@@ -53,6 +53,9 @@ steps {trace}
 values $run --db lab.duckdb
 compare $run slow --format markdown --db lab.duckdb
 gate $run slow --db lab.duckdb
+gate $run slow --format markdown --db lab.duckdb
+gate $run slow --format github --db lab.duckdb
+gate $run slow --format junit --db lab.duckdb
 trend --over key --db lab.duckdb
 sql "FROM signatures" --db lab.duckdb
 sql "SELECT name AS \\"$evil\\", 'a\tb' FROM op_nodes" --db lab.duckdb
