@@ -43,11 +43,10 @@ QUESTIONS: Final = (
     ),
     (
         "Which commit, device or backend was slower? The captures carry labels; SQL does the rest.",
-        "SELECT l.value AS backend, count(DISTINCT e.capture_id) AS captures, "
+        "SELECT c.labels['backend'] AS backend, count(DISTINCT capture_id) AS captures, "
         "median(e.duration_ticks) / 1000 AS median_execute, 'us' AS unit "
-        "FROM events AS e JOIN labels AS l USING (capture_id) "
-        "JOIN labels AS m ON m.capture_id = e.capture_id AND m.key = 'model' AND m.value = 'convnet' "
-        "WHERE l.key = 'backend' AND e.name = 'Method::execute' GROUP BY l.value ORDER BY l.value",
+        "FROM events AS e JOIN labelled_captures AS c USING (capture_id) "
+        "WHERE c.labels['model'] = 'convnet' AND e.name = 'Method::execute' GROUP BY ALL ORDER BY ALL",
     ),
     ("Where did memory go?", "FROM memory_totals('mlp_alloc')"),
 )

@@ -26,11 +26,22 @@ _FAILED: Final = re.compile(r"most recent failure: .*?\): (?:[\w.]+(?:Exception|
 # The last line of Python's message about an error in an executor.
 _RAISED: Final = re.compile(r"^(?:[\w.]+\.)?\w*(?:Error|Exception): (.*)$", re.MULTILINE)
 
+# The view `labelled_captures` in Spark's SQL, which has no DuckDB.
+_LABELLED: Final = """
+    SELECT {columns}
+    FROM captures AS c
+    LEFT JOIN (
+        SELECT l.capture_id, map_from_entries(collect_list(struct(l.key, l.value))) AS labels
+        FROM labels AS l GROUP BY l.capture_id
+    ) AS b ON b.capture_id = c.capture_id
+"""
+
 
 def register(
     spark: SparkSession, lake: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
 ) -> None:
-    """Make the base tables of a lake temporary views of a session, for Spark's own SQL.
+    """Make the base tables of a lake temporary views of a session, for Spark's own SQL; and `labelled_captures`, whose
+    `labels['device']` is the device of a capture.
 
     They are those of the lake as it is now: register it again to see what was added since.
 
@@ -44,6 +55,16 @@ def register(
     with without_warnings():
         for table in catalog.tables():
             _read_table(spark, state, table).createOrReplaceTempView(table.name)
+        spark.sql(_LABELLED.format(columns=", ".join(_columns_of_captures()))).createOrReplaceTempView(
+            "labelled_captures"
+        )
+
+
+def _columns_of_captures() -> list[str]:
+    """The columns of `labelled_captures`, for `_LABELLED`."""
+    labels = "coalesce(b.labels, CAST(map() AS MAP<STRING, STRING>)) AS labels"
+    names = [column.name for column in catalog.named("labelled_captures").columns]
+    return [labels if name == "labels" else f"c.{name}" for name in names]
 
 
 def _read_table(spark: SparkSession, state: LakeState, table: SqlObject) -> DataFrame:

@@ -233,13 +233,10 @@ def _known(connection: duckdb.DuckDBPyConnection, files: Iterable[FileToStore]) 
             c.clock_bits,
             c.time_scale,
             {{record_id: c.record_id, program_id: c.program_id}},
-            coalesce(l.labels, MAP {{}}),
+            c.labels,
             c.captured_at IS NOT NULL,
             f.capture_id IS NOT NULL
-        FROM captures AS c
-        LEFT JOIN (
-            SELECT l.capture_id, map(list(l.key), list(l.value)) AS labels FROM labels AS l GROUP BY l.capture_id
-        ) AS l ON l.capture_id = c.capture_id
+        FROM labelled_captures AS c
         LEFT JOIN (
             SELECT DISTINCT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}'
         ) AS f ON f.capture_id = c.capture_id

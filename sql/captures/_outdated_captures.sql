@@ -17,16 +17,13 @@ FROM (
         ) AS age
     FROM (
         SELECT c.capture_id, c.name, c.captured_at, c.ingested_at,
-            list_transform("by"::VARCHAR[], lambda k: l.labels[k]) AS group_values,
+            list_transform("by"::VARCHAR[], lambda k: c.labels[k]) AS group_values,
             CASE over::VARCHAR
                 WHEN 'captured_at' THEN c.captured_at::VARCHAR
-                WHEN 'commit' THEN l.labels['commit_time']
-                ELSE _version_key(l.labels[over::VARCHAR])
+                WHEN 'commit' THEN c.labels['commit_time']
+                ELSE _version_key(c.labels[over::VARCHAR])
             END AS place
-        FROM captures AS c
-        LEFT JOIN (
-            SELECT b.capture_id, map(list(b.key), list(b.value)) AS labels FROM labels AS b GROUP BY b.capture_id
-        ) AS l ON l.capture_id = c.capture_id
+        FROM labelled_captures AS c
         WHERE selectors IS NULL OR c.capture_id IN (SELECT m.capture_id FROM _captures_matching_any(selectors) AS m)
     ) AS g
     WHERE over IS NULL OR g.place IS NOT NULL

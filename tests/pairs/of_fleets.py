@@ -183,6 +183,12 @@ def capture_groups(fleet: Fleet) -> Sides:
     }
 
 
+@pair("labelled_captures", "the labels that each capture was given")
+def labelled_captures(fleet: Fleet) -> Sides:
+    query = "SELECT name, labels['side'], labels['none'] FROM labelled_captures WHERE labels['device'] = 'desk'"
+    return fleet.keyed(query, 1), {(name,): [side, None] for name, side in zip(fleet.dumps, fleet.sides, strict=True)}
+
+
 @pair("trend", "numpy's quantiles of each capture's executes")
 def trend(fleet: Fleet) -> Sides:
     query = f"SELECT capture, position, runs, p25, median, p90, common_percent FROM trend(selector := '{SELECTOR}', unit := 'ns')"

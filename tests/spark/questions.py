@@ -87,6 +87,7 @@ _ORDERED = {
             AND run_index < 5
         ORDER BY capture_id, run_index, event_index
     )""",
+    "labelled_captures": "(FROM labelled_captures ORDER BY capture_id)",
     "missing_needs": "(FROM missing_needs ORDER BY capture, need)",
     "known_metrics": "(FROM known_metrics ORDER BY name)",
 }

@@ -69,6 +69,20 @@ def test_values_of_all_types(spark: Any, lake: Path) -> None:
     ]  # fmt: skip
 
 
+def test_labels_by_key_in_sparks_own_sql(spark: Any, lake: Path, duck_on_lake: duckdb.DuckDBPyConnection) -> None:
+    """All columns of the view that the session got are DuckDB's; the labels are a map, empty without one."""
+    [*found] = map(tuple, rows(spark.sql("SELECT * FROM labelled_captures ORDER BY capture_id")))
+    assert found == duck_on_lake.execute("FROM labelled_captures ORDER BY capture_id").fetchall()
+    query = "SELECT labels['device'], labels['none'], count(*) FROM {} GROUP BY ALL ORDER BY ALL NULLS LAST"
+    by_join = """(
+        SELECT CASE WHEN l.value IS NULL THEN MAP {} ELSE MAP {'device': l.value} END AS labels
+        FROM captures AS c LEFT JOIN labels AS l ON l.capture_id = c.capture_id AND l.key = 'device'
+    )"""
+    devices = [*map(tuple, rows(spark.sql(query.format("labelled_captures"))))]
+    assert devices == duck_on_lake.execute(query.format(by_join)).fetchall()
+    assert {device for device, _, _ in devices} == {"desk", "fleet", None}
+
+
 def _killed(*_: object) -> Iterator[None]:
     """Work of an executor that dies."""
     os.kill(os.getpid(), signal.SIGKILL)
