@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
+    from etq.storage.again import Again
     from etq.warehouse.warehouse import Capture, Program, Record, Warehouse
 
 
@@ -129,13 +130,27 @@ def _moment(_: click.Context, __: click.Parameter, text: str | None) -> datetime
     return None if text is None else moment_of(text)
 
 
+def _files_unless_again(context: click.Context, argument: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
+    """Raise `click.MissingParameter` if there are no files, and they are needed."""
+    if not files and not context.params.get("again") and not context.resilient_parsing:
+        raise click.MissingParameter(ctx=context, param=argument)
+    return files
+
+
+def _not_verbose(context: click.Context, _: click.Parameter, is_quiet: bool) -> bool:
+    """Raise `click.UsageError` if both -v and -q are given."""
+    if is_quiet and context.params.get("verbose"):
+        raise click.UsageError("--verbose and --quiet don't go together")
+    return is_quiet
+
+
 def _limit_memory(context: click.Context, _: click.Parameter, megabytes: int | None) -> None:
     if megabytes is not None:
         context.call_on_close(partial(limit.reset, limit.set(megabytes * 10**6)))
 
 
 @main.command()
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=str)
+@click.argument("files", metavar="FILE...", nargs=-1, type=str, callback=_files_unless_again)
 @click.option("--name", help="Name of the capture; with one file only.")
 @click.option(
     "--label", "labels", metavar="KEY=VALUE", multiple=True, callback=parsed_labels, help="A label; may be repeated."
@@ -173,8 +188,21 @@ def _limit_memory(context: click.Context, _: click.Parameter, megabytes: int | N
     flag_value="exported_program",
     help="Run a graph of an ETRecord and store the values of its ops.  [default graph: exported_program]",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show each file, also of more than 20, and each that was left out.")
-@click.option("-q", "--quiet", is_flag=True, help="Show only errors and warnings.")
+@click.option(
+    "--again",
+    is_flag=True,
+    is_eager=True,
+    help="Read the files of all stored captures anew. FILE is then a folder in which they are.  [default: here, and "
+    "beside the warehouse]",
+)
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    is_eager=True,
+    help="Show each file, also of more than 20, and each that was left out.",
+)
+@click.option("-q", "--quiet", is_flag=True, callback=_not_verbose, help="Show only errors and warnings.")
 @classes_option
 @warehouse_option
 def ingest(
@@ -192,6 +220,7 @@ def ingest(
     debug_buffer: str | None,
     values: bool,
     reference: str | None,
+    again: bool,
     verbose: bool,
     quiet: bool,
     db: str,
@@ -213,14 +242,22 @@ def ingest(
     With --reference, torch or executorch runs the program of model.etrecord on its representative inputs. The capture
     model-reference has the values, with which etq gap compares those of runtimes.
 
+    With --again, each stored capture becomes what this version of etq reads from its file; labels, metrics, phases,
+    comments and links stay. A capture whose file isn't found, or has other content, is listed and stays as it is.
+
     \b
     etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=abc123
+    etq ingest --again --db lab.duckdb
     etq ingest lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp' --label-git=.
     etq ingest traces/ --job train-7b
     etq ingest model.etrecord --reference
     """
     from etq.warehouse.warehouse import open
 
+    if again:
+        check_alone("--again", "db", "verbose", "quiet", "megabytes", "classes")
+        _ingest_again(files, db, verbose=verbose, quiet=quiet)
+        return
     if reference is not None:
         _ingest_reference(files, reference, name, db)
         return
@@ -229,8 +266,6 @@ def ingest(
         raise click.UsageError(f"--{of_one[0].replace('_', '-')} needs a single file")
     if values and debug_buffer is None:
         raise click.UsageError("--values needs --debug-buffer")
-    if verbose and quiet:
-        raise click.UsageError("--verbose and --quiet don't go together")
     if job is not None and labels.setdefault("job", job) != job:
         raise click.UsageError(f"--job {job} and --label job={labels['job']} differ")
     files, left = found_files(files)
@@ -289,6 +324,36 @@ def _without_merged(
         if not captures:
             others.append(file)
     return tuple(others)
+
+
+def _ingest_again(folders: tuple[str, ...], db: str, *, verbose: bool, quiet: bool) -> None:
+    """Read the files of all stored captures anew, and print what became of them."""
+    if missing := [folder for folder in folders if not os.path.isdir(folder)]:
+        raise EtqError(f"{missing[0]}: not a folder; --again takes folders in which the files of captures are")
+    numbers = Counter[str]()
+    with open_existing(db) as warehouse:
+        [(count,)] = warehouse.rows("SELECT count(*) FROM captures")[1]
+        with Progress("Reading anew", count, sys.stderr, is_quiet=quiet) as progress:
+
+            def report(each: Again) -> None:
+                what = "read anew" if each.left is None else "failed" if each.error is not None else "left as they are"
+                numbers[what] += 1
+                is_listed = each.left is not None or verbose or (count <= LISTED and not quiet)
+                if is_listed:
+                    progress.clear()
+                    if each.error is not None:
+                        say(f"Error: {each.capture.name}: stays as it is: {each.error}")
+                    elif each.left is not None:
+                        say(f"Note: {each.capture.name}: stays as it is: {each.left}")
+                    else:
+                        say(f"{each.capture.name}: read anew")
+                progress.advance()
+
+            warehouse.ingest_again(folders=folders, progress=report)
+    if not quiet:
+        say(f"{counted(count, 'capture')}: {', '.join(f'{number} {what}' for what, number in numbers.items())}")
+    if numbers["failed"]:
+        sys.exit(1)
 
 
 def _ingest_reference(files: tuple[str, ...], graph: str, name: str | None, db: str) -> None:

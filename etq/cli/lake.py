@@ -53,7 +53,7 @@ def export(folder: str, db: str, replace: bool) -> None:
 @lake.command(
     params=[
         click.Argument(["folder"], metavar="DIR"),
-        *(each for each in ingest.params if each.name not in ("db", "to")),
+        *(each for each in ingest.params if each.name not in ("db", "again")),
     ]
 )
 def add(folder: str, **options: Any) -> None:

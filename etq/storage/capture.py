@@ -152,7 +152,7 @@ def store(
         check_name_is_free(connection, "captures", options.name, capture_id)
     is_other = options.clock_bits not in (None, clock_bits) or bool(options.graph_captures)
     if is_other or options.debug_buffer is not None or is_pruned(connection, capture_id):
-        _read_again(connection, capture_id, name, source, options)
+        read_again(connection, capture_id, name, source, options)
     _update_capture(connection, capture_id, options)
     if options.time_scale not in (None, time_scale):
         _fill_rollups(connection, capture_id)
@@ -386,15 +386,18 @@ def _described(rows: pa.RecordBatch, source: Source, name: str) -> pa.RecordBatc
     return batch({**columns, **dict(zip(rows.schema.names, rows.columns, strict=True))})
 
 
-def _read_again(
+def read_again(
     connection: duckdb.DuckDBPyConnection, capture_id: int, name: str, source: Source, options: Options
 ) -> None:
-    """Read a file again with new options; its name, scale, date, links and phases stay.
+    """Read a file again with new options; its name, scale, dates, links and phases stay.
 
     Values of a debug buffer also stay, unless `options` has a debug buffer: they are not in the file itself.
     """
     kept = connection.execute(
-        "SELECT captured_at, time_scale, clock_bits, record_id, program_id FROM captures WHERE capture_id = ?",
+        """
+        SELECT captured_at, ingested_at, time_scale, clock_bits, record_id, program_id
+        FROM captures WHERE capture_id = ?
+        """,
         [capture_id],
     ).fetchall()
     phases = connection.execute(
@@ -405,7 +408,7 @@ def _read_again(
     for table in catalog.tables():
         if table.name not in staying and any(column.name == "capture_id" for column in table.columns):
             connection.execute(f"DELETE FROM {table.name} WHERE capture_id = ?", [capture_id])
-    captured_at, time_scale, clock_bits, record_id, program_id = kept[0]
+    captured_at, ingested_at, time_scale, clock_bits, record_id, program_id = kept[0]
     again = replace(
         options, name=name, captured_at=captured_at, time_scale=time_scale, clock_bits=options.clock_bits or clock_bits
     )
@@ -413,6 +416,8 @@ def _read_again(
     # The capture's labels stay; the caller sets those of the options.
     capture = NewCapture(name, source, again, {}, reading)
     insert_new(connection, {capture_id: capture}, lambda table, _: table in staying)
+    # Keys are in the order of ingest.
+    connection.execute("UPDATE captures SET ingested_at = ? WHERE capture_id = ?", [ingested_at, capture_id])
     if run_phases:
         connection.executemany("UPDATE runs SET phase = ? WHERE run_index = ? AND capture_id = ?", run_phases)
     for column, key in (("program_id", program_id), ("record_id", record_id)):

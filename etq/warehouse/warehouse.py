@@ -62,6 +62,7 @@ from etq.warehouse.result import Result
 from etq.warehouse.views import Views
 
 if TYPE_CHECKING:
+    from etq.storage.again import Again
     from etq.storage.bulk import FileToStore, Outcome
     from etq.storage.capture import Links
     from etq.storage.sources import Source
@@ -563,6 +564,52 @@ class Warehouse(Views):
             stored = sum(isinstance(each, Capture) for each in results)
             raise WarehouseError(f"{error}; {stored} of {counted(len(listed), 'file')} are stored") from error.__cause__
         return results
+
+    def ingest_again(
+        self,
+        selector: str | None = None,
+        *,
+        folders: Sequence[str | os.PathLike[str]] = (),
+        progress: Callable[[Again], None] | None = None,
+    ) -> list[Again]:
+        """Read the files of stored captures anew: those that a selector matches, or all, in the order of ingest.
+
+        A file is that of a capture if it has its content. Names, labels, metrics, phases, times, comments and links
+        stay. Each capture is replaced by what its file gives now, or, at an error, stays as it was; so does one whose
+        file isn't found or has other content, one whose events were pruned, and one that was read with files beside it.
+
+        folders   folders in which the files are, at the paths that were stored or by name alone; by default the
+                  present one and that of the warehouse
+        progress  called with the outcome of each capture after it is committed
+
+        Raises `QueryError` for an invalid selector, and `WarehouseError` for a warehouse that can't be written.
+        """
+        from etq.storage.again import Again, found, reread, stored
+
+        self._database.check_writable()
+        beside = () if self.path is None else (Path(self.path).absolute().parent,)
+        places = [os.fspath(each) for each in folders or (".", *beside)]
+        keys = None
+        if selector is not None:
+            query = "SELECT m.capture_id FROM _matching_captures($selector) AS m"
+            keys = [key for (key,) in self.rows(query, selector=selector)[1]]
+        outcomes = []
+        with self._ranks_together():
+            for each in stored(self.connection, keys):
+                source = each.kept or found(each, places)
+                if isinstance(source, str):
+                    outcome = Again(each.capture, left=source)
+                else:
+                    outcome = Again(each.capture, source.uri)
+                    try:
+                        with self._storing():
+                            self._database.write(partial(reread, self.connection, each, source))
+                    except FormatError as error:
+                        outcome = outcome._replace(left="its file can't be read", error=error)
+                outcomes.append(outcome)
+                if progress is not None:
+                    progress(outcome)
+        return outcomes
 
     def ingest_ranks(
         self,
