@@ -10,6 +10,10 @@ import duckdb
 
 from etq.errors import WarehouseError
 
+# The rule of the finding about a capture whose events were pruned: its rollups can't be computed again.
+PRUNED: Final = "events pruned"
+_HAS_EVENTS: Final = f"capture_id NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}')"
+
 # Rollups of dumps, in the order in which they are computed, from a temporary table of the times of events.
 ROLLUPS: Final = {
     "op_times": "_find_op_times('_filled_times', '_filled_clocks', ?, ?)",
@@ -31,12 +35,13 @@ _TRACES: Final = """
 """
 
 # The tables of answers: those of views with default arguments. They are computed from `_filled_parts`, rows of
-# `_signature_times` of typical runs, and the tables of `answered_times`.
+# `_signature_times` of typical runs, the tables of `answered_times`, and the first and last key.
 ANSWERS: Final = {
     "all_op_totals": "_find_all_op_totals('_filled_parts')",
     "all_execute_breakdown": "_find_all_execute_breakdown('_filled_parts')",
     "all_framework_tax": "_find_all_framework_tax('_filled_runs')",
     "all_headline": "_find_all_headline('_filled_loads', '_filled_runs')",
+    "all_memory_totals": f"_find_all_memory_totals({{first:d}}, {{last:d}}) WHERE {_HAS_EVENTS}",
 }
 # The table of advice, whose rows Python words. In a database in memory, which etq alone asks, a row at place 0 stands
 # for the answers and the advice about a capture until they are asked for: to compute them takes longer than to store a
@@ -73,14 +78,17 @@ _SCOPES_OF_NAMES: Final = """
 # Without a linked record no module is known; to plan the search for modules' times takes longer than this question.
 _HAS_MODULES: Final = "SELECT 1 FROM signature_ops WHERE capture_id BETWEEN ? AND ? AND module_path IS NOT NULL LIMIT 1"
 
+# Few captures have allocations; to plan their sums takes longer than to ask.
+_HAS_ALLOCATIONS: Final = """
+    SELECT 1 FROM allocators AS a WHERE a.capture_id BETWEEN $first AND $last
+    UNION ALL
+    SELECT 1 FROM allocations AS a WHERE a.capture_id BETWEEN $first AND $last
+    LIMIT 1
+"""
 _HAS_SHAPES: Final = "SELECT 1 FROM op_arguments WHERE capture_id = ? AND shapes IS NOT NULL LIMIT 1"
 _HAS_MODULE_CALLS: Final = """
     SELECT 1 FROM step_times WHERE capture_id = ? AND kind IN ('module', 'device_module') LIMIT 1
 """
-
-# The rule of the finding about a capture whose events were pruned: its rollups can't be computed again.
-PRUNED: Final = "events pruned"
-_HAS_EVENTS: Final = f"capture_id NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}')"
 
 
 # Writes the rows of `ADVICE` of a trace, or of all dumps from one key up to another, within `answered_times`.
@@ -159,8 +167,10 @@ def _fill_runtime(connection: duckdb.DuckDBPyConnection, first: int, last: int) 
 def _fill_answers(connection: duckdb.DuckDBPyConnection, first: int, last: int, advise: Advise | None) -> None:
     """The same for answers and advice."""
     connection.execute("CREATE TEMP TABLE _filled_parts AS FROM _answered_parts('_filled_events')")
+    keys = {"first": first, "last": last}
     for table, rows in ANSWERS.items():
-        connection.execute(f"INSERT INTO {table} BY NAME FROM {rows}")
+        if table != "all_memory_totals" or connection.execute(_HAS_ALLOCATIONS, keys).fetchall():
+            connection.execute(f"INSERT INTO {table} BY NAME FROM {rows.format(**keys)}")
     connection.execute("DROP TABLE _filled_parts")
     if advise is not None:
         advise(connection, first, last)

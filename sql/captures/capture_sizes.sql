@@ -12,6 +12,8 @@ WITH segments AS (
     UNION ALL
     SELECT 'all_headline' AS table_name, s.* FROM pragma_storage_info('all_headline') AS s
     UNION ALL
+    SELECT 'all_memory_totals' AS table_name, s.* FROM pragma_storage_info('all_memory_totals') AS s
+    UNION ALL
     SELECT 'all_op_totals' AS table_name, s.* FROM pragma_storage_info('all_op_totals') AS s
     UNION ALL
     SELECT 'allocations' AS table_name, s.* FROM pragma_storage_info('allocations') AS s
@@ -113,6 +115,8 @@ WITH capture_rows AS (
         SELECT 'all_framework_tax' AS table_name, t.capture_id FROM all_framework_tax AS t
         UNION ALL
         SELECT 'all_headline' AS table_name, t.capture_id FROM all_headline AS t
+        UNION ALL
+        SELECT 'all_memory_totals' AS table_name, t.capture_id FROM all_memory_totals AS t
         UNION ALL
         SELECT 'all_op_totals' AS table_name, t.capture_id FROM all_op_totals AS t
         UNION ALL

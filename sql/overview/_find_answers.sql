@@ -66,3 +66,8 @@ CREATE MACRO _find_all_headline(
     taxes  -- a table with rows of `_run_taxes`
 ) AS TABLE
 FROM _headline(loads, taxes, NULL, 'typical') AS h ORDER BY h.capture_id, h.place;
+
+-- The rows of the table `all_memory_totals`.
+CREATE MACRO _find_all_memory_totals(first_key, last_key) AS TABLE
+WITH of_memory AS (SELECT c.capture_id FROM captures AS c WHERE c.capture_id BETWEEN first_key AND last_key)
+FROM _memory_totals('of_memory') AS m ORDER BY m.capture_id, m.place;

@@ -80,7 +80,7 @@ CREATE TABLE op_shapes (
 -- The rows of `op_totals` of all captures, with its default arguments: the time of one op within the executes of a
 -- capture, over typical runs. The tables whose names begin with `all_` answer questions about many captures without
 -- reading events, also for programs that read only tables. They are written when a capture is ingested, and again when
--- it is linked, its runs get phases or its time scale changes. Traces have no rows.
+-- it is linked, its runs get phases or its time scale changes. Traces have no rows. Key: capture_id, place.
 CREATE TABLE all_op_totals (
     capture_id INTEGER NOT NULL,  -- the capture
     place INTEGER NOT NULL,  -- position of the row in the view, from 1
@@ -101,7 +101,7 @@ CREATE TABLE all_op_totals (
 );
 
 -- The rows of `execute_breakdown` of all captures, with its default arguments: one part of the time of the executes of a
--- capture, over typical runs. Written with `all_op_totals`.
+-- capture, over typical runs. Written with `all_op_totals`. Key: capture_id, place.
 CREATE TABLE all_execute_breakdown (
     capture_id INTEGER NOT NULL,  -- the capture
     place INTEGER NOT NULL,  -- position of the row in the view, from 1
@@ -120,7 +120,7 @@ CREATE TABLE all_execute_breakdown (
 );
 
 -- The rows of `framework_tax` of all captures, without a baseline and of all runs: the framework tax of one run. Written
--- with `all_op_totals`.
+-- with `all_op_totals`. Key: capture_id, place.
 CREATE TABLE all_framework_tax (
     capture_id INTEGER NOT NULL,  -- the capture
     place INTEGER NOT NULL,  -- position of the row in the view, from 1
@@ -138,7 +138,7 @@ CREATE TABLE all_framework_tax (
 );
 
 -- The rows of `headline` of all captures, with its default arguments: one key figure of a capture. Written with
--- `all_op_totals`.
+-- `all_op_totals`. Key: capture_id, place.
 CREATE TABLE all_headline (
     capture_id INTEGER NOT NULL,  -- the capture
     place INTEGER NOT NULL,  -- position of the row in the view, from 1
@@ -153,8 +153,21 @@ CREATE TABLE all_headline (
     note VARCHAR  -- remark about the value; NULL if there is none
 );
 
+-- The rows of `memory_totals` of all captures: the allocations of all allocators with one name, over all runs. Written
+-- with `all_op_totals`. Key: capture_id, place.
+CREATE TABLE all_memory_totals (
+    capture_id INTEGER NOT NULL,  -- the capture
+    place INTEGER NOT NULL,  -- position of the row in the view, from 1
+    allocator VARCHAR,  -- name of the allocator; NULL if the allocator has none, or if an allocation refers to an allocator that its run lacks
+    runs BIGINT NOT NULL,  -- number of runs with such an allocator
+    allocations BIGINT NOT NULL,  -- number of allocations
+    total_bytes BIGINT,  -- sum of their sizes in bytes; NULL if it exceeds 64 bits
+    largest_bytes BIGINT,  -- largest allocation in bytes; NULL if there are none
+    largest_run_bytes BIGINT  -- largest sum of one run in bytes; NULL if there are none
+);
+
 -- The rows of `advice` of all captures, with its default arguments: one finding about a capture. Written with
--- `all_op_totals`, also of traces.
+-- `all_op_totals`, also of traces. Key: capture_id, place.
 CREATE TABLE all_advice (
     capture_id INTEGER NOT NULL,  -- the capture
     place INTEGER NOT NULL,  -- position of the row in the view, from 1; 0 of the row that stands for the advice about a capture in memory until etq is asked for it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import pytest
 
 import etq
+from etq import catalog
 from etq.database.handles import Capture
 from etq.database.rollups import ANSWERS
 from etq.errors import EtqError
 from etq.warehouse.warehouse import Warehouse
-from tests.builders import delegate_call, dump, execute, kernel, operator_call, run
+from tests.builders import AllocationEvent, delegate_call, dump, execute, kernel, operator_call, run
 from tests.conftest import CAPTURES, shared_file
 from tests.sampling import IS_WHOLE
 
@@ -71,9 +73,9 @@ def bundled(pattern: str) -> list[Path]:
 
 def test_captures_of_the_fast_tests() -> None:
     files = [CAPTURES / f"{name}/{name}.etdp" for name in ("mlp", "cond", "mlp_xnn", "multimethod", "demo_int")]
-    files += [CAPTURES / "prof_result/delegate.prof_result.bin"]
+    files += [CAPTURES / "prof_result/delegate.prof_result.bin", CAPTURES / "mlp/mlp_alloc.etdp"]
     with etq.open() as warehouse:
-        assert ingest_all(warehouse, files) == 6
+        assert ingest_all(warehouse, files) == 7
         assert assert_equal(warehouse) > 100
         # One by one, and all at once, which is a query of its own.
         together = warehouse.ingest_many(sorted((CAPTURES / "fleet/mlp").glob("0[0-2].etdp")))
@@ -91,8 +93,11 @@ def test_bundled_captures(part: int) -> None:
 
 def test_a_file_that_is_read_has_its_answers(tmp_path: Path) -> None:
     """As a warehouse in a file has them, whether one file is read or two."""
-    files = [CAPTURES / f"{name}/{name}.etdp" for name in ("mlp", "cond")]
-    query = "SELECT t.* EXCLUDE capture_id FROM {} AS t JOIN captures AS c USING (capture_id) WHERE c.name = 'mlp' ORDER BY ALL"
+    files = [CAPTURES / f"{name}.etdp" for name in ("mlp/mlp_alloc", "cond/cond")]
+    query = """
+        SELECT t.* EXCLUDE capture_id FROM {} AS t JOIN captures AS c USING (capture_id) WHERE c.name = 'mlp_alloc'
+        ORDER BY ALL
+    """
     with etq.open(tmp_path / "w.duckdb") as warehouse, etq.read(files[0]) as one, etq.read(*files) as two:
         warehouse.ingest_many(files)
         for table in (*ANSWERS, "all_advice"):
@@ -126,6 +131,34 @@ def test_ops_of_two_runs_by_hand(warehouse: Warehouse) -> None:
     ]
     tax = warehouse.rows("SELECT run_index, execute, kernels, tax FROM all_framework_tax ORDER BY place")[1]
     assert tax == [(0, 0.1, 0.016, 0.084), (1, 0.14, 0.016, 0.124)]
+
+
+def test_keys_are_unique(tmp_path: Path) -> None:
+    """The key that the comment of each table of answers names is in no two rows, and its columns are never NULL."""
+    tables = [table for table in catalog.tables() if table.name.startswith("all_")]
+    keys = {table.name: re.findall(r"Key: ([\w, ]+)\.", table.text) for table in tables}
+    assert {*keys} == {*ANSWERS, "all_advice"}
+    files = [CAPTURES / f"{name}.etdp" for name in ("mlp/mlp_alloc", "mlp_xnn/mlp_xnn", "multimethod/multimethod")]
+    with etq.open(tmp_path / "w.duckdb") as warehouse:
+        warehouse.ingest_many([*files, CAPTURES / "torch/mlp_train.pt.trace.json.gz"])
+        for table, [key] in keys.items():
+            query = f"SELECT count(*), count(DISTINCT ({key})), bool_and(({key}) IS NOT NULL) FROM {table}"
+            [(rows, different, is_known)] = warehouse.rows(query)[1]
+            assert rows == different > 0 and is_known, table
+            assert all(each.type.endswith("NOT NULL") for each in catalog.named(table).columns if each.name in key)
+
+
+def test_memory_of_captures_by_hand(warehouse: Warehouse) -> None:
+    """Two runs of two allocators: 100 and 20 bytes, then 30, of `a`; 7 bytes in all of `b`. Others have no rows."""
+    first = run("Execute", AllocationEvent(1, 100), AllocationEvent(1, 20), execute(0, 9), allocators=("a", "b"))
+    second = run("Execute", AllocationEvent(1, 30), AllocationEvent(2, 7), execute(0, 9), allocators=("a", "b"))
+    warehouse.ingest(dump(run("Execute", execute(0, 5))), name="none")
+    warehouse.ingest(dump(first, second), name="allocating")
+    assert warehouse.rows("SELECT * EXCLUDE capture_id FROM all_memory_totals ORDER BY place")[1] == [
+        (1, "a", 2, 3, 150, 100, 120), (2, "b", 2, 1, 7, 7, 7),
+    ]  # fmt: skip
+    warehouse.prune(0, selectors=["allocating"], keep_rollups=True)
+    assert warehouse.rows("SELECT total_bytes FROM all_memory_totals ORDER BY place")[1] == [(150,), (7,)]
 
 
 def test_answers_change_with_what_they_are_computed_from(warehouse: Warehouse) -> None:
