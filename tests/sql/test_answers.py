@@ -145,7 +145,7 @@ def test_keys_are_unique(tmp_path: Path) -> None:
             query = f"SELECT count(*), count(DISTINCT ({key})), bool_and(({key}) IS NOT NULL) FROM {table}"
             [(rows, different, is_known)] = warehouse.rows(query)[1]
             assert rows == different > 0 and is_known, table
-            assert all(each.type.endswith("NOT NULL") for each in catalog.named(table).columns if each.name in key)
+            assert all(str(each.type).endswith("NOT NULL") for each in catalog.named(table).columns if each.name in key)
 
 
 def test_memory_of_captures_by_hand(warehouse: Warehouse) -> None:
