@@ -38,5 +38,9 @@ def stored_rows(warehouse: Answers, view: str, given: Mapping[str, Any]) -> str 
     others = {name: value for name, value in given.items() if name != "capture" and value is not None}
     if any(catalog.quoted(str(value)) != defaults.get(name) for name, value in others.items()):
         return None
-    columns = ", ".join(f"t.{column.name}" for column in target.columns)
+    names = {column.name for column in catalog.named(table).columns}
+    # By default, rows are of no instruction.
+    columns = ", ".join(
+        f"t.{each.name}" if each.name in names else f"NULL::INTEGER AS {each.name}" for each in target.columns
+    )
     return f"(SELECT {columns} FROM {table} AS t WHERE t.capture_id = _capture_id($capture) ORDER BY t.place)"

@@ -41,7 +41,9 @@ CREATE MACRO _find_all_op_totals(
     times  -- a table with rows of `_signature_times`
 ) AS TABLE
 WITH names_of_ops AS (FROM _answered_names())
-FROM _op_totals(times, 'names_of_ops', 'family') AS o ORDER BY o.capture_id, o.place;
+SELECT o.* EXCLUDE (instruction_id)
+FROM _op_totals(times, 'names_of_ops', 'family') AS o
+ORDER BY o.capture_id, o.place;
 
 -- The rows of the table `all_execute_breakdown`.
 CREATE MACRO _find_all_execute_breakdown(

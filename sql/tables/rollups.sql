@@ -78,16 +78,16 @@ CREATE TABLE op_shapes (
 );
 
 -- The rows of `op_totals` of all captures, with its default arguments: the time of one op within the executes of a
--- capture, over typical runs. The tables whose names begin with `all_` answer questions about many captures without
--- reading events, also for programs that read only tables. They are written when a capture is ingested, and again when
--- it is linked, its runs get phases or its time scale changes. Traces have no rows. Key: capture_id, place.
+-- capture, over typical runs; a family of ops has no instruction. The tables whose names begin with `all_` answer
+-- questions about many captures without reading events, also for programs that read only tables. They are written when
+-- a capture is ingested, and again when it is linked, its runs get phases or its time scale changes. Traces have no
+-- rows. Key: capture_id, place.
 CREATE TABLE all_op_totals (
     capture_id INTEGER NOT NULL,  -- the capture
     place INTEGER NOT NULL,  -- position of the row in the view, from 1
     op VARCHAR NOT NULL,  -- family of the events; (framework), (delegate unaccounted) and (unattributed) have the time of no op
     kind VARCHAR NOT NULL,  -- kernel, delegate, delegate_call, operator_call (without a kernel), control, user, framework
     method VARCHAR NOT NULL,  -- the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
-    instruction_id INTEGER,  -- NULL: a family has several instructions
     calls BIGINT NOT NULL,  -- number of events
     total DOUBLE,  -- sum of their self times; NULL, as per_call to max, if the times of all are impossible
     per_call DOUBLE,  -- total / calls
