@@ -210,7 +210,9 @@ ranks AS (
         AND a.severity <> 'low'
         AND (selector IS NULL OR a.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s))
 )
-SELECT f.*
+SELECT f.kind, f.cause, f.value, f.series, f.number_of_series, f.share_percent, f.cost, f.change_percent,
+    f.low_percent, f.high_percent, f.unit, f.instances, f.first_bad, f.last_good, f.recorded_at, f.captures, f.q,
+    f.is_accepted, f.comment, f.author, f.base, f.new, f.ordered_by, f.finding
 FROM (
     SELECT 'change' AS kind, CASE c.most.what WHEN 'op' THEN c.most.op ELSE 'all ops' END AS cause, NULL AS value,
         c.most.series AS series, c.number_of_series, c.most.at_stake_percent AS share_percent, c.most.cost AS cost,

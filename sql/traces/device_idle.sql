@@ -46,7 +46,7 @@ CREATE MACRO device_idle(
     kernel_wait_us := 30  -- shortest gap whose hta_cause is not kernel_wait, in microseconds
 ) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
-causes AS MATERIALIZED (FROM _idle_causes((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS i),
+idle_causes AS MATERIALIZED (FROM _idle_causes((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS i),
 steps AS (
     SELECT w.run_index, w.step FROM _written_steps AS w WHERE w.capture_id = (SELECT a.capture_id FROM target AS a)
 )
@@ -61,7 +61,7 @@ SELECT i.device, i.stream, i.run_index, s.step, _in_unit(i.start_ticks - r.start
         ELSE 'other'
     END AS hta_cause,
     a.unit
-FROM causes AS i CROSS JOIN target AS a CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
+FROM idle_causes AS i CROSS JOIN target AS a CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 LEFT JOIN steps AS s USING (run_index)
 ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
 

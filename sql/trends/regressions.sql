@@ -181,7 +181,7 @@ caused AS MATERIALIZED (
     )
 ),
 -- The row of a cause is of its instance with the largest cost.
-causes AS (
+by_cause AS (
     SELECT t.* EXCLUDE (largest, said), t.largest.last_good AS last_good, t.largest.first_bad AS first_bad,
         t.largest.reverted_at AS reverted_at, t.largest.captures_before AS captures_before,
         t.largest.captures_after AS captures_after, t.largest.builds_after AS builds_after,
@@ -214,11 +214,11 @@ causes AS (
     ) AS t
 ),
 listed AS (
-    SELECT c.*, c.cost AS cause_cost FROM causes AS c
+    SELECT c.*, c.cost AS cause_cost FROM by_cause AS c
     UNION ALL BY NAME
     SELECT f.* EXCLUDE (place, scope, is_apart) REPLACE ('instance' AS what), c.cost AS cause_cost
     FROM caused AS f
-    JOIN causes AS c USING (cause)
+    JOIN by_cause AS c USING (cause)
     WHERE c.instances > 1
 )
 SELECT l.series, l.what, l.op, l.module_path, l.instruction_id, l.instances, l.verdict, l.stage, l.condition,
