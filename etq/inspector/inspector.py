@@ -101,6 +101,7 @@ class Inspector:
         self._blocks: list[EventBlock] | None = None
         self._gaps: dict[str | None, Gaps] = {}
         self.op_graph_dict: Mapping[str, Any] | None = None
+        self._rows = rows.read_rows(self._queries)
         if not compat:
             self._warn_of_findings()
 
@@ -125,10 +126,6 @@ class Inspector:
         self._blocks = blocks
 
     @cached_property
-    def _rows(self) -> rows.Rows:
-        return rows.read_rows(self._queries)
-
-    @cached_property
     def _symbols(self) -> dict[tuple[int, int], symbols.Symbols]:
         return {} if self._record is None else symbols.read_symbols(self._queries, self._graph)
 
@@ -149,14 +146,14 @@ class Inspector:
 
     @cached_property
     def _totals(self) -> dict[str, list[float | None]]:
-        return symbols.totals_of_modules(self._queries)
+        return symbols.totals_of_modules(self._queries.with_ops)
 
     def _total_of(self, path: str) -> float | None:
         totals = self._totals.setdefault(path, [])
         if len(totals) != 1:
             # A part of paths, as that of a list of modules, and a module of several methods need a query of their own.
             is_known = totals or any(f"{each}.".startswith(f"{path}.") for each in self._paths_of_modules.values())
-            totals[:] = [symbols.total_for_module(self._queries, path) if is_known else 0.0]
+            totals[:] = [symbols.total_for_module(self._queries.with_ops, path) if is_known else 0.0]
         return totals[0]
 
     def _made_blocks(self) -> list[EventBlock]:
@@ -374,7 +371,7 @@ class Inspector:
         if self._buffer is None:
             raise ArgumentError("a numeric gap needs the values that the runtime logged: give debug_buffer_path")
         if reference_graph not in self._gaps:
-            self._gaps[reference_graph] = Gaps(self._queries, self._record, self._buffer, reference_graph)
+            self._gaps[reference_graph] = Gaps(self._queries.with_ops, self._record, self._buffer, reference_graph)
         return self._gaps[reference_graph].frame(distance, self)
 
     def get_vgf_neural_statistics(self) -> list[dict[str, Any]]:
@@ -394,6 +391,7 @@ def _queries(
         time_scale=units[0],  # type: ignore[arg-type]
         etrecord=record,
         is_for_all_runs=True,
+        has_nodes=False,
     )
     return rows.CaptureQueries(warehouse, capture, units[1], compat, converter)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -50,6 +51,24 @@ class CaptureQueries:
     def repeats(self) -> str:
         """Return which occurrences of an event in a run have a row."""
         return "last" if self.compat else "all"
+
+    @cached_property
+    def with_nodes(self) -> CaptureQueries:
+        """Return these queries once the nodes of the capture's events are known, if it has a record."""
+        from etq.storage.linking import find_new_nodes
+
+        with self.warehouse.locked() as connection:
+            find_new_nodes(connection, self.capture.capture_id)
+        return self
+
+    @cached_property
+    def with_ops(self) -> CaptureQueries:
+        """Return these queries once the nodes and ops of the capture's events are known, if it has a record."""
+        from etq.storage.linking import find_ops
+
+        with self.with_nodes.warehouse.locked() as connection:
+            find_ops(connection, self.capture.capture_id)
+        return self
 
     def rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query, in which $capture selects the capture and $key is its key.

@@ -14,14 +14,13 @@ if TYPE_CHECKING:
 EDGE_GRAPH: Final = "edge_dialect_graph_module"
 
 _HANDLES: Final = """
-    SELECT s.block_index, s.slot, o.debug_handles, o.backend, d.outputs
-    FROM captures AS k
-    JOIN signature_ops AS o USING (capture_id)
-    JOIN signatures AS s USING (capture_id, signature_index)
-    LEFT JOIN delegates AS d
-        ON d.record_id = k.record_id AND d.method = o.method AND d.instruction_id = s.instruction_id
-    WHERE k.capture_id = $key
-    QUALIFY row_number() OVER (PARTITION BY s.block_index, s.slot ORDER BY s.signature_index) = 1
+    SELECT e.block_index, e.slot, list(h.debug_handle ORDER BY h.position) FILTER (h.debug_handle IS NOT NULL),
+        any_value(CASE WHEN e.kind IN ('delegate', 'delegate_call') THEN d.backend END), any_value(d.outputs)
+    FROM _instruction_events($key) AS e
+    LEFT JOIN _event_handles($key) AS h USING (signature_index)
+    LEFT JOIN delegates AS d USING (record_id, method, instruction_id)
+    GROUP BY e.block_index, e.slot, e.signature_index
+    QUALIFY row_number() OVER (PARTITION BY e.block_index, e.slot ORDER BY e.signature_index) = 1
 """
 _INSPECTORS_HANDLES: Final = """
     SELECT h.block_index, h.slot, h.debug_handles, h.backend, h.outputs FROM _inspector_handles($key) AS h
@@ -100,10 +99,10 @@ def read_symbols(queries: CaptureQueries, graph: str) -> dict[tuple[int, int], S
 
 def _add_nodes(queries: CaptureQueries, found: dict[tuple[int, int], Symbols], graph: str) -> None:
     if graph == EDGE_GRAPH:
-        placed = queries.rows(_INSPECTORS_NODES if queries.compat else _NODES)
+        placed = queries.rows(_INSPECTORS_NODES) if queries.compat else queries.with_nodes.rows(_NODES)
     else:
         _check_graph(queries, graph)
-        placed = queries.rows(_NODES_OF_GRAPH, graph=graph)
+        placed = queries.with_ops.rows(_NODES_OF_GRAPH, graph=graph)
     wanted: set[Node] = {(graph_id, node) for _, _, graph_id, node in placed}
     rows = queries.rows(_INSPECTORS_DESCRIBED if queries.compat else _DESCRIBED)
     described = {(graph_id, node): rest for graph_id, node, *rest in rows if (graph_id, node) in wanted}

@@ -11,11 +11,10 @@ import pyarrow as pa
 from etq import catalog
 from etq.database.cursors import register
 from etq.errors import WarehouseError
+from etq.storage.methods import FITTING, find_methods
 from etq.storage.nodes import find_nodes_of_handles, placed_nodes
 from etq.storage.outputs import PLACED, find_outputs
 
-# If less than this share of a capture's operators fits a record, the record is considered that of another program.
-FITTING: Final = 0.8
 # The tables that linking fills.
 FOUND: Final = ("linked_methods", "signature_nodes", "signature_delegate_ops", "signature_ops", "signature_outputs")
 _OF_LINKS: Final = "rule IN ('foreign record', 'foreign program', 'method unknown')"
@@ -77,6 +76,7 @@ def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], 
     connection.execute(f"DELETE FROM findings WHERE capture_id IN {_KEYS} AND {_OF_LINKS}", keys)
     _set_links(connection, capture_ids, links)
     for first, *others in [[*capture_ids]] if len(capture_ids) == 1 else _groups(connection, capture_ids):
+        find_methods(connection, first)
         placed = find_nodes(connection, first)
         find_ops(connection, first)
         if placed is not None:
@@ -89,14 +89,11 @@ def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], 
 
 
 def link_new(connection: duckdb.DuckDBPyConnection, capture_id: int, links: Mapping[str, int]) -> None:
-    """Link a capture that never was, as `link_many` does, except for `find_outputs`, which only comparisons of values
-    need, and which finds the table PLACED later.
+    """Link a capture that never was, as `link_many` does, except for what `find_new_nodes`, `find_ops` and
+    `find_outputs` find, which the caller calls when it needs that, in this order.
     """
     _set_links(connection, [capture_id], links)
-    placed = find_nodes(connection, capture_id)
-    if placed is not None:
-        register(connection, PLACED, placed)
-    find_ops(connection, capture_id)
+    find_methods(connection, capture_id)
     set_methods(connection, [capture_id])
 
 
@@ -140,27 +137,31 @@ def _groups(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -
 
 
 def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> pa.RecordBatch | None:
-    """Find the methods of a capture's runs and the nodes of its events, and what doesn't fit its record or program.
+    """Find the nodes of a capture's events, after the methods of its runs.
 
     Returns the nodes that delegates run, see `placed_nodes`.
     """
-    _find(connection, capture_id, "linked_methods", "_find_methods")
     placed = placed_nodes(connection, capture_id)
     find_nodes_of_handles(connection, capture_id, placed)
     if _has_unmapped_delegates(connection, capture_id) or _has_delegate_ops(connection, capture_id):
         from etq.storage.aligning import align_delegates
 
         align_delegates(connection, capture_id)
-    connection.execute(
-        "INSERT INTO findings SELECT $capture, f.rule, f.detail FROM _link_findings($capture, $fitting) AS f",
-        {"capture": capture_id, "fitting": FITTING},
-    )
     return placed
+
+
+def find_new_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
+    """Find the nodes of the events of a capture that had none, and leave the table PLACED for `find_outputs`."""
+    placed = find_nodes(connection, capture_id)
+    if placed is not None:
+        register(connection, PLACED, placed)
 
 
 def find_ops(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
     """Find the ops, modules and lines of a capture's events, after their nodes."""
-    _find(connection, capture_id, "signature_ops", "_find_event_ops")
+    connection.execute(
+        f"INSERT INTO signature_ops SELECT {capture_id:d}, f.* FROM _find_event_ops({capture_id:d}) AS f"
+    )
 
 
 def _copy_links(connection: duckdb.DuckDBPyConnection, first: int, others: Sequence[int]) -> None:
@@ -176,15 +177,6 @@ def _copy_links(connection: duckdb.DuckDBPyConnection, first: int, others: Seque
             """,
             {"first": first, "keys": list(others)},
         )
-
-
-def _find(connection: duckdb.DuckDBPyConnection, capture_id: int, table: str, finder: str, *keys: str) -> None:
-    """Fill a table by a macro of the capture's key and of these keys that the capture has."""
-    query = f"SELECT {', '.join(('capture_id', *keys))} FROM captures WHERE capture_id = ?"
-    [found] = connection.execute(query, [capture_id]).fetchall()
-    # Written into the statement, NULL saves the planner what is for programs.
-    arguments = ", ".join("NULL" if key is None else str(key) for key in found)
-    connection.execute(f"INSERT INTO {table} SELECT {capture_id:d}, f.* FROM {finder}({arguments}) AS f")
 
 
 def _has_unmapped_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int) -> bool:

@@ -97,11 +97,13 @@ def open_ephemeral(
     program: str | os.PathLike[str] | None = None,
     graph_captures: Sequence[str | os.PathLike[str] | bytes] = (),
     is_for_all_runs: bool = False,
+    has_nodes: bool = True,
 ) -> tuple[Warehouse, Capture]:
     """Do what `read` does; return the warehouse and the capture.
 
     If it `is_for_all_runs`, for one query, no run is known as typical, no logged output as an op's result, and the
-    capture has no hash: each would take as long as the query. Other options and errors are those of
+    capture has no hash: each would take as long as the query. Unless it `has_nodes`, only the methods of its runs are
+    known; the caller finds the nodes and ops of its events when it needs them. Other options and errors are those of
     `Warehouse.ingest`; with `etrecord` and `program`, the capture is linked to them; with `debug_buffer`, logged values
     are stored.
     """
@@ -139,10 +141,13 @@ def open_ephemeral(
     if etrecord is not None:
         links["record_id"] = warehouse.ingest_record(etrecord).record_id
     if links:
-        from etq.storage.linking import link_new
+        from etq.storage.linking import find_new_nodes, find_ops, link_new
         from etq.storage.outputs import find_outputs
 
         link_new(connection, 1, links)
+        if has_nodes:
+            find_new_nodes(connection, 1)
+            find_ops(connection, 1)
         if not is_for_all_runs:
             find_outputs(connection, 1)
     describe_runs(connection, 1, 1, has_executes=not is_for_all_runs and capture.format != "torch_trace")
