@@ -35,6 +35,20 @@ _NUMBERED: Final = """
     SELECT s.block_index, s.slot, any_value(s.delegate_debug_id) FROM signatures AS s
     WHERE s.capture_id = $key AND s.delegate_debug_id IS NOT NULL GROUP BY ALL
 """
+# Of all events of the slots for which any is logged.
+_METADATA: Final = """
+    WITH logged AS (
+        SELECT DISTINCT s.block_index, s.slot
+        FROM event_ticks AS t JOIN signatures AS s USING (capture_id, signature_index)
+        WHERE t.capture_id = $key AND t.delegate_metadata IS NOT NULL
+    )
+    SELECT s.block_index, s.slot, t.occurrence, t.run_index, t.delegate_metadata
+    FROM event_ticks AS t
+    JOIN signatures AS s USING (capture_id, signature_index)
+    JOIN logged AS l USING (block_index, slot)
+    WHERE t.capture_id = $key
+    ORDER BY t.run_index, t.event_index
+"""
 
 
 @dataclass(frozen=True)
@@ -52,23 +66,31 @@ class CaptureQueries:
         """Return which occurrences of an event in a run have a row."""
         return "last" if self.compat else "all"
 
-    @cached_property
     def with_nodes(self) -> CaptureQueries:
         """Return these queries once the nodes of the capture's events are known, if it has a record."""
+        assert self._are_nodes_found
+        return self
+
+    def with_ops(self) -> CaptureQueries:
+        """Return these queries once the nodes and ops of the capture's events are known, if it has a record."""
+        assert self._are_ops_found
+        return self
+
+    @cached_property
+    def _are_nodes_found(self) -> bool:
         from etq.storage.linking import find_new_nodes
 
         with self.warehouse.locked() as connection:
             find_new_nodes(connection, self.capture.capture_id)
-        return self
+        return True
 
     @cached_property
-    def with_ops(self) -> CaptureQueries:
-        """Return these queries once the nodes and ops of the capture's events are known, if it has a record."""
+    def _are_ops_found(self) -> bool:
         from etq.storage.linking import find_ops
 
-        with self.with_nodes.warehouse.locked() as connection:
+        with self.with_nodes().warehouse.locked() as connection:
             find_ops(connection, self.capture.capture_id)
-        return self
+        return True
 
     def rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query, in which $capture selects the capture and $key is its key.
@@ -231,12 +253,11 @@ def read_metadata(queries: CaptureQueries) -> dict[Key, list[Any]]:
 
     Events for which no run logged any metadata are left out.
     """
-    logged = "SELECT 1 FROM event_ticks AS t WHERE t.capture_id = $key AND t.delegate_metadata IS NOT NULL LIMIT 1"
-    if not queries.rows(logged):
-        return {}
-    query = "SELECT l.block_index, l.slot, l.occurrence, l.metadata FROM _event_lists($key, $unit, $repeats) AS l"
+    found: dict[Key, dict[int, bytes | None]] = {}
+    for block, slot, occurrence, run, metadata in queries.rows(_METADATA):
+        found.setdefault((block, slot, 0 if queries.compat else occurrence), {})[run] = metadata
     return {
-        (block, slot, occurrence): ["" if each is None else each for each in metadata]
-        for block, slot, occurrence, metadata in queries.rows(query, unit=queries.unit, repeats=queries.repeats)
-        if any(each is not None for each in metadata)
+        key: ["" if metadata is None else metadata for metadata in of_runs.values()]
+        for key, of_runs in found.items()
+        if any(metadata is not None for metadata in of_runs.values())
     }

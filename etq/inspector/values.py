@@ -56,10 +56,11 @@ class Values:
     differing: list[Key | int] = field(default_factory=list)
 
 
-def read_values(queries: CaptureQueries, buffer: Any, as_tensors: bool) -> Values:
+def read_values(queries: CaptureQueries, buffer: Any, as_tensors: bool, has_repeats: bool) -> Values:
     """Return all logged values, with the tensors from a debug buffer; None for tensors that it doesn't have.
 
-    as_tensors  whether tensors are torch's; else they are numpy arrays
+    as_tensors   whether tensors are torch's; else they are numpy arrays
+    has_repeats  whether values may be those of later occurrences of an event in a run
 
     With `compat` and without a buffer, tensors are zeros.
     """
@@ -70,7 +71,7 @@ def read_values(queries: CaptureQueries, buffer: Any, as_tensors: bool) -> Value
     slots: dict[Group, list[tuple[int, bool]]] = defaultdict(list)
     for *of_group, slot, is_unmarked in queries.rows(_SLOTS):
         slots[tuple(of_group)].append((slot, is_unmarked))
-    repeated = {} if queries.compat else {(run, *place): events for run, *place, events in queries.rows(_REPEATED)}
+    repeated = {(run, *place): events for run, *place, events in queries.rows(_REPEATED)} if has_repeats else {}
     reader = _Reader(buffer, queries.compat, as_tensors)
     for group, logged in of_groups.items():
         for slot, is_unmarked in slots[group]:

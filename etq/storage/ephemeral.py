@@ -23,7 +23,7 @@ from etq.storage.sources import Source
 
 
 def load(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source, options: Options) -> None:
-    """Load a file into a database in memory, as a capture of this key."""
+    """Load a file into a database in memory, as a capture of this key, without what stands for its answers."""
     reading = read_capture(source.content, source.uri, options.clock_bits, options.recorded)
     capture = new_capture(free_name(connection, "captures", source), source, options, reading)
     # An ETDump's events are queried where they were decoded. A trace's events are inserted: views join them by time,
@@ -43,7 +43,6 @@ def load(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source,
     if is_unsettled:
         register(connection, f"_{EVENTS}_{capture_id}", settled(connection, capture_id))
         settle_runs(connection, capture_id, capture_id)
-    leave_answers(connection, capture_id, capture_id)
 
 
 def _see(connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, rows: list[Rows]) -> None:
@@ -76,5 +75,6 @@ def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: 
     if known:
         return int(known[0][0])
     load(connection, 2, source, options)
+    leave_answers(connection, 2, 2)
     describe_runs(connection, 2, 2)
     return 2

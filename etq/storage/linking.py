@@ -74,6 +74,7 @@ def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], 
     for table in FOUND:
         connection.execute(f"DELETE FROM {table} WHERE capture_id IN {_KEYS}", keys)
     connection.execute(f"DELETE FROM findings WHERE capture_id IN {_KEYS} AND {_OF_LINKS}", keys)
+    connection.execute(f"UPDATE runs SET method = NULL, method_score = NULL WHERE capture_id IN {_KEYS}", keys)
     _set_links(connection, capture_ids, links)
     for first, *others in [[*capture_ids]] if len(capture_ids) == 1 else _groups(connection, capture_ids):
         find_methods(connection, first)
@@ -103,13 +104,11 @@ def _set_links(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]
 
 
 def set_methods(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> None:
-    """Set the methods that the runs of linked captures ran."""
+    """Set the methods that the runs of linked captures, which had none, ran."""
     connection.execute(
         f"""
-        UPDATE runs SET method = b.method, method_score = b.score
-        FROM (SELECT DISTINCT r.capture_id, r.block_index FROM runs AS r WHERE r.capture_id IN {_KEYS}) AS k
-        LEFT JOIN linked_methods AS b ON b.capture_id = k.capture_id AND b.block_index = k.block_index
-        WHERE runs.capture_id = k.capture_id AND runs.block_index = k.block_index
+        UPDATE runs SET method = b.method, method_score = b.score FROM linked_methods AS b
+        WHERE runs.capture_id IN {_KEYS} AND runs.capture_id = b.capture_id AND runs.block_index = b.block_index
         """,
         {"keys": list(capture_ids)},
     )

@@ -18,7 +18,7 @@ from etq.database import schema
 from etq.database.connection import in_memory
 from etq.database.database import Database
 from etq.database.handles import Capture, Program, Record
-from etq.database.rollups import describe_runs
+from etq.database.rollups import describe_runs, leave_answers
 from etq.errors import ArgumentError, EtqError, FormatError, WarehouseError, path_of
 from etq.warehouse.warehouse import Warehouse
 
@@ -101,11 +101,11 @@ def open_ephemeral(
 ) -> tuple[Warehouse, Capture]:
     """Do what `read` does; return the warehouse and the capture.
 
-    If it `is_for_all_runs`, for one query, no run is known as typical, no logged output as an op's result, and the
-    capture has no hash: each would take as long as the query. Unless it `has_nodes`, only the methods of its runs are
-    known; the caller finds the nodes and ops of its events when it needs them. Other options and errors are those of
-    `Warehouse.ingest`; with `etrecord` and `program`, the capture is linked to them; with `debug_buffer`, logged values
-    are stored.
+    If it `is_for_all_runs`, for one query, no run is known as typical, no logged output as an op's result, nobody asks
+    for advice, and the capture has no hash: each would take as long as the query. Unless it `has_nodes`, only the
+    methods of its runs are known; the caller finds the nodes and ops of its events when it needs them. Other options
+    and errors are those of `Warehouse.ingest`; with `etrecord` and `program`, the capture is linked to them; with
+    `debug_buffer`, logged values are stored.
     """
     # The database is created while the first modules are imported, as DuckDB doesn't hold the interpreter's lock.
     creation = BackgroundCall(_create)
@@ -132,6 +132,8 @@ def open_ephemeral(
     finally:
         connection = creation.result()
     load(connection, 1, file, options)
+    if not is_for_all_runs:
+        leave_answers(connection, 1, 1)
     warehouse = Warehouse(Database(connection, None))
     [row] = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
     capture = warehouse.only = Capture(*row).within(warehouse)

@@ -9,7 +9,7 @@ WITH logged AS (
     SELECT s.block_index, s.slot, t.occurrence,
         t.occurrence = max(t.occurrence) OVER (PARTITION BY t.run_index, s.slot) AS is_last,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) IS NOT NULL AS is_delegated, t.run_index,
-        t.event_index, t.start_ticks, t.start_ticks + t.elapsed_ticks AS end_ticks, t.delegate_metadata,
+        t.event_index, t.start_ticks, t.start_ticks + t.elapsed_ticks AS end_ticks,
         coalesce(_nanoseconds(unit) / _nanoseconds(c.time_scale), 1.0)::DOUBLE AS divisor
     FROM captures AS c
     JOIN event_ticks AS t USING (capture_id)
@@ -33,8 +33,7 @@ timed AS (
 SELECT t.block_index, t.slot, CASE WHEN repeats = 'all' THEN t.occurrence ELSE 0 END AS occurrence, t.is_delegated,
     list(t.duration ORDER BY t.run_index, t.event_index) AS raw,
     list(t.start_ticks ORDER BY t.run_index, t.event_index) AS starts,
-    list(t.end_ticks ORDER BY t.run_index, t.event_index) AS ends,
-    list(t.delegate_metadata ORDER BY t.run_index, t.event_index) AS metadata
+    list(t.end_ticks ORDER BY t.run_index, t.event_index) AS ends
 FROM timed AS t
 GROUP BY ALL;
 
@@ -47,8 +46,9 @@ WITH scales AS (
     JOIN signatures AS s USING (capture_id)
     WHERE c.capture_id = capture_key
 )
-SELECT e.signature_index, e.occurrence, e.run_index, _in_unit(e.duration_ticks, s.scale) AS raw, e.start_ticks
-FROM events AS e
+SELECT e.signature_index, e.occurrence, e.run_index,
+    _in_unit(_duration_ticks(e.elapsed_ticks, e.unwrapped_ticks), s.scale) AS raw, e.start_ticks
+FROM event_ticks AS e
 JOIN scales AS s USING (capture_id, signature_index);
 
 -- Statistics of a list of numbers, as in `inspector_events`; NULL for an empty list.
