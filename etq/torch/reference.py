@@ -124,8 +124,10 @@ def _other(archive: zipfile.ZipFile, path: str, graph: str) -> Any:
         register_operators(_member(archive, path, member), path, graph)
     try:
         record = parsed_record(path)
-        program = record.edge_dialect_program if graph in (EDGE, f"{EDGE}/{_FORWARD}") else record.graph_map[written]
-        return program.module()
+        stage, _, method = written.partition("/")
+        program = record.edge_dialect_program if stage == EDGE else record.graph_map[written]
+        # Edge programs of several methods are a dict.
+        return (program[method] if isinstance(program, dict) else program).module()
     except EtqError:
         raise
     except Exception as error:

@@ -41,6 +41,16 @@ def test_values(model: str, graph: str) -> None:
         np.testing.assert_array_equal(found[key], expected)
 
 
+def test_an_edge_program_of_several_methods() -> None:
+    parsed = pytest.importorskip("executorch.devtools.etrecord", reason="executorch reads the edge program")
+    path = CAPTURES / "twins" / "twins.etrecord"
+    record = parsed.parse_etrecord(str(path))
+    expected = record.edge_dialect_program["forward"].module()(*record._representative_inputs)
+    for graph in (EDGE, f"{EDGE}/forward"):
+        *_, (found,) = reference_values(path, graph).values()
+        np.testing.assert_array_equal(found, expected.detach())
+
+
 def with_member(tmp_path: Path, name: str, content: bytes | None) -> Path:
     """The mlp's record with a member replaced, or left out."""
     path = tmp_path / "model.etrecord"
