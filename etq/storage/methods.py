@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import duckdb
+import numpy as np
 
 from etq.ingest.arrow import batch, integers, numbers, texts
 from etq.storage.inserting import insert
@@ -121,8 +122,8 @@ def _fitting_instructions(
 ) -> Iterator[tuple[int, str]]:
     """Yield the same for a program's instructions."""
     at: dict[Any, list[tuple[str, str, str | None]]] = defaultdict(list)
-    for method, chain, instruction, *kind_and_name in instructions:
-        at[chain, instruction].append((method, *kind_and_name))
+    for method, chain, instruction, kind, name in instructions:
+        at[chain, instruction].append((method, kind, name))
     for each in operators:
         for method, kind, name in at.get((each.chain, each.instruction), ()):
             is_kernel = each.kind == "kernel"
@@ -137,7 +138,7 @@ def _insert(
     rows = {
         "block_index": integers([*linked]),
         "method": texts(methods),
-        "score": numbers([*scores]),
+        "score": numbers(np.array(scores, np.float64)),
         "candidates": texts(candidates),
     }
     insert(connection, "linked_methods", capture_id, batch(rows))

@@ -222,7 +222,7 @@ CREATE MACRO key_averages(
     unit := NULL,
     stack_depth := 5,  -- number of lines of stack that are compared, with by := 'stack'
     steps := NULL, phase := NULL, method := NULL, runs := 'all',
-    include_python_functions := true  -- whether Python functions and modules have rows, as in PyTorch 2.13; torch leaves them out by default in 2.15 and before 2.10
+    include_python_functions := true  -- whether Python functions and modules have rows, as in PyTorch 2.13; torch leaves them out by default in 2.15
 ) AS TABLE
 SELECT k.name, k.shapes, k.stack, k.module, k.is_device, k.calls, k.self_cpu_time, k.self_cpu_percent, k.cpu_time_total,
     k.cpu_time_percent, k.cpu_time_avg, k.self_device_time, k.device_time_total, k.device_time_avg, k.self_cpu_memory,

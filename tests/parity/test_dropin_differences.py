@@ -392,6 +392,7 @@ TESTED = {
     "raises at allocations": "parity/test_inspector.py: test_where_the_inspector_raises_there_is_an_answer",
     "uses zeros for tensors": "test_14_without_a_debug_buffer_values_are_unknown",
     "fails for the whole numeric gap": "parity/test_dropin_gap.py: test_pairs_that_cant_be_compared_have_a_reason",
+    "compares no op of several": "parity/test_dropin_gap.py: test_an_op_of_several_outputs_has_a_row_for_each",
     "compares an op that a delegate": "parity/test_values.py: test_an_op_run_as_several_is_compared_by_the_last",
     "names ops that have no edge": "parity/test_dropin.py: test_names_of_torchs_own_ops_in_a_lowered_graph",
     "opens truncated": "test_20_damaged_files_are_named",

@@ -69,6 +69,14 @@ def test_gaps(model: str, distance: Any) -> None:
         assert {name: found.stacktraces[name] for name in expected["stacktraces"]} == expected["stacktraces"]
 
 
+def test_an_op_of_several_outputs_has_a_row_for_each() -> None:
+    """The linear layer of 3 x 32 features is split into query, key and value; executorch has no row for the split."""
+    frame = inspector("transformer").calculate_numeric_gap("MSE")
+    ours = frame[[len(ops) == 1 and ops[0].startswith("split") for ops in frame["aot_ops"]]]
+    assert [tuple(value.shape) for value in ours["runtime_intermediate_output"]] == 6 * [(1, 16, 32)]
+    assert {*ours["aot_debug_handle"]} == {(3,), (26,)} and max(gap for (gap,) in ours["gap"]) < 1e-12
+
+
 class Largest(NumericalComparatorBase):
     """A comparator of the user's, which looks at the pairs first, and can't compare some."""
 
