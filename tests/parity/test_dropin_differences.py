@@ -402,6 +402,7 @@ TESTED = {
     "shows counters of delegates": "unit/test_inspector.py: test_counters_are_no_times",
     "names an event that has times": "test_21_an_event_has_the_name_of_its_times",
     "evaluates the sizes": "parity/test_reference.py: test_executorch_evaluates_no_size",
+    "shows an output of the program": "test_18_an_output_that_is_no_tensor_is_an_output",
     "`to_dataframe` fails": "test_22_runs_without_events",
     "`calculate_numeric_gap` has": "parity/test_dropin_gap.py: test_gaps",
 }
