@@ -50,8 +50,10 @@ class _Node(NamedTuple):
     kind: str
 
 
-def align_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
+def align_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int, has_ops: bool) -> None:
     """Fill `signature_delegate_ops`, and add to `signature_nodes` the events of delegates that wrote no map.
+
+    has_ops  whether the capture's program has graphs of delegates
 
     The nodes of the delegates' calls must be there.
     """
@@ -59,13 +61,19 @@ def align_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int) -> N
     def rows(macro: str) -> list[tuple[Any, ...]]:
         return connection.execute(f"FROM {macro}(?)", [capture_id]).fetchall()
 
-    ops = _grouped((_Op(*row) for row in rows("_classified_delegate_ops")), "blob")
-    nodes = _grouped((_Node(*row) for row in rows("_delegate_call_nodes")), "method", "instruction")
+    ops = _grouped((_Op(*row) for row in rows("_classified_delegate_ops")) if has_ops else (), "blob")
+    of_calls = [_Node(*row) for row in rows("_delegate_call_nodes")]
+    all_events = [_Event(*row) for row in rows("_delegate_events")]
+    # For all at once, as planning it takes longer than the rest.
+    names = [*{node.kind for node in of_calls} | {event.kind for event in all_events}]
+    classified = "SELECT n.name, _delegate_op_class(n.name) FROM (SELECT unnest(?::VARCHAR[]) AS name) AS n"
+    kinds = dict(connection.execute(classified, [names]).fetchall())
+    nodes = _grouped((node._replace(kind=kinds[node.kind]) for node in of_calls), "method", "instruction")
     aligner = _Aligner()
     run: list[tuple[int, int, float]] = []
     found: list[tuple[int, _Node, float]] = []
-    for key, each in groupby((_Event(*row) for row in rows("_delegate_events")), key=lambda event: event[:3]):
-        events = [*each]
+    for key, each in groupby(all_events, key=lambda event: event[:3]):
+        events = [event._replace(kind=kinds[event.kind]) for event in each]
         graph = ops.get((events[0].blob,), [])
         by_graph = aligner.align([event.kind for event in events], [(*op.events,) for op in graph])
         of_graph = [(event.signature, graph[op].op_index) for event, op in _placed(events, by_graph)]

@@ -142,10 +142,11 @@ def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> pa.Rec
     """
     placed = placed_nodes(connection, capture_id)
     find_nodes_of_handles(connection, capture_id, placed)
-    if _has_unmapped_delegates(connection, capture_id) or _has_delegate_ops(connection, capture_id):
+    has_ops = _has_delegate_ops(connection, capture_id)
+    if has_ops or _has_unmapped_delegates(connection, capture_id):
         from etq.storage.aligning import align_delegates
 
-        align_delegates(connection, capture_id)
+        align_delegates(connection, capture_id, has_ops)
     return placed
 
 

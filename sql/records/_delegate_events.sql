@@ -64,11 +64,11 @@ JOIN instructions AS i USING (program_id, method, delegate_index)
 WHERE k.capture_id = capture_key
     AND d.method IN (SELECT m.method FROM linked_methods AS m WHERE m.capture_id = capture_key);
 
--- One event of a delegate, in the order in which a call ran them, with its kind. Linking aligns them with the ops of
--- the delegate's graph and with nodes.
+-- One event of a delegate, in the order in which a call ran them. Linking aligns them with the ops of the delegate's
+-- graph and with nodes, by their kinds.
 CREATE MACRO _delegate_events(capture_key) AS TABLE
-SELECT e.block_index, e.method, e.instruction_id, e.signature_index, _delegate_op_class(e.family) AS class,
-    c.blob_offset, coalesce(NOT d.is_mapped, false) AS is_unmapped
+SELECT e.block_index, e.method, e.instruction_id, e.signature_index, e.family, c.blob_offset,
+    coalesce(NOT d.is_mapped, false) AS is_unmapped
 FROM _instruction_events(capture_key) AS e
 LEFT JOIN _delegate_calls(capture_key) AS c USING (method, chain_index, instruction_id)
 LEFT JOIN delegates AS d USING (record_id, method, instruction_id)
@@ -92,7 +92,7 @@ ORDER BY o.blob_offset, o.op_index;
 -- One node that a delegate's call runs, in the order of the graph.
 CREATE MACRO _delegate_call_nodes(capture_key) AS TABLE
 SELECT DISTINCT e.method, e.instruction_id, n.graph_id, n.node_index, n.debug_handle,
-    _delegate_op_class(string_split(p.op, '.')[1]) AS class
+    string_split(p.op, '.')[1] AS op
 FROM _instruction_events(capture_key) AS e
 JOIN signature_nodes AS n ON n.capture_id = capture_key AND n.signature_index = e.signature_index
 JOIN op_nodes AS p USING (record_id, graph_id, node_index)
