@@ -102,7 +102,7 @@ def show_unrun(
 
 def _program_of(warehouse: Warehouse, record: Record, pte: str | None) -> str | None:
     """Ingest the program of a record; return its hash. Raises `EtqError` for a program of another export."""
-    from etq.storage.linking import FITTING
+    from etq.storage.methods import FITTING
 
     if pte is None:
         return None
