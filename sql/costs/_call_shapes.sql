@@ -47,12 +47,25 @@ CREATE MACRO _convolved_sizes(
     END
 );
 
+-- The length of the sequences of queries or keys, by positions and heads; NULL if several sequences in one tensor have
+-- different lengths, or if it isn't written whether they have.
+CREATE MACRO _sequence_length(
+    sizes,
+    bounds,  -- argument: where sequences begin and end in one tensor
+    longest  -- argument: their greatest length
+) AS (
+    CASE
+        WHEN coalesce(len(bounds.sizes), 0) = 0 THEN sizes[-3]
+        WHEN sizes[-3] = (bounds.sizes[1] - 1) * try_cast(longest.value AS BIGINT) THEN longest.value::BIGINT
+    END
+);
+
 -- The sizes of one call of an op of a trace that its cost is computed from, as in `_node_shapes` for nodes, with its
 -- formula. Traces lack the sizes of outputs: these follow from the arguments, by `sizes` of `cost_formulas`.
 CREATE MACRO _call_shapes(
     calls  -- as in `_call_arguments`
 ) AS TABLE
-WITH named AS (
+WITH called AS (
     SELECT a.call, a.op, a.label, a.formula.counts, a.formula.per_input, a.formula.per_output, a.formula.moves,
         a.formula.family, a.formula.writes, a.formula.sizes AS rule, a.lengths, a.has_types, a.named, a.given,
         a.all_tensors, a.tensors, a.outs, a.listed, a.is_of_lists, a.first_list, a.first_tensor,
@@ -71,6 +84,16 @@ WITH named AS (
         coalesce(a.named['topk_ids'].sizes[-1], try_cast(a.named['topk'].value AS BIGINT)) AS chosen,
         coalesce(try_cast(a.named['ceil_mode'].value AS BOOLEAN)::BIGINT, 0) AS rounds_up,
         try_cast(a.named['output_mask'].value AS BOOLEAN[]) AS asked,
+        {
+            'gates': CASE a.named['mode'].value WHEN '2' THEN 4 WHEN '3' THEN 3 WHEN '0' THEN 1 WHEN '1' THEN 1 END,
+            'hidden': try_cast(a.named['hidden_size'].value AS BIGINT),
+            'width': coalesce(
+                nullif(try_cast(a.named['proj_size'].value AS BIGINT), 0),
+                try_cast(a.named['hidden_size'].value AS BIGINT)
+            ),
+            'layers': try_cast(a.named['layers'].value AS BIGINT),
+            'directions': CASE a.named['bidirectional'].value WHEN 'True' THEN 2 WHEN 'False' THEN 1 END
+        } AS recurrence,
         -- A tensor without elements gets its size from the op.
         coalesce(
             a.formula.sizes = 'out' AND len(a.outs) > 0
@@ -80,6 +103,17 @@ WITH named AS (
         coalesce(try_cast(regexp_extract(a.op, '(\d)d', 1) AS INTEGER), 0) AS dimensions
     FROM _call_arguments(calls) AS a
 ),
+-- The last of the dimensions that an op is about.
+directed AS (
+    SELECT n.*,
+        list_transform(
+            _numbers(CASE WHEN n.op <> 'aten.sort' THEN n.named['dim'] WHEN n.given = 4 THEN n.named['second']
+                ELSE n.named['first'] END),
+            lambda d: CASE WHEN d < 0 THEN d + len(n.input_sizes) ELSE d END
+        ) AS dims
+    FROM called AS n
+),
+named AS (SELECT n.*, n.dims[-1] AS last_dim FROM directed AS n),
 sized AS (
     SELECT n.*,
         CASE
@@ -95,6 +129,17 @@ sized AS (
                     WHEN n.other_sizes IS NULL THEN n.weight_sizes[:1]
                     ELSE []
                 END
+            WHEN n.rule = 'self' THEN n.input_sizes
+            WHEN n.rule = 'transposed product' THEN [
+                n.input_sizes[CASE n.named['transposes_self'].value WHEN 'True' THEN -1 WHEN 'False' THEN -2 END],
+                n.other_sizes[CASE n.named['transposes_mat2'].value WHEN 'True' THEN -2 WHEN 'False' THEN -1 END]
+            ]
+            WHEN n.rule = 'transposed grouped product' THEN
+                CASE
+                    WHEN contains(n.op, 'variable_k') THEN n.named['lengths'].sizes || n.input_sizes[-1:]
+                    ELSE n.input_sizes[:1]
+                END
+                || [n.other_sizes[CASE n.named['transposes_mat2'].value WHEN 'True' THEN -2 WHEN 'False' THEN -1 END]]
             WHEN n.rule = 'packed product' THEN n.input_sizes[:-2] || [8 * n.other_sizes[1]]
             WHEN n.rule = 'packed columns' THEN n.input_sizes[:-2] || [8 * n.other_sizes[2]]
             WHEN n.rule = 'grouped product' THEN CASE
@@ -135,6 +180,32 @@ sized AS (
             )
             WHEN n.rule = 'embedding' THEN n.named['indices'].sizes || n.weight_sizes[-1:]
             WHEN n.rule = 'index' THEN n.named['indices'].sizes
+            WHEN n.rule = 'source' AND len(n.named['source'].sizes) > 0 THEN n.named['source'].sizes
+            WHEN n.rule = 'targets' AND contains(n.op, 'forward') AND n.named['reduction'].value IN ('1', '2') THEN [2]
+            WHEN n.rule = 'targets' AND n.named['reduction'].value IN ('0', '1', '2') THEN n.named['target'].sizes
+            WHEN n.rule = 'given' THEN _numbers(n.named['size'])
+            WHEN n.rule = 'channels' THEN n.input_sizes[2:2]
+            WHEN n.rule = 'cell' THEN n.named['cx'].sizes
+            WHEN n.rule = 'bags' AND n.named['include_last'].value IN ('True', 'False') THEN [
+                n.named['offsets'].sizes[1] - (n.named['include_last'].value = 'True')::BIGINT, n.weight_sizes[2]
+            ]
+            WHEN n.rule = 'sampled' THEN n.input_sizes[:2] || n.named['grid'].sizes[2:-2]
+            WHEN n.rule = 'regions' THEN n.named['regions'].sizes[:1] || n.input_sizes[2:2] || [
+                try_cast(n.named['height'].value AS BIGINT), try_cast(n.named['width'].value AS BIGINT)
+            ]
+            WHEN n.rule = 'recurrence' THEN n.input_sizes[:-2] || [
+                n.recurrence.width * CASE WHEN contains(n.op, 'layer') THEN 1 ELSE n.recurrence.directions END
+            ]
+            WHEN n.rule IN ('topk', 'halved', 'transformed') THEN list_transform(
+                n.input_sizes,
+                lambda size, i: CASE
+                    WHEN i - 1 <> n.last_dim THEN size
+                    WHEN n.rule = 'topk' THEN try_cast(n.named['k'].value AS BIGINT)
+                    WHEN n.rule = 'halved' THEN size // 2
+                    WHEN n.named['onesided'].value = 'True' THEN size // 2 + 1
+                    ELSE coalesce(try_cast(n.named['last_size'].value AS BIGINT), size)
+                END
+            )
             WHEN n.rule = 'selected' AND try_cast(n.named['dim'].value AS BIGINT) IS NOT NULL THEN list_transform(
                 n.input_sizes,
                 lambda size, i: CASE
@@ -169,6 +240,11 @@ SELECT z.*,
                 CASE WHEN len(z.named['query'].sizes) = 3 THEN z.named['query'].sizes[-1] END
             ), 0)
     END AS rotated,
-    try_cast(z.named['is_causal'].value AS BOOLEAN) AS is_causal,
+    coalesce(try_cast(z.named['is_causal'].value AS BOOLEAN), z.named['mask_type'].value <> '0') AS is_causal,
+    _sequence_length(z.input_sizes, z.named['cum_seq_q'], z.named['max_q']) AS query_length,
+    CASE
+        WHEN coalesce(len(z.named['block_table'].sizes), 0) + coalesce(len(z.named['used_keys'].sizes), 0) = 0
+            THEN _sequence_length(z.key_sizes, z.named['cum_seq_k'], z.named['max_k'])
+    END AS key_length,
     '"' || z.named['approximate'].value || '"' AS approximate, NULL::BIGINT AS start_pos, false AS has_mask
 FROM sized AS z;
