@@ -337,6 +337,8 @@ SELECT s.call,
     + CASE
         WHEN s.counts NOT IN ('attention', 'attention by position')
             OR s.named['compute_log_sumexp'].value = 'False' THEN 0
+        WHEN s.op = 'aten._efficient_attention_forward' THEN
+            128 * _elements(s.input_sizes[:-4]) * s.input_sizes[-2] * ceil(s.input_sizes[-3] / 32)
         WHEN contains(s.op, 'efficient') THEN 128 * _elements(s.input_sizes[:-3]) * ceil(s.input_sizes[-2] / 32)
         ELSE 4 * _elements(s.input_sizes[:-2])
     END AS bytes_written
@@ -434,7 +436,7 @@ SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least, try_cast
         WHEN w.flops > 9e18 THEN 'too many to be true'
         WHEN w.is_least AND w.bytes_read IS NOT NULL
             THEN 'bytes: at least; not all that it moves follows from sizes'
-        WHEN w.bytes_read + w.bytes_written IS NOT NULL THEN NULL
+        WHEN w.moves = 'nothing' OR w.bytes_read + w.bytes_written IS NOT NULL THEN NULL
         WHEN w.moves = 'slots' AND w.has_types THEN 'bytes: what is in a row of the cache is not written'
         WHEN w.moves = 'experts' THEN 'bytes: which experts are used is not written'
         WHEN NOT w.has_types THEN 'bytes: types are not written'

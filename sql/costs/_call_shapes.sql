@@ -169,7 +169,7 @@ sized AS (
             WHEN n.rule = 'reduced' THEN list_transform(
                 n.input_sizes,
                 lambda size, i: CASE
-                    WHEN n.given < 3
+                    WHEN n.given < 3 AND n.op <> 'aten.count_nonzero'
                         OR n.named['dim'].value IS NULL
                         OR n.named['dim'].value = '[]'
                         OR list_contains(list_transform(
