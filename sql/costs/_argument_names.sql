@@ -134,8 +134,8 @@ FROM (
         ),
         (
             'flash_attn._flash_attn_varlen_forward',
-            'query key value cum_seq_q cum_seq_k max_q max_k dropout_p scale is_causal window_left window_right softcap '
-            || 'alibi_slopes return_softmax block_table padding used_keys'
+            'query key value cum_seq_q cum_seq_k max_q max_k dropout_p scale is_causal window_left window_right '
+            || 'softcap alibi_slopes return_softmax block_table padding used_keys'
         ),
         (
             'flash_attn_3.fwd flash_attn_3._flash_attn_forward',
@@ -175,7 +175,8 @@ FROM (
         ),
         (
             'flash_attn._flash_attn_backward',
-            'gradient query key value forward logsumexp out out2 out3 dropout_p scale is_causal window_left window_right'
+            'gradient query key value forward logsumexp out out2 out3 dropout_p scale is_causal window_left '
+            || 'window_right'
         ),
         (
             'flash_attn._flash_attn_varlen_backward',
@@ -189,18 +190,18 @@ FROM (
         ),
         (
             'flash_attn_3._flash_attn_backward',
-            'gradient query key value forward logsumexp cum_seq_q cum_seq_k used_queries used_keys max_q max_k out out2 '
-            || 'out3 scale is_causal window_left window_right'
+            'gradient query key value forward logsumexp cum_seq_q cum_seq_k used_queries used_keys max_q max_k '
+            || 'out out2 out3 scale is_causal window_left window_right'
         ),
         (
             'aten._flash_attention_backward',
-            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p is_causal seed offset '
-            || 'scale window_left window_right'
+            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p is_causal '
+            || 'seed offset scale window_left window_right'
         ),
         (
             'aten._efficient_attention_backward',
-            'gradient query key value attn_mask forward cum_seq_q cum_seq_k max_q max_k logsumexp dropout_p seed offset '
-            || 'mask_type bias_requires_grad scale splits window_left'
+            'gradient query key value attn_mask forward cum_seq_q cum_seq_k max_q max_k logsumexp dropout_p seed '
+            || 'offset mask_type bias_requires_grad scale splits window_left'
         ),
         ('vllm.unified_attention aiter.mha_batch_prefill', 'query key value'),
         ('vllm.unified_attention_with_output sglang.unified_attention_with_output', 'query key value out'),
@@ -293,9 +294,9 @@ FROM (
         (
             'aten.adaptive_avg_pool1d aten.adaptive_avg_pool2d aten.adaptive_avg_pool3d aten._adaptive_avg_pool2d
             aten._adaptive_avg_pool3d aten.adaptive_max_pool2d aten.adaptive_max_pool3d aten.upsample_nearest1d
-            aten.upsample_nearest2d aten.upsample_nearest3d aten._upsample_nearest_exact1d aten._upsample_nearest_exact2d
-            aten._upsample_nearest_exact3d aten.upsample_linear1d aten.upsample_bilinear2d aten.upsample_trilinear3d
-            aten.upsample_bicubic2d',
+            aten.upsample_nearest2d aten.upsample_nearest3d aten._upsample_nearest_exact1d
+            aten._upsample_nearest_exact2d aten._upsample_nearest_exact3d aten.upsample_linear1d
+            aten.upsample_bilinear2d aten.upsample_trilinear3d aten.upsample_bicubic2d',
             'self output_size'
         ),
         (

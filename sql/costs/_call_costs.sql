@@ -33,7 +33,8 @@ CREATE MACRO _sampled_flops(
             WHEN '1' THEN 0
             WHEN '2' THEN 35
         END
-        WHEN interpolation = '0' THEN CASE WHEN is_deep THEN 16 * asked[1]::BIGINT + 72 ELSE 8 * asked[1]::BIGINT + 24 END
+        WHEN interpolation = '0' AND is_deep THEN 16 * asked[1]::BIGINT + 72
+        WHEN interpolation = '0' THEN 8 * asked[1]::BIGINT + 24
         WHEN interpolation = '1' THEN asked[1]::BIGINT
     END
 );
@@ -124,13 +125,17 @@ WITH counted AS (
                     WHEN '1' THEN coalesce(s.output_elements, s.named['gradient'].elements)
                     ELSE 0 * try_cast(s.named['mode'].value AS BIGINT)
                 END
-            WHEN 'recurrence' THEN
-                2e0 * s.input_elements / nullif(s.input_sizes[-1], 0) * s.recurrence.directions * s.recurrence.hidden * (
-                    s.recurrence.gates * (s.input_sizes[-1] + s.recurrence.width)
-                    + (s.recurrence.layers - 1) * s.recurrence.gates
-                    * s.recurrence.width * (s.recurrence.directions + 1)
-                    + CASE WHEN s.named['proj_size'].value > '0' THEN s.recurrence.layers * s.recurrence.width ELSE 0 END
-                ) * CASE WHEN s.per_input = 1 OR NOT s.asked[4] THEN 1 ELSE 2 END
+            WHEN 'recurrence' THEN CASE WHEN s.per_input = 1 OR NOT s.asked[4] THEN 2e0 ELSE 4e0 END
+                * s.input_elements / nullif(s.input_sizes[-1], 0) * s.recurrence.directions * s.recurrence.hidden
+                * (
+                    s.recurrence.gates * (
+                        s.input_sizes[-1] + s.recurrence.width
+                        + (s.recurrence.layers - 1) * s.recurrence.width * (s.recurrence.directions + 1)
+                    )
+                    -- The state, from hidden to projected.
+                    + CASE WHEN s.named['proj_size'].value > '0' THEN s.recurrence.width ELSE 0 END
+                    * s.recurrence.layers
+                )
             WHEN 'layer' THEN s.per_input * s.input_elements / nullif(s.input_sizes[-1], 0)
                 * (s.named['weight'].elements + s.named['hidden_weight'].elements)
             WHEN 'cell' THEN s.output_elements * (

@@ -15,7 +15,7 @@
 --   per_output: operations for each element of its first output
 --   moves: bytes that go through memory: all: each argument read once, each output written once; nothing; chosen: reads as much as it writes, and indices; made: only writes; update: reads and writes the first argument; scattered: reads indices and as much as it writes, and the latter too if it adds to it; looked up: reads a row for each index, and the other arguments; targets: reads an element for each target, and the other arguments; least: reads the arguments that its formula has, and writes its outputs, as far as sizes determine them; rotated: reads and writes what is rotated, and reads a row of the table for each position; slots: reads and writes as much as there are slots; paged: reads queries, and the keys and values of all positions, of the type of queries, writes the output; named: each tensor that is named once, if that fits into its time; cache, experts, depends: not determined by shapes
 --   formula: how its operations are counted, as text
---   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, copy, fill, view
+--   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, optimizer, recurrence, transform, copy, fill, view
 --   sizes: how the sizes of its output follow from its arguments, for ops of traces: as the first, or as all of the first list, by broadcasting, as a product, ...; unknown where they don't
 --   writes: types that it writes for each element of its output, for ops of traces: that of its first argument, the promoted one, ...
 CREATE VIEW cost_formulas AS
@@ -26,7 +26,8 @@ FROM (
         (
             'aten.mm aten.addmm aten.bmm aten.baddbmm aten.matmul aten.linear aten.mv aten.addmv aten.dot
             aten._scaled_mm aten._addmm_activation _C.cutlass_scaled_mm sgl_kernel.fp8_scaled_mm
-            sgl_kernel.int8_scaled_mm sgl_kernel.fp8_blockwise_scaled_mm bitsandbytes.int8_scaled_mm vllm.rocm_unquantized_gemm _rocm_C.wvSplitK
+            sgl_kernel.int8_scaled_mm sgl_kernel.fp8_blockwise_scaled_mm bitsandbytes.int8_scaled_mm
+            vllm.rocm_unquantized_gemm _rocm_C.wvSplitK
             _rocm_C.LLMM1',
             'GEMM', 'product', 0, 0, 'all', 'product', 'first',
             '2 for each element of the output and of the dimension that is summed over'
@@ -301,7 +302,8 @@ FROM (
             'aten._foreach_add aten._foreach_sub aten._foreach_mul aten._foreach_div aten._foreach_sqrt
             aten._foreach_neg aten._foreach_reciprocal aten._foreach_abs aten._foreach_exp aten._foreach_log
             aten._foreach_pow aten._foreach_rsqrt aten._foreach_sign aten._foreach_expm1 aten._foreach_log1p
-            aten._foreach_log2 aten._foreach_log10 aten._foreach_sin aten._foreach_cos aten._foreach_tan aten._foreach_tanh
+            aten._foreach_log2 aten._foreach_log10 aten._foreach_sin aten._foreach_cos aten._foreach_tan
+            aten._foreach_tanh
             aten._foreach_erf aten._foreach_erfc aten._foreach_floor aten._foreach_ceil aten._foreach_round
             aten._foreach_trunc aten._foreach_maximum aten._foreach_minimum aten._foreach_clamp_max
             aten._foreach_clamp_min',
@@ -451,17 +453,20 @@ FROM (
             'pooling', 'window', 0, 0, 'all', 'window', 'first', '1 for each element of the output and of the window'
         ),
         (
-            'aten.max_pool2d_with_indices_backward aten.max_pool3d_with_indices_backward aten.adaptive_max_pool2d_backward
+            'aten.max_pool2d_with_indices_backward aten.max_pool3d_with_indices_backward
+            aten.adaptive_max_pool2d_backward
             aten.adaptive_max_pool3d_backward',
             'pooling', 'gradient', 1, 0, 'all', 'gradients', 'first',
             '1 for each element of the gradient of the output'
         ),
         (
-            'aten.avg_pool2d_backward aten.avg_pool3d_backward', 'pooling', 'windows of gradient', 1, 0, 'all', 'gradients',
+            'aten.avg_pool2d_backward aten.avg_pool3d_backward', 'pooling', 'windows of gradient', 1, 0, 'all',
+            'gradients',
             'first', '1 for each element of the gradient of the output and of the window, and a division'
         ),
         (
-            'aten._adaptive_avg_pool2d_backward aten._adaptive_avg_pool3d_backward', 'pooling', 'adaptive windows of gradient', 1, 0,
+            'aten._adaptive_avg_pool2d_backward aten._adaptive_avg_pool3d_backward', 'pooling',
+            'adaptive windows of gradient', 1, 0,
             'all', 'gradients', 'first',
             '1 for each element of the gradient of the output and of its window, and a division'
         ),
@@ -485,7 +490,8 @@ FROM (
             '1 for each element of the input'
         ),
         (
-            'aten.max aten.min aten.median aten.kthvalue', 'reduction', 'plain', 1, 0, 'all', 'reduced', 'first, indices',
+            'aten.max aten.min aten.median aten.kthvalue', 'reduction', 'plain', 1, 0, 'all', 'reduced',
+            'first, indices',
             '1 for each element of the input'
         ),
         (
@@ -502,10 +508,14 @@ FROM (
             || 'need; kernels that sort by digits take other steps'
         ),
         (
-            'aten.nonzero aten.bincount aten.unique_consecutive', 'reduction', 'plain', 1, 0, 'least', 'unknown', 'first',
+            'aten.nonzero aten.bincount aten.unique_consecutive', 'reduction', 'plain', 1, 0, 'least', 'unknown',
+            'first',
             '1 for each element of the input'
         ),
-        ('aten.masked_select', 'copy', 'plain', 0, 0, 'least', 'unknown', 'first', 'none: it copies the chosen elements'),
+        (
+            'aten.masked_select', 'copy', 'plain', 0, 0, 'least', 'unknown', 'first',
+            'none: it copies the chosen elements'
+        ),
         (
             'aten.count_nonzero', 'reduction', 'plain', 2, 0, 'all', 'reduced', 'indices',
             '2 for each element of the input: a comparison and an addition'
@@ -553,7 +563,10 @@ FROM (
             'as var_mean, and a root for each element of the output'
         ),
         ('aten.nansum', 'reduction', 'plain', 2, 0, 'all', 'reduced', 'sums', 'as sum, and a comparison'),
-        ('aten._aminmax aten.aminmax', 'reduction', 'plain', 2, 0, 'all', 'reduced', 'first, first', '2 for each element of the input'),
+        (
+            'aten._aminmax aten.aminmax', 'reduction', 'plain', 2, 0, 'all', 'reduced', 'first, first',
+            '2 for each element of the input'
+        ),
         (
             'aten.logsumexp', 'reduction', 'plain', 4, 2, 'all', 'reduced', 'first',
             'for each element of the input comparison, subtraction, exponential, '
@@ -577,15 +590,19 @@ FROM (
         ),
         (
             'aten.binary_cross_entropy_backward', 'elementwise', 'plain', 0, 6, 'all', 'broadcast', 'promoted',
-            '6 for each element: two subtractions, two multiplications, a comparison, a division; a weight is not counted'
+            '6 for each element: two subtractions, two multiplications, a comparison, a division; a '
+            || 'weight is not counted'
         ),
         (
-            'aten.nll_loss_forward aten.nll_loss2d_forward', 'reduction', 'targets', 0, 2, 'targets', 'targets', 'first',
+            'aten.nll_loss_forward aten.nll_loss2d_forward', 'reduction', 'targets', 0, 2, 'targets', 'targets',
+            'first',
             '2 for each target, ignored or not: two additions; 1 for a weight'
         ),
         (
-            'aten.nll_loss_backward aten.nll_loss2d_backward', 'elementwise', 'targets', 0, 1, 'targets', 'targets', 'first',
-            '1 for each target, ignored or not: a division; 1 for a weight; nothing for what is zero, which another op writes'
+            'aten.nll_loss_backward aten.nll_loss2d_backward', 'elementwise', 'targets', 0, 1, 'targets', 'targets',
+            'first',
+            '1 for each target, ignored or not: a division; 1 for a weight; nothing for what is zero, '
+            || 'which another op writes'
         ),
         (
             'aten._ctc_loss aten._cudnn_ctc_loss', 'reduction', 'labels', 0, 13, 'least', 'unknown', 'first',
@@ -597,7 +614,8 @@ FROM (
             '22 for each position and label of a sequence, 6 for each element of the input'
         ),
         (
-            'aten._fft_c2c aten._fft_r2c aten._fft_c2r', 'transform', 'transform', 5, 0, 'all', 'transformed', 'transformed',
+            'aten._fft_c2c aten._fft_r2c aten._fft_c2r', 'transform', 'transform', 5, 0, 'all', 'transformed',
+            'transformed',
             '5 for each complex number, or 2.5 for each real one, and the logarithm to base 2 of the '
             || 'product of the sizes that are transformed'
         ),
@@ -606,7 +624,8 @@ FROM (
             '2 for each position and element of the weights; nothing for the gates themselves'
         ),
         (
-            'aten._cudnn_rnn_backward aten.miopen_rnn_backward', 'recurrence', 'recurrence', 2, 0, 'least', 'self', 'first',
+            'aten._cudnn_rnn_backward aten.miopen_rnn_backward', 'recurrence', 'recurrence', 2, 0, 'least', 'self',
+            'first',
             'twice that of the forward pass if it computes gradients of weights, else as much'
         ),
         (
@@ -634,7 +653,8 @@ FROM (
             '16 for each element of the state'
         ),
         (
-            'aten.grid_sampler_2d aten.grid_sampler_3d aten.cudnn_grid_sampler', 'elementwise', 'sampled', 0, 0, 'least',
+            'aten.grid_sampler_2d aten.grid_sampler_3d aten.cudnn_grid_sampler', 'elementwise', 'sampled', 0, 0,
+            'least',
             'sampled', 'first',
             'for each element of the output 7, or 15 in 3 dimensions: a multiplication for each '
             || 'neighbour, and their sum; bicubic 35; nearest none'
@@ -660,7 +680,8 @@ FROM (
             aten.clone aten.copy aten._to_copy aten.flip aten.roll aten.pixel_shuffle aten.slice_scatter
             aten.select_scatter aten.index_put aten.alias_copy dim_order_ops._clone_dim_order
             dim_order_ops._to_dim_order_copy aten.lift_fresh_copy aten.tril aten.triu aten.pixel_unshuffle
-            aten.native_channel_shuffle aten._reshape_copy aten._pin_memory aten._local_scalar_dense aten._conj_physical',
+            aten.native_channel_shuffle aten._reshape_copy aten._pin_memory aten._local_scalar_dense
+            aten._conj_physical',
             'copy', 'plain', 0, 0, 'all', 'first', 'first', 'none: it copies'
         ),
         ('aten.copy_', 'copy', 'plain', 0, 0, 'all', 'first', 'first', 'none: it copies'),
@@ -747,7 +768,8 @@ FROM (
             'none: it copies to the chosen elements; another op copies the tensor, if it is not in place'
         ),
         (
-            'aten.index_fill', 'fill', 'plain', 0, 0, 'scattered', 'selected', 'first', 'none: it fills the chosen elements'
+            'aten.index_fill', 'fill', 'plain', 0, 0, 'scattered', 'selected', 'first',
+            'none: it fills the chosen elements'
         ),
         (
             'aten.index_copy', 'copy', 'plain', 0, 0, 'scattered', 'source', 'first',
@@ -762,7 +784,8 @@ FROM (
             '1 for each element of the source'
         ),
         (
-            'aten._embedding_bag aten._embedding_bag_forward_only', 'embedding', 'bags', 1, 0, 'looked up', 'bags', 'bags',
+            'aten._embedding_bag aten._embedding_bag_forward_only', 'embedding', 'bags', 1, 0, 'looked up', 'bags',
+            'bags',
             '1 for each index and element of its row; 1 more for a weight; a division for each element of a mean'
         ),
         (
@@ -792,7 +815,8 @@ FROM (
             aten.select aten.split aten.split_with_sizes aten.chunk aten.narrow aten.unbind aten.detach aten.alias
             aten.movedim aten.unflatten aten._assert_tensor_metadata aten._assert_scalar
             aten.sym_constrain_range_for_size aten.sym_size aten._unsafe_view aten._reshape_alias aten.as_strided
-            aten.view_as aten.expand_as aten.unfold aten.diagonal aten.swapaxes aten.swapdims aten.adjoint aten.mT aten.mH
+            aten.view_as aten.expand_as aten.unfold aten.diagonal aten.swapaxes aten.swapdims aten.adjoint aten.mT
+            aten.mH
             aten.numpy_T aten.real aten.imag aten.view_as_real aten.view_as_complex aten.resolve_conj aten.resolve_neg
             aten.conj aten._conj aten.moveaxis aten.broadcast_to aten.unsafe_split aten.unsafe_chunk
             aten.unsafe_split_with_sizes aten.tensor_split aten.lift_fresh aten.set_ aten.set_data aten.result_type
