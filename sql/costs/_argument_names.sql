@@ -5,7 +5,7 @@
 --   op: the op, as in `cost_formulas`
 --   names: the names of its arguments by position, as far as one matters
 CREATE VIEW _argument_names AS
-SELECT unnest(string_split_regex(k.ops, '\s+')) AS op, string_split(k.names, ' ') AS names
+SELECT unnest(string_split_regex(k.ops, '\s+')) AS op, string_split_regex(k.names, '\s+') AS names
 FROM (
     VALUES
         ('aten._int_mm aten._weight_int4pack_mm', 'self mat2'),
@@ -110,8 +110,8 @@ FROM (
         ),
         (
             'aten._scaled_dot_product_cudnn_attention_backward',
-            'gradient query key value forward logsumexp seed offset attn_mask '
-            || 'cum_seq_q cum_seq_k max_q max_k dropout_p is_causal'
+            'gradient query key value forward logsumexp seed offset attn_mask
+            cum_seq_q cum_seq_k max_q max_k dropout_p is_causal'
         ),
         (
             'aiter.fmha_v3_fwd flash_attn._flash_attn_forward',
@@ -119,89 +119,89 @@ FROM (
         ),
         (
             'aiter.mha_fwd',
-            'query key value dropout_p scale is_causal window_left window_right sink compute_log_sumexp randval '
-            || 'cum_seq_q cum_seq_k out'
+            'query key value dropout_p scale is_causal window_left window_right sink compute_log_sumexp randval
+            cum_seq_q cum_seq_k out'
         ),
         (
             'aiter.mha_varlen_fwd',
-            'query key value cum_seq_q cum_seq_k max_q max_k min_q dropout_p scale softcap zero is_causal window_left '
-            || 'window_right sink compute_log_sumexp randval out block_table'
+            'query key value cum_seq_q cum_seq_k max_q max_k min_q dropout_p scale softcap zero is_causal window_left
+            window_right sink compute_log_sumexp randval out block_table'
         ),
         (
             'aiter.fmha_v3_varlen_fwd',
-            'query key value cum_seq_q cum_seq_k max_q max_k min_q dropout_p scale softcap zero is_causal window_left '
-            || 'window_right compute_log_sumexp randval rounding out block_table'
+            'query key value cum_seq_q cum_seq_k max_q max_k min_q dropout_p scale softcap zero is_causal window_left
+            window_right compute_log_sumexp randval rounding out block_table'
         ),
         (
             'flash_attn._flash_attn_varlen_forward',
-            'query key value cum_seq_q cum_seq_k max_q max_k dropout_p scale is_causal window_left window_right '
-            || 'softcap alibi_slopes return_softmax block_table padding used_keys'
+            'query key value cum_seq_q cum_seq_k max_q max_k dropout_p scale is_causal window_left window_right
+            softcap alibi_slopes return_softmax block_table padding used_keys'
         ),
         (
             'flash_attn_3.fwd flash_attn_3._flash_attn_forward',
-            'query key value new_key new_value query_value out cum_seq_q cum_seq_k cum_seq_new used_queries used_keys '
-            || 'max_q max_k block_table batch_indices padding cos sin rotary_lengths query_scale key_scale value_scale '
-            || 'scale is_causal window_left window_right'
+            'query key value new_key new_value query_value out cum_seq_q cum_seq_k cum_seq_new used_queries used_keys
+            max_q max_k block_table batch_indices padding cos sin rotary_lengths query_scale key_scale value_scale
+            scale is_causal window_left window_right'
         ),
         (
             'aten._flash_attention_forward',
-            'query key value cum_seq_q cum_seq_k max_q max_k dropout_p is_causal mask scale window_left window_right '
-            || 'used_keys alibi_slopes block_table'
+            'query key value cum_seq_q cum_seq_k max_q max_k dropout_p is_causal mask scale window_left window_right
+            used_keys alibi_slopes block_table'
         ),
         (
             'aten._efficient_attention_forward',
-            'query key value attn_mask cum_seq_q cum_seq_k max_q max_k dropout_p mask_type compute_log_sumexp scale '
-            || 'used_keys window_left'
+            'query key value attn_mask cum_seq_q cum_seq_k max_q max_k dropout_p mask_type compute_log_sumexp scale
+            used_keys window_left'
         ),
         (
             'aiter.mha_bwd',
-            'gradient query key value forward logsumexp dropout_p scale is_causal window_left window_right '
-            || 'deterministic out out2 out3'
+            'gradient query key value forward logsumexp dropout_p scale is_causal window_left window_right
+            deterministic out out2 out3'
         ),
         (
             'aiter.fmha_v3_bwd',
-            'gradient query key value forward logsumexp dropout_p scale is_causal window_left window_right '
-            || 'deterministic atomic rounding out out2 out3'
+            'gradient query key value forward logsumexp dropout_p scale is_causal window_left window_right
+            deterministic atomic rounding out out2 out3'
         ),
         (
             'aiter.mha_varlen_bwd',
-            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p scale zero is_causal '
-            || 'window_left window_right deterministic out out2 out3'
+            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p scale zero is_causal
+            window_left window_right deterministic out out2 out3'
         ),
         (
             'aiter.fmha_v3_varlen_bwd',
-            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p scale zero is_causal '
-            || 'window_left window_right deterministic atomic rounding out out2 out3'
+            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p scale zero is_causal
+            window_left window_right deterministic atomic rounding out out2 out3'
         ),
         (
             'flash_attn._flash_attn_backward',
-            'gradient query key value forward logsumexp out out2 out3 dropout_p scale is_causal window_left '
-            || 'window_right'
+            'gradient query key value forward logsumexp out out2 out3 dropout_p scale is_causal window_left
+            window_right'
         ),
         (
             'flash_attn._flash_attn_varlen_backward',
-            'gradient query key value forward logsumexp out out2 out3 cum_seq_q cum_seq_k max_q max_k dropout_p scale '
-            || 'is_causal window_left window_right'
+            'gradient query key value forward logsumexp out out2 out3 cum_seq_q cum_seq_k max_q max_k dropout_p scale
+            is_causal window_left window_right'
         ),
         (
             'flash_attn_3.bwd',
-            'gradient query key value forward logsumexp out out2 out3 cum_seq_q cum_seq_k used_queries used_keys max_q '
-            || 'max_k scale is_causal window_left window_right'
+            'gradient query key value forward logsumexp out out2 out3 cum_seq_q cum_seq_k used_queries used_keys max_q
+            max_k scale is_causal window_left window_right'
         ),
         (
             'flash_attn_3._flash_attn_backward',
-            'gradient query key value forward logsumexp cum_seq_q cum_seq_k used_queries used_keys max_q max_k '
-            || 'out out2 out3 scale is_causal window_left window_right'
+            'gradient query key value forward logsumexp cum_seq_q cum_seq_k used_queries used_keys max_q max_k
+            out out2 out3 scale is_causal window_left window_right'
         ),
         (
             'aten._flash_attention_backward',
-            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p is_causal '
-            || 'seed offset scale window_left window_right'
+            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p is_causal
+            seed offset scale window_left window_right'
         ),
         (
             'aten._efficient_attention_backward',
-            'gradient query key value attn_mask forward cum_seq_q cum_seq_k max_q max_k logsumexp dropout_p seed '
-            || 'offset mask_type bias_requires_grad scale splits window_left'
+            'gradient query key value attn_mask forward cum_seq_q cum_seq_k max_q max_k logsumexp dropout_p seed
+            offset mask_type bias_requires_grad scale splits window_left'
         ),
         ('vllm.unified_attention aiter.mha_batch_prefill', 'query key value'),
         ('vllm.unified_attention_with_output sglang.unified_attention_with_output', 'query key value out'),
@@ -349,14 +349,14 @@ FROM (
         ),
         (
             'aten._cudnn_rnn_backward',
-            'self !list stride buffer hx cx output gradient gradient_hy gradient_cy mode hidden_size proj_size layers '
-            || 'batch_first dropout train bidirectional batch_sizes state !reserve output_mask'
+            'self !list stride buffer hx cx output gradient gradient_hy gradient_cy mode hidden_size proj_size layers
+            batch_first dropout train bidirectional batch_sizes state !reserve output_mask'
         ),
         ('aten.miopen_rnn', 'self !list stride hx cx mode hidden_size layers batch_first dropout train bidirectional'),
         (
             'aten.miopen_rnn_backward',
-            'self !list stride buffer hx cx output gradient gradient_hy gradient_cy mode hidden_size layers '
-            || 'batch_first dropout train bidirectional batch_sizes state !reserve output_mask'
+            'self !list stride buffer hx cx output gradient gradient_hy gradient_cy mode hidden_size layers
+            batch_first dropout train bidirectional batch_sizes state !reserve output_mask'
         ),
         (
             'aten.mkldnn_rnn_layer',

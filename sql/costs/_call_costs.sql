@@ -100,7 +100,7 @@ WITH counted AS (
             )
             WHEN 'adaptive windows of gradient' THEN s.per_input * s.named['gradient'].elements
                 + _adaptive_windows(s.input_sizes, s.gradient_sizes, s.dimensions)
-            WHEN 'sort' THEN s.input_elements * log2(greatest(s.input_sizes[s.last_dim + 1], 1))
+            WHEN 'sort' THEN s.input_elements * log2(greatest(s.input_sizes[s.dims[-1] + 1], 1))
             WHEN 'transform' THEN s.per_input
                 * CASE WHEN s.op = 'aten._fft_c2r' THEN s.output_elements ELSE s.input_elements END
                 * CASE WHEN s.op = 'aten._fft_c2c' THEN 1 ELSE 0.5 END
@@ -163,18 +163,7 @@ WITH counted AS (
             )
             ELSE s.flops
         END AS flops
-    FROM (
-        SELECT f.*, try_cast(f.named['weight_decay'].value AS DOUBLE) AS weight_decay,
-            coalesce(
-                coalesce(f.named['window_left'].value, CASE WHEN starts_with(f.op, 'aten.') THEN '-1' END) = '-1'
-                AND (
-                    coalesce(f.named['window_right'].value, CASE WHEN starts_with(f.op, 'aten.') THEN '-1' END) = '-1'
-                    OR f.named['window_right'].value = '0' AND f.is_causal
-                ),
-                false
-            ) AS has_no_window
-        FROM _with_flops(shapes) AS f
-    ) AS s
+    FROM _with_flops(shapes) AS s
 )
 SELECT s.call, s.is_complex,
     CASE

@@ -65,7 +65,7 @@ CREATE MACRO _sequence_length(
 CREATE MACRO _call_shapes(
     calls  -- as in `_call_arguments`
 ) AS TABLE
-WITH called AS (
+WITH named AS (
     SELECT a.call, a.op, a.label, a.formula.counts, a.formula.per_input, a.formula.per_output, a.formula.moves,
         a.formula.family, a.formula.writes, a.formula.sizes AS rule, a.lengths, a.has_types, a.named, a.given,
         a.all_tensors, a.tensors, a.outs, a.listed, a.is_of_lists, a.first_list, a.first_tensor,
@@ -94,6 +94,23 @@ WITH called AS (
             'layers': try_cast(a.named['layers'].value AS BIGINT),
             'directions': CASE a.named['bidirectional'].value WHEN 'True' THEN 2 WHEN 'False' THEN 1 END
         } AS recurrence,
+        try_cast(a.named['weight_decay'].value AS DOUBLE) AS weight_decay,
+        -- Those that it is about: a stable sort has an argument more before.
+        list_transform(
+            _numbers(a.named[
+                CASE WHEN a.op <> 'aten.sort' THEN 'dim' WHEN a.given = 4 THEN 'second' ELSE 'first' END
+            ]),
+            lambda d: CASE WHEN d < 0 THEN d + len(a.main.sizes) ELSE d END
+        ) AS dims,
+        -- Where an op of torch has no window, it isn't written.
+        coalesce(
+            coalesce(a.named['window_left'].value, CASE WHEN starts_with(a.op, 'aten.') THEN '-1' END) = '-1'
+            AND (
+                coalesce(a.named['window_right'].value, CASE WHEN starts_with(a.op, 'aten.') THEN '-1' END) = '-1'
+                OR a.named['window_right'].value = '0' AND try_cast(a.named['is_causal'].value AS BOOLEAN)
+            ),
+            false
+        ) AS has_no_window,
         -- A tensor without elements gets its size from the op.
         coalesce(
             a.formula.sizes = 'out' AND len(a.outs) > 0
@@ -103,17 +120,6 @@ WITH called AS (
         coalesce(try_cast(regexp_extract(a.op, '(\d)d', 1) AS INTEGER), 0) AS dimensions
     FROM _call_arguments(calls) AS a
 ),
--- The last of the dimensions that an op is about.
-directed AS (
-    SELECT n.*,
-        list_transform(
-            _numbers(CASE WHEN n.op <> 'aten.sort' THEN n.named['dim'] WHEN n.given = 4 THEN n.named['second']
-                ELSE n.named['first'] END),
-            lambda d: CASE WHEN d < 0 THEN d + len(n.input_sizes) ELSE d END
-        ) AS dims
-    FROM called AS n
-),
-named AS (SELECT n.*, n.dims[-1] AS last_dim FROM directed AS n),
 sized AS (
     SELECT n.*,
         CASE
@@ -199,7 +205,7 @@ sized AS (
             WHEN n.rule IN ('topk', 'halved', 'transformed') THEN list_transform(
                 n.input_sizes,
                 lambda size, i: CASE
-                    WHEN i - 1 <> n.last_dim THEN size
+                    WHEN i - 1 <> n.dims[-1] THEN size
                     WHEN n.rule = 'topk' THEN try_cast(n.named['k'].value AS BIGINT)
                     WHEN n.rule = 'halved' THEN size // 2
                     WHEN n.named['onesided'].value = 'True' THEN size // 2 + 1

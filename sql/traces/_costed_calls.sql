@@ -108,8 +108,10 @@ chains AS (
     SELECT o.*,
         -- The attention that chose this one counts.
         CASE
-            WHEN regexp_matches(a.op, '^aten\._(flash|efficient)_attention_')
-                AND starts_with(b.op, 'aten._scaled_dot_product') THEN NULL
+            WHEN starts_with(b.op, 'aten._scaled_dot_product') AND a.op IN (
+                'aten._flash_attention_forward', 'aten._flash_attention_backward', 'aten._efficient_attention_forward',
+                'aten._efficient_attention_backward'
+            ) THEN NULL
             ELSE a.op
         END AS op,
         a.label, a.thread_index, a.start_ticks, b.event_index AS parent, b.op AS parent_op,
