@@ -382,7 +382,7 @@ OTHERS: dict[str, tuple[Inputs, Row]] = {
 }  # fmt: skip
 
 TWO = [[3, 4], [2, 4]]  # 20 parameters
-STEPS = [[], []]
+STEPS: list[list[int]] = [[], []]
 ADAM = APPLY.format("FusedAdamMathFunctor<float, 4, (at::native::ADAM_MODE)1, false>", "float const*")
 MAXIMA = APPLY.format("FusedAdamMathFunctor<float, 5, (at::native::ADAM_MODE)0, true>", "float const*")
 SGD = APPLY.format("FusedSgdMathFunctor<c10::BFloat16, 3>", "double")
@@ -433,7 +433,9 @@ def found() -> dict[str, Row]:
         events += [op(label, 1000 * at, 1000 * at + 9, *inputs), *launched(kernel, 1000 * at + 1, 5 + at, at + 1)]
     with empty_warehouse() as warehouse:
         warehouse.ingest(trace(*events, **H100), name="t")
-        rows = warehouse.rows("SELECT e.total, e.flops, e.bytes, e.reason FROM op_efficiency('t') AS e ORDER BY e.total")[1]
+        rows = warehouse.rows(
+            "SELECT e.total, e.flops, e.bytes, e.reason FROM op_efficiency('t') AS e ORDER BY e.total"
+        )[1]
     assert [total for total, *_ in rows] == [5 + at for at in range(len(TABLE))]
     return {name: (flops, moved, reason) for name, (_, flops, moved, reason) in zip(TABLE, rows, strict=True)}
 
