@@ -5,13 +5,38 @@
 --   op: the op, as in `cost_formulas`
 --   names: the names of its arguments by position, as far as one matters
 CREATE VIEW _argument_names AS
-SELECT unnest(string_split_regex(k.ops, '\s+')) AS op, string_split(k.names, ' ') AS names
+SELECT unnest(string_split_regex(k.ops, '\s+')) AS op, string_split_regex(k.names, '\s+') AS names
 FROM (
     VALUES
         ('aten._int_mm aten._weight_int4pack_mm', 'self mat2'),
         ('aten.mm aten.bmm', 'self mat2 dtype'),
         ('aten.addmm aten.baddbmm aten._addmm_activation aten.addmv', 'bias self mat2 beta'),
         ('aten.mv aten.dot aten.matmul', 'self mat2'),
+        ('bitsandbytes.int8_linear_matmul', 'self weight out'),
+        ('bitsandbytes.int8_scaled_mm', 'self weight row_stats col_stats bias dtype'),
+        ('primus_turbo_cpp_extension.hipblaslt_gemm', 'self mat2 dtype transposes_self transposes_mat2'),
+        (
+            'primus_turbo_cpp_extension.hipblaslt_gemm_fp8 primus_turbo_cpp_extension.turbo_gemm_fp8',
+            'self scale_a mat2 scale_b dtype transposes_self transposes_mat2'
+        ),
+        (
+            'primus_turbo_cpp_extension.ck_gemm_fp8',
+            'self mat2 scale_a scale_b transposes_self transposes_mat2 dtype'
+        ),
+        (
+            'primus_turbo_cpp_extension.ck_grouped_gemm primus_turbo_cpp_extension.hipblaslt_grouped_gemm
+            primus_turbo_cpp_extension.ck_grouped_gemm_variable_k',
+            'self mat2 lengths offsets transposes_self transposes_mat2'
+        ),
+        (
+            'primus_turbo_cpp_extension.ck_grouped_gemm_fp8 primus_turbo_cpp_extension.hipblaslt_grouped_gemm_fp8
+            primus_turbo_cpp_extension.ck_grouped_gemm_fp8_variable_k',
+            'self mat2 scale_a scale_b lengths offsets transposes_self transposes_mat2 dtype'
+        ),
+        (
+            'tex_ts.te_gemm_ts',
+            'self scale_a place_a type_a transposes_a mat2 scale_b place_b type_b transposes_b out'
+        ),
         ('aten.linear vllm.rocm_unquantized_gemm', 'self weight bias'),
         ('_rocm_C.wvSplitK _rocm_C.LLMM1', 'weight self bias'),
         ('_C.awq_gemm', 'self mat2 scales zeros'),
@@ -85,12 +110,98 @@ FROM (
         ),
         (
             'aten._scaled_dot_product_cudnn_attention_backward',
-            'gradient query key value forward logsumexp seed offset attn_mask '
-            || 'cum_seq_q cum_seq_k max_q max_k dropout_p is_causal'
+            'gradient query key value forward logsumexp seed offset attn_mask
+            cum_seq_q cum_seq_k max_q max_k dropout_p is_causal'
         ),
         (
             'aiter.fmha_v3_fwd flash_attn._flash_attn_forward',
             'query key value dropout_p scale is_causal window_left window_right compute_log_sumexp'
+        ),
+        (
+            'aiter.mha_fwd',
+            'query key value dropout_p scale is_causal window_left window_right sink compute_log_sumexp randval
+            cum_seq_q cum_seq_k out'
+        ),
+        (
+            'aiter.mha_varlen_fwd',
+            'query key value cum_seq_q cum_seq_k max_q max_k min_q dropout_p scale softcap zero is_causal window_left
+            window_right sink compute_log_sumexp randval out block_table'
+        ),
+        (
+            'aiter.fmha_v3_varlen_fwd',
+            'query key value cum_seq_q cum_seq_k max_q max_k min_q dropout_p scale softcap zero is_causal window_left
+            window_right compute_log_sumexp randval rounding out block_table'
+        ),
+        (
+            'flash_attn._flash_attn_varlen_forward',
+            'query key value cum_seq_q cum_seq_k max_q max_k dropout_p scale is_causal window_left window_right
+            softcap alibi_slopes return_softmax block_table padding used_keys'
+        ),
+        (
+            'flash_attn_3.fwd flash_attn_3._flash_attn_forward',
+            'query key value new_key new_value query_value out cum_seq_q cum_seq_k cum_seq_new used_queries used_keys
+            max_q max_k block_table batch_indices padding cos sin rotary_lengths query_scale key_scale value_scale
+            scale is_causal window_left window_right'
+        ),
+        (
+            'aten._flash_attention_forward',
+            'query key value cum_seq_q cum_seq_k max_q max_k dropout_p is_causal mask scale window_left window_right
+            used_keys alibi_slopes block_table'
+        ),
+        (
+            'aten._efficient_attention_forward',
+            'query key value attn_mask cum_seq_q cum_seq_k max_q max_k dropout_p mask_type compute_log_sumexp scale
+            used_keys window_left'
+        ),
+        (
+            'aiter.mha_bwd',
+            'gradient query key value forward logsumexp dropout_p scale is_causal window_left window_right
+            deterministic out out2 out3'
+        ),
+        (
+            'aiter.fmha_v3_bwd',
+            'gradient query key value forward logsumexp dropout_p scale is_causal window_left window_right
+            deterministic atomic rounding out out2 out3'
+        ),
+        (
+            'aiter.mha_varlen_bwd',
+            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p scale zero is_causal
+            window_left window_right deterministic out out2 out3'
+        ),
+        (
+            'aiter.fmha_v3_varlen_bwd',
+            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p scale zero is_causal
+            window_left window_right deterministic atomic rounding out out2 out3'
+        ),
+        (
+            'flash_attn._flash_attn_backward',
+            'gradient query key value forward logsumexp out out2 out3 dropout_p scale is_causal window_left
+            window_right'
+        ),
+        (
+            'flash_attn._flash_attn_varlen_backward',
+            'gradient query key value forward logsumexp out out2 out3 cum_seq_q cum_seq_k max_q max_k dropout_p scale
+            is_causal window_left window_right'
+        ),
+        (
+            'flash_attn_3.bwd',
+            'gradient query key value forward logsumexp out out2 out3 cum_seq_q cum_seq_k used_queries used_keys max_q
+            max_k scale is_causal window_left window_right'
+        ),
+        (
+            'flash_attn_3._flash_attn_backward',
+            'gradient query key value forward logsumexp cum_seq_q cum_seq_k used_queries used_keys max_q max_k
+            out out2 out3 scale is_causal window_left window_right'
+        ),
+        (
+            'aten._flash_attention_backward',
+            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q max_k dropout_p is_causal
+            seed offset scale window_left window_right'
+        ),
+        (
+            'aten._efficient_attention_backward',
+            'gradient query key value attn_mask forward cum_seq_q cum_seq_k max_q max_k logsumexp dropout_p seed
+            offset mask_type bias_requires_grad scale splits window_left'
         ),
         ('vllm.unified_attention aiter.mha_batch_prefill', 'query key value'),
         ('vllm.unified_attention_with_output sglang.unified_attention_with_output', 'query key value out'),
@@ -177,13 +288,15 @@ FROM (
         ),
         ('aten.avg_pool1d aten.avg_pool2d aten.avg_pool3d', 'self kernel_size stride padding ceil_mode'),
         (
-            'aten.max_pool2d_with_indices_backward',
+            'aten.max_pool2d_with_indices_backward aten.max_pool3d_with_indices_backward',
             'gradient !self kernel_size stride padding dilation ceil_mode indices'
         ),
         (
             'aten.adaptive_avg_pool1d aten.adaptive_avg_pool2d aten.adaptive_avg_pool3d aten._adaptive_avg_pool2d
-            aten._adaptive_avg_pool3d aten.upsample_nearest1d aten.upsample_nearest2d aten.upsample_nearest3d
-            aten.upsample_bilinear2d',
+            aten._adaptive_avg_pool3d aten.adaptive_max_pool2d aten.adaptive_max_pool3d aten.upsample_nearest1d
+            aten.upsample_nearest2d aten.upsample_nearest3d aten._upsample_nearest_exact1d
+            aten._upsample_nearest_exact2d aten._upsample_nearest_exact3d aten.upsample_linear1d
+            aten.upsample_bilinear2d aten.upsample_trilinear3d aten.upsample_bicubic2d',
             'self output_size'
         ),
         (
@@ -203,5 +316,87 @@ FROM (
         ('aten._foreach_copy', '!self source'),
         ('aten._foreach_norm', 'tensors order dtype'),
         ('aten.embedding', 'weight indices'),
-        ('aten.gather aten.index_select', 'self dim indices')
+        ('aten.gather aten.index_select', 'self dim indices'),
+        ('aten.topk aten.kthvalue', 'self k dim'),
+        ('aten.sort', 'self first second third'),
+        ('aten.median aten.std_mean aten.nansum aten.count_nonzero aten._aminmax', 'self dim'),
+        ('aten.glu', 'self dim'),
+        ('aten.glu_backward', 'gradient self dim'),
+        ('aten.huber_loss aten.smooth_l1_loss', 'self target reduction'),
+        ('aten.binary_cross_entropy', 'self target weight reduction'),
+        ('aten.scatter aten.scatter_add aten.scatter_reduce', '!self dim indices !source'),
+        ('aten.index_add aten.index_copy aten.index_reduce', '!self dim indices !source'),
+        ('aten.index_fill', '!self dim indices !source'),
+        ('aten.index_put_', '!self !indices source accumulate'),
+        (
+            'aten._embedding_bag aten._embedding_bag_forward_only',
+            '!weight indices offsets scales mode sparse sample_weights include_last'
+        ),
+        (
+            'aten._embedding_bag_dense_backward',
+            'gradient indices offset2bag bag_size maximum_indices number scales mode sample_weights'
+        ),
+        ('aten.nll_loss_forward aten.nll_loss2d_forward', '!self target !weight reduction'),
+        ('aten.nll_loss_backward aten.nll_loss2d_backward', 'gradient !self target !weight reduction'),
+        ('aten._ctc_loss aten._cudnn_ctc_loss', 'self targets input_lengths target_lengths'),
+        ('aten._ctc_loss_backward', 'gradient self targets input_lengths target_lengths'),
+        ('aten._fft_c2c', 'self dim'),
+        ('aten._fft_r2c', 'self dim normalization onesided'),
+        ('aten._fft_c2r', 'self dim normalization last_size'),
+        (
+            'aten._cudnn_rnn',
+            'self !list stride buffer hx cx mode hidden_size proj_size layers batch_first dropout train bidirectional'
+        ),
+        (
+            'aten._cudnn_rnn_backward',
+            'self !list stride buffer hx cx output gradient gradient_hy gradient_cy mode hidden_size proj_size layers
+            batch_first dropout train bidirectional batch_sizes state !reserve output_mask'
+        ),
+        ('aten.miopen_rnn', 'self !list stride hx cx mode hidden_size layers batch_first dropout train bidirectional'),
+        (
+            'aten.miopen_rnn_backward',
+            'self !list stride buffer hx cx output gradient gradient_hy gradient_cy mode hidden_size layers
+            batch_first dropout train bidirectional batch_sizes state !reserve output_mask'
+        ),
+        (
+            'aten.mkldnn_rnn_layer',
+            'self weight hidden_weight bias hidden_bias hx cx reverse batch_sizes mode hidden_size layers'
+        ),
+        ('aten.mkldnn_rnn_layer_backward', 'self weight hidden_weight'),
+        ('aten._thnn_fused_lstm_cell aten._thnn_fused_gru_cell', 'gates hidden_gates cx input_bias hidden_bias'),
+        ('aten._thnn_fused_lstm_cell_backward_impl', 'gradient gradient_cy cx'),
+        (
+            'aten.grid_sampler_2d aten.grid_sampler_3d aten.cudnn_grid_sampler',
+            '!self grid interpolation'
+        ),
+        (
+            'aten.grid_sampler_2d_backward aten.grid_sampler_3d_backward',
+            'gradient !self grid interpolation border align output_mask'
+        ),
+        ('torchvision.roi_align', '!self regions scale height width samples'),
+        ('aten.batch_norm_stats', 'self'),
+        ('aten.batch_norm_elemt', 'self weight bias'),
+        ('aten.batch_norm_backward_reduce aten.batch_norm_backward_elemt', 'gradient self'),
+        (
+            'aten.avg_pool2d_backward aten.avg_pool3d_backward',
+            'gradient !self kernel_size stride padding ceil_mode'
+        ),
+        (
+            'aten._adaptive_avg_pool2d_backward aten._adaptive_avg_pool3d_backward aten.adaptive_max_pool2d_backward
+            aten.adaptive_max_pool3d_backward',
+            'gradient !self indices'
+        ),
+        (
+            'aten.upsample_nearest1d_backward aten.upsample_nearest2d_backward aten.upsample_nearest3d_backward
+            aten._upsample_nearest_exact1d_backward aten._upsample_nearest_exact2d_backward
+            aten._upsample_nearest_exact3d_backward aten.upsample_linear1d_backward aten.upsample_bilinear2d_backward
+            aten.upsample_trilinear3d_backward aten.upsample_bicubic2d_backward',
+            'gradient output_size size'
+        ),
+        (
+            'aten._fused_adam aten._fused_adamw',
+            'self grads means squares maxima steps rate beta1 beta2 weight_decay eps amsgrad'
+        ),
+        ('aten._fused_adagrad', 'self grads sums steps rate rate_decay weight_decay'),
+        ('aten._fused_sgd', 'self grads momenta weight_decay momentum rate dampening nesterov maximize is_first_step')
 ) AS k (ops, names);

@@ -166,7 +166,8 @@ WITH given AS (
     LEFT JOIN _argument_names AS n ON n.op = g.held.op
 ),
 typed AS (
-    SELECT g.*, g.dtypes IS NOT NULL AS has_types,
+    -- Of some versions of torch the list of types is empty.
+    SELECT g.*, coalesce(len(g.dtypes), 0) > 0 OR len(g.shapes) = 0 AS has_types,
         list_transform(g.dtypes, lambda dtype: _bytes_of_traced_type(dtype)) AS type_bytes,
         list_transform(g.types, lambda dtype: _bytes_of_traced_type(dtype)) AS listed_bytes
     FROM given AS g

@@ -18,6 +18,27 @@ CREATE MACRO _bytes_of_tensors(tensors) AS (
     _whole_sum(list_transform(tensors, lambda _t: _t.held_bytes))
 );
 
+-- The operations of a sample of a grid: for each element of the output a multiplication for each neighbour and their sum;
+-- for each element of its gradient a multiplication and an addition for each, and for the gradient of the grid four steps
+-- for each neighbour and dimension, less the last. NULL if they aren't known.
+CREATE MACRO _sampled_flops(
+    interpolation,  -- 0: linear, 1: nearest, 2: cubic
+    is_deep,  -- of three dimensions
+    asked,  -- for which gradients; NULL: for none
+    elements
+) AS (
+    elements * CASE
+        WHEN asked IS NULL THEN CASE interpolation
+            WHEN '0' THEN CASE WHEN is_deep THEN 15 ELSE 7 END
+            WHEN '1' THEN 0
+            WHEN '2' THEN 35
+        END
+        WHEN interpolation = '0' AND is_deep THEN 16 * asked[1]::BIGINT + 72
+        WHEN interpolation = '0' THEN 8 * asked[1]::BIGINT + 24
+        WHEN interpolation = '1' THEN asked[1]::BIGINT
+    END
+);
+
 -- The operations of one call of an op of a trace: by `_with_flops`, or by further formulas for ops that only traces have. For complex numbers, a sum of products has four multiplications for one of real numbers, and as many
 -- additions; an elementwise addition has two operations, and a multiplication six; those of other ops are NULL.
 CREATE MACRO _call_flops(
@@ -47,10 +68,12 @@ WITH counted AS (
                 * s.named['weight'].row_elements
                 * CASE WHEN s.op = 'aten.convolution_backward' THEN s.asked[1]::BIGINT + s.asked[2]::BIGINT ELSE 1 END
             WHEN 'attention by position' THEN CASE
-                WHEN s.named['window_left'].value = '-1'
-                    AND (s.named['window_right'].value = '-1' OR s.named['window_right'].value = '0' AND s.is_causal)
-                    THEN 2 * (s.input_elements + s.output_elements) * s.key_sizes[-3]
-                        * _causal_part(s.is_causal, s.input_sizes[-3], s.key_sizes[-3])
+                WHEN s.has_no_window THEN 2 * (s.input_elements + s.output_elements) * s.key_length
+                        * _causal_part(s.is_causal, s.query_length, s.key_length)
+            END
+            WHEN 'attention by position backward' THEN CASE
+                WHEN s.has_no_window THEN 5 * (s.input_elements + s.named['gradient'].elements) * s.key_length
+                        * _causal_part(s.is_causal, s.query_length, s.key_length)
             END
             WHEN 'paged attention' THEN CASE
                 WHEN s.input_sizes[1] >= s.lengths.queries AND (len(s.outs) > 0 OR len(s.input_sizes) = 3)
@@ -63,6 +86,81 @@ WITH counted AS (
             WHEN 'norm' THEN s.input_elements * (
                 s.weights + CASE WHEN s.named['training'].value = 'False' THEN 2 ELSE s.per_input END
             )
+            WHEN 'transposed product' THEN
+                2 * s.output_elements * s.input_elements / nullif(s.output_sizes[1], 0)
+            WHEN 'transposed grouped product' THEN 2 * s.input_elements * s.output_sizes[-1]
+            WHEN 'product by elements' THEN
+                2 * sqrt(s.input_elements) * sqrt(s.named['mat2'].elements) * sqrt(s.output_elements)
+            WHEN 'gradient' THEN s.per_input * s.named['gradient'].elements
+            WHEN 'windows of gradient' THEN s.named['gradient'].elements * (
+                s.per_input + CASE len(s.window_sizes)
+                    WHEN 1 THEN s.window_sizes[1]::DOUBLE ** s.dimensions
+                    ELSE _elements(s.window_sizes)
+                END
+            )
+            WHEN 'adaptive windows of gradient' THEN s.per_input * s.named['gradient'].elements
+                + _adaptive_windows(s.input_sizes, s.gradient_sizes, s.dimensions)
+            WHEN 'sort' THEN s.input_elements * log2(greatest(s.input_sizes[s.dims[-1] + 1], 1))
+            WHEN 'transform' THEN s.per_input
+                * CASE WHEN s.op = 'aten._fft_c2r' THEN s.output_elements ELSE s.input_elements END
+                * CASE WHEN s.op = 'aten._fft_c2c' THEN 1 ELSE 0.5 END
+                * log2(greatest(list_product(list_transform(
+                    s.dims,
+                    lambda d: CASE WHEN s.op = 'aten._fft_c2r' THEN s.output_sizes[d + 1] ELSE s.input_sizes[d + 1] END
+                )), 1))
+            WHEN 'accumulated' THEN CASE s.named['accumulate'].value
+                WHEN 'True' THEN s.per_output * s.output_elements
+                WHEN 'False' THEN 0
+            END
+            WHEN 'targets' THEN s.named['target'].elements
+                * (s.per_output + CASE WHEN len(s.weight_sizes) > 0 THEN 1 ELSE 0 END)
+            WHEN 'labels' THEN s.per_input * CASE WHEN s.per_input = 0 THEN 0 ELSE s.input_elements END
+                + s.per_output * list_sum(list_transform(
+                    _numbers(s.named['input_lengths']),
+                    lambda length, i: length * (2 * _numbers(s.named['target_lengths'])[i] + 1)
+                ))
+            WHEN 'bags' THEN s.named['indices'].elements * coalesce(s.weight_sizes[2], s.gradient_sizes[-1])
+                * (s.per_input + CASE WHEN len(s.named['sample_weights'].sizes) > 0 THEN 1 ELSE 0 END)
+                + CASE s.named['mode'].value
+                    WHEN '1' THEN coalesce(s.output_elements, s.named['gradient'].elements)
+                    ELSE 0 * try_cast(s.named['mode'].value AS BIGINT)
+                END
+            WHEN 'recurrence' THEN CASE WHEN s.per_input = 1 OR NOT s.asked[4] THEN 2e0 ELSE 4e0 END
+                * s.input_elements / nullif(s.input_sizes[-1], 0) * s.recurrence.directions * s.recurrence.hidden
+                * (
+                    s.recurrence.gates * (
+                        s.input_sizes[-1] + s.recurrence.width
+                        + (s.recurrence.layers - 1) * s.recurrence.width * (s.recurrence.directions + 1)
+                    )
+                    -- The state, from hidden to projected.
+                    + CASE WHEN s.named['proj_size'].value > '0' THEN s.recurrence.width ELSE 0 END
+                    * s.recurrence.layers
+                )
+            WHEN 'layer' THEN s.per_input * s.input_elements / nullif(s.input_sizes[-1], 0)
+                * (s.named['weight'].elements + s.named['hidden_weight'].elements)
+            WHEN 'cell' THEN s.output_elements * (
+                s.per_output + CASE WHEN len(s.named['input_bias'].sizes) > 0 THEN 2 ELSE 0 END * s.per_input
+            )
+            WHEN 'sampled' THEN _sampled_flops(
+                s.named['interpolation'].value, contains(s.op, '3d') OR len(s.input_sizes) = 5, s.asked,
+                coalesce(s.named['gradient'].elements, s.output_elements)
+            )
+            WHEN 'regions' THEN CASE
+                WHEN try_cast(s.named['samples'].value AS BIGINT) > 0
+                    THEN s.output_elements * (8 * try_cast(s.named['samples'].value AS BIGINT) ** 2 + 1)
+            END
+            WHEN 'adam' THEN s.input_elements * (
+                s.per_input + CASE WHEN s.weight_decay <> 0 THEN 2 ELSE 0 END
+                + CASE WHEN s.named['amsgrad'].value = 'True' THEN 1 ELSE 0 END
+            )
+            WHEN 'sgd' THEN s.input_elements * (
+                s.per_input + CASE WHEN s.weight_decay <> 0 THEN 2 ELSE 0 END
+                + CASE
+                    WHEN try_cast(s.named['momentum'].value AS DOUBLE) = 0 THEN 0
+                    ELSE CASE WHEN s.named['is_first_step'].value = 'True' THEN 0 ELSE 3 END
+                        + CASE WHEN s.named['nesterov'].value = 'True' THEN 2 ELSE 0 END
+                END
+            )
             ELSE s.flops
         END AS flops
     FROM _with_flops(shapes) AS s
@@ -71,6 +169,7 @@ SELECT s.call, s.is_complex,
     CASE
         WHEN NOT s.is_complex THEN s.flops
         WHEN s.family IN ('GEMM', 'convolution') THEN 4 * s.flops
+        WHEN s.family = 'transform' THEN s.flops
         WHEN s.counts = 'plain' AND s.per_input + s.per_output = 0 THEN s.flops
         WHEN s.op IN ('aten.add', 'aten.sub', 'aten.rsub', 'aten.neg', 'aten._foreach_add', 'aten._foreach_sub')
             THEN 2 * s.flops
@@ -145,6 +244,16 @@ SELECT s.call,
                     s.first_tensor.bytes + CASE WHEN s.given > 1 AND len(s.tensors) = 1 THEN 8 ELSE 0 END
                 WHEN 'first, mask' THEN s.first_tensor.bytes + 1
                 WHEN 'first, first' THEN 2 * s.first_tensor.bytes
+                WHEN 'bags' THEN s.first_tensor.bytes
+                WHEN 'five' THEN 5 * s.first_tensor.bytes
+                WHEN 'six' THEN 6 * s.first_tensor.bytes
+                WHEN 'seven' THEN 7 * s.first_tensor.bytes
+                WHEN 'two floats' THEN 8
+                WHEN 'four floats' THEN 16
+                WHEN 'lists but 1' THEN (len(s.listed) / len(s.first_list) - 1) * s.first_tensor.bytes
+                WHEN 'lists but 2' THEN (len(s.listed) / len(s.first_list) - 2) * s.first_tensor.bytes
+                WHEN 'transformed' THEN s.first_tensor.bytes
+                    * CASE s.op WHEN 'aten._fft_r2c' THEN 2 WHEN 'aten._fft_c2r' THEN 0.5 ELSE 1 END
                 WHEN 'sums' THEN CASE WHEN s.first_tensor.rank < 200 THEN 8 ELSE s.first_tensor.bytes END
             END
         END
@@ -183,7 +292,7 @@ SELECT s.call,
                 s.asked[1]::BIGINT * s.input_elements
                 + s.asked[2]::BIGINT * s.named['weight'].elements + s.asked[3]::BIGINT * s.gradient_sizes[2]
             ) * s.first_tensor.bytes
-        WHEN s.counts = 'attention backward' THEN
+        WHEN s.counts IN ('attention backward', 'attention by position backward') THEN
             (s.input_elements + s.named['key'].elements + s.named['value'].elements) * s.first_tensor.bytes
         WHEN s.family = 'pooling' THEN s.input_elements * s.first_tensor.bytes
         -- As far as requested: that of the input, and those of weight and bias, which have the size of a part, or one
@@ -199,6 +308,12 @@ SELECT s.call,
                     END
                 END
             ))
+    END
+    -- The bag of each index, and the sizes of bags.
+    + CASE
+        WHEN s.writes = 'bags'
+            THEN s.named['indices'].elements * s.named['indices'].bytes + s.output_sizes[1] * s.named['offsets'].bytes
+        ELSE 0
     END
     -- The means and deviations that a normalization also writes: one for each part of that shape, each group of
     -- channels, or each channel.
@@ -216,6 +331,8 @@ SELECT s.call,
     + CASE
         WHEN s.counts NOT IN ('attention', 'attention by position')
             OR s.named['compute_log_sumexp'].value = 'False' THEN 0
+        WHEN s.op = 'aten._efficient_attention_forward' THEN
+            128 * _elements(s.input_sizes[:-4]) * s.input_sizes[-2] * ceil(s.input_sizes[-3] / 32)
         WHEN contains(s.op, 'efficient') THEN 128 * _elements(s.input_sizes[:-3]) * ceil(s.input_sizes[-2] / 32)
         ELSE 4 * _elements(s.input_sizes[:-2])
     END AS bytes_written
@@ -238,10 +355,25 @@ written AS (
             ),
             ' '
         ) AS inputs,
+        coalesce(s.query_length + s.key_length, 0) = 0 AS has_no_length,
         list_contains(list_transform(s.listed, lambda _t: _t.bytes IS NULL), true) AS has_untyped,
         CASE
             WHEN s.moves IN ('made', 'nothing') THEN 0e0
-            WHEN s.moves IN ('all', 'named') THEN m.input_bytes
+            WHEN s.moves IN ('all', 'named', 'least') THEN m.input_bytes
+            WHEN s.moves = 'looked up' THEN
+                m.input_bytes + s.named['indices'].elements * s.weight_sizes[2] * s.named['weight'].bytes
+            WHEN s.moves = 'targets' THEN
+                m.input_bytes
+                + s.named['target'].elements * (
+                    CASE WHEN contains(s.op, 'forward') THEN s.named['self'].bytes ELSE 0 END
+                    + CASE WHEN len(s.weight_sizes) > 0 THEN s.named['weight'].bytes ELSE 0 END
+                )
+            WHEN s.moves = 'scattered' THEN
+                m.input_bytes + m.output_bytes * CASE WHEN s.per_output = 0 THEN 0 ELSE 1 END
+                + s.output_elements * CASE
+                    WHEN len(s.named['source'].sizes) > 0 THEN s.named['source'].bytes
+                    WHEN s.has_types THEN 0
+                END
             -- One token has all of its experts.
             WHEN s.moves = 'experts' AND s.named['topk_ids'].sizes[1] = 1 AND s.named['w1'].bytes > 1 THEN
                 m.input_bytes - (1 - s.chosen / nullif(s.named['w1'].sizes[1], 0))
@@ -264,7 +396,7 @@ written AS (
                 )
         END AS bytes_read,
         CASE WHEN s.moves = 'experts' THEN m.input_bytes + m.output_bytes END AS most_bytes,
-        s.moves = 'named' AND m.overwrites IS NULL AS is_least
+        s.moves = 'least' OR s.moves = 'named' AND m.overwrites IS NULL AS is_least
     FROM call_shapes AS s
     JOIN call_bytes AS m USING (call)
     JOIN _written_bytes('call_shapes', 'call_bytes') AS b USING (call)
@@ -272,7 +404,13 @@ written AS (
 )
 SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least, try_cast(w.flops AS BIGINT) AS flops,
     try_cast(w.bytes_read AS BIGINT) AS bytes_read,
-    try_cast(CASE WHEN w.moves = 'nothing' THEN 0 ELSE w.bytes_written END AS BIGINT) AS bytes_written,
+    try_cast(
+        CASE
+            WHEN w.moves = 'nothing' THEN 0
+            WHEN w.moves = 'least' THEN coalesce(w.bytes_written, 0)
+            ELSE w.bytes_written
+        END AS BIGINT
+    ) AS bytes_written,
     CASE
         WHEN w.counts IS NULL THEN 'no formula for ' || w.op
         WHEN w.moves = 'named' AND w.bytes_read IS NOT NULL
@@ -281,13 +419,18 @@ SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least, try_cast
         WHEN w.counts = 'unwritten lengths' OR w.counts = 'paged attention' AND w.flops IS NULL
             THEN 'the lengths of its sequences are not written'
         WHEN w.counts = 'unwritten weights' THEN 'the weights of its experts are not written'
-        WHEN w.flops IS NULL AND w.counts = 'attention by position'
+        WHEN w.flops IS NULL AND starts_with(w.counts, 'attention by position') AND w.has_no_length
+            THEN 'the lengths of its sequences are not written'
+        WHEN w.flops IS NULL AND starts_with(w.counts, 'attention by position')
             THEN 'it has a window, or how its mask is aligned is not known'
+        WHEN w.flops IS NULL AND w.counts = 'labels' THEN 'the lengths of its sequences are not written'
         WHEN w.flops IS NULL AND w.is_complex THEN 'its operations on complex numbers are not counted'
         WHEN w.flops IS NULL AND w.moves = 'experts' THEN 'how its experts are packed, or their number, is not written'
         WHEN w.flops IS NULL THEN 'an argument that its formula needs is not written'
         WHEN w.flops > 9e18 THEN 'too many to be true'
-        WHEN w.bytes_read + w.bytes_written IS NOT NULL THEN NULL
+        WHEN w.is_least AND w.bytes_read IS NOT NULL
+            THEN 'bytes: at least; not all that it moves follows from sizes'
+        WHEN w.moves = 'nothing' OR w.bytes_read + w.bytes_written IS NOT NULL THEN NULL
         WHEN w.moves = 'slots' AND w.has_types THEN 'bytes: what is in a row of the cache is not written'
         WHEN w.moves = 'experts' THEN 'bytes: which experts are used is not written'
         WHEN NOT w.has_types THEN 'bytes: types are not written'

@@ -47,6 +47,19 @@ CREATE MACRO _convolved_sizes(
     END
 );
 
+-- The length of the sequences of queries or keys, by positions and heads; NULL if several sequences in one tensor have
+-- different lengths, or if it isn't written whether they have.
+CREATE MACRO _sequence_length(
+    sizes,
+    bounds,  -- argument: where sequences begin and end in one tensor
+    longest  -- argument: their greatest length
+) AS (
+    CASE
+        WHEN coalesce(len(bounds.sizes), 0) = 0 THEN sizes[-3]
+        WHEN sizes[-3] = (bounds.sizes[1] - 1) * try_cast(longest.value AS BIGINT) THEN longest.value::BIGINT
+    END
+);
+
 -- The sizes of one call of an op of a trace that its cost is computed from, as in `_node_shapes` for nodes, with its
 -- formula. Traces lack the sizes of outputs: these follow from the arguments, by `sizes` of `cost_formulas`.
 CREATE MACRO _call_shapes(
@@ -71,6 +84,33 @@ WITH named AS (
         coalesce(a.named['topk_ids'].sizes[-1], try_cast(a.named['topk'].value AS BIGINT)) AS chosen,
         coalesce(try_cast(a.named['ceil_mode'].value AS BOOLEAN)::BIGINT, 0) AS rounds_up,
         try_cast(a.named['output_mask'].value AS BOOLEAN[]) AS asked,
+        {
+            'gates': CASE a.named['mode'].value WHEN '2' THEN 4 WHEN '3' THEN 3 WHEN '0' THEN 1 WHEN '1' THEN 1 END,
+            'hidden': try_cast(a.named['hidden_size'].value AS BIGINT),
+            'width': coalesce(
+                nullif(try_cast(a.named['proj_size'].value AS BIGINT), 0),
+                try_cast(a.named['hidden_size'].value AS BIGINT)
+            ),
+            'layers': try_cast(a.named['layers'].value AS BIGINT),
+            'directions': CASE a.named['bidirectional'].value WHEN 'True' THEN 2 WHEN 'False' THEN 1 END
+        } AS recurrence,
+        try_cast(a.named['weight_decay'].value AS DOUBLE) AS weight_decay,
+        -- Those that it is about: a stable sort has an argument more before.
+        list_transform(
+            _numbers(a.named[
+                CASE WHEN a.op <> 'aten.sort' THEN 'dim' WHEN a.given = 4 THEN 'second' ELSE 'first' END
+            ]),
+            lambda d: CASE WHEN d < 0 THEN d + len(a.main.sizes) ELSE d END
+        ) AS dims,
+        -- Where an op of torch has no window, it isn't written.
+        coalesce(
+            coalesce(a.named['window_left'].value, CASE WHEN starts_with(a.op, 'aten.') THEN '-1' END) = '-1'
+            AND (
+                coalesce(a.named['window_right'].value, CASE WHEN starts_with(a.op, 'aten.') THEN '-1' END) = '-1'
+                OR a.named['window_right'].value = '0' AND try_cast(a.named['is_causal'].value AS BOOLEAN)
+            ),
+            false
+        ) AS has_no_window,
         -- A tensor without elements gets its size from the op.
         coalesce(
             a.formula.sizes = 'out' AND len(a.outs) > 0
@@ -95,6 +135,17 @@ sized AS (
                     WHEN n.other_sizes IS NULL THEN n.weight_sizes[:1]
                     ELSE []
                 END
+            WHEN n.rule = 'self' THEN n.input_sizes
+            WHEN n.rule = 'transposed product' THEN [
+                n.input_sizes[CASE n.named['transposes_self'].value WHEN 'True' THEN -1 WHEN 'False' THEN -2 END],
+                n.other_sizes[CASE n.named['transposes_mat2'].value WHEN 'True' THEN -2 WHEN 'False' THEN -1 END]
+            ]
+            WHEN n.rule = 'transposed grouped product' THEN
+                CASE
+                    WHEN contains(n.op, 'variable_k') THEN n.named['lengths'].sizes || n.input_sizes[-1:]
+                    ELSE n.input_sizes[:1]
+                END
+                || [n.other_sizes[CASE n.named['transposes_mat2'].value WHEN 'True' THEN -2 WHEN 'False' THEN -1 END]]
             WHEN n.rule = 'packed product' THEN n.input_sizes[:-2] || [8 * n.other_sizes[1]]
             WHEN n.rule = 'packed columns' THEN n.input_sizes[:-2] || [8 * n.other_sizes[2]]
             WHEN n.rule = 'grouped product' THEN CASE
@@ -124,7 +175,7 @@ sized AS (
             WHEN n.rule = 'reduced' THEN list_transform(
                 n.input_sizes,
                 lambda size, i: CASE
-                    WHEN n.given < 3
+                    WHEN n.given < 3 AND n.op <> 'aten.count_nonzero'
                         OR n.named['dim'].value IS NULL
                         OR n.named['dim'].value = '[]'
                         OR list_contains(list_transform(
@@ -135,6 +186,32 @@ sized AS (
             )
             WHEN n.rule = 'embedding' THEN n.named['indices'].sizes || n.weight_sizes[-1:]
             WHEN n.rule = 'index' THEN n.named['indices'].sizes
+            WHEN n.rule = 'source' AND len(n.named['source'].sizes) > 0 THEN n.named['source'].sizes
+            WHEN n.rule = 'targets' AND contains(n.op, 'forward') AND n.named['reduction'].value IN ('1', '2') THEN [2]
+            WHEN n.rule = 'targets' AND n.named['reduction'].value IN ('0', '1', '2') THEN n.named['target'].sizes
+            WHEN n.rule = 'given' THEN _numbers(n.named['size'])
+            WHEN n.rule = 'channels' THEN n.input_sizes[2:2]
+            WHEN n.rule = 'cell' THEN n.named['cx'].sizes
+            WHEN n.rule = 'bags' AND n.named['include_last'].value IN ('True', 'False') THEN [
+                n.named['offsets'].sizes[1] - (n.named['include_last'].value = 'True')::BIGINT, n.weight_sizes[2]
+            ]
+            WHEN n.rule = 'sampled' THEN n.input_sizes[:2] || n.named['grid'].sizes[2:-2]
+            WHEN n.rule = 'regions' THEN n.named['regions'].sizes[:1] || n.input_sizes[2:2] || [
+                try_cast(n.named['height'].value AS BIGINT), try_cast(n.named['width'].value AS BIGINT)
+            ]
+            WHEN n.rule = 'recurrence' THEN n.input_sizes[:-2] || [
+                n.recurrence.width * CASE WHEN contains(n.op, 'layer') THEN 1 ELSE n.recurrence.directions END
+            ]
+            WHEN n.rule IN ('topk', 'halved', 'transformed') THEN list_transform(
+                n.input_sizes,
+                lambda size, i: CASE
+                    WHEN i - 1 <> n.dims[-1] THEN size
+                    WHEN n.rule = 'topk' THEN try_cast(n.named['k'].value AS BIGINT)
+                    WHEN n.rule = 'halved' THEN size // 2
+                    WHEN n.named['onesided'].value = 'True' THEN size // 2 + 1
+                    ELSE coalesce(try_cast(n.named['last_size'].value AS BIGINT), size)
+                END
+            )
             WHEN n.rule = 'selected' AND try_cast(n.named['dim'].value AS BIGINT) IS NOT NULL THEN list_transform(
                 n.input_sizes,
                 lambda size, i: CASE
@@ -169,6 +246,11 @@ SELECT z.*,
                 CASE WHEN len(z.named['query'].sizes) = 3 THEN z.named['query'].sizes[-1] END
             ), 0)
     END AS rotated,
-    try_cast(z.named['is_causal'].value AS BOOLEAN) AS is_causal,
+    coalesce(try_cast(z.named['is_causal'].value AS BOOLEAN), z.named['mask_type'].value <> '0') AS is_causal,
+    _sequence_length(z.input_sizes, z.named['cum_seq_q'], z.named['max_q']) AS query_length,
+    CASE
+        WHEN coalesce(len(z.named['block_table'].sizes), 0) + coalesce(len(z.named['used_keys'].sizes), 0) = 0
+            THEN _sequence_length(z.key_sizes, z.named['cum_seq_k'], z.named['max_k'])
+    END AS key_length,
     '"' || z.named['approximate'].value || '"' AS approximate, NULL::BIGINT AS start_pos, false AS has_mask
 FROM sized AS z;

@@ -37,6 +37,8 @@ SELECT c.graph_id, c.node_index, c.whole_flops AS flops, c.bytes_read, c.bytes_w
         WHEN c.whole_flops IS NULL AND c.flops > 9e18 THEN 'too many to be true'
         WHEN c.whole_flops IS NULL THEN 'a value that the formula needs is not in the record'
         WHEN c.moves = 'depends' THEN 'bytes: it may copy, or return a view'
+        WHEN c.moves IN ('scattered', 'looked up', 'targets', 'least')
+            THEN 'bytes: which elements it reads or writes is known only at run time'
         WHEN c.bytes_read IS NULL THEN 'bytes: sizes or types are not in the record'
     END AS reason,
     c.arguments AS input_shapes, c.output_sizes::VARCHAR AS output_shape

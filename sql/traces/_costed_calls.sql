@@ -12,10 +12,9 @@ CREATE MACRO _traced_op(label) AS (
 -- Why an op without a formula has no cost.
 CREATE MACRO _why_uncounted(label) AS (
     CASE
-        WHEN regexp_matches(label, '^flash_attn\w*::\w*varlen') THEN 'the lengths of its sequences are not written'
-        WHEN regexp_matches(label, '^aten::nll_loss(2d)?_(forward|backward)$')
-            THEN 'how many targets it ignores is not written'
-        WHEN regexp_matches(label, '^aten::(topk|sort)$') THEN 'its operations depend on its kernel'
+        WHEN regexp_matches(label, '^(record_param_comms$|nccl:|c10d::|_c10d_functional::|symm_mem::)')
+            THEN 'it moves data between devices: see collectives'
+        WHEN starts_with(label, 'Torch-Compiled Region') THEN 'the ops of the compiled code are not written'
         ELSE 'no formula for ' || label
     END
 );
@@ -106,7 +105,16 @@ placed AS MATERIALIZED (
     JOIN named AS n ON n.signature_index = t.event_signature
 ),
 chains AS (
-    SELECT o.*, a.op, a.label, a.thread_index, a.start_ticks, b.event_index AS parent, b.op AS parent_op,
+    SELECT o.*,
+        -- The attention that chose this one counts.
+        CASE
+            WHEN starts_with(b.op, 'aten._scaled_dot_product') AND a.op IN (
+                'aten._flash_attention_forward', 'aten._flash_attention_backward', 'aten._efficient_attention_forward',
+                'aten._efficient_attention_backward'
+            ) THEN NULL
+            ELSE a.op
+        END AS op,
+        a.label, a.thread_index, a.start_ticks, b.event_index AS parent, b.op AS parent_op,
         c.event_index AS grandparent, c.op AS grandparent_op
     FROM ops AS o
     LEFT JOIN placed AS a ON a.event_index = o.op_index

@@ -77,7 +77,7 @@ FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared) AS r;
 --   tflop_s#, calls!#, per_call~, known_percent%, flops#, bytes (bytes), intensity#, reason, top_event,
 --   nullif(outside_steps, 0) AS outside_steps!~, total+~, above_roof-, copy_time-, steps+#, unit
 -- Columns:
---   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, copy, fill; without a formula that of its kernels; NULL if unknown
+--   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, optimizer, recurrence, transform, copy, fill; without a formula that of its kernels; NULL if unknown
 --   op: the op, such as aten::mm; NULL for what no op launched, and by family
 --   inputs: types and sizes of the tensors that it takes, of lists one by one: bf16[8,4] bf16[4,2]; types of lists by the name of the kernel, which of aten::cat tells only the size of an element: 16bit[8,4]; NULL where not written, by op and by family
 --   calls: number of calls; of what no op launched, of kernels, copies and fills

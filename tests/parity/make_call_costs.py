@@ -197,8 +197,77 @@ def lookups() -> Iterator[Call]:
 
 
 def calls() -> list[Call]:
-    kinds = (products, convolutions, attentions, elementwise, reductions, pools, normalizations, lookups)
+    kinds = (
+        *(products, convolutions, attentions, elementwise, reductions, pools, normalizations, lookups),
+        *(packed_attentions, choices, gates, transforms, images),
+    )
     return [each for kind in kinds for each in kind()]
+
+
+def packed_attentions() -> Iterator[Call]:
+    """Sequences of the same length in one tensor: FlopCounterMode takes the greatest length where it has no values."""
+    for number, queries, keys, heads, size in ((1, 7, 9, 2, 8), (3, 16, 16, 4, 32), (2, 10, 14, 6, 64)):
+        q = tensor(number * queries, heads, size, dtype=HALF)
+        k, v = (tensor(number * keys, heads, size, dtype=HALF) for _ in range(2))
+        starts = tensor(number + 1, dtype=INT)
+        packed = [q, k, v, starts, starts, queries, keys, 0.0, False, False]
+        yield call(ATEN._flash_attention_forward.default, *packed)
+        sums = tensor(heads, number * queries)
+        given = [q, q, k, v, q, sums, starts, starts, queries, keys, 0.0, False, tensor(0), tensor(0)]
+        yield call(ATEN._flash_attention_backward.default, *given)
+
+
+def choices() -> Iterator[Call]:
+    for a in layouts(6, 5, 8):
+        for dim in (0, -1):
+            yield call(ATEN.topk.default, a, 3, dim, True, True)
+            yield call(ATEN.sort.default, a, dim, False)
+            yield call(ATEN.sort.stable, a, stable=True, dim=dim, descending=False)
+            yield call(ATEN.cummax.default, a, dim)
+            yield call(ATEN.kthvalue.default, a, 2, dim, False)
+            yield call(ATEN.glu.default, tensor(6, 5, 8), -1)
+        yield call(ATEN.tril.default, a, 0)
+        yield call(ATEN.std_mean.correction, a, [1], correction=1, keepdim=False)
+
+
+def gates() -> Iterator[Call]:
+    for a in layouts(6, 5, 8, dtype=HALF):
+        for op in (ATEN.mish, ATEN.erfc, ATEN.isfinite, ATEN.signbit):
+            yield call(op.default, a)
+        for op in (ATEN.mish_backward, ATEN.hardswish_backward, ATEN.hardsigmoid_backward, ATEN.copysign.Tensor):
+            yield call(getattr(op, "default", op), a, a)
+        yield call(ATEN.softplus_backward.default, a, a, 1, 20)
+        yield call(ATEN.elu_backward.default, a, 1, 1, 1, False, a)
+        yield call(ATEN.glu_backward.default, tensor(6, 5, 4, dtype=HALF), a, -1)
+        yield call(ATEN.huber_loss_backward.default, tensor(dtype=HALF), a, a, 1, 1.0)
+        for reduction in (0, 1):
+            yield call(ATEN.huber_loss.default, a, a, reduction)
+            yield call(ATEN.smooth_l1_loss.default, a, a, reduction)
+
+
+def transforms() -> Iterator[Call]:
+    for dims in ([2], [1, 2], [0, 1, 2]):
+        yield call(ATEN._fft_c2c.default, tensor(3, 6, 16, dtype=torch.complex64), dims, 0, True)
+        yield call(ATEN._fft_r2c.default, tensor(3, 6, 16), dims, 0, True)
+        yield call(ATEN._fft_r2c.default, tensor(3, 6, 15, dtype=DOUBLE), dims, 0, False)
+        yield call(ATEN._fft_c2r.default, tensor(3, 6, 9, dtype=torch.complex64), dims, 2, 16)
+
+
+def images() -> Iterator[Call]:
+    image, small = tensor(2, 3, 8, 6), tensor(2, 3, 4, 3)
+    yield call(ATEN.upsample_bicubic2d.default, small, [8, 6], False)
+    yield call(ATEN.upsample_trilinear3d.default, tensor(1, 2, 3, 3, 3), [6, 6, 6], False)
+    yield call(ATEN.upsample_linear1d.default, tensor(1, 2, 3), [6], False)
+    yield call(ATEN._upsample_nearest_exact2d.default, small, [8, 6])
+    yield call(ATEN.upsample_bilinear2d_backward.default, image, [8, 6], [2, 3, 4, 3], False)
+    yield call(ATEN.upsample_nearest2d_backward.default, image, [8, 6], [2, 3, 4, 3])
+    yield call(ATEN._adaptive_avg_pool2d_backward.default, small, image, unread=(1,))
+    yield call(ATEN.adaptive_max_pool2d.default, image, [4, 3])
+    indices = tensor(2, 3, 4, 3, dtype=LONG)
+    yield call(ATEN.adaptive_max_pool2d_backward.default, small, image, indices, unread=(1,))
+    pooled = [[2, 2], [2, 2], [0, 0], False, True, None]
+    yield call(ATEN.avg_pool2d_backward.default, small, image, *pooled, unread=(1,))
+    yield call(ATEN.pixel_unshuffle.default, image, 2)
 
 
 def stored_bytes(given: torch.Tensor) -> int:

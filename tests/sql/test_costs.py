@@ -130,7 +130,7 @@ def test_unknown_values_are_null_with_a_reason(lab: Warehouse) -> None:
     assert symbolic == [(None, None, None, "sizes are known only at run time")] * 2
     assert costs(
         lab,
-        node("aten.topk.default", [tensor("y", 2), tensor("i", 2, dtype="int64")], self=tensor("x", 9), k=2),
+        node("aten.mode.default", [tensor("y"), tensor("i", dtype="int64")], self=tensor("x", 9)),
         node("mine.own.default", tensor("y", 2), x=tensor("x", 2)),
         node("aten.linear.default", tensor("y", 2, 8), weight=tensor("w", 8, 4)),
         node("aten.convolution.default", tensor("y", 1, 2, 3), input=tensor("x", 1, 2, 3), weight=tensor("w", 2, 2, 1)),
@@ -141,7 +141,7 @@ def test_unknown_values_are_null_with_a_reason(lab: Warehouse) -> None:
         custom_sdpa(),
         custom_sdpa(start_pos=5),
     ) == [
-        (None, None, None, "no formula for aten.topk"),
+        (None, None, None, "no formula for aten.mode"),
         (None, None, None, "no formula for mine.own"),
         (None, 128, 64, "a value that the formula needs is not in the record"),
         (None, 24 + 16, 24, "a value that the formula needs is not in the record"),
@@ -170,7 +170,7 @@ def test_op_costs_add_up_and_name_missing_formulas() -> None:
         node("aten.relu.default", tensor("z", 2), self=tensor("u", 2)),
         node("aten.mul.Tensor", tensor("v", 2), self=tensor("z", 2), other=tensor("u", 2)),
         node("aten.mul.Tensor", tensor("s", None), self=tensor("t", None), other=tensor("t", None)),
-        node("aten.topk.default", tensor("k", 2), self=tensor("u", 2)),
+        node("aten.mode.default", tensor("k", 2), self=tensor("u", 2)),
     ]
     with empty_warehouse() as warehouse:
         warehouse.ingest_record(record(*nodes), name="it")
@@ -186,7 +186,7 @@ def test_op_costs_add_up_and_name_missing_formulas() -> None:
             method,op_type,nodes,unknown,flops,bytes_read,bytes_written,flops_percent,reason
             forward,aten.relu.default,2,0,98,392,392,98.0,
             forward,aten.mul.Tensor,2,1,,,,,sizes are known only at run time
-            forward,aten.topk.default,1,1,,,,,no formula for aten.topk
+            forward,aten.mode.default,1,1,,,,,no formula for aten.mode
             """,
         )
 

@@ -436,10 +436,9 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
      ("elementwise", None, None, "it reads part of the tensors that it names, or from a cache")),
     # Without a formula, and why there can't be one.
     ("flash_attn::_flash_attn_varlen_forward", [HEADS, HEADS, HEADS, ([5], "int"), ([5], "int")],
-     ("attention", None, None, "the lengths of its sequences are not written")),
-    ("aten::nll_loss_forward", [ROWS, ([7], "long int"), None, "1", "-100"],
-     (None, None, None, "how many targets it ignores is not written")),
-    ("aten::topk", [ROWS, "5", "-1", "True", "True"], (None, None, None, "its operations depend on its kernel")),
+     ("attention", None, 4 * 2 * 9 * 2 * 32 + 2 * 4 * 5 + 4 * 9 * 2, "the lengths of its sequences are not written")),
+    ("symm_mem::multimem_all_reduce_", [ROWS, "sum", "0"],
+     (None, None, None, "it moves data between devices: see collectives")),
     ("_C::paged_attention_v1", [HEADS, HEADS, CACHE, CACHE, "2", "0.1", ([9, 8], "int"), ([9], "int"), "16", "99"],
      ("attention", None, None, "the lengths of its sequences are not written")),
     ("vllm::rocm_unquantized_gemm", [ROWS, ([40, 96], HALF), None], ("GEMM", 2 * 7 * 40 * 96, 2 * (672 + 40 * 96 + 280), None)),
