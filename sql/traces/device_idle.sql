@@ -46,7 +46,9 @@ CREATE MACRO device_idle(
     kernel_wait_us := 30  -- shortest gap whose hta_cause is not kernel_wait, in microseconds
 ) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
-idle_causes AS MATERIALIZED (FROM _idle_causes((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS i),
+idle_causes AS MATERIALIZED (
+    FROM _idle_causes((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS i
+),
 steps AS (
     SELECT w.run_index, w.step FROM _written_steps AS w WHERE w.capture_id = (SELECT a.capture_id FROM target AS a)
 )
