@@ -38,14 +38,14 @@ def title(cause: Row) -> str:
 def detail(cause: Row) -> str:
     """Return where a cause is, how much slower that is, and what it rests on."""
     more = cause["number_of_series"] - 1
-    where = cause["series"] or "all captures"
+    where = cause["series"] or "captures without labels"
     where = f"{where} and {counted(more, 'other series', 'other series')}" if more else where
     if cause["finding"] is not None:
         return f"{where}; {cause['finding']}"
     size = f"{cause['change_percent']:+.1f} %"
     if None not in (cause["low_percent"], cause["high_percent"]):
         size += f" ({cause['low_percent']:+.1f} to {cause['high_percent']:+.1f} %)"
-    instances = f" in {cause['instances']:,} instances" if cause["instances"] > 1 else ""
+    instances = f" in {cause['instances']:,} instances" if (cause["instances"] or 1) > 1 else ""
     captures = counted(cause["captures"], "capture")
     rest = f"last good {short(cause['last_good'])}, {captures} since" if cause["kind"] == "change" else captures
     return f"{where}; {size}{instances}; {rest}"

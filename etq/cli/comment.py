@@ -120,7 +120,9 @@ def _digest(warehouse: Warehouse, since: str, **given: str | None) -> str:
         raise click.BadParameter(text, param_hint="--since")
     options = {name: value for name, value in given.items() if value is not None}
     check_keys(warehouse, options)
-    [(begin,)] = warehouse.rows("SELECT make_timestamp(epoch_us(now())) - $since::INTERVAL", since=since)[1]
+    # Not before 1970, which is as far back as any capture was recorded.
+    query = "SELECT greatest(make_timestamp(epoch_us(now())) - $since::INTERVAL, TIMESTAMP '1970-01-01')"
+    [(begin,)] = warehouse.rows(query, since=since)[1]
     found = [cause for cause in causes.causes_of(warehouse, **options) if cause["recorded_at"] >= begin]
     names, rows = warehouse.rows(f"FROM series({catalog.arguments(options)})", **options)
     judged = causes.judged([dict(zip(names, row, strict=True)) for row in rows])

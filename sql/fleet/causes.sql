@@ -1,6 +1,7 @@
 -- The captures on which devices are compared: of series without their devices, those of the last 20 builds that were
 -- measured on all devices of the newest one with several. So no change from build to build is taken for one of a device.
--- Captures of other profiling levels, and traces with other steps, aren't compared.
+-- Where any build is known, captures without aren't compared; nor is a series with captures of several models, profiling
+-- levels or clocks, or traces with several kinds of steps.
 CREATE MACRO _device_groups(selector, over, "by", phase) AS TABLE
 WITH placed AS MATERIALIZED (
     SELECT p.*, CASE p.ordered_by
@@ -14,9 +15,14 @@ WITH placed AS MATERIALIZED (
 ),
 measured AS MATERIALIZED (
     SELECT p.series, p.ordered_by, p.build, p.build_key, p.capture_id, d.value AS device,
-        concat(c.profiling_level, CASE c.format WHEN 'torch_trace' THEN t.scope END) AS kind
+        c.time_scale = 'cycles' AS is_cycles, _recorded_at(c.captured_at, c.ingested_at) AS recorded_at,
+        concat(
+            m.value, ' ', c.profiling_level, ' ', c.time_scale = 'cycles',
+            CASE c.format WHEN 'torch_trace' THEN ' ' || t.scope END
+        ) AS kind
     FROM placed AS p
     JOIN captures AS c USING (capture_id)
+    LEFT JOIN labels AS m ON m.capture_id = p.capture_id AND m.key = 'model'
     JOIN labels AS d ON d.capture_id = p.capture_id AND d.key = 'device'
     JOIN (
         SELECT o.capture_id, min(o.scope) AS scope
@@ -28,6 +34,7 @@ measured AS MATERIALIZED (
 builds AS (
     SELECT m.series, m.build, m.build_key, list_distinct(list(m.device)) AS devices, list(m.capture_id) AS captures
     FROM measured AS m
+    WHERE m.build IS NOT NULL OR m.ordered_by = 'captured_at'
     GROUP BY m.series, m.build, m.build_key
 ),
 newest AS (
@@ -45,7 +52,8 @@ chosen AS (
 -- Devices with fewer captures aren't judged.
 kept AS (
     SELECT m.series, any_value(m.ordered_by) AS ordered_by, m.device, any_value(c.builds) AS builds,
-        min(m.kind) AS least_kind, max(m.kind) AS most_kind
+        min(m.kind) AS least_kind, max(m.kind) AS most_kind, bool_or(m.is_cycles) AS is_cycles,
+        max(m.recorded_at) AS recorded_at
     FROM (
         SELECT h.series, h.devices, list(h.build) AS builds, flatten(list(h.captures)) AS captures
         FROM chosen AS h
@@ -61,22 +69,24 @@ names AS (
 ),
 grouped AS (
     SELECT k.series, any_value(k.ordered_by) AS ordered_by, any_value(k.builds) AS builds,
-        list_sort(list(k.device)) AS devices
+        list_sort(list(k.device)) AS devices, bool_or(k.is_cycles) AS is_cycles,
+        list({'device': k.device, 'recorded_at': k.recorded_at}) AS recorded
     FROM kept AS k
     GROUP BY k.series
     HAVING count(*) > 1 AND min(k.least_kind) = max(k.most_kind)
 ),
 every AS (
-    SELECT b.series, count(DISTINCT b.build) AS builds, len(list_distinct(flatten(list(b.devices)))) AS devices
-    FROM builds AS b
-    GROUP BY b.series
+    SELECT m.series, count(DISTINCT m.build) + max((m.build IS NULL)::INT) AS builds,
+        count(DISTINCT m.device) AS devices
+    FROM measured AS m
+    GROUP BY m.series
 )
-SELECT g.series,
+SELECT g.series, g.is_cycles, g.recorded,
     concat_ws(
         ',', _series_selector(selector, g.series),
         CASE WHEN len(g.devices) < e.devices
             THEN 'device=' || array_to_string(list_transform(g.devices, lambda d: _selector_value(d)), '|') END,
-        CASE WHEN len(list_filter(g.builds, lambda b: b IS NULL)) = 0 AND len(g.builds) < e.builds THEN
+        CASE WHEN g.ordered_by <> 'captured_at' AND len(g.builds) < e.builds THEN
             g.ordered_by || '='
             || array_to_string(list_transform(list_sort(g.builds), lambda b: _selector_value(b)), '|')
         END
@@ -93,57 +103,62 @@ WHERE NOT EXISTS (
 CREATE MACRO _slow_devices(selector, over, "by", unit, phase, alpha, min_effect) AS TABLE
 WITH groups AS MATERIALIZED (FROM _device_groups(selector, over, "by", phase)),
 compared AS MATERIALIZED (
-    SELECT g.series, nullif(g.selector, '') AS selector, o.*
+    SELECT g.series, nullif(g.selector, '') AS selector,
+        list_filter(g.recorded, lambda d: d.device = o.value)[1].recorded_at AS recorded_at, o.*
     FROM groups AS g,
         LATERAL (
-            FROM _outliers(nullif(g.selector, ''), 'device', unit, 0.25, phase, alpha, min_effect, false)
+            FROM _outliers(
+                nullif(g.selector, ''), 'device', CASE WHEN NOT g.is_cycles THEN unit END, 0.25, phase, alpha,
+                min_effect, false
+            )
         ) AS o
 ),
 ops AS MATERIALIZED (
-    SELECT c.series, c.value, c.comparison, c.op, count(*) AS instances, sum(c.new - c.base) AS cost,
+    SELECT c.series, c.value, c.scope, c.op, count(*) AS instances, sum(c.new - c.base) AS cost,
         sum(c.base) AS base, sum(c.change_percent * c.base) AS changed, sum(c.low_percent * c.base) AS low,
         sum(c.high_percent * c.base) AS high, min(c.q) AS q
     FROM compared AS c
     WHERE c.level = 'op' AND c.verdict = 'slower'
-    GROUP BY c.series, c.value, c.comparison, c.op
+    GROUP BY c.series, c.value, c.scope, c.op
 ),
 totals AS (
     SELECT c.*, c.new - c.base AS cost, s.ops_cost
     FROM compared AS c
     LEFT JOIN (
-        SELECT o.series, o.value, o.comparison, sum(o.cost) AS ops_cost FROM ops AS o GROUP BY ALL
-    ) AS s ON s.series = c.series AND s.value = c.value AND s.comparison = c.comparison
+        SELECT o.series, o.value, o.scope, sum(o.cost) AS ops_cost FROM ops AS o GROUP BY ALL
+    ) AS s ON s.series = c.series AND s.value = c.value AND s.scope IS NOT DISTINCT FROM c.scope
     WHERE c.level = 'total'
 ),
 slow AS (
-    SELECT t.series, t.selector, t.value, NULL AS op, 1 AS instances, t.change_percent, t.low_percent, t.high_percent,
+    SELECT t.series, t.selector, t.value, t.recorded_at, NULL AS op, NULL AS instances, t.change_percent, t.low_percent, t.high_percent,
         t.cost, t.unit, t.change_percent AS share_percent, t.p AS q, t.new_captures AS captures
     FROM totals AS t
     WHERE t.verdict = 'slower' AND NOT coalesce(2 * t.ops_cost >= t.cost, false)
     UNION ALL
-    SELECT t.series, t.selector, t.value, o.op, o.instances, o.changed / o.base, o.low / o.base, o.high / o.base,
+    SELECT t.series, t.selector, t.value, t.recorded_at, o.op, o.instances, o.changed / o.base, o.low / o.base, o.high / o.base,
         o.cost, t.unit, 100 * o.cost / t.base, o.q, t.new_captures
     FROM ops AS o
-    JOIN totals AS t ON t.series = o.series AND t.value = o.value AND t.comparison = o.comparison
+    JOIN totals AS t ON t.series = o.series AND t.value = o.value AND t.scope IS NOT DISTINCT FROM o.scope
 )
 SELECT s.*, concat_ws(',', s.selector, 'device=' || _selector_value(s.value)) AS new,
     concat_ws(',', s.selector, 'device!=' || _selector_value(s.value)) AS base
 FROM slow AS s;
 
--- What is slower since a build, as in `causes`: a total whose change its ops explain is none. Changes within 2 captures
--- of each other are one, as in `regressions`.
+-- What is slower since a build, as in `causes`: a total whose change its ops explain is none, also if those of ops were
+-- accepted. Changes within 2 captures of each other are one, as in `regressions`.
 CREATE MACRO _slow_builds(selector, over, "by", unit, phase, alpha, min_effect, with_accepted) AS TABLE
 WITH changes AS MATERIALIZED (
     SELECT r.*, r.change_percent * r.share_percent / 100 AS at_stake_percent
-    FROM _regressions(selector, over, "by", NULL, unit, phase, alpha, min_effect, with_accepted, true) AS r
+    FROM _regressions(selector, over, "by", NULL, unit, phase, alpha, min_effect, true, true) AS r
     WHERE r.stage = 'kept' AND r.verdict = 'slower' AND r.what <> 'instance'
 )
 SELECT c.*
 FROM changes AS c
-WHERE c.what = 'op' OR NOT coalesce(2 * (
+WHERE (with_accepted OR NOT c.is_accepted)
+    AND (c.what = 'op' OR NOT coalesce(2 * (
         SELECT sum(o.cost) FROM changes AS o
         WHERE o.what = 'op' AND o.series = c.series AND abs(o.position - c.position) <= 2
-    ) >= c.cost, false);
+    ) >= c.cost, false));
 
 -- Needs etq: in DuckDB alone, it is an error.
 -- One cause of lost time: an op that is slower since a build, or on a device, in all series in which it is; where ops
@@ -165,7 +180,7 @@ WHERE c.what = 'op' OR NOT coalesce(2 * (
 --   low_percent: lower end of its interval
 --   high_percent: upper end
 --   unit: unit of cost
---   instances: number of instances of the op that are slower
+--   instances: number of instances of the op that are slower; NULL for totals and ranks
 --   first_bad: label of the first capture after a change; NULL for other kinds
 --   last_good: label of the last capture before it
 --   recorded_at: when first_bad was recorded, as in `regressions`; for other kinds, the latest of their captures, in UTC
@@ -188,16 +203,26 @@ CREATE MACRO causes(
     with_accepted := false  -- whether changes that were accepted are listed, too
 ) AS TABLE
 WITH changes AS (
-    SELECT max_by(c, c.at_stake_percent) AS most, sum(c.instances)::BIGINT AS instances,
-        count(DISTINCT c.series) AS number_of_series, sum(c.captures_after)::BIGINT AS captures
-    FROM _slow_builds(selector, over, "by", unit, phase, alpha, min_effect, with_accepted) AS c
-    GROUP BY c.what, CASE c.what WHEN 'op' THEN c.op END, c.ordered_by, c.first_bad, c.is_accepted
+    SELECT max_by(s.most, s.most.at_stake_percent) AS most, sum(s.instances)::BIGINT AS instances,
+        count(*) AS number_of_series, sum(s.captures)::BIGINT AS captures
+    FROM (
+        SELECT c.what, CASE c.what WHEN 'op' THEN c.op END AS op, max_by(c, c.at_stake_percent) AS most,
+            sum(c.instances) FILTER (WHERE c.what = 'op') AS instances, max(c.captures_after) AS captures
+        FROM _slow_builds(selector, over, "by", unit, phase, alpha, min_effect, with_accepted) AS c
+        GROUP BY c.series, c.what, CASE c.what WHEN 'op' THEN c.op END, c.ordered_by, c.first_bad, c.is_accepted
+    ) AS s
+    GROUP BY s.what, s.op, s.most.ordered_by, s.most.first_bad, s.most.is_accepted
 ),
 devices AS (
-    SELECT max_by(d, d.share_percent) AS most, sum(d.instances)::BIGINT AS instances,
-        count(DISTINCT d.series) AS number_of_series, sum(d.captures)::BIGINT AS captures
-    FROM _slow_devices(selector, over, "by", unit, phase, alpha, min_effect) AS d
-    GROUP BY d.value, d.op
+    SELECT max_by(s.most, s.most.share_percent) AS most, sum(s.instances)::BIGINT AS instances,
+        count(*) AS number_of_series, sum(s.most.captures)::BIGINT AS captures,
+        max(s.most.recorded_at) AS recorded_at
+    FROM (
+        SELECT d.value, d.op, max_by(d, d.share_percent) AS most, sum(d.instances) AS instances
+        FROM _slow_devices(selector, over, "by", unit, phase, alpha, min_effect) AS d
+        GROUP BY d.series, d.value, d.op
+    ) AS s
+    GROUP BY s.value, s.op
 ),
 ranks AS (
     SELECT a.rule, a.finding, a.unit, a.share_percent, a.time_at_stake, r.value AS rank,
@@ -225,14 +250,7 @@ FROM (
     UNION ALL
     SELECT 'device', coalesce(d.most.op, 'all ops'), d.most.value, d.most.series, d.number_of_series,
         d.most.share_percent, d.most.cost, d.most.change_percent, d.most.low_percent, d.most.high_percent,
-        d.most.unit, d.instances, NULL, NULL,
-        (
-            SELECT max(_recorded_at(c.captured_at, c.ingested_at))
-            FROM labels AS l
-            JOIN captures AS c USING (capture_id)
-            WHERE l.key = 'device' AND l.value = d.most.value
-        ),
-        d.captures, d.most.q, false, NULL, NULL, d.most.base, d.most.new, NULL, NULL
+        d.most.unit, d.instances, NULL, NULL, d.recorded_at, d.captures, d.most.q, false, NULL, NULL, d.most.base, d.most.new, NULL, NULL
     FROM devices AS d
     UNION ALL
     SELECT 'rank', r.rule, r.rank, r.series, 1, r.share_percent, r.time_at_stake, NULL, NULL, NULL, r.unit, NULL, NULL,

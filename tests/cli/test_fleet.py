@@ -73,6 +73,8 @@ def test_what_is_slower_in_a_warehouse(lab: Path) -> None:
     every = run_etq("comment", "--since", "99999d", "--db", str(lab)).output.splitlines()
     assert every[0].startswith("### 3 findings since ") and every[-1].startswith("4 of 24 series judged")
     assert [line.partition(" % ")[2].partition("**")[0] for line in every[2:5]] == titles
+    oldest = run_etq("comment", "--since", "999999w", "--db", str(lab)).output
+    assert oldest.startswith("### 3 findings since 1970-01-01")
     assert "No findings since" in run_etq("comment", "--since", "1h", "--db", str(lab)).output
     wrong = run_etq("comment", "--since", "soon", "--db", str(lab))
     assert wrong.exit_code == 2 and "12h, 7d or 2w" in wrong.output

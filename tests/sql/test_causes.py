@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from etq.analysis.causes import causes_of, judged
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
+from tests.builders import dump, execute, kernel, run
 from tests.fleet_captures import COMMITS, DEVICES, FAULTS, Fault, fleet, ingest_fleet
 from tests.job_traces import Faults, job
 from tests.warehouses import empty_warehouse
@@ -87,6 +89,19 @@ def test_a_device_that_is_slow_in_several_models_is_one_cause() -> None:
         rows = causes_of(warehouse)
         assert [row["title"] for row in rows] == ["pixel8-13: all ops", "pixel8-07: addmm"]
         assert [row["number_of_series"] for row in rows] == [2, 2] and "and 1 other series" in rows[0]["detail"]
+        assert [row["instances"] for row in rows] == [None, 8] and [row["captures"] for row in rows] == [8, 8]
+
+
+def test_a_device_is_as_recent_as_its_captures_that_were_compared() -> None:
+    latest = [each for each in fleet(()) if each.labels["model"] == "lstm"][-1]
+    latest = latest._replace(labels={**latest.labels, "device": "pixel8-07"}, captured_at=datetime(2027, 1, 1))
+    captures = of_models(["mlp"])
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, [*captures, latest])
+        moments = {row["value"]: row["recorded_at"] for row in causes_of(warehouse)}
+        assert moments["pixel8-07"] == max(
+            each.captured_at for each in captures if each.captured_at and each.labels["device"] == "pixel8-07"
+        )
 
 
 def test_a_change_is_not_taken_for_a_device() -> None:
@@ -130,6 +145,69 @@ def test_an_accepted_change_is_listed_where_it_is_asked_for() -> None:
             ("permute_copy", True, "wanted")
         }
         assert asked(warehouse, "FROM series()")[0]["verdict"] == "~"
+
+
+def test_an_accepted_op_explains_its_total() -> None:
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, [each for each in fleet() if each.labels["model"] == "transformer"])
+        warehouse.comment(COMMITS[20], "wanted", "model=transformer", what="op", item="permute_copy", accepted=True)
+        assert found(warehouse) == set()
+
+
+def test_captures_without_a_build_are_not_compared() -> None:
+    """A device has captures without a build, in which it is slower: by a change, as far as anybody knows."""
+    captures = of_models(["mlp"], ())
+    unlabelled = [
+        each._replace(labels={key: each.labels[key] for key in ("model", "device")}, name=f"later-{each.name}")
+        for each in of_models(["mlp"], (Fault("mlp", None, 1.4),))
+        if each.labels["device"] == DEVICES[1]
+    ]
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, [*captures, *unlabelled])
+        assert found(warehouse) == set()
+
+
+def test_series_of_several_models_are_not_compared_by_device() -> None:
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, of_models(["mlp", "other"]))
+        assert found(warehouse, by="device") == set()
+
+
+def test_cycles_have_no_other_unit() -> None:
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, of_models(["mlp"]))
+        warehouse.connection.execute("UPDATE captures SET time_scale = 'cycles'")
+        assert {row["unit"] for row in causes_of(warehouse, unit="ms")} == {"cycles"}
+
+
+def test_ops_of_several_methods_are_each_of_the_time_of_theirs() -> None:
+    """An op that takes twice its time on one device, 3 of 10 parts of each of two methods."""
+
+    def content(factor: float) -> bytes:
+        return dump(
+            *(
+                run(
+                    method,
+                    kernel("a", 0, 7000 + at),
+                    kernel("b", 7100, 7100 + round(factor * 3000), 1),
+                    execute(0, 7200 + round(factor * 3000)),
+                )
+                for method in ("prefill", "decode")
+                for at in range(8)
+            )
+        )
+
+    captures = [
+        Labelled(f"{device}-{build}", content((2 if device == "d1" else 1) + build / 1000 + number / 10000),
+                 {"model": "m", "device": device, "build": str(build)})
+        for number, device in enumerate(("d0", "d1", "d2", "d3", "d4"))
+        for build in range(4)
+    ]  # fmt: skip
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, captures)
+        [cause] = causes_of(warehouse)
+        assert (cause["title"], cause["instances"], cause["captures"]) == ("d1: b", 2, 4)
+        assert abs(cause["share_percent"] - 30) < 1
 
 
 def test_a_rank_that_others_wait_for_is_a_cause() -> None:
