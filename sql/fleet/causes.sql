@@ -130,13 +130,13 @@ totals AS (
     WHERE c.level = 'total'
 ),
 slow AS (
-    SELECT t.series, t.selector, t.value, t.recorded_at, NULL AS op, NULL AS instances, t.change_percent, t.low_percent, t.high_percent,
-        t.cost, t.unit, t.change_percent AS share_percent, t.p AS q, t.new_captures AS captures
+    SELECT t.series, t.selector, t.value, t.recorded_at, NULL AS op, NULL AS instances, t.change_percent,
+        t.low_percent, t.high_percent, t.cost, t.unit, t.change_percent AS share_percent, t.p AS q, t.new_captures AS captures
     FROM totals AS t
     WHERE t.verdict = 'slower' AND NOT coalesce(2 * t.ops_cost >= t.cost, false)
     UNION ALL
-    SELECT t.series, t.selector, t.value, t.recorded_at, o.op, o.instances, o.changed / o.base, o.low / o.base, o.high / o.base,
-        o.cost, t.unit, 100 * o.cost / t.base, o.q, t.new_captures
+    SELECT t.series, t.selector, t.value, t.recorded_at, o.op, o.instances, o.changed / o.base, o.low / o.base,
+        o.high / o.base, o.cost, t.unit, 100 * o.cost / t.base, o.q, t.new_captures
     FROM ops AS o
     JOIN totals AS t ON t.series = o.series AND t.value = o.value AND t.scope IS NOT DISTINCT FROM o.scope
 )
@@ -250,7 +250,8 @@ FROM (
     UNION ALL
     SELECT 'device', coalesce(d.most.op, 'all ops'), d.most.value, d.most.series, d.number_of_series,
         d.most.share_percent, d.most.cost, d.most.change_percent, d.most.low_percent, d.most.high_percent,
-        d.most.unit, d.instances, NULL, NULL, d.recorded_at, d.captures, d.most.q, false, NULL, NULL, d.most.base, d.most.new, NULL, NULL
+        d.most.unit, d.instances, NULL, NULL, d.recorded_at, d.captures, d.most.q, false, NULL, NULL, d.most.base,
+        d.most.new, NULL, NULL
     FROM devices AS d
     UNION ALL
     SELECT 'rank', r.rule, r.rank, r.series, 1, r.share_percent, r.time_at_stake, NULL, NULL, NULL, r.unit, NULL, NULL,
