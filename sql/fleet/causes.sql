@@ -131,7 +131,8 @@ totals AS (
 ),
 slow AS (
     SELECT t.series, t.selector, t.value, t.recorded_at, NULL AS op, NULL AS instances, t.change_percent,
-        t.low_percent, t.high_percent, t.cost, t.unit, t.change_percent AS share_percent, t.p AS q, t.new_captures AS captures
+        t.low_percent, t.high_percent, t.cost, t.unit, t.change_percent AS share_percent, t.p AS q,
+        t.new_captures AS captures
     FROM totals AS t
     WHERE t.verdict = 'slower' AND NOT coalesce(2 * t.ops_cost >= t.cost, false)
     UNION ALL
