@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import groupby
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -138,10 +139,11 @@ def write(connection: duckdb.DuckDBPyConnection, advice: Mapping[int, Sequence[R
 def write_once(connection: duckdb.DuckDBPyConnection) -> None:
     """Write the answers and the advice that were left, in the caller's transaction, if there is one."""
     query = f"""
-        SELECT a.capture_id, c.format = '{TRACE}' FROM {rollups.ADVICE} AS a JOIN captures AS c USING (capture_id)
-        WHERE a.place = 0 ORDER BY ALL
+        SELECT c.capture_id, c.format = '{TRACE}', a.capture_id IS NOT NULL
+        FROM captures AS c LEFT JOIN {rollups.ADVICE} AS a ON a.capture_id = c.capture_id AND a.place = 0
+        ORDER BY ALL
     """
-    if not connection.execute(query).fetchall():
+    if not connection.execute(f"SELECT 1 FROM {rollups.ADVICE} WHERE place = 0 LIMIT 1").fetchall():
         return
 
     def write_dumps(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
@@ -149,12 +151,15 @@ def write_once(connection: duckdb.DuckDBPyConnection) -> None:
 
     def write_all() -> None:
         jobs: Jobs = {}
-        for key, is_trace in connection.execute(query).fetchall():
-            connection.execute(f"DELETE FROM {rollups.ADVICE} WHERE capture_id = ?", [key])
-            if is_trace:
+        captures = connection.execute(query).fetchall()
+        connection.execute(f"DELETE FROM {rollups.ADVICE} WHERE place = 0")
+        # Dumps that follow each other are written together.
+        for (is_trace, is_left), group in groupby(captures, lambda capture: capture[1:]):
+            keys = [key for key, *_ in group] if is_left else []
+            if keys and not is_trace:
+                rollups.fill_answers(connection, keys[0], keys[-1], write_dumps)
+            for key in keys if is_trace else ():
                 write(connection, {key: rows_of_trace(connection, key, jobs=jobs)})
-            else:
-                rollups.fill_answers(connection, key, write_dumps)
 
     # Each query has a transaction of its own, unless one is open.
     first, second = (connection.execute("SELECT txid_current()").fetchall() for _ in range(2))

@@ -150,11 +150,11 @@ def leave_answers(connection: duckdb.DuckDBPyConnection, first: int, last: int) 
     )
 
 
-def fill_answers(connection: duckdb.DuckDBPyConnection, key: int, advise: Advise) -> None:
-    """Write the answers and the advice about a capture that was left, but not a trace's."""
-    events = sum(number for _, number in connection.execute(_EVENTS, [key, key]).fetchall())
-    with answered_times(connection, key, key, is_held=events <= _HELD):
-        _fill_answers(connection, key, key, advise)
+def fill_answers(connection: duckdb.DuckDBPyConnection, first: int, last: int, advise: Advise) -> None:
+    """Write the answers and the advice that were left, about all captures but traces from one key up to another."""
+    for begin, end, events in _parts(connection.execute(_EVENTS, [first, last]).fetchall()):
+        with answered_times(connection, begin, end, is_held=events <= _HELD):
+            _fill_answers(connection, begin, end, advise)
 
 
 def _fill_runtime(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
