@@ -106,9 +106,11 @@ def test_the_page_of_a_fleet_says_which_devices_are_slower(browser: WebDriver, s
     visit(browser, server, "/fleet?selector=model%3Dmlp")
     assert "2 of 20 devices are slower: pixel8-13 (all ops), pixel8-07 (addmm)." in text(browser, "#fleet")
     assert complaints(browser) == []
-    visit(browser, server, "/fleet", failed=True)
-    assert "choose one, as model=convnet" in text(browser, "#state")
-    complaints(browser)
+    visit(browser, server, "/fleet")
+    assert text(browser, "#state") == "Choose a model."
+    next(each for each in browser.find_elements(By.CSS_SELECTOR, ".chips button") if each.text == "mlp").click()
+    until(browser, "document.getElementById('fleet') !== null && document.documentElement.dataset.ready === 'yes'")
+    assert "selector=model" in browser.current_url and complaints(browser) == []
 
 
 @pytest.mark.parametrize(("width", "theme"), [(390, "light"), (1280, "dark")])

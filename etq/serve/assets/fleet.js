@@ -11,8 +11,30 @@ etq.pageOfFleet = async () => {
   } },
   text("selector", "captures", "all: model=mlp,build=140", { list: "selectors", size: 34 }), text("by", "by", "device", { list: "keys" }), etq.element("button", { type: "submit", class: "main", text: "Show" }));
 
+  // Captures of one model are compared at a time: with several, they are offered.
+  const models = etq.element("nav", { class: "chips", "aria-label": "Models" });
+  function offer(found) {
+    const texts = found?.labels.get("model")?.texts ?? [];
+    const { selector } = etq.parameters();
+    models.replaceChildren(...(texts.length < 2 ? [] : texts).map((text) => {
+      const chosen = etq.selectorOf([["model", text]]);
+      return etq.element("button", { type: "button", "aria-pressed": String(selector === chosen), text: etq.printable(text), onclick: () => {
+        etq.setParameters({ selector: chosen });
+        load();
+      } });
+    }));
+    return texts.length > 1 && !selector;
+  }
+
   async function load() {
     const parameters = etq.parameters();
+    if (offer(await known)) {
+      etq.clear();
+      document.getElementById("head").append(etq.element("h1", { text: "Fleet" }), etq.themeButton());
+      etq.state("Choose a model.");
+      document.documentElement.dataset.ready = "yes";
+      return;
+    }
     for (const input of form.querySelectorAll("input")) input.value = parameters[input.name] ?? "";
     await etq.work("Comparing each with all others…", async (signal) => {
       const report = await etq.ask("fleet", Object.fromEntries(ASKED.map((name) => [name, parameters[name]])), signal);
@@ -23,9 +45,10 @@ etq.pageOfFleet = async () => {
     });
   }
 
-  document.getElementById("tools").append(form);
+  document.getElementById("tools").append(form, models);
+  const known = etq.captures().catch(() => null); // only suggestions
   etq.reload = load;
   etq.onStep(load);
-  etq.captures().then((found) => document.body.append(etq.suggestions(found), etq.element("datalist", { id: "keys" }, ...[...found.labels.keys()].map((value) => etq.element("option", { value })))), () => null); // only suggestions
+  known.then((found) => found && document.body.append(etq.suggestions(found), etq.element("datalist", { id: "keys" }, ...[...found.labels.keys()].map((value) => etq.element("option", { value })))));
   await load();
 };
