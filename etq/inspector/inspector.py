@@ -147,14 +147,14 @@ class Inspector:
 
     @cached_property
     def _totals(self) -> dict[str, list[float | None]]:
-        return symbols.totals_of_modules(self._queries.with_ops())
+        return symbols.totals_of_modules(self._queries.with_ops)
 
     def _total_of(self, path: str) -> float | None:
         totals = self._totals.setdefault(path, [])
         if len(totals) != 1:
             # A part of paths, as that of a list of modules, and a module of several methods need a query of their own.
             is_known = totals or any(f"{each}.".startswith(f"{path}.") for each in self._paths_of_modules.values())
-            totals[:] = [symbols.total_for_module(self._queries.with_ops(), path) if is_known else 0.0]
+            totals[:] = [symbols.total_for_module(self._queries.with_ops, path) if is_known else 0.0]
         return totals[0]
 
     def _made_blocks(self) -> list[EventBlock]:
@@ -372,7 +372,7 @@ class Inspector:
         if self._buffer is None:
             raise ArgumentError("a numeric gap needs the values that the runtime logged: give debug_buffer_path")
         if reference_graph not in self._gaps:
-            self._gaps[reference_graph] = Gaps(self._queries.with_ops(), self._record, self._buffer, reference_graph)
+            self._gaps[reference_graph] = Gaps(self._queries.with_ops, self._record, self._buffer, reference_graph)
         return self._gaps[reference_graph].frame(distance, self)
 
     def get_vgf_neural_statistics(self) -> list[dict[str, Any]]:

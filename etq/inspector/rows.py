@@ -66,31 +66,23 @@ class CaptureQueries:
         """Return which occurrences of an event in a run have a row."""
         return "last" if self.compat else "all"
 
-    def with_nodes(self) -> CaptureQueries:
-        """Return these queries once the nodes of the capture's events are known, if it has a record."""
-        assert self._are_nodes_found
-        return self
-
-    def with_ops(self) -> CaptureQueries:
-        """Return these queries once the nodes and ops of the capture's events are known, if it has a record."""
-        assert self._are_ops_found
-        return self
-
     @cached_property
-    def _are_nodes_found(self) -> bool:
+    def with_nodes(self) -> CaptureQueries:
+        """These queries once the nodes of the capture's events are known, if it has a record."""
         from etq.storage.linking import find_new_nodes
 
         with self.warehouse.locked() as connection:
             find_new_nodes(connection, self.capture.capture_id)
-        return True
+        return self
 
     @cached_property
-    def _are_ops_found(self) -> bool:
+    def with_ops(self) -> CaptureQueries:
+        """These queries once the nodes and ops of the capture's events are known, if it has a record."""
         from etq.storage.linking import find_ops
 
-        with self.with_nodes().warehouse.locked() as connection:
+        with self.with_nodes.warehouse.locked() as connection:
             find_ops(connection, self.capture.capture_id)
-        return True
+        return self
 
     def rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query, in which $capture selects the capture and $key is its key.

@@ -99,10 +99,10 @@ def read_symbols(queries: CaptureQueries, graph: str) -> dict[tuple[int, int], S
 
 def _add_nodes(queries: CaptureQueries, found: dict[tuple[int, int], Symbols], graph: str) -> None:
     if graph == EDGE_GRAPH:
-        placed = queries.rows(_INSPECTORS_NODES) if queries.compat else queries.with_nodes().rows(_NODES)
+        placed = queries.rows(_INSPECTORS_NODES) if queries.compat else queries.with_nodes.rows(_NODES)
     else:
         _check_graph(queries, graph)
-        placed = queries.with_ops().rows(_NODES_OF_GRAPH, graph=graph)
+        placed = queries.with_ops.rows(_NODES_OF_GRAPH, graph=graph)
     wanted: set[Node] = {(graph_id, node) for _, _, graph_id, node in placed}
     rows = queries.rows(_INSPECTORS_DESCRIBED if queries.compat else _DESCRIBED)
     described = {(graph_id, node): rest for graph_id, node, *rest in rows if (graph_id, node) in wanted}

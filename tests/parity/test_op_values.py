@@ -56,8 +56,9 @@ def test_values(warehouse: Warehouse, name: str) -> None:
         warnings.simplefilter("ignore")
         made = Inspector(path, etrecord=given)
         capture = warehouse.ingest(path, etrecord=given, debug_buffer=path.with_suffix(".bin"), keep_values=True)
-    graphs = Graphs(made._queries.rows, 1, EDGE, EXPORTED)
-    found = logged_values(made._queries, source_of(path.with_suffix(".bin")), graphs)
+    queries = made._queries.with_ops
+    graphs = Graphs(queries.rows, 1, EDGE, EXPORTED)
+    found = logged_values(queries, source_of(path.with_suffix(".bin")), graphs)
     check(rows_of_view(warehouse, capture.capture_id, False), found)
     reference = path.with_suffix(".reference.npz")
     if reference.exists():
