@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -73,13 +73,17 @@ def test_fleets_without_faults_have_no_cause(seed: int) -> None:
             assert are_planted(found(warehouse)) if faults else found(warehouse) == set()
 
 
+# Some devices: those with a fault, and others.
+SOME: Final = tuple(f"pixel8-{number:02}" for number in (1, 2, 3, 4, 7, 13, 14, 15))
+
+
 def of_models(models: Sequence[str], faults: Sequence[Fault] = FAULTS) -> list[Labelled]:
-    """The captures of mlp, once for each model."""
+    """The captures of mlp on some devices, once for each model."""
     return [
         each._replace(labels={**each.labels, "model": model}, name=each.name.replace("mlp", model))
         for number, model in enumerate(models)
         for each in fleet(faults, 1 + number)
-        if each.labels["model"] == "mlp"
+        if each.labels["model"] == "mlp" and each.labels["device"] in SOME
     ]
 
 
@@ -129,7 +133,7 @@ def test_captures_that_nothing_orders_are_of_a_series_and_devices_are_compared()
         assert {(row["verdict"], row["reason"], row["captures"]) for row in rows} == {
             ("not judged", "no label to order captures by", 4)
         }
-        assert judged(rows) == "0 of 20 series judged over time; not: 20 no label to order captures by"
+        assert judged(rows) == "0 of 8 series judged over time; not: 8 no label to order captures by"
 
 
 def test_an_accepted_change_is_listed_where_it_is_asked_for() -> None:
