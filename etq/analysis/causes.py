@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from etq.analysis.series import short
 from etq.errors import counted
@@ -13,19 +13,25 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
-NOT_JUDGED: Final = "not judged"
-
 
 def causes_of(warehouse: Warehouse, **options: Any) -> list[dict[str, Any]]:
     """Return the rows of `causes`, each with its `title` and `detail`, with the options of that view.
 
     Raises `QueryError` for an option that is none.
     """
+    return [{**row, "title": title(row), "detail": detail(row)} for row in _rows_of(warehouse, "causes", options)]
+
+
+def all_series(warehouse: Warehouse, **options: Any) -> list[dict[str, Any]]:
+    """Return the rows of `series`, with the options of that view. Raises `QueryError` for an option that is none."""
+    return _rows_of(warehouse, "series", options)
+
+
+def _rows_of(warehouse: Warehouse, view: str, options: Mapping[str, Any]) -> list[dict[str, Any]]:
     from etq import catalog
 
-    names, rows = warehouse.rows(f"FROM causes({catalog.arguments(options)})", **options)
-    found = [dict(zip(names, row, strict=True)) for row in rows]
-    return [{**row, "title": title(row), "detail": detail(row)} for row in found]
+    names, rows = warehouse.rows(f"FROM {view}({catalog.arguments(options)})", **options)
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def title(cause: Row) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from etq import catalog
 from etq.analysis.series import check_keys
 from etq.annotations.comments import ALL
 from etq.cli import main
@@ -124,8 +123,7 @@ def _digest(warehouse: Warehouse, since: str, **given: str | None) -> str:
     query = "SELECT greatest(make_timestamp(epoch_us(now())) - $since::INTERVAL, TIMESTAMP '1970-01-01')"
     [(begin,)] = warehouse.rows(query, since=since)[1]
     found = [cause for cause in causes.causes_of(warehouse, **options) if cause["recorded_at"] >= begin]
-    names, rows = warehouse.rows(f"FROM series({catalog.arguments(options)})", **options)
-    judged = causes.judged([dict(zip(names, row, strict=True)) for row in rows])
+    judged = causes.judged(causes.all_series(warehouse, **options))
     lines = [f"### {counted(len(found), 'finding') if found else 'No findings'} since {begin:%Y-%m-%d %H:%M} UTC", ""]
     for cause in found:
         share = "" if cause["share_percent"] is None else f"{cause['share_percent']:+.1f} % "

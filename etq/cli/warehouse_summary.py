@@ -40,10 +40,9 @@ _MOST_CAUSES: Final = 10
 
 def of_causes(warehouse: Warehouse, style: TerminalStyle) -> Iterator[str]:
     """Yield lines about what is slower, the most costly first, and which series are judged."""
-    names, rows = warehouse.rows("FROM series()")
-    if not rows:
+    series = causes.all_series(warehouse)
+    if not series:
         return
-    series = [dict(zip(names, row, strict=True)) for row in rows]
     found = causes.causes_of(warehouse)
     yield ""
     yield style.styled(counted(len(found), "finding") if found else "No findings", "bold")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.analysis.outliers import sentence
 from etq.report.columns import table
-from etq.report.kit import Grid, Section, grid, shown_of
+from etq.report.kit import Grid, Section, grid
 from etq.report.page import Report
 
 if TYPE_CHECKING:
@@ -30,17 +31,21 @@ def fleet_of(warehouse: Warehouse, selector: str | None, options: dict[str, Any]
     given = {"selector": selector, "unit": unit, **options}
     given = {name: value for name, value in given.items() if value is not None}
     by = options.get("by") or "device"
-    names, rows = warehouse.rows(f"FROM {_VIEW}({catalog.arguments(given)})", **given)
-    said = sentence([dict(zip(names, row, strict=True)) for row in rows], by)
-    grids = [_grid(warehouse, given, "total", f"Each {by} against all others", f"{said}.")]
-    grids.append(_grid(warehouse, given, "op", "Ops", f"The ops of each {by}, all instances together."))
+
+    def rows_of(what: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        call = catalog.arguments({**given, "what": what})
+        return warehouse.rows(f"FROM {_VIEW}({call})", **given, what=what)
+
+    names, totals = rows_of("total")
+    said = sentence([dict(zip(names, row, strict=True)) for row in totals], by)
+    names, ops = rows_of("op")
+    cut = "" if len(ops) <= _MOST else f" The page has the first {_MOST} of {len(ops):,} rows."
+    grids = [
+        _grid("total", names, totals, f"Each {by} against all others", f"{said}."),
+        _grid("op", names, ops[:_MOST], "Ops", f"The ops of each {by}, all instances together.{cut}"),
+    ]
     return Report("fleet", selector or "all captures", [Section("fleet", "Fleet", grids=grids)])
 
 
-def _grid(warehouse: Warehouse, given: dict[str, Any], what: str, title: str, text: str) -> Grid:
-    """The rows of totals or ops, those that differ first."""
-    call = catalog.arguments({**given, "what": what})
-    query = f"SELECT {shown_of(_VIEW)} FROM {_VIEW}({call}) LIMIT {_MOST}"
-    names, rows = warehouse.rows(query, **given, what=what)
-    text = text if len(rows) < _MOST else f"{text} The page has the first {_MOST} rows."
+def _grid(what: str, names: Sequence[str], rows: Sequence[Sequence[Any]], title: str, text: str) -> Grid:
     return replace(grid(_VIEW, table(names, rows), title, name=f"{_VIEW}_{what}"), text=text)
