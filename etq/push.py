@@ -100,13 +100,13 @@ class Pusher:
         if status in (200, 201):
             try:
                 return msgspec.json.decode(body, type=Stored)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except msgspec.DecodeError as error:
                 raise EtqError(f"{self._origin}: does not answer like etq serve; is the address right?") from error
         if 300 <= status < 400:
             raise EtqError(f"{self._origin}: redirects to another address, to which nothing is sent; give that one")
         try:
             text = printable(str(msgspec.json.decode(body)["error"]))[:1000]
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
+        except (msgspec.DecodeError, KeyError, TypeError):
             text = f"status {status}"
         if status in _LATER:
             raise _LaterError(text)

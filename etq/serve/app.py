@@ -175,7 +175,7 @@ class _Served:
                 )
         try:
             asked = msgspec.json.decode(body, type=_Asked)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             text = f'{error}; send {{"sql": "SELECT ...", "parameters": {{}}, "format": "json"}}'
             return _response(request, of_data({"error": text}, 400))
         return _response(request, await run_in_threadpool(self._queried, asked, request.state.token))

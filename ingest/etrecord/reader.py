@@ -220,7 +220,7 @@ class _Record:
         sum = _Sum(content) if is_unchecked else None
         try:
             yield content
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise FormatError(self.path, f"member {name}: {error}", member.header_offset) from error
         finally:
             if sum is not None and sum.value() != member.CRC:

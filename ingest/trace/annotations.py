@@ -45,7 +45,7 @@ def annotations_in(data: Any, path: str) -> Mapping[int, str] | None:
         return None
     try:
         written = msgspec.json.decode(bytes(data), type=dict[str, list[Any]])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise FormatError(path, f"not a file of kernel annotations: {error}") from error
     named = ((node, [*filter(None, map(_name_of, scopes))]) for node, scopes in written.items())
     # Of nested scopes, the last is the innermost.

@@ -249,7 +249,7 @@ class Blocks:
         """Return JSON whose first byte is at this place of the whole text, as a type; raise `BrokenError` for other."""
         try:
             return msgspec.json.decode(text, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise _broken(error, text, offset) from error
 
     def _refuse_value(self) -> NoReturn:

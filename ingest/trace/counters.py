@@ -82,7 +82,7 @@ def _value_of(written: msgspec.Raw) -> float | None:
     """Return a number; None for other JSON, and for numbers that can't be true."""
     try:
         value = _number.decode(written)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         return None
     return value if -_MOST < value < _MOST else None
 

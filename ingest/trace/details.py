@@ -153,7 +153,7 @@ def _plain(written: bytes) -> int | str | None:
     """Return a text or an integer; None for other JSON, and if nothing is written."""
     try:
         value = msgspec.json.decode(written) if written else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError):
         return None
     return value if isinstance(value, (int, str)) and not isinstance(value, bool) else None
 

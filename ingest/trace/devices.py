@@ -19,7 +19,7 @@ _COLUMNS: Final = {"compute_major": "computeMajor", "compute_minor": "computeMin
 def device_rows(written: msgspec.Raw) -> pa.RecordBatch | None:
     """Return the table `trace_devices` of a trace's `deviceProperties`, None if there are none.
 
-    Raises `msgspec.DecodeError` for anything but a list of devices, `UnicodeDecodeError` for bytes that aren't UTF-8.
+    Raises `msgspec.DecodeError` for anything but a list of devices, and for bytes that aren't UTF-8.
     """
     if written == UNWRITTEN:
         return None

@@ -115,7 +115,7 @@ class _Parts:
         raws = _raws.decode(block)
         try:
             events = _events.decode(block)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except msgspec.DecodeError:
             events = [*map(_event, raws)]
         for event, raw in zip(events, raws, strict=True):
             rank = "" if event.args is None or event.args.rank is None else f"rank{event.args.rank}"

@@ -132,7 +132,7 @@ def _value_of(kind: type[T], written: msgspec.Raw) -> T | None:
     """Return a value of a trace as a type; None if it is of another."""
     try:
         return msgspec.json.decode(written, type=kind, strict=False)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 
@@ -155,7 +155,7 @@ def _add_block(columns: TraceColumns, first: int, block: bytes) -> int:
     """
     try:
         events = _events.decode(block)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         each = msgspec.json.decode(block, type=list[msgspec.Raw])
         _add_each(columns, first, each)
         return len(each)
@@ -166,31 +166,30 @@ def _add_block(columns: TraceColumns, first: int, block: bytes) -> int:
 def _add_each(columns: TraceColumns, first: int, entries: Sequence[msgspec.Raw]) -> None:
     try:
         columns.add(first, list(map(_event.decode, entries)))
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         columns.add(first, [_one(at, entry, columns) for at, entry in enumerate(entries, first)])
 
 
 def _devices(trace: Trace, columns: TraceColumns) -> pa.RecordBatch | None:
     try:
         return device_rows(trace.deviceProperties)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         columns.find("devices left out", f"deviceProperties is not a list of devices: {error}")
         return None
 
 
 def _one(at: int, entry: msgspec.Raw, columns: TraceColumns) -> TraceEvent | PlainEvent:
     """Return an event of a block that can't be decoded as a whole: it has another tool's layout or invalid UTF-8."""
-    content = bytes(entry)
+    written = bytes(entry)
+    replaced = written.decode("utf-8", "replace").encode()
     for decode in (_event.decode, _plain.decode):
-        with suppress(msgspec.DecodeError):
-            try:
+        for content in (written,) if replaced == written else (written, replaced):
+            with suppress(msgspec.DecodeError):
                 event = decode(content)
-            except UnicodeDecodeError:
-                columns.find("no UTF-8", "bytes of names that aren't UTF-8 are shown as \N{REPLACEMENT CHARACTER}")
-                content = content.decode("utf-8", "replace").encode()
-                event = decode(content)
-            if isinstance(event, PlainEvent):
-                columns.plain.add(at)
-            return event
+                if content != written:
+                    columns.find("no UTF-8", "bytes of names that aren't UTF-8 are shown as \N{REPLACEMENT CHARACTER}")
+                if isinstance(event, PlainEvent):
+                    columns.plain.add(at)
+                return event
     columns.leave_out("no event's form")
     return NOTHING

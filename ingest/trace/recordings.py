@@ -248,7 +248,7 @@ def _name_of_call(label: str, details: Geometry) -> str:
         return COPY
     try:
         written = msgspec.json.decode(details.kernel, type=str) if details.kernel else ""
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         written = ""
     return name_of(written, Class("kernel")) if written else UNNAMED
 
@@ -276,7 +276,7 @@ def details_of(entries: Entries, at: Whole) -> list[Geometry]:
 def _one(entry: msgspec.Raw) -> _Event:
     try:
         return _event.decode(entry)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         return _Event()
 
 

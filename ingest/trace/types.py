@@ -52,7 +52,7 @@ class Part(Generic[Event]):
         """Decode the entries at these places of a list; return whether they could be decoded together."""
         try:
             events = self.many.decode(block)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except msgspec.DecodeError:
             return False
         self.add([events[place] for place in places] if len(places) < len(events) else events)
         return True
@@ -67,7 +67,7 @@ def lenient(type: type[Event]) -> tuple[msgspec.json.Decoder[list[Event]], Calla
     def one(entry: msgspec.Raw) -> Event:
         try:
             return decoder.decode(entry)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except msgspec.DecodeError:
             return type()
 
     return msgspec.json.Decoder(list[type], strict=False), one  # type: ignore[valid-type]
