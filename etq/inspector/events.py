@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq.inspector import frames
 from etq.inspector.frames import MetadataParser
@@ -14,6 +14,8 @@ from etq.inspector.scales import TimeScale
 if TYPE_CHECKING:
     import duckdb
     import pandas
+
+    from etq.inspector.symbols import Symbols
 
 # Converts a time in ticks, given the event's name, to the unit to show.
 TimeScaleConverter = Callable[[int | str, int | float], int | float]
@@ -203,6 +205,61 @@ class Event:
             "start_time": self._start_time,
             frames.OTHER_UNIT: self._other_unit,
         }
+
+
+class _Symbol:
+    """An attribute of an event that its symbols have; an attribute of the instance takes its place once they are read.
+
+    of  the attribute of `Symbols`
+    """
+
+    def __init__(self, of: str) -> None:
+        self.of = of
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, event: LoadedEvent, owner: type) -> Any:
+        event.read()
+        return vars(event)[self.name]
+
+
+class LoadedEvent(Event):
+    """An event whose symbols are read when one of them is asked for first: times need no nodes."""
+
+    op_types = _Symbol("op_types")
+    debug_handles = _Symbol("debug_handles")
+    num_outputs = _Symbol("num_outputs")
+    stack_traces = _Symbol("stack_traces")
+    module_hierarchy = _Symbol("modules")
+    delegate_backend_name = _Symbol("backend")
+
+    def read_by(self, symbols: Callable[[], Symbols]) -> None:
+        """Set the function that returns the symbols."""
+        for name in _SYMBOLS:
+            del vars(self)[name]
+        self._symbols = symbols
+
+    def read(self) -> None:
+        """Read the symbols, and set those attributes that nobody has set."""
+        found = self._symbols()
+        for name, each in _SYMBOLS.items():
+            value = getattr(found, each.of)
+            vars(self).setdefault(name, type(value)(value) if isinstance(value, (list, dict)) else value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Event):
+            return NotImplemented
+        return all(getattr(self, each.name) == getattr(other, each.name) for each in fields(Event))
+
+    __hash__ = None  # type: ignore[assignment]  # as of every object that can change
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes, with the symbols: what reads them stays where the file was read."""
+        return {name: getattr(self, name) for name in (*_SYMBOLS, *vars(self)) if name != "_symbols"}
+
+
+_SYMBOLS: Final = {name: each for name, each in vars(LoadedEvent).items() if isinstance(each, _Symbol)}
 
 
 @dataclass

@@ -6,12 +6,12 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from etq.errors import ArgumentError, ArgumentTypeError, EtqError, path_of
 from etq.inspector import frames, references, rows, symbols, values
-from etq.inspector.events import Event, EventBlock, LoadedBlock, PerfData, TimeScaleConverter
+from etq.inspector.events import Event, EventBlock, LoadedBlock, LoadedEvent, PerfData, TimeScaleConverter
 from etq.inspector.frames import MetadataParser
 from etq.inspector.scales import TimeScale, time_scale_of
 from etq.inspector.tensors import is_torch_loaded
@@ -101,7 +101,9 @@ class Inspector:
         self._blocks: list[EventBlock] | None = None
         self._gaps: dict[str | None, Gaps] = {}
         self.op_graph_dict: Mapping[str, Any] | None = None
-        self._rows = rows.read_rows(self._queries)
+        if self._record is not None:
+            symbols.check_graph(self._queries, self._graph)
+        self._symbols = symbols.SymbolTable(None if self._record is None else self._queries, self._graph)
         if not compat:
             self._warn_of_findings()
 
@@ -126,8 +128,8 @@ class Inspector:
         self._blocks = blocks
 
     @cached_property
-    def _symbols(self) -> dict[tuple[int, int], symbols.Symbols]:
-        return {} if self._record is None else symbols.read_symbols(self._queries, self._graph)
+    def _rows(self) -> rows.Rows:
+        return rows.read_rows(self._queries)
 
     @cached_property
     def _values(self) -> values.Values:
@@ -178,29 +180,25 @@ class Inspector:
 
     def _event(self, at: int, metadata: list[Any]) -> Event:
         key = self._rows.keys[at]
-        found = self._symbols.get(key[:2], symbols.Symbols())
         raw = self._rows.raw[at]
-        return Event(
+        made = LoadedEvent(
             self._rows.names[at],
             None if raw is None else PerfData.with_statistics(raw, self._rows.statistics[at]),
-            list(found.op_types),
-            self._rows.identifiers[at],
-            found.debug_handles,
-            found.num_outputs,
-            dict(found.stack_traces),
-            dict(found.modules),
-            self._rows.is_delegated[at],
-            found.backend,
-            metadata,
-            self._values.of_events.get(key, []),
-            self._rows.instructions[at],
-            self._parser,
-            self._queries.converter,
-            self._rows.starts[at],
+            delegate_debug_identifier=self._rows.identifiers[at],
+            is_delegated_op=self._rows.is_delegated[at],
+            _delegate_debug_metadatas=metadata,
+            debug_data=self._values.of_events.get(key, []),
+            _instruction_id=self._rows.instructions[at],
+            _delegate_metadata_parser=self._parser,
+            _delegate_time_scale_converter=self._queries.converter,
+            _start_time=self._rows.starts[at],
             occurrence=key[2],
             _shortens=self._queries.compat,
             _other_unit=self._rows.units[at],
         )
+        if self._record is not None:
+            made.read_by(partial(self._symbols.of, *key[:2]))
+        return made
 
     def _reader_of_reference(self, method: str | None, index: int | None) -> Callable[[], list[Any] | None]:
         record, compat, as_tensors = self._record, self._queries.compat, self._as_tensors
@@ -239,7 +237,7 @@ class Inspector:
     def _columns(self) -> frames.Columns:
         """Return the columns of all events, without making objects of them."""
         found = self._rows
-        node_symbols = [self._symbols.get(key[:2], symbols.Symbols()) for key in found.keys]
+        node_symbols = [self._symbols.of(*key[:2]) for key in found.keys]
         shown = frames.shortened if self._queries.compat else list
         logged = self._values.of_events
         return {

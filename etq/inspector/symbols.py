@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from etq.errors import ArgumentError
@@ -79,11 +80,40 @@ class Symbols:
     modules: dict[str, dict[str, tuple[str, str]] | None] = field(default_factory=dict)
 
 
-def read_symbols(queries: CaptureQueries, graph: str) -> dict[tuple[int, int], Symbols]:
-    """Return the symbols of events by block and slot, with the nodes of a graph of the linked record.
+@dataclass(frozen=True)
+class SymbolTable:
+    """The symbols of a capture's events, which are read when the first of them is asked for.
 
-    Raises `EtqError` if the record lacks the graph.
+    queries  None for a capture without a record
+    graph    the graph of the record whose nodes the events get
     """
+
+    queries: CaptureQueries | None
+    graph: str
+
+    def of(self, block: int, slot: int) -> Symbols:
+        """Return the symbols of an event by its block and its slot in it."""
+        return self._read.get((block, slot)) or Symbols()
+
+    @cached_property
+    def _read(self) -> dict[tuple[int, int], Symbols]:
+        return {} if self.queries is None else _read_symbols(self.queries, self.graph)
+
+
+def check_graph(queries: CaptureQueries, graph: str) -> None:
+    """Raise `ArgumentError` if the record has no graph of this name."""
+    if graph == EDGE_GRAPH:
+        return
+    query = """
+        SELECT g.member FROM captures AS k JOIN graphs AS g ON g.record_id = k.record_id
+        WHERE k.capture_id = $key ORDER BY g.graph_id
+    """
+    known = [EDGE_GRAPH, *(member for (member,) in queries.rows(query))]
+    if graph not in known:
+        raise ArgumentError(f"the record has no graph {graph!r}; it has {', '.join(known)}")
+
+
+def _read_symbols(queries: CaptureQueries, graph: str) -> dict[tuple[int, int], Symbols]:
     found: dict[tuple[int, int], Symbols] = {}
     handles = _INSPECTORS_HANDLES if queries.compat else _HANDLES
     for block, slot, debug_handles, backend, outputs in queries.rows(handles):
@@ -101,7 +131,6 @@ def _add_nodes(queries: CaptureQueries, found: dict[tuple[int, int], Symbols], g
     if graph == EDGE_GRAPH:
         placed = queries.rows(_INSPECTORS_NODES) if queries.compat else queries.with_nodes.rows(_NODES)
     else:
-        _check_graph(queries, graph)
         placed = queries.with_ops.rows(_NODES_OF_GRAPH, graph=graph)
     wanted: set[Node] = {(graph_id, node) for _, _, graph_id, node in placed}
     rows = queries.rows(_INSPECTORS_DESCRIBED if queries.compat else _DESCRIBED)
@@ -117,16 +146,6 @@ def _add_nodes(queries: CaptureQueries, found: dict[tuple[int, int], Symbols], g
         # The Inspector names nodes by output: `NAME_` followed by a number, or, as here, without a number.
         symbols.stack_traces.setdefault(f"{name}_", stack_trace)
         symbols.modules.setdefault(f"{name}_", modules.get((graph_id, node)))
-
-
-def _check_graph(queries: CaptureQueries, graph: str) -> None:
-    query = """
-        SELECT g.member FROM captures AS k JOIN graphs AS g ON g.record_id = k.record_id
-        WHERE k.capture_id = $key ORDER BY g.graph_id
-    """
-    known = [EDGE_GRAPH, *(member for (member,) in queries.rows(query))]
-    if graph not in known:
-        raise ArgumentError(f"the record has no graph {graph!r}; it has {', '.join(known)}")
 
 
 def totals_of_modules(queries: CaptureQueries) -> dict[str, list[float | None]]:
