@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 import warnings
+from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import pytest
 
 import etq
 from etq import EtqError, inspector
-from etq.inspector import Inspector, comparators
+from etq.inspector import Event, Inspector, comparators
 from tests.conftest import CAPTURES
 from tests.parity.record_api import class_api, parameters
 
@@ -62,3 +64,23 @@ def test_the_documented_program_needs_executorch() -> None:
             warnings.simplefilter("ignore")  # what executorch's own imports warn of
             assert "aten" in str(made.get_exported_program())
     assert Inspector(CAPTURES / "mlp/mlp.etdp").get_exported_program() is None
+
+
+@pytest.mark.parametrize("asked_first", ["op_types", "module_hierarchy", None])
+def test_events_are_as_if_their_symbols_had_been_read_at_once(asked_first: str | None) -> None:
+    """They are read when the first is asked for; what the user sets stays; copies have them."""
+    given: dict[str, Any] = {"etdump_path": CAPTURES / "mlp/mlp.etdp", "etrecord": str(CAPTURES / "mlp/mlp.etrecord")}
+    frame = Inspector(**given).to_dataframe()
+    names = ["op_types", "stack_traces", "module_hierarchy", "delegate_backend_name"]
+    expected = list(zip(*(frame[name] for name in names), strict=True))
+    events = [event for block in Inspector(**given).event_blocks for event in block.events]
+    events[0].op_types = ["mine"]
+    expected[0] = (["mine"], *expected[0][1:])
+    if asked_first is not None:
+        getattr(events[0], asked_first)
+    copies = pickle.loads(pickle.dumps(events))
+    for found in (events, copies):
+        assert [tuple(getattr(event, name) for name in names) for event in found] == expected
+    assert any(event.op_types not in ([], ["mine"]) for event in events) and copies == events
+    written = Event(**{each.name: getattr(events[1], each.name) for each in fields(Event)})
+    assert written == events[1] and events[1] == written and written != events[2]

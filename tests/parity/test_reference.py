@@ -25,6 +25,8 @@ from etq.torch.reference import EDGE, EXPORTED, _check_sizes, reference_values
 from tests.conftest import CAPTURES
 
 torch = pytest.importorskip("torch", reason="running a program needs torch")
+# Of executorch's and torch's own code.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 @pytest.mark.parametrize("graph", [EXPORTED, EDGE])
@@ -38,7 +40,10 @@ def test_values(model: str, graph: str) -> None:
     found = {f"{node}/{at}": value for node, values in ours.items() for at, value in enumerate(values)}
     assert [key for key, value in found.items() if isinstance(value, np.ndarray)] == list(theirs)
     for key, expected in theirs.items():
-        np.testing.assert_array_equal(found[key], expected)
+        # Another processor's kernels round otherwise.
+        is_rounded = expected.dtype.kind == "f" and expected.size
+        unit = np.finfo(expected.dtype).eps * np.abs(expected).max() if is_rounded else 0
+        np.testing.assert_allclose(found[key], expected, rtol=0, atol=16 * unit)
 
 
 def test_an_edge_program_of_several_methods() -> None:
