@@ -167,10 +167,12 @@ def _of_limit() -> Iterator[int]:
 
 
 def _of_process() -> Iterator[int]:
-    if sys.platform == "win32":
-        return
-    import resource
+    if sys.platform == "linux":
+        import resource
 
-    most = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if most != resource.RLIM_INFINITY and sys.platform == "linux":
-        yield most - int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        # The size of all addresses, and of those that are written and are no files.
+        pages = Path("/proc/self/statm").read_text().split()
+        for kind, number in ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])):
+            most = resource.getrlimit(kind)[0]
+            if most != resource.RLIM_INFINITY:
+                yield most - int(number) * os.sysconf("SC_PAGE_SIZE")

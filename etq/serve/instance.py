@@ -41,14 +41,22 @@ WAIT_TO_WRITE: Final = 30.0
 _STORING: Final = 10.0
 _ANSWERING: Final = 0.5
 
+# With less memory, small warehouses can't be asked.
+_LEAST_MEMORY: Final = 2**28
+# What Python, the libraries and the threads' stacks take beside what queries and pushes do.
+_BESIDE: Final = 2**30
+
 Result = TypeVar("Result")
 
 
 class Instance:
-    """The warehouse or lake at a path; what is sent is stored in it if it `is_writable`."""
+    """The warehouse or lake at a path; what is sent is stored in it if it `is_writable`. All queries and pushes together
+    may take half of the memory that is free when it is made.
+    """
 
     def __init__(self, path: str, *, is_writable: bool) -> None:
         self.path = path
+        self._memory = max(_LEAST_MEMORY, available() // 2)
         self._is_writable = is_writable
         # The first guards the fields; the second is held while the file is opened, for which others may wait.
         self._lock, self._opening = threading.Lock(), threading.Lock()
@@ -95,6 +103,14 @@ class Instance:
             raise HeldError(
                 f"{self.path}: unusable after an error, and another process takes over; try again"
             ) from error
+
+    def confine(self) -> None:
+        """Limit the memory of this process: DuckDB's own limit doesn't hold what functions of SQL make of texts."""
+        with suppress(ImportError, ValueError, OSError):  # on Windows; a lower limit is set already
+            import resource
+
+            limit = self._memory + _BESIDE
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
     def write(self, work: Callable[[Warehouse], Result]) -> Future[Result]:
         """Have the writer do some work with the warehouse, after all that it has to do already."""
@@ -173,8 +189,7 @@ class Instance:
             opened.share()
             functions.register(opened.connection)  # before the snapshots of those who ask
             # By itself, DuckDB takes 80 % of all memory, also where others have it; queries aren't trusted.
-            # With less than 256 MiB, small warehouses can't be asked either.
-            opened.connection.execute(f"SET memory_limit = '{max(2**28, available() // 2)}B'")
+            opened.connection.execute(f"SET memory_limit = '{self._memory}B'")
             if self._is_writable:  # what is left in the log is written when the file is closed, for which readers wait
                 opened.connection.execute("SET wal_autocheckpoint = '1MB'")
             with self._lock:

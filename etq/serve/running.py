@@ -138,5 +138,6 @@ class _Served:
         end_with_parent()
         found = None if self.tokens is None else TokenFile(self.tokens)
         instance = Instance(self.path, is_writable=found is not None and not is_lake_path(self.path))
+        instance.confine()
         limited.when_stuck = partial(instance.end, "a query can't be interrupted")
         return application(instance, found, self.host, self.seconds, self.megabytes * 2**20)

@@ -141,11 +141,12 @@ class ServerProcess:
         self._words = ["serve", str(path), "--tokens", str(tokens), "--port", str(self.port), *options]
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "etq", *self._words], cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-        )
+    def start(self, addresses: int | None = None) -> None:
+        """Start it, with at most so many bytes of addresses, and wait until it answers."""
+        words = [sys.executable, "-m", "etq", *self._words]
+        if addresses is not None:
+            words = ["prlimit", f"--as={addresses}", *words]
+        self._process = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         end = time.monotonic() + 60
         while time.monotonic() < end:
             with suppress(OSError):

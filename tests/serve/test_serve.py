@@ -7,11 +7,14 @@ import io
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -658,6 +661,33 @@ def test_a_query_that_ends_the_process_harms_nobody_else(tmp_path: Path) -> None
     assert server.interrupt() == 0
     with etq.open(path, read_only=True) as warehouse:
         assert warehouse.rows("SELECT count(*), count(DISTINCT sha256) FROM captures")[1] == [(30, 30)]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("prlimit") is None, reason="limits and measures a process of Linux")
+def test_memory_stays_within_its_limit(tmp_path: Path) -> None:
+    """Also that of texts that functions make, which DuckDB's limit doesn't count: eight at once would take over 8 GB."""
+    path, tokens = tmp_path / "lab.duckdb", tmp_path / "tokens.toml"
+    secrets = [add(str(tokens), f"ci{number}", ("sql",)) for number in range(4)]
+    etq.open(path).close()
+    server = ServerProcess(path, tokens, "--seconds", "10")
+    server.start(addresses=6 * 2**30)
+    process = Path(f"/proc/{server.second()}")
+    with ThreadPoolExecutor(8) as threads:
+        asking = [
+            threads.submit(Server(server.port, path, secret).query, f"SELECT length(repeat('{at}x', 500000000))")
+            for secret in secrets
+            for at in range(2)
+        ]
+        while not all(each.done() for each in asking):
+            assert Server(server.port, path).get("/healthz").status == 200
+            time.sleep(0.2)
+    replies = [each.result() for each in asking]
+    assert any(reply.status == 400 and "Out of Memory" in reply.error for reply in replies)
+    limit = int(re.search(r"Max data size +([0-9]+)", (process / "limits").read_text())[1])  # type: ignore[index]
+    most = int(re.search(r"VmHWM:\s+([0-9]+) kB", (process / "status").read_text())[1]) * 1024  # type: ignore[index]
+    assert 2**30 < most < limit < 4.5 * 2**30
+    assert server.interrupt() == 0
 
 
 @pytest.mark.long
