@@ -55,7 +55,7 @@ def kind_of(path: str) -> str:
 
 
 def has_several_ranks(path: str) -> bool:
-    """Whether a file begins as a trace into which several ranks were merged."""
+    """Whether a file begins as a trace of several ranks, which were merged."""
     from etq.ingest.trace.ranks import begins_merged
 
     with suppress(OSError, zlib.error):

@@ -130,7 +130,7 @@ def check_runs(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any
 
 def seen_of(warehouse: Warehouse, capture: Capture, view: catalog.SqlObject, total: bool) -> catalog.SqlObject:
     """Return a view with what people see of a capture: no sums, unless `total` or that is what the table is sorted by,
-    and no method if it has only one. Of a trace without steps, they see the sums and nothing of steps.
+    and no method if it has only one. A trace without steps is shown with its sums and without columns of steps.
     """
     hidden = {name for name in view.sums if not total and name != selection.get().sort_by}
     if "steps" in view.sums and not has_steps(warehouse, capture):

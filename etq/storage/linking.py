@@ -104,7 +104,7 @@ def _set_links(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]
 
 
 def set_methods(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> None:
-    """Set the methods that the runs of linked captures, which had none, ran."""
+    """Set the methods of the runs of captures that were linked; the runs had none."""
     connection.execute(
         f"""
         UPDATE runs SET method = b.method, method_score = b.score FROM linked_methods AS b
@@ -151,7 +151,7 @@ def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> pa.Rec
 
 
 def find_new_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
-    """Find the nodes of the events of a capture that had none, and leave the table PLACED for `find_outputs`."""
+    """Find the nodes of the events of a new capture, and register the table PLACED, which `find_outputs` reads."""
     placed = find_nodes(connection, capture_id)
     if placed is not None:
         register(connection, PLACED, placed)

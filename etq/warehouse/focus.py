@@ -77,7 +77,7 @@ def computed_once(
 ) -> AbstractContextManager[None]:
     """Have views read what several of them compute from temporary tables, until the block ends.
 
-    Within the block, only this capture can be asked about. `shared` has macros with the arguments that follow the key
+    Within the block, queries see only this capture. `shared` has macros with the arguments that follow the key
     of the capture; other arguments are an error. The warehouse is not changed. Other threads wait. Raises `QueryError`
     if there is not enough memory.
     """

@@ -52,7 +52,7 @@ class _Capture(NamedTuple):
 
 
 def are_captured(calls: Calls, are_empty: Flags) -> Flags:
-    """Return which launches without work, `are_empty` [n], are recorded into a graph.
+    """Return which launches are recorded into a graph; `are_empty` [n] are the launches without work.
 
     They lie in a capture of their thread; or of another thread of the process, if theirs runs the backward pass, whose
     launches go to the streams of the forward pass. Other threads launch on as ever.

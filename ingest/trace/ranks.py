@@ -71,8 +71,8 @@ def begins_merged(head: bytes) -> bool:
 
 
 def ranks_in(data: Any, path: str) -> list[RankTrace]:
-    """Return the trace of each rank of a trace into which several ranks were merged, in the order of their numbers.
-    Empty for other files, and if it is unknown of some event with a time which rank it is of.
+    """Split a trace of several ranks, and return the trace of each rank, in the order of their numbers.
+    Empty for other files, and if the rank of some event with a time is unknown.
 
     The number of a rank is the one in its name, if names differ in nothing else, or its place among all names.
     """

@@ -137,8 +137,8 @@ def waits_of(trace: Trace, call: Whole, devices: OfDevices) -> Waits:
     """Return what each event of a device waited for. `call` [n] is the row of the call that launched each slice, or
     -1.
 
-    Before its start, an event has waited for the last of three: its launch, the previous end in its stream, and the
-    event of another stream that a record names, or a call that lets streams wait for events. Where neither can be
+    An event starts after three others have ended: its launch, the previous event in its stream, and an event of another
+    stream, which a record of a wait or a call names. It has waited for the last of them. Where neither can be
     known, it is inferred: an event that starts later than the device's latency after its launch and the previous end,
     and than twice the time that the call took to return, waits for the event of another stream that was the last to
     end, if it starts within that latency after it. An event that starts so late for no such reason waited for something
