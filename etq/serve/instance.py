@@ -50,8 +50,9 @@ Result = TypeVar("Result")
 
 
 class Instance:
-    """The warehouse or lake at a path; what is sent is stored in it if it `is_writable`. All queries and pushes together
-    may take half of the memory that is free when it is made.
+    """The warehouse or lake at a path; what is sent is stored in it if it `is_writable`.
+
+    All queries and pushes together may take half of the memory that is free when it is made.
     """
 
     def __init__(self, path: str, *, is_writable: bool) -> None:

@@ -25,19 +25,23 @@ PLACES: Final = """
 """
 
 
-def _home(warehouse: Warehouse, arguments: Arguments) -> Answer:
-    """All series as `series` has them, which of them are judged, the number of captures, and when the newest was
-    recorded.
+def _overview(warehouse: Warehouse, _: Arguments) -> Answer:
+    """The number of captures, of models and of devices, and when the newest capture was recorded."""
+    query = """
+        SELECT count(*) AS captures, max(_recorded_at(c.captured_at, c.ingested_at))::VARCHAR AS newest,
+            (SELECT count(DISTINCT l.value) FROM labels AS l WHERE l.key = 'model') AS models,
+            (SELECT count(DISTINCT l.value) FROM labels AS l WHERE l.key = 'device') AS devices
+        FROM captures AS c
     """
-    selector = arguments.get("selector") or None
-    [(captures, newest)] = warehouse.rows(
-        "SELECT count(*), max(_recorded_at(c.captured_at, c.ingested_at))::VARCHAR FROM captures AS c"
-    )[1]
-    names, rows = warehouse.rows("FROM series($selector)", selector=selector)
+    names, [row] = warehouse.rows(query)
+    return of_data(dict(zip(names, row, strict=True)))
+
+
+def _home(warehouse: Warehouse, arguments: Arguments) -> Answer:
+    """All series as `series` has them, and which of them are judged."""
+    names, rows = warehouse.rows("FROM series($selector)", selector=arguments.get("selector") or None)
     judged = causes.judged([dict(zip(names, row, strict=True)) for row in rows])
-    return of_data(
-        {"captures": captures, "newest": newest, "judged": judged, "series": table_of(names, rows).as_data()}
-    )
+    return of_data({"judged": judged, "series": table_of(names, rows).as_data()})
 
 
 def _findings(warehouse: Warehouse, arguments: Arguments) -> Answer:
@@ -228,6 +232,7 @@ def _schema(_: Warehouse, __: Arguments) -> Answer:
 
 
 QUESTIONS: Final[Mapping[str, Callable[[Warehouse, Arguments], Answer]]] = {
+    "overview": _overview,
     "home": _home,
     "findings": _findings,
     "captures": _captures,

@@ -209,8 +209,8 @@ def _of_state(found: Differences, squared_error: Numbers, shift: float, error: f
 def drift_of(within: Numbers, is_new: Flags, positions: Numbers) -> Numbers:
     """Return the squared error of items by what the machine changed between sides that were measured apart.
 
-    How much each item moved from the first half of a side to the second, as the mean of both sides. Without it, totals of
-    equal sides of a busy machine differ in 20 %, ops in 13 to 15 %. Halves of few captures hardly show it: it counts
+    How much each item moved from the first half of a side to the second, as the mean of both sides. Without it, totals
+    of equal sides of a busy machine differ in 20 %, ops in 13 to 15 %. Halves of few captures hardly show it: it counts
     twice then. Else, of 3 captures a side, 5 instead of 0 % of ops and of totals differ (convolution 2).
     """
     order = np.argsort(positions, kind="stable")

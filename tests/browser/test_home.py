@@ -38,7 +38,7 @@ def test_what_is_slower_is_first(browser: WebDriver, server: Server) -> None:
     complaints(browser)
     visit(browser, server, "/")
     assert text(browser, "h1") == "4 findings" and titles(browser) == TITLES
-    assert text(browser, ".sub").startswith("158 captures in 25 series; newest ")
+    assert text(browser, ".sub").startswith("158 captures of 5 models on 20 devices; newest ")
     series = browser.find_elements(By.CSS_SELECTOR, '[aria-label="All series"] tbody tr')
     assert "slower" in series[0].text and COMMITS[20][:11] in series[0].text and len(series) == 25
     assert text(browser, '[aria-label="All series"] .sub').startswith(

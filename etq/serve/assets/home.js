@@ -48,6 +48,8 @@ function accepting(cause) {
   return etq.element("details", {}, etq.element("summary", { text: "accept" }), etq.element("pre", { text: etq.printable(command) }));
 }
 
+const number = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+
 const quoted = (text) => (/^[\w=,./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 function item(cause, series, table) {
@@ -150,13 +152,13 @@ etq.pageOfHome = async () => {
         }
         draw();
       };
-      const first = part("home", (answer) => {
-        page.table = new etq.Table(answer.series);
-        page.text = answer.judged;
-        sub.textContent = `${answer.captures.toLocaleString("en")} captures in ${page.table.length} series${answer.newest ? `; newest ${answer.newest.slice(0, 16)} UTC` : ""}`;
-      }, listed);
-      await first;
-      if (page.table && !page.table.length) {
+      let overview = null;
+      await part("overview", (answer) => {
+        overview = answer;
+        const of = [answer.models ? ` of ${number(answer.models, "model")}` : "", answer.devices ? ` on ${number(answer.devices, "device")}` : ""];
+        sub.textContent = `${number(answer.captures, "capture")}${of.join("")}${answer.newest ? `; newest ${answer.newest.slice(0, 16)} UTC` : ""}`;
+      }, found);
+      if (overview && !overview.captures) {
         title.textContent = "No captures";
         chips.replaceChildren();
         found.replaceChildren(etq.element("p", { text: "Store some:" }), etq.element("pre", { text: `etq ingest *.etdp --label model=mlp --label device=pixel8 --label-git=. --db ${etq.source}` }));
@@ -164,6 +166,10 @@ etq.pageOfHome = async () => {
         return;
       }
       await Promise.all([
+        part("home", (answer) => {
+          page.table = new etq.Table(answer.series);
+          page.text = answer.judged;
+        }, listed),
         part("findings", (answer) => { page.causes = answer; }, found),
         etq.series(signal).then((series) => { page.series = series; }, () => null),
       ]);
@@ -173,6 +179,6 @@ etq.pageOfHome = async () => {
 
   etq.reload = load;
   etq.onStep(load);
-  etq.captures().then((all) => document.body.append(etq.suggestions(all)), () => null); // only suggestions
   await load();
+  etq.captures().then((all) => document.body.append(etq.suggestions(all)), () => null); // only suggestions
 };
