@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import duckdb
     import pandas
 
-    from etq.inspector.symbols import Symbols
-
 # Converts a time in ticks, given the event's name, to the unit to show.
 TimeScaleConverter = Callable[[int | str, int | float], int | float]
 
@@ -234,8 +232,8 @@ class LoadedEvent(Event):
     module_hierarchy = _Symbol("modules")
     delegate_backend_name = _Symbol("backend")
 
-    def read_by(self, symbols: Callable[[], Symbols]) -> None:
-        """Set the function that returns the symbols."""
+    def read_by(self, symbols: Callable[[], Any]) -> None:
+        """Set the function that returns the symbols, with the attributes that `_SYMBOLS` names."""
         for name in _SYMBOLS:
             del vars(self)[name]
         self._symbols = symbols

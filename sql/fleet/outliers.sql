@@ -2,7 +2,7 @@
 -- and if they are of several models, unless a mismatch is allowed.
 CREATE MACRO _labelled_captures(
     selector,  -- NULL: all captures
-    key,
+    key,  -- NULL: no captures
     allow_mismatch
 ) AS TABLE
 WITH labelled AS (
@@ -25,6 +25,7 @@ checked AS (
             || CASE WHEN len(c.models) > 3 THEN ', ...' ELSE '' END || ': choose one, as model=' || c.models[1]
             || '; to compare them nevertheless: --allow-mismatch, or in SQL allow_mismatch := true'
         )
+        WHEN "key" IS NULL THEN 0
         WHEN c.number > 1 THEN c.number
         WHEN c.number = 1 THEN error(
             'all captures with a label ' || "key" || ' have ' || "key" || '=' || c.one
@@ -39,7 +40,8 @@ checked AS (
 )
 SELECT d.capture_id::BIGINT AS capture_id, d.value
 FROM checked AS c
-LEFT JOIN labelled AS d ON c.number > 1;
+LEFT JOIN labelled AS d ON c.number > 1
+WHERE "key" IS NOT NULL;
 
 -- Comparisons of the captures of each value of a label with all others, as rows of `_comparison` with the value and, of
 -- totals, the ops that differ. They share the samples, and the probability of a false verdict: with n values, each has
@@ -51,6 +53,7 @@ outlier_sides AS MATERIALIZED (
     SELECT concat_ws(',', selector::VARCHAR, "key" || '!=' || _selector_value(min(v.value))) AS base,
         concat_ws(',', selector::VARCHAR, "key" || '=' || _selector_value(min(v.value))) AS new
     FROM of_values AS v
+    HAVING count(*) > 0
 ),
 sampled AS MATERIALIZED (
     FROM _comparison_samples(
