@@ -1,0 +1,176 @@
+-- The times of a trace in which ops of the forward pass run within a call of the backward pass, on its thread: with
+-- activation checkpointing, activations that weren't kept are computed again. Autograd records them as it records those
+-- of the forward pass.
+CREATE MACRO _forward_in_backward(capture_key) AS TABLE
+WITH names AS MATERIALIZED (
+    SELECT s.signature_index, _is_backward_name(s.label) AS is_named
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity = 'op'
+),
+passes AS (
+    SELECT t.event_index, t.thread_index, t.start_ticks, t.start_ticks + t.elapsed_ticks AS end_ticks,
+        _is_backward(n.is_named, t.sequence_number, t.forward_thread) AS is_backward
+    FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+    JOIN names AS n ON n.signature_index = t.event_signature
+    WHERE n.is_named OR t.sequence_number IS NOT NULL
+),
+-- Without those within another one of the same pass.
+outermost AS MATERIALIZED (
+    SELECT p.*
+    FROM passes AS p
+    QUALIFY coalesce(
+        p.start_ticks >= max(p.end_ticks) OVER (
+            PARTITION BY p.thread_index, p.is_backward
+            ORDER BY p.start_ticks, p.end_ticks DESC, p.event_index
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ),
+        true
+    )
+)
+SELECT f.thread_index, f.start_ticks, f.end_ticks, b.start_ticks AS call_start, b.end_ticks AS call_end
+FROM (FROM outermost AS o WHERE NOT o.is_backward) AS f
+ASOF JOIN (FROM outermost AS o WHERE o.is_backward) AS b
+    ON b.thread_index = f.thread_index AND row(b.start_ticks) <= row(f.start_ticks)
+WHERE f.start_ticks < b.end_ticks;
+
+-- The operations of the ops of one run of a trace, such as a step: this is where they are added up. Of a call of the
+-- backward pass, ops of the forward pass are repeated if it does other work, too: where it is to be differentiated
+-- (create_graph), autograd records all its ops. `compute_ticks`: the least time of the operations at the peaks of their
+-- types, as far as these are known. `known_ticks`: of `ticks`, the time whose operations are known: those of copies,
+-- fills and communication are none. `peaked_ticks`: of these, the time where the peak is known, too.
+CREATE MACRO _step_flops(
+    capture_key,
+    rated  -- a table of the rows of `_rated_work`
+) AS TABLE
+WITH repeats AS MATERIALIZED (FROM _forward_in_backward(capture_key)),
+calls AS MATERIALIZED (
+    SELECT r.flops, CASE WHEN r.flops > 0 THEN r.flops * 1e9 / r.most_flops ELSE r.flops END AS compute_ticks,
+        coalesce(r.flops IS NOT NULL OR r.family = 'communication', false) AS is_known,
+        CASE
+            WHEN regexp_matches(r.reason, '^(no|recorded) ') OR r.label IS NULL THEN r.reason
+            WHEN r.reason IS NULL OR starts_with(r.reason, 'bytes: ') THEN 'no operations are known of ' || r.label
+            ELSE r.label || ': ' || r.reason
+        END AS reason,
+        r.device, r.most_flops IS NOT NULL OR r.bandwidth IS NOT NULL AS has_peaks, unnest(r.parts, recursive := true)
+    FROM query_table(rated) AS r
+),
+placed AS (
+    SELECT c.op_index, coalesce(c.flops <> 0, true) AS has_work, t.thread_index, t.start_ticks
+    FROM calls AS c
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_index = c.op_index
+    WHERE (SELECT count(*) FROM repeats AS f) > 0
+),
+within AS (
+    SELECT p.op_index, p.has_work, p.start_ticks, p.thread_index, b.call_start
+    FROM placed AS p
+    ASOF JOIN (SELECT DISTINCT f.thread_index, f.call_start, f.call_end FROM repeats AS f) AS b
+        ON b.thread_index = p.thread_index AND row(b.call_start) <= row(p.start_ticks)
+    WHERE p.start_ticks < b.call_end
+),
+repeated AS MATERIALIZED (
+    SELECT w.op_index
+    FROM (
+        SELECT i.op_index, coalesce(i.start_ticks < f.end_ticks, false) AS is_forward,
+            bool_or(i.has_work AND NOT coalesce(i.start_ticks < f.end_ticks, false)) OVER (
+                PARTITION BY i.thread_index, i.call_start
+            ) AS does_more
+        FROM within AS i
+        ASOF LEFT JOIN repeats AS f ON f.thread_index = i.thread_index AND row(f.start_ticks) <= row(i.start_ticks)
+    ) AS w
+    WHERE w.is_forward AND w.does_more
+)
+SELECT c.run_index, sum(c.flops)::HUGEINT AS flops,
+    sum(CASE WHEN r.op_index IS NOT NULL THEN c.flops END)::HUGEINT AS repeated_flops,
+    fsum(c.compute_ticks) AS compute_ticks,
+    fsum(CASE WHEN r.op_index IS NOT NULL THEN c.compute_ticks END) AS repeated_compute_ticks,
+    sum(c.ticks)::BIGINT AS ticks, sum(CASE WHEN c.is_known THEN c.ticks ELSE c.copy_ticks END)::BIGINT AS known_ticks,
+    coalesce(sum(c.ticks) FILTER (c.flops > 0 AND c.compute_ticks IS NULL), 0)::BIGINT AS unpeaked_ticks,
+    arg_max(c.reason, (c.ticks - c.copy_ticks, c.reason)) FILTER (NOT c.is_known AND c.ticks > c.copy_ticks) AS reason,
+    any_value(c.device) AS device, coalesce(bool_or(c.has_peaks), false) AS has_peaks
+FROM calls AS c
+LEFT JOIN repeated AS r ON r.op_index = c.op_index
+GROUP BY c.run_index;
+
+-- The rows of `step_efficiency`, unordered, for the key of a capture.
+CREATE MACRO _step_efficiency(
+    capture_key,
+    rated,  -- a table of the rows of `_rated_work`
+    unit
+) AS TABLE
+WITH used AS (
+    SELECT greatest(count(DISTINCT d.device), 1) AS devices
+    FROM device_events AS d
+    WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL
+),
+stepped AS (
+    SELECT s.run_index, s.step, s.end_ticks - s.start_ticks AS step_ticks, u.devices, f.* EXCLUDE (run_index),
+        nullif(step_ticks * u.devices, 0)::DOUBLE AS most_ticks,
+        200 * (f.ticks - f.known_ticks + f.unpeaked_ticks) > f.ticks AS lacks_some
+    FROM (FROM trace_steps AS i WHERE i.capture_id = capture_key AND i.start_ticks IS NOT NULL) AS s
+    CROSS JOIN used AS u
+    LEFT JOIN _step_flops(capture_key, rated) AS f ON f.run_index = s.run_index
+),
+shared AS (
+    SELECT t.*, 100 * (t.compute_ticks - coalesce(t.repeated_compute_ticks, 0)) / t.most_ticks AS model_percent,
+        100 * t.compute_ticks / t.most_ticks AS hardware_percent,
+        t.compute_ticks > 0 OR t.compute_ticks = 0 AND NOT t.lacks_some AS is_known
+    FROM stepped AS t
+)
+SELECT h.run_index, h.step, _in_unit(h.step_ticks, a.scale) AS total,
+    CASE WHEN h.is_known THEN h.model_percent END AS mfu_percent,
+    CASE WHEN h.is_known THEN h.hardware_percent END AS hfu_percent,
+    CASE WHEN h.is_known THEN h.lacks_some END AS is_least,
+    100 * h.known_ticks::DOUBLE / nullif(h.ticks, 0) AS known_percent,
+    try_cast(h.flops - coalesce(h.repeated_flops, 0) AS BIGINT) AS model_flops,
+    try_cast(CASE WHEN h.flops IS NOT NULL THEN coalesce(h.repeated_flops, 0) END AS BIGINT) AS recomputed_flops,
+    h.flops::DOUBLE * 1e9 / nullif(h.step_ticks, 0) AS flops_per_second, _in_unit(h.ticks, a.scale) AS device_time,
+    h.devices, h.device,
+    CASE
+        WHEN h.is_known AND NOT h.lacks_some THEN NULL
+        WHEN h.ticks IS NULL THEN 'it launched nothing'
+        WHEN h.flops > 0 AND NOT h.has_peaks THEN 'the peaks of its device are not known'
+        WHEN h.unpeaked_ticks > h.ticks - h.known_ticks THEN 'the peak for its type is not known'
+        ELSE h.reason
+    END AS reason,
+    a.unit
+FROM shared AS h CROSS JOIN _scaled_key(capture_key, unit) AS a;
+
+-- One step of a trace with the operations that its ops do, see `op_efficiency`, and how close it comes to the peak of
+-- its devices. MFU, model FLOPs utilization, is the time that the operations take at the peaks of their types, in percent
+-- of the step; it leaves out those of activations that are computed again in the backward pass, which HFU, of hardware,
+-- counts. Such are ops that autograd records as of the forward pass within a call of the backward pass, as with
+-- torch.utils.checkpoint; what torch.compile computes again is not told. In a trace without device events, time is that
+-- on the host.
+-- Needs: torch_trace; else: roofline
+-- Empty: {capture} has no steps whose work was recorded
+-- Shown: step!#, total!~, CASE WHEN is_least THEN '≥' END AS bound!, mfu_percent!%, hfu_percent!%,
+--   known_percent!%, flops_per_second / 1e12 AS tflop_s!#, model_flops / 1e9 AS model_gflop#, recomputed_flops / 1e9 AS
+--   recomputed_gflop#, device_time~, device, reason, unit
+-- Columns:
+--   run_index: the run
+--   step: number of the step in the trace; 0 if the trace has no steps
+--   total: duration of the step, as in `wide_steps`
+--   mfu_percent: time of model_flops at the peaks of their types in percent of the time of the step on all devices that the trace used; NULL where no operations, or no peaks, are known
+--   hfu_percent: the same with recomputed_flops
+--   is_least: whether both are lower bounds: operations, or the peak of their type, are unknown for half a percent of device_time or more; NULL where they are
+--   known_percent: time of ops whose operations are known, and of copies, fills and communication, which have none, in percent of device_time; NULL if nothing ran
+--   model_flops: operations of the step's ops, as far as known, without recomputed_flops; NULL where none are known
+--   recomputed_flops: operations of ops of the forward pass that run again in the backward pass; NULL where none are known
+--   flops_per_second: model_flops and recomputed_flops per second of the step
+--   device_time: sum of the times of the kernels, copies and fills that the step launched; NULL if there are none
+--   devices: number of devices that the trace used; 1 for the host
+--   device: the device whose peaks apply; NULL if unknown
+--   reason: why mfu_percent is NULL or a lower bound; NULL if all is known
+--   unit: the requested unit of time
+CREATE MACRO step_efficiency(
+    capture,
+    peak_flops := NULL,  -- peak rate of a device, in operations per second, for all types; NULL: the device's
+    device := NULL,  -- name of a device of `device_peaks`; NULL: that of the trace
+    unit := NULL
+) AS TABLE
+WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
+rated AS MATERIALIZED (
+    FROM _rated_calls((SELECT a.capture_id FROM target AS a), peak_flops, NULL, device, NULL, NULL, false) AS r
+)
+FROM _step_efficiency((SELECT a.capture_id FROM target AS a), 'rated', (SELECT a.unit FROM target AS a)) AS e
+ORDER BY e.run_index;

@@ -1,0 +1,255 @@
+"""Operations of steps and their share of the peak, by hand, and by plain Python over the JSON of traces."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from math import prod
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES, shared_file
+from tests.sql.test_op_efficiency import ADD, GEMM, H100, HALF, launched, op
+from tests.trace_builders import event
+from tests.traces import Traces
+from tests.warehouses import empty_warehouse
+
+ENGINE: Final = "autograd::engine::evaluate_function: "
+PEAK: Final = 989.4e12
+COLUMNS: Final = "step, model_flops, recomputed_flops, mfu_percent, hfu_percent, is_least, known_percent, reason"
+
+
+def within(thread: int, *events: dict[str, Any]) -> list[dict[str, Any]]:
+    """The events of the host on another thread."""
+    return [each if "device" in each["args"] else each | {"tid": thread} for each in events]
+
+
+def recorded(name: str, start: float, end: float, number: int, *inputs: Any, forward: int = 0) -> dict[str, Any]:
+    """An op with autograd's number; of the backward pass also the number of the thread of the forward pass."""
+    made = op(name, start, end, *inputs)
+    made["args"] |= {"Sequence number": number, "Fwd thread id": forward}
+    return made
+
+
+def product(at: float, number: int, m: int, k: int, n: int, sequence: int | None = None) -> list[dict[str, Any]]:
+    """A product of 2 M K N operations, whose kernel takes 10 us, 100 us after its launch."""
+    inputs = ([m, k], HALF), ([k, n], HALF)
+    made = op("aten::mm", at, at + 5, *inputs) if sequence is None else recorded("aten::mm", at, at + 5, sequence, *inputs)
+    return [made, *launched(GEMM, at + 1, 10, number, begin=at + 101 - 1000)]
+
+
+def function(name: str, start: float, end: float, number: int) -> list[dict[str, Any]]:
+    """A call of a function of autograd, as the engine makes it."""
+    return [event("cpu_op", ENGINE + name, start, end), recorded(name, start, end, number, forward=1)]
+
+
+def checkpointed(at: float, first: int, name: str) -> list[dict[str, Any]]:
+    """A forward pass, and a call of the backward pass that repeats it before the products of the gradients."""
+    forward = [recorded("aten::linear", at, at + 20, first), *product(at + 1, first, 256, 512, 1024, first)]
+    call = [
+        *function(name, at + 100, at + 200, first),
+        recorded("aten::linear", at + 110, at + 130, first + 1),
+        *product(at + 112, first + 1, 256, 512, 1024, first + 1),
+    ]
+    if name.startswith("Checkpoint"):  # the engine runs within the call
+        call += function("MmBackward0", at + 140, at + 190, first + 1)
+    call += [*product(at + 150, first + 2, 256, 1024, 512), *product(at + 170, first + 3, 512, 256, 1024)]
+    return [*forward, *within(2, *call)]
+
+
+def test_two_steps_by_hand(traces: Traces) -> None:
+    """Four products of 2 * 256 * 512 * 1024 operations, of which one is repeated; steps of 1,000 us. In the second step
+    there is a kernel that no op launched, and a copy."""
+    traces.take(
+        event("user_annotation", "ProfilerStep#3", 0, 1000), *checkpointed(10, 1, "CheckpointFunctionBackward"),
+        event("user_annotation", "ProfilerStep#4", 1000, 2000), *checkpointed(1010, 11, "AddmmBackward0"),
+        *launched(ADD, 1900, 10, 21, begin=910), *launched("Memcpy DtoH", 1920, 10, 22, "gpu_memcpy", begin=930),
+        # Before the first step.
+        event("user_annotation", "ProfilerStep#5", 2000, 2001), *product(2010, 30, 8, 8, 8), **H100,
+    )  # fmt: skip
+    one = 2 * 256 * 512 * 1024
+    share = 100 * one / PEAK / 1000e-6
+    rows = traces.ask("step_efficiency", COLUMNS)
+    assert rows[:2] == [
+        (3, 3 * one, one, pytest.approx(3 * share), pytest.approx(4 * share), False, 100, None),
+        (4, 3 * one, one, pytest.approx(3 * share), pytest.approx(4 * share), True, pytest.approx(100 * 5 / 6),
+         "no op launched it"),
+    ]  # fmt: skip
+    found = traces.ask("step_efficiency", "total, device_time, flops_per_second, devices, device, unit")
+    assert found[0] == (1000, 40, pytest.approx(4 * one / 1000e-6), 1, "NVIDIA H100 SXM", "us")
+    # The peak that is given is that of all types.
+    given = traces.ask("step_efficiency", "mfu_percent, device", peak_flops=1e12)
+    assert given[0][0] == pytest.approx(3 * share * PEAK / 1e12)
+    other = traces.ask("step_efficiency", "mfu_percent, device", device="MI300X")
+    assert other[0] == (pytest.approx(3 * share * PEAK / 1307.4e12), "AMD Instinct MI300X")
+
+
+def test_a_backward_pass_to_be_differentiated_repeats_nothing(traces: Traces) -> None:
+    """With create_graph, autograd records the products of the gradients, as it records those of the forward pass."""
+    traces.take(
+        event("user_annotation", "ProfilerStep#1", 0, 1000),
+        *product(10, 1, 64, 32, 16, 1),
+        *within(2, *function("MmBackward0", 100, 200, 1), *product(110, 2, 64, 16, 32, 2), *product(130, 3, 32, 64, 16, 3)),
+        **H100,
+    )  # fmt: skip
+    assert traces.ask("step_efficiency", "model_flops, recomputed_flops") == [(3 * 2 * 64 * 32 * 16, 0)]
+
+
+def test_what_is_unknown_is_null(traces: Traces) -> None:
+    """Without shapes, without a known device, without work; zero only where all is known."""
+    unnamed = [event("cpu_op", "aten::mm", 10, 20), *launched(GEMM, 11, 10, 1, begin=-900)]
+    step = event("user_annotation", "ProfilerStep#1", 0, 1000)
+    columns = "mfu_percent, hfu_percent, is_least, known_percent, model_flops, flops_per_second, reason"
+    traces.take(step, *unnamed, **H100)
+    without = "recorded without shapes: profile(record_shapes=True) writes them"
+    assert traces.ask("step_efficiency", columns) == [(None, None, None, 0, None, None, without)]
+    traces.take(step, *product(10, 1, 64, 32, 16), deviceProperties=[{"id": 0, "name": "Some GPU"}])
+    flops = 2 * 64 * 32 * 16
+    assert traces.ask("step_efficiency", columns) == [
+        (None, None, None, 100, flops, pytest.approx(flops / 1e-3), "the peaks of its device are not known")
+    ]
+    traces.take(step, *launched("Memcpy DtoH", 20, 10, 22, "gpu_memcpy", begin=-900), **H100)
+    [row] = traces.ask("step_efficiency", columns)
+    assert row[:4] == (None, None, None, 100)
+    traces.take(
+        step, op("aten::_something_new", 10, 20, ([4], HALF)), *launched("mystery", 11, 30, 1, begin=-900),
+        *product(50, 2, 64, 32, 16), **H100,
+    )  # fmt: skip
+    assert traces.ask("step_efficiency", "is_least, known_percent, model_flops, reason") == [
+        (True, 25, flops, "no formula for aten::_something_new")
+    ]
+
+
+def test_devices_are_added_up(traces: Traces) -> None:
+    """Two devices have twice the peak."""
+    other = product(50, 2, 64, 32, 16)
+    other[-1] = other[-1] | {"pid": 1, "args": other[-1]["args"] | {"device": 1}}
+    named = [{"id": number, "name": "NVIDIA H100 80GB HBM3"} for number in (0, 1)]
+    traces.take(
+        event("user_annotation", "ProfilerStep#1", 0, 1000), *product(10, 1, 64, 32, 16), *other, deviceProperties=named
+    )
+    assert traces.ask("step_efficiency", "devices, mfu_percent") == [
+        (2, pytest.approx(100 * 2 * 2 * 64 * 32 * 16 / PEAK / 2e-3))
+    ]
+
+
+PRODUCTS: Final = (
+    "aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution", "aten::_convolution",
+    "aten::miopen_convolution", "aten::cudnn_convolution", "aten::mkldnn_convolution", "aten::convolution_backward",
+    "aten::_scaled_dot_product_flash_attention_for_cpu", "aten::_scaled_dot_product_flash_attention",
+)  # fmt: skip
+
+
+def flops_by_hand(each: dict[str, Any]) -> int:
+    """Operations of a product, a convolution or an attention, by the sizes of its arguments."""
+    name, sizes = each["name"].removeprefix("aten::"), each["args"]["Input Dims"]
+    values = each["args"].get("Concrete Inputs", [])
+    if name in ("mm", "bmm"):
+        return 2 * prod(sizes[0]) * int(sizes[1][-1])
+    if name in ("addmm", "baddbmm"):  # what is added counts as beta or a bias does: by none
+        return 2 * prod(sizes[1]) * int(sizes[2][-1])
+    if name == "convolution_backward":
+        gradient, _, weight, *_ = sizes
+        wanted = json.loads(values[-1].lower())
+        return 2 * prod(gradient) * prod(weight[1:]) * sum(wanted[:2])
+    if "convolution" in name:
+        places = {"convolution": (3, 4, 5), "_convolution": (3, 4, 5)}.get(name, (3, 4, 5))
+        if name in ("miopen_convolution", "mkldnn_convolution"):
+            places = (4, 3, 5)
+        if name == "cudnn_convolution":
+            places = (3, 2, 4)
+        stride, padding, dilation = (json.loads(values[place]) for place in places)
+        outputs = [
+            (size + 2 * pad - by * (kernel - 1) - 1) // step + 1
+            for size, pad, by, kernel, step in zip(
+                sizes[0][2:], padding, dilation, sizes[1][2:], stride, strict=True
+            )
+        ]
+        return 2 * sizes[0][0] * prod(outputs) * prod(sizes[1])
+    queries, keys = sizes[0], sizes[1]
+    return 4 * prod(queries) * int(keys[-2])
+
+
+def steps_by_hand(written: list[dict[str, Any]]) -> dict[int, list[int]]:
+    """Operations of products by step, and of those, repeated ones: recorded by autograd within its functions."""
+    host = [each for each in written if each.get("ph") == "X" and each.get("cat") in ("cpu_op", "user_annotation")]
+    steps = [
+        (each["ts"], each["ts"] + each["dur"], int(each["name"].split("#")[1]))
+        for each in host
+        if each["name"].startswith("ProfilerStep#")
+    ]
+    found: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+    threads: defaultdict[Any, list[dict[str, Any]]] = defaultdict(list)
+    for each in host:
+        if each["cat"] == "cpu_op":
+            threads[each["pid"], each["tid"]].append(each)
+    for ops in threads.values():
+        around: list[dict[str, Any]] = []
+        for each in sorted(ops, key=lambda each: (each["ts"], -each["dur"])):
+            while around and each["ts"] >= around[-1]["ts"] + around[-1]["dur"]:
+                around.pop()
+            is_inner = any(above["name"] in PRODUCTS for above in around)
+            if each["name"] in PRODUCTS and each["args"].get("Input Dims") and not is_inner:
+                step = next((number for start, end, number in steps if start <= each["ts"] < end), -1)
+                path = [*around, each]
+                is_backward = any(above["name"].startswith(ENGINE) for above in path)
+                is_recorded = any(
+                    "Sequence number" in above["args"] and not above["args"].get("Fwd thread id") for above in path
+                )
+                flops = flops_by_hand(each)
+                found[step][0] += flops
+                found[step][1] += flops if is_backward and is_recorded else 0
+            around.append(each)
+    return dict(found)
+
+
+def check(warehouse: Warehouse, path: Path) -> dict[int, list[int]]:
+    """Compare the operations of products in each step, and outside of steps, and all ops' sum with `op_efficiency`."""
+    content = path.read_bytes()
+    data = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+    expected = steps_by_hand(data["traceEvents"] if isinstance(data, dict) else data)
+    key = warehouse.ingest(path, name=path.name).capture_id
+    warehouse.rows(f"CREATE OR REPLACE TEMP TABLE all_ops AS FROM _rated_calls({key}, NULL, NULL, NULL, NULL, NULL, false)")
+    products = "('GEMM', 'convolution', 'attention')"
+    warehouse.rows(f"CREATE OR REPLACE TEMP TABLE products AS FROM all_ops AS o WHERE o.family IN {products}")
+    sums = """
+        SELECT CASE WHEN _is_step_run(r.name) THEN t.step ELSE -1 END AS step, sum(s.flops)::BIGINT,
+            coalesce(sum(s.repeated_flops), 0)::BIGINT
+        FROM _step_flops($key, 'products') AS s
+        JOIN runs AS r ON r.capture_id = $key AND r.run_index = s.run_index
+        LEFT JOIN trace_steps AS t ON t.capture_id = $key AND t.run_index = s.run_index
+        GROUP BY ALL HAVING sum(s.flops) > 0
+    """
+    found = {step: [flops, repeated] for step, flops, repeated in warehouse.rows(sums, key=key)[1]}
+    assert found == {step: flops for step, flops in expected.items() if flops[0]}
+    [(of_runs, of_ops)] = warehouse.rows(
+        "SELECT (SELECT sum(s.flops)::BIGINT FROM _step_flops($key, 'all_ops') AS s),"
+        " (SELECT sum(b.flops::HUGEINT * b.calls)::BIGINT FROM all_ops AS b)", key=key
+    )[1]  # fmt: skip
+    assert of_runs == of_ops
+    shown = "SELECT sum(e.flops::DOUBLE * e.calls) FROM op_efficiency($key::VARCHAR) AS e"
+    by_op = warehouse.rows(shown.replace("$key::VARCHAR", "$name"), name=path.name)[1][0][0]
+    assert by_op == pytest.approx(of_ops, rel=1e-9)
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", ["mlp_train", "conv_infer", "transformer_stack", "pair_convnet", "pair_mlp", "pair_transformer"]
+)
+def test_products_of_real_traces(name: str) -> None:
+    """Recorded on a CPU, where time is that of the host."""
+    with empty_warehouse() as warehouse:
+        assert check(warehouse, CAPTURES / f"torch/{name}.pt.trace.json.gz")
+
+
+@pytest.mark.parametrize("name", ["mi300_resnet_checkpoint", "resnet50_dataloader", "mi300_ddp_no_allocator"])
+def test_products_of_real_traces_of_devices(name: str) -> None:
+    """The first was recorded with torch.utils.checkpoint, the others without."""
+    with empty_warehouse() as warehouse:
+        found = check(warehouse, shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz"))
+    assert len(found) >= 1
+    assert all((repeated > 0) == ("checkpoint" in name) for _, repeated in found.values())
