@@ -37,13 +37,15 @@ WHERE f.start_ticks < b.end_ticks;
 -- backward pass, ops of the forward pass are repeated if it does other work, too: where it is to be differentiated
 -- (create_graph), autograd records all its ops. `compute_ticks`: the least time of the operations at the peaks of their
 -- types, as far as these are known. `known_ticks`: of `ticks`, the time whose operations are known: those of copies,
--- fills and communication are none. `peaked_ticks`: of these, the time where the peak is known, too.
+-- fills and communication are none. `unpeaked_ticks`: of these, the time where the peak is unknown. In a trace without
+-- device events, an op may contain others that do its work, as aten::linear contains aten::addmm: it counts for what it
+-- does beyond these.
 CREATE MACRO _step_flops(
     capture_key,
     rated  -- a table of the rows of `_rated_work`
 ) AS TABLE
 WITH repeats AS MATERIALIZED (FROM _forward_in_backward(capture_key)),
-calls AS MATERIALIZED (
+written AS MATERIALIZED (
     SELECT r.flops, CASE WHEN r.flops > 0 THEN r.flops * 1e9 / r.most_flops ELSE r.flops END AS compute_ticks,
         coalesce(r.flops IS NOT NULL OR r.family = 'communication', false) AS is_known,
         CASE
@@ -53,6 +55,33 @@ calls AS MATERIALIZED (
         END AS reason,
         r.device, r.most_flops IS NOT NULL OR r.bandwidth IS NOT NULL AS has_peaks, unnest(r.parts, recursive := true)
     FROM query_table(rated) AS r
+),
+-- Ops of the host with operations, and the next one around each, of at most three ops around it.
+hosts AS MATERIALIZED (
+    SELECT w.op_index, w.flops
+    FROM written AS w
+    WHERE w.flops > 0
+        AND NOT EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL)
+),
+nested AS (
+    SELECT coalesce(a.op_index, b.op_index, c.op_index) AS op_index, sum(h.flops)::HUGEINT AS flops
+    FROM hosts AS h
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_index = h.op_index
+    LEFT JOIN hosts AS a ON a.op_index = t.op_index
+    LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS u ON u.event_index = t.op_index
+    LEFT JOIN hosts AS b ON b.op_index = u.op_index
+    LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS v ON v.event_index = u.op_index
+    LEFT JOIN hosts AS c ON c.op_index = v.op_index
+    GROUP BY 1
+),
+calls AS MATERIALIZED (
+    SELECT w.*
+        REPLACE (
+            CASE WHEN n.flops > 0 THEN greatest(w.flops - n.flops, 0) ELSE w.flops END AS flops,
+            CASE WHEN n.flops > 0 THEN greatest(1 - n.flops / w.flops, 0) ELSE 1 END * w.compute_ticks AS compute_ticks
+        )
+    FROM written AS w
+    LEFT JOIN nested AS n ON n.op_index = w.op_index AND w.flops > 0
 ),
 placed AS (
     SELECT c.op_index, coalesce(c.flops <> 0, true) AS has_work, t.thread_index, t.start_ticks
@@ -140,7 +169,7 @@ FROM shared AS h CROSS JOIN _scaled_key(capture_key, unit) AS a;
 -- of the step; it leaves out those of activations that are computed again in the backward pass, which HFU, of hardware,
 -- counts. Such are ops that autograd records as of the forward pass within a call of the backward pass, as with
 -- torch.utils.checkpoint; what torch.compile computes again is not told. In a trace without device events, time is that
--- on the host.
+-- on the host, and what ops within an op do counts once.
 -- Needs: torch_trace; else: roofline
 -- Empty: {capture} has no steps whose work was recorded
 -- Shown: step!#, total!~, CASE WHEN is_least THEN '≥' END AS bound!, mfu_percent!%, hfu_percent!%,
