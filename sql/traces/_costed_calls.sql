@@ -90,7 +90,7 @@ ops AS (
         arg_max(w.kernel_family, w.ticks) AS kernel_family, bool_or(w.uses_matrix_units) AS uses,
         bool_or(w.kind = 'kernel' AND w.uses_matrix_units IS NULL) AS may_use, min(w.run_index) AS run_index
     FROM query_table(work) AS w
-    GROUP BY w.op_index, CASE WHEN w.op_index IS NULL THEN w.label END, CASE WHEN w.op_index IS NULL THEN w.run_index END
+    GROUP BY w.op_index, CASE WHEN w.op_index IS NULL THEN {'label': w.label, 'run_index': w.run_index} END
 ),
 named AS MATERIALIZED (
     SELECT s.signature_index, s.label, coalesce(f.op, p.op) AS op, coalesce(f.moves, p.moves) = 'paged' AS is_paged
@@ -169,7 +169,7 @@ working AS MATERIALIZED (
     FROM owned AS o
     LEFT JOIN placed AS n ON n.event_index = o.owner
     LEFT JOIN paged AS p ON p.event_index = o.owner
-    GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN o.top_event END, CASE WHEN o.owner IS NULL THEN o.run_index END
+    GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN {'event': o.top_event, 'run_index': o.run_index} END
 ),
 grouped AS (
     SELECT w.label, w.op, w.lengths, o.shapes, o.dtypes, o.strides, o.inputs,
