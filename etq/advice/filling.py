@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import duckdb
 
 from etq.advice.collecting import COLUMNS, TRACE, Row, rows_of_dumps, rows_of_trace
-from etq.advice.trace_evidence import Jobs
+from etq.advice.trace_evidence import Evidence, Jobs
 from etq.database import rollups
 from etq.database.schema import in_transaction
 from etq.errors import WarehouseError
@@ -91,7 +91,8 @@ def refill(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
     jobs: Jobs = {}
     for key in keys:
         if not rollups.is_pruned(connection, key):
-            connection.execute(f"DELETE FROM {rollups.ADVICE} WHERE capture_id = ?", [key])
+            for table in (rollups.ADVICE, rollups.EFFICIENCY):
+                connection.execute(f"DELETE FROM {table} WHERE capture_id = ?", [key])
             advise(connection, key, key, jobs)
 
 
@@ -116,9 +117,21 @@ def advise(connection: duckdb.DuckDBPyConnection, first: int, last: int, jobs: J
         connection.execute(f"SET memory_limit = '{most}MB'")
     query = "SELECT 1 FROM captures AS c WHERE c.capture_id = ? AND c.format = ?"
     if connection.execute(query, [first, TRACE]).fetchall():
-        write(connection, {first: rows_of_trace(connection, first, jobs=jobs)})
+        _write_trace(connection, first, jobs)
     else:
         write(connection, rows_of_dumps(connection, first, last))
+
+
+def _write_trace(connection: duckdb.DuckDBPyConnection, key: int, jobs: Jobs | None) -> None:
+    """Write the advice about a trace, and its steps with their operations."""
+
+    def write_steps(evidence: Evidence) -> None:
+        if evidence.rated is not None:
+            rows = f"_step_efficiency({key:d}, '{evidence.rated}', 'us') AS e"
+            place = "row_number() OVER (ORDER BY e.run_index) AS place"
+            connection.execute(f"INSERT INTO {rollups.EFFICIENCY} BY NAME SELECT {key:d} AS capture_id, {place}, e.* FROM {rows}")
+
+    write(connection, {key: rows_of_trace(connection, key, jobs=jobs, also=write_steps)})
 
 
 def as_query(rows: Sequence[Row], names: Sequence[str] = COLUMNS) -> tuple[str, dict[str, list[Any]]]:
@@ -159,7 +172,7 @@ def write_once(connection: duckdb.DuckDBPyConnection) -> None:
             if keys and not is_trace:
                 rollups.fill_answers(connection, keys[0], keys[-1], write_dumps)
             for key in keys if is_trace else ():
-                write(connection, {key: rows_of_trace(connection, key, jobs=jobs)})
+                _write_trace(connection, key, jobs)
 
     # Each query has a transaction of its own, unless one is open.
     first, second = (connection.execute("SELECT txid_current()").fetchall() for _ in range(2))

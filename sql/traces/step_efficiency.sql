@@ -81,3 +81,26 @@ rated AS MATERIALIZED (
 )
 FROM _step_efficiency((SELECT a.capture_id FROM target AS a), 'rated', (SELECT a.unit FROM target AS a)) AS e
 ORDER BY e.run_index;
+
+-- The steps of one trace together, as `all_step_efficiency` has them: medians over the steps, the share of the time that
+-- they launched whose operations are known, and what is missing in the step where most is.
+-- Columns:
+--   capture_id: the capture
+--   steps: number of its steps
+--   mfu_percent: median over the steps in which it is known; NULL if there are none
+--   hfu_percent: the same
+--   is_least: whether it is a lower bound in any of these
+--   known_percent: time whose operations are known in percent of what all steps launched
+--   recomputed_flops: the most of a step
+--   flops_per_second: median over the steps
+--   device: the device whose peaks apply
+--   reason: why it is NULL or a lower bound; NULL if all is known
+CREATE VIEW _all_efficiency AS
+SELECT e.capture_id, count(*) AS steps, median(e.mfu_percent) AS mfu_percent, median(e.hfu_percent) AS hfu_percent,
+    bool_or(e.is_least) AS is_least,
+    fsum(e.known_percent * e.device_time) / nullif(fsum(e.device_time), 0) AS known_percent,
+    max(e.recomputed_flops) AS recomputed_flops, median(e.flops_per_second) AS flops_per_second,
+    any_value(e.device) AS device,
+    arg_max(e.reason, (e.device_time, -e.place)) FILTER (e.reason IS NOT NULL AND e.device_time > 0) AS reason
+FROM all_step_efficiency AS e
+GROUP BY e.capture_id;
