@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import groupby
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -124,14 +125,32 @@ def advise(connection: duckdb.DuckDBPyConnection, first: int, last: int, jobs: J
 
 def _write_trace(connection: duckdb.DuckDBPyConnection, key: int, jobs: Jobs | None) -> None:
     """Write the advice about a trace, and its steps with their operations."""
+    also = partial(_write_steps, connection, key)
+    write(connection, {key: rows_of_trace(connection, key, jobs=jobs, also=also)})
 
-    def write_steps(evidence: Evidence) -> None:
-        if evidence.rated is not None:
-            rows = f"_step_efficiency({key:d}, '{evidence.rated}', 'us') AS e"
-            place = "row_number() OVER (ORDER BY e.run_index) AS place"
-            connection.execute(f"INSERT INTO {rollups.EFFICIENCY} BY NAME SELECT {key:d} AS capture_id, {place}, e.* FROM {rows}")
 
-    write(connection, {key: rows_of_trace(connection, key, jobs=jobs, also=write_steps)})
+def _write_steps(connection: duckdb.DuckDBPyConnection, key: int, evidence: Evidence) -> None:
+    """Write the steps of a trace with their operations, if these and peaks are known, and they aren't written."""
+    stored = f"SELECT 1 FROM {rollups.EFFICIENCY} AS e WHERE e.capture_id = ? LIMIT 1"
+    if evidence.rated is not None and not connection.execute(stored, [key]).fetchall():
+        connection.execute(
+            f"""
+            INSERT INTO {rollups.EFFICIENCY} BY NAME
+            SELECT {key:d} AS capture_id, row_number() OVER (ORDER BY e.run_index) AS place, e.*
+            FROM _step_efficiency({key:d}, '{evidence.rated}', 'us') AS e
+            """
+        )
+
+
+def write_steps(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
+    """Write the steps of these traces with their operations, without the advice, where both were left."""
+    left = f"SELECT a.capture_id FROM {rollups.ADVICE} AS a WHERE a.place = 0 AND list_contains($keys, a.capture_id)"
+    for (key,) in connection.execute(f"{left} ORDER BY ALL", {"keys": [*keys]}).fetchall():
+        evidence = Evidence(connection, key)
+        try:
+            _write_steps(connection, key, evidence)
+        finally:
+            evidence.drop()
 
 
 def as_query(rows: Sequence[Row], names: Sequence[str] = COLUMNS) -> tuple[str, dict[str, list[Any]]]:

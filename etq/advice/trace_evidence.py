@@ -319,7 +319,8 @@ class Evidence:
         """A temporary table of the ops with their costs and least times, as `_rated_work`; None where no device ran
         anything, its peaks aren't known, or sizes aren't written. That is asked first, as rating plans for long.
         """
-        peaks = f"SELECT 1 FROM {self.shared('peaks')} AS p WHERE p.bandwidth IS NOT NULL LIMIT 1"
+        known = "coalesce(p.bandwidth, p.any_flops) IS NOT NULL"
+        peaks = f"SELECT 1 FROM {self.shared('peaks')} AS p WHERE {known} LIMIT 1"
         sizes = "SELECT 1 FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL LIMIT 1"
         can_rate = self.has_work and self.rows(tuple, peaks) and self.rows(tuple, sizes)
         return self.shared("rated") if can_rate else None

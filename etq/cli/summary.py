@@ -162,7 +162,7 @@ _EFFICIENCY: Final = """
                 THEN 'the peaks of its device are not known'
             ELSE 'recorded without shapes: profile(record_shapes=True) writes them'
         END
-    FROM (SELECT $capture AS capture_id) AS k LEFT JOIN _all_efficiency AS e USING (capture_id)
+    FROM (SELECT $capture AS capture_id) AS k LEFT JOIN _trace_efficiency AS e USING (capture_id)
     WHERE EXISTS (FROM device_events AS d WHERE d.capture_id = $capture AND d.is_inferred IS NOT NULL)
 """
 # The note on the mean of a figure.
@@ -294,10 +294,8 @@ def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[l
         ]
         for mfu, hfu, is_least, known, *_, reason in _efficiencies(warehouse, target):
             text = f"at least: {reason}" if is_least else reason
-            rows += [
-                ["share", name, None, None, None, None, share, None, text] for name, share in (("MFU", mfu), ("HFU", hfu))
-            ]
-            rows.append(["share", "known operations", None, None, None, None, known, None, None])
+            shares = (("MFU", mfu, text), ("HFU", hfu, text), ("known operations", known, None))
+            rows += [["share", name, None, None, None, None, share, None, told] for name, share, told in shares]
         _, times = _times(warehouse, target)
         rows += [
             ["op", name, method, time, None, None, share, unit, None] for name, method, time, share, unit, *_ in times
@@ -480,7 +478,10 @@ def _compilation(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
 
 def _efficiencies(warehouse: Warehouse, capture: Capture) -> Rows:
     """Return how close the steps of a trace come to the peak of its devices, as `_EFFICIENCY`."""
-    return warehouse.rows(_EFFICIENCY, capture=capture.capture_id)[1] if capture.format == TRACE else []
+    if capture.format != TRACE:
+        return []
+    warehouse.complete()
+    return warehouse.rows(_EFFICIENCY, capture=capture.capture_id)[1]
 
 
 def _efficiency(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Iterator[str]:

@@ -95,7 +95,7 @@ ORDER BY e.run_index;
 --   flops_per_second: median over the steps
 --   device: the device whose peaks apply
 --   reason: why it is NULL or a lower bound; NULL if all is known
-CREATE VIEW _all_efficiency AS
+CREATE VIEW _trace_efficiency AS
 SELECT e.capture_id, count(*) AS steps, median(e.mfu_percent) AS mfu_percent, median(e.hfu_percent) AS hfu_percent,
     bool_or(e.is_least) AS is_least,
     fsum(e.known_percent * e.device_time) / nullif(fsum(e.device_time), 0) AS known_percent,

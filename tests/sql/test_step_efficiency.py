@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import defaultdict
 from math import prod
 from pathlib import Path
@@ -11,10 +12,14 @@ from typing import Any, Final
 
 import pytest
 
+import etq
+from etq.analysis.comparison import verdicts_of
+from etq.maintenance.checking import check as check_warehouse
 from etq.warehouse.warehouse import Warehouse
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES, shared_file
 from tests.sql.test_op_efficiency import ADD, GEMM, H100, HALF, launched, op
-from tests.trace_builders import event
+from tests.trace_builders import event, trace
 from tests.traces import Traces
 from tests.warehouses import empty_warehouse
 
@@ -38,7 +43,9 @@ def recorded(name: str, start: float, end: float, number: int, *inputs: Any, for
 def product(at: float, number: int, m: int, k: int, n: int, sequence: int | None = None) -> list[dict[str, Any]]:
     """A product of 2 M K N operations, whose kernel takes 10 us, 100 us after its launch."""
     inputs = ([m, k], HALF), ([k, n], HALF)
-    made = op("aten::mm", at, at + 5, *inputs) if sequence is None else recorded("aten::mm", at, at + 5, sequence, *inputs)
+    made = (
+        op("aten::mm", at, at + 5, *inputs) if sequence is None else recorded("aten::mm", at, at + 5, sequence, *inputs)
+    )
     return [made, *launched(GEMM, at + 1, 10, number, begin=at + 101 - 1000)]
 
 
@@ -174,9 +181,7 @@ def flops_by_hand(each: dict[str, Any]) -> int:
         stride, padding, dilation = (json.loads(values[place]) for place in places)
         outputs = [
             (size + 2 * pad - by * (kernel - 1) - 1) // step + 1
-            for size, pad, by, kernel, step in zip(
-                sizes[0][2:], padding, dilation, sizes[1][2:], stride, strict=True
-            )
+            for size, pad, by, kernel, step in zip(sizes[0][2:], padding, dilation, sizes[1][2:], stride, strict=True)
         ]
         return 2 * sizes[0][0] * prod(outputs) * prod(sizes[1])
     queries, keys = sizes[0], sizes[1]
@@ -222,7 +227,9 @@ def check(warehouse: Warehouse, path: Path) -> dict[int, list[int]]:
     data = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
     expected = steps_by_hand(data["traceEvents"] if isinstance(data, dict) else data)
     key = warehouse.ingest(path, name=path.name).capture_id
-    warehouse.rows(f"CREATE OR REPLACE TEMP TABLE all_ops AS FROM _rated_calls({key}, NULL, NULL, NULL, NULL, NULL, false)")
+    warehouse.rows(
+        f"CREATE OR REPLACE TEMP TABLE all_ops AS FROM _rated_calls({key}, NULL, NULL, NULL, NULL, NULL, false)"
+    )
     products = "('GEMM', 'convolution', 'attention')"
     of_products = f"SELECT * REPLACE (CASE WHEN o.family IN {products} THEN o.flops END AS flops) FROM all_ops AS o"
     warehouse.rows(f"CREATE OR REPLACE TEMP TABLE products AS {of_products}")
@@ -263,3 +270,100 @@ def test_products_of_real_traces_of_devices(name: str) -> None:
         found = check(warehouse, shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz"))
     assert len(found) >= 1
     assert all((repeated > 0) == ("checkpoint" in name) for _, repeated in found.values())
+
+
+def rated(*steps: list[dict[str, Any]], **top: Any) -> bytes:
+    """A trace of steps of 1,000 us, from 1 on."""
+    marks = [
+        event("user_annotation", f"ProfilerStep#{number}", 1000 * number, 1000 * number + 1000)
+        for number in range(1, len(steps) + 1)
+    ]
+    return trace(*marks, *(each for events in steps for each in events), **(H100 | top))
+
+
+def test_steps_are_stored(tmp_path: Path) -> None:
+    """As the view has them by default; again when a peak is given; not without shapes or peaks, and not of the host."""
+    query = "SELECT e.* EXCLUDE (capture_id, place) FROM all_step_efficiency AS e ORDER BY e.place"
+    content = rated(product(1010, 1, 64, 32, 16), product(2010, 2, 64, 32, 16), checkpointed(3010, 3, "AddmmBackward0"))
+    with etq.open(tmp_path / "w.duckdb") as warehouse:
+        capture = warehouse.ingest(content, name="t")
+        stored = warehouse.rows(query)[1]
+        assert stored == warehouse.rows("FROM step_efficiency('t')")[1]
+        assert [row[1] for row in stored] == [1, 2, 3]
+        warehouse.metric("t", "peak_flops", 1e12)
+        given = warehouse.rows(query)[1]
+        assert given == warehouse.rows("FROM step_efficiency('t')")[1]
+        assert [row[3] for row in given] == pytest.approx([row[3] * PEAK / 1e12 for row in stored])
+    assert [part for part in check_warehouse(tmp_path / "w.duckdb", folder=tmp_path) if part.problems] == []
+    with etq.open(tmp_path / "w.duckdb") as warehouse:
+        warehouse.remove(capture)
+        assert warehouse.rows(query)[1] == []
+        warehouse.ingest(rated(product(1010, 1, 64, 32, 16), **OTHER), name="other")
+        warehouse.ingest(CAPTURES / "torch/mlp_train.pt.trace.json.gz", name="host")
+        assert warehouse.rows(query)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (rated(product(1010, 1, 512, 512, 512), product(2010, 2, 512, 512, 512)),
+         [f"  MFU  {100 * 2 * 512**3 / PEAK / 1e-3:.4f} %  of the peak of NVIDIA H100 SXM, 268 GFLOP/s; operations are known of "
+          "100 % of devices' time"]),
+        (rated(product(1010, 1, 512, 512, 512) + launched(ADD, 1500, 30, 9, begin=502)),
+         [f"  MFU  ≥ {100 * 2 * 512**3 / PEAK / 1e-3:.4f} %  of the peak of NVIDIA H100 SXM, 268 GFLOP/s; operations are known "
+          "of 25 % of devices' time; most of the rest: no op launched it"]),
+        (rated(checkpointed(1010, 1, "AddmmBackward0")),
+         [f"  MFU  {100 * 6 * 256 * 512 * 1024 / PEAK / 1e-3:.3f} %  of the peak of NVIDIA H100 SXM, 1.07 TFLOP/s; operations "
+          "are known of 100 % of devices' time",
+          f"  HFU  {100 * 8 * 256 * 512 * 1024 / PEAK / 1e-3:.3f} %  with activations that are computed again in the backward "
+          "pass"]),
+        (rated(product(1010, 1, 512, 512, 512), **OTHER), ["  MFU  unknown: the peaks of its device are not known"]),
+        (rated([event("cpu_op", "aten::mm", 1010, 1020), *launched(GEMM, 1011, 10, 1)]),
+         [f"  MFU  unknown: {NO_SHAPES}"]),
+    ],
+    ids=["known", "at least", "recomputed", "no peaks", "no shapes"],
+)  # fmt: skip
+def test_the_first_screen(tmp_path: Path, content: bytes, lines: list[str]) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(content)
+    text = run_etq(str(path)).stdout
+    found = re.findall(r"^  [MH]FU .*(?:\n      .*)*", text, re.MULTILINE)
+    assert [re.sub(r"\s+", " ", line) for line in found] == [re.sub(r"\s+", " ", line) for line in lines]
+
+
+def test_comparison_and_trend(tmp_path: Path) -> None:
+    """Twelve builds; from the seventh on, products have twice the operations in the same time: twice the MFU. A trace in
+    which not all is known has another metric."""
+    with etq.open(tmp_path / "w.duckdb") as warehouse:
+        for build in range(12):
+            rows = (512 if build < 6 else 1024) + 8 * (build % 2)
+            content = rated(*(product(1000 * step + 10, 10 * build + step, rows, 512, 512) for step in range(1, 6)))
+            warehouse.ingest(content, name=f"t{build}", labels={"build": build, "side": "base" if build < 6 else "new"})
+        columns = "label, value, change_percent, stage, unit, runs".replace("value", "normalized")
+        found = warehouse.rows(f"SELECT {columns} FROM trend('metric', 'mfu')")[1]
+        expected = [100 * 2 * ((512 if at < 6 else 1024) + 8 * (at % 2)) * 512**2 / PEAK / 1e-3 for at in range(12)]
+        assert [row[1] for row in found] == pytest.approx(expected)
+        assert [(row[0], row[3]) for row in found if row[2] is not None] == [("6", "kept")]
+        assert {row[4:] for row in found} == {("%", 5)}
+        metrics = "SELECT name, verdict, base, new, unit FROM compare_metrics('side=base', 'side=new')"
+        middle = (expected[0] + expected[1]) / 2, (expected[6] + expected[7]) / 2
+        assert warehouse.rows(metrics)[1] == [("mfu", "better", *map(pytest.approx, middle), "%")]
+        lines = verdicts_of(warehouse, "side=base", "side=new", {})
+        share = f"MFU: {middle[0]:.4g} % to {middle[1]:.4g} %; operations are known of 100 and 100 % of devices' time"
+        assert share in lines
+        partly = rated(product(1010, 1, 512, 512, 512) + launched(ADD, 1500, 30, 9, begin=502))
+        warehouse.ingest(partly, name="partly")
+        names = "SELECT name, run_index, unit, better FROM metric_values($name)"
+        assert warehouse.rows(names, name="partly")[1] == [("mfu_at_least", 0, "%", "higher")]
+        # What somebody attached counts.
+        warehouse.metric("partly", "mfu_at_least", 3)
+        values = "SELECT value, run_index FROM metric_values($name)"
+        assert warehouse.rows(values, name="partly")[1] == [(3, None)]
+
+
+def test_two_files(tmp_path: Path) -> None:
+    for name, rows, rest in (("base", 512, []), ("new", 1024, launched(ADD, 1500, 30, 9, begin=502))):
+        (tmp_path / f"{name}.json").write_bytes(rated(product(1010, 1, rows, 512, 512) + rest))
+    shares = [100 * 2 * rows * 512**2 / PEAK / 1e-3 for rows in (512, 1024)]
+    text = run_etq(str(tmp_path / "base.json"), str(tmp_path / "new.json")).stdout
+    assert f"\nMFU: {shares[0]:.4g} % to ≥ {shares[1]:.4g} %; operations are known of 100 and 25 %" in text
