@@ -143,9 +143,14 @@ def _write_steps(connection: duckdb.DuckDBPyConnection, key: int, evidence: Evid
 
 
 def write_steps(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
-    """Write the steps of these traces with their operations, without the advice, where both were left."""
-    left = f"SELECT a.capture_id FROM {rollups.ADVICE} AS a WHERE a.place = 0 AND list_contains($keys, a.capture_id)"
-    for (key,) in connection.execute(f"{left} ORDER BY ALL", {"keys": [*keys]}).fetchall():
+    """Write the steps of these traces with their operations, without the advice, where they were left."""
+    query = f"""
+        SELECT c.capture_id FROM captures AS c
+        WHERE list_contains($keys, c.capture_id) AND c.format = '{TRACE}'
+            AND c.capture_id NOT IN (SELECT e.capture_id FROM {rollups.EFFICIENCY} AS e)
+        ORDER BY ALL
+    """
+    for (key,) in connection.execute(query, {"keys": [*keys]}).fetchall():
         evidence = Evidence(connection, key)
         try:
             _write_steps(connection, key, evidence)

@@ -14,7 +14,7 @@ from etq.analysis.steps import steps_by_name, stored_steps
 from etq.errors import EtqError, QueryError, counted
 from etq.render.times import range_text
 from etq.verdicts import words
-from etq.verdicts.words import number_text
+from etq.verdicts.words import share_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -352,10 +352,7 @@ class Comparison:
         sides = self.warehouse.rows(query)[1]
         if all(mfu is None for mfu, *_ in sides):
             return []
-        texts = [
-            "unknown" if mfu is None else f"{'≥ ' if is_least else ''}{number_text(mfu)} %"
-            for mfu, is_least, *_ in sides
-        ]
+        texts = ["unknown" if mfu is None else share_text(mfu, is_least) for mfu, is_least, *_ in sides]
         known = [f"{share:.0f}" for mfu, _, share, _ in sides if mfu is not None]
         return [f"MFU: {' to '.join(texts)}; operations are known of {' and '.join(known)} % of devices' time"]
 

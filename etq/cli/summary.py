@@ -24,6 +24,7 @@ from etq.render.table import VERDICT_STYLES, Rows, shortened
 from etq.render.terminal import TerminalStyle, bar, style_of, width_of
 from etq.render.times import quantities
 from etq.render.writers import format_of, write_rows
+from etq.verdicts.words import share_text
 from etq.warehouse.formats import TRACE, stored_rows
 
 if TYPE_CHECKING:
@@ -490,13 +491,12 @@ def _efficiency(warehouse: Warehouse, capture: Capture, style: TerminalStyle) ->
         if mfu is None:
             yield from wrapped(printable(f"MFU  unknown: {reason}"), "  ", style)
             continue
-        least, (model, hardware) = "≥ " if is_least else "", quantities([mfu, hfu], "percent")
         known_of = f"operations are known of {known:.0f} % of devices' time"
         without = f"; most of the rest: {reason}" if is_least else ""
-        text = f"MFU  {least}{model}  of the peak of {device}, {_rate(rate)}; {known_of}{without}"
+        text = f"MFU  {share_text(mfu, is_least)}  of the peak of {device}, {_rate(rate)}; {known_of}{without}"
         yield from wrapped(printable(text), "  ", style)
         if recomputed:
-            yield f"  HFU  {least}{hardware}  with activations that are computed again in the backward pass"
+            yield f"  HFU  {share_text(hfu, is_least)}  with activations that are computed again in the backward pass"
 
 
 def _rate(flops: float) -> str:

@@ -165,13 +165,13 @@ def flops_by_hand(each: dict[str, Any]) -> int:
     name, sizes = each["name"].removeprefix("aten::"), each["args"]["Input Dims"]
     values = each["args"].get("Concrete Inputs", [])
     if name in ("mm", "bmm"):
-        return 2 * prod(sizes[0]) * int(sizes[1][-1])
+        return int(2 * prod(sizes[0]) * int(sizes[1][-1]))
     if name in ("addmm", "baddbmm"):  # what is added counts as beta or a bias does: by none
-        return 2 * prod(sizes[1]) * int(sizes[2][-1])
+        return int(2 * prod(sizes[1]) * int(sizes[2][-1]))
     if name == "convolution_backward":
         gradient, _, weight, *_ = sizes
         wanted = json.loads(values[-1].lower())
-        return 2 * prod(gradient) * prod(weight[1:]) * sum(wanted[:2])
+        return int(2 * prod(gradient) * prod(weight[1:]) * sum(wanted[:2]))
     if "convolution" in name:
         places = {"convolution": (3, 4, 5), "_convolution": (3, 4, 5)}.get(name, (3, 4, 5))
         if name in ("miopen_convolution", "mkldnn_convolution"):
@@ -183,9 +183,9 @@ def flops_by_hand(each: dict[str, Any]) -> int:
             (size + 2 * pad - by * (kernel - 1) - 1) // step + 1
             for size, pad, by, kernel, step in zip(sizes[0][2:], padding, dilation, sizes[1][2:], stride, strict=True)
         ]
-        return 2 * sizes[0][0] * prod(outputs) * prod(sizes[1])
+        return int(2 * sizes[0][0] * prod(outputs) * prod(sizes[1]))
     queries, keys = sizes[0], sizes[1]
-    return 4 * prod(queries) * int(keys[-2])
+    return int(4 * prod(queries) * int(keys[-2]))
 
 
 def steps_by_hand(written: list[dict[str, Any]]) -> dict[int, list[int]]:
@@ -338,7 +338,9 @@ def test_comparison_and_trend(tmp_path: Path) -> None:
         for build in range(12):
             rows = (512 if build < 6 else 1024) + 8 * (build % 2)
             content = rated(*(product(1000 * step + 10, 10 * build + step, rows, 512, 512) for step in range(1, 6)))
-            warehouse.ingest(content, name=f"t{build}", labels={"build": build, "side": "base" if build < 6 else "new"})
+            warehouse.ingest(
+                content, name=f"t{build}", labels={"build": str(build), "side": "base" if build < 6 else "new"}
+            )
         columns = "label, value, change_percent, stage, unit, runs".replace("value", "normalized")
         found = warehouse.rows(f"SELECT {columns} FROM trend('metric', 'mfu')")[1]
         expected = [100 * 2 * ((512 if at < 6 else 1024) + 8 * (at % 2)) * 512**2 / PEAK / 1e-3 for at in range(12)]
@@ -367,3 +369,40 @@ def test_two_files(tmp_path: Path) -> None:
     shares = [100 * 2 * rows * 512**2 / PEAK / 1e-3 for rows in (512, 1024)]
     text = run_etq(str(tmp_path / "base.json"), str(tmp_path / "new.json")).stdout
     assert f"\nMFU: {shares[0]:.4g} % to ≥ {shares[1]:.4g} %; operations are known of 100 and 25 %" in text
+
+
+def test_ranks_of_jobs(tmp_path: Path) -> None:
+    """Two jobs of two ranks; rank 1 has half the operations of rank 0, and in the new job a kernel of no op."""
+    rest = launched(ADD, 1500, 30, 9, begin=502)
+    for number, job, more in ((1, "base", []), (2, "new", rest)):
+        for rank, rows in ((0, 1024), (1, 512)):
+            content = rated(
+                product(1010, number, rows, 512, 512) + (more if rank == 1 else []),
+                distributedInfo={"rank": rank, "world_size": 2, "backend": "nccl"},
+            )
+            (tmp_path / job).mkdir(exist_ok=True)
+            (tmp_path / job / f"rank{rank}.pt.trace.json").write_bytes(content)
+    base, new, db = str(tmp_path / "base"), str(tmp_path / "new"), str(tmp_path / "w.duckdb")
+    shares = [100 * 2 * rows * 512**2 / PEAK / 1e-3 for rows in (1024, 512)]
+    first, second = (f"{share:.4g} %" for share in shares)
+    screen = run_etq(base).stdout
+    assert re.search(rf"^ +0 .* {first}$\n^ +1 .* {second}$", screen, re.MULTILINE), screen
+    assert f"≥ {second}\n" in run_etq(new).stdout
+    mean = f"{(shares[0] + shares[1]) / 2:.4g} %"
+    assert f"The mean MFU of a rank is ≥ {mean}, before {mean}." in re.sub(r"\s+", " ", run_etq(base, new).stdout)
+    for job in ("base", "new"):
+        assert run_etq("ingest", str(tmp_path / job), "--job", job, "--db", db).exit_code == 0
+    with etq.open(db, read_only=True) as warehouse:
+        of_ranks = "SELECT s.rank, s.mfu_percent, s.mfu_is_least FROM stragglers('job=new') AS s ORDER BY s.rank"
+        expected = [(0, pytest.approx(shares[0]), False), (1, pytest.approx(shares[1]), True)]
+        assert warehouse.rows(of_ranks)[1] == expected
+        of_steps = "SELECT s.rank, s.mfu_percent, s.mfu_is_least FROM rank_steps('job=new') AS s ORDER BY s.rank"
+        assert warehouse.rows(of_steps)[1] == expected
+        columns = "c.rank, c.base_mfu_percent, c.new_mfu_percent, c.base_mfu_is_least, c.new_mfu_is_least"
+        both = (pytest.approx(sum(shares) / 2),) * 2
+        assert warehouse.rows(f"SELECT {columns} FROM compare_jobs('job=base', 'job=new') AS c")[1] == [
+            (None, *both, False, True),
+            (0, *(pytest.approx(shares[0]),) * 2, False, False),
+            (1, *(pytest.approx(shares[1]),) * 2, False, True),
+        ]
+    assert re.search(rf"^ +1 .* ≥ {second}$", run_etq("summary", "job=new", "--db", db).stdout, re.MULTILINE)
