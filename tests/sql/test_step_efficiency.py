@@ -307,15 +307,15 @@ def test_steps_are_stored(tmp_path: Path) -> None:
     ("content", "lines"),
     [
         (rated(product(1010, 1, 512, 512, 512), product(2010, 2, 512, 512, 512)),
-         [f"  MFU  {100 * 2 * 512**3 / PEAK / 1e-3:.4f} %  of the peak of NVIDIA H100 SXM, 268 GFLOP/s; operations are known of "
+         [f"  MFU  {100 * 2 * 512**3 / PEAK / 1e-3:.4g} %  of the peak of NVIDIA H100 SXM, 268 GFLOP/s; operations are known of "
           "100 % of devices' time"]),
         (rated(product(1010, 1, 512, 512, 512) + launched(ADD, 1500, 30, 9, begin=502)),
-         [f"  MFU  ≥ {100 * 2 * 512**3 / PEAK / 1e-3:.4f} %  of the peak of NVIDIA H100 SXM, 268 GFLOP/s; operations are known "
+         [f"  MFU  ≥ {100 * 2 * 512**3 / PEAK / 1e-3:.4g} %  of the peak of NVIDIA H100 SXM, 268 GFLOP/s; operations are known "
           "of 25 % of devices' time; most of the rest: no op launched it"]),
         (rated(checkpointed(1010, 1, "AddmmBackward0")),
-         [f"  MFU  {100 * 6 * 256 * 512 * 1024 / PEAK / 1e-3:.3f} %  of the peak of NVIDIA H100 SXM, 1.07 TFLOP/s; operations "
+         [f"  MFU  {100 * 6 * 256 * 512 * 1024 / PEAK / 1e-3:.4g} %  of the peak of NVIDIA H100 SXM, 1.07 TFLOP/s; operations "
           "are known of 100 % of devices' time",
-          f"  HFU  {100 * 8 * 256 * 512 * 1024 / PEAK / 1e-3:.3f} %  with activations that are computed again in the backward "
+          f"  HFU  {100 * 8 * 256 * 512 * 1024 / PEAK / 1e-3:.4g} %  with activations that are computed again in the backward "
           "pass"]),
         (rated(product(1010, 1, 512, 512, 512), **OTHER), ["  MFU  unknown: the peaks of its device are not known"]),
         (rated([event("cpu_op", "aten::mm", 1010, 1020), *launched(GEMM, 1011, 10, 1)]),
