@@ -53,6 +53,8 @@ written AS MATERIALIZED (
             WHEN r.reason IS NULL OR starts_with(r.reason, 'bytes: ') THEN 'no operations are known of ' || r.label
             ELSE r.label || ': ' || r.reason
         END AS reason,
+        -- Functions of autograd have times on the host that are no work of theirs.
+        coalesce(r.flops > 0, r.kernels > 0) AS has_work,
         r.device, r.most_flops IS NOT NULL OR r.bandwidth IS NOT NULL AS has_peaks, unnest(r.parts, recursive := true)
     FROM query_table(rated) AS r
 ),
@@ -84,7 +86,7 @@ calls AS MATERIALIZED (
     LEFT JOIN nested AS n ON n.op_index = w.op_index AND w.flops > 0
 ),
 placed AS (
-    SELECT c.op_index, coalesce(c.flops <> 0, true) AS has_work, t.thread_index, t.start_ticks
+    SELECT c.op_index, c.has_work, t.thread_index, t.start_ticks
     FROM calls AS c
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_index = c.op_index
     WHERE (SELECT count(*) FROM repeats AS f) > 0

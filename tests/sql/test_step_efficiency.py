@@ -221,11 +221,13 @@ def steps_by_hand(written: list[dict[str, Any]]) -> dict[int, list[int]]:
     return dict(found)
 
 
-def check(warehouse: Warehouse, path: Path) -> dict[int, list[int]]:
+def check(warehouse: Warehouse, path: Path, *, has_repeats: bool = True) -> dict[int, list[int]]:
     """Compare the operations of products in each step, and outside of steps, and all ops' sum with `op_efficiency`."""
     content = path.read_bytes()
     data = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
     expected = steps_by_hand(data["traceEvents"] if isinstance(data, dict) else data)
+    if not has_repeats:
+        expected = {step: [flops, 0] for step, (flops, _) in expected.items()}
     key = warehouse.ingest(path, name=path.name).capture_id
     warehouse.rows(
         f"CREATE OR REPLACE TEMP TABLE all_ops AS FROM _rated_calls({key}, NULL, NULL, NULL, NULL, NULL, false)"
@@ -261,6 +263,22 @@ def test_products_of_real_traces(name: str) -> None:
     """Recorded on a CPU, where time is that of the host."""
     with empty_warehouse() as warehouse:
         assert check(warehouse, CAPTURES / f"torch/{name}.pt.trace.json.gz")
+
+
+def test_recomputed_products_as_torch_counts_them() -> None:
+    """The same net has the same model FLOPs, whether activations are kept or not: those of FlopCounterMode without
+    checkpoints. With hooks, torch stops within an op of each block, 8 x 48 by 48 x 32, whose event is in the trace."""
+    folder = CAPTURES / "torch_checkpoint"
+    counted = json.loads((folder / "flops.json").read_text())
+    with empty_warehouse() as warehouse:
+        found = {
+            name: check(warehouse, folder / f"{name}.pt.trace.json.gz", has_repeats=name != "differentiated")[1]
+            for name in counted
+        }
+    assert found["plain"] == [counted["plain"], 0]
+    assert found["reentrant"] == [counted["reentrant"], counted["reentrant"] - counted["plain"]]
+    assert found["hooks"] == [counted["hooks"] + 2 * 2 * 8 * 48 * 32, found["reentrant"][1]]
+    assert found["differentiated"][1] == 0 < counted["plain"] < found["differentiated"][0]
 
 
 @pytest.mark.parametrize("name", ["mi300_resnet_checkpoint", "b200_eager", "mi300_ddp_no_allocator"])
