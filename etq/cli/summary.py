@@ -154,17 +154,18 @@ _COMPILATION: Final = f"""
     ) AS c CROSS JOIN ({_RECORDED}) AS r
     WHERE c.time >= 0.01 * whole
 """
-# How close the steps of a trace come to the peak of its devices; if that isn't stored, why; no row without devices.
+# How close the steps of a trace come to the peak of its devices; if that isn't stored, whether a device ran anything,
+# and whether its peaks are known. Sizes take long to ask for.
 _EFFICIENCY: Final = """
     SELECT e.mfu_percent, e.hfu_percent, e.is_least, e.known_percent, e.recomputed_flops, e.flops_per_second, e.device,
-        CASE
-            WHEN e.capture_id IS NOT NULL THEN e.reason
-            WHEN EXISTS (FROM op_arguments AS a WHERE a.capture_id = $capture AND a.shapes IS NOT NULL)
-                THEN 'the peaks of its device are not known'
-            ELSE 'recorded without shapes: profile(record_shapes=True) writes them'
-        END
-    FROM (SELECT $capture AS capture_id) AS k LEFT JOIN _trace_efficiency AS e USING (capture_id)
-    WHERE EXISTS (FROM device_events AS d WHERE d.capture_id = $capture AND d.is_inferred IS NOT NULL)
+        e.reason
+    FROM _trace_efficiency AS e WHERE e.capture_id = $capture
+"""
+_HAS_WORK: Final = (
+    "SELECT 1 FROM device_events AS d WHERE d.capture_id = $capture AND d.is_inferred IS NOT NULL LIMIT 1"
+)
+_HAS_PEAKS: Final = """
+    SELECT 1 FROM _trace_peaks($capture, NULL, NULL, NULL) AS p WHERE coalesce(p.bandwidth, p.any_flops) IS NOT NULL
 """
 # The note on the mean of a figure.
 _MEANT: Final = {
@@ -478,11 +479,19 @@ def _compilation(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
 
 
 def _efficiencies(warehouse: Warehouse, capture: Capture) -> Rows:
-    """Return how close the steps of a trace come to the peak of its devices, as `_EFFICIENCY`."""
-    if capture.format != TRACE:
+    """Return how close the steps of a trace come to the peak of its devices, as `_EFFICIENCY`; none of the host."""
+
+    def rows(query: str) -> Rows:
+        return warehouse.rows(query, capture=capture.capture_id)[1]
+
+    if capture.format != TRACE or not rows(_HAS_WORK):
         return []
     warehouse.complete()
-    return warehouse.rows(_EFFICIENCY, capture=capture.capture_id)[1]
+    if found := rows(_EFFICIENCY):
+        return found
+    without_shapes = "recorded without shapes: profile(record_shapes=True) writes them"
+    why = without_shapes if rows(_HAS_PEAKS) else "the peaks of its device are not known"
+    return [(*[None] * 7, why)]
 
 
 def _efficiency(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Iterator[str]:
