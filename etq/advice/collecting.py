@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -47,21 +47,33 @@ def rows_of(connection: duckdb.DuckDBPyConnection, key: int, given: Given = DEFA
 
 
 def rows_of_trace(
-    connection: duckdb.DuckDBPyConnection, key: int, unit: str | None = None, jobs: trace_evidence.Jobs | None = None
+    connection: duckdb.DuckDBPyConnection,
+    key: int,
+    unit: str | None = None,
+    jobs: trace_evidence.Jobs | None = None,
+    also: Callable[[trace_evidence.Evidence], None] | None = None,
 ) -> list[Row]:
-    """Return the rows about a trace. Texts have the default unit. `jobs` keeps what the ranks of a job share."""
+    """Return the rows about a trace. Texts have the default unit. `jobs` keeps what the ranks of a job share; `also`
+    does what needs the same evidence.
+    """
     query = "SELECT c.time_scale FROM captures AS c WHERE c.capture_id = ?"
     [(time_scale,)] = connection.execute(query, [key]).fetchall()
-    return rows(trace_findings(connection, key, jobs), scale_of(time_scale, unit))
+    return rows(trace_findings(connection, key, jobs, also), scale_of(time_scale, unit))
 
 
 def trace_findings(
-    connection: duckdb.DuckDBPyConnection, key: int, jobs: trace_evidence.Jobs | None = None
+    connection: duckdb.DuckDBPyConnection,
+    key: int,
+    jobs: trace_evidence.Jobs | None = None,
+    also: Callable[[trace_evidence.Evidence], None] | None = None,
 ) -> list[Finding]:
     """Return what the rules find in a trace, unordered."""
     evidence = trace_evidence.Evidence(connection, key, jobs)
     try:
-        return [*traces.findings(evidence), *kernels.findings(evidence)]
+        found = [*traces.findings(evidence), *kernels.findings(evidence)]
+        if also is not None:
+            also(evidence)
+        return found
     finally:
         evidence.drop()
 

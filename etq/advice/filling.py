@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import groupby
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -13,7 +14,7 @@ from weakref import WeakKeyDictionary
 import duckdb
 
 from etq.advice.collecting import COLUMNS, TRACE, Row, rows_of_dumps, rows_of_trace
-from etq.advice.trace_evidence import Jobs
+from etq.advice.trace_evidence import Evidence, Jobs
 from etq.database import rollups
 from etq.database.schema import in_transaction
 from etq.errors import WarehouseError
@@ -91,7 +92,8 @@ def refill(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
     jobs: Jobs = {}
     for key in keys:
         if not rollups.is_pruned(connection, key):
-            connection.execute(f"DELETE FROM {rollups.ADVICE} WHERE capture_id = ?", [key])
+            for table in (rollups.ADVICE, rollups.EFFICIENCY):
+                connection.execute(f"DELETE FROM {table} WHERE capture_id = ?", [key])
             advise(connection, key, key, jobs)
 
 
@@ -116,9 +118,44 @@ def advise(connection: duckdb.DuckDBPyConnection, first: int, last: int, jobs: J
         connection.execute(f"SET memory_limit = '{most}MB'")
     query = "SELECT 1 FROM captures AS c WHERE c.capture_id = ? AND c.format = ?"
     if connection.execute(query, [first, TRACE]).fetchall():
-        write(connection, {first: rows_of_trace(connection, first, jobs=jobs)})
+        _write_trace(connection, first, jobs)
     else:
         write(connection, rows_of_dumps(connection, first, last))
+
+
+def _write_trace(connection: duckdb.DuckDBPyConnection, key: int, jobs: Jobs | None) -> None:
+    """Write the advice about a trace, and its steps with their operations."""
+    also = partial(_write_steps, connection, key)
+    write(connection, {key: rows_of_trace(connection, key, jobs=jobs, also=also)})
+
+
+def _write_steps(connection: duckdb.DuckDBPyConnection, key: int, evidence: Evidence) -> None:
+    """Write the steps of a trace with their operations, if these and peaks are known, and they aren't written."""
+    stored = f"SELECT 1 FROM {rollups.EFFICIENCY} AS e WHERE e.capture_id = ? LIMIT 1"
+    if evidence.rated is not None and not connection.execute(stored, [key]).fetchall():
+        connection.execute(
+            f"""
+            INSERT INTO {rollups.EFFICIENCY} BY NAME
+            SELECT {key:d} AS capture_id, row_number() OVER (ORDER BY e.run_index) AS place, e.*
+            FROM _step_efficiency({key:d}, '{evidence.rated}', 'us') AS e
+            """
+        )
+
+
+def write_steps(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
+    """Write the steps of these traces with their operations, without the advice, where they were left."""
+    query = f"""
+        SELECT c.capture_id FROM captures AS c
+        WHERE list_contains($keys, c.capture_id) AND c.format = '{TRACE}'
+            AND c.capture_id NOT IN (SELECT e.capture_id FROM {rollups.EFFICIENCY} AS e)
+        ORDER BY ALL
+    """
+    for (key,) in connection.execute(query, {"keys": [*keys]}).fetchall():
+        evidence = Evidence(connection, key)
+        try:
+            _write_steps(connection, key, evidence)
+        finally:
+            evidence.drop()
 
 
 def as_query(rows: Sequence[Row], names: Sequence[str] = COLUMNS) -> tuple[str, dict[str, list[Any]]]:
@@ -159,7 +196,7 @@ def write_once(connection: duckdb.DuckDBPyConnection) -> None:
             if keys and not is_trace:
                 rollups.fill_answers(connection, keys[0], keys[-1], write_dumps)
             for key in keys if is_trace else ():
-                write(connection, {key: rows_of_trace(connection, key, jobs=jobs)})
+                _write_trace(connection, key, jobs)
 
     # Each query has a transaction of its own, unless one is open.
     first, second = (connection.execute("SELECT txid_current()").fetchall() for _ in range(2))

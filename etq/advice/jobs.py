@@ -13,6 +13,7 @@ from etq.advice.finding import Finding, at_most_medium, severity_of
 from etq.advice.job_evidence import JobEvidence, Link, Part, Rank, Ranks
 from etq.advice.words import counted, percent, shortened, time
 from etq.verdicts.ranks import ALPHA, Late, Slow, late_ranks, slow_groups
+from etq.verdicts.words import share_text
 
 if TYPE_CHECKING:
     import duckdb
@@ -281,13 +282,15 @@ def _clocks(evidence: JobEvidence) -> list[Finding]:
 def compared(connection: duckdb.DuckDBPyConnection, base: str, new: str) -> str:
     """Return what differs between two jobs, in a sentence or more. They are a recording each, so nothing is sure."""
     query = """
-        SELECT c.rank, c.base, c.new, c.base_waited, c.new_waited, c.base_computation, c.new_computation, c.note
+        SELECT c.rank, c.base, c.new, c.base_waited, c.new_waited, c.base_mfu_percent, c.new_mfu_percent,
+            coalesce(c.base_mfu_is_least, false), coalesce(c.new_mfu_is_least, false), c.base_computation,
+            c.new_computation, c.note
         FROM compare_jobs($base, $new, 'us') AS c
     """
     rows = connection.execute(query, {"base": base, "new": new}).fetchall()
     if not rows or rows[0][1] is None or rows[0][2] is None:
         return "The jobs have no steps to compare."
-    (_, before, after, waited_before, waited_after, *_), *ranks = rows
+    (_, before, after, waited_before, waited_after, *of_efficiency, _, _, _), *ranks = rows
     texts = [f"Steps take {_change(before, after)}."]
     pairs = [(rank, old, young) for rank, *_, old, young, note in ranks if note is None and old]
     if pairs:
@@ -296,6 +299,10 @@ def compared(connection: duckdb.DuckDBPyConnection, base: str, new: str) -> str:
             texts.append(f"Most of the difference in kernels is at rank {rank}: {_change(old, young)}.")
     if waited_before is not None and waited_after is not None:
         texts.append(f"A rank waits for {time(waited_after, 'us')} of a step, before for {time(waited_before, 'us')}.")
+    old_share, new_share, is_least_before, is_least = of_efficiency
+    if old_share is not None and new_share is not None:
+        shares = f"{share_text(new_share, is_least)}, before {share_text(old_share, is_least_before)}"
+        texts.append(f"The mean MFU of a rank is {shares}.")
     if missing := [rank for rank, *_, note in ranks if note is not None]:
         texts.append(f"{counted(len(missing), 'rank')} of one job only: {_listed(missing)}.")
     return " ".join([*texts, "One recording of each job: a difference is possible at most; take 3 of each, in turns."])

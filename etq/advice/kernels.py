@@ -329,23 +329,16 @@ class Evidence:
     @cached_property
     def rated(self) -> list[Rated]:
         """Calls with known costs on devices with known peaks, but for costs that are a lower bound, and copies that
-        the link to the host or another device limits. Without peaks or sizes there are none, which is asked first, as
-        rating plans for long, and sizes are read then.
+        the link to the host or another device limits.
         """
-        peaks = self.trace.shared("peaks")
-        if not self._ask(tuple, f"SELECT 1 FROM {peaks} AS p WHERE p.bandwidth IS NOT NULL LIMIT 1"):
+        if self.trace.rated is None:
             return []
-        if not self._ask(
-            tuple, "SELECT 1 FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL LIMIT 1"
-        ):
-            return []
-        work = self.trace.shared("work")
         return self._ask(
             Rated._make,
             "SELECT r.family, r.bound, r.label, r.calls, r.kernels, r.ticks, r.least_ticks,"
             " r.bytes::DOUBLE * r.calls, r.bandwidth, r.device, r.type, r.top_event, r.shortest_ticks,"
             " r.flops::DOUBLE, r.shapes"
-            f" FROM _rated_work($key, '{work}', '{peaks}', false) AS r"
+            f" FROM {self.trace.rated} AS r"
             " WHERE r.bound IS NOT NULL AND NOT r.is_least AND NOT regexp_matches(r.top_event, $link)",
             link=_LINK,
         )

@@ -100,6 +100,7 @@ _SHARED: Final = {
     "peaks": "FROM _trace_peaks({key}, NULL, NULL, NULL)",
     "counted": "FROM _counted_launches({key}, '{prefix}launches')",
     "work": "FROM _device_work({key}, '{prefix}counted', NULL, NULL, false)",
+    "rated": "FROM _rated_work({key}, '{prefix}work', '{prefix}peaks', false)",
     "parts": "FROM _host_parts({key}, '{prefix}states', '{prefix}steps', '{prefix}periods')",
     "pieces": f"SELECT p.*, {_SUBJECT} AS subject"
     " FROM _path_causes({key}, '{prefix}path', '{prefix}parts', '{prefix}steps') AS p",
@@ -312,6 +313,17 @@ class Evidence:
             with suppress(duckdb.Error):  # a transaction that failed drops it itself
                 self._connection.execute(f"DROP TABLE IF EXISTS {_PREFIX}{name}")
         self._made.clear()
+
+    @cached_property
+    def rated(self) -> str | None:
+        """A temporary table of the ops with their costs and least times, as `_rated_work`; None where no device ran
+        anything, its peaks aren't known, or sizes aren't written. That is asked first, as rating plans for long.
+        """
+        known = "coalesce(p.bandwidth, p.any_flops) IS NOT NULL"
+        peaks = f"SELECT 1 FROM {self.shared('peaks')} AS p WHERE {known} LIMIT 1"
+        sizes = "SELECT 1 FROM op_arguments AS a WHERE a.capture_id = $key AND a.shapes IS NOT NULL LIMIT 1"
+        can_rate = self.has_work and self.rows(tuple, peaks) and self.rows(tuple, sizes)
+        return self.shared("rated") if can_rate else None
 
     @cached_property
     def has_work(self) -> bool:

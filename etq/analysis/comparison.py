@@ -14,6 +14,7 @@ from etq.analysis.steps import steps_by_name, stored_steps
 from etq.errors import EtqError, QueryError, counted
 from etq.render.times import range_text
 from etq.verdicts import words
+from etq.verdicts.words import share_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -156,6 +157,8 @@ class Comparison:
         if part in _MADE:
             computed = self._table(options)
             return self._kept((part, computed), f"{VIEWS[part]}($base, $new)", {}, {"_comparison": computed})
+        if part == "metrics":
+            self._complete_steps()
         passed = _given(options, _TAKEN[part])
         reads = {} if part in ("efficiency", "calls") else {"_compared_sides": self._chosen}
         call = f"{VIEWS[part]}($base, $new{catalog.more_arguments(passed)})"
@@ -306,6 +309,7 @@ class Comparison:
         ops = (self.op_line(), self.op_tail_line()) if of_ops else ()
         changed: list[tuple[str, str | None]] = [(line, None) for line in ops if line is not None]
         more = [*self.tail_lines(), *(self.once_lines() if of_once else [])]
+        more += self.efficiency_lines()
         totals = self.total_lines()
         first = [*totals, *changed] if is_total_first else [*changed, *totals]
         return [*first, *((line, None) for line in more)]
@@ -332,6 +336,30 @@ class Comparison:
             f"slow runs of {method} (quantile 0.9) {words.are(verdict)}: {change:+.1f} %"
             for method, verdict, change in self.slow_tails()
         ]
+
+    def efficiency_lines(self) -> list[str]:
+        """Return a line with the MFU of the steps of both sides, if they are traces and one is known: medians over the
+        captures of a side.
+        """
+        if not self.is_of_traces():
+            return []
+        self._complete_steps()
+        query = f"""
+            SELECT median(e.mfu_percent), coalesce(bool_or(e.is_least), false), min(e.known_percent), min(e.reason)
+            FROM {self._chosen} AS c LEFT JOIN _trace_efficiency AS e USING (capture_id)
+            GROUP BY c.side ORDER BY c.side
+        """
+        sides = self.warehouse.rows(query)[1]
+        if all(mfu is None for mfu, *_ in sides):
+            return []
+        texts = ["unknown" if mfu is None else share_text(mfu, is_least) for mfu, is_least, *_ in sides]
+        known = [f"{share:.0f}" for mfu, _, share, _ in sides if mfu is not None]
+        return [f"MFU: {' to '.join(texts)}; operations are known of {' and '.join(known)} % of devices' time"]
+
+    def _complete_steps(self) -> None:
+        """Have the operations of steps in memory, too, of two traces; of many, this would take long."""
+        if self.has_one_trace_per_side():
+            self.warehouse.complete_steps([key for _, _, keys in self._sides for key in keys])
 
     def metric_lines(self, names: Iterable[str]) -> list[str]:
         """Return a line with the verdict for each of these metrics, what is worse first."""

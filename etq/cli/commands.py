@@ -85,13 +85,18 @@ GROUPS: Final[Mapping[str, Group]] = {
         {
             "steps": ViewCommand(
                 "step_breakdown",
-                text="Show how the time of each step was spent.",
-                examples=_trace("--unit ms", "--wide"),
+                text="Show how the time of each step was spent, or how close it comes to the peak of its devices.",
+                examples=_trace("--unit ms", "--wide", "--efficiency"),
                 options={
                     "wide": Option(
                         "Print one row per step, with a column per category; on a terminal all columns.",
                         instead={True: "wide_steps"},
-                    )
+                    ),
+                    "efficiency": Option(
+                        "Print one row per step, with its operations, and those per second in percent of the peak of "
+                        "its devices: MFU.",
+                        instead={True: "step_efficiency"},
+                    ),
                 },
             ),
             "kernels": ViewCommand(

@@ -39,7 +39,7 @@ _BEGUN: Final = re.compile(r"((?:[^,]*,)*)([^,=<>!]*)(?:(!=|=|[<>]=?)((?:[^,|]*\
 _CAPTURES: Final = "SELECT c.name FROM captures AS c ORDER BY c.capture_id DESC"
 _LABELS: Final = "SELECT DISTINCT l.key || '=' || l.value FROM labels AS l ORDER BY ALL"
 _KEYS: Final = "SELECT DISTINCT l.key FROM labels AS l ORDER BY ALL"
-_METRICS: Final = "SELECT DISTINCT m.name FROM metrics AS m ORDER BY ALL"
+_METRICS: Final = "SELECT DISTINCT m.name FROM _measured_metrics AS m ORDER BY ALL"
 _SELECTED: Final = (_CAPTURES, "SELECT unnest(['@latest', '@previous'])", _LABELS)
 # The queries for names, by the name of an argument or option.
 ASKED: Final[dict[str, tuple[str, ...]]] = {

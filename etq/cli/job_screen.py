@@ -16,6 +16,7 @@ from etq.errors import counted, printable
 from etq.render.table import shortened
 from etq.render.terminal import TerminalStyle, style_of, width_of
 from etq.render.times import quantities
+from etq.verdicts.words import share_text
 
 if TYPE_CHECKING:
     from etq.advice.finding import Finding
@@ -44,6 +45,15 @@ _COLLECTIVES: Final = """
     ORDER BY coalesce(c.waited + c.transfer, c.total) DESC, c.process_group, c.collective
     LIMIT $most
 """
+# The MFU of each rank, and whether it is a lower bound.
+_EFFICIENCY: Final = """
+    SELECT k.rank, e.mfu_percent, e.is_least
+    FROM _job_ranks($selector, NULL) AS k JOIN _trace_efficiency AS e USING (capture_id)
+    WHERE e.mfu_percent IS NOT NULL
+"""
+# The captures of ranks: of some in memory it is found out first, of many that would take long.
+_KEYS: Final = "SELECT k.rank, k.capture_id FROM _job_ranks($selector, NULL) AS k"
+_MOST_RATED: Final = 8
 _OPS: Final = """
     SELECT o.rank, o.op, o.per_step, o.others, o.change_percent, o.unit
     FROM rank_ops($selector, unit := 'ns') AS o
@@ -63,7 +73,7 @@ def lines_of_job(job: Job, shown: Sequence[str], db: str, style: TerminalStyle) 
         yield from (style.styled(line, "bold") for line in wrapped(_title(found.of_job, name), "", style))
         yield ""
         yield from (style.styled(line, "bold") for line in wrapped(printable(found.sentence), "", style))
-        yield from _ranks(found.by_rank, style)
+        yield from _ranks(warehouse, job, found.by_rank, style)
         yield from _waits(warehouse, job, style)
         yield from _collectives(warehouse, job, style)
         yield from _ops(warehouse, job, style)
@@ -78,10 +88,13 @@ def lines_of_job(job: Job, shown: Sequence[str], db: str, style: TerminalStyle) 
 
 def rows_of_job(job: Job, db: str) -> list[list[Any]]:
     """Return the same as rows of a summary: part, name, method, value, low, high, share, unit, text."""
+    from etq.advice.job_evidence import foremost
     from etq.advice.jobs import judged
 
-    with opened_job(job, db) as warehouse, warehouse.locked() as connection:
-        found = judged(connection, job.selector)
+    with opened_job(job, db) as warehouse:
+        with warehouse.locked() as connection:
+            found = judged(connection, job.selector)
+        shares = _efficiencies(warehouse, job, foremost(found.by_rank, _MOST_RANKS))
     of_job = found.of_job
     if of_job is None:
         return []
@@ -95,6 +108,10 @@ def rows_of_job(job: Job, db: str) -> list[list[Any]]:
     for rank in found.by_rank:
         text = None if rank.waited_for is None else f"others wait {_times([rank.waited_for])[0]} for it in a step"
         rows.append(["rank", str(rank.rank), None, rank.step / 1000, None, None, None, "us", text])
+    for number, (mfu, is_least) in sorted(shares.items()):
+        rows.append(
+            ["share", f"MFU of rank {number}", None, None, None, None, mfu, None, "at least" if is_least else None]
+        )
     for finding in found.findings:
         text = f"{finding.severity}: {finding.text}"
         rows.append(["advice", finding.rule, None, None, None, None, finding.share_percent, None, text])
@@ -147,6 +164,10 @@ def _of_two(warehouse: Warehouse, base: str, new: str, style: TerminalStyle) -> 
     """Yield the sentence about two jobs."""
     from etq.advice.jobs import compared
 
+    keys = [key for side in (base, new) for _, key in warehouse.rows(_KEYS, selector=side)[1]]
+    if len(keys) <= _MOST_RATED:
+        warehouse.complete_steps(keys)
+
     with warehouse.locked() as connection:
         text = compared(connection, base, new)
     yield from (style.styled(line, "bold") for line in wrapped(printable(text), "", style))
@@ -170,7 +191,14 @@ def _title(of_job: Ranks | None, name: str) -> str:
     return printable(f"{name}: job of {counted(of_job.ranks, 'rank')}{of}, {counted(of_job.steps or 0, 'step')}{time}")
 
 
-def _ranks(ranks: Sequence[Rank], style: TerminalStyle) -> Iterator[str]:
+def _efficiencies(warehouse: Warehouse, job: Job, ranks: Sequence[Rank]) -> dict[int, tuple[float, bool]]:
+    """Return the MFU of ranks in percent where it is known, and whether that is a lower bound."""
+    keys = dict(warehouse.rows(_KEYS, selector=job.selector)[1])
+    warehouse.complete_steps([keys[rank.rank] for rank in ranks[:_MOST_RATED] if rank.rank in keys])
+    return {rank: (mfu, is_least) for rank, mfu, is_least in warehouse.rows(_EFFICIENCY, selector=job.selector)[1]}
+
+
+def _ranks(warehouse: Warehouse, job: Job, ranks: Sequence[Rank], style: TerminalStyle) -> Iterator[str]:
     """Yield a table of the ranks, with means of their steps."""
     from etq.advice.job_evidence import foremost
 
@@ -186,6 +214,10 @@ def _ranks(ranks: Sequence[Rank], style: TerminalStyle) -> Iterator[str]:
         [_clock(rank.clock) for rank in shown],
     ]
     heads = ["rank", "step", "computes", "exposed", "waits", "transfers", "waited for", "last in", "clock"]
+    if shares := _efficiencies(warehouse, job, shown):
+        found = [shares.get(rank.rank) for rank in shown]
+        table.append([_UNKNOWN if each is None else share_text(*each) for each in found])
+        heads.append("MFU")
     yield from _grid(heads, table)
     if len(ranks) > len(shown):
         yield f"  and {len(ranks) - len(shown)} more: etq show stragglers"

@@ -24,6 +24,7 @@ from etq.render.table import VERDICT_STYLES, Rows, shortened
 from etq.render.terminal import TerminalStyle, bar, style_of, width_of
 from etq.render.times import quantities
 from etq.render.writers import format_of, write_rows
+from etq.verdicts.words import share_text
 from etq.warehouse.formats import TRACE, stored_rows
 
 if TYPE_CHECKING:
@@ -153,6 +154,19 @@ _COMPILATION: Final = f"""
     ) AS c CROSS JOIN ({_RECORDED}) AS r
     WHERE c.time >= 0.01 * whole
 """
+# How close the steps of a trace come to the peak of its devices; if that isn't stored, whether a device ran anything,
+# and whether its peaks are known. Sizes take long to ask for.
+_EFFICIENCY: Final = """
+    SELECT e.mfu_percent, e.hfu_percent, e.is_least, e.known_percent, e.recomputed_flops, e.flops_per_second, e.device,
+        e.reason
+    FROM _trace_efficiency AS e WHERE e.capture_id = $capture
+"""
+_HAS_WORK: Final = (
+    "SELECT 1 FROM device_events AS d WHERE d.capture_id = $capture AND d.is_inferred IS NOT NULL LIMIT 1"
+)
+_HAS_PEAKS: Final = """
+    SELECT 1 FROM _trace_peaks($capture, NULL, NULL, NULL) AS p WHERE coalesce(p.bandwidth, p.any_flops) IS NOT NULL
+"""
 # The note on the mean of a figure.
 _MEANT: Final = {
     "execute": "of these runs, which the parts below add up to",
@@ -280,6 +294,10 @@ def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[l
             ["time", number, part, value, low, high, None, unit, f"median of {counted(runs, _noun(number))}"]
             for number, part, value, _, low, high, runs, unit in _figures(warehouse, target)
         ]
+        for mfu, hfu, is_least, known, *_, reason in _efficiencies(warehouse, target):
+            text = f"at least: {reason}" if is_least else reason
+            shares = (("MFU", mfu, text), ("HFU", hfu, text), ("known operations", known, None))
+            rows += [["share", name, None, None, None, None, share, None, told] for name, share, told in shares]
         _, times = _times(warehouse, target)
         rows += [
             ["op", name, method, time, None, None, share, unit, None] for name, method, time, share, unit, *_ in times
@@ -357,6 +375,7 @@ def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: Te
         yield from _title(warehouse, target, name, style)
         yield from _latency(warehouse, target)
         yield from _compilation(warehouse, target)
+        yield from _efficiency(warehouse, target, style)
         yield from _shares(warehouse, target, style)
         yield from _advice(warehouse, target, style)
         yield from _memory(warehouse, target)
@@ -457,6 +476,42 @@ def _compilation(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
         share = f"{100 * time / whole:.1f} %"
         place = f"in {counted(steps, 'step')}" if has_steps else "of the recording"
         yield f"torch.compile compiles for {compiling} of {of_steps} {place} ({share})"
+
+
+def _efficiencies(warehouse: Warehouse, capture: Capture) -> Rows:
+    """Return how close the steps of a trace come to the peak of its devices, as `_EFFICIENCY`; none of the host."""
+
+    def rows(query: str) -> Rows:
+        return warehouse.rows(query, capture=capture.capture_id)[1]
+
+    if capture.format != TRACE or not rows(_HAS_WORK):
+        return []
+    warehouse.complete()
+    if found := rows(_EFFICIENCY):
+        return found
+    without_shapes = "recorded without shapes: profile(record_shapes=True) writes them"
+    why = without_shapes if rows(_HAS_PEAKS) else "the peaks of its device are not known"
+    return [(*[None] * 7, why)]
+
+
+def _efficiency(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Iterator[str]:
+    """Yield lines with the MFU of a step, a lower bound where too little is known, or why it is unknown."""
+    for mfu, hfu, is_least, known, recomputed, rate, device, reason in _efficiencies(warehouse, capture):
+        if mfu is None:
+            yield from wrapped(printable(f"MFU  unknown: {reason}"), "  ", style)
+            continue
+        known_of = f"operations are known of {known:.0f} % of devices' time"
+        without = f"; most of the rest: {reason}" if is_least else ""
+        text = f"MFU  {share_text(mfu, is_least)}  of the peak of {device}, {_rate(rate)}; {known_of}{without}"
+        yield from wrapped(printable(text), "  ", style)
+        if recomputed:
+            yield f"  HFU  {share_text(hfu, is_least)}  with activations that are computed again in the backward pass"
+
+
+def _rate(flops: float) -> str:
+    """Return operations per second with a unit that suits them."""
+    size, unit = next(((size, unit) for size, unit in ((1e12, "T"), (1e9, "G")) if flops >= size), (1e6, "M"))
+    return f"{flops / size:,.3g} {unit}FLOP/s"
 
 
 def _times(warehouse: Warehouse, capture: Capture) -> tuple[str, Rows]:

@@ -47,6 +47,8 @@ ANSWERS: Final = {
 # for the answers and the advice about a capture until they are asked for: to compute them takes longer than to store a
 # small file.
 ADVICE: Final = "all_advice"
+# The table of the steps of traces with their operations, which is written with the advice, as that rates ops, too.
+EFFICIENCY: Final = "all_step_efficiency"
 _UNWRITTEN: Final = (
     "Advice about a file in memory is computed when etq is asked for it: by advice(), rows() or sql() in Python."
 )
@@ -120,7 +122,7 @@ def fill_rollups(
     has_others = len(traces) < keys[1] - keys[0] + 1
     describe_runs(connection, *keys, has_executes=has_others)
     if not is_new:
-        for table in (*ROLLUPS, *ANSWERS, *OF_TRACES, ADVICE):
+        for table in (*ROLLUPS, *ANSWERS, *OF_TRACES, ADVICE, EFFICIENCY):
             connection.execute(f"DELETE FROM {table} WHERE capture_id BETWEEN ? AND ? AND {_HAS_EVENTS}", keys)
     is_left = is_in_memory(connection)
     if has_others:

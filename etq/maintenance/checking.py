@@ -20,7 +20,7 @@ from etq.database.connection import connect, expanded
 from etq.database.cursors import database_of
 from etq.database.database import Database
 from etq.database.locking import is_open_here
-from etq.database.rollups import ADVICE, ANSWERS, OF_TRACES, PRUNED, ROLLUPS, fill_rollups
+from etq.database.rollups import ADVICE, ANSWERS, EFFICIENCY, OF_TRACES, PRUNED, ROLLUPS, fill_rollups
 from etq.errors import counted, displayed, message_of
 from etq.ingest.events.rows import OWN_TIMES
 from etq.ingest.events.run_times import COLUMNS as RUN_TIMES
@@ -218,7 +218,7 @@ def _computed(connection: duckdb.DuckDBPyConnection) -> Part:
     stored = f"{identifier(database_of(connection))}.main"
     connection.execute(f"CREATE TEMP TABLE runs AS FROM {stored}.runs")
     connection.execute("UPDATE runs SET scope = NULL, is_typical = true")
-    tables = dict.fromkeys([*ROLLUPS, *OF_TRACES, *ANSWERS, ADVICE])
+    tables = dict.fromkeys([*ROLLUPS, *OF_TRACES, *ANSWERS, ADVICE, EFFICIENCY])
     for table in tables:
         connection.execute(f"CREATE TEMP TABLE {table} AS FROM {stored}.{table} LIMIT 0")
     keys = _keys_of(connection)

@@ -266,6 +266,11 @@ def number_text(value: float, digits: int = 4) -> str:
     return f"{value:.0f}" if 10.0**digits <= abs(value) < math.inf else f"{value:.{digits}g}"
 
 
+def share_text(percent: float, is_least: bool | None = False) -> str:
+    """Return a share in percent as a text, of a lower bound with its mark."""
+    return f"{'≥ ' if is_least else ''}{number_text(percent)} %"
+
+
 def _length(ticks: float) -> str:
     """A duration in the greatest unit that fits into it."""
     unit, size = next(

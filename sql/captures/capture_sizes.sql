@@ -16,6 +16,8 @@ WITH segments AS (
     UNION ALL
     SELECT 'all_op_totals' AS table_name, s.* FROM pragma_storage_info('all_op_totals') AS s
     UNION ALL
+    SELECT 'all_step_efficiency' AS table_name, s.* FROM pragma_storage_info('all_step_efficiency') AS s
+    UNION ALL
     SELECT 'allocations' AS table_name, s.* FROM pragma_storage_info('allocations') AS s
     UNION ALL
     SELECT 'allocators' AS table_name, s.* FROM pragma_storage_info('allocators') AS s
@@ -119,6 +121,8 @@ WITH capture_rows AS (
         SELECT 'all_memory_totals' AS table_name, t.capture_id FROM all_memory_totals AS t
         UNION ALL
         SELECT 'all_op_totals' AS table_name, t.capture_id FROM all_op_totals AS t
+        UNION ALL
+        SELECT 'all_step_efficiency' AS table_name, t.capture_id FROM all_step_efficiency AS t
         UNION ALL
         SELECT 'allocations' AS table_name, t.capture_id FROM allocations AS t
         UNION ALL

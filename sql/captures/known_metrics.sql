@@ -36,6 +36,8 @@ FROM (
         ('p99_ttft_ms', 'ms', 'lower', '99th percentile of it'),
         ('compilation_time', 's', 'lower', 'compiling the model'),
         ('speedup', NULL, 'higher', 'speed as a multiple of the baseline''s'),
+        ('mfu', '%', 'higher', 'operations of a trace''s step, as time at the peaks of its devices, in its time'),
+        ('mfu_at_least', '%', 'higher', 'the same, where not all operations are known'),
         ('flops_utilization', NULL, 'higher', 'share of the peak of the device'),
         ('memory_bandwidth', 'GB/s', 'higher', 'bytes moved per second'),
         ('peak_memory', 'MB', 'lower', 'peak memory'),

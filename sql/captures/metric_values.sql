@@ -12,6 +12,6 @@
 CREATE MACRO metric_values(capture) AS TABLE
 SELECT m.name, m.run_index, m.sample, m.value, m.unit, m.better, k.meaning, left(m.source, 12) AS source
 FROM (SELECT _any_capture_id(capture) AS capture_id) AS a
-JOIN metrics AS m USING (capture_id)
+JOIN _measured_metrics AS m USING (capture_id)
 LEFT JOIN known_metrics AS k USING (name)
 ORDER BY m.name, m.run_index NULLS FIRST, m.source NULLS FIRST, m.sample;

@@ -26,7 +26,7 @@ of_captures AS (
     SELECT m.name, m.unit, any_value(m.better) AS better, s.side = 'new' AS is_new, NULL::DOUBLE AS position,
         median(m.value) AS value
     FROM sides AS s
-    JOIN metrics AS m USING (capture_id)
+    JOIN _measured_metrics AS m USING (capture_id)
     GROUP BY m.name, m.unit, s.capture_id, s.side
 ),
 judged AS (

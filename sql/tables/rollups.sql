@@ -181,3 +181,26 @@ CREATE TABLE all_advice (
     remedy VARCHAR NOT NULL,  -- what to do
     unit VARCHAR  -- unit of time_at_stake: us, or cycles if the capture counts cycles; NULL where that is
 );
+
+-- The rows of `step_efficiency` of all captures, with its default arguments: one step of a trace with its operations and
+-- its share of the peak of its devices, for questions across captures. Written with `all_advice`; traces without sizes
+-- of inputs, without device events, and of devices whose peaks are not known have no rows. Key: capture_id, place.
+CREATE TABLE all_step_efficiency (
+    capture_id INTEGER NOT NULL,  -- the capture
+    place INTEGER NOT NULL,  -- position of the row in the view, from 1
+    run_index INTEGER NOT NULL,  -- the run
+    step INTEGER,  -- number of the step in the trace; 0 if the trace has no steps; NULL if its label has none
+    total DOUBLE,  -- duration of the step
+    mfu_percent DOUBLE,  -- time of model_flops at the peaks of their types in percent of the time of the step on all devices; NULL where unknown
+    hfu_percent DOUBLE,  -- the same with recomputed_flops
+    is_least BOOLEAN,  -- whether both are lower bounds; NULL where they are
+    known_percent DOUBLE,  -- time of ops whose operations are known, and of copies, fills and communication, in percent of device_time; NULL if nothing ran
+    model_flops BIGINT,  -- operations of the step's ops, as far as known, without recomputed_flops; NULL where none are known
+    recomputed_flops BIGINT,  -- operations of ops of the forward pass that run again in the backward pass; NULL where none are known
+    flops_per_second DOUBLE,  -- model_flops and recomputed_flops per second of the step
+    device_time DOUBLE,  -- sum of the times of the kernels, copies and fills that the step launched; NULL if there are none
+    devices BIGINT NOT NULL,  -- number of devices that the trace used
+    device VARCHAR,  -- the device whose peaks apply; NULL if unknown
+    reason VARCHAR,  -- why mfu_percent is NULL or a lower bound; NULL if all is known
+    unit VARCHAR  -- unit of times: us
+);

@@ -47,7 +47,7 @@ CREATE MACRO _device_work(
     steps, phase,
     is_compared  -- as in `_costed_calls`
 ) AS TABLE
-SELECT l.op_index, l.device_ticks AS ticks,
+SELECT l.run_index, l.op_index, l.device_ticks AS ticks,
     CASE WHEN _is_step_run(r.name) THEN l.device_ticks ELSE 0 END AS step_ticks, l.kind, l.label, l.kernel_family,
     l.uses_matrix_units
 FROM query_table(launches) AS l
@@ -61,7 +61,7 @@ WITH target AS MATERIALIZED (
     SELECT capture_key AS capture_id
     WHERE NOT EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL)
 )
-SELECT s.event_index AS op_index, s.operator_ticks AS ticks,
+SELECT s.run_index, s.event_index AS op_index, s.operator_ticks AS ticks,
     CASE WHEN _is_step_run(r.name) THEN s.operator_ticks ELSE 0 END AS step_ticks, 'op' AS kind,
     NULL::VARCHAR AS label, NULL::VARCHAR AS kernel_family, NULL::BOOLEAN AS uses_matrix_units
 FROM target AS a CROSS JOIN _trace_slices((SELECT a.capture_id FROM target AS a)) AS s
@@ -75,7 +75,8 @@ WHERE s.operator_ticks IS NOT NULL
 -- what it launched, or, in a trace without device events, its own time on the host. Work of ops without a formula counts
 -- for the innermost op around them that has one, if nothing else in it has a cost: aten::_flash_attention_forward for
 -- the attention that called it. `is_bytes_alone`: its bytes determine its smallest possible time, as its operations are
--- not known and need less. `is_least`: its bytes are a lower bound.
+-- not known and need less. `is_least`: its bytes are a lower bound. `parts`: its calls one by one, each with its run; of
+-- what no op launched, all of a run.
 CREATE MACRO _costed_calls(
     capture_key,
     work,  -- a table of the rows of `_device_work`, or `_host_work`
@@ -87,9 +88,9 @@ ops AS (
         sum(CASE WHEN w.kind IN ('copy', 'fill') THEN w.ticks ELSE 0 END) AS copy_ticks, count(*) AS events,
         count(*) FILTER (w.kind = 'kernel') AS kernels, arg_max(w.label, w.ticks) AS top_event,
         arg_max(w.kernel_family, w.ticks) AS kernel_family, bool_or(w.uses_matrix_units) AS uses,
-        bool_or(w.kind = 'kernel' AND w.uses_matrix_units IS NULL) AS may_use
+        bool_or(w.kind = 'kernel' AND w.uses_matrix_units IS NULL) AS may_use, min(w.run_index) AS run_index
     FROM query_table(work) AS w
-    GROUP BY w.op_index, CASE WHEN w.op_index IS NULL THEN w.label END
+    GROUP BY w.op_index, CASE WHEN w.op_index IS NULL THEN {'label': w.label, 'run_index': w.run_index} END
 ),
 named AS MATERIALIZED (
     SELECT s.signature_index, s.label, coalesce(f.op, p.op) AS op, coalesce(f.moves, p.moves) = 'paged' AS is_paged
@@ -163,11 +164,12 @@ working AS MATERIALIZED (
         arg_max(o.kernel_family, o.ticks) AS kernel_family, sum(o.ticks)::BIGINT AS ticks,
         sum(o.step_ticks)::BIGINT AS step_ticks, sum(o.copy_ticks)::BIGINT AS copy_ticks,
         sum(o.events)::BIGINT AS events, sum(o.kernels)::BIGINT AS kernels, arg_max(o.top_event, o.ticks) AS top_event,
-        bool_or(o.uses) AS uses, bool_or(o.may_use) AS may_use, any_value(p.lengths) AS lengths
+        bool_or(o.uses) AS uses, bool_or(o.may_use) AS may_use, any_value(p.lengths) AS lengths,
+        min(o.run_index) AS run_index
     FROM owned AS o
     LEFT JOIN placed AS n ON n.event_index = o.owner
     LEFT JOIN paged AS p ON p.event_index = o.owner
-    GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN o.top_event END
+    GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN {'event': o.top_event, 'run_index': o.run_index} END
 ),
 grouped AS (
     SELECT w.label, w.op, w.lengths, o.shapes, o.dtypes, o.strides, o.inputs,
@@ -175,7 +177,10 @@ grouped AS (
         CASE WHEN w.owner IS NULL THEN w.top_event END AS event, arg_max(w.kernel_family, w.ticks) AS kernel_family,
         count(w.owner) AS calls, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
         sum(w.copy_ticks) AS copy_ticks, sum(w.events) AS events, sum(w.kernels) AS kernels,
-        arg_max(w.top_event, w.ticks) AS top_event, bool_or(w.uses) AS uses, bool_or(w.may_use) AS may_use
+        arg_max(w.top_event, w.ticks) AS top_event, bool_or(w.uses) AS uses, bool_or(w.may_use) AS may_use,
+        list({
+            'run_index': w.run_index, 'op_index': w.owner, 'ticks': w.ticks, 'copy_ticks': w.copy_ticks
+        }) AS parts
     FROM working AS w
     LEFT JOIN (FROM op_arguments AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = w.owner
     GROUP BY ALL
@@ -204,7 +209,7 @@ SELECT c.label, coalesce(c.formula.family, c.kernel_family) AS family, c.shapes,
     END AS reason,
     sum(c.calls)::BIGINT AS calls, sum(c.ticks)::BIGINT AS ticks, sum(c.step_ticks)::BIGINT AS step_ticks,
     sum(c.copy_ticks)::BIGINT AS copy_ticks, sum(c.events)::BIGINT AS events, sum(c.kernels)::BIGINT AS kernels,
-    arg_max(c.top_event, c.ticks) AS top_event,
+    arg_max(c.top_event, c.ticks) AS top_event, flatten(list(c.parts)) AS parts,
     CASE WHEN bool_or(c.uses) THEN true WHEN bool_or(c.may_use) THEN NULL ELSE false END AS uses
 FROM called AS c
 LEFT JOIN costs AS s ON s.call = c.call

@@ -79,12 +79,13 @@ joined AS (
     SELECT s.job, s.step, s.rank, s.name AS capture, s.ticks, coalesce(w.computation_ticks, 0) AS computation_ticks,
         coalesce(w.communication_ticks, 0) AS communication_ticks, coalesce(w.together_ticks, 0) AS together_ticks,
         t.communication_ticks AS exposed_ticks, k.waited_ticks, k.transfer_ticks, l.last_rank, l.ticks AS last_ticks,
-        count(k.capture_id) OVER (PARTITION BY s.job) > 0 AS is_by_clocks, s.unit, s.scale
+        count(k.capture_id) OVER (PARTITION BY s.job) > 0 AS is_by_clocks, s.unit, s.scale, e.mfu_percent, e.is_least
     FROM steps AS s
     LEFT JOIN worked AS w USING (capture_id, run_index)
     LEFT JOIN known AS k USING (capture_id, run_index)
     LEFT JOIN last_ranks AS l ON l.job = coalesce(s.job, '') AND l.step IS NOT DISTINCT FROM s.step
     LEFT JOIN trace_steps AS t USING (capture_id, run_index)
+    LEFT JOIN all_step_efficiency AS e USING (capture_id, run_index)
 ),
 least AS (
     SELECT j.*,
@@ -108,5 +109,5 @@ SELECT l.job, l.step, l.rank, l.capture, l.ticks, l.computation_ticks, l.communi
     -- How long the other ranks waited for that rank, all together.
     CASE WHEN l.is_by_clocks THEN l.last_ticks ELSE l.all_ticks - l.ranks * l.least_ticks END AS waited_for_ticks,
     CASE WHEN l.is_by_clocks THEN 'clocks' WHEN l.least_ticks IS NOT NULL THEN 'communication' END AS waited_by,
-    l.ranks, l.unit, l.scale
+    l.ranks, l.unit, l.scale, l.mfu_percent, l.is_least
 FROM least AS l;

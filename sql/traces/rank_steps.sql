@@ -6,7 +6,7 @@
 -- profiler steps, each trace as a whole is one step.
 -- Empty: {view} has no rows: no trace has a label rank; ingest the traces of a job's ranks
 -- Shown: job, step!#, rank!#, capture, duration!~, computation~, communication~, exposed~, waited!~, transfer~,
---   waits_for!#, waited_by, unit
+--   waits_for!#, waited_by, mfu_percent%, unit
 -- Columns:
 --   job: the traces' label job; NULL if they have none
 --   step: number of the step in the trace; NULL for a whole trace
@@ -20,6 +20,8 @@
 --   transfer: time in these collectives from then on; NULL if unknown
 --   waits_for: rank that the ranks of the step wait for longest; NULL if there is none, or it is unknown
 --   waited_by: clocks, as in `collective_waits`; communication: that of collectives that may end together, less the least of the step's ranks; NULL if neither tells a wait
+--   mfu_percent: MFU of the step, as in `all_step_efficiency`; NULL where it has none
+--   mfu_is_least: whether that is a lower bound; NULL where it is
 --   unit: the requested unit of time
 CREATE MACRO rank_steps(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
@@ -28,13 +30,15 @@ CREATE MACRO rank_steps(
 SELECT r.job, r.step, r.rank, r.capture, _in_unit(r.ticks, r.scale) AS duration,
     _in_unit(r.computation_ticks, r.scale) AS computation, _in_unit(r.communication_ticks, r.scale) AS communication,
     _in_unit(r.exposed_ticks, r.scale) AS exposed, _in_unit(r.waited_ticks, r.scale) AS waited,
-    _in_unit(r.transfer_ticks, r.scale) AS transfer, r.waits_for, r.waited_by, r.unit
+    _in_unit(r.transfer_ticks, r.scale) AS transfer, r.waits_for, r.waited_by, r.mfu_percent,
+    r.is_least AS mfu_is_least, r.unit
 FROM _rank_steps(selector, unit) AS r
 ORDER BY r.job, r.step, r.rank, r.capture;
 
 -- One rank of a job, see `rank_steps`, with sums over its steps; those that others wait for longest first.
 -- Empty: {view} has no rows: no trace has a label rank; ingest the traces of a job's ranks
--- Shown: job, rank!#, steps!#, waited_for_steps!#, waited_for!~, waited!~, communication~, duration~, unit
+-- Shown: job, rank!#, steps!#, waited_for_steps!#, waited_for!~, waited!~, communication~, duration~,
+--   mfu_percent%, unit
 -- Columns:
 --   job: the traces' label job; NULL if they have none
 --   rank: the trace's label rank
@@ -44,6 +48,8 @@ ORDER BY r.job, r.step, r.rank, r.capture;
 --   waited: time that it waited for others; NULL if unknown
 --   communication: time of its kernels of communication, or without kernels of the collectives of gloo
 --   duration: time of its steps on the host
+--   mfu_percent: median over its steps of their MFU, as in `rank_steps`; NULL where none is known
+--   mfu_is_least: whether that of any step is a lower bound; NULL where it is
 --   unit: the requested unit of time
 CREATE MACRO stragglers(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
@@ -60,14 +66,15 @@ waited AS (SELECT w.job, w.rank, count(*) AS steps, fsum(w.ticks) AS ticks FROM 
 ranks AS (
     SELECT s.job, s.rank, s.unit, s.scale, count(*) AS steps, try_cast(sum(s.ticks) AS BIGINT) AS ticks,
         try_cast(sum(s.waited_ticks) AS BIGINT) AS waited_ticks,
-        try_cast(sum(s.communication_ticks) AS BIGINT) AS communication_ticks
+        try_cast(sum(s.communication_ticks) AS BIGINT) AS communication_ticks, median(s.mfu_percent) AS mfu_percent,
+        bool_or(s.is_least) AS is_least
     FROM steps AS s
     GROUP BY s.job, s.rank, s.unit, s.scale
 )
 SELECT r.job, r.rank, r.steps, coalesce(w.steps, 0) AS waited_for_steps,
     CASE WHEN r.waited_ticks IS NOT NULL THEN _in_unit(coalesce(w.ticks, 0), r.scale) END AS waited_for,
     _in_unit(r.waited_ticks, r.scale) AS waited, _in_unit(r.communication_ticks, r.scale) AS communication,
-    _in_unit(r.ticks, r.scale) AS duration, r.unit
+    _in_unit(r.ticks, r.scale) AS duration, r.mfu_percent, r.is_least AS mfu_is_least, r.unit
 FROM ranks AS r
 LEFT JOIN waited AS w ON coalesce(w.job, '') = coalesce(r.job, '') AND w.rank = r.rank
 ORDER BY coalesce(w.ticks, 0) DESC, r.job, r.rank;

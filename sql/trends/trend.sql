@@ -30,7 +30,7 @@ found AS (
     UNION ALL
     SELECT m.capture_id, count(*)::INTEGER, median(m.value), median(m.value), NULL, 0, coalesce(m.unit, ''), false,
         NULL, NULL
-    FROM metrics AS m
+    FROM _measured_metrics AS m
     WHERE what = 'metric' AND m.name = item
     GROUP BY m.capture_id, m.unit
 ),

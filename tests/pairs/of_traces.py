@@ -526,6 +526,22 @@ def op_efficiency(asked: Asked) -> Sides:
     return found, expected
 
 
+@pair("step_efficiency", "the sums of step_breakdown, and the time of what each step launched in the JSON", of="trace")
+def step_efficiency(asked: Asked) -> Sides:
+    expected: defaultdict[Any, list[float]] = defaultdict(lambda: [0, 0])
+    for step, time in asked.view("step_breakdown", "step, time", unit="ns"):
+        expected[(step,)][0] += time
+    for step in asked.trace.steps:
+        calls = ((work, asked.trace.launches.get(work.correlation)) for work in asked.trace.work)
+        ran = [work.length for work, call in calls if call is not None and step.start <= call.start < step.end]
+        if (key := (int(step.name.split("#")[1]),)) in expected:
+            expected[key][1] += sum(ran)
+    has_work = bool(asked.trace.work and asked.trace.steps)
+    rows = asked.view("step_efficiency", "step, total, coalesce(device_time, 0)", unit="ns")
+    found = {(step,): [total, time if has_work else 0] for step, total, time in rows}
+    return found, dict(expected)
+
+
 @pair("kernel_table", "calls, times and weighted means by name of the JSON's kernels", of="trace")
 def kernel_table(asked: Asked) -> Sides:
     columns = "kernel, calls, total, per_call, max, min, blocks_per_sm, occupancy_percent"

@@ -37,7 +37,7 @@ _MORE = {
     "device_breakdown": ["'gpu'", "'gpu', \"by\" := 'step'"],
     **{view: ["'gpu'"] for view in ("held_memory", "memory_leaks", "peak_memory")},
     "passes": ["'gpu', \"by\" := 'step'"], "backward_times": ["'gpu'", "'mlp_train', \"by\" := 'op'"],
-    "tensor_core_use": ["'gpu', \"by\" := 'step'"], "wide_steps": ["'gpu'"],
+    "tensor_core_use": ["'gpu', \"by\" := 'step'"], "wide_steps": ["'gpu'"], "step_efficiency": ["'gpu'"],
     "clock_offsets": ["selector := 'gpu'", "unit := 'ns'"], "collective_waits": ["selector := 'gpu'"],
     "collectives": ["'gloo_0'"], "rank_steps": ["selector := 'gpu'"], "serving_phases": ["'gpu'"],
     "serving_steps": ["'gpu'"], "stragglers": ["selector := 'gpu'"], "work_totals": ["'gpu'"], "work_types": ["'gpu'"],

@@ -18,6 +18,9 @@ from etq.warehouse.warehouse import Warehouse
 from tests.builders import AllocationEvent, delegate_call, dump, execute, kernel, operator_call, run
 from tests.conftest import CAPTURES, shared_file
 from tests.sampling import IS_WHOLE
+from tests.sql.test_op_efficiency import H100
+from tests.sql.test_step_efficiency import product
+from tests.trace_builders import event, trace
 
 DATASETS = Path(__file__).parents[2] / "datasets"
 
@@ -141,10 +144,12 @@ def test_keys_are_unique(tmp_path: Path) -> None:
     """The key that the comment of each table of answers names is in no two rows, and its columns are never NULL."""
     tables = [table for table in catalog.tables() if table.name.startswith("all_")]
     keys = {table.name: re.findall(r"Key: ([\w, ]+)\.", table.text) for table in tables}
-    assert {*keys} == {*ANSWERS, "all_advice"}
+    assert {*keys} == {*ANSWERS, "all_advice", "all_step_efficiency"}
     files = [CAPTURES / f"{name}.etdp" for name in ("mlp/mlp_alloc", "mlp_xnn/mlp_xnn", "multimethod/multimethod")]
     with etq.open(tmp_path / "w.duckdb") as warehouse:
         warehouse.ingest_many([*files, CAPTURES / "torch/mlp_train.pt.trace.json.gz"])
+        steps = [event("user_annotation", f"ProfilerStep#{step}", 100 * step, 100 * step + 100) for step in (1, 2)]
+        warehouse.ingest(trace(*steps, *product(110, 1, 8, 8, 8), *product(210, 2, 8, 8, 8), **H100), name="rated")
         for table, [key] in keys.items():
             query = f"SELECT count(*), count(DISTINCT ({key})), bool_and(({key}) IS NOT NULL) FROM {table}"
             [(rows, different, is_known)] = warehouse.rows(query)[1]

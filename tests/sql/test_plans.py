@@ -25,7 +25,7 @@ LARGER: Final = {
     "node_gaps": 664, "node_memory": 300, "node_roofline": 620, "node_totals": 412, "numeric_gap": 600,
     "outliers": 619,
     "op_efficiency": 525, "passes": 375, "rank_steps": 440, "rank_waits": 335, "regressions": 324, "roofline": 565,
-    "series": 420, "stragglers": 460, "time_tree": 600, "trace_traits": 267, "trend": 335,
+    "series": 449, "step_efficiency": 705, "stragglers": 460, "time_tree": 600, "trace_traits": 267, "trend": 364,
 }  # fmt: skip
 
 
