@@ -25,6 +25,8 @@ _MOST_BYTES: Final = 1 << 20
 _KERNEL: Final = "kernel"
 _CALL: Final = "call"
 _UNKNOWN: Final = "other"
+_FUNCTION: Final = "python_function"
+_LIBRARY: Final = "library"
 
 Patterns = re.Pattern[str]
 
@@ -107,6 +109,10 @@ class Rules(NamedTuple):
         if (found := self.categories.get(lower)) is not None:
             return found
         return next((each for ending, each in self.endings if lower.endswith(ending)), None)
+
+    def is_library(self, function: str) -> bool:
+        """Return whether a function of Python, named as the profiler does, is none of the user's own code."""
+        return any(each.what == _LIBRARY and each.has(_FUNCTION, function) for each in self.purposes)
 
     def of_call(self, name: str) -> tuple[str | None, bool | None]:
         """Return the purpose of a call of a runtime or driver, and whether it waits; None for what is unknown."""
@@ -250,7 +256,10 @@ def _parsed(written: Mapping[str, Any]) -> Rules:
 
 
 def _named(what: Any, entry: Mapping[str, Any]) -> _Named:
-    return _Named(_text(what), frozenset(entry["of"]), _any_of(entry["patterns"]), _text_or_none(entry, "only_without"))
+    patterns = [*entry["patterns"]]
+    if packages := entry.get("packages"):
+        patterns.append(rf"^(?:{'|'.join(map(re.escape, packages))})(?:\.py\(|[/\\])")
+    return _Named(_text(what), frozenset(entry["of"]), _any_of(patterns), _text_or_none(entry, "only_without"))
 
 
 def _track(entry: Mapping[str, Any]) -> Track:
