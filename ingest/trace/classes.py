@@ -256,8 +256,9 @@ def _parsed(written: Mapping[str, Any]) -> Rules:
 
 
 def _named(what: Any, entry: Mapping[str, Any]) -> _Named:
-    patterns = [*entry["patterns"]]
-    if packages := entry.get("packages"):
+    packages = entry.get("packages")
+    patterns = [*(entry.get("patterns", ()) if packages else entry["patterns"])]
+    if packages:
         patterns.append(rf"^(?:{'|'.join(map(re.escape, packages))})(?:\.py\(|[/\\])")
     return _Named(_text(what), frozenset(entry["of"]), _any_of(patterns), _text_or_none(entry, "only_without"))
 

@@ -56,9 +56,7 @@ class Sources:
             self._texts.append(text)
         return number
 
-    def _around(
-        self, slices: Slices, codes: Whole, stacks: Mapping[int, int], written: Sequence[str | None]
-    ) -> Whole:
+    def _around(self, slices: Slices, codes: Whole, stacks: Mapping[int, int], written: Sequence[str | None]) -> Whole:
         """Return the number of each slice's line. `codes` has those of Python's functions, and is changed."""
         if stacks:
             known = rules()

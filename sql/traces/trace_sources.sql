@@ -2,14 +2,15 @@
 -- lines in its stack, on the host, and on devices that of the kernels, copies and fills that were launched there. Times
 -- add up exactly to those of `key_averages`: on the host to all self times, on devices to the time of all work. A line is
 -- that where a Python function begins, which is all that the profiler writes; in older traces that of the call. The
--- user's code is what is not of Python itself, of torch or of another package, see `purpose` of `signatures`. Those that
--- take most time first.
+-- user's code is what is not of Python itself, of torch or of another package, see `purpose` of `signatures`. What runs
+-- without a stack in the backward pass, as on the thread that autograd has for a device, counts for the line that called
+-- the op of the forward pass, see `backward_times`. Those that take most time first.
 -- Needs: torch_trace; else: source_totals
 -- Empty: {capture} has no stacks, so nothing has a line: record it with with_stack=True
 -- Shown: source!, function!, device_per_step!~, device_time!+~, device_percent!%, host_per_step!~, host_time!+~,
---   host_percent!%, calls!#, launches!#, steps+#, unit
+--   host_percent!%, calls!#, launches!#, backward_device_time~, backward_host_time~, steps+#, unit
 -- Columns:
---   source: file and line; (no line of the user's) for stacks without, (no stack) for threads of which Python's functions are not recorded, such as those of backward passes on devices
+--   source: file and line; (no line of the user's) for stacks without, (no stack) for what runs without Python's functions around it
 --   function: the function; NULL for rows in parentheses
 --   source_file: the file; NULL for rows in parentheses
 --   source_line: the line; NULL for rows in parentheses
@@ -19,6 +20,8 @@
 --   host_percent: host_time in percent of all
 --   device_time: time of kernels, copies and fills, the sum over all streams; NULL if the trace has none
 --   device_percent: device_time in percent of all; NULL if the trace has none
+--   backward_host_time: the part of host_time that is of backward passes without a stack, whose forward ops the line called
+--   backward_device_time: the same part of device_time
 --   unit: the requested unit of time
 --   steps: number of the trace's steps; NULL without steps
 --   host_per_step: host_time of events that begin in steps, per step
@@ -40,26 +43,49 @@ kinds AS MATERIALIZED (
     JOIN signatures AS s USING (capture_id)
     WHERE NOT s.on_device OR s.activity IN ('kernel', 'copy', 'fill')
 ),
-times AS MATERIALIZED (
-    SELECT e.source, k.on_device, r.is_step, count(*) AS calls,
-        sum(CASE WHEN k.on_device THEN e.elapsed_ticks ELSE t.self_ticks END)::BIGINT AS ticks
+events AS MATERIALIZED (
+    SELECT e.source, k.on_device, r.is_step, coalesce(d.call_thread, e.thread_index) AS thread_index,
+        coalesce(d.call_start_ticks, e.start_ticks) AS start_ticks,
+        CASE WHEN k.on_device THEN e.elapsed_ticks ELSE t.self_ticks END AS ticks
     FROM target AS a
     JOIN trace_events AS e USING (capture_id)
     JOIN event_ticks AS t USING (capture_id, run_index, event_index)
     JOIN recorded AS r USING (run_index)
     JOIN kinds AS k ON k.signature_index = e.event_signature
+    LEFT JOIN device_events AS d USING (capture_id, run_index, event_index)
     -- The profiler's own events that nothing contains, such as that of the whole recording, have no time of the program.
-    WHERE CASE WHEN k.is_work THEN e.elapsed_ticks >= 0 ELSE NOT k.is_helper OR e.call_index IS NOT NULL END
-    GROUP BY e.source, k.on_device, r.is_step
+    WHERE CASE WHEN k.on_device THEN e.elapsed_ticks >= 0 ELSE NOT k.is_helper OR e.call_index IS NOT NULL END
+),
+-- Calls of backward passes without a stack, whose forward ops have one.
+backward AS MATERIALIZED (
+    SELECT e.thread_index, e.start_ticks, e.start_ticks + b.ticks AS end_ticks, f.source
+    FROM _backward_calls((SELECT a.capture_id FROM target AS a)) AS b
+    CROSS JOIN target AS a
+    JOIN trace_events AS e ON e.capture_id = a.capture_id AND e.event_index = b.event_index AND e.source IS NULL
+    JOIN trace_events AS f ON f.capture_id = a.capture_id AND f.event_index = b.op_index AND f.source IS NOT NULL
+),
+attributed AS (
+    SELECT e.source, e.on_device, e.is_step, false AS is_backward, e.ticks FROM events AS e WHERE e.source IS NOT NULL
+    UNION ALL
+    SELECT CASE WHEN e.start_ticks < b.end_ticks THEN b.source END, e.on_device, e.is_step,
+        coalesce(e.start_ticks < b.end_ticks, false), e.ticks
+    FROM (FROM events AS i WHERE i.source IS NULL) AS e
+    ASOF LEFT JOIN backward AS b ON b.thread_index = e.thread_index AND row(e.start_ticks) >= row(b.start_ticks)
+),
+times AS MATERIALIZED (
+    SELECT t.source, t.on_device, t.is_step, t.is_backward, count(*) AS calls, sum(t.ticks)::BIGINT AS ticks
+    FROM attributed AS t
+    GROUP BY t.source, t.on_device, t.is_step, t.is_backward
 ),
 lines AS (
-    SELECT t.source AS written, regexp_extract(t.source, '^(.*)\((\d+)\): (.*)$', ['file', 'line', 'function']) AS place,
-        coalesce(sum(t.calls) FILTER (WHERE NOT t.on_device), 0)::BIGINT AS calls,
-        coalesce(sum(t.calls) FILTER (WHERE t.on_device), 0)::BIGINT AS launches,
-        coalesce(sum(t.ticks) FILTER (WHERE NOT t.on_device), 0)::BIGINT AS host_ticks,
-        coalesce(sum(t.ticks) FILTER (WHERE t.on_device), 0)::BIGINT AS device_ticks,
-        coalesce(sum(t.ticks) FILTER (WHERE t.is_step AND NOT t.on_device), 0)::BIGINT AS host_in_steps,
-        coalesce(sum(t.ticks) FILTER (WHERE t.is_step AND t.on_device), 0)::BIGINT AS device_in_steps
+    SELECT t.source AS written,
+        regexp_extract(t.source, '^(.*)\((\d+)\): (.*)$', ['file', 'line', 'function']) AS place,
+        _sum_where(t.calls, NOT t.on_device) AS calls, _sum_where(t.calls, t.on_device) AS launches,
+        _sum_where(t.ticks, NOT t.on_device) AS host_ticks, _sum_where(t.ticks, t.on_device) AS device_ticks,
+        _sum_where(t.ticks, NOT t.on_device AND t.is_backward) AS backward_host_ticks,
+        _sum_where(t.ticks, t.on_device AND t.is_backward) AS backward_device_ticks,
+        _sum_where(t.ticks, NOT t.on_device AND t.is_step) AS host_in_steps,
+        _sum_where(t.ticks, t.on_device AND t.is_step) AS device_in_steps
     FROM times AS t
     WHERE EXISTS (FROM times AS o WHERE o.source IS NOT NULL)
     GROUP BY t.source
@@ -79,8 +105,10 @@ SELECT
     try_cast(nullif(s.place.line, '') AS BIGINT) AS source_line, s.calls, s.launches,
     _in_unit(s.host_ticks, a.scale) AS host_time, 100 * s.host_ticks / nullif(o.host_ticks, 0) AS host_percent,
     CASE WHEN o.has_devices THEN _in_unit(s.device_ticks, a.scale) END AS device_time,
-    100 * s.device_ticks / nullif(o.device_ticks, 0) AS device_percent, a.unit, a.step_count AS steps,
-    _in_unit(s.host_in_steps / a.step_count, a.scale) AS host_per_step,
+    100 * s.device_ticks / nullif(o.device_ticks, 0) AS device_percent,
+    _in_unit(s.backward_host_ticks, a.scale) AS backward_host_time,
+    CASE WHEN o.has_devices THEN _in_unit(s.backward_device_ticks, a.scale) END AS backward_device_time, a.unit,
+    a.step_count AS steps, _in_unit(s.host_in_steps / a.step_count, a.scale) AS host_per_step,
     CASE WHEN o.has_devices THEN _in_unit(s.device_in_steps / a.step_count, a.scale) END AS device_per_step,
     s.host_ticks, CASE WHEN o.has_devices THEN s.device_ticks END AS device_ticks
 FROM lines AS s CROSS JOIN sums AS o CROSS JOIN target AS a

@@ -936,7 +936,7 @@ def test_what_is_called_once_has_no_later_calls(warehouse: Warehouse, tmp_path: 
         ("inspect.py(2397): _signature_from_function", True), ("/usr/lib/python3.12/re/__init__.py(163): match", True),
         ("<built-in method sleep of module object>", True), ("torch/nn/functional.py(7): softmax", True),
         ("threading.py(589): wait", True), ("train.py(10): step", False), ("my_inspect.py(3): f", False),
-        ("/usr/lib/python3.12/site-packages/mine/re_py.py(2): f", False), ("nn.Module: Linear_0", False),
+        ("/usr/lib/python3.12/site-packages/mine/re_py.py(2): f", True), ("nn.Module: Linear_0", False),
     ],
 )  # fmt: skip
 def test_inner_functions_have_their_caller(warehouse: Warehouse, tmp_path: Path, inner: str, is_inner: bool) -> None:
