@@ -140,19 +140,31 @@ _RECORDING: Final = f"""
     SELECT 'recording', NULL, r.value, NULL, NULL, NULL, 1, r.unit FROM ({_RECORDED}) AS r WHERE r.value > 0
 """
 _RUNS: Final = "SELECT 1 FROM runs AS r WHERE r.capture_id = $capture LIMIT 1"
-# Whether torch.compile compiled within a trace, which takes less time to ask than for how long; and for how long.
+# Whether torch.compile compiled within a trace, or graphs were captured: that takes less time to ask than for how long.
 _COMPILES: Final = """
-    SELECT 1 FROM signatures AS s WHERE s.capture_id = $capture AND NOT s.on_device AND _is_compilation(s.label) LIMIT 1
+    SELECT 1 FROM signatures AS s
+    WHERE s.capture_id = $capture AND NOT s.on_device
+        AND (_is_compilation(s.purpose) OR s.purpose LIKE 'graph_%' AND _is_capture(s.purpose, s.label))
+    LIMIT 1
 """
 _COMPILATION: Final = f"""
-    SELECT c.time, CASE WHEN c.has_steps THEN c.step_time ELSE r.value END AS whole, c.steps, c.has_steps, r.unit
+    SELECT c.* EXCLUDE (step_time), CASE WHEN c.has_steps THEN c.step_time ELSE r.value END AS whole, r.unit
     FROM (
-        SELECT fsum(c.time) AS time, fsum(c.step_time) AS step_time, count(*) AS steps,
+        SELECT fsum(c.time) AS time, fsum(c.graph_capture) AS captures, fsum(c.inductor) AS inductor,
+            fsum(c.aot_autograd) AS aot_autograd, fsum(c.dynamo) AS dynamo, fsum(c.autotuning) AS autotuning,
+            fsum(c.step_time) AS step_time, count(*) AS steps,
             _step_count($capture, NULL, NULL) IS NOT NULL AS has_steps
         FROM compilation($capture) AS c
     ) AS c CROSS JOIN ({_RECORDED}) AS r
-    WHERE c.time >= 0.01 * whole
 """
+# How many compilations are of functions that were compiled before, of those of which that is known.
+_RECOMPILATIONS: Final = """
+    SELECT count(*) FILTER (WHERE c.recompilation > 0), count(c.recompilation) FROM compilations($capture) AS c
+    WHERE NOT c.is_backward
+    HAVING count(*) FILTER (WHERE c.recompilation > 0) > 0
+"""
+# The least share of the time of compilation, or of captures, that is told.
+_COMPILED: Final = 0.01
 # The note on the mean of a figure.
 _MEANT: Final = {
     "execute": "of these runs, which the parts below add up to",
@@ -449,14 +461,24 @@ def _annotated(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
 
 
 def _compilation(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
-    """Yield a line with the time in which torch.compile compiled, of that of all steps, from 1 % of it on."""
-    if capture.format != TRACE or not warehouse.rows(_COMPILES, capture=capture.capture_id)[1]:
+    """Yield the times in which torch.compile compiled, and graphs were captured, from 1 % of all steps on."""
+    key = capture.capture_id
+    if capture.format != TRACE or not warehouse.rows(_COMPILES, capture=key)[1]:
         return
-    for time, whole, steps, has_steps, unit in warehouse.rows(_COMPILATION, capture=capture.capture_id)[1]:
-        compiling, of_steps = quantities([time, whole], unit)
-        share = f"{100 * time / whole:.1f} %"
+    for time, captures, *parts, steps, has_steps, whole, unit in warehouse.rows(_COMPILATION, capture=key)[1]:
         place = f"in {counted(steps, 'step')}" if has_steps else "of the recording"
-        yield f"torch.compile compiles for {compiling} of {of_steps} {place} ({share})"
+        for does, spent in (("torch.compile compiles", time), ("graphs are captured", captures)):
+            if spent is None or spent < _COMPILED * whole:
+                continue
+            doing, of_steps = quantities([spent, whole], unit)
+            details = f" ({100 * spent / whole:.1f} %)"
+            if does.startswith("torch"):
+                named = zip(("Inductor", "AOTAutograd", "Dynamo", "autotuning"), parts, strict=True)
+                shares = [f"{name} {100 * part / time:.0f} %" for name, part in named if part >= _COMPILED * time]
+                details += f": {', '.join(shares)}" if shares else ""
+            yield f"{does} for {doing} of {of_steps} {place}{details}"
+    for again, known in warehouse.rows(_RECOMPILATIONS, capture=key)[1]:
+        yield f"  {again} of {counted(known, 'compilation')} are of functions compiled before: etq show compilations"
 
 
 def _times(warehouse: Warehouse, capture: Capture) -> tuple[str, Rows]:
