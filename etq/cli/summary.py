@@ -367,9 +367,10 @@ def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: Te
         of_file = warehouse.path is None
         name = capture if of_file else target.name
         yield from _title(warehouse, target, name, style)
-        yield from _latency(warehouse, target)
-        yield from _compilation(warehouse, target)
-        yield from _shares(warehouse, target, style)
+        if not _is_snapshot(warehouse, target):
+            yield from _latency(warehouse, target)
+            yield from _compilation(warehouse, target)
+            yield from _shares(warehouse, target, style)
         yield from _advice(warehouse, target, style)
         yield from _memory(warehouse, target)
     given = read_options._asdict() if of_file else {"db": db}
@@ -385,11 +386,18 @@ def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: Te
 def _title(warehouse: Warehouse, capture: Capture, name: str, style: TerminalStyle) -> Iterator[str]:
     """Yield a line with what a capture is."""
     [(size, level, labels, has_record)] = warehouse.rows(_CAPTURE, capture=capture.capture_id)[1]
-    facts = [NAMES[capture.format], shown_size(size)]
+    is_snapshot = _is_snapshot(warehouse, capture)
+    facts = ["memory snapshot of torch.cuda" if is_snapshot else NAMES[capture.format], shown_size(size)]
     facts += [f"level {level}"] if level not in (None, "all") else []
     facts += ["with its record"] if has_record else []
     facts += [labels] if labels else []
     yield from (style.styled(line, "bold") for line in wrapped(printable(f"{name}: {', '.join(facts)}"), "", style))
+
+
+def _is_snapshot(warehouse: Warehouse, capture: Capture) -> bool:
+    """Whether a capture is a memory snapshot, whose ops have no times."""
+    query = "SELECT 1 FROM findings AS f WHERE f.capture_id = $capture AND f.rule = 'memory snapshot'"
+    return bool(warehouse.rows(query, capture=capture.capture_id)[1])
 
 
 def _rows_of(warehouse: Warehouse, view: str) -> str:

@@ -95,12 +95,7 @@ sums AS (
         sum(s.launches) > 0 AS has_devices
     FROM lines AS s
 )
-SELECT
-    CASE
-        WHEN s.written IS NULL THEN '(no stack)'
-        WHEN s.written = '' THEN '(no line of the user''s)'
-        ELSE s.place.file || ':' || s.place.line
-    END AS source,
+SELECT _shown_line(s.written) AS source,
     nullif(s.place.function, '') AS function, nullif(s.place.file, '') AS source_file,
     try_cast(nullif(s.place.line, '') AS BIGINT) AS source_line, s.calls, s.launches,
     _in_unit(s.host_ticks, a.scale) AS host_time, 100 * s.host_ticks / nullif(o.host_ticks, 0) AS host_percent,
