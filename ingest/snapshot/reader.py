@@ -52,7 +52,7 @@ def read_snapshot(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch]]:
         what = "not a memory snapshot: it has no segments and device_traces as torch writes them"
         raise FormatError(path, what) from None
     yield from read_torch_trace(trace, path)
-    detail = "a memory snapshot of torch.cuda: its allocations and the stacks of these; ops and functions have no times"
+    detail = "the allocations of torch.cuda with their stacks; ops and functions have no times"
     yield "findings", batch({"rule": texts([FINDING]), "detail": texts([detail])})
 
 
