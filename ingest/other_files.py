@@ -15,10 +15,13 @@ from typing import Any, Final
 HEAD: Final = 2**16
 
 _TRACE: Final = "record profile_memory=True and give the profiler's trace"
-_REFUSED: Final = f"etq never reads pickles, as reading one runs what its author put in it; {_TRACE}"
+_REFUSED: Final = f"etq reads no other pickles, as reading one runs what its author put in it; {_TRACE}"
 _SNAPSHOT_PAGE: Final = (
-    f"this is the page of a memory snapshot (torch.cuda._memory_viz), whose data is a pickle within; {_REFUSED}"
+    "this is the page of a memory snapshot (torch.cuda._memory_viz); give the snapshot, as _dump_snapshot writes it"
 )
+# How a pickle begins, and how many of its bytes are looked at.
+_PICKLE: Final = re.compile(rb"\x80[\x02-\x05]")
+_FIRST: Final = 2**12
 # The bytes of a Perfetto trace: packets, of field 1, each after its length.
 _PACKET: Final = 0x0A
 _CONTROL: Final = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
@@ -26,7 +29,7 @@ _GZIP: Final = b"\x1f\x8b"
 _JSON_TRACE: Final = "give the profiler's own file, as export_chrome_trace writes it (.pt.trace.json, .json.gz)"
 # By how their text begins.
 _FORMS: Final = (
-    (re.compile(rb"\x80[\x02-\x05]"), f"this is a pickle, such as torch.cuda.memory writes as snapshots; {_REFUSED}"),
+    (_PICKLE, f"this is a pickle, but no memory snapshot of torch.cuda; {_REFUSED}"),
     (
         re.compile(rb'\{\s*"segments"\s*:\s*\[|\{[^\[]*"device_traces"\s*:\s*\['),
         f"this is a memory snapshot of torch.cuda as JSON, which has no ops and no steps; {_TRACE}",
@@ -80,6 +83,12 @@ def is_packets(data: Any) -> bool:
         return _is_packets(zlib.decompressobj(wbits=31).decompress(head, HEAD), sys.maxsize)
     except zlib.error:
         return False
+
+
+def is_snapshot(data: Any) -> bool:
+    """Whether a file begins as a memory snapshot of torch.cuda, a pickle of segments and traces of devices."""
+    head = bytes(data[:_FIRST])
+    return _PICKLE.match(head) is not None and (b"segments" in head or b"device_traces" in head)
 
 
 def _is_packets(head: bytes, size: int) -> bool:

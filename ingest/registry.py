@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from etq.errors import FormatError
 from etq.ingest.etdump.containers import dumps_in_log, is_etdump, is_text
-from etq.ingest.other_files import is_packets
+from etq.ingest.other_files import is_packets, is_snapshot
 from etq.ingest.prof_result.blocks import is_prof_result
 
 GZIP: Final = b"\x1f\x8b"
@@ -33,7 +33,7 @@ def is_json(data: Any) -> bool:
 
 
 def _is_trace(data: Any) -> bool:
-    return is_json(data) or is_packets(data)
+    return is_json(data) or is_packets(data) or is_snapshot(data)
 
 
 def _begins_etdump(head: bytes) -> bool:
@@ -51,6 +51,10 @@ def _etdump(data: Any, path: str, clock_bits: int | None, _: Recorded = ()) -> R
 def _torch_trace(data: Any, path: str, _: int | None, recorded: Recorded = ()) -> Reading:
     from etq.ingest.trace.reader import read_torch_trace
 
+    if is_snapshot(data):
+        from etq.ingest.snapshot.reader import read_snapshot
+
+        return read_snapshot(data, path)
     if is_packets(data):
         from etq.ingest.trace.perfetto import json_of
 
@@ -70,7 +74,7 @@ def _check_packed(data: Any, path: str) -> None:
 def _begins_trace(head: bytes) -> bool:
     from etq.ingest.trace.beginning import begins_trace
 
-    return is_json(head) and begins_trace(head, len(head) < HEAD)
+    return (is_json(head) and begins_trace(head, len(head) < HEAD)) or is_snapshot(head)
 
 
 def _prof_result(data: Any, path: str, clock_bits: int | None, _: Recorded = ()) -> Reading:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -15,11 +13,6 @@ from etq.advice.words import counted, percent, shortened, time
 # Causes whose time may be that of first calls, and those that recording Python's functions makes longer.
 _OF_FIRSTS: Final = (*CALLS, *LAUNCHING, "launching", "cpu_op", "data_loading")
 _SLOWED: Final = (*LAUNCHING, "launching", "function", "after_synchronization", "low_use")
-
-
-# Functions of Python itself, by file, and of torch and other libraries that are no place of a program's.
-_FILE: Final = re.compile(r"^(?:.*/lib/python3[^/]*/(?!(?:site|dist)-packages/))?(\w+)(?:\.py\(|/)")
-_OTHERS: Final = re.compile(r"^<|(?:^|site-packages/)(?:torch|numpy|threading|importlib)/")
 # How many of a function's calls, the longest, tell by what it is called.
 _CALLS_READ: Final = 1000
 
@@ -268,25 +261,21 @@ def with_firsts(evidence: Evidence, claim: Claim, subject: Subject, text: str | 
     )
 
 
-def is_inner(function: str) -> bool:
-    """Whether a function of Python is one of Python's own, of torch's or built in, by its file."""
-    file = _FILE.match(function)
-    return bool(_OTHERS.search(function)) or (file is not None and file[1] in sys.stdlib_module_names)
-
-
 def with_caller(evidence: Evidence, name: str) -> str:
-    """Return the name of what the host is in, shortened; after that of an inner function, the name of the next function
-    or module around it that is none, if that is one for half of the time.
+    """Return the name of what the host is in, shortened; after that of a library's function, the name of the next
+    function or module around it that is none, if that is one for half of the time.
     """
     told = shortened(name, 120)
-    if not evidence.traits.has_functions or not is_inner(name):
+    if not evidence.traits.has_functions:
         return told
     query = """
-        SELECT s.signature_index, s.family FROM signatures AS s
+        SELECT s.signature_index, s.family, s.purpose IS NOT DISTINCT FROM 'library' FROM signatures AS s
         WHERE s.capture_id = $key AND s.activity IN ('python_function', 'module')
     """
     functions = evidence.rows(tuple, query)
-    outer = [index for index, family in functions if not is_inner(family)]
+    outer = [index for index, _, is_library in functions if not is_library]
+    if all(family != name or not is_library for _, family, is_library in functions):
+        return told
     query = """
         WITH RECURSIVE events AS (SELECT t.* FROM trace_events AS t WHERE t.capture_id = $key),
         chosen AS (

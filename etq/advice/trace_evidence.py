@@ -817,17 +817,24 @@ class Evidence:
         """The time in which torch.compile compiled, within the steps that count; their time; whether there are any, or
         one stands for the recording.
         """
-        compiling = "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key AND _is_compilation(s.label) LIMIT 1"
+        compiling = "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key AND _is_compilation(s.purpose) LIMIT 1"
         if not self.rows(tuple, compiling):
             return None, None, None
         query = """
             SELECT sum(c.ticks)::BIGINT, sum(s.end_ticks - s.start_ticks)::BIGINT, bool_or(_is_step_run(r.name))
             FROM (FROM trace_steps AS i WHERE i.capture_id = $key AND i.start_ticks IS NOT NULL) AS s
             JOIN runs AS r USING (capture_id, run_index)
-            LEFT JOIN _compiled_ticks($key) AS c USING (run_index)
+            LEFT JOIN _compiled_ticks($key, 'step') AS c ON c.key = s.run_index
         """
         [(ticks, whole, has_steps)] = self.rows(tuple, query)
         return ticks, whole if has_steps else self.traits.ticks, has_steps
+
+    @cached_property
+    def recompilations(self) -> int:
+        """How often a function was compiled that had been compiled before."""
+        query = "SELECT count(*) FROM compilations($key) AS c WHERE c.recompilation > 0 AND NOT c.is_backward"
+        [(count,)] = self.rows(tuple, query)
+        return int(count)
 
     @cached_property
     def first_call(self) -> tuple[int, int]:

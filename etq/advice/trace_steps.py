@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from etq.advice.contract import Claim
 from etq.advice.idle_evidence import Outside, outside
 from etq.advice.trace_evidence import WAITING, Evidence
-from etq.advice.words import percent, shortened, time
+from etq.advice.words import counted, percent, shortened, time
 
 
 def data_loader(evidence: Evidence) -> Iterator[Claim]:
@@ -29,10 +29,12 @@ def compilation(evidence: Evidence) -> Iterator[Claim]:
     if ticks and whole:
         word = "step time" if has_steps else "recording"
         share = percent(100 * ticks / whole)
+        again = evidence.recompilations
+        shown = f"; {counted(again, 'recompilation')}: etq show compilations" if again else ""
         yield Claim(
             "compilation", f"torch.compile compiles in {share} of the {word}.", None, "compilation",
             ("function", None), {"compilation": ticks}, (word, whole),
-            ["etq show compilation lists the steps"],
+            [f"etq show compilation lists the steps{shown}"],
         )  # fmt: skip
 
 

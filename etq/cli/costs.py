@@ -9,7 +9,7 @@ import click
 from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import output_options, peak_options, run_options, total_option, unit_option, warehouse_option
-from etq.cli.showing import show_opened
+from etq.cli.showing import drop_methods, show_opened
 from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
 from etq.warehouse.formats import TRACE
@@ -92,7 +92,5 @@ def show_efficiency(
     **options: Any,
 ) -> None:
     """Print `op_efficiency` of a trace."""
-    if options.pop("method", None) is not None:
-        raise EtqError("traces have no methods; leave out --method")
-    options.pop("runs", None)
+    drop_methods(options)
     show_opened("op_efficiency", capture, target, output, total=total, by=by, **options)

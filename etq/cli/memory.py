@@ -13,7 +13,7 @@ from etq.cli import main
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.showing import show_opened
 from etq.cli.targets import FileOptions, open_target
-from etq.errors import printable
+from etq.errors import EtqError, printable
 from etq.render.selection import selection
 from etq.render.table import table
 from etq.render.terminal import PLAIN, WIDTH, TerminalStyle, sparkline, style_of
@@ -42,32 +42,37 @@ _PARTS: Final = """
 
 @main.command()
 @click.argument("capture")
+@click.option("--by", type=click.Choice(("op", "source")), help="Of a trace: by op, or by line of the user's code.")
 @warehouse_option
 @output_options
-def memory(capture: str, db: str, format: str | None, output: str | None, force: bool) -> None:
+def memory(capture: str, by: str | None, db: str, format: str | None, output: str | None, force: bool) -> None:
     """Show what allocators allocated, or what a trace holds.
 
-    For a PyTorch trace: the peak of each device, memory over time, what is held at the peak and what grows with every
-    step. CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.
+    For a PyTorch trace, or a snapshot of torch.cuda.memory: the peak of each device, memory over time, what is held at
+    the peak and what grows with every step. CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a
+    file.
 
     \b
     etq memory run --db lab.duckdb
     etq memory run.etdp --format json
     etq memory train.pt.trace.json.gz
+    etq memory snapshot.pickle --by source
     """
     with open_target(capture, db, FileOptions()) as (warehouse, selector):
         is_trace = selector.format == TRACE
         view = "peak_memory" if is_trace else "memory_totals"
         if is_trace and (format or format_of(output)) == "table":
             style = style_of(sys.stdout) if output is None else PLAIN
-            text = _memory_of_trace(warehouse, selector, style)
+            text = _memory_of_trace(warehouse, selector, by or "op", style)
             if text:
                 write_text(text, output, force=force, is_printable=True)
                 return
-        show_opened(view, capture, (warehouse, selector), (format, output, force))
+        if by is not None and not is_trace:
+            raise EtqError(f"{capture}: an ETDump's allocations have no ops and lines; leave out --by")
+        show_opened(view, capture, (warehouse, selector), (format, output, force), by=by)
 
 
-def _memory_of_trace(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> str:
+def _memory_of_trace(warehouse: Warehouse, capture: Capture, by: str, style: TerminalStyle) -> str:
     """Return the peak of each device, memory over time, what is held at the peak and what grows; "" without memory."""
     (_, *said), peaks = warehouse.rows(_PEAKS, capture=capture)
     if not peaks:
@@ -78,7 +83,8 @@ def _memory_of_trace(warehouse: Warehouse, capture: Capture, style: TerminalStyl
         text += f"{printable(device)}: at most {shown_size(size)} in use, first at {range_text([time], unit)}\n"
         text += f"{lines[device]}\n" if device in lines else ""
     view = catalog.named("peak_memory").without(said)
-    columns, rows = warehouse.rows(f"SELECT {view.to_read} FROM peak_memory($capture)", capture=capture)
+    query = f'SELECT {view.to_read} FROM peak_memory($capture, "by" := $by)'
+    columns, rows = warehouse.rows(query, capture=capture, by=by)
     text += "\nHeld at the peak:\n" + table(*selection.get().rows(columns, rows), style, foremost=view.foremost)
     view = catalog.named("memory_leaks").without(("is_leak",))
     columns, rows = warehouse.rows(f"SELECT {view.to_read} FROM memory_leaks($capture) WHERE is_leak", capture=capture)

@@ -9,7 +9,7 @@ import click
 from etq.choices import OPS_BY
 from etq.cli import main
 from etq.cli.options import output_options, run_options, total_option, unit_option, warehouse_option
-from etq.cli.showing import show_opened
+from etq.cli.showing import drop_methods, show_opened
 from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
 from etq.warehouse.formats import TRACE
@@ -17,7 +17,9 @@ from etq.warehouse.formats import TRACE
 # The views for groupings of an ETDump's ops by their places in the model, which its record has.
 _PLACES: Final = {"module": "module_totals", "source": "source_totals"}
 # Groupings of a trace's ops.
-CALLS_BY: Final = ("name", "shape", "stack", "module", "family")
+CALLS_BY: Final = ("name", "shape", "stack", "module", "source", "family")
+# Those whose rows are no ops, and what these are.
+_NO_OPS: Final = {"source": "lines of the source", "family": "families of kernels"}
 
 
 @main.command()
@@ -46,8 +48,8 @@ def ops(
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. For an ETDump, --by is family,
     label or instance; with its record op_type, shape, module or source, the line of the model's source. For a trace, it
-    is name, shape, stack, module or family: what ops compute, and how far they are from the peak of the device, as in
-    roofline.
+    is name, shape, stack, module, source: the line of your code, or family: what ops compute, and how far they are from
+    the peak of the device, as in roofline.
 
     \b
     etq ops run --by instance --unit us --db lab.duckdb
@@ -59,8 +61,8 @@ def ops(
         known = CALLS_BY if is_trace else (*OPS_BY, *_PLACES)
         if by is not None and by not in known:
             raise EtqError(f"--by of {'a trace' if is_trace else 'an ETDump'} is {', '.join(known)}, not {by}")
-        if no_python_functions and (not is_trace or by == "family"):
-            what = "families of kernels have" if is_trace else "an ETDump has"
+        if no_python_functions and (not is_trace or by in _NO_OPS):
+            what = f"{_NO_OPS[str(by)]} have" if is_trace else "an ETDump has"
             raise EtqError(f"{capture}: {what} no Python functions; leave out --no-python-functions")
         target, written = (warehouse, selector), (format, output, force)
         options |= {"unit": unit, "total": total}
@@ -68,6 +70,9 @@ def ops(
             from etq.cli.costs import show_efficiency
 
             show_efficiency(capture, target, written, by, **options)
+        elif is_trace and by == "source":
+            drop_methods(options)
+            show_opened("trace_sources", capture, target, written, **options)
         elif not is_trace and by in _PLACES:
             show_opened(_PLACES[by], capture, target, written, **options)
         elif not is_trace:

@@ -122,6 +122,15 @@ def _defaults(view: str) -> dict[str, str | None]:
     return {parameter.name: parameter.default for parameter in catalog.named(view).parameters}
 
 
+def drop_methods(options: dict[str, Any]) -> None:
+    """Remove the options that select runs by method or typicality, for views of traces. Raise `EtqError` if a method is
+    asked for.
+    """
+    if options.pop("method", None) is not None:
+        raise EtqError("traces have no methods; leave out --method")
+    options.pop("runs", None)
+
+
 def check_runs(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any]) -> None:
     """Raise `EtqError` for a phase of a file and for an unknown method; print a note if no run has the phase."""
     check_phase(warehouse, capture, options.get("phase"))

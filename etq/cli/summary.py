@@ -141,18 +141,22 @@ _RECORDING: Final = f"""
     SELECT 'recording', NULL, r.value, NULL, NULL, NULL, 1, r.unit FROM ({_RECORDED}) AS r WHERE r.value > 0
 """
 _RUNS: Final = "SELECT 1 FROM runs AS r WHERE r.capture_id = $capture LIMIT 1"
-# Whether torch.compile compiled within a trace, which takes less time to ask than for how long; and for how long.
+# Whether torch.compile compiled within a trace, or graphs were captured: that takes less time to ask than for how long.
 _COMPILES: Final = """
-    SELECT 1 FROM signatures AS s WHERE s.capture_id = $capture AND NOT s.on_device AND _is_compilation(s.label) LIMIT 1
+    SELECT 1 FROM signatures AS s
+    WHERE s.capture_id = $capture AND NOT s.on_device
+        AND (_is_compilation(s.purpose) OR s.purpose LIKE 'graph_%' AND _is_capture(s.purpose, s.label))
+    LIMIT 1
 """
 _COMPILATION: Final = f"""
-    SELECT c.time, CASE WHEN c.has_steps THEN c.step_time ELSE r.value END AS whole, c.steps, c.has_steps, r.unit
+    SELECT c.* EXCLUDE (step_time), CASE WHEN c.has_steps THEN c.step_time ELSE r.value END AS whole, r.unit
     FROM (
-        SELECT fsum(c.time) AS time, fsum(c.step_time) AS step_time, count(*) AS steps,
+        SELECT fsum(c.time) AS time, fsum(c.graph_capture) AS captures, fsum(c.inductor) AS inductor,
+            fsum(c.aot_autograd) AS aot_autograd, fsum(c.dynamo) AS dynamo, fsum(c.autotuning) AS autotuning,
+            fsum(c.step_time) AS step_time, count(*) AS steps,
             _step_count($capture, NULL, NULL) IS NOT NULL AS has_steps
         FROM compilation($capture) AS c
     ) AS c CROSS JOIN ({_RECORDED}) AS r
-    WHERE c.time >= 0.01 * whole
 """
 # How close the steps of a trace come to the peak of its devices; if that isn't stored, whether a device ran anything,
 # and whether its peaks are known. Sizes take long to ask for.
@@ -167,6 +171,14 @@ _HAS_WORK: Final = (
 _HAS_PEAKS: Final = """
     SELECT 1 FROM _trace_peaks($capture, NULL, NULL, NULL) AS p WHERE coalesce(p.bandwidth, p.any_flops) IS NOT NULL
 """
+# How many compilations are of functions that were compiled before, of those of which that is known.
+_RECOMPILATIONS: Final = """
+    SELECT count(*) FILTER (WHERE c.recompilation > 0), count(c.recompilation) FROM compilations($capture) AS c
+    WHERE NOT c.is_backward
+    HAVING count(*) FILTER (WHERE c.recompilation > 0) > 0
+"""
+# The least share of the time of compilation, or of captures, that is told.
+_COMPILED: Final = 0.01
 # The note on the mean of a figure.
 _MEANT: Final = {
     "execute": "of these runs, which the parts below add up to",
@@ -373,10 +385,11 @@ def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: Te
         of_file = warehouse.path is None
         name = capture if of_file else target.name
         yield from _title(warehouse, target, name, style)
-        yield from _latency(warehouse, target)
-        yield from _compilation(warehouse, target)
-        yield from _efficiency(warehouse, target, style)
-        yield from _shares(warehouse, target, style)
+        if not _is_snapshot(warehouse, target):
+            yield from _latency(warehouse, target)
+            yield from _compilation(warehouse, target)
+            yield from _efficiency(warehouse, target, style)
+            yield from _shares(warehouse, target, style)
         yield from _advice(warehouse, target, style)
         yield from _memory(warehouse, target)
     given = read_options._asdict() if of_file else {"db": db}
@@ -392,11 +405,18 @@ def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: Te
 def _title(warehouse: Warehouse, capture: Capture, name: str, style: TerminalStyle) -> Iterator[str]:
     """Yield a line with what a capture is."""
     [(size, level, labels, has_record)] = warehouse.rows(_CAPTURE, capture=capture.capture_id)[1]
-    facts = [NAMES[capture.format], shown_size(size)]
+    is_snapshot = _is_snapshot(warehouse, capture)
+    facts = ["memory snapshot of torch.cuda" if is_snapshot else NAMES[capture.format], shown_size(size)]
     facts += [f"level {level}"] if level not in (None, "all") else []
     facts += ["with its record"] if has_record else []
     facts += [labels] if labels else []
     yield from (style.styled(line, "bold") for line in wrapped(printable(f"{name}: {', '.join(facts)}"), "", style))
+
+
+def _is_snapshot(warehouse: Warehouse, capture: Capture) -> bool:
+    """Whether a capture is a memory snapshot, whose ops have no times."""
+    query = "SELECT 1 FROM findings AS f WHERE f.capture_id = $capture AND f.rule = 'memory snapshot'"
+    return bool(warehouse.rows(query, capture=capture.capture_id)[1])
 
 
 def _rows_of(warehouse: Warehouse, view: str) -> str:
@@ -468,14 +488,24 @@ def _annotated(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
 
 
 def _compilation(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
-    """Yield a line with the time in which torch.compile compiled, of that of all steps, from 1 % of it on."""
-    if capture.format != TRACE or not warehouse.rows(_COMPILES, capture=capture.capture_id)[1]:
+    """Yield the times in which torch.compile compiled, and graphs were captured, from 1 % of all steps on."""
+    key = capture.capture_id
+    if capture.format != TRACE or not warehouse.rows(_COMPILES, capture=key)[1]:
         return
-    for time, whole, steps, has_steps, unit in warehouse.rows(_COMPILATION, capture=capture.capture_id)[1]:
-        compiling, of_steps = quantities([time, whole], unit)
-        share = f"{100 * time / whole:.1f} %"
+    for time, captures, *parts, steps, has_steps, whole, unit in warehouse.rows(_COMPILATION, capture=key)[1]:
         place = f"in {counted(steps, 'step')}" if has_steps else "of the recording"
-        yield f"torch.compile compiles for {compiling} of {of_steps} {place} ({share})"
+        for does, spent in (("torch.compile compiles", time), ("graphs are captured", captures)):
+            if spent is None or spent < _COMPILED * whole:
+                continue
+            doing, of_steps = quantities([spent, whole], unit)
+            details = f" ({100 * spent / whole:.1f} %)"
+            if does.startswith("torch"):
+                named = zip(("Inductor", "AOTAutograd", "Dynamo", "autotuning"), parts, strict=True)
+                shares = [f"{name} {100 * part / time:.0f} %" for name, part in named if part >= _COMPILED * time]
+                details += f": {', '.join(shares)}" if shares else ""
+            yield f"{does} for {doing} of {of_steps} {place}{details}"
+    for again, known in warehouse.rows(_RECOMPILATIONS, capture=key)[1]:
+        yield f"  {again} of {counted(known, 'compilation')} are of functions compiled before: etq show compilations"
 
 
 def _efficiencies(warehouse: Warehouse, capture: Capture) -> Rows:

@@ -25,6 +25,8 @@ _MOST_BYTES: Final = 1 << 20
 _KERNEL: Final = "kernel"
 _CALL: Final = "call"
 _UNKNOWN: Final = "other"
+_FUNCTION: Final = "python_function"
+_LIBRARY: Final = "library"
 
 Patterns = re.Pattern[str]
 
@@ -75,13 +77,14 @@ class Track(NamedTuple):
 
 class _Named(NamedTuple):
     """A rule: the activity or purpose of events with certain names, among the activities `of`; with `only_without`,
-    only in traces without that activity.
+    only in traces without that activity; with `on_device`, whether they then are events of a device.
     """
 
     what: str
     of: frozenset[str]
     pattern: Patterns
     only_without: str | None = None
+    on_device: bool | None = None
 
     def has(self, activity: str, name: str) -> bool:
         return activity in self.of and self.pattern.search(name) is not None
@@ -107,6 +110,10 @@ class Rules(NamedTuple):
         if (found := self.categories.get(lower)) is not None:
             return found
         return next((each for ending, each in self.endings if lower.endswith(ending)), None)
+
+    def is_library(self, function: str) -> bool:
+        """Return whether a function of Python, named as the profiler does, is none of the user's own code."""
+        return any(each.what == _LIBRARY and each.has(_FUNCTION, function) for each in self.purposes)
 
     def of_call(self, name: str) -> tuple[str | None, bool | None]:
         """Return the purpose of a call of a runtime or driver, and whether it waits; None for what is unknown."""
@@ -144,10 +151,11 @@ def classified(kinds: Sequence[tuple[str, str]], of_tracks: Mapping[str, Class] 
 
 
 def _active(known: Rules, found: Class, name: str) -> Class:
-    activity = next(
-        (activity.what for activity in known.activities if activity.has(found.activity, name)), found.activity
-    )
-    return found._replace(activity=activity)
+    rule = next((each for each in known.activities if each.has(found.activity, name)), None)
+    if rule is None:
+        return found
+    on_device = found.on_device if rule.on_device is None else rule.on_device
+    return found._replace(activity=rule.what, on_device=on_device)
 
 
 def _detailed(known: Rules, purposes: Sequence[_Named], found: Class, name: str) -> Class:
@@ -250,7 +258,14 @@ def _parsed(written: Mapping[str, Any]) -> Rules:
 
 
 def _named(what: Any, entry: Mapping[str, Any]) -> _Named:
-    return _Named(_text(what), frozenset(entry["of"]), _any_of(entry["patterns"]), _text_or_none(entry, "only_without"))
+    packages = entry.get("packages")
+    patterns = [*(entry.get("patterns", ()) if packages else entry["patterns"])]
+    if packages:
+        patterns.append(rf"^(?:{'|'.join(map(re.escape, packages))})(?:\.py\(|[/\\])")
+    on_device = None if "on_device" not in entry else bool(entry["on_device"])
+    return _Named(
+        _text(what), frozenset(entry["of"]), _any_of(patterns), _text_or_none(entry, "only_without"), on_device
+    )
 
 
 def _track(entry: Mapping[str, Any]) -> Track:

@@ -25,7 +25,9 @@ NOTHING: Final = PlainEvent()
 UNREAD_PHASES: Final = frozenset("sft")
 UNREAD: Final = -2
 # Categories of counters that Kineto writes, some as values at a moment.
-_COUNTERS: Final = frozenset(("mtia_counters", "mtia_insight", "xpu_scope_profiler", "cuda_profiler_range"))
+_COUNTERS: Final = frozenset(
+    ("mtia_counters", "mtia_insight", "xpu_scope_profiler", "cuda_profiler_range", "hardware_counters")
+)
 # From how many on the numbers that the profiler gives ops, annotations and allocations tell how many there were.
 _MANY: Final = 1000
 # Counters that `etq export --counters` computed from the events, as it would compute them again.

@@ -1,6 +1,7 @@
 """The counters of a trace's ranges, which the profiler records with `profiler_metrics`: how often CUPTI counted what.
 
-Source: Kineto's `CuptiRangeProfiler.cpp`. Each range has its counters among its arguments, by their names.
+Source: Kineto's `CuptiRangeProfiler.cpp`. Each range has its counters among its arguments, by their names. A sample of
+a device's counter (`handleCounterEvent` of `output_json.cpp`) has the counter's name, and the value without one.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ _MOST: Final = 1e18
 
 
 class RangeEvent(msgspec.Struct, gc=False):
-    """An entry of which only the arguments are read."""
+    """An entry of which only the name and the arguments are read."""
 
+    name: str = ""
     args: dict[str, msgspec.Raw] | None = None
 
 
@@ -61,7 +63,7 @@ def event_counters(entries: Entries, at: Whole, run: Whole, find: Callable[[str,
                     left_out += 1
                     continue
                 places.append(place)
-                codes.append(names[name])
+                codes.append(names[name or event.name])
                 values.append(value)
 
     entries.decode(Part(at[order], _ranges, _one, add))

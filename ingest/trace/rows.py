@@ -25,6 +25,7 @@ from etq.ingest.trace.nesting import first_places, occurrences, order_of
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.serving import serving_labels
 from etq.ingest.trace.slices import Slices
+from etq.ingest.trace.sources import Sources
 from etq.ingest.trace.steps import step_rows
 from etq.ingest.trace.types import Entries
 from etq.ingest.trace.waits import OfDevices, wait_columns
@@ -389,6 +390,7 @@ def _trace_events(
     covers_own = covering(slices.kinds, slices.kind, slices.thread, slices.start, slices.elapsed)
     stacks = dict(columns.stacks)
     written = texts_of(columns.written)
+    sources = Sources(slices, stacks, written)
     for begin in range(0, len(order), _BATCH):
         rows = order[begin : begin + _BATCH]
         found = {
@@ -413,6 +415,7 @@ def _trace_events(
             found["call_stack"] = encoded(written, codes)
         else:
             found["call_stack"] = pa.nulls(len(rows), pa.string())
+        found["source"] = sources.of(rows)
         for name, indexes in (*indexes_around.items(), *calls.items()):
             found[name] = numbers(indexes[rows], indexes[rows] == NONE)
         found["covers_own"] = flags(covers_own[rows])

@@ -1,6 +1,6 @@
 -- The time of one line of the user's model within Method::execute (or Method::step), over the recorded runs. The times
 -- add up to the total of the executes exactly; rows without a file have the time of no line. Needs a linked record.
--- Needs: dump; else: key_averages by stack
+-- Needs: dump; else: trace_sources
 -- Shown: source!, method, per_execute!~, share_percent!%, calls!#, total+~, executes+#, unit
 -- Columns:
 --   source: file and line; (several lines), as for a delegate's call; (framework), (delegate layout) or (unattributed)

@@ -26,6 +26,7 @@ CREATE TABLE trace_events (
     sequence_number BIGINT,  -- id that an op shares with its backward op; NULL if there is none
     forward_thread BIGINT,  -- profiler's number of the thread that ran the forward op; NULL if there is none
     call_stack VARCHAR,  -- lines of Python that called it, innermost first, separated by semicolons; NULL where none were written
+    source VARCHAR,  -- the innermost line of the user's code in its stack, of work of devices in that of its launch, such as train.py(12): step: of a Python function the line where it begins, in call_stack the line that called; empty where the stack has none, NULL where there is no stack
     op_index INTEGER,  -- the innermost op that contains it, in its thread; NULL if none does, as for events of devices
     module_index INTEGER,  -- the innermost call of a module that contains it; NULL if none does
     node_index INTEGER,  -- the innermost op, step, module, Python function of an old layout, or annotation of communication that contains it; NULL if none does

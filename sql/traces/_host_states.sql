@@ -17,7 +17,7 @@ SELECT s.signature_index, s.label, s.family, regexp_replace(s.label, '\d+', '*',
     END AS kind,
     coalesce(s.purpose = 'data_loading', false) AS loads_data,
     coalesce(s.purpose = 'communication', false) AS communicates,
-    s.activity <> 'call' AND _is_compilation(s.label) AS compiles,
+    _is_compilation(s.purpose) AS compiles,
     s.activity = 'call' AND s.purpose = 'launch' AS launches,
     CASE
         WHEN s.activity <> 'call' THEN 0

@@ -20,6 +20,15 @@ CREATE MACRO _called_from(
     )
 );
 
+-- The `source` of an event of a trace as people see it: file and line, or that its stack has none, or that it has no stack.
+CREATE MACRO _shown_line(source) AS (
+    CASE
+        WHEN source IS NULL THEN '(no stack)'
+        WHEN source = '' THEN '(no line of the user''s)'
+        ELSE regexp_replace(source, '^(.*)\((\d+)\): .*$', '\1:\2')
+    END
+);
+
 -- Whether an activity is an annotation, of a step or another part, on the host or a device.
 CREATE MACRO _is_annotation(activity) AS (coalesce(activity IN ('annotation', 'step', 'device_annotation'), false));
 

@@ -26,7 +26,6 @@ outer_annotations AS MATERIALIZED (
         WHERE i.activity = 'annotation'
             AND coalesce(i.purpose, 'denoising') = 'denoising'
             AND NOT _is_torch_annotation(i.label)
-            AND NOT _is_compilation(i.label)
     ) AS s
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_signature = s.signature_index
     WHERE t.annotation_index IS NULL AND t.elapsed_ticks > 0 AND NOT EXISTS (FROM written AS w)

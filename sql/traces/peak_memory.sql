@@ -1,22 +1,28 @@
--- The memory that is held at the peak of each device of a trace, by the op that allocated it; the largest first. The
--- peak is the first time at which most bytes are in use, as the trace has it. Memory that is in use then and whose
+-- The memory that is held at the peak of each device of a trace, by the op that allocated it, or by the line of the
+-- user's code that called that; the largest first. The peak is the first time at which most bytes are in use, as the trace has it. Memory that is in use then and whose
 -- allocation the trace doesn't have was allocated before the recording. Empty for traces that don't record memory.
 -- Needs: torch_trace; else: memory_totals
 -- Empty: {capture} has no allocations: record them with profile_memory=True
--- Shown: coalesce(op, '(no op)') AS op!, device!, held_bytes! (bytes), share_percent!%, step#, allocations#, peak_bytes
+-- Shown: coalesce(source, op, '(no op)') AS op!, device!, held_bytes! (bytes), share_percent!%, step#, allocations#, peak_bytes
 --   (bytes), peak_time (time), unit
 -- Columns:
 --   device: CPU, GPU0, ...
 --   peak_bytes: bytes in use at the peak
 --   peak_time: time of the peak, relative to the start of the recording
---   op: innermost op or module of the thread at the allocation; (before the recording), or NULL if there is none
+--   op: innermost op or module of the thread at the allocation; (before the recording), or NULL if there is none; by source NULL but for that
+--   source: innermost line of the user's code around that op, (no line of the user's) or (no stack); NULL by op
 --   step: number of the step that allocated it; NULL outside of steps
 --   allocations: number of allocations that are held; NULL before the recording
 --   held_bytes: sum of their sizes in bytes
 --   share_percent: held_bytes in percent of the sum of all rows of the device
 --   unit: the requested unit of time
-CREATE MACRO peak_memory(capture, unit := NULL) AS TABLE
-WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+CREATE MACRO peak_memory(
+    capture, unit := NULL,
+    "by" := 'op'  -- op or source
+) AS TABLE
+WITH target AS MATERIALIZED (
+    SELECT c.*, _checked_by("by", ['op', 'source']) = 'source' AS by_source FROM _scaled_capture(capture, unit) AS c
+),
 started AS (SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s),
 memory AS MATERIALIZED (FROM _allocations((SELECT a.capture_id FROM target AS a))),
 peaks AS MATERIALIZED (
@@ -36,16 +42,22 @@ steps AS (
     WHERE w.capture_id = (SELECT a.capture_id FROM target AS a)
 ),
 owned AS (
-    SELECT h.device, g.label AS op, CASE WHEN h.at_ticks < s.end_ticks THEN s.step END AS step, h.bytes
-    FROM held AS h
+    SELECT h.device, CASE WHEN NOT a.by_source THEN g.label END AS op,
+        CASE WHEN a.by_source THEN _shown_line(l.source) END AS source,
+        CASE WHEN h.at_ticks < s.end_ticks THEN s.step END AS step, h.bytes
+    FROM held AS h CROSS JOIN target AS a
     LEFT JOIN _memory_calls((SELECT a.capture_id FROM target AS a)) AS c USING (event_index)
     LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g ON g.event_index = c.call_index
+    -- The planner knows that nothing is read by op.
+    LEFT JOIN (
+        FROM trace_events AS i WHERE i.capture_id = (SELECT a.capture_id FROM target AS a) AND "by" = 'source'
+    ) AS l ON l.event_index = c.call_index
     ASOF LEFT JOIN steps AS s ON row(h.at_ticks) >= row(s.start_ticks)
 ),
 rows_of_ops AS (
-    SELECT o.device, o.op, o.step, count(*) AS allocations, try_cast(sum(o.bytes) AS BIGINT) AS bytes
+    SELECT o.device, o.op, o.source, o.step, count(*) AS allocations, try_cast(sum(o.bytes) AS BIGINT) AS bytes
     FROM owned AS o
-    GROUP BY o.device, o.op, o.step
+    GROUP BY o.device, o.op, o.source, o.step
 ),
 unseen AS (
     SELECT p.device, p.bytes - coalesce(r.bytes, 0) AS bytes
@@ -55,14 +67,15 @@ unseen AS (
     ) AS r ON r.device = p.device
 ),
 all_rows AS (
-    SELECT o.device, o.op, o.step, o.allocations, o.bytes FROM rows_of_ops AS o
+    SELECT o.device, o.op, o.source, o.step, o.allocations, o.bytes FROM rows_of_ops AS o
     UNION ALL
-    SELECT u.device, '(before the recording)', NULL, NULL, u.bytes FROM unseen AS u WHERE u.bytes > 0
+    SELECT u.device, '(before the recording)', NULL, NULL, NULL, u.bytes FROM unseen AS u WHERE u.bytes > 0
 )
 SELECT
     r.device, p.bytes AS peak_bytes, _in_unit(p.at_ticks - s.ticks, a.scale) AS peak_time, r.op, r.step, r.allocations,
-    r.bytes AS held_bytes, 100 * r.bytes::DOUBLE / sum(r.bytes) OVER (PARTITION BY r.device) AS share_percent, a.unit
+    r.bytes AS held_bytes, 100 * r.bytes::DOUBLE / sum(r.bytes) OVER (PARTITION BY r.device) AS share_percent, a.unit,
+    r.source
 FROM all_rows AS r
 JOIN peaks AS p USING (device)
 CROSS JOIN target AS a CROSS JOIN started AS s
-ORDER BY r.device, r.bytes DESC, r.op, r.step;
+ORDER BY r.device, r.bytes DESC, r.op, r.source, r.step;

@@ -16,6 +16,7 @@ from etq.advice.remedies import Stretch, Traits, remedy
 from etq.advice.trace_evidence import Evidence
 from etq.advice.traces import findings
 from etq.advice.words import percent
+from etq.ingest.trace.classes import classified
 from etq.warehouse.warehouse import Warehouse
 from tests.trace_builders import event, memory, trace
 
@@ -552,14 +553,23 @@ def test_a_long_call_is_named_with_its_op(warehouse: Warehouse, tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
-    ("label", "is_one"),
+    ("label", "part"),
     [
-        ("_compile.compile_inner (dynamo_timed)", True), ("torch/_dynamo/convert_frame.py(1303): compile_inner", True),
-        ("torch/_compile.py(22): inner", False), ("CUDAGraphNode.record (dynamo_timed)", False),
+        ("_compile.compile_inner (dynamo_timed)", "dynamo"), ("OutputGraph.call_user_compiler (dynamo_timed)", "compilation"),
+        ("torch/_dynamo/convert_frame.py(1303): compile_inner", "dynamo"), ("torch/_compile.py(22): inner", None),
+        ("CUDAGraphNode.record (dynamo_timed)", None), ("entire_backward_compile", "aot_autograd"), ("gc", None),
+        ("compile_fx.<locals>.bw_compiler (dynamo_timed)", "inductor"), ("GraphLowering.run", "inductor"),
+        ("pass.post_grad_passes.stable_sort (dynamo_timed)", "inductor"), ("mm_template_autotuning", "autotuning"),
+        ("pass.post_grad_passes.stable_sort_data: compile_id=0/0", None), ("what comes next (dynamo_timed)", "compilation"),
+        ("CachingAutotuner.benchmark_all_configs (dynamo_timed)", "autotuning"),
+        ("torch/_inductor/compile_fx.py(700): compile_fx_inner", "inductor"),
+        ("torch/_inductor/runtime/triton_heuristics.py(900): autotune_to_one_config", "autotuning"),
     ],
 )  # fmt: skip
-def test_what_is_compilation(warehouse: Warehouse, label: str, is_one: bool) -> None:
-    assert warehouse.rows("SELECT _is_compilation($label)", label=label)[1] == [(is_one,)]
+def test_what_is_compilation(warehouse: Warehouse, label: str, part: str | None) -> None:
+    """Names are those of torch 2.4 to 2.13."""
+    [found] = classified([("python_function" if ".py(" in label else "cpu_op", label)])
+    assert warehouse.rows("SELECT CASE WHEN _is_compilation($it) THEN $it END", it=found.purpose)[1] == [(part,)]
 
 
 @pytest.mark.parametrize(
@@ -936,7 +946,7 @@ def test_what_is_called_once_has_no_later_calls(warehouse: Warehouse, tmp_path: 
         ("inspect.py(2397): _signature_from_function", True), ("/usr/lib/python3.12/re/__init__.py(163): match", True),
         ("<built-in method sleep of module object>", True), ("torch/nn/functional.py(7): softmax", True),
         ("threading.py(589): wait", True), ("train.py(10): step", False), ("my_inspect.py(3): f", False),
-        ("/usr/lib/python3.12/site-packages/mine/re_py.py(2): f", False), ("nn.Module: Linear_0", False),
+        ("/usr/lib/python3.12/site-packages/mine/re_py.py(2): f", True), ("nn.Module: Linear_0", False),
     ],
 )  # fmt: skip
 def test_inner_functions_have_their_caller(warehouse: Warehouse, tmp_path: Path, inner: str, is_inner: bool) -> None:

@@ -18,7 +18,8 @@ from tests.records import EDGE, Maps, node, record, tensor
 OPS: Final = ("add", "mm", "relu", "permute_copy")
 WITHIN: Final = ("Fully Connected (NC, F32) GEMM #1", "Transpose (ND, X32) #1", "Copy (NC, X32) #2", "op")
 # What runs on the host and on a device.
-NAMES: Final = ("aten::linear", "aten::addmm", "aten::relu", "nn.Module: Net_0", "nn.Module: Act_1")
+FUNCTIONS: Final = ("nn.Module: Net_0", "nn.Module: Act_1", "net.py(7): forward", "torch/nn/modules/act.py(3): forward")
+NAMES: Final = ("aten::linear", "aten::addmm", "aten::relu", *FUNCTIONS)
 RAN: Final = (("kernel", "gemm"), ("kernel", "relu_kernel"), ("gpu_memcpy", "Memcpy HtoD"))
 gaps = st.integers(0, 30)
 lengths = st.integers(0, 400)
@@ -213,8 +214,8 @@ class _Trace:
         name = draw(st.sampled_from(NAMES))
         self.number += 1
         number, at = self.number, start + draw(st.integers(1, 3))
-        is_module = name.startswith("nn.Module")
-        if not is_module and draw(st.booleans()):
+        is_function = name in FUNCTIONS
+        if not is_function and draw(st.booleans()):
             at = self.launch(at, thread, number)
         if draw(st.booleans()):
             size = draw(st.sampled_from((64, 256, -64)))
@@ -223,8 +224,8 @@ class _Trace:
         for _ in range(draw(st.integers(0, 2)) if depth else 0):
             at = self.op(at + draw(st.integers(1, 3)), thread, depth - 1)
         at += draw(st.integers(1, 4))
-        category = "python_function" if is_module else "cpu_op"
-        external = {} if is_module else {"external": number}
+        category = "python_function" if is_function else "cpu_op"
+        external = {} if is_function else {"external": number}
         self.events.append(trace_builders.event(category, name, start, at, thread, **external))
         return at
 

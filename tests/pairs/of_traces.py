@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
@@ -18,6 +19,7 @@ from tests.pairs.json_traces import KERNELS, OPERATORS, RUNTIME, Held, Slice, un
 from tests.pairs.of_execute import percent
 from tests.pass_reference import linked_ops, step_passes
 from tests.path_reference import Paths
+from tests.source_reference import source_rows
 from tests.trace_reference import WORK, activity, launches, slices
 
 # The row of key_averages for device events that neither an op nor an annotation launched.
@@ -25,6 +27,14 @@ NO_OP = "(no op)"
 
 # Bytes of an element by torch's name of the type.
 ELEMENTS = {"Byte": 1, "Half": 2, "BFloat16": 2, "Float": 4, "Int": 4, "Long": 8, "Double": 8}
+
+SOURCES = """calls, launches, host_time, coalesce(device_time, 0), backward_host_time,
+    coalesce(backward_device_time, 0)"""
+
+PACKAGES = {
+    *sys.stdlib_module_names, "torch", "torchvision", "transformers", "triton", "flashinfer", "numpy", "tqdm",
+    "typing_extensions",
+}  # fmt: skip
 
 FAMILY = re.compile(r"^ProfilerStep#\d+$")
 CPU, GPU = (0, 2, 5), (1, 6, 12, 20)
@@ -682,6 +692,18 @@ def backward_times(asked: Asked) -> Sides:
     columns = "op, backward, backward_calls, backward_host_time, forward_calls, forward_host_time"
     found = asked.keyed("backward_times", columns, 2, unit="ns", by="op")
     return found, {at: list(row) for at, row in linked_ops(asked.trace).items()}
+
+
+@pair("trace_sources", "the innermost function of the user's around each event and launch, in plain Python", of="trace")
+def trace_sources(asked: Asked) -> Sides:
+    found = asked.keyed("trace_sources", f"source, function, {SOURCES}", 2, unit="ns")
+    return found, source_rows(asked.trace, _is_own)
+
+
+def _is_own(file: str) -> bool:
+    """Whether a file is the user's, of the packages that traces of the tests have."""
+    package = file.split("/", maxsplit=1)[0].removesuffix(".py")
+    return package not in PACKAGES and not file.startswith("<") and "/torchinductor_" not in file
 
 
 @pair("average_step", "means of the steps of step_breakdown", of="trace")

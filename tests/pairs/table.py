@@ -28,6 +28,8 @@ WITHOUT: Final[dict[str, str]] = {
     "rank_waits": "a rank alone waits for none; tests/sql/test_jobs.py holds it against waits that are planted",
     "missing_needs": "its second way, each view asked for each capture, is in tests/sql/test_missing_needs.py",
     "clock_steps": "its second way is the clock that tests/sql/test_clock_steps.py simulates",
+    "sampled_counters": "few traces have them; tests/sql/test_unknown_categories.py has them by hand",
+    "compilations": "few traces compile; tests/sql/test_compilation.py has them by hand",
     "compilation": "few traces compile; tests/sql/test_compilation.py has steps that are counted by hand",
     "trace_traits": "it tells kinds of programs by names: remedies depend on it, and tests of advice write such names",
     "kernel_counters": "needs CUPTI's counters; its second way is in tests/sql/test_kernel_counters.py",

@@ -72,6 +72,7 @@ _MORE = {
         for what in ("captures", "parts", "ops", "modules", "findings", "memory", "metrics", "startup")
     },
     "compared_captures": list(_SIDES),
+    "trace_sources": ["'pair_mlp'"],
     "trace_diff": ["'before', 'after', steps := 'skip_first=2'"],
 }  # fmt: skip
 # Comparisons of traces: whole ones, or by their steps.

@@ -257,3 +257,88 @@ def test_transfers_and_waits_do_not_compute(warehouse: etq.Warehouse, category: 
     ]
     assert warehouse.rows("SELECT counter, value FROM event_counters")[1] == [("DRAM", 3.5)]
     assert warehouse.rows("SELECT rule FROM findings")[1] == [("unknown kernels",)]
+
+
+def test_counters_that_are_sampled(warehouse: etq.Warehouse) -> None:
+    """Kineto writes a value of NVIDIA's PM sampling as an event of the counter's name, of MTIA's with all of a track."""
+    common = {"ph": "C", "cat": "hardware_counters", "pid": "GPU 1 Counters", "tid": 0}
+    values = {"sm__throughput": (10, 30, 50.5), "dram__bytes": (7, 7, 1)}
+    events: list[dict[str, Any]] = [
+        common | {"name": name, "ts": 100 * at, "args": {"": value}}
+        for name, of_name in values.items()
+        for at, value in enumerate(of_name)
+    ]
+    events += [
+        {
+            "ph": "C",
+            "cat": "mtia_counters",
+            "name": "use",
+            "pid": 0,
+            "tid": 3,
+            "ts": 40,
+            "args": {"DRAM": 3.5, "SFU": 2},
+        },
+        event("cpu_op", "aten::mm", 0, 100),
+    ]
+    warehouse.ingest(json.dumps({"traceEvents": events}).encode(), name="run")
+    assert warehouse.rows("FROM sampled_counters('run', unit := 'us')")[1] == [
+        (0, "use: DRAM", 1, 3.5, 3.5, 3.5, None, "us"), (0, "use: SFU", 1, 2, 2, 2, None, "us"),
+        (1, "dram__bytes", 3, 5, 1, 7, 100, "us"), (1, "sm__throughput", 3, pytest.approx(90.5 / 3), 10, 50.5, 100, "us"),
+    ]  # fmt: skip
+    assert warehouse.rows("SELECT sum(elapsed_ticks), count(*) FROM device_events")[1] == [(0, 7)]
+    assert not warehouse.rows("FROM kernel_counters('run')")[1] and not warehouse.rows("FROM findings")[1]
+
+
+def test_a_value_that_is_no_number_is_left_out(warehouse: etq.Warehouse) -> None:
+    common = {"ph": "C", "cat": "hardware_counters", "pid": "GPU 0 Counters", "tid": 0, "name": "sm__throughput"}
+    events = [
+        common | {"ts": 1, "args": {"": None}},
+        common | {"ts": 2, "args": {"": 4}},
+        event("cpu_op", "aten::mm", 0, 9),
+    ]
+    warehouse.ingest(json.dumps({"traceEvents": events}).encode(), name="run")
+    assert warehouse.rows("SELECT samples, mean FROM sampled_counters('run')")[1] == [(1, 4)]
+    assert warehouse.rows("SELECT detail FROM findings")[1] == [("values that are not numbers, or can't be true: 1",)]
+
+
+@pytest.mark.parametrize("vendor", ["mlu", "gcu", "npu"])
+def test_vendors_add_kinds_of_their_own(warehouse: etq.Warehouse, vendor: str) -> None:
+    """Of 100 us, a kernel has 30, a copy 50 and a fill 10; annotations of the device, and marks, have none."""
+    of_device: dict[str, Any] = {"device": 0, "stream": 7}
+    events = [
+        event("cpu_op", "aten::mm", 0, 10, external=1),
+        event(f"{vendor}_runtime", "launchKernel", 2, 5, correlation=3),
+        event("kernel", "matmul", 10, 40, 7, correlation=3, **of_device),
+        event(f"{vendor}_memcpy", "HtoD", 40, 90, 7, **of_device),
+        event(f"{vendor.upper()}_MEMSET", "fill", 90, 100, 7, **of_device),
+        event(f"{vendor}_user_annotation", "part", 0, 100, 7, **of_device),
+        event(f"{vendor}_sync", "wait", 0, 100, 7, **of_device),
+    ]
+    warehouse.ingest(json.dumps({"traceEvents": events}).encode(), name="run")
+    found = """SELECT activity, sum(t.elapsed_ticks) FROM device_events AS t
+        JOIN signatures AS s ON s.signature_index = t.event_signature GROUP BY ALL ORDER BY ALL"""
+    assert warehouse.rows(found)[1] == [
+        ("copy", 50_000), ("device_annotation", 100_000), ("device_wait", 100_000), ("fill", 10_000), ("kernel", 30_000),
+    ]  # fmt: skip
+    assert not warehouse.rows("SELECT * FROM findings WHERE rule = 'unknown category'")[1]
+
+
+def test_calls_of_hpus_are_no_work(warehouse: etq.Warehouse) -> None:
+    """Habana's profiler writes its runtime's calls, and in some versions its kernels, as hpu_op."""
+    events = [
+        event("cpu_op", "aten::mm", 0, 50),
+        event("hpu_op", "synLaunch", 10, 40),
+        event("hpu_op", "gemm_bf16", 60, 100, 7, device=0, stream=7),
+        event("hpu_meta_op", "process_name", 0, 0),
+    ]
+    warehouse.ingest(json.dumps({"traceEvents": events}).encode(), name="run")
+    query = "SELECT label, activity, on_device, purpose FROM signatures ORDER BY ALL"
+    assert warehouse.rows(query)[1] == [
+        ("aten::mm", "op", False, None), ("gemm_bf16", "kernel", True, None), ("process_name", "other", False, None),
+        ("synLaunch", "call", False, "launch"),
+    ]  # fmt: skip
+    query = "SELECT name, self_cpu_time FROM key_averages('run', unit := 'us') WHERE calls > 0 AND NOT is_device ORDER BY ALL"
+    assert warehouse.rows(query)[1] == [
+        ("aten::mm", 20), ("process_name", 0), ("synLaunch", 30),
+    ]  # fmt: skip
+    assert not warehouse.rows("SELECT * FROM findings WHERE rule = 'unknown category'")[1]

@@ -1,0 +1,1 @@
+"""Memory snapshots of torch.cuda: what the caching allocators of devices held, and who asked for it."""

@@ -1,0 +1,219 @@
+"""Memory snapshots (`torch.cuda.memory._dump_snapshot`) as traces: an op for each allocation, with its stack.
+
+Source: `_snapshot` of `torch/cuda/memory.py`. A snapshot has for each device the last allocations and releases, and the
+memory that is held at the end (`segments`), each with the frames of the stack, the innermost first. Allocations that it
+no longer has are those of memory that is released later, or held at the end: they were made before it begins.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from etq.errors import FormatError
+from etq.ingest.arrow import batch, texts
+from etq.ingest.memory import refuse_beyond
+from etq.ingest.snapshot.pickles import loads
+from etq.ingest.trace.classes import rules
+from etq.ingest.trace.reader import read_torch_trace
+
+# The rule of the finding that a capture is a snapshot.
+FINDING: Final = "memory snapshot"
+
+# How often the trace's JSON is in memory while it is made and read.
+_COPIES: Final = 3
+_CUDA: Final = 1
+# A call of an op in a frame of C++.
+_OP: Final = re.compile(r"\bat::_ops::(\w+?)(?:_(?:out|Tensor|Scalar|int|dim|default)\w*)?::(?:call|redispatch)\b")
+_RELEASES: Final = ("free_requested", "free_completed")
+# What changes the memory that an allocator has.
+_RESERVED: Final = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+_ACTIONS: Final = ("alloc", *_RELEASES, *_RESERVED)
+# How many functions around the innermost of the user's own a stack has.
+_AROUND: Final = 5
+# By how much moments differ at least, in nanoseconds: an allocation lasts half of it.
+_STEP: Final = 2
+_MOST: Final = 2**62
+
+
+def read_snapshot(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Read a snapshot and yield pairs of base table and rows, as `read_torch_trace`; a finding says what it is.
+
+    Raises `FormatError` for what isn't one, and for a pickle of more than lists, dicts, texts and numbers.
+    """
+    snapshot = loads(bytes(data), path)
+    try:
+        trace = _Snapshot(snapshot, path, len(data)).trace()
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+        what = "not a memory snapshot: it has no segments and device_traces as torch writes them"
+        raise FormatError(path, what) from None
+    yield from read_torch_trace(trace, path)
+    detail = "the allocations of torch.cuda with their stacks; ops and functions have no times"
+    yield "findings", batch({"rule": texts([FINDING]), "detail": texts([detail])})
+
+
+class _Moment(NamedTuple):
+    """A device at a time, in nanoseconds, with the bytes that are allocated and that its allocator has then."""
+
+    device: int
+    at: int
+    total: int
+    reserved: int
+
+
+class _Snapshot:
+    """A snapshot while it is converted."""
+
+    def __init__(self, written: Any, path: str, byte_size: int) -> None:
+        self._path = path
+        self._segments: list[Any] = _listed(written["segments"])
+        self._traces: list[Any] = _listed(written["device_traces"])
+        # A pickle may name a list any number of times; each entry takes more than a byte.
+        self._left = byte_size
+        self._stacks: dict[int, str] = {}
+        self._rules = rules()
+        moments = [entry["time_us"] for each in self._traces for entry in self._entries(each) if "time_us" in entry]
+        self._base = min(map(_whole, moments), default=0)
+        self._left = byte_size
+
+    def trace(self) -> bytes:
+        events = [event for device in range(len(self._traces)) for event in self._events(device)]
+        refuse_beyond(self._path, "the allocations of a snapshot", _COPIES * sum(map(len, events)))
+        head = f'{{"schemaVersion": 1, "baseTimeNanoseconds": {1000 * self._base}, "traceEvents": ['
+        return f"{head}{','.join(events)}]}}".encode()
+
+    def _entries(self, values: Any) -> Sequence[Any]:
+        found = _listed(values)
+        self._left -= len(found)
+        if self._left < 0:
+            raise ValueError("lists that contain each other")
+        return found
+
+    def _events(self, device: int) -> Iterator[str]:
+        """Yield the events of a device as JSON, in the order of time."""
+        entries = [
+            (each["action"], _whole(each["addr"]), _whole(each["size"]), each)
+            for each in self._entries(self._traces[device])
+            if each["action"] in _ACTIONS
+        ]
+        before, total = self._held_before(device, entries)
+        own = [each for each in self._segments if _whole(each.get("device", 0)) == device]
+        reserved = sum(_whole(each["total_size"]) for each in own)
+        reserved -= sum(_RESERVED.get(action, 0) * size for action, _, size, _ in entries)
+        at, held = 0, dict[int, int]()
+        for address, size, frames in before:
+            total, held[address] = total + size, size
+            yield from self._allocation(_Moment(device, at, total, reserved), address, size, frames)
+            at += _STEP
+        for action, address, size, entry in entries:
+            reserved += _RESERVED.get(action, 0) * size
+            moment = 1000 * (_whole(entry["time_us"]) - self._base) if "time_us" in entry else 0
+            at = max(moment, at + _STEP)
+            if action == "alloc":
+                total += size - held.pop(address, 0)
+                held[address] = size
+                yield from self._allocation(_Moment(device, at, total, reserved), address, size, entry.get("frames"))
+            elif action in _RELEASES and address in held:
+                released = held.pop(address)
+                total -= released
+                yield _memory(_Moment(device, at, total, reserved), address, -released)
+            elif action == _RELEASES[0]:
+                total -= size
+                yield _memory(_Moment(device, at, total, reserved), address, -size)
+
+    def _held_before(
+        self, device: int, entries: Sequence[tuple[str, int, int, Any]]
+    ) -> tuple[list[tuple[int, int, Any]], int]:
+        """Return the address, size and frames of what was allocated before the first entry and is held at the end; and
+        the bytes of what was allocated before and is released by an entry.
+        """
+        held: dict[int, int] = {}
+        released: dict[int, int] = {}
+        requested: set[int] = set()
+        changes = [each for each in entries if each[0] not in _RESERVED]
+        for action, address, size, _ in changes:
+            if action == "alloc":
+                held[address] = size
+                requested.discard(address)
+            elif held.pop(address, None) is None and address not in requested and action == _RELEASES[0]:
+                released[len(released)] = size
+            if action == _RELEASES[0]:
+                requested.add(address)
+        seen = {address for _, address, _, _ in changes}
+        before = []
+        for segment in self._segments:
+            if _whole(segment.get("device", 0)) != device:
+                continue
+            address = _whole(segment["address"])
+            for block in self._entries(segment["blocks"]):
+                place = _whole(block.get("address", address))
+                if block["state"] == "active_allocated" and place not in held and place not in seen:
+                    frames = block.get("frames")
+                    before.append((place, _whole(block.get("requested_size", block["size"])), frames))
+                address += _whole(block["size"])
+        return before, sum(released.values())
+
+    def _allocation(self, moment: _Moment, address: int, size: int, frames: Any) -> Iterator[str]:
+        if named := self._stack(frames):
+            times = f'"ts": {_time(moment.at)}, "dur": {_time(_STEP // 2)}'
+            yield f'{{"ph": "X", {named}, "pid": 0, "tid": {moment.device}, {times}}}'
+        yield _memory(moment, address, size)
+
+    def _stack(self, frames: Any) -> str:
+        """Return the category, name and arguments of an allocation by its stack, as JSON: the outermost op, or else the
+        innermost function; and the functions. "" without a stack.
+        """
+        if not frames:
+            return ""
+        known = self._stacks.get(id(frames))
+        if known is None:
+            op, functions, outer = None, [], 0
+            for frame in self._entries(frames):
+                name, file, line = _text(frame["name"]), _text(frame["filename"]), _whole(frame["line"])
+                if (found := _OP.search(name)) is not None:
+                    op = f"aten::{found[1]}"
+                if (file.endswith(".py") or file.startswith("<")) and outer <= _AROUND:
+                    functions.append(f"{file}({line}): {name}".replace(";", ","))
+                    outer += bool(outer) or not self._rules.is_library(functions[-1])
+            named = op or (functions[0] if functions else "(allocation)")
+            stack = {"Call stack": ";".join(functions)}
+            known = f'"cat": "cpu_op", "name": {json.dumps(named)}, "args": {json.dumps(stack)}'
+            self._stacks[id(frames)] = known
+        return known
+
+
+def _memory(moment: _Moment, address: int, size: int) -> str:
+    arguments = {
+        "Bytes": size, "Total Allocated": moment.total, "Total Reserved": moment.reserved, "Device Type": _CUDA,
+        "Device Id": moment.device, "Addr": address,
+    }  # fmt: skip
+    place = f'"pid": 0, "tid": {moment.device}, "ts": {_time(moment.at)}'
+    return f'{{"ph": "i", "s": "t", "name": "[memory]", {place}, "args": {json.dumps(arguments)}}}'
+
+
+def _time(nanoseconds: int) -> str:
+    """Return a time in microseconds."""
+    return f"{nanoseconds // 1000}.{nanoseconds % 1000:03}"
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError("no text")
+    return value
+
+
+def _listed(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return value
+
+
+def _whole(value: Any) -> int:
+    """Return a whole number that can be a size, an address or a time."""
+    if type(value) is not int or not -_MOST < value < _MOST:
+        raise ValueError("no number")
+    return value
