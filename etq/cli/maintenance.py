@@ -12,6 +12,7 @@ from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import query_limits, warehouse_argument, warehouse_option
 from etq.cli.targets import open_existing, report_unmatched
+from etq.database.connection import is_lake_path
 from etq.errors import EtqError, counted, printable
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @main.group()
 def db() -> None:
-    """Check, copy, merge and compact warehouses; remove captures.
+    """Check, copy, merge and compact warehouses; remove captures. check, remove and prune also take a lake.
 
     \b
     etq db check lab.duckdb
@@ -105,7 +106,7 @@ def check(db: str, files: str) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Don't ask for confirmation.")
 @warehouse_option
 def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None:
-    """Remove captures from a warehouse, with their annotations. Records and the profiling files stay.
+    """Remove captures from a warehouse or a lake, with their annotations. Records and the profiling files stay.
 
     \b
     etq db remove run --db lab.duckdb
@@ -119,7 +120,14 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
         }
         _confirm("Remove", [capture.name for capture in resolved.values()], yes)
         warehouse.remove(*resolved.values())
-        say(f"{counted(len(resolved), 'capture')} removed; until etq db compact, the file has their bytes")
+        say(f"{counted(len(resolved), 'capture')} removed; {_until_compacted(db)}")
+
+
+def _until_compacted(db: str) -> str:
+    """Return how long the bytes of removed rows stay."""
+    if is_lake_path(db):
+        return "etq lake compact deletes their bytes a week later"
+    return "until etq db compact, the file has their bytes"
 
 
 def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
@@ -156,8 +164,8 @@ def prune(
     yes: bool,
     db: str,
 ) -> None:
-    """Remove all captures but the latest of each group. With selectors, only captures that match any of them are
-    removed.
+    """Remove all captures but the latest of each group from a warehouse or a lake. With selectors, only captures that
+    match any of them are removed.
 
     The latest captures are those recorded last, as with @latest. For files whose time of recording is unknown, the time
     of ingest stands for it; files are ingested in the order of the command line. With --over, the latest are the last
@@ -185,7 +193,7 @@ def prune(
             return
         _confirm("Prune the events of" if keep_rollups else "Remove", names, yes)
         warehouse.prune(keep_last, keys, **chosen)
-        say(f"{counted(len(names), 'capture')} pruned; until etq db compact, the file has their bytes")
+        say(f"{counted(len(names), 'capture')} pruned; {_until_compacted(db)}")
 
 
 @db.command()

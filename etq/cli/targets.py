@@ -116,13 +116,21 @@ def open_unrun(file: str) -> tuple[Warehouse, Record | Program]:
 
 @contextmanager
 def open_existing(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
-    """Open a warehouse that exists, to change it. Raises `EtqError` if it doesn't: its name may be mistyped."""
-    from etq.database.connection import NONE_THERE
+    """Open a warehouse that exists, to change it. Raises `EtqError` if it doesn't: its name may be mistyped.
+
+    In a lake, what killed commands have begun is completed first.
+    """
+    from etq.database.connection import NONE_THERE, is_lake_path
     from etq.warehouse.warehouse import open
 
     if not is_there(db):
         raise EtqError(f"{db}: {NONE_THERE.format(db)}")
     with open(db, read_only=read_only) as warehouse:
+        if is_lake_path(db) and not read_only:
+            from etq.lake.reading.tables import Lake
+            from etq.lake.writing.loads import finish
+
+            finish(Lake.at(db))
         yield warehouse
 
 

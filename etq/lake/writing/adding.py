@@ -12,7 +12,7 @@ import duckdb
 from etq.errors import WarehouseError
 from etq.lake.reading.library import deltalake
 from etq.lake.reading.state import read
-from etq.lake.reading.tables import KINDS, Lake, tables_of
+from etq.lake.reading.tables import KINDS, Lake, all_tables
 from etq.lake.writing.loads import commit, contents, make_table, parts, rewrite, write
 from etq.warehouse.warehouse import Warehouse, open
 
@@ -101,7 +101,7 @@ def check_place(lake: Lake) -> bool:
         return False
     if folder.exists() and not folder.is_dir():
         raise WarehouseError(f"{folder}: a file; a lake is a folder")
-    if folder.is_dir() and {entry.name for entry in folder.iterdir()} - {*tables_of(*KINDS)}:
+    if folder.is_dir() and {entry.name for entry in folder.iterdir()} - {*all_tables()}:
         raise WarehouseError(f"{folder}: a folder with other things in it; name an empty one for the lake")
     parent = next(place for place in (folder, *folder.parents) if place.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):

@@ -9,7 +9,7 @@ from typing import Final
 
 from etq.lake.reading.library import deltalake
 from etq.lake.reading.state import LakeState, read
-from etq.lake.reading.tables import KINDS, Lake, loads_of, tables_of
+from etq.lake.reading.tables import KINDS, Lake, all_tables, loads_of, tables_of
 from etq.lake.writing.loads import (
     EVENTS,
     MOST_CONTENTS,
@@ -50,7 +50,7 @@ def compact(
             commit(lake, kind, [rewrite(state, kind, group)], group)
         _remove_uncommitted(lake, kind, leave_seconds)
     with writing(lake):
-        lake.each(lambda table: _clean(lake, table), tables_of(*KINDS))
+        lake.each(lambda table: _clean(lake, table), all_tables())
     return _number(state), _number(read(lake))
 
 
