@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,9 +14,15 @@ from etq.cli import main
 from etq.cli.files import ingest
 from etq.cli.messages import say
 from etq.cli.options import warehouse_argument, warehouse_option
+from etq.errors import counted
 
 if TYPE_CHECKING:
     from etq.lake import Added
+
+# Options of `ingest` that change no capture that a lake has.
+_OF_NEW: Final = (
+    "name", "metrics", "time_scale", "clock_bits", "etrecord", "pte", "graph_capture", "debug_buffer", "values",
+)  # fmt: skip
 
 
 @main.group()
@@ -59,7 +65,9 @@ def export(folder: str, db: str, replace: bool) -> None:
 def add(folder: str, **options: Any) -> None:
     """Read profiling files into a lake, which is created if it doesn't exist. Options are those of etq ingest.
 
-    A file that can't be read is reported, and the others are still read; the exit status is then 1.
+    A file that can't be read is reported, and the others are still read; the exit status is then 1. A capture that the
+    lake has gets the labels that it lacks, and those of --label, --job and --captured-at in the place of its own. Other
+    options are for new captures.
 
     \b
     etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'
@@ -67,7 +75,6 @@ def add(folder: str, **options: Any) -> None:
     from pathlib import Path
 
     from etq.database.temporary import temporary_folder
-    from etq.lake import export
     from etq.lake.reading.tables import Lake
     from etq.lake.writing.adding import check_place
 
@@ -84,7 +91,25 @@ def add(folder: str, **options: Any) -> None:
         finally:
             if Path(options["db"]).exists() and (is_there or _has_content(options["db"])):
                 with _without_panics():
-                    _print_added(folder, export(folder, options["db"]))
+                    _add_from(folder, options)
+
+
+def _add_from(folder: str, options: dict[str, Any]) -> None:
+    """Add what was read to a lake, with the labels of known captures, and print what was done."""
+    from dataclasses import replace
+
+    from etq.lake.writing.adding import export, relabel
+    from etq.warehouse.warehouse import open
+
+    with open(options["db"], read_only=True) as warehouse:
+        added = export(folder, warehouse)
+        if added.known:
+            given = {*options["labels"], *(key for key in ("job", "captured_at") if options[key] is not None)}
+            added = replace(added, labelled=relabel(folder, warehouse, given))
+    _print_added(folder, added)
+    if added.known and (left := [name for name in _OF_NEW if options.get(name)]):
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in left)
+        say(f"Note: {named} changed no known capture; etq lake export --replace replaces captures as a whole")
 
 
 @lake.command()
@@ -117,7 +142,8 @@ def _has_content(db: str) -> bool:
 
 def _print_added(folder: str, added: Added) -> None:
     words = [f"{added.new} new", f"{added.known} known", *([f"{added.replaced} replaced"] if added.replaced else [])]
-    say(f"{folder}: captures: {', '.join(words)}")
+    labelled = f"; labels of {counted(added.labelled, 'known capture')} changed" if added.labelled else ""
+    say(f"{folder}: captures: {', '.join(words)}{labelled}")
 
 
 @contextmanager

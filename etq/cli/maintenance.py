@@ -12,7 +12,6 @@ from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import query_limits, warehouse_argument, warehouse_option
 from etq.cli.targets import open_existing, report_unmatched
-from etq.database.connection import is_lake_path
 from etq.errors import EtqError, counted, printable
 
 if TYPE_CHECKING:
@@ -125,6 +124,8 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
 
 def _until_compacted(db: str) -> str:
     """Return how long the bytes of removed rows stay."""
+    from etq.database.connection import is_lake_path
+
     if is_lake_path(db):
         return "etq lake compact deletes their bytes a week later"
     return "until etq db compact, the file has their bytes"

@@ -846,8 +846,8 @@ class Warehouse(Views):
             set_labels(connection, keys[0], labels)
             return labels_of(connection, keys[0])
 
-        is_of_job = not RANKS.isdisjoint(labels)
-        return self._change([capture], labelled, with_ranks=is_of_job, job=labels.get("job"))
+        jobs = [job] if (job := labels.get("job")) is not None else []
+        return self._change([capture], labelled, with_ranks=not RANKS.isdisjoint(labels), jobs=jobs)
 
     def metric(
         self,

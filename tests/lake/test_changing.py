@@ -10,18 +10,22 @@ from typing import Any
 
 import duckdb
 import pytest
+from click.testing import CliRunner, Result
 
 import etq
 from etq import catalog
+from etq.cli import main
 from etq.lake import export
-from etq.lake.reading.tables import COMMENTS, KINDS, kind_of
+from etq.lake.reading.tables import COMMENTS, KINDS, Lake, kind_of
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
-from tests.lake.test_lake import FLEET
+from tests.lake.engines import by_etq, by_others
+from tests.lake.test_lake import FLEET, contents
+from tests.lake.test_writers import killed_at
 
 pytestmark = pytest.mark.long
 
-pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
+deltalake = pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
 Rows = dict[str, Counter[tuple[Any, ...]]]
 # When events were pruned, or a comment was written, differs.
@@ -30,13 +34,13 @@ _WHEN = {"findings": "detail := regexp_replace(t.detail, '^pruned at .*? UTC', '
 
 def rows_of_lake(lake: Path) -> Rows:
     """The rows of all tables, as deltalake reads them."""
-    from deltalake import DeltaTable
-
     with duckdb.connect() as connection:
         for table in catalog.tables():
             connection.execute(table.statement)
             if (lake / table.name / "_delta_log").is_dir():
-                connection.register("_rows", DeltaTable(lake / table.name).to_pyarrow_table().drop_columns(["load_id"]))
+                connection.register(
+                    "_rows", deltalake.DeltaTable(lake / table.name).to_pyarrow_table().drop_columns(["load_id"])
+                )
                 connection.execute(f"DROP TABLE {table.name}; CREATE TABLE {table.name} AS FROM _rows")
         return rows_of(connection)
 
@@ -109,17 +113,81 @@ CHANGES: dict[str, list[Callable[[Warehouse], object]]] = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_a_lake_is_changed_as_a_file_is(what: str, kept: Path, tmp_path: Path) -> None:
-    copyfile(kept / "lab.duckdb", tmp_path / "lab.duckdb")
-    copytree(kept / "lake", tmp_path / "lake")
+def test_a_lake_is_changed_as_a_file_is(what: str, kept: Path, place: Path) -> None:
     answers = []
-    for place in ("lab.duckdb", "lake"):
-        with etq.open(tmp_path / place) as warehouse:
+    for db in ("lab.duckdb", "lake"):
+        with etq.open(place / db) as warehouse:
             results = [change(warehouse) for change in CHANGES[what]]
             results = [[each.name for each in result] if isinstance(result, list) else result for result in results]
             answers.append([*results, warehouse.rows("SELECT name FROM captures ORDER BY name")[1]])
     assert answers[0] == answers[1], "also what the warehouse answers that did it"
-    expected, found = rows_of_file(tmp_path / "lab.duckdb"), rows_of_lake(tmp_path / "lake")
-    assert expected != rows_of_file(kept / "lab.duckdb"), "the change changes something"
+    assert rows_of_file(place / "lab.duckdb") != rows_of_file(kept / "lab.duckdb"), "the change changes something"
+    assert differences(place) == {}
+
+
+def differences(folder: Path) -> dict[str, tuple[Any, Any]]:
+    """What the lake has and the file lacks, and the other way round, by table."""
+    expected, found = rows_of_file(folder / "lab.duckdb"), rows_of_lake(folder / "lake")
     wrong = {name for name in expected if expected[name] != found[name]}
-    assert {name: ((found[name] - expected[name]), (expected[name] - found[name])) for name in wrong} == {}
+    return {name: (found[name] - expected[name], expected[name] - found[name]) for name in wrong}
+
+
+@pytest.fixture
+def place(kept: Path, tmp_path: Path) -> Path:
+    """A copy of the warehouse and the lake."""
+    copyfile(kept / "lab.duckdb", tmp_path / "lab.duckdb")
+    copytree(kept / "lake", tmp_path / "lake")
+    return tmp_path
+
+
+def test_known_captures_get_labels_when_they_are_added_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are found are added, and those that are given replace theirs, as in a file."""
+    monkeypatch.chdir(place)
+    files = [str(FLEET[0]), str(CAPTURES / "torch_gpu/rank1.pt.trace.json.gz")]
+    given = ["--label", "build=7", "--captured-at", "2026-05-01T12:00:00", "--label-from", "{build}/{team}/{}"]
+    assert run("ingest", *files, *given, "--db", "lab.duckdb").exit_code == 0
+    for expected in ("0 new, 2 known; labels of 2 known captures changed", "0 new, 2 known"):
+        assert run("lake", "add", "lake", *files, *given).output.splitlines()[-1] == f"lake: captures: {expected}"
+    assert differences(place) == {}
+    version = deltalake.DeltaTable("lake/captures").version()
+    again = run("lake", "add", "lake", files[0], "--name", "other", "--label-from", "{build}/{team}/{}")
+    assert again.output.splitlines()[-1].startswith("Note: --name changed no known capture; etq lake export --replace")
+    assert deltalake.DeltaTable("lake/captures").version() == version, "it is written only where it changes"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, [*arguments])
+
+
+def test_commands(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    for db in ("lab.duckdb", "lake"):
+        assert run("label", "00", "build=9", "--db", db).output == "00: 1 label set\n"
+        assert "confirm with -y" in run("db", "remove", "01", "--db", db).output
+        removed = run("db", "remove", "--all", "job=gpu", "-y", "--db", db).output
+        assert removed.startswith("2 captures removed; ") and ("lake compact" in removed) == (db == "lake")
+        assert (
+            run("db", "prune", "--keep-last", "0", "build=2", "--dry-run", "--db", db).output.splitlines()[0] == "mlp"
+        )
+        assert run("db", "prune", "--keep-last", "0", "build=2", "-y", "--db", db).exit_code == 0
+        assert (
+            run("comment", "9", "build=9", "--note", "new", "--over", "build", "--db", db).output == "noted, number 1\n"
+        )
+    assert differences(place) == {}
+    assert "does not change a lake" in run("ingest", str(FLEET[0]), "--db", "lake").output
+
+
+def test_a_kill_before_any_commit_of_a_removal(place: Path) -> None:
+    """Readers see all or nothing of the captures; the same command completes it for all engines."""
+    lake, removed = Lake.at(place / "lake"), ("db", "remove", "--all", "build=1", "-y", "--db", str(place / "lake"))
+    start, number, seen = contents(place / "lake"), 1, list[int]()
+    while killed_at(number, lambda: run(*removed)):
+        now = contents(place / "lake")
+        assert now in (start, [each for each in start if each[1] != "build=1"])
+        seen.append(len(now))
+        number += 1
+    assert {*seen} == {len(start), len(start) - 2} and run(*removed).exit_code == 1, "they are gone"
+    with etq.open(place / "lab.duckdb") as warehouse:
+        warehouse.remove("00", "01")
+    assert differences(place) == {}
+    assert [by_etq(lake)] == [*{str(each): each for each in by_others(lake)}.values()]

@@ -36,6 +36,13 @@ class LakeState:
         """The loads of a kind."""
         return {file.load for file in self.of(f"{kind}s")}
 
+    def rows(self, *tables: str) -> dict[str, int]:
+        """The number of rows that each load has in tables."""
+        rows: dict[str, int] = {}
+        for file in (file for table in tables for file in self.of(table)):
+            rows[file.load] = rows.get(file.load, 0) + file.rows
+        return rows
+
     def only(self, kind: str, loads: Collection[str]) -> LakeState:
         """This without other loads of a kind."""
         files = {

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
+from etq.advice.filling import JOB
+from etq.annotations.labels import RANKS, add_labels, labels_of_all, set_labels
 from etq.errors import WarehouseError
+from etq.lake.reading.connection import connect_tables
 from etq.lake.reading.library import deltalake
 from etq.lake.reading.state import read
-from etq.lake.reading.tables import KINDS, Lake, all_tables
+from etq.lake.reading.tables import COMMENTS, KINDS, Lake, all_tables
+from etq.lake.writing.changing import change, change_comments
 from etq.lake.writing.loads import commit, contents, make_table, parts, rewrite, write
+from etq.maintenance.merge import COMMENTS_OF
 from etq.warehouse.warehouse import Warehouse, open
 
 
 @dataclass(frozen=True)
 class Added:
-    """The numbers of captures that were new to a lake, were known, and replaced known ones."""
+    """The numbers of captures that were new to a lake, were known, and replaced known ones; and how many of the known
+    ones got other labels.
+    """
 
     new: int
     known: int
     replaced: int
+    labelled: int = 0
 
 
 def export(
@@ -38,7 +49,7 @@ def export(
     Content that the lake has already stays as it is; nothing is stored twice. With `replace`, captures that the lake
     has are replaced by the warehouse's, with their annotations: readers see the one or the other. A name that other
     content has in the lake is made longer, by the file's folders or its hash. What is added together is up to 2,000
-    captures; after an error, those of before stay.
+    captures; after an error, those of before stay. Comments that the lake lacks are added.
 
     path             a folder, or an address in an object store, as s3://lab/fleet
     storage_options  options of the object store, as `deltalake` takes them; otherwise those of the environment
@@ -67,7 +78,57 @@ def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) ->
             counts = _add(lake, connection, kind, {of_all[key]: key for key in part}, is_replaced)
             new, replaced = new + counts[0], replaced + counts[1]
         added = Added(new, len(found) - new - replaced, replaced)  # of captures, which are the last
+    comments = connection.sql(f"FROM {COMMENTS} ORDER BY comment_id").to_arrow_table()
+    if len(comments):
+        _add_comments(lake, comments)
     return added
+
+
+def _add_comments(lake: Lake, comments: Any) -> None:
+    """Add comments, as Arrow, that a lake lacks."""
+
+    def unite(connection: duckdb.DuckDBPyConnection) -> None:
+        connection.register("_given", comments)
+        connection.execute(COMMENTS_OF.format("_given"))
+
+    change_comments(lake, unite)
+
+
+def relabel(
+    path: str | os.PathLike[str] | Lake,
+    warehouse: Warehouse,
+    given: Collection[str] = (),
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> int:
+    """Label captures of a lake as the warehouse's of the same content are: labels that they lack are added, and those
+    whose keys are `given` replace theirs. Returns the number of captures that change.
+
+    Raises `WarehouseError` for a lake that can't be read or written.
+    """
+    lake = Lake.at(path, storage_options)
+    with closing(connect_tables(read(lake))) as connection:
+        held = labels_of_all(connection)
+        keys = dict(connection.execute("SELECT c.sha256, c.capture_id FROM captures AS c").fetchall())
+    wanted = {
+        sha256: {key: value for key, value in labels.items() if key in given or key not in held[sha256]}
+        for sha256, labels in labels_of_all(warehouse.connection).items()
+        if sha256 in held
+    }
+    wanted = {sha256: labels for sha256, labels in wanted.items() if not labels.items() <= held[sha256].items()}
+    if not wanted:
+        return 0
+
+    def label(connection: duckdb.DuckDBPyConnection, changed: list[int]) -> None:
+        query = "SELECT c.capture_id, c.sha256 FROM captures AS c WHERE list_contains(?::INTEGER[], c.capture_id)"
+        for key, sha256 in connection.execute(query, [changed]).fetchall():
+            set_labels(connection, key, {each: value for each, value in wanted[sha256].items() if each in given})
+            add_labels(connection, key, wanted[sha256])
+
+    is_of_job = any(not RANKS.isdisjoint(labels) for labels in wanted.values())
+    jobs = sorted({labels[JOB] for labels in wanted.values() if JOB in labels})
+    change(lake, [keys[sha256] for sha256 in wanted], label, with_ranks=is_of_job, jobs=jobs)
+    return len(wanted)
 
 
 def _add(
@@ -114,9 +175,17 @@ def add(
     ingest: Callable[[Warehouse], object],
     *,
     replace: bool = False,
+    given: Collection[str] = (),
     storage_options: Mapping[str, str] | None = None,
 ) -> Added:
-    """Add to a lake what `ingest` reads into a temporary warehouse. See `export`."""
+    """Add to a lake what `ingest` reads into a temporary warehouse. See `export`.
+
+    Captures that the lake has get the labels that they lack. Labels whose keys are `given` replace theirs; captured_at
+    is a key, too.
+    """
     with open() as warehouse:
         ingest(warehouse)
-        return export(path, warehouse, replace=replace, storage_options=storage_options)
+        added = export(path, warehouse, replace=replace, storage_options=storage_options)
+        if not added.known:
+            return added
+        return replaced(added, labelled=relabel(path, warehouse, given, storage_options=storage_options))

@@ -4,7 +4,7 @@ then take the place of what the lake had, by one commit of `captures`: readers s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,21 @@ from etq.errors import WarehouseError, message_of
 from etq.lake.reading.connection import ORDER, attach, connect_tables, rows_of
 from etq.lake.reading.state import LakeState, read
 from etq.lake.reading.tables import COMMENTS, KINDS, Lake, tables_of
-from etq.lake.writing.loads import Load, commit, contents, discard, finish, parts, replace_rows, rewrite, write, writing
+from etq.lake.writing.loads import (
+    EVENTS,
+    MOST_CONTENTS,
+    MOST_EVENTS,
+    Load,
+    commit,
+    contents,
+    discard,
+    finish,
+    parts,
+    replace_rows,
+    rewrite,
+    write,
+    writing,
+)
 from etq.warehouse.warehouse import open
 
 Result = TypeVar("Result")
@@ -44,7 +58,7 @@ def change(
     *,
     reads: Collection[str] | None = None,
     with_ranks: bool = True,
-    job: str | None = None,
+    jobs: Sequence[str] = (),
 ) -> Result:
     """Change captures of a lake, given by their keys there. Returns the result of `work`.
 
@@ -55,7 +69,7 @@ def change(
     reads       the tables of which it needs the captures' rows, because it removes the others; by default all. Captures
                 that others have removed are then left out
     with_ranks  whether it changes advice about the other ranks of their jobs, too
-    job         a job that they become ranks of
+    jobs        jobs that they become ranks of
 
     Raises `WarehouseError` for a lake that can't be read or written, and if others have removed the captures.
     """
@@ -63,7 +77,7 @@ def change(
         finish(lake)
     while True:
         state = read(lake)
-        chosen = _chosen(state, keys, with_ranks=with_ranks, job=job)
+        chosen = _chosen(state, keys, with_ranks=with_ranks, jobs=jobs)
         if chosen is None:
             continue  # others were faster
         if not chosen.changed and reads is None:
@@ -88,13 +102,13 @@ def _worked(
         raise WarehouseError(f"{state.lake}: {message_of(error)}") from error
 
 
-def _chosen(state: LakeState, keys: Sequence[int], *, with_ranks: bool, job: str | None) -> _Chosen | None:
+def _chosen(state: LakeState, keys: Sequence[int], *, with_ranks: bool, jobs: Sequence[str]) -> _Chosen | None:
     """What is to be taken out; None if the lake is another by now."""
-    of_job = f"SELECT l.capture_id FROM labels AS l WHERE l.key = '{JOB}' AND l.value = ?"
+    of_jobs = f"SELECT l.capture_id FROM labels AS l WHERE l.key = '{JOB}' AND list_contains(?::VARCHAR[], l.value)"
     with closing(connect_tables(state)) as connection:
         ranks = [*keys, *(ranks_of(connection, keys) if with_ranks else [])]
-        if job is not None:
-            ranks += ranks_of(connection, [key for (key,) in connection.execute(of_job, [job]).fetchall()])
+        if jobs:
+            ranks += ranks_of(connection, [key for (key,) in connection.execute(of_jobs, [[*jobs]]).fetchall()])
         rows = connection.execute(
             """
             SELECT c.capture_id, c.sha256, c.record_id, c.program_id FROM captures AS c
@@ -161,11 +175,26 @@ def _put_back(connection: duckdb.DuckDBPyConnection, state: LakeState, chosen: _
     left = [key for (key,) in connection.execute("SELECT c.capture_id FROM captures AS c ORDER BY 1").fetchall()]
     try:
         loads.extend(write(connection, lake, "capture", part) for part in parts(connection, "capture", left))
-        loads.append(rewrite(state, "capture", chosen.loads, chosen.keys["capture"]))
+        loads.extend(rewrite(state, "capture", group, chosen.keys["capture"]) for group in _groups(state, chosen.loads))
     except BaseException:
         discard(lake, "capture", [load.id for load in loads])
         raise
     return commit(lake, "capture", loads, chosen.loads)
+
+
+def _groups(state: LakeState, loads: Iterable[str]) -> Iterator[list[str]]:
+    """Groups of loads whose rest becomes one load."""
+    contents, events = state.rows("captures"), state.rows(*EVENTS)
+    group: list[str] = []
+    number = size = 0
+    for load in sorted(loads):
+        number, size = number + contents.get(load, 0), size + events.get(load, 0)
+        if group and (number > MOST_CONTENTS or size > MOST_EVENTS):
+            yield group
+            group, number, size = [], contents.get(load, 0), events.get(load, 0)
+        group.append(load)
+    if group:
+        yield group
 
 
 def change_comments(lake: Lake, work: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
