@@ -77,17 +77,23 @@ def backup(db: str, output: str, force: bool) -> None:
     help="The folder that files were read from.  [default: the current one]",
 )
 def check(db: str, files: str) -> None:
-    """Check that a warehouse is undamaged and consistent.
+    """Check that a warehouse or a lake is undamaged and consistent.
 
     All tables are read: rows that others refer to must exist, rollups must equal those computed from the events, and
     files of the folder that they were read from must have the same content. Each problem is a line; with a problem, the
-    status is 1. The warehouse is only read; writers wait meanwhile.
+    status is 1. The warehouse is only read; writers wait meanwhile. A lake is checked as it is when the check begins.
 
     \b
     etq db check lab.duckdb
     etq db check lab.duckdb --files captures
+    etq db check --db fleet
     """
-    from etq.maintenance.checking import check
+    from etq.database.connection import is_lake_path
+
+    if is_lake_path(db):
+        from etq.lake.checking import check
+    else:
+        from etq.maintenance.checking import check
 
     problems = 0
     for part in check(db, folder=files):

@@ -24,6 +24,8 @@ _PATTERN: Final = re.compile(r"[*?\[]")
 _ONLY: Final = "etq_capture_id"
 # The order of rows within a lake, see `rows_of`.
 ORDER: Final = "t.filename, t.file_row_number"
+# The load of a row that is read with its file's name.
+LOAD: Final = "regexp_extract(filename, '.*load_id=([0-9a-f]+)/', 1)"
 
 
 def connect(

@@ -17,7 +17,7 @@ from etq.advice.filling import JOB, ranks_of
 from etq.database.schema import in_transaction
 from etq.database.temporary import temporary_folder
 from etq.errors import WarehouseError, message_of
-from etq.lake.reading.connection import ORDER, attach, connect_tables, rows_of
+from etq.lake.reading.connection import LOAD, ORDER, attach, connect_tables, read_parquet, rows_of
 from etq.lake.reading.state import LakeState, read
 from etq.lake.reading.tables import COMMENTS, KINDS, Lake, tables_of
 from etq.lake.writing.loads import (
@@ -26,7 +26,6 @@ from etq.lake.writing.loads import (
     MOST_EVENTS,
     Load,
     commit,
-    contents,
     discard,
     finish,
     parts,
@@ -41,7 +40,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class Chosen:
     """What is taken out of a lake: the keys of captures to change, of these and the other ranks of their jobs, and of
     the records and programs of all; and the loads that have these captures.
     """
@@ -77,9 +76,7 @@ def change(
         finish(lake)
     while True:
         state = read(lake)
-        chosen = _chosen(state, keys, with_ranks=with_ranks, jobs=jobs)
-        if chosen is None:
-            continue  # others were faster
+        chosen = choose(state, keys, with_ranks=with_ranks, jobs=jobs)
         if not chosen.changed and reads is None:
             raise WarehouseError(f"{lake}: others have removed it meanwhile; nothing was changed")
         with temporary_folder() as folder, open(Path(folder) / "changed.duckdb", external_access=True) as warehouse:
@@ -91,46 +88,45 @@ def change(
 def _worked(
     connection: duckdb.DuckDBPyConnection,
     state: LakeState,
-    chosen: _Chosen,
+    chosen: Chosen,
     work: Callable[[duckdb.DuckDBPyConnection, list[int]], Result],
     reads: Collection[str] | None,
 ) -> Result:
     """Have a warehouse change what is chosen."""
     try:
-        return in_transaction(connection, lambda: work(connection, _take(connection, state, chosen, reads)))
+        return in_transaction(connection, lambda: work(connection, take(connection, state, chosen, reads)))
     except duckdb.Error as error:
         raise WarehouseError(f"{state.lake}: {message_of(error)}") from error
 
 
-def _chosen(state: LakeState, keys: Sequence[int], *, with_ranks: bool, jobs: Sequence[str]) -> _Chosen | None:
-    """What is to be taken out; None if the lake is another by now."""
+def choose(state: LakeState, keys: Sequence[int], *, with_ranks: bool = False, jobs: Sequence[str] = ()) -> Chosen:
+    """What of a lake is taken out, to change captures. Arguments are those of `change`."""
     of_jobs = f"SELECT l.capture_id FROM labels AS l WHERE l.key = '{JOB}' AND list_contains(?::VARCHAR[], l.value)"
+    if not state.of("captures"):
+        return Chosen([], dict.fromkeys(KINDS, ()), ())
     with closing(connect_tables(state)) as connection:
         ranks = [*keys, *(ranks_of(connection, keys) if with_ranks else [])]
         if jobs:
             ranks += ranks_of(connection, [key for (key,) in connection.execute(of_jobs, [[*jobs]]).fetchall()])
         rows = connection.execute(
-            """
-            SELECT c.capture_id, c.sha256, c.record_id, c.program_id FROM captures AS c
+            f"""
+            SELECT c.capture_id, {LOAD}, c.record_id, c.program_id
+            FROM {read_parquet(state.paths("captures"), "filename = true")} AS c
             WHERE list_contains($keys::BIGINT[], c.capture_id) ORDER BY c.ingested_at, c.capture_id
             """,
             {"keys": ranks},
         ).fetchall()
-    held = contents(state.lake.open("captures"))
-    loads = {held[sha256][1] if sha256 in held else "" for _, sha256, *_ in rows}
-    if not loads <= state.loads("capture"):
-        return None
-    captures, _, records, programs = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [])
+    captures, loads, records, programs = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [])
     there = {"program": _known(programs), "record": _known(records), "capture": captures}
-    return _Chosen([key for key in captures if key in {*keys}], there, loads)
+    return Chosen([key for key in captures if key in {*keys}], there, {*loads})
 
 
 def _known(keys: Iterable[int | None]) -> list[int]:
     return sorted({key for key in keys if key is not None})
 
 
-def _take(
-    connection: duckdb.DuckDBPyConnection, state: LakeState, chosen: _Chosen, reads: Collection[str] | None
+def take(
+    connection: duckdb.DuckDBPyConnection, state: LakeState, chosen: Chosen, reads: Collection[str] | None = None
 ) -> list[int]:
     """Copy what is chosen into a warehouse. Returns the keys there of the captures to change."""
     there = state.only("capture", chosen.loads)
@@ -169,7 +165,7 @@ def _copying(state: LakeState, kind: str, table: str, keys: Sequence[int], *, is
     """
 
 
-def _put_back(connection: duckdb.DuckDBPyConnection, state: LakeState, chosen: _Chosen) -> bool:
+def _put_back(connection: duckdb.DuckDBPyConnection, state: LakeState, chosen: Chosen) -> bool:
     """Put what a warehouse has in the place of what was taken out. Returns False if others were faster."""
     lake, loads = state.lake, list[Load]()
     left = [key for (key,) in connection.execute("SELECT c.capture_id FROM captures AS c ORDER BY 1").fetchall()]
