@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from shutil import copyfile, copytree
 
@@ -61,11 +62,12 @@ def test_the_same_is_found_as_in_a_file(
 ) -> None:
     copyfile(kept / "lab.duckdb", tmp_path / "lab.duckdb")
     copytree(kept / "lake", tmp_path / "lake")
-    deltalake.DeltaTable(tmp_path / "lake" / table).update({column: value}, where)
+    deltalake.DeltaTable(tmp_path / "lake" / table).update(predicate=where, updates={column: value})
     with duckdb.connect(tmp_path / "lab.duckdb") as connection:
         connection.execute(f"UPDATE {table} SET {column} = {value} WHERE {where}")
     found, expected = problems_of_lake(tmp_path / "lake"), problems_of_file(tmp_path / "lab.duckdb")
-    assert part in found and found == expected
+    without_keys = [[re.sub("capture_id [0-9]+", "", text) for text in each[part]] for each in (found, expected)]
+    assert found.keys() == expected.keys() and without_keys[0] == without_keys[1] != []
 
 
 def test_files_and_loads(kept: Path, tmp_path: Path) -> None:
