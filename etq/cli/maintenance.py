@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 @main.group()
 def db() -> None:
-    """Check, copy, merge and compact warehouses; remove captures. check, remove and prune also take a lake.
+    """Check, copy, merge and compact warehouses; remove captures.
+
+    Check, remove and prune take a lake, too.
 
     \b
     etq db check lab.duckdb

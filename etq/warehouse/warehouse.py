@@ -1161,6 +1161,7 @@ class Warehouse(Views):
         takes their place. `of_lake` are options of `etq.lake.writing.changing.change`.
         """
         keys = [self._key(each) for each in captures]
+        self._check_changeable()
         if self._lake is None:
             return self._database.write(lambda: work(self.connection, keys), frees=frees)
         changing = _later("etq.lake.writing.changing")
@@ -1168,6 +1169,7 @@ class Warehouse(Views):
         return result
 
     def _change_comments(self, work: Callable[[duckdb.DuckDBPyConnection], Changed]) -> Changed:
+        self._check_changeable()
         if self._lake is None:
             return self._database.write(lambda: work(self.connection))
         changing = _later("etq.lake.writing.changing")
@@ -1184,8 +1186,12 @@ class Warehouse(Views):
         return result
 
     def _check_changeable(self) -> None:
-        if self._lake is None:
-            self._database.check_writable()
+        """Raise `WarehouseError` for a file or lake that was opened read-only."""
+        if self._lake is not None:
+            return
+        if self.path is not None and is_lake_path(self.path):
+            raise WarehouseError(f"{self.path}: opened read-only; open it for writing")
+        self._database.check_writable()
 
     def _write(self, store: Callable[[], tuple[int, bool]]) -> tuple[int, bool]:
         with self._storing():
