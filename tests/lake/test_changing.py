@@ -176,6 +176,18 @@ def test_commands(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "does not change a lake" in run("ingest", str(FLEET[0]), "--db", "lake").output
 
 
+def test_comments_are_exported_once(place: Path) -> None:
+    with etq.open(place / "lab.duckdb") as warehouse:
+        warehouse.comment("2", "known", over="build")
+    for _ in range(2):
+        with etq.open(place / "lake") as lake:
+            lake.comment("1", "of the lake", over="build")
+        export(place / "lake", place / "lab.duckdb")
+    with etq.open(place / "lake") as lake:
+        comments = lake.rows("SELECT comment_id, first_bad, text FROM change_comments ORDER BY comment_id")[1]
+    assert comments == [(1, "1", "of the lake"), (2, "2", "known"), (3, "1", "of the lake")]
+
+
 @pytest.mark.parametrize("names", [["00", "01"], ["00"]], ids=["a whole load", "a part of a load"])
 def test_a_kill_before_any_commit_of_a_removal(names: list[str], place: Path) -> None:
     """Readers see all or nothing of the captures; the same command, and for all engines a compaction, completes it."""
