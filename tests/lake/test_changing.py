@@ -6,6 +6,7 @@ import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from shutil import copyfile, copytree
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 import etq
 from etq import catalog
+from etq.errors import WarehouseError
 from etq.lake import compact, export
 from etq.lake.reading.tables import COMMENTS, KINDS, Lake, kind_of
 from etq.warehouse.warehouse import Warehouse
@@ -22,7 +24,7 @@ from tests.command_line import run_etq as run
 from tests.conftest import CAPTURES
 from tests.lake.engines import by_etq, by_others
 from tests.lake.test_lake import FLEET, contents, one_of
-from tests.lake.test_writers import killed_at
+from tests.lake.test_writers import before_commit, killed_at
 from tests.sampling import IS_WHOLE
 
 pytestmark = pytest.mark.long
@@ -186,6 +188,48 @@ def test_comments_are_exported_once(place: Path) -> None:
     with etq.open(place / "lake") as lake:
         comments = lake.rows("SELECT comment_id, first_bad, text FROM change_comments ORDER BY comment_id")[1]
     assert comments == [(1, "1", "of the lake"), (2, "2", "known"), (3, "1", "of the lake")]
+
+
+def test_changes_begin_again_if_others_were_faster(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others did meanwhile stays: labels, a removal of the same and of another capture, a compaction, comments."""
+    lake = place / "lake"
+
+    def of_others(*changes: Callable[[Warehouse], object]) -> None:
+        for change in changes:
+            with etq.open(lake) as others:
+                change(others)
+
+    with etq.open(lake) as warehouse:
+        warehouse.capture("00")
+        before_commit(monkeypatch, lambda: of_others(lambda others: others.label("00", team="a")))
+        warehouse.label("00", device="b")
+        before_commit(monkeypatch, lambda: of_others(lambda others: others.label("00", team="c")))
+        warehouse.remove("01")
+        before_commit(monkeypatch, lambda: compact(lake))
+        warehouse.label("mlp", device="d")
+        before_commit(monkeypatch, lambda: of_others(lambda others: others.remove("rank0", "rank1")))
+        warehouse.remove("rank0")
+        noted = partial(Warehouse.comment, first_bad="2", text="of others", over="build")
+        before_commit(monkeypatch, lambda: of_others(noted), to="change_comments")
+        assert warehouse.comment("2", "known", over="build") == 2
+        before_commit(monkeypatch, lambda: of_others(lambda others: others.remove("mlp")))
+        with pytest.raises(WarehouseError, match="others have removed it meanwhile; nothing was changed"):
+            warehouse.label("mlp", device="e")
+    with etq.open(place / "lab.duckdb") as warehouse:
+        warehouse.label("00", device="b", team="c")
+        warehouse.remove("01", "rank0", "rank1", "mlp")
+        with etq.open(lake) as opened:
+            query = "SELECT c.sha256, c.labels, c.events FROM capture_summary AS c"
+            assert opened.rows(query) == warehouse.rows(query)
+            assert opened.rows("SELECT comment_id, text FROM change_comments ORDER BY 1")[1] == [
+                (1, "of others"),
+                (2, "known"),
+            ]
+    compact(lake, leave_seconds=0)
+    found = rows_of_lake(lake)
+    assert {
+        table: rows for table, rows in found.items() if rows != rows_of_file(place / "lab.duckdb")[table]
+    }.keys() == {COMMENTS}
 
 
 @pytest.mark.parametrize("names", [["00", "01"], ["00"]], ids=["a whole load", "a part of a load"])
