@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,6 +10,7 @@ from etq.cli import main
 from etq.cli.files import ingest
 from etq.cli.messages import say
 from etq.cli.options import warehouse_argument, warehouse_option
+from etq.cli.targets import without_panics
 from etq.errors import counted
 
 if TYPE_CHECKING:
@@ -52,7 +49,7 @@ def export(folder: str, db: str, replace: bool) -> None:
     """
     from etq.lake import export
 
-    with _without_panics():
+    with without_panics():
         _print_added(folder, export(folder, db, replace=replace))
 
 
@@ -66,8 +63,8 @@ def add(folder: str, **options: Any) -> None:
     """Read profiling files into a lake, which is created if it doesn't exist. Options are those of etq ingest.
 
     A file that can't be read is reported, and the others are still read; the exit status is then 1. A capture that the
-    lake has gets the labels that it lacks, and those of --label, --job and --captured-at in the place of its own. Other
-    options are for new captures.
+    lake has gets the labels that it lacks, and those of --label, --job and --captured-at in the place of its own, and
+    its events if they were pruned. Other options are for new captures.
 
     \b
     etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'
@@ -90,7 +87,7 @@ def add(folder: str, **options: Any) -> None:
             raise
         finally:
             if Path(options["db"]).exists() and (is_there or _has_content(options["db"])):
-                with _without_panics():
+                with without_panics():
                     _add_from(folder, options)
 
 
@@ -98,14 +95,15 @@ def _add_from(folder: str, options: dict[str, Any]) -> None:
     """Add what was read to a lake, with the labels of known captures, and print what was done."""
     from dataclasses import replace
 
-    from etq.lake.writing.adding import export, relabel
+    from etq.lake.writing.adding import export, update
     from etq.warehouse.warehouse import open
 
     with open(options["db"], read_only=True) as warehouse:
         added = export(folder, warehouse)
         if added.known:
             given = {*options["labels"], *(key for key in ("job", "captured_at") if options[key] is not None)}
-            added = replace(added, labelled=relabel(folder, warehouse, given))
+            labelled, restored = update(folder, warehouse, given)
+            added = replace(added, labelled=labelled, restored=restored)
     _print_added(folder, added)
     if added.known and (left := [name for name in _OF_NEW if options.get(name)]):
         named = ", ".join(f"--{name.replace('_', '-')}" for name in left)
@@ -126,7 +124,7 @@ def compact(db: str, everything: bool) -> None:
     """
     from etq.lake.writing.compacting import LEAVE_SECONDS, compact
 
-    with _without_panics():
+    with without_panics():
         before, after = compact(db, leave_seconds=0 if everything else LEAVE_SECONDS)
     say(f"{db}: {before} loads, now {after}")
 
@@ -143,16 +141,5 @@ def _has_content(db: str) -> bool:
 def _print_added(folder: str, added: Added) -> None:
     words = [f"{added.new} new", f"{added.known} known", *([f"{added.replaced} replaced"] if added.replaced else [])]
     labelled = f"; labels of {counted(added.labelled, 'known capture')} changed" if added.labelled else ""
-    say(f"{folder}: captures: {', '.join(words)}{labelled}")
-
-
-@contextmanager
-def _without_panics() -> Iterator[None]:
-    """Leave out what deltalake's threads print where a disk is full: the error that is raised says it in one line."""
-    with os.fdopen(os.dup(2), "w", errors="backslashreplace") as kept, open(os.devnull, "wb") as nothing:
-        os.dup2(nothing.fileno(), 2)
-        try:
-            with redirect_stderr(kept if sys.stderr is sys.__stderr__ else sys.stderr):
-                yield
-        finally:
-            os.dup2(kept.fileno(), 2)
+    restored = f"; pruned events of {counted(added.restored, 'known capture')} restored" if added.restored else ""
+    say(f"{folder}: captures: {', '.join(words)}{labelled}{restored}")

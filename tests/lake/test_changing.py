@@ -160,6 +160,20 @@ def test_known_captures_get_labels_when_they_are_added_again(place: Path, monkey
     assert deltalake.DeltaTable("lake/captures").version() == version, "it is written only where it changes"
 
 
+def test_events_come_back_when_pruned_captures_are_added_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    files = [str(FLEET[0]), *(str(CAPTURES / f"torch_gpu/rank{rank}.pt.trace.json.gz") for rank in range(2))]
+    before = rows_of_lake(place / "lake")
+    for db in ("lab.duckdb", "lake"):
+        assert run("db", "prune", "--keep-last", "0", "--keep-rollups", "-y", "--db", db).exit_code == 0
+    assert rows_of_lake(place / "lake")["event_ticks"].total() == 0
+    assert run("ingest", *files, "--db", "lab.duckdb").exit_code == 0
+    output = run("lake", "add", "lake", *files).output
+    assert output.endswith("0 new, 3 known; pruned events of 3 known captures restored\n")
+    assert differences(place, without={"uri"}) == {}
+    assert rows_of_lake(place / "lake")["device_events"] == before["device_events"]
+
+
 def test_commands(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     for db in ("lab.duckdb", "lake"):
