@@ -93,12 +93,15 @@ def check(db: str, files: str) -> None:
     from etq.database.connection import is_lake_path
 
     if is_lake_path(db):
-        from etq.lake.checking import check
-    else:
-        from etq.maintenance.checking import check
+        from etq.lake.checking import check as check_lake
 
+        parts = check_lake(db, folder=files)
+    else:
+        from etq.maintenance.checking import check as check_file
+
+        parts = check_file(db, folder=files)
     problems = 0
-    for part in check(db, folder=files):
+    for part in parts:
         problems += len(part.problems)
         click.echo(f"{part.what}: {counted(len(part.problems), 'problem') if part.problems else 'ok'}")
         for problem in part.problems:
