@@ -240,7 +240,7 @@ class Warehouse(Views):
 
     @property
     def read_only(self) -> bool:
-        """Whether the warehouse was opened only for reading."""
+        """Whether the warehouse was opened only for reading, or is a lake, into which `etq.lake.add` reads files."""
         return self._database.read_only
 
     @property

@@ -16,6 +16,7 @@ from etq import catalog
 from etq.cli import main
 from etq.errors import EtqError, WarehouseError
 from etq.lake import Added, add, compact, export
+from etq.lake.checking import check
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.sampling import IS_WHOLE
@@ -72,7 +73,7 @@ def test_tables_of_the_lake_have_rows(pair: tuple[Warehouse, Warehouse]) -> None
     """The test above would pass on empty ones."""
     warehouse, lake = pair
     counts = {each.name: lake.rows(f"SELECT count(*) FROM {each.name}")[1][0][0] for each in catalog.tables()}
-    assert {name for name, count in counts.items() if count == 0} == {"change_comments"}, "a lake has no comments"
+    assert {name for name, count in counts.items() if count == 0} == {"change_comments"}, "the warehouse has none"
     assert lake.rows("SELECT count(DISTINCT o.op) FROM op_totals('mlp') AS o")[1][0][0] > 3
     assert lake.rows("SELECT count(*) FROM compare_ops('half=0', 'half=1')")[1][0][0] > 3
     sizes = dict(lake.rows("SELECT name, stored_bytes FROM capture_sizes")[1])
@@ -196,7 +197,7 @@ def test_going_back_and_other_schemas(tmp_path: Path) -> None:
         DeltaTable(str(table)).restore(then)
     assert contents(lake) == before
     DeltaTable(str(lake / "captures")).alter.set_table_description("etq schema 0")
-    for work in (etq.open, compact, lambda lake: one_of(FLEET[3:4], lake)):
+    for work in (etq.open, compact, lambda lake: one_of(FLEET[3:4], lake), lambda lake: [*check(lake)]):
         with pytest.raises(WarehouseError, match="lake: made by another version of etq; add the files again to a new"):
             work(lake)
 

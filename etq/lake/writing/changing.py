@@ -32,7 +32,6 @@ from etq.lake.writing.loads import (
     replace_rows,
     rewrite,
     write,
-    writing,
 )
 from etq.warehouse.warehouse import open
 
@@ -72,8 +71,7 @@ def change(
 
     Raises `WarehouseError` for a lake that can't be read or written, and if others have removed the captures.
     """
-    with writing(lake):
-        finish(lake)
+    finish(lake)
     while True:
         state = read(lake)
         chosen = choose(state, keys, with_ranks=with_ranks, jobs=jobs)

@@ -48,6 +48,8 @@ _TRIES_AMONG_OTHERS: Final = 100
 _TRIES: Final = 3
 # What the log of a root table says about a commit: the loads that others took the place of, with commas.
 _REPLACED: Final = "etq.replaced"
+# In so many commits, `finish` looks for it: in an object store, each is a request. Compactions find the others.
+_LOOKED_BACK: Final = 100
 
 
 @dataclass(frozen=True)
@@ -345,18 +347,18 @@ def drop(lake: Lake, kind: str, loads: Collection[str]) -> None:
 
 
 def finish(lake: Lake) -> None:
-    """Remove the rows of loads that others took the place of: their writer was killed before it did.
+    """Remove the rows of loads that others took the place of lately: their writer was killed before it did.
 
-    Raises `WarehouseError` for a lake that can't be written.
+    Raises `WarehouseError` for a lake that can't be read or written.
     """
     for kind in KINDS:
         tables = tables_of(kind)[:-1]
         found = set[str]().union(*lake.each(lambda table: loads_of(lake.open(table)), tables))
         root = lake.open(f"{kind}s")
-        if root is None or not (left := found - loads_of(root)):
-            continue
-        noted = {load for entry in root.history() for load in entry.get(_REPLACED, "").split(",")}
-        drop(lake, kind, sorted(left & noted))
+        if root is not None and (left := found - loads_of(root)):
+            with writing(lake):
+                commits = root.history(_LOOKED_BACK)
+            drop(lake, kind, left & {load for each in commits for load in each.get(_REPLACED, "").split(",")})
 
 
 def _is_one_of(loads: Iterable[str]) -> str:
