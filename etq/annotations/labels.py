@@ -15,6 +15,12 @@ from etq.errors import ArgumentError
 CAPTURED_AT: Final = "captured_at"
 # The labels of the ranks of a job, whose advice is about each other.
 RANKS: Final = frozenset({"job", "rank"})
+_LABELS: Final = f"""
+    SELECT l.capture_id, l.key, l.value FROM labels AS l
+    UNION ALL
+    SELECT c.capture_id, '{CAPTURED_AT}', strftime(c.captured_at, '%Y-%m-%dT%H:%M:%S.%fZ')
+    FROM captures AS c WHERE c.captured_at IS NOT NULL
+"""
 # Characters that selectors can't contain, or that would break the lines in which labels are displayed.
 _NOT_IN_KEYS: Final = re.compile(r"[=,\"@\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NOT_IN_VALUES: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -91,11 +97,16 @@ def add_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: M
 
 def labels_of(connection: duckdb.DuckDBPyConnection, capture_id: int) -> dict[str, str]:
     """Return a capture's labels by key, with captured_at if it is known."""
-    query = """
-        SELECT l.key, l.value FROM labels AS l WHERE l.capture_id = $capture
-        UNION ALL
-        SELECT $key, strftime(c.captured_at, '%Y-%m-%dT%H:%M:%S.%fZ')
-        FROM captures AS c WHERE c.capture_id = $capture AND c.captured_at IS NOT NULL
-        ORDER BY 1
+    query = f"SELECT a.key, a.value FROM ({_LABELS}) AS a WHERE a.capture_id = ? ORDER BY 1"
+    return dict(connection.execute(query, [capture_id]).fetchall())
+
+
+def labels_of_all(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
+    """Return the same of all captures, by their SHA-256."""
+    query = f"""
+        SELECT k.sha256, a.key, a.value FROM captures AS k LEFT JOIN ({_LABELS}) AS a ON a.capture_id = k.capture_id
     """
-    return dict(connection.execute(query, {"capture": capture_id, "key": CAPTURED_AT}).fetchall())
+    labels: dict[str, dict[str, str]] = {}
+    for sha256, key, value in connection.execute(query).fetchall():
+        labels.setdefault(sha256, {}).update({} if key is None else {key: value})
+    return labels

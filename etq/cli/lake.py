@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,9 +10,16 @@ from etq.cli import main
 from etq.cli.files import ingest
 from etq.cli.messages import say
 from etq.cli.options import warehouse_argument, warehouse_option
+from etq.cli.targets import without_panics
+from etq.errors import counted
 
 if TYPE_CHECKING:
     from etq.lake import Added
+
+# Options of `ingest` that change no capture that a lake has.
+_OF_NEW: Final = (
+    "name", "metrics", "time_scale", "clock_bits", "etrecord", "pte", "graph_capture", "debug_buffer", "values",
+)  # fmt: skip
 
 
 @main.group()
@@ -46,7 +49,7 @@ def export(folder: str, db: str, replace: bool) -> None:
     """
     from etq.lake import export
 
-    with _without_panics():
+    with without_panics():
         _print_added(folder, export(folder, db, replace=replace))
 
 
@@ -59,7 +62,9 @@ def export(folder: str, db: str, replace: bool) -> None:
 def add(folder: str, **options: Any) -> None:
     """Read profiling files into a lake, which is created if it doesn't exist. Options are those of etq ingest.
 
-    A file that can't be read is reported, and the others are still read; the exit status is then 1.
+    A file that can't be read is reported, and the others are still read; the exit status is then 1. A capture that the
+    lake has gets the labels that it lacks, and those of --label, --job and --captured-at in the place of its own, and
+    its events if they were pruned. Other options are for new captures.
 
     \b
     etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'
@@ -67,7 +72,6 @@ def add(folder: str, **options: Any) -> None:
     from pathlib import Path
 
     from etq.database.temporary import temporary_folder
-    from etq.lake import export
     from etq.lake.reading.tables import Lake
     from etq.lake.writing.adding import check_place
 
@@ -83,8 +87,27 @@ def add(folder: str, **options: Any) -> None:
             raise
         finally:
             if Path(options["db"]).exists() and (is_there or _has_content(options["db"])):
-                with _without_panics():
-                    _print_added(folder, export(folder, options["db"]))
+                with without_panics():
+                    _add_from(folder, options)
+
+
+def _add_from(folder: str, options: dict[str, Any]) -> None:
+    """Add what was read to a lake, with the labels of known captures, and print what was done."""
+    from dataclasses import replace
+
+    from etq.lake.writing.adding import export, update
+    from etq.warehouse.warehouse import open
+
+    with open(options["db"], read_only=True) as warehouse:
+        added = export(folder, warehouse)
+        if added.known:
+            given = {*options["labels"], *(key for key in ("job", "captured_at") if options[key] is not None)}
+            labelled, restored = update(folder, warehouse, given)
+            added = replace(added, labelled=labelled, restored=restored)
+    _print_added(folder, added)
+    if added.known and (left := [name for name in _OF_NEW if options.get(name)]):
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in left)
+        say(f"Note: {named} changed no known capture; etq lake export --replace replaces captures as a whole")
 
 
 @lake.command()
@@ -101,7 +124,7 @@ def compact(db: str, everything: bool) -> None:
     """
     from etq.lake.writing.compacting import LEAVE_SECONDS, compact
 
-    with _without_panics():
+    with without_panics():
         before, after = compact(db, leave_seconds=0 if everything else LEAVE_SECONDS)
     say(f"{db}: {before} loads, now {after}")
 
@@ -117,16 +140,6 @@ def _has_content(db: str) -> bool:
 
 def _print_added(folder: str, added: Added) -> None:
     words = [f"{added.new} new", f"{added.known} known", *([f"{added.replaced} replaced"] if added.replaced else [])]
-    say(f"{folder}: captures: {', '.join(words)}")
-
-
-@contextmanager
-def _without_panics() -> Iterator[None]:
-    """Leave out what deltalake's threads print where a disk is full: the error that is raised says it in one line."""
-    with os.fdopen(os.dup(2), "w", errors="backslashreplace") as kept, open(os.devnull, "wb") as nothing:
-        os.dup2(nothing.fileno(), 2)
-        try:
-            with redirect_stderr(kept if sys.stderr is sys.__stderr__ else sys.stderr):
-                yield
-        finally:
-            os.dup2(kept.fileno(), 2)
+    labelled = f"; labels of {counted(added.labelled, 'known capture')} changed" if added.labelled else ""
+    restored = f"; pruned events of {counted(added.restored, 'known capture')} restored" if added.restored else ""
+    say(f"{folder}: captures: {', '.join(words)}{labelled}{restored}")

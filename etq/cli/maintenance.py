@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 def db() -> None:
     """Check, copy, merge and compact warehouses; remove captures.
 
+    Check, remove and prune take a lake, too.
+
     \b
     etq db check lab.duckdb
     etq db remove run --db lab.duckdb
@@ -77,20 +79,29 @@ def backup(db: str, output: str, force: bool) -> None:
     help="The folder that files were read from.  [default: the current one]",
 )
 def check(db: str, files: str) -> None:
-    """Check that a warehouse is undamaged and consistent.
+    """Check that a warehouse or a lake is undamaged and consistent.
 
     All tables are read: rows that others refer to must exist, rollups must equal those computed from the events, and
     files of the folder that they were read from must have the same content. Each problem is a line; with a problem, the
-    status is 1. The warehouse is only read; writers wait meanwhile.
+    status is 1. The warehouse is only read; writers wait meanwhile. A lake is checked as it is when the check begins.
 
     \b
     etq db check lab.duckdb
     etq db check lab.duckdb --files captures
+    etq db check --db fleet
     """
-    from etq.maintenance.checking import check
+    from etq.database.connection import is_lake_path
 
+    if is_lake_path(db):
+        from etq.lake.checking import check as check_lake
+
+        parts = check_lake(db, folder=files)
+    else:
+        from etq.maintenance.checking import check as check_file
+
+        parts = check_file(db, folder=files)
     problems = 0
-    for part in check(db, folder=files):
+    for part in parts:
         problems += len(part.problems)
         click.echo(f"{part.what}: {counted(len(part.problems), 'problem') if part.problems else 'ok'}")
         for problem in part.problems:
@@ -105,7 +116,7 @@ def check(db: str, files: str) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Don't ask for confirmation.")
 @warehouse_option
 def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None:
-    """Remove captures from a warehouse, with their annotations. Records and the profiling files stay.
+    """Remove captures from a warehouse or a lake, with their annotations. Records and the profiling files stay.
 
     \b
     etq db remove run --db lab.duckdb
@@ -119,7 +130,16 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
         }
         _confirm("Remove", [capture.name for capture in resolved.values()], yes)
         warehouse.remove(*resolved.values())
-        say(f"{counted(len(resolved), 'capture')} removed; until etq db compact, the file has their bytes")
+        say(f"{counted(len(resolved), 'capture')} removed; {_until_compacted(db)}")
+
+
+def _until_compacted(db: str) -> str:
+    """Return how long the bytes of removed rows stay."""
+    from etq.database.connection import is_lake_path
+
+    if is_lake_path(db):
+        return "etq lake compact deletes their bytes a week later"
+    return "until etq db compact, the file has their bytes"
 
 
 def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
@@ -156,8 +176,8 @@ def prune(
     yes: bool,
     db: str,
 ) -> None:
-    """Remove all captures but the latest of each group. With selectors, only captures that match any of them are
-    removed.
+    """Remove all captures but the latest of each group from a warehouse or a lake. With selectors, only captures that
+    match any of them are removed.
 
     The latest captures are those recorded last, as with @latest. For files whose time of recording is unknown, the time
     of ingest stands for it; files are ingested in the order of the command line. With --over, the latest are the last
@@ -185,7 +205,7 @@ def prune(
             return
         _confirm("Prune the events of" if keep_rollups else "Remove", names, yes)
         warehouse.prune(keep_last, keys, **chosen)
-        say(f"{counted(len(names), 'capture')} pruned; until etq db compact, the file has their bytes")
+        say(f"{counted(len(names), 'capture')} pruned; {_until_compacted(db)}")
 
 
 @db.command()

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -116,14 +116,37 @@ def open_unrun(file: str) -> tuple[Warehouse, Record | Program]:
 
 @contextmanager
 def open_existing(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
-    """Open a warehouse that exists, to change it. Raises `EtqError` if it doesn't: its name may be mistyped."""
-    from etq.database.connection import NONE_THERE
+    """Open a warehouse that exists, to change it. Raises `EtqError` if it doesn't: its name may be mistyped.
+
+    In a lake, what killed commands have begun is completed first.
+    """
+    from etq.database.connection import NONE_THERE, is_lake_path
     from etq.warehouse.warehouse import open
 
     if not is_there(db):
         raise EtqError(f"{db}: {NONE_THERE.format(db)}")
     with open(db, read_only=read_only) as warehouse:
-        yield warehouse
+        if not is_lake_path(db) or read_only:
+            yield warehouse
+            return
+        from etq.lake.reading.tables import Lake
+        from etq.lake.writing.loads import finish
+
+        with without_panics():
+            finish(Lake.at(db))
+            yield warehouse
+
+
+@contextmanager
+def without_panics() -> Iterator[None]:
+    """Leave out what deltalake's threads print where a disk is full: the error that is raised says it in one line."""
+    with os.fdopen(os.dup(2), "w", errors="backslashreplace") as kept, open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 2)
+        try:
+            with redirect_stderr(kept if sys.stderr is sys.__stderr__ else sys.stderr):
+                yield
+        finally:
+            os.dup2(kept.fileno(), 2)
 
 
 def is_there(db: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import duckdb
 
 from etq import catalog
-from etq.advice.filling import advise, ranks_of, refill
+from etq.advice.filling import JOB, advise, ranks_of, refill
 from etq.catalog import identifier
 from etq.database import contents, schema
 from etq.database.connection import connect, expanded
@@ -115,11 +115,13 @@ def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".")
             return
         if unread is not None:
             raise unread
-        yield _keys(connection)
-        yield _references(connection)
-        yield _own_times(connection)
-        yield _computed(connection)
-        yield _files(connection, Path(folder))
+        yield of_keys(connection)
+        yield of_references(connection)
+        captures = len(_keys_of(connection))
+        yield of_times(captures, time_problems(connection))
+        pruned = number_pruned(connection)
+        yield of_rollups(captures, pruned, rollup_problems(connection))
+        yield of_files(connection, Path(folder))
 
 
 def _tables(connection: duckdb.DuckDBPyConnection) -> Part:
@@ -137,7 +139,7 @@ def _tables(connection: duckdb.DuckDBPyConnection) -> Part:
     return Part(f"tables ({len(tables)}, with {counted(rows, 'row')})", tuple(problems))
 
 
-def _keys(connection: duckdb.DuckDBPyConnection) -> Part:
+def of_keys(connection: duckdb.DuckDBPyConnection) -> Part:
     """Find rows with the same key: queries that join them would count them twice."""
     problems = []
     for table, columns in KEYS:
@@ -147,7 +149,8 @@ def _keys(connection: duckdb.DuckDBPyConnection) -> Part:
     return Part(f"keys ({len(KEYS)})", tuple(problems))
 
 
-def _references(connection: duckdb.DuckDBPyConnection) -> Part:
+def of_references(connection: duckdb.DuckDBPyConnection) -> Part:
+    """Find rows that refer to others that aren't there."""
     references = [
         *(
             (table.name, columns, parent, columns)
@@ -170,13 +173,18 @@ def _references(connection: duckdb.DuckDBPyConnection) -> Part:
     return Part(f"references between tables ({len(references)})", tuple(problems))
 
 
-def _own_times(connection: duckdb.DuckDBPyConnection) -> Part:
+def of_times(captures: int, problems: Sequence[str]) -> Part:
+    """The part about `time_problems` of so many captures."""
+    return Part(f"times of events and runs ({counted(captures, 'capture')})", tuple(problems))
+
+
+def time_problems(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Compute the own times of events again, from the times of those within them, and the times of runs from these;
     look up what events of traces and devices have of others.
 
     Captures whose events were pruned are left out.
     """
-    keys, problems = _keys_of(connection), []
+    keys, problems = _keys_of(connection), list[str]()
     for table, finder, columns, by, differs in (
         ("event_ticks", "_find_own_times", OWN_TIMES, "capture_id, run_index, event_index", _WITHIN),
         ("runs", "_find_run_times", RUN_TIMES, "capture_id, run_index", _WITHIN),
@@ -196,7 +204,7 @@ def _own_times(connection: duckdb.DuckDBPyConnection) -> Part:
                 """
             ).fetchall()
             problems += [f"{table}: {name}: {differs.format(number)}" for name, number in rows]
-    return Part(f"times of events and runs ({counted(len(keys), 'capture')})", tuple(problems))
+    return problems
 
 
 def _keys_of(connection: duckdb.DuckDBPyConnection) -> list[int]:
@@ -210,10 +218,23 @@ def _parts(keys: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield part[0], part[-1]
 
 
-def _computed(connection: duckdb.DuckDBPyConnection) -> Part:
+def of_rollups(captures: int, pruned: int, problems: Sequence[str]) -> Part:
+    """The part about `rollup_problems` of so many captures, of which so many have no events."""
+    without = f", {pruned:,} without events" if pruned else ""
+    return Part(f"rollups, by the events ({counted(captures, 'capture')}{without})", tuple(problems))
+
+
+def number_pruned(connection: duckdb.DuckDBPyConnection) -> int:
+    """The number of captures whose events were pruned."""
+    [(pruned,)] = connection.execute(f"SELECT count(*) FROM ({_PRUNED})").fetchall()
+    return int(pruned)
+
+
+def rollup_problems(connection: duckdb.DuckDBPyConnection, *, has_all_ranks: bool = True) -> list[str]:
     """Compute rollups and the derived columns of runs again, into temporary tables that replace those of the file.
 
-    Captures whose events were pruned are left out.
+    Captures whose events were pruned are left out; and advice about the ranks of jobs, unless it is said to be about
+    all of them.
     """
     stored = f"{identifier(database_of(connection))}.main"
     connection.execute(f"CREATE TEMP TABLE runs AS FROM {stored}.runs")
@@ -227,7 +248,9 @@ def _computed(connection: duckdb.DuckDBPyConnection) -> Part:
     if len(keys) > _AT_ONCE:  # ranks of a job may be in several parts
         refill(connection, ranks_of(connection, keys))
     problems = []
+    of_jobs = f"SELECT l.capture_id FROM labels AS l WHERE l.key = '{JOB}'"
     for table in (*tables, "runs"):
+        left_out = _PRUNED if has_all_ranks or table != ADVICE else f"{_PRUNED} UNION ALL {of_jobs}"
         rows = connection.execute(
             f"""
             SELECT c.name, count(*) FROM (
@@ -235,7 +258,7 @@ def _computed(connection: duckdb.DuckDBPyConnection) -> Part:
                 UNION ALL (FROM temp.{table} EXCEPT ALL FROM {stored}.{table})
             ) AS d
             JOIN captures AS c ON c.capture_id = d.capture_id
-            WHERE c.capture_id NOT IN ({_PRUNED})
+            WHERE c.capture_id NOT IN ({left_out})
             GROUP BY ALL ORDER BY ALL
             """
         ).fetchall()
@@ -243,12 +266,10 @@ def _computed(connection: duckdb.DuckDBPyConnection) -> Part:
         problems += [
             f"{table}: {name}: {number:,} rows {what} differ from what its events give" for name, number in rows
         ]
-    [(pruned,)] = connection.execute(f"SELECT count(*) FROM ({_PRUNED})").fetchall()
-    without = f", {pruned:,} without events" if pruned else ""
-    return Part(f"rollups, by the events ({counted(len(keys), 'capture')}{without})", tuple(problems))
+    return problems
 
 
-def _files(connection: duckdb.DuckDBPyConnection, folder: Path) -> Part:
+def of_files(connection: duckdb.DuckDBPyConnection, folder: Path) -> Part:
     """Compare files that are still at their place in the folder with what was read from them."""
     query = " UNION ALL ".join(
         f"SELECT '{kind}' AS kind, k.name, k.uri, k.size_bytes, k.sha256 FROM {kind}s AS k"

@@ -227,21 +227,23 @@ _REFILLED: Final = f"""
     )
 """
 _KNOWN: Final = "JOIN _capture_keys AS m ON NOT m.is_new AND m.old_key = s.capture_id"
-_UNITED: Final = (
-    """
+# Adds the comments of another table that aren't there yet.
+COMMENTS_OF: Final = """
     INSERT INTO change_comments
     SELECT s.* REPLACE (
         row_number() OVER (ORDER BY s.comment_id)
         + (SELECT coalesce(max(c.comment_id), 0) FROM change_comments AS c) AS comment_id
     )
-    FROM _source.change_comments AS s
+    FROM {} AS s
     WHERE NOT EXISTS (
         FROM change_comments AS c
         WHERE (c.series, c.what, c.ordered_by, c.first_bad, c.verdict, c.text, c.written_at)
             = (s.series, s.what, s.ordered_by, s.first_bad, s.verdict, s.text, s.written_at)
             AND c.item IS NOT DISTINCT FROM s.item
     )
-    """,
+"""
+_UNITED: Final = (
+    COMMENTS_OF.format("_source.change_comments"),
     f"""
     UPDATE captures SET captured_at = s.captured_at
     FROM _source.captures AS s {_KNOWN}

@@ -20,6 +20,9 @@ EVENT_TABLES: Final = (
     "event_ticks", "allocations", "debug_values", "trace_events", "op_arguments", "device_events", "event_counters",
     "trace_memory",
 )  # fmt: skip
+# The tables of which `remove_captures`, and `prune_events`, need the rows of the captures: other rows are deleted.
+REMOVING: Final = ("captures", "labels")
+PRUNING: Final = tuple(table.name for table in catalog.tables() if table.name not in EVENT_TABLES)
 
 
 def outdated_captures(

@@ -12,14 +12,14 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 import duckdb
 
@@ -62,6 +62,7 @@ from etq.warehouse.result import Result
 from etq.warehouse.views import Views
 
 if TYPE_CHECKING:
+    from etq.lake.reading.tables import Lake
     from etq.storage.again import Again
     from etq.storage.bulk import FileToStore, Outcome
     from etq.storage.capture import Links
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 
     Given = str | os.PathLike[str] | bytes
 
+Changed = TypeVar("Changed")
 # DuckDB's error for a name without a database, which is the library's.
 _READ_ONLY: Final = "which is attached in read-only mode"
 _OF_LIBRARY: Final = re.compile(f'on database "etq(_library)?" {_READ_ONLY}')
@@ -91,7 +93,8 @@ def open(
     """Open a warehouse file, which is created if it doesn't exist, or a lake; without a path, a warehouse in memory.
 
     read_only        whether to open an existing file for reading, as other processes may at the same time; otherwise no
-                     other process can have it open. A lake is only read, and stays as it is when it is opened
+                     other process can have it open. A lake stays as it is when it is opened, but for what is changed
+                     through this warehouse: labels, metrics, phases and comments, and captures that are removed
     wait             how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
     external_access  whether queries may read and write other files, and load extensions. By default they can't, as a
                      warehouse may come from anyone; with a warehouse in memory they can
@@ -111,7 +114,7 @@ def open(
     if path.startswith(("http://", "https://")):
         raise WarehouseError(f"{path}: a server; open it in a browser, or send queries to {path.rstrip('/')}/api/query")
     if is_lake_path(path):
-        return _open_lake(path, storage_options, external_access=external_access)
+        return _open_lake(path, storage_options, read_only=read_only, external_access=external_access)
     if storage_options is not None:
         raise WarehouseError(f"{path}: a file; only a lake has storage options")
     check_name(path)
@@ -167,19 +170,33 @@ def _check_is_no_profiling_file(path: str) -> None:
         )
 
 
-def _open_lake(path: str, storage_options: Mapping[str, str] | None, *, external_access: bool) -> Warehouse:
+def _open_lake(
+    path: str, storage_options: Mapping[str, str] | None, *, read_only: bool, external_access: bool
+) -> Warehouse:
     from etq.lake.reading.connection import connect
     from etq.lake.reading.tables import Lake
 
     lake = Lake.at(path, storage_options)
+    make = partial(connect, lake, external_access=external_access)
     try:
-        connection = connect(lake, external_access=external_access)
+        connection = make()
     except WarehouseError:
         if lake.exists():
             raise
         what = "an address" if lake.is_remote else "a folder"
         raise WarehouseError(f"{path}: {what}; a warehouse is a file, or a lake that etq lake makes") from None
-    return Warehouse(Database(connection, path, read_only=True))
+    warehouse = Warehouse(Database(connection, path, read_only=True))
+    if not read_only:
+        warehouse._lake = _OpenLake(lake, make)
+    return warehouse
+
+
+@dataclass(frozen=True)
+class _OpenLake:
+    """A lake that may be changed, and what connects to it as it is now."""
+
+    lake: Lake
+    connect: Callable[[], duckdb.DuckDBPyConnection]
 
 
 class Warehouse(Views):
@@ -198,6 +215,8 @@ class Warehouse(Views):
         self._database = database
         # The capture of the file that `etq.read` read: views take it where no other is given.
         self.only: Capture | None = None
+        # None for a file, and for a lake that was opened read-only.
+        self._lake: _OpenLake | None = None
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -221,7 +240,7 @@ class Warehouse(Views):
 
     @property
     def read_only(self) -> bool:
-        """Whether the warehouse was opened only for reading."""
+        """Whether the warehouse was opened only for reading, or is a lake, into which `etq.lake.add` reads files."""
         return self._database.read_only
 
     @property
@@ -829,15 +848,14 @@ class Warehouse(Views):
         signs, quotation marks, @ or control characters, for values with control characters, for a captured_at that is
         not a time, and for a warehouse that can't be written.
         """
-        from etq.annotations.labels import labels_of, set_labels
+        from etq.annotations.labels import RANKS, labels_of, set_labels
 
-        key = self._key(capture)
+        def labelled(connection: duckdb.DuckDBPyConnection, keys: Sequence[int]) -> dict[str, str]:
+            set_labels(connection, keys[0], labels)
+            return labels_of(connection, keys[0])
 
-        def labelled() -> dict[str, str]:
-            set_labels(self.connection, key, labels)
-            return labels_of(self.connection, key)
-
-        return self._database.write(labelled)
+        jobs = [job] if (job := labels.get("job")) is not None else []
+        return self._change([capture], labelled, with_ranks=not RANKS.isdisjoint(labels), jobs=jobs)
 
     def metric(
         self,
@@ -861,9 +879,8 @@ class Warehouse(Views):
         from etq.ingest.metrics.rows import Metric
         from etq.storage.metrics import set_metric
 
-        key = self._key(capture)
         metric = name if value is None else Metric(name, value, unit, better)
-        removed = self._database.write(lambda: set_metric(self.connection, key, metric, run))
+        removed = self._change([capture], lambda connection, keys: set_metric(connection, keys[0], metric, run))
         if value is None and not removed:
             raise ArgumentError(f"{capture}: no metric {name!r} was attached by hand")
 
@@ -881,14 +898,14 @@ class Warehouse(Views):
         from etq.storage.metrics import advise_by_peaks, store_metrics
         from etq.storage.sources import source_of
 
-        key, file = self._key(capture), source_of(source)
+        file = source_of(source)
 
-        def store() -> int:
-            added = store_metrics(self.connection, key, file)
-            advise_by_peaks(self.connection, key)
+        def store(connection: duckdb.DuckDBPyConnection, keys: Sequence[int]) -> int:
+            added = store_metrics(connection, keys[0], file)
+            advise_by_peaks(connection, keys[0])
             return added
 
-        return self._database.write(store)
+        return self._change([capture], store)
 
     def phase(
         self,
@@ -912,8 +929,9 @@ class Warehouse(Views):
         """
         from etq.annotations.phases import set_phase
 
-        key = self._key(capture)
-        return self._database.write(lambda: set_phase(self.connection, key, phase, runs, name, method))
+        return self._change(
+            [capture], lambda connection, keys: set_phase(connection, keys[0], phase, runs, name, method)
+        )
 
     def phases_from_metrics(self, capture: str | Capture) -> dict[str, int]:
         """Set the phases of a language model's runs from the tokens that its runner counted (`ingest_metrics`).
@@ -927,8 +945,7 @@ class Warehouse(Views):
         """
         from etq.annotations.phases import set_phases_from_metrics
 
-        key = self._key(capture)
-        return self._database.write(lambda: set_phases_from_metrics(self.connection, key))
+        return self._change([capture], lambda connection, keys: set_phases_from_metrics(connection, keys[0]))
 
     def comment(
         self,
@@ -957,12 +974,12 @@ class Warehouse(Views):
         """
         from etq.annotations.comments import ACCEPTED, NOTE, add_comment
 
-        self._database.check_writable()
+        self._check_changeable()
         verdict = ACCEPTED if accepted else NOTE
         made = _later("etq.analysis.commenting").commented(
             self, first_bad, selector, what, item, over, by, verdict=verdict, text=text, author=author
         )
-        return self._database.write(lambda: add_comment(self.connection, made))
+        return self._change_comments(lambda connection: add_comment(connection, made))
 
     def accept(self, first_bad: str, text: str, selector: str | None = None, **options: Any) -> int:
         """Accept a change of series, for a reason. Returns the number of the comment.
@@ -979,7 +996,7 @@ class Warehouse(Views):
         """
         from etq.annotations.comments import remove_comment
 
-        self._database.write(lambda: remove_comment(self.connection, number))
+        self._change_comments(lambda connection: remove_comment(connection, number))
 
     def remove(self, *captures: str | Capture) -> None:
         """Remove captures with their annotations. If an error occurs, none is removed.
@@ -989,10 +1006,9 @@ class Warehouse(Views):
         Raises `QueryError` for an unknown capture and for a selector that matches several, and `WarehouseError` for a
         warehouse that can't be written.
         """
-        from etq.maintenance.retention import remove_captures
+        from etq.maintenance.retention import REMOVING, remove_captures
 
-        keys = [self._key(each) for each in captures]
-        self._database.write(lambda: remove_captures(self.connection, keys), frees=True)
+        self._change(captures, remove_captures, frees=True, reads=REMOVING)
 
     def prune(
         self,
@@ -1018,13 +1034,12 @@ class Warehouse(Views):
         Raises `ArgumentError` for a number below 0 and a key that no label has, and `WarehouseError` for a warehouse
         that can't be written.
         """
-        from etq.maintenance.retention import outdated_captures, prune_events, remove_captures
+        from etq.maintenance.retention import PRUNING, REMOVING, outdated_captures, prune_events, remove_captures
 
         found = outdated_captures(self._database, keep_last, by, selectors, over=over, keep_rollups=keep_rollups)
-        keys = [each.capture_id for each in found]
-        if keys and not dry_run:
-            work = prune_events if keep_rollups else remove_captures
-            self._database.write(lambda: work(self.connection, keys), frees=True)
+        if found and not dry_run:
+            work, reads = (prune_events, PRUNING) if keep_rollups else (remove_captures, REMOVING)
+            self._change(found, work, frees=True, reads=reads)
         return found
 
     def compact(self) -> tuple[int, int]:
@@ -1141,6 +1156,50 @@ class Warehouse(Views):
         self._database.check_writable()
         file = source_of(source)
         return self._write(lambda: store(file))
+
+    def _change(
+        self,
+        captures: Sequence[str | Capture],
+        work: Callable[[duckdb.DuckDBPyConnection, list[int]], Changed],
+        *,
+        frees: bool = False,
+        **of_lake: Any,
+    ) -> Changed:
+        """Run `work` on captures, given by a connection and their keys, in a transaction: of a lake, on a copy, which
+        takes their place. `of_lake` are options of `etq.lake.writing.changing.change`.
+        """
+        keys = [self._key(each) for each in captures]
+        self._check_changeable()
+        if self._lake is None:
+            return self._database.write(lambda: work(self.connection, keys), frees=frees)
+        changing = _later("etq.lake.writing.changing")
+        result: Changed = self._changed(lambda lake: changing.change(lake, keys, work, **of_lake))
+        return result
+
+    def _change_comments(self, work: Callable[[duckdb.DuckDBPyConnection], Changed]) -> Changed:
+        self._check_changeable()
+        if self._lake is None:
+            return self._database.write(lambda: work(self.connection))
+        changing = _later("etq.lake.writing.changing")
+        result: Changed = self._changed(lambda lake: changing.change_comments(lake, work))
+        return result
+
+    def _changed(self, change: Callable[[Lake], Changed]) -> Changed:
+        """Change the lake, and have queries read it as it is then."""
+        assert self._lake is not None
+        result, connect = change(self._lake.lake), self._lake.connect
+        with self._database.alone() as connection:
+            connection.close()
+            self._database.reopen(lambda _: connect())
+        return result
+
+    def _check_changeable(self) -> None:
+        """Raise `WarehouseError` for a file or lake that was opened read-only."""
+        if self._lake is not None:
+            return
+        if self.path is not None and is_lake_path(self.path):
+            raise WarehouseError(f"{self.path}: opened read-only; open it for writing")
+        self._database.check_writable()
 
     def _write(self, store: Callable[[], tuple[int, bool]]) -> tuple[int, bool]:
         with self._storing():

@@ -16,6 +16,7 @@ from etq import catalog
 from etq.cli import main
 from etq.errors import EtqError, WarehouseError
 from etq.lake import Added, add, compact, export
+from etq.lake.checking import check
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.sampling import IS_WHOLE
@@ -72,7 +73,7 @@ def test_tables_of_the_lake_have_rows(pair: tuple[Warehouse, Warehouse]) -> None
     """The test above would pass on empty ones."""
     warehouse, lake = pair
     counts = {each.name: lake.rows(f"SELECT count(*) FROM {each.name}")[1][0][0] for each in catalog.tables()}
-    assert {name for name, count in counts.items() if count == 0} == {"change_comments"}, "a lake has no comments"
+    assert {name for name, count in counts.items() if count == 0} == {"change_comments"}, "the warehouse has none"
     assert lake.rows("SELECT count(DISTINCT o.op) FROM op_totals('mlp') AS o")[1][0][0] > 3
     assert lake.rows("SELECT count(*) FROM compare_ops('half=0', 'half=1')")[1][0][0] > 3
     sizes = dict(lake.rows("SELECT name, stored_bytes FROM capture_sizes")[1])
@@ -84,20 +85,27 @@ def test_tables_of_the_lake_have_rows(pair: tuple[Warehouse, Warehouse]) -> None
 
 WRITES: dict[str, tuple[Any, ...]] = {
     "ingest": (CAPTURES / "mlp/mlp.etdp",), "ingest_many": ([CAPTURES / "mlp/mlp.etdp"],),
-    "ingest_record": (CAPTURES / "mlp/mlp.etrecord",), "label": ("mlp",), "metric": ("mlp", "temperature", 1),
-    "phase": ("mlp", "decode"), "link": ("mlp", "mlp"), "remove": ("mlp",), "prune": (0,),
+    "ingest_record": (CAPTURES / "mlp/mlp.etrecord",), "link": ("mlp", "mlp"),
+}  # fmt: skip
+CHANGES: dict[str, tuple[Any, ...]] = {
+    "label": ("mlp",), "metric": ("mlp", "temperature", 1), "phase": ("mlp", "decode"), "remove": ("mlp",), "prune": (0,),
+    "remove_comment": (1,),
 }  # fmt: skip
 
 
-def test_a_lake_is_only_read(pair: tuple[Warehouse, Warehouse]) -> None:
+def test_files_are_not_read_into_an_open_lake(pair: tuple[Warehouse, Warehouse]) -> None:
     _, lake = pair
     assert lake.read_only and "lake" in repr(lake)
-    options: dict[str, dict[str, Any]] = {"label": {"a": "b"}, "phase": {"runs": "1-"}}
     for name, given in WRITES.items():
         with pytest.raises(WarehouseError, match="does not change a lake; add captures with: etq lake add"):
-            getattr(lake, name)(*given, **options.get(name, {}))
+            getattr(lake, name)(*given)
     with pytest.raises(WarehouseError, match="can't be compacted"):
         lake.compact()
+    assert lake.path is not None
+    with etq.open(lake.path, read_only=True) as opened:
+        for name, given in CHANGES.items():
+            with pytest.raises(WarehouseError, match="lake: opened read-only; open it for writing"):
+                getattr(opened, name)(*given, **{"runs": "1-"} if name == "phase" else {})
 
 
 def one_of(files: Sequence[Path], lake: Path, **labels: str) -> Added:
@@ -189,7 +197,7 @@ def test_going_back_and_other_schemas(tmp_path: Path) -> None:
         DeltaTable(str(table)).restore(then)
     assert contents(lake) == before
     DeltaTable(str(lake / "captures")).alter.set_table_description("etq schema 0")
-    for work in (etq.open, compact, lambda lake: one_of(FLEET[3:4], lake)):
+    for work in (etq.open, compact, lambda lake: one_of(FLEET[3:4], lake), lambda lake: [*check(lake)]):
         with pytest.raises(WarehouseError, match="lake: made by another version of etq; add the files again to a new"):
             work(lake)
 

@@ -22,6 +22,10 @@ from etq.lake.reading.tables import Lake, kind_of
 _PATTERN: Final = re.compile(r"[*?\[]")
 # The variable of a connection that holds the key of the only capture that it sees.
 _ONLY: Final = "etq_capture_id"
+# The order of rows within a lake, see `rows_of`.
+ORDER: Final = "t.filename, t.file_row_number"
+# The load of a row that is read with its file's name.
+LOAD: Final = "regexp_extract(filename, '.*load_id=([0-9a-f]+)/', 1)"
 
 
 def connect(
@@ -117,10 +121,18 @@ def attach(connection: duckdb.DuckDBPyConnection, state: LakeState) -> None:
     connection.register_filesystem(files)
 
 
-def rows_of(state: LakeState, table: str) -> str:
-    """A query for the lake's rows of a table that has some, without WHERE; the table is `t`."""
-    columns = ", ".join(f't."{column.name}"' for column in catalog.named(table).columns)
-    return f"SELECT {columns} FROM {read_parquet(state.paths(table))} AS t"
+def rows_of(
+    state: LakeState, table: str, replaced: Mapping[str, str] | None = None, *, is_numbered: bool = False
+) -> str:
+    """A query for the lake's rows of a table that has some, without WHERE; the table is `t`.
+
+    replaced     expressions in the place of columns
+    is_numbered  whether the rows can be put in `ORDER`, that of the files
+    """
+    columns = {column.name: f't."{column.name}"' for column in catalog.named(table).columns}
+    chosen = ", ".join(f'{text} AS "{name}"' for name, text in {**columns, **(replaced or {})}.items())
+    options = ("filename = true", "file_row_number = true") if is_numbered else ()
+    return f"SELECT {chosen} FROM {read_parquet(state.paths(table), *options)} AS t"
 
 
 def read_parquet(paths: list[str], *options: str) -> str:

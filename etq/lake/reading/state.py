@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from etq.errors import WarehouseError
-from etq.lake.reading.tables import KINDS, DataFile, Lake, files_of, kind_of, loads_of, tables_of
+from etq.lake.reading.tables import COMMENTS, KINDS, DataFile, Lake, all_tables, files_of, kind_of, loads_of
 from etq.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -36,6 +36,13 @@ class LakeState:
         """The loads of a kind."""
         return {file.load for file in self.of(f"{kind}s")}
 
+    def rows(self, *tables: str) -> dict[str, int]:
+        """The number of rows that each load has in tables."""
+        rows: dict[str, int] = {}
+        for file in (file for table in tables for file in self.of(table)):
+            rows[file.load] = rows.get(file.load, 0) + file.rows
+        return rows
+
     def only(self, kind: str, loads: Collection[str]) -> LakeState:
         """This without other loads of a kind."""
         files = {
@@ -60,14 +67,14 @@ def read(lake: Lake) -> LakeState:
         others = [f"{kind}s" for kind in KINDS if kind != "capture"]
         roots = {"captures": captures, **dict(zip(others, lake.each(lake.open, others), strict=True))}
         found = {table: files_of(opened) for table, opened in roots.items()}
-        names = [table for table in tables_of(*KINDS) if table not in roots]
+        names = [table for table in all_tables() if table not in roots]
         found |= dict(zip(names, lake.each(lambda table: files_of(lake.open(table)), names), strict=True))
         loads = {kind: {file.load for file in found[f"{kind}s"]} for kind in KINDS}
         # Loads that were merged into others meanwhile may have lost rows before they were seen.
         if all(loads[kind] <= loads_of(lake.open(f"{kind}s")) for kind in KINDS if loads[kind]):
             break
     files = {
-        table: [file for file in of_table if file.load in loads[str(kind_of(table))]]
+        table: [file for file in of_table if table == COMMENTS or file.load in loads[str(kind_of(table))]]
         for table, of_table in found.items()
     }
     return LakeState(lake, {table: of_table for table, of_table in files.items() if of_table})

@@ -27,6 +27,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 # The kinds of content that have keys, in the order of references.
 KINDS: Final = ("program", "record", "capture")
+# The table of comments, which are about series and not about one capture: each of its commits writes all of it.
+COMMENTS: Final = "change_comments"
 _PRIMITIVES: Final = {
     "INTEGER": "integer", "BIGINT": "long", "VARCHAR": "string", "BOOLEAN": "boolean", "DOUBLE": "double",
     "TIMESTAMP": "timestamp_ntz", "BLOB": "binary",
@@ -59,6 +61,11 @@ def tables_of(*kinds: str) -> list[str]:
     """The tables with rows of these kinds, the roots last."""
     names = [table.name for table in catalog.tables() if kind_of(table.name) in kinds]
     return sorted(names, key=lambda name: name[:-1] in KINDS)
+
+
+def all_tables() -> list[str]:
+    """The tables that a lake may have."""
+    return [*tables_of(*KINDS), COMMENTS]
 
 
 @dataclass(frozen=True)

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
+from etq.advice.filling import JOB, ranks_of, refill
+from etq.annotations.labels import RANKS, add_labels, labels_of_all, set_labels
+from etq.database.rollups import PRUNED
 from etq.errors import WarehouseError
+from etq.lake.reading.connection import connect_tables
 from etq.lake.reading.library import deltalake
 from etq.lake.reading.state import read
-from etq.lake.reading.tables import KINDS, Lake, tables_of
+from etq.lake.reading.tables import COMMENTS, KINDS, Lake, all_tables
+from etq.lake.writing.changing import change, change_comments
 from etq.lake.writing.loads import commit, contents, make_table, parts, rewrite, write
+from etq.maintenance.merge import COMMENTS_OF
+from etq.maintenance.retention import EVENT_TABLES
 from etq.warehouse.warehouse import Warehouse, open
 
 
 @dataclass(frozen=True)
 class Added:
-    """The numbers of captures that were new to a lake, were known, and replaced known ones."""
+    """The numbers of captures that were new to a lake, were known, and replaced known ones; and how many of the known
+    ones got other labels, and events that had been pruned.
+    """
 
     new: int
     known: int
     replaced: int
+    labelled: int = 0
+    restored: int = 0
 
 
 def export(
@@ -38,7 +52,7 @@ def export(
     Content that the lake has already stays as it is; nothing is stored twice. With `replace`, captures that the lake
     has are replaced by the warehouse's, with their annotations: readers see the one or the other. A name that other
     content has in the lake is made longer, by the file's folders or its hash. What is added together is up to 2,000
-    captures; after an error, those of before stay.
+    captures; after an error, those of before stay. Comments that the lake lacks are added.
 
     path             a folder, or an address in an object store, as s3://lab/fleet
     storage_options  options of the object store, as `deltalake` takes them; otherwise those of the environment
@@ -67,7 +81,81 @@ def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) ->
             counts = _add(lake, connection, kind, {of_all[key]: key for key in part}, is_replaced)
             new, replaced = new + counts[0], replaced + counts[1]
         added = Added(new, len(found) - new - replaced, replaced)  # of captures, which are the last
+    comments = connection.sql(f"FROM {COMMENTS} ORDER BY comment_id").to_arrow_table()
+    if len(comments):
+        _add_comments(lake, comments)
     return added
+
+
+def _add_comments(lake: Lake, comments: Any) -> None:
+    """Add comments, as Arrow, that a lake lacks."""
+
+    def unite(connection: duckdb.DuckDBPyConnection) -> None:
+        connection.register("_given", comments)
+        connection.execute(COMMENTS_OF.format("_given"))
+
+    change_comments(lake, unite)
+
+
+def update(
+    path: str | os.PathLike[str] | Lake,
+    warehouse: Warehouse,
+    given: Collection[str] = (),
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> tuple[int, int]:
+    """Change captures of a lake by what a warehouse has of the same content: labels that they lack are added, and those
+    whose keys are `given` replace theirs; events that were pruned are restored. Returns the numbers of captures that
+    get labels, and events.
+
+    Raises `WarehouseError` for a lake that can't be read or written.
+    """
+    lake, source = Lake.at(path, storage_options), warehouse.connection
+    with closing(connect_tables(read(lake))) as connection:
+        held, pruned = labels_of_all(connection), _pruned(connection)
+        keys = dict(connection.execute("SELECT c.sha256, c.capture_id FROM captures AS c").fetchall())
+    wanted = {
+        sha256: {key: value for key, value in labels.items() if key in given or key not in held[sha256]}
+        for sha256, labels in labels_of_all(source).items()
+        if sha256 in held
+    }
+    restored = (pruned - _pruned(source)) & wanted.keys()
+    labels = {sha256: each for sha256, each in wanted.items() if not each.items() <= held[sha256].items()}
+    if not labels and not restored:
+        return 0, 0
+
+    def work(connection: duckdb.DuckDBPyConnection, changed: list[int]) -> None:
+        query = "SELECT c.capture_id, c.sha256 FROM captures AS c WHERE list_contains(?::INTEGER[], c.capture_id)"
+        for key, sha256 in connection.execute(query, [changed]).fetchall():
+            if sha256 in restored:
+                _restore(connection, key, source, sha256)
+            if sha256 in labels:
+                set_labels(connection, key, {each: value for each, value in labels[sha256].items() if each in given})
+                add_labels(connection, key, labels[sha256])
+        if restored:  # others waited for what is there again
+            refill(connection, ranks_of(connection, changed))
+
+    is_of_job = bool(restored) or any(not RANKS.isdisjoint(each) for each in labels.values())
+    jobs = sorted({each[JOB] for each in labels.values() if JOB in each})
+    change(lake, [keys[sha256] for sha256 in {*labels, *restored}], work, with_ranks=is_of_job, jobs=jobs)
+    return len(labels), len(restored)
+
+
+def _pruned(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    """The hashes of captures whose events were pruned."""
+    query = "SELECT c.sha256 FROM findings AS f JOIN captures AS c ON c.capture_id = f.capture_id WHERE f.rule = ?"
+    return {sha256 for (sha256,) in connection.execute(query, [PRUNED]).fetchall()}
+
+
+def _restore(connection: duckdb.DuckDBPyConnection, key: int, source: duckdb.DuckDBPyConnection, sha256: str) -> None:
+    """Copy the events of a capture that lost them from a warehouse that has its file's content."""
+    [(other,)] = source.execute("SELECT c.capture_id FROM captures AS c WHERE c.sha256 = ?", [sha256]).fetchall()
+    for table in EVENT_TABLES:
+        query = f"SELECT t.* REPLACE ({key:d} AS capture_id) FROM {table} AS t WHERE t.capture_id = {other:d}"
+        connection.register("_events", source.sql(f"{query} ORDER BY t.rowid").to_arrow_table())
+        connection.execute(f"INSERT INTO {table} BY NAME FROM _events")
+        connection.unregister("_events")
+    connection.execute("DELETE FROM findings WHERE capture_id = ? AND rule = ?", [key, PRUNED])
 
 
 def _add(
@@ -101,7 +189,7 @@ def check_place(lake: Lake) -> bool:
         return False
     if folder.exists() and not folder.is_dir():
         raise WarehouseError(f"{folder}: a file; a lake is a folder")
-    if folder.is_dir() and {entry.name for entry in folder.iterdir()} - {*tables_of(*KINDS)}:
+    if folder.is_dir() and {entry.name for entry in folder.iterdir()} - {*all_tables()}:
         raise WarehouseError(f"{folder}: a folder with other things in it; name an empty one for the lake")
     parent = next(place for place in (folder, *folder.parents) if place.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
@@ -114,9 +202,18 @@ def add(
     ingest: Callable[[Warehouse], object],
     *,
     replace: bool = False,
+    given: Collection[str] = (),
     storage_options: Mapping[str, str] | None = None,
 ) -> Added:
-    """Add to a lake what `ingest` reads into a temporary warehouse. See `export`."""
+    """Add to a lake what `ingest` reads into a temporary warehouse. See `export`.
+
+    Captures that the lake has get the labels that they lack. Labels whose keys are `given` replace theirs; captured_at
+    is a key, too. Events that were pruned are restored.
+    """
     with open() as warehouse:
         ingest(warehouse)
-        return export(path, warehouse, replace=replace, storage_options=storage_options)
+        added = export(path, warehouse, replace=replace, storage_options=storage_options)
+        if not added.known:
+            return added
+        labelled, restored = update(path, warehouse, given, storage_options=storage_options)
+        return replaced(added, labelled=labelled, restored=restored)

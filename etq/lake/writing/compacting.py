@@ -9,7 +9,7 @@ from typing import Final
 
 from etq.lake.reading.library import deltalake
 from etq.lake.reading.state import LakeState, read
-from etq.lake.reading.tables import KINDS, Lake, loads_of, tables_of
+from etq.lake.reading.tables import KINDS, Lake, all_tables, loads_of, tables_of
 from etq.lake.writing.loads import (
     EVENTS,
     MOST_CONTENTS,
@@ -50,7 +50,7 @@ def compact(
             commit(lake, kind, [rewrite(state, kind, group)], group)
         _remove_uncommitted(lake, kind, leave_seconds)
     with writing(lake):
-        lake.each(lambda table: _clean(lake, table), tables_of(*KINDS))
+        lake.each(lambda table: _clean(lake, table), all_tables())
     return _number(state), _number(read(lake))
 
 
@@ -60,7 +60,7 @@ def _number(state: LakeState) -> int:
 
 def _groups(state: LakeState, kind: str) -> Iterator[list[str]]:
     """Groups of small loads to be merged into one, as many as one may hold."""
-    contents, events = _rows(state, f"{kind}s"), _rows(state, *(EVENTS if kind == "capture" else ()))
+    contents, events = state.rows(f"{kind}s"), state.rows(*(EVENTS if kind == "capture" else ()))
     group: list[str] = []
     number = size = 0
     for load in sorted(contents, key=lambda load: (contents[load], load)):
@@ -72,14 +72,6 @@ def _groups(state: LakeState, kind: str) -> Iterator[list[str]]:
         group.append(load)
     if len(group) > 1:
         yield group
-
-
-def _rows(state: LakeState, *tables: str) -> dict[str, int]:
-    """The number of rows of each load."""
-    rows: dict[str, int] = {}
-    for file in (file for table in tables for file in state.of(table)):
-        rows[file.load] = rows.get(file.load, 0) + file.rows
-    return rows
 
 
 def _remove_uncommitted(lake: Lake, kind: str, leave_seconds: float) -> None:

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import duckdb
 import msgspec
@@ -23,15 +23,16 @@ from etq import catalog
 from etq.catalog import quoted
 from etq.database.publishing import fsync_file, fsync_folder
 from etq.errors import WarehouseError, message_of
-from etq.lake.reading.connection import attach, read_parquet, rows_of
+from etq.lake.reading.connection import ORDER, attach, rows_of
 from etq.lake.reading.library import deltalake, reason
 from etq.lake.reading.state import DESCRIPTION, LakeState, check_is_lake
-from etq.lake.reading.tables import Lake, column_types, loads_of, tables_of
+from etq.lake.reading.tables import KINDS, Lake, column_types, loads_of, tables_of
 from etq.maintenance.merge import longer_names
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+Result = TypeVar("Result")
 # 60 bits: among a million contents, two have the same with a probability of 4 in ten million.
 KEY: Final = "('0x' || substr({}.sha256, 1, 15))::BIGINT"
 # The most captures of a load, and the most rows of events: large enough to make few files, and small enough to
@@ -45,6 +46,10 @@ _PROPERTIES: Final = {"delta.checkpointInterval": "10"}
 # How often a commit is tried if others commit to the same table, and if the store or the disk fails.
 _TRIES_AMONG_OTHERS: Final = 100
 _TRIES: Final = 3
+# What the log of a root table says about a commit: the loads that others took the place of, with commas.
+_REPLACED: Final = "etq.replaced"
+# In so many commits, `finish` looks for it: in an object store, each is a request. Compactions find the others.
+_LOOKED_BACK: Final = 100
 
 
 @dataclass(frozen=True)
@@ -121,9 +126,7 @@ def rewrite(state: LakeState, kind: str, loads: Collection[str], without: Collec
     def query(table: str) -> str:
         if not chosen.of(table):
             return ""
-        numbered = read_parquet(chosen.paths(table), "filename = true", "file_row_number = true")
-        rows = rows_of(chosen, table).replace(read_parquet(chosen.paths(table)), numbered)
-        return f"{rows} {left_out} ORDER BY t.{kind}_id, t.filename, t.file_row_number"
+        return f"{rows_of(chosen, table, is_numbered=True)} {left_out} ORDER BY t.{kind}_id, {ORDER}"
 
     with duckdb.connect(":memory:") as connection:
         attach(connection, chosen)
@@ -177,16 +180,22 @@ def _append_once(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, 
         return True
 
 
-def _put(table: DeltaTable, data: Any, tries: int, predicate: str | None = None) -> None:
-    """Commit rows to a table, replacing those that match a predicate."""
+def _put(
+    table: DeltaTable, data: Any, tries: int, predicate: str | None = None, note: dict[str, str] | None = None
+) -> None:
+    """Commit rows to a table, replacing those that match a predicate, with a note in the log."""
     module = deltalake()
+    properties = module.CommitProperties(max_commit_retries=tries, custom_metadata=note)
+    if predicate is not None and not len(data):
+        table.delete(predicate, commit_properties=properties)
+        return
     module.write_deltalake(
         table,
         data,
         mode="append" if predicate is None else "overwrite",
         predicate=predicate,
         writer_properties=module.WriterProperties(compression="ZSTD"),
-        commit_properties=module.CommitProperties(max_commit_retries=tries),
+        commit_properties=properties,
         # Logs are cleaned when a lake is compacted.
         post_commithook_properties=module.PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
     )
@@ -209,7 +218,7 @@ def _flush(lake: Lake, table: str, load: str) -> None:
 
 
 def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[str] = ()) -> bool:
-    """Make loads part of a lake, instead of those that are `replaced`.
+    """Make loads part of a lake, instead of those that are `replaced`. Loads may be empty: some content is removed.
 
     A name that other content has is made longer. Returns False, and removes the loads, if other writers were faster:
     the lake has some of the content already, or lacks some of what is replaced.
@@ -223,7 +232,7 @@ def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[st
     for attempt in range(1, _TRIES_AMONG_OTHERS + 1):
         table = make_table(lake, root)
         there = loads_of(table)
-        if there.issuperset(names):
+        if names and there.issuperset(names):
             break  # Only the answer to the commit was lost.
         if any(table.transaction_version(name) is not None for name in names):
             discard(lake, kind, names)
@@ -233,19 +242,53 @@ def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[st
             discard(lake, kind, names)
             return False
         try:
-            _put(table, _named(rows, held), 0, _is_one_of([*replaced, *names]) if replaced else None)
+            chosen = _is_one_of([*replaced, *names]) if replaced else None
+            _put(table, _named(rows, held), 0, chosen, {_REPLACED: ",".join(replaced)} if replaced else None)
             break
         except (deltalake().exceptions.DeltaError, OSError) as error:
             is_conflict = isinstance(error, deltalake().exceptions.CommitFailedError)
             is_last = attempt == (_TRIES_AMONG_OTHERS if is_conflict else _TRIES)
-            if is_last and not loads_of(lake.open(root)).issuperset(names):
+            if is_last and not (names and loads_of(lake.open(root)).issuperset(names)):
                 # The store may still make the commit, so that the rows stay until a compaction gives up the load.
                 raise _unwritten(lake.uri(root), error) from error
-            time.sleep(min(0.01 * 2**attempt, 1) * secrets.randbelow(1000) / 1000)
+            _pause(attempt)
     for name in names:
         _flush(lake, root, name)
     drop(lake, kind, replaced)
     return True
+
+
+def replace_rows(lake: Lake, table: str, change: Callable[[Any], tuple[Any, Result]]) -> Result:
+    """Replace the rows of a small table, as Arrow, by one commit. Returns what `change` returns beside the new rows.
+
+    If others commit meanwhile, it is called again, on what they wrote. Raises `WarehouseError` for a lake that can't be
+    read or written.
+    """
+    import pyarrow as pa
+
+    load = new_load()
+    for attempt in range(1, _TRIES_AMONG_OTHERS + 1):
+        opened = make_table(lake, table)
+        there = loads_of(opened)
+        if load in there:
+            break  # Only the answer to the commit was lost.
+        with writing(lake):
+            rows, result = change(opened.to_pyarrow_table().drop_columns(["load_id"]))
+        try:
+            _put(opened, rows.append_column("load_id", pa.repeat(load, len(rows))), 0, _is_one_of([*there, load]))
+            break
+        except (deltalake().exceptions.DeltaError, OSError) as error:
+            is_conflict = isinstance(error, deltalake().exceptions.CommitFailedError)
+            if attempt == (_TRIES_AMONG_OTHERS if is_conflict else _TRIES):
+                raise _unwritten(lake.uri(table), error) from error
+            _pause(attempt)
+    _flush(lake, table, load)
+    return result
+
+
+def _pause(attempt: int) -> None:
+    """Wait for a random time, longer after each attempt, so that writers don't all try again at once."""
+    time.sleep(min(0.01 * 2**attempt, 1) * secrets.randbelow(1000) / 1000)
 
 
 def contents(root: DeltaTable | None) -> dict[str, tuple[str, str]]:
@@ -301,6 +344,21 @@ def drop(lake: Lake, kind: str, loads: Collection[str]) -> None:
     if loads:
         with writing(lake):
             lake.each(drop_from, tables_of(kind)[:-1])
+
+
+def finish(lake: Lake) -> None:
+    """Remove the rows of loads that others took the place of lately: their writer was killed before it did.
+
+    Raises `WarehouseError` for a lake that can't be read or written.
+    """
+    for kind in KINDS:
+        tables = tables_of(kind)[:-1]
+        found = set[str]().union(*lake.each(lambda table: loads_of(lake.open(table)), tables))
+        root = lake.open(f"{kind}s")
+        if root is not None and (left := found - loads_of(root)):
+            with writing(lake):
+                commits = root.history(_LOOKED_BACK)
+            drop(lake, kind, left & {load for each in commits for load in each.get(_REPLACED, "").split(",")})
 
 
 def _is_one_of(loads: Iterable[str]) -> str:

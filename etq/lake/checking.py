@@ -1,0 +1,135 @@
+"""Checking a lake: its files, and then what is checked of a warehouse."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from etq.database.temporary import temporary_folder
+from etq.errors import counted, message_of
+from etq.lake.reading.connection import LOAD, attach, connect_tables, read_parquet
+from etq.lake.reading.state import LakeState, read
+from etq.lake.reading.tables import KINDS, DataFile, Lake, loads_of, tables_of
+from etq.lake.writing.changing import choose, take
+from etq.maintenance.checking import (
+    Part,
+    number_pruned,
+    of_files,
+    of_keys,
+    of_references,
+    of_rollups,
+    of_times,
+    rollup_problems,
+    time_problems,
+)
+from etq.warehouse.warehouse import open
+
+# How many captures are copied into a warehouse at once, to compute their times and rollups again.
+_AT_ONCE: Final = 100
+
+
+def check(
+    path: str | os.PathLike[str] | Lake,
+    *,
+    folder: str | os.PathLike[str] = ".",
+    storage_options: Mapping[str, str] | None = None,
+) -> Iterator[Part]:
+    """Check a lake part by part, as it is now. It is only read; writers go on meanwhile.
+
+    The parts are: the files of tables, all of which are read; the loads, in which the rows of a capture must be; and
+    those of `etq.maintenance.checking.check`. After a damaged file, nothing else is checked. Advice about the ranks of
+    jobs isn't compared: those that were added one after another know nothing of each other.
+
+    Raises `WarehouseError` for what isn't a lake of this schema.
+    """
+    state = read(Lake.at(path, storage_options))
+    with duckdb.connect(":memory:") as connection:
+        attach(connection, state)
+        yield (found := _files(connection, state))
+        if found.problems:
+            return
+        yield _loads(connection, state)
+    with closing(connect_tables(state)) as connection:
+        yield of_keys(connection)
+        yield of_references(connection)
+        query = "SELECT c.capture_id FROM captures AS c ORDER BY c.ingested_at, c.capture_id"
+        keys = [key for (key,) in connection.execute(query).fetchall()]
+        times, rollups = list[str](), list[str]()
+        for start in range(0, len(keys), _AT_ONCE):
+            of_part = _computed(state, keys[start : start + _AT_ONCE])
+            times += of_part[0]
+            rollups += of_part[1]
+        yield of_times(len(keys), times)
+        yield of_rollups(len(keys), number_pruned(connection), rollups)
+        yield of_files(connection, Path(folder))
+
+
+def _files(connection: duckdb.DuckDBPyConnection, state: LakeState) -> Part:
+    """Read each value of each file, and count its rows."""
+    problems, rows = list[str](), 0
+    for table, files in state.files.items():
+        rows += sum(file.rows for file in files)
+        if _problem(connection, state, table, files) is not None:
+            each = (_problem(connection, state, table, [file]) for file in files)
+            problems += [problem for problem in each if problem is not None]
+    number = sum(map(len, state.files.values()))
+    return Part(f"files ({number:,} of {len(state.files)} tables, with {counted(rows, 'row')})", tuple(problems))
+
+
+def _problem(
+    connection: duckdb.DuckDBPyConnection, state: LakeState, table: str, files: Sequence[DataFile]
+) -> str | None:
+    """What is wrong with files; None if nothing is."""
+    named = f"{table}/{files[0].path}"
+    query = (
+        f"SELECT count(*), max(hash(COLUMNS(*))) FROM {read_parquet([state.lake.uri(table, f.path) for f in files])}"
+    )
+    try:
+        [(rows, *_)] = connection.execute(query).fetchall()
+    except duckdb.Error as error:
+        return f"{named}: damaged: {message_of(error)}"
+    expected = sum(file.rows for file in files)
+    return None if rows == expected else f"{named}: has {rows:,} rows, and the log says {expected:,}"
+
+
+def _loads(connection: duckdb.DuckDBPyConnection, state: LakeState) -> Part:
+    """Find rows that are in another load than what they are about, and count loads that aren't part of the lake."""
+    problems = []
+    query = f"SELECT DISTINCT {{kind}}_id AS key, {LOAD} AS load FROM {{files}}"
+    for kind in KINDS:
+        for table in tables_of(kind)[:-1] if state.of(f"{kind}s") else ():
+            if state.of(table):
+                rows, roots = (
+                    query.format(kind=kind, files=read_parquet(state.paths(each), "filename = true"))
+                    for each in (table, f"{kind}s")
+                )
+                [(count,)] = connection.execute(
+                    f"SELECT count(*) FROM ({rows}) AS r ANTI JOIN ({roots}) AS k USING (key, load)"
+                ).fetchall()
+                if count:
+                    problems.append(f"{table}: rows of {counted(count, kind)} that their load doesn't have")
+    number, left = sum(len(state.loads(kind)) for kind in KINDS), _number_left(state)
+    others = f"; rows of {left:,} others, which etq lake compact removes" if left else ""
+    return Part(f"loads ({number:,}{others})", tuple(problems))
+
+
+def _number_left(state: LakeState) -> int:
+    """The number of loads that aren't part of the lake, of writers that are at work or were killed."""
+    lake, left = state.lake, 0
+    for kind in KINDS:
+        tables = tables_of(kind)[:-1]
+        found = set[str]().union(*lake.each(lambda table: loads_of(lake.open(table)), tables))
+        left += len(found - state.loads(kind) - loads_of(lake.open(f"{kind}s")))
+    return left
+
+
+def _computed(state: LakeState, keys: Sequence[int]) -> tuple[list[str], list[str]]:
+    """What is wrong with the times and rollups of captures: they are computed again, in a warehouse."""
+    with temporary_folder() as folder, open(Path(folder) / "checked.duckdb", external_access=True) as warehouse:
+        take(warehouse.connection, state, choose(state, keys))
+        return time_problems(warehouse.connection), rollup_problems(warehouse.connection, has_all_ranks=False)

@@ -1,0 +1,209 @@
+"""Changing what a lake has. Captures are copied into a warehouse and changed there, by what changes any warehouse. They
+then take the place of what the lake had, by one commit of `captures`: readers see all or nothing of a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import duckdb
+
+from etq import catalog
+from etq.advice.filling import JOB, ranks_of
+from etq.database.schema import in_transaction
+from etq.database.temporary import temporary_folder
+from etq.errors import WarehouseError, message_of
+from etq.lake.reading.connection import LOAD, ORDER, attach, connect_tables, read_parquet, rows_of
+from etq.lake.reading.state import LakeState, read
+from etq.lake.reading.tables import COMMENTS, KINDS, Lake, tables_of
+from etq.lake.writing.loads import (
+    EVENTS,
+    MOST_CONTENTS,
+    MOST_EVENTS,
+    Load,
+    commit,
+    discard,
+    finish,
+    parts,
+    replace_rows,
+    rewrite,
+    write,
+)
+from etq.warehouse.warehouse import open
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What is taken out of a lake: the keys of captures to change, of these and the other ranks of their jobs, and of
+    the records and programs of all; and the loads that have these captures.
+    """
+
+    changed: Sequence[int]
+    keys: Mapping[str, Sequence[int]]
+    loads: Collection[str]
+
+
+def change(
+    lake: Lake,
+    keys: Sequence[int],
+    work: Callable[[duckdb.DuckDBPyConnection, list[int]], Result],
+    *,
+    reads: Collection[str] | None = None,
+    with_ranks: bool = True,
+    jobs: Sequence[str] = (),
+) -> Result:
+    """Change captures of a lake, given by their keys there. Returns the result of `work`.
+
+    The loads that have them are written again as others, without them. If other writers change these meanwhile, all is
+    done again, on what they made. Repeating it completes what was killed.
+
+    work        changes captures of a warehouse, given by its connection and their keys there
+    reads       the tables of which it needs the captures' rows, because it removes the others; by default all. Captures
+                that others have removed are then left out
+    with_ranks  whether it changes advice about the other ranks of their jobs, too
+    jobs        jobs that they become ranks of
+
+    Raises `WarehouseError` for a lake that can't be read or written, and if others have removed the captures.
+    """
+    finish(lake)
+    while True:
+        state = read(lake)
+        chosen = choose(state, keys, with_ranks=with_ranks, jobs=jobs)
+        if not chosen.changed and reads is None:
+            raise WarehouseError(f"{lake}: others have removed it meanwhile; nothing was changed")
+        with temporary_folder() as folder, open(Path(folder) / "changed.duckdb", external_access=True) as warehouse:
+            result = _worked(warehouse.connection, state, chosen, work, reads)
+            if not chosen.changed or _put_back(warehouse.connection, state, chosen):
+                return result
+
+
+def _worked(
+    connection: duckdb.DuckDBPyConnection,
+    state: LakeState,
+    chosen: Chosen,
+    work: Callable[[duckdb.DuckDBPyConnection, list[int]], Result],
+    reads: Collection[str] | None,
+) -> Result:
+    """Have a warehouse change what is chosen."""
+    try:
+        return in_transaction(connection, lambda: work(connection, take(connection, state, chosen, reads)))
+    except duckdb.Error as error:
+        raise WarehouseError(f"{state.lake}: {message_of(error)}") from error
+
+
+def choose(state: LakeState, keys: Sequence[int], *, with_ranks: bool = False, jobs: Sequence[str] = ()) -> Chosen:
+    """What of a lake is taken out, to change captures. Arguments are those of `change`."""
+    of_jobs = f"SELECT l.capture_id FROM labels AS l WHERE l.key = '{JOB}' AND list_contains(?::VARCHAR[], l.value)"
+    if not state.of("captures"):
+        return Chosen([], dict.fromkeys(KINDS, ()), ())
+    with closing(connect_tables(state)) as connection:
+        ranks = [*keys, *(ranks_of(connection, keys) if with_ranks else [])]
+        if jobs:
+            ranks += ranks_of(connection, [key for (key,) in connection.execute(of_jobs, [[*jobs]]).fetchall()])
+        rows = connection.execute(
+            f"""
+            SELECT c.capture_id, {LOAD}, c.record_id, c.program_id
+            FROM {read_parquet(state.paths("captures"), "filename = true")} AS c
+            WHERE list_contains($keys::BIGINT[], c.capture_id) ORDER BY c.ingested_at, c.capture_id
+            """,
+            {"keys": ranks},
+        ).fetchall()
+    captures, loads, records, programs = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [])
+    there = {"program": _known(programs), "record": _known(records), "capture": captures}
+    return Chosen([key for key in captures if key in {*keys}], there, {*loads})
+
+
+def _known(keys: Iterable[int | None]) -> list[int]:
+    return sorted({key for key in keys if key is not None})
+
+
+def take(
+    connection: duckdb.DuckDBPyConnection, state: LakeState, chosen: Chosen, reads: Collection[str] | None = None
+) -> list[int]:
+    """Copy what is chosen into a warehouse. Returns the keys there of the captures to change."""
+    there = state.only("capture", chosen.loads)
+    attach(connection, there)
+    for kind in KINDS:
+        connection.execute(
+            f"""
+            CREATE OR REPLACE TEMP TABLE _{kind}_keys AS
+            SELECT k.key AS old_key, k.place::INTEGER AS new_key, list_contains($changed::BIGINT[], k.key) AS is_changed
+            FROM (SELECT unnest($keys::BIGINT[]) AS key, generate_subscripts($keys::BIGINT[], 1) AS place) AS k
+            """,
+            {"keys": chosen.keys[kind], "changed": [*chosen.changed] if kind == "capture" else []},
+        )
+        for table in tables_of(kind) if chosen.keys[kind] else ():
+            if there.of(table):
+                is_read = kind != "capture" or reads is None or table in reads
+                connection.execute(_copying(there, kind, table, chosen.keys[kind], is_read=is_read))
+    query = "SELECT new_key FROM _capture_keys WHERE is_changed ORDER BY new_key"
+    return [key for (key,) in connection.execute(query).fetchall()]
+
+
+def _copying(state: LakeState, kind: str, table: str, keys: Sequence[int], *, is_read: bool) -> str:
+    """A statement that copies rows of a lake's table into a warehouse; not of captures to change, unless `is_read`."""
+    replaced, joined = {f"{kind}_id": "m.new_key"}, ""
+    if table == "captures":
+        for other in ("program", "record"):
+            replaced[f"{other}_id"] = f"{other}.new_key"
+            joined += f" LEFT JOIN _{other}_keys AS {other} ON {other}.old_key = t.{other}_id"
+    columns = ", ".join(f'"{column.name}"' for column in catalog.named(table).columns)
+    return f"""
+        INSERT INTO {table} ({columns})
+        {rows_of(state, table, replaced, is_numbered=True)}
+        JOIN _{kind}_keys AS m ON m.old_key = t.{kind}_id{joined}
+        WHERE t.{kind}_id IN ({", ".join(map(str, keys))}){"" if is_read else " AND NOT m.is_changed"}
+        ORDER BY m.new_key, {ORDER}
+    """
+
+
+def _put_back(connection: duckdb.DuckDBPyConnection, state: LakeState, chosen: Chosen) -> bool:
+    """Put what a warehouse has in the place of what was taken out. Returns False if others were faster."""
+    lake, loads = state.lake, list[Load]()
+    left = [key for (key,) in connection.execute("SELECT c.capture_id FROM captures AS c ORDER BY 1").fetchall()]
+    try:
+        loads.extend(write(connection, lake, "capture", part) for part in parts(connection, "capture", left))
+        loads.extend(rewrite(state, "capture", group, chosen.keys["capture"]) for group in _groups(state, chosen.loads))
+    except BaseException:
+        discard(lake, "capture", [load.id for load in loads])
+        raise
+    return commit(lake, "capture", loads, chosen.loads)
+
+
+def _groups(state: LakeState, loads: Iterable[str]) -> Iterator[list[str]]:
+    """Groups of loads whose rest becomes one load."""
+    contents, events = state.rows("captures"), state.rows(*EVENTS)
+    group: list[str] = []
+    number = size = 0
+    for load in sorted(loads):
+        number, size = number + contents.get(load, 0), size + events.get(load, 0)
+        if group and (number > MOST_CONTENTS or size > MOST_EVENTS):
+            yield group
+            group, number, size = [], contents.get(load, 0), events.get(load, 0)
+        group.append(load)
+    if group:
+        yield group
+
+
+def change_comments(lake: Lake, work: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
+    """Change the comments of a lake by one commit; `work` does it to a table of a database. Returns its result.
+
+    Raises `WarehouseError` for a lake that can't be read or written, and what `work` raises.
+    """
+    read(lake)  # a lake of this version
+
+    def changed(rows: object) -> tuple[object, Result]:
+        with duckdb.connect(":memory:") as connection:
+            connection.execute(catalog.named(COMMENTS).statement)
+            connection.register("_held", rows)
+            connection.execute(f"INSERT INTO {COMMENTS} BY NAME FROM _held")
+            result = work(connection)
+            return connection.sql(f"FROM {COMMENTS} ORDER BY comment_id").to_arrow_table(), result
+
+    return replace_rows(lake, COMMENTS, changed)
