@@ -85,7 +85,7 @@ GROUPS: Final[Mapping[str, Group]] = {
         {
             "steps": ViewCommand(
                 "step_breakdown",
-                text="Show how the time of each step was spent, or how close it comes to the peak of its devices.",
+                text="Show how the time of each step was spent, or its MFU.",
                 examples=_trace("--unit ms", "--wide", "--efficiency"),
                 options={
                     "wide": Option(

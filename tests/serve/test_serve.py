@@ -120,7 +120,10 @@ ROUTES: dict[tuple[str, str], set[str]] = {
         ("GET", f"/{page}"): READS
         for page in ("", "captures", "capture/run", "compare", "trends", "fleet", "jobs", "sql")
     },
-    **{("GET", f"/data/{name}"): READS for name in ("state", "captures", "counts", "matches", "series", "schema")},
+    **{
+        ("GET", f"/data/{name}"): READS
+        for name in ("state", "overview", "captures", "counts", "matches", "series", "schema")
+    },
     **{
         ("GET", f"/data/{name}"): READS
         for name in ("report", "difference", "trends", "home", "findings", "fleet", "jobs")

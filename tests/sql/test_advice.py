@@ -330,7 +330,7 @@ def test_rows_are_stored_and_equal_those_of_the_file(tmp_path: Path) -> None:
 def test_advice_about_ranks_is_written_again(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule about a job counts its traces."""
 
-    def ranks(connection: duckdb.DuckDBPyConnection, key: int, jobs: object) -> list[Finding]:
+    def ranks(connection: duckdb.DuckDBPyConnection, key: int, jobs: object, also: object) -> list[Finding]:
         query = (
             "SELECT count(*) FROM labels WHERE key = 'job' AND value IN (SELECT value FROM labels WHERE capture_id = ?)"
         )

@@ -18,6 +18,7 @@ from etq.maintenance.checking import check as check_warehouse
 from etq.warehouse.warehouse import Warehouse
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES, shared_file
+from tests.sampling import thinned
 from tests.sql.test_op_efficiency import ADD, GEMM, H100, HALF, launched, op
 from tests.trace_builders import event, trace
 from tests.traces import Traces
@@ -257,7 +258,10 @@ def check(warehouse: Warehouse, path: Path, *, has_repeats: bool = True) -> dict
 
 
 @pytest.mark.parametrize(
-    "name", ["mlp_train", "conv_infer", "transformer_stack", "pair_convnet", "pair_mlp", "pair_transformer"]
+    "name",
+    thinned(
+        ["mlp_train", "conv_infer", "transformer_stack", "pair_convnet", "pair_mlp", "pair_transformer"], ["mlp_train"]
+    ),
 )
 def test_products_of_real_traces(name: str) -> None:
     """Recorded on a CPU, where time is that of the host."""
@@ -281,6 +285,7 @@ def test_recomputed_products_as_torch_counts_them() -> None:
     assert found["differentiated"][1] == 0 < counted["plain"] < found["differentiated"][0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["mi300_resnet_checkpoint", "b200_eager", "mi300_ddp_no_allocator"])
 def test_products_of_real_traces_of_devices(name: str) -> None:
     """The first was recorded with torch.utils.checkpoint, the others without."""

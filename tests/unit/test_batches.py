@@ -112,9 +112,9 @@ def test_advice_about_a_job_is_written_once_in_the_memory_of_questions(
     computed: list[tuple[int, str]] = []
     limit = "SELECT current_setting('memory_limit')"
 
-    def recorded(connection: duckdb.DuckDBPyConnection, key: int, jobs: Any = None) -> list[collecting.Row]:
+    def recorded(connection: duckdb.DuckDBPyConnection, key: int, **more: Any) -> list[collecting.Row]:
         computed.append((key, connection.execute(limit).fetchall()[0][0].split()[1]))
-        return collecting.rows_of_trace(connection, key, jobs=jobs)
+        return collecting.rows_of_trace(connection, key, **more)
 
     monkeypatch.setattr(filling, "rows_of_trace", recorded)
     monkeypatch.setattr(batches, "FILES", 1)

@@ -166,4 +166,4 @@ def test_an_empty_result_names_the_view_of_the_capture(warehouse: Warehouse) -> 
     note = "op_totals is for ETDumps; for PyTorch traces there is key_averages()"
     empty = warehouse.op_totals("trace")
     assert str(empty) == note and note in empty._repr_html_()
-    assert "for PyTorch traces there is key_averages(by='stack')" in str(warehouse.source_totals("trace"))
+    assert "for PyTorch traces there is trace_sources()" in str(warehouse.source_totals("trace"))
