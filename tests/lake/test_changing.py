@@ -25,7 +25,7 @@ from tests.conftest import CAPTURES
 from tests.lake.engines import by_etq, by_others
 from tests.lake.test_lake import FLEET, contents, one_of
 from tests.lake.test_writers import before_commit, killed_at
-from tests.sampling import IS_WHOLE
+from tests.sampling import IS_WHOLE, whole
 
 pytestmark = pytest.mark.long
 
@@ -204,6 +204,7 @@ def test_comments_are_exported_once(place: Path) -> None:
     assert comments == [(1, "1", "of the lake"), (2, "2", "known"), (3, "1", "of the lake")]
 
 
+@whole
 def test_changes_begin_again_if_others_were_faster(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What others did meanwhile stays: labels, a compaction, comments, a removal of the same capture."""
     lake = place / "lake"
@@ -240,7 +241,10 @@ def test_changes_begin_again_if_others_were_faster(place: Path, monkeypatch: pyt
     }.keys() == {COMMENTS}
 
 
-@pytest.mark.parametrize("names", [["00", "01"], ["00"]], ids=["a whole load", "a part of a load"])
+@pytest.mark.parametrize(
+    "names",
+    [pytest.param(["00", "01"], id="a whole load"), pytest.param(["00"], id="a part of a load", marks=whole)],
+)
 def test_a_kill_before_any_commit_of_a_removal(names: list[str], place: Path) -> None:
     """Readers see all or nothing of the captures; the same command, and for all engines a compaction, completes it."""
     lake, start, number, seen = Lake.at(place / "lake"), contents(place / "lake"), 1, list[int]()
@@ -252,7 +256,7 @@ def test_a_kill_before_any_commit_of_a_removal(names: list[str], place: Path) ->
         now = contents(place / "lake")
         assert now in (start, [each for each in start if each[0] not in gone])
         seen.append(len(now))
-        number += 1 if IS_WHOLE or len(names) == 2 else 9
+        number += 1 if IS_WHOLE else 3
     assert "no capture matches" in run(*command).output
     if len(names) == 1:
         compact(lake, leave_seconds=0)

@@ -36,9 +36,10 @@ pytestmark = pytest.mark.long
 
 
 def test_spark_answers_as_duckdb_does(spark: Any, lake: Path, duck_on_lake: duckdb.DuckDBPyConnection) -> None:
-    """The last question about each view, or all with ETQ_ALL_KINDS=1."""
+    """The last question about every second view; all questions with ETQ_ALL_KINDS=1."""
     wrong: dict[str, Any] = {}
-    for call in [call for each in asked() for call in calls(each)[0 if ALL_KINDS else -1 :]]:
+    views = asked() if ALL_KINDS else asked()[::2]
+    for call in [call for each in views for call in calls(each)[0 if ALL_KINDS else -1 :]]:
         try:
             frame = etq.spark.sql(spark, f"FROM {call}", lake)
             columns, found = frame.columns, rows(frame)
@@ -51,7 +52,7 @@ def test_spark_answers_as_duckdb_does(spark: Any, lake: Path, duck_on_lake: duck
             continue
         names = [column[0] for column in expected.description or []]
         wrong[call] = columns != names or differences(expected.fetchall(), found)
-    assert len(wrong) > 100 and {call: found for call, found in wrong.items() if found} == {}
+    assert len(wrong) > 50 and {call: found for call, found in wrong.items() if found} == {}
 
 
 def test_values_of_all_types(spark: Any, lake: Path) -> None:
