@@ -25,7 +25,7 @@ from tests.conftest import CAPTURES
 from tests.lake.engines import by_etq, by_others
 from tests.lake.test_lake import FLEET, contents, one_of
 from tests.lake.test_writers import before_commit, killed_at
-from tests.sampling import IS_WHOLE, whole
+from tests.sampling import whole
 
 pytestmark = pytest.mark.long
 
@@ -256,7 +256,7 @@ def test_a_kill_before_any_commit_of_a_removal(names: list[str], place: Path) ->
         now = contents(place / "lake")
         assert now in (start, [each for each in start if each[0] not in gone])
         seen.append(len(now))
-        number += 1 if IS_WHOLE else 3
+        number += 1
     assert "no capture matches" in run(*command).output
     if len(names) == 1:
         compact(lake, leave_seconds=0)
