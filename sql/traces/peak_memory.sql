@@ -1,6 +1,7 @@
 -- The memory that is held at the peak of each device of a trace, by the op that allocated it, or by the line of the
--- user's code that called that; the largest first. The peak is the first time at which most bytes are in use, as the trace has it. Memory that is in use then and whose
--- allocation the trace doesn't have was allocated before the recording. Empty for traces that don't record memory.
+-- user's code that called that; the largest first. The peak is the first time at which most bytes are in use, as the
+-- trace has it. Memory that is in use then and whose allocation the trace doesn't have was allocated before the
+-- recording. Empty for traces that don't record memory.
 -- Needs: torch_trace; else: memory_totals
 -- Empty: {capture} has no allocations: record them with profile_memory=True
 -- Shown: coalesce(source, op, '(no op)') AS op!, device!, held_bytes! (bytes), share_percent!%, step#, allocations#, peak_bytes
@@ -10,12 +11,12 @@
 --   peak_bytes: bytes in use at the peak
 --   peak_time: time of the peak, relative to the start of the recording
 --   op: innermost op or module of the thread at the allocation; (before the recording), or NULL if there is none; by source NULL but for that
---   source: innermost line of the user's code around that op, (no line of the user's) or (no stack); NULL by op
 --   step: number of the step that allocated it; NULL outside of steps
 --   allocations: number of allocations that are held; NULL before the recording
 --   held_bytes: sum of their sizes in bytes
 --   share_percent: held_bytes in percent of the sum of all rows of the device
 --   unit: the requested unit of time
+--   source: innermost line of the user's code around that op, (no line of the user's) or (no stack); NULL by op
 CREATE MACRO peak_memory(
     capture, unit := NULL,
     "by" := 'op'  -- op or source
