@@ -160,6 +160,7 @@ def test_known_captures_get_labels_when_they_are_added_again(place: Path, monkey
     assert deltalake.DeltaTable("lake/captures").version() == version, "it is written only where it changes"
 
 
+@whole
 def test_events_come_back_when_pruned_captures_are_added_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     files = [str(FLEET[0]), *(str(CAPTURES / f"torch_gpu/rank{rank}.pt.trace.json.gz") for rank in range(2))]

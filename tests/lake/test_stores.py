@@ -28,7 +28,7 @@ from tests.lake.faulty_store import OPTIONS, Fault, Faults, Plan, proxied
 from tests.lake.moto_server import made, serving
 from tests.lake.test_lake import FLEET
 from tests.lake.test_writers import before_commit
-from tests.sampling import IS_WHOLE
+from tests.sampling import IS_WHOLE, whole
 from tests.spark.answers import differences
 
 pytestmark = pytest.mark.long
@@ -103,6 +103,7 @@ def _add_some(lake: Lake, files: list[Path]) -> None:
         add(lake, [path])
 
 
+@whole
 def test_two_writers_that_overlap(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     context = multiprocessing.get_context("spawn")
     writers = [context.Process(target=_add_some, args=(lake, [FLEET[1 + part], FLEET[0]])) for part in range(2)]

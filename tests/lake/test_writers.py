@@ -24,7 +24,7 @@ from etq.lake.writing import loads
 from tests.conftest import CAPTURES
 from tests.lake.engines import agree, by_etq, by_others, of_files
 from tests.lake.test_lake import FLEET, contents, one_of
-from tests.sampling import IS_WHOLE
+from tests.sampling import IS_WHOLE, whole
 
 pytestmark = pytest.mark.long
 
@@ -139,7 +139,7 @@ def test_what_others_remove_meanwhile_is_no_conflict(lake: Lake, monkeypatch: py
     assert agree(lake, FLEET[0], FLEET[2])
 
 
-@pytest.mark.parametrize("what", ["add", "replace", "compact"])
+@pytest.mark.parametrize("what", ["add", pytest.param("replace", marks=whole), "compact"])
 def test_a_kill_before_any_commit(tmp_path: Path, what: str) -> None:
     """Readers see the lake before or after; repeating the operation and a compaction complete it for all engines."""
     place, seen = tmp_path / "lake", set[str]()
