@@ -48,7 +48,7 @@ function accepting(cause) {
   return etq.element("details", {}, etq.element("summary", { text: "accept" }), etq.element("pre", { text: etq.printable(command) }));
 }
 
-const number = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+const number = (count, what) => `${etq.number(count)} ${what}${count === 1 ? "" : "s"}`;
 
 const quoted = (text) => (/^[\w=,./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
