@@ -90,6 +90,9 @@ class Pusher:
                     connection.request("POST", self._path, _content(parts), headers)
                 answer = connection.getresponse()
                 body = answer.read(_LONGEST_ANSWER)
+                # A server that ends while it answers is no error of `read`.
+                if answer.length and len(body) < _LONGEST_ANSWER:
+                    raise http.client.IncompleteRead(body, answer.length)
             except ssl.SSLCertVerificationError as error:
                 raise EtqError(f"{self._origin}: its certificate is not trusted: {error.verify_message}") from error
             except (OSError, http.client.HTTPException) as error:

@@ -489,8 +489,11 @@ def test_push_sends_files_with_labels_and_record(
     assert bad.exit_code == 1 and "1 of 2 files" in bad.output and "run: known already" in bad.output
 
 
+_CUT = b"what a server that is killed doesn't send"
+
+
 class _Odd(BaseHTTPRequestHandler):
-    """A server that answers with what it was told, and counts what it was sent."""
+    """A server that answers with what it was told, without `_CUT`, and counts what it was sent."""
 
     replies: ClassVar[list[tuple[int, bytes]]] = []
     sent = 0
@@ -503,7 +506,7 @@ class _Odd(BaseHTTPRequestHandler):
         self.send_header("location", "http://127.0.0.1:9/")
         self.send_header("content-length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(body.removesuffix(_CUT))
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -515,7 +518,7 @@ def test_a_client_tries_again_and_follows_no_redirection(tmp_path: Path) -> None
     with HTTPServer(("127.0.0.1", 0), _Odd) as odd:
         Thread(target=odd.serve_forever, daemon=True).start()
         pusher = Pusher(f"http://127.0.0.1:{odd.server_address[1]}", patience=30)
-        _Odd.replies = [(503, b"{}"), (201, b'{"name": "run", "is_new": true}')]
+        _Odd.replies = [(503, b"{}"), (201, b'{"name":' + _CUT), (500, _CUT), (201, b'{"name": "run", "is_new": true}')]
         assert pusher.push([("file", str(file))], []).name == "run"
         for reply, text in (
             ((307, b""), "another address"),
