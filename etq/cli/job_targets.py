@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from etq.cli.messages import say
-from etq.cli.targets import is_file, is_folder, is_there, refuse_db
+from etq.cli.targets import is_file, is_folder, is_there, is_warehouse, refuse_db
 from etq.errors import counted
 from etq.render.progress import Progress, working
 
@@ -46,7 +46,7 @@ def found_job(arguments: Sequence[str], db: str) -> Job | None:
     if len(arguments) == 1 and "=" in arguments[0] and is_there(db) and not os.path.exists(arguments[0]):
         return _selected(arguments[0], db)
     are_files = [is_folder(each) or is_file(each, db) or _is_pattern(each) for each in arguments]
-    if not arguments or not all(are_files):
+    if not arguments or not all(are_files) or any(map(is_warehouse, arguments)):
         return None
     return _of_files(arguments)
 

@@ -11,12 +11,9 @@ WHERE n.calls > 0 AND stage = 'edge_dialect_exported_program';
 
 -- One node of a side of a comparison of graphs.
 CREATE MACRO _nodes_of_side(
-    side, stage,
-    other,  -- the other side
-    is_base,  -- whether this side is the baseline
-    unit
+    side  -- the row of `_graph_side`
 ) AS TABLE
-WITH target AS MATERIALIZED (FROM _graph_side(side, stage, other, is_base, unit)),
+WITH target AS MATERIALIZED (SELECT _row.* FROM (SELECT side AS _row)),
 outputs AS (
     SELECT v.graph_id, v.node_index, string_agg(coalesce(v.dtype, 'none'), ', ' ORDER BY v.output_index) AS dtypes,
         string_agg(coalesce('[' || array_to_string(
@@ -91,8 +88,8 @@ CREATE MACRO compare_graphs(
 ) AS TABLE
 WITH base_side AS MATERIALIZED (FROM _graph_side(base, base_stage, new, true, unit)),
 new_side AS MATERIALIZED (FROM _graph_side(new, new_stage, base, false, unit)),
-base_nodes AS MATERIALIZED (FROM _nodes_of_side(base, base_stage, new, true, unit)),
-new_nodes AS MATERIALIZED (FROM _nodes_of_side(new, new_stage, base, false, unit)),
+base_nodes AS MATERIALIZED (FROM _nodes_of_side((SELECT s FROM base_side AS s))),
+new_nodes AS MATERIALIZED (FROM _nodes_of_side((SELECT s FROM new_side AS s))),
 gaps AS MATERIALIZED (
     FROM _graph_gaps(
         (SELECT s.capture_id FROM base_side AS s), (SELECT s.capture_id FROM new_side AS s), reference, metric

@@ -159,7 +159,7 @@ def test_a_kill_before_any_commit(tmp_path: Path, what: str) -> None:
             seen.add("before" if contents(place) == start else "after")
             events = {sha256: count for sha256, _, count, _ in contents(place)}
             assert {sha256: count for sha256, _, count, _ in start}.items() <= events.items()
-            number += 1 if IS_WHOLE else 8
+            number += 1 if IS_WHOLE else 16
         work[what]()
     done = contents(place)
     assert (len(done), len(start)) == ((3, 3) if what == "compact" else (4, 3)) and "before" in seen

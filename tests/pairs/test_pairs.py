@@ -39,8 +39,8 @@ def check(pair: Pair, asked: Asked) -> None:
 
 
 # All pairs on all captures take eight minutes: with ETQ_ALL_CAPTURES=1. Else all are checked on `subjects.FEWEST`, each
-# fifteenth one on another capture that stands for a kind, and every `STRIDE`-th one on a capture that is like one of these.
-STRIDE = 160
+# thirtieth one on another capture that stands for a kind, and every `STRIDE`-th one on a capture that is like one of these.
+STRIDE = 320
 
 
 def cases(kind: str) -> Iterator[object]:
@@ -48,7 +48,7 @@ def cases(kind: str) -> Iterator[object]:
     for number, subject in enumerate(subjects.own()):
         if subject.kind != ("dump" if kind == "recorded" else kind) or (kind == "recorded" and subject.record is None):
             continue
-        step = 1 if subject.name in subjects.FEWEST else 15 if subject.name in subjects.FEW else STRIDE
+        step = 1 if subject.name in subjects.FEWEST else 30 if subject.name in subjects.FEW else STRIDE
         for at, pair in enumerate(asked_of(kind, number, step)):
             # Of the cases that run every time, two of three are long.
             marks = () if subject.name in subjects.FEWEST and at % 3 == 0 else pytest.mark.long

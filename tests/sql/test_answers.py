@@ -90,7 +90,7 @@ def test_captures_of_the_fast_tests() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(4 if IS_WHOLE else 2))
 def test_bundled_captures(part: int) -> None:
     files = bundled("**/*.etdp")[part :: 4 if IS_WHOLE else 32] + bundled("**/*.prof_result.bin")[part::4]
     with etq.open() as warehouse:

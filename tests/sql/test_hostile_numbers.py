@@ -134,7 +134,7 @@ def dumps(draw: st.DrawFn) -> tuple[bytes, list[str]]:
 
 
 # Each file is asked by one of so many parts of the views, as planning all of them takes seconds.
-PARTS: Final = 1 if IS_WHOLE else 4
+PARTS: Final = 1 if IS_WHOLE else 8
 # Views that show a model's own values, which may be infinite.
 OF_VALUES: Final = ("logged_values",)
 # Values for the other required parameters of views.

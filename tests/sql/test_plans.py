@@ -18,7 +18,7 @@ from etq.warehouse.warehouse import Warehouse
 MOST: Final = 250
 LARGER: Final = {
     "backward_times": 530, "causes": 1379, "collective_waits": 360, "compare_captures": 370, "compare_efficiency": 1110,
-    "compare_findings": 343, "compare_graphs": 3580, "compare_jobs": 890, "compare_modules": 357, "compare_ops": 367, "compare_parts": 403,
+    "compare_findings": 343, "compare_graphs": 2850, "compare_jobs": 890, "compare_modules": 357, "compare_ops": 367, "compare_parts": 403,
     "compared_captures": 344, "critical_ops": 712, "critical_path": 730, "delegate_coverage": 401,
     "delegate_graph": 455, "delegation": 280, "device_idle": 605, "device_idle_causes": 580,
     "find_total_for_module": 320, "headline": 272, "idle_parts": 705, "jobs": 510, "key_averages": 495, "model_map": 254,

@@ -74,7 +74,7 @@ def test_threads_ask_while_another_ingests(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_in_memory", [True, False])
 def test_eight_threads_ask_many_questions_each(tmp_path: Path, is_in_memory: bool) -> None:
     with etq.open(None if is_in_memory else tmp_path / "lab.duckdb") as warehouse:
-        _asked(warehouse, 200 if IS_WHOLE else 30)
+        _asked(warehouse, 200 if IS_WHOLE else 15)
 
 
 def test_a_result_is_read_by_any_thread(warehouse: Warehouse) -> None:
