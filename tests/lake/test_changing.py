@@ -178,7 +178,7 @@ def test_events_come_back_when_pruned_captures_are_added_again(place: Path, monk
 def test_commands(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     for db in ("lab.duckdb", "lake"):
-        assert run(db).output.startswith(f"{db}: warehouse of ")
+        assert run(f"./{db}").output.startswith(f"./{db}: warehouse of ")
         assert run("label", "00", "build=9", "--db", db).output == "00: 1 label set\n"
         assert "confirm with -y" in run("db", "remove", "01", "--db", db).output
         removed = run("db", "remove", "--all", "job=gpu", "-y", "--db", db).output
