@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from etq.cli.commands import ALIASES, COMMANDS, FIRST, FOREMOST, GROUPS, JUDGING
+from etq.cli.commands import ALIASES, COMMANDS, FIRST, FOREMOST, GROUPS, JUDGING, NAMED_HERE
 from etq.cli.interrupts import STATUS, install, is_interrupt
 from etq.cli.messages import say
 from etq.cli.options import Command
@@ -99,6 +99,9 @@ class _Group(click.Group):
             name = error.command_name.replace("-", "_")
             if (view := found(name)) is not None and view.is_public:
                 message = f"No such command {error.command_name!r}; {name} is a view: etq show {name}"
+                raise click.UsageError(message, context) from None
+            if error.command_name in NAMED_HERE:
+                message = f"No such command or file {error.command_name!r}; try: etq {NAMED_HERE[error.command_name]}"
                 raise click.UsageError(message, context) from None
             # click lists only commands that it knows, so names of modules not yet imported are added.
             known = [*COMMANDS, *ALIASES]

@@ -210,6 +210,13 @@ _VIEWS_OF_MODULES: Final[Mapping[str, str]] = {
 JUDGING: Final = ("compare", "gate", "db")
 # Aliases of commands.
 ALIASES: Final[Mapping[str, str]] = {"list": "captures", "ls": "captures", "diff": "compare"}
+# What has another name here than in other tools: the command that does it.
+NAMED_HERE: Final[Mapping[str, str]] = {
+    "convert": "export FILE", "fallback": "coverage FILE", "fallbacks": "coverage FILE", "flamegraph": "flame FILE",
+    "hotspot": "ops FILE", "hotspots": "ops FILE", "info": "summary FILE", "open": "report FILE --open",
+    "profile": "bench", "query": "sql QUERY", "record": "bench", "schema": "views", "slow": "regressions",
+    "stats": "ops FILE", "tables": "views", "top": "ops FILE", "view": "report FILE --open",
+}  # fmt: skip
 # Bare `etq` prints these commands, which answer the first questions about a file.
 FIRST: Final[Mapping[str, str]] = {
     "etq demo": "see it work on bundled captures",
