@@ -17,12 +17,14 @@ from tests.fuzz.damage import blind, edge
 from tests.fuzz.flatbuffer_damage import damage_flatbuffer
 from tests.fuzz.json_damage import VALUES, damage_json
 from tests.fuzz.originals import Original, kinds, originals, xnnpack_blobs
+from tests.fuzz.pickle_damage import damage_opcode, damage_values
 from tests.fuzz.zip_damage import bomb, damage_directory, damage_members
 
 # The number of inputs of each kind in a hundred.
 SHARES: Final = {
-    "etdump": 22, "log": 4, "prof_result": 8, "trace": 12, "parts": 6, "record": 14, "program": 10, "xnnpack": 8,
+    "etdump": 20, "log": 4, "prof_result": 8, "trace": 12, "parts": 6, "record": 12, "program": 10, "xnnpack": 8,
     "debug": 6, "metrics": 5, "sidecar": 5,
+    "snapshot": 4,
 }  # fmt: skip
 _TIMES: Final = (1, 1, 1, 2, 3, 6)
 _ARGUMENTS: Final = (
@@ -186,7 +188,18 @@ def _record(random: Random, original: Original) -> tuple[bytes, list[str]]:
     return _blindly_of(random, original)
 
 
+def _snapshot(random: Random, original: Original) -> tuple[bytes, list[str]]:
+    way = random.random()
+    if way < 0.3:
+        return _blindly_of(random, original)
+    if way < 0.8:
+        return damage_values(random, original.content, random.choice(_TIMES))
+    content, edit = damage_opcode(random, original.content)
+    return content, [edit]
+
+
 _DAMAGES: Final = {
     "etdump": _flatbuffer, "debug": _flatbuffer, "program": _flatbuffer, "xnnpack": _xnnpack, "log": _log,
     "trace": _trace, "parts": _in_parts, "record": _record, "metrics": _json, "sidecar": _json,
+    "snapshot": _snapshot,
 }  # fmt: skip

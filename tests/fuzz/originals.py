@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,7 @@ from tests.conftest import CAPTURES
 from tests.program_builders import method
 from tests.trace_builders import memory
 from tests.unit.test_metrics_reader import APP, GENERATION, RECORDS, log
+from tests.unit.test_snapshots import SMALL
 
 # Larger files find nothing that smaller ones don't, and take longer.
 LARGEST: Final = 260_000
@@ -160,8 +162,14 @@ def _sidecars(kind: str) -> Iterator[Original]:
     yield Original(kind, "run.etdp.toml", (toml + "[metrics]\nheat = 41\npeak = {value = 1e3, unit = 'MB'}\n").encode())
 
 
+def _snapshots(kind: str) -> Iterator[Original]:
+    for protocol in (2, 5):
+        yield Original(kind, f"protocol {protocol}", pickle.dumps(pickle.loads(SMALL), protocol))
+
+
 _READERS: Final[dict[str, Callable[[str], Iterator[Original]]]] = {
     "etdump": _plain("*/*.etdp", 140_000), "log": _logs, "prof_result": _prof_results, "trace": _traces,
     "record": _plain("*/*.etrecord"), "program": _plain("*/*.pte"), "xnnpack": _with_xnnpack, "parts": _small_traces,
     "debug": _debug, "metrics": _metrics, "sidecar": _sidecars,
+    "snapshot": _snapshots,
 }  # fmt: skip
