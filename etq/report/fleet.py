@@ -41,11 +41,12 @@ def fleet_of(warehouse: Warehouse, selector: str | None, options: dict[str, Any]
     names, ops = rows_of("op")
     cut = "" if len(ops) <= _MOST else f" The page has the first {_MOST} of {len(ops):,} rows."
     grids = [
-        _grid("total", names, totals, f"Each {by} against all others", f"{said}."),
+        _grid("total", names, totals, f"Each {by} against all others", None),
         _grid("op", names, ops[:_MOST], "Ops", f"The ops of each {by}, all instances together.{cut}"),
     ]
-    return Report("fleet", selector or "all captures", [Section("fleet", "Fleet", grids=grids)])
+    facts = {"sentence": f"{said}.", "by": by, "selector": selector}
+    return Report("fleet", selector or "all captures", [Section("fleet", "Fleet", facts=facts, grids=grids)])
 
 
-def _grid(what: str, names: Sequence[str], rows: Sequence[Sequence[Any]], title: str, text: str) -> Grid:
+def _grid(what: str, names: Sequence[str], rows: Sequence[Sequence[Any]], title: str, text: str | None) -> Grid:
     return replace(grid(_VIEW, table(names, rows), title, name=f"{_VIEW}_{what}"), text=text)

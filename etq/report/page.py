@@ -46,10 +46,12 @@ SCRIPTS: Final = (
     "memory.js",
     "roofline.js",
     "advice.js",
+    "dots.js",
     "difference.js",
     "parts.js",
     "trends.js",
     "job.js",
+    "fleet.js",
     "main.js",
 )
 _GENERATOR: Final = re.compile('<meta name="generator" content="etq: ([^"]*)">')

@@ -105,6 +105,15 @@ def test_a_finding_of_a_rank_leads_to_its_job(browser: WebDriver, server: Server
 def test_the_page_of_a_fleet_says_which_devices_are_slower(browser: WebDriver, server: Server) -> None:
     visit(browser, server, "/fleet?selector=model%3Dmlp")
     assert "2 of 20 devices are slower: pixel8-13 (all ops), pixel8-07 (addmm)." in text(browser, "#fleet")
+    rows = [each.text.split() for each in browser.find_elements(By.CSS_SELECTOR, "table.fleet tbody tr")]
+    assert len(rows) == 20 and rows[0][:2] == ["pixel8-13", "slower"] and rows[1][:2] == ["pixel8-07", "slower"]
+    # Of ops, only addmm of pixel8-07 is slower: by 40 %.
+    [change] = browser.find_elements(By.CSS_SELECTOR, "table.fleet td:nth-child(n + 8) .verdict")
+    assert "addmm" in rows[1] and change.text.split()[0] in rows[1] and abs(float(change.text.split()[0]) - 40) < 2
+    assert len(browser.find_elements(By.CSS_SELECTOR, "table.fleet .point")) == 20
+    browser.find_element(By.LINK_TEXT, "pixel8-07").click()
+    until(browser, "location.pathname === '/compare' && document.documentElement.dataset.ready === 'yes'")
+    assert "device=pixel8-07" in text(browser, "h1") and "slower" in text(browser, "#verdict")
     assert complaints(browser) == []
     visit(browser, server, "/fleet")
     assert text(browser, "#state") == "Choose a model."

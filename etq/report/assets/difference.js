@@ -100,59 +100,32 @@ function linked(name, sample) {
 
 etq.section("changes", (parent, { ops }) => {
   const shown = ops.rows().filter((row) => ops.get(row, "change_percent") !== null);
-  const get = (row, name) => ops.get(row, name);
-  const ends = shown.flatMap((row) => [get(row, "change_percent"), get(row, "low_percent"), get(row, "high_percent")]).filter((each) => each !== null);
-  // An interval that is much wider than any change is cut at the edge.
-  const most = Math.max(1, ...shown.map((row) => Math.abs(get(row, "change_percent"))));
-  const reach = Math.min(Math.max(1, ...ends.map(Math.abs)), 2.5 * most) * 1.05;
-  // A circle at an end is whole on narrow screens, too.
-  const place = (value) => `calc(50% + (50% - .35rem) * ${Math.max(-1, Math.min(1, value / reach))})`;
+  const changes = shown.map((row) => etq.changeOf(ops, row));
+  const scale = etq.changeScale(changes);
   const list = etq.element("div", { class: "dots", role: "list" });
-  for (const row of shown) list.append(dot(get, row, place));
-  const scale = etq.element("div", { class: "dot-row scale muted", "aria-hidden": "true" }, etq.element("span"),
-    etq.element("span", { class: "track" }, ...[-reach / 1.05, 0, reach / 1.05].map((value) => {
-      const mark = etq.element("span", { class: "tick", text: etq.change(value) });
-      mark.style.left = place(value);
-      return mark;
-    })), etq.element("span"));
+  shown.forEach((row, at) => list.append(dot((name) => ops.get(row, name), changes[at], scale)));
   parent.append(etq.element("p", { class: "muted", text: "The ops that explain most of the difference, largest first: the change of each without the common shift, with its interval if there are enough captures. Filled if it counts." }), list);
-  list.append(scale);
+  list.append(etq.element("div", { class: "dot-row scale muted", "aria-hidden": "true" }, etq.element("span"), etq.changeTicks(scale), etq.element("span")));
 });
 
 // In traces, an op of the host, its work on devices and a kernel may have the same name.
 const KINDS = { device_op: "on devices", device_annotation: "annotation, on devices", annotation: "annotation", device_kernel: "kernel", device_copy: "copy", device_fill: "fill", runtime: "call" };
 
-function dot(get, row, place) {
-  const [change, low, high, verdict] = ["change_percent", "low_percent", "high_percent", "verdict"].map((name) => get(row, name));
-  const colour = etq.counts(verdict) ? (change > 0 ? "slower-4" : "faster-4") : "muted";
-  const track = etq.element("span", { class: "track" }, etq.element("span", { class: "zero" }));
-  if (low !== null) {
-    const bar = etq.element("span", { class: "interval" });
-    bar.style.left = place(low);
-    bar.style.right = `calc(100% - ${place(high)})`;
-    bar.style.background = `var(--${colour})`;
-    track.append(bar);
-  }
-  const point = etq.element("span", { class: "point" });
-  point.style.left = place(change);
-  point.style.borderColor = `var(--${colour})`;
-  if (etq.counts(verdict)) point.style.background = `var(--${colour})`;
-  track.append(point);
-  const where = [KINDS[get(row, "kind")], get(row, "module_path"), get(row, "instruction_id") === null ? "" : `@${get(row, "instruction_id")}`].filter(Boolean).join(" ");
+function dot(get, change, scale) {
+  const where = [KINDS[get("kind")], get("module_path"), get("instruction_id") === null ? "" : `@${get("instruction_id")}`].filter(Boolean).join(" ");
   const pairs = [
-    ["change", `${etq.change(change)} ${low === null ? "" : `(${etq.interval(low, high)})`}`],
-    ["verdict", etq.words[verdict] ?? verdict],
-    ["base", etq.quantity(get(row, "base"), get(row, "unit"))],
-    ["new", etq.quantity(get(row, "new"), get(row, "unit"))],
-    ["share of base", etq.percent(get(row, "share_percent"))],
-    ["note", get(row, "note")],
+    ...etq.changePairs(change),
+    ["base", etq.quantity(get("base"), get("unit"))],
+    ["new", etq.quantity(get("new"), get("unit"))],
+    ["share of base", etq.percent(get("share_percent"))],
+    ["note", get("note")],
   ];
   return etq.element("div", {
-    class: "dot-row", role: "listitem", "data-verdict": verdict,
-    onpointermove: (event) => etq.showTip(event, `${get(row, "op")} ${where}`, pairs),
+    class: "dot-row", role: "listitem", "data-verdict": change.verdict,
+    onpointermove: (event) => etq.showTip(event, `${get("op")} ${where}`, pairs),
     onpointerleave: () => etq.hideTip(),
   },
-  etq.element("span", { class: "dot-name" }, etq.element("span", {}, ...etq.broken(etq.short(get(row, "op"), 80))), etq.element("span", { class: "muted", text: ` ${etq.short(where, 80)}` })),
-  track,
-  etq.element("span", { class: "dot-value", text: etq.change(change) }));
+  etq.element("span", { class: "dot-name" }, etq.element("span", {}, ...etq.broken(etq.short(get("op"), 80))), etq.element("span", { class: "muted", text: ` ${etq.short(where, 80)}` })),
+  etq.changeTrack(change, scale),
+  etq.element("span", { class: "dot-value", text: etq.change(change.change) }));
 }
