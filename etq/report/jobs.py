@@ -35,6 +35,14 @@ _SECTIONS: Final[Mapping[tuple[str, str], Mapping[str, tuple[str | None, str]]]]
     ("clocks", "Clocks"): {"clock_offsets": (None, "")},
 }
 
+# How long each rank waits for each other one.
+_PAIRS: Final = """
+    SELECT p.rank, p.last_rank, sum(p.waited) AS waited, p.unit
+    FROM rank_waits($selector, unit := $unit) AS p
+    GROUP BY p.rank, p.last_rank, p.unit
+    ORDER BY waited DESC, p.rank, p.last_rank
+"""
+
 
 def job_of(warehouse: Warehouse, selector: str | None, name: str, unit: str | None = None) -> Report:
     """Return the report of the one job that a selector chooses; None: that of the warehouse.
@@ -54,7 +62,8 @@ def job_of(warehouse: Warehouse, selector: str | None, name: str, unit: str | No
             if (made := _grid(warehouse, view, selector, unit, of_table, given)) is not None
         ]
         if grids:
-            sections.append(Section(kind, title, grids=grids))
+            tables = {"pairs": ask(warehouse, _PAIRS, selector=selector, unit=unit)} if kind == "waits" else {}
+            sections.append(Section(kind, title, tables, grids=grids))
     return Report("job", name, sections)
 
 

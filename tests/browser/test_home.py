@@ -97,6 +97,11 @@ def test_a_finding_of_a_rank_leads_to_its_job(browser: WebDriver, server: Server
     until(browser, "location.pathname === '/jobs' && document.documentElement.dataset.ready === 'yes'")
     assert text(browser, "h1") == "job=ddp" and "Other ranks wait for rank 3" in text(browser, "#job")
     assert len(browser.find_elements(By.CSS_SELECTOR, "#rank_steps tbody tr")) > 0
+    coloured = "[...document.querySelectorAll('.matrix td')].filter((each) => each.style.background)"
+    places = browser.execute_script(
+        f"return {coloured}.map((each) => [each.parentNode.rowIndex - 1, each.cellIndex - 1])"
+    )
+    assert places == [[rank, 3] for rank in range(8) if rank != 3]
     visit(browser, server, "/jobs")
     assert text(browser, "h1") == "job=ddp" and text(browser, ".chips button") == "ddp 8"
     assert complaints(browser) == []

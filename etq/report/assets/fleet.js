@@ -6,7 +6,7 @@ const MOST_VALUES = 200;
 const MOST_OPS = 5;
 
 etq.section("fleet", (parent, { outliers_total: totals, outliers_op: ops }, facts) => {
-  parent.append(etq.element("p", { class: "told", text: facts.sentence }));
+  parent.append(etq.element("p", { class: "told", text: etq.sentence(facts.sentence) }));
   const shown = totals.rows().filter((row) => totals.get(row, "change_percent") !== null).slice(0, MOST_VALUES);
   if (!shown.length) return;
   const changes = shown.map((row) => etq.changeOf(totals, row));

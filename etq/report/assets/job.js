@@ -1,7 +1,7 @@
 // A job: what was found, and what each rank does in a step.
 
 etq.section("job", (parent, { ranks }, facts) => {
-  parent.append(etq.element("p", { class: "told", text: facts.sentence }));
+  parent.append(etq.element("p", { class: "told", text: etq.sentence(facts.sentence) }));
   const share = (value) => (value === null ? "unknown" : etq.percent(value));
   const of = facts.world_size > facts.ranks ? ` of ${etq.number(facts.world_size)}; missing: ${facts.missing}` : "";
   parent.append(etq.cards([
@@ -26,4 +26,31 @@ etq.section("job", (parent, { ranks }, facts) => {
       etq.element("span", { class: "muted", text: shown.join(" · ") })));
   }
   parent.append(list);
+});
+
+const MOST_IN_MATRIX = 16;
+
+// Who waits for whom: a row for each rank that waits, a column for each that is waited for.
+etq.section("waits", (parent, { pairs }) => {
+  if (!pairs.length) return;
+  const waits = pairs.rows().map((row) => ["rank", "last_rank", "waited"].map((name) => pairs.get(row, name)));
+  const all = [...new Set(waits.flatMap(([rank, last]) => [rank, last]))];
+  // Pairs come with the longest waits first, so that these are the ranks of the longest ones.
+  const ranks = all.slice(0, MOST_IN_MATRIX).sort((one, other) => one - other);
+  const times = new Map(waits.map(([rank, last, waited]) => [`${rank} ${last}`, waited]));
+  const most = waits[0][2];
+  const decimals = etq.decimals(waits.map((each) => each[2]));
+  const rows = ranks.map((rank) => etq.element("tr", {}, etq.element("th", { scope: "row", text: `rank ${rank}` }), ...ranks.map((last) => {
+    const waited = times.get(`${rank} ${last}`);
+    const cell = etq.element("td", { class: "number", text: waited === undefined ? "" : etq.fixed(waited, decimals) });
+    // A tenth of the longest wait has a pale colour, half of it the full one.
+    const step = [0.1, 0.25, 0.5].filter((share) => waited >= share * most).length;
+    if (step) Object.assign(cell.style, { background: `var(--slower-${step + 1})`, color: `var(--slower-${step + 1}-text)` });
+    return cell;
+  })));
+  const head = etq.element("tr", {}, etq.element("th", { scope: "col", text: "waits for" }), ...ranks.map((last) => etq.element("th", { scope: "col", class: "number", text: `rank ${last}` })));
+  const left = all.length > ranks.length ? ` The ${ranks.length} ranks of the longest waits; there are ${etq.number(all.length)}.` : "";
+  parent.append(
+    etq.element("p", { class: "muted", text: `How long the rank of a row waits for that of a column in all collectives, in ${etq.unit(pairs.get(0, "unit"))}, where it is known.${left}` }),
+    etq.element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Waits by rank" }, etq.element("table", { class: "fleet matrix" }, etq.element("thead", {}, head), etq.element("tbody", {}, ...rows))));
 });
