@@ -107,7 +107,7 @@ def _headline(target: Target) -> Section:
         grids = traces.top_grids(target)
     if target.has_devices:
         grids += filter(None, [Rows("gpu_utilization", "Devices").of(target)])
-        tables |= traces.idle_cards(target)
+        tables |= traces.idle_cards(target) | traces.efficiency_cards(target)
     grids += filter(None, [Rows("metric_values", "Metrics").of(target)])
     facts = {"name": target.name, "is_trace": target.is_trace, "runs": target.runs}
     # Said once, here: sections that need a record are left out.

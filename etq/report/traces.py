@@ -87,6 +87,17 @@ def idle_cards(target: Target) -> dict[str, Table]:
     return {"idle": rows} if rows.length else {}
 
 
+def efficiency_cards(target: Target) -> dict[str, Table]:
+    """Return the MFU of the steps of a trace of devices, or why it is unknown; it is written with the advice."""
+    target.warehouse.complete()
+    query = """
+        SELECT e.mfu_percent, e.is_least, e.known_percent, e.device, e.reason
+        FROM _trace_efficiency AS e WHERE e.capture_id = $capture
+    """
+    rows = target.table(query)
+    return {"efficiency": rows} if rows.length else {}
+
+
 def breakdown(target: Target) -> Section:
     """Return the section about where the time goes, by module and op."""
     leaves = target.table(

@@ -15,6 +15,8 @@ from tests.batches import linked
 from tests.browser.driver import By, WebDriver
 from tests.browser.pages import cells, near, number, opened, plotted, select, texts, told, written
 from tests.conftest import CAPTURES
+from tests.sql.test_op_efficiency import H100
+from tests.sql.test_step_efficiency import product
 from tests.trace_builders import event, trace
 
 pytestmark = pytest.mark.long
@@ -154,6 +156,18 @@ def test_devices_of_a_trace(show: Show, warehouse: Warehouse) -> None:
     assert page.execute_script("return etq.deviceIcicle.extent[1]") == pytest.approx(device)
     # The longest ops and kernels are on the first screen.
     assert page.execute_script("return document.querySelector('.pair').getBoundingClientRect().bottom") < 900
+
+
+def test_the_share_of_the_peak_of_a_trace(show: Show, warehouse: Warehouse) -> None:
+    """2 * 4096 ** 3 operations in a step of a millisecond, of 989.4 * 10 ** 12 a second; and of a device without peaks."""
+    events = [event("user_annotation", "ProfilerStep#1", 0, 1000), *product(10, 1, 4096, 4096, 4096)]
+    warehouse.ingest(trace(*events, **H100), name="run")
+    warehouse.ingest(trace(*events, deviceProperties=[{"id": 0, "name": "Some GPU"}]), name="other")
+    [card] = show("run").find_elements(By.CSS_SELECTOR, "[data-number=mfu]")
+    known = "of the peak of NVIDIA H100 SXM · operations known of 100 % of devices' time"
+    assert card.text.splitlines() == ["MFU", "13.89 %", known]
+    [card] = show("other").find_elements(By.CSS_SELECTOR, "[data-number=mfu]")
+    assert card.text.splitlines() == ["MFU", "unknown", "the peaks of its device are not known"]
 
 
 def test_the_icicles_of_a_trace_have_the_modules_that_contain_each_other(show: Show, warehouse: Warehouse) -> None:

@@ -7,6 +7,7 @@ etq.section("headline", (parent, tables, facts) => {
     ...names.map((name, row) => card(numbers, row, names.filter((other) => other === name).length > 1, facts)),
     ...(coverage ? coveredCard(coverage) : []),
     ...(tables.steps?.rows() ?? []).map((row) => stepCard(tables.steps, row)),
+    ...(tables.efficiency?.rows() ?? []).map((row) => efficiencyCard(tables.efficiency, row)),
     ...(tables.idle?.rows() ?? []).map((row) => idleCard(tables.idle, row)),
   ];
   parent.append(cards.length ? etq.cards(cards) : etq.element("p", {
@@ -83,6 +84,14 @@ function stepCard(steps, row) {
   const onDevices = steps.list("category").includes("Kernel");
   const titles = { Step: "average step", Communication: onDevices ? "exposed communication" : "communication of the host" };
   return etq.card(titles[get("category")] ?? get("category"), etq.quantity(get("time"), get("unit")), note, { meaning: "Time of the average step", name: get("category") });
+}
+
+function efficiencyCard(efficiency, row) {
+  const get = (name) => efficiency.get(row, name);
+  const isKnown = get("mfu_percent") !== null;
+  const value = isKnown ? `${get("is_least") ? "\u2265\u00a0" : ""}${etq.percent(get("mfu_percent"))}` : "unknown";
+  const note = isKnown ? `of the peak of ${get("device")} · operations known of ${etq.percent(get("known_percent"))} of devices' time` : get("reason");
+  return etq.card("MFU", value, note, { meaning: "Model FLOPs utilization: the time that the operations of steps take at the device's peak, in percent of the steps", name: "mfu" });
 }
 
 // How long a device was idle, and mostly why: the section of idle devices has more.
