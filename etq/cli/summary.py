@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from etq.analysis.efficiency import efficiencies_of
 from etq.cli import main
 from etq.cli.job_targets import found_job, found_jobs
 from etq.cli.lines import next_commands, wrapped
@@ -158,19 +159,6 @@ _COMPILATION: Final = f"""
         FROM compilation($capture) AS c
     ) AS c CROSS JOIN ({_RECORDED}) AS r
 """
-# How close the steps of a trace come to the peak of its devices; if that isn't stored, whether a device ran anything,
-# and whether its peaks are known. Sizes take long to ask for.
-_EFFICIENCY: Final = """
-    SELECT e.mfu_percent, e.hfu_percent, e.is_least, e.known_percent, e.recomputed_flops, e.flops_per_second, e.device,
-        e.reason
-    FROM _trace_efficiency AS e WHERE e.capture_id = $capture
-"""
-_HAS_WORK: Final = (
-    "SELECT 1 FROM device_events AS d WHERE d.capture_id = $capture AND d.is_inferred IS NOT NULL LIMIT 1"
-)
-_HAS_PEAKS: Final = """
-    SELECT 1 FROM _trace_peaks($capture, NULL, NULL, NULL) AS p WHERE coalesce(p.bandwidth, p.any_flops) IS NOT NULL
-"""
 # How many compilations are of functions that were compiled before, of those of which that is known.
 _RECOMPILATIONS: Final = """
     SELECT count(*) FILTER (WHERE c.recompilation > 0), count(c.recompilation) FROM compilations($capture) AS c
@@ -306,7 +294,7 @@ def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[l
             ["time", number, part, value, low, high, None, unit, f"median of {counted(runs, _noun(number))}"]
             for number, part, value, _, low, high, runs, unit in _figures(warehouse, target)
         ]
-        for mfu, hfu, is_least, known, *_, reason in _efficiencies(warehouse, target):
+        for mfu, hfu, is_least, known, *_, reason in efficiencies_of(warehouse, target):
             text = f"at least: {reason}" if is_least else reason
             shares = (("MFU", mfu, text), ("HFU", hfu, text), ("known operations", known, None))
             rows += [["share", name, None, None, None, None, share, None, told] for name, share, told in shares]
@@ -508,25 +496,9 @@ def _compilation(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
         yield f"  {again} of {counted(known, 'compilation')} are of functions compiled before: etq show compilations"
 
 
-def _efficiencies(warehouse: Warehouse, capture: Capture) -> Rows:
-    """Return how close the steps of a trace come to the peak of its devices, as `_EFFICIENCY`; none of the host."""
-
-    def rows(query: str) -> Rows:
-        return warehouse.rows(query, capture=capture.capture_id)[1]
-
-    if capture.format != TRACE or not rows(_HAS_WORK):
-        return []
-    warehouse.complete()
-    if found := rows(_EFFICIENCY):
-        return found
-    without_shapes = "recorded without shapes: profile(record_shapes=True) writes them"
-    why = without_shapes if rows(_HAS_PEAKS) else "the peaks of its device are not known"
-    return [(*[None] * 7, why)]
-
-
 def _efficiency(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Iterator[str]:
     """Yield lines with the MFU of a step, a lower bound where too little is known, or why it is unknown."""
-    for mfu, hfu, is_least, known, recomputed, rate, device, reason in _efficiencies(warehouse, capture):
+    for mfu, hfu, is_least, known, recomputed, rate, device, reason in efficiencies_of(warehouse, capture):
         if mfu is None:
             yield from wrapped(printable(f"MFU  unknown: {reason}"), "  ", style)
             continue

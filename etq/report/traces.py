@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from etq.report.columns import Table
+from etq.analysis.efficiency import COLUMNS, efficiencies_of
+from etq.report.columns import Table, table
 from etq.report.kit import Grid, Rows, Section, declared, grid, shown_of
 from etq.report.target import Target
 
@@ -88,14 +89,9 @@ def idle_cards(target: Target) -> dict[str, Table]:
 
 
 def efficiency_cards(target: Target) -> dict[str, Table]:
-    """Return the MFU of the steps of a trace of devices, or why it is unknown; it is written with the advice."""
-    target.warehouse.complete()
-    query = """
-        SELECT e.mfu_percent, e.is_least, e.known_percent, e.device, e.reason
-        FROM _trace_efficiency AS e WHERE e.capture_id = $capture
-    """
-    rows = target.table(query)
-    return {"efficiency": rows} if rows.length else {}
+    """Return the MFU of the steps of a trace of devices, or why it is unknown."""
+    rows = efficiencies_of(target.warehouse, target.capture)
+    return {"efficiency": table(COLUMNS, rows)} if rows else {}
 
 
 def breakdown(target: Target) -> Section:
