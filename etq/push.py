@@ -24,6 +24,8 @@ _TIMEOUT: Final = 600.0
 _PAUSES: Final = (0.5, 10.0)
 _AT_ONCE: Final = 2**18
 _LONGEST_ANSWER: Final = 2**20
+# The answers to a capture that was stored: it was known, or is new.
+_STORED: Final = (200, 201)
 _LATER: Final = (429, 500, 502, 503, 504)
 
 
@@ -90,17 +92,17 @@ class Pusher:
                     connection.request("POST", self._path, _content(parts), headers)
                 answer = connection.getresponse()
                 body = answer.read(_LONGEST_ANSWER)
-                # A server that ends while it answers is no error of `read`.
-                if answer.length and len(body) < _LONGEST_ANSWER:
-                    raise http.client.IncompleteRead(body, answer.length)
             except ssl.SSLCertVerificationError as error:
                 raise EtqError(f"{self._origin}: its certificate is not trusted: {error.verify_message}") from error
             except (OSError, http.client.HTTPException) as error:
                 raise _LaterError(f"{self._origin}: can't be reached: {str(error) or type(error).__name__}") from error
+        # `read` returns what came where a server ends within its answer.
+        if answer.status in _STORED and answer.length and len(body) < _LONGEST_ANSWER:
+            raise _LaterError(f"{self._origin}: its answer ended halfway")
         return self._read(answer.status, body)
 
     def _read(self, status: int, body: bytes) -> Stored:
-        if status in (200, 201):
+        if status in _STORED:
             try:
                 return msgspec.json.decode(body, type=Stored)
             except msgspec.DecodeError as error:

@@ -37,7 +37,10 @@ def efficiencies_of(warehouse: Warehouse, capture: Capture) -> Sequence[tuple[An
         return []
     warehouse.complete()
     if found := rows(_STORED):
-        return found
+        # A step that launched nothing has no reason.
+        return [
+            row if (row[0], row[-1]) != (None, None) else (*row[:-1], "its steps launched nothing") for row in found
+        ]
     without_shapes = "recorded without shapes: profile(record_shapes=True) writes them"
     why = without_shapes if rows(_HAS_PEAKS) else "the peaks of its device are not known"
     return [(*[None] * (len(COLUMNS) - 1), why)]

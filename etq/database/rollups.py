@@ -193,7 +193,8 @@ def answered_times(
         "_filled_times": (
             "TABLE" if is_held else "VIEW", f"_answered_times({first:d}, {last:d}) WHERE {_HAS_EVENTS}"
         ),
-        "_filled_clocks": ("TABLE", "_clocks_of('_filled_times')"),
+        "_filled_durations": ("TABLE", "_durations_of('_filled_times')"),
+        "_filled_clocks": ("TABLE", "_clocks_of('_filled_durations')"),
     }  # fmt: skip
     if has_names:
         made |= {

@@ -74,7 +74,7 @@ KEYS: Final = (
     ("change_comments", ("comment_id",)),
 )  # fmt: skip
 # How many captures' own times, or rollups, are computed at once.
-_AT_ONCE: Final = 100
+_AT_ONCE: Final = 1000
 # What is wrong with derived rows.
 _WITHIN: Final = "the times of {:,} rows differ from what the events within them give"
 _OF_TICKS: Final = "{:,} rows differ from those of event_ticks, and from what these give"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.analysis.outliers import sentence
-from etq.report.columns import table
+from etq.report.columns import Table, table
 from etq.report.kit import Grid, Section, grid
 from etq.report.page import Report
 
@@ -19,6 +19,8 @@ OPTIONS: Final = ("by", "quantile", "phase", "alpha", "min_effect", "allow_misma
 _VIEW: Final = "outliers"
 # The most rows of ops, those that differ most.
 _MOST: Final = 500
+# The most ops that are columns of the drawing.
+_MOST_COLUMNS: Final = 5
 
 
 def fleet_of(warehouse: Warehouse, selector: str | None, options: dict[str, Any], unit: str | None = None) -> Report:
@@ -44,8 +46,37 @@ def fleet_of(warehouse: Warehouse, selector: str | None, options: dict[str, Any]
         _grid("total", names, totals, f"Each {by} against all others", None),
         _grid("op", names, ops[:_MOST], "Ops", f"The ops of each {by}, all instances together.{cut}"),
     ]
-    facts = {"sentence": f"{said}.", "by": by, "selector": selector}
-    return Report("fleet", selector or "all captures", [Section("fleet", "Fleet", facts=facts, grids=grids)])
+    cells, columns = _cells(names, ops)
+    facts = {
+        "sentence": f"{said}.",
+        "by": by,
+        "selector": selector,
+        "options": {**options, "unit": unit},
+        "ops": columns,
+    }
+    section = Section("fleet", "Fleet", {"cells": cells}, facts, grids=grids)
+    return Report("fleet", selector or "all captures", [section])
+
+
+def _cells(names: Sequence[str], ops: Sequence[Sequence[Any]]) -> tuple[Table, list[str]]:
+    """The rows of the ops that take most, by the longest time in all others, and the names of these ops."""
+    rows = [dict(zip(names, row, strict=True)) for row in ops]
+    times: dict[str, float] = {}
+    for row in rows:
+        times[row["op"]] = max(times.get(row["op"], 0), row["base"] or 0)
+    columns = sorted(times, key=lambda op: (-times[op], op))[:_MOST_COLUMNS]
+    kept = (
+        "value",
+        "method",
+        "op",
+        "verdict",
+        "change_percent",
+        "low_percent",
+        "high_percent",
+        "instances",
+        "slower_instances",
+    )
+    return table(kept, [[row[name] for name in kept] for row in rows if row["op"] in columns]), columns
 
 
 def _grid(what: str, names: Sequence[str], rows: Sequence[Sequence[Any]], title: str, text: str | None) -> Grid:

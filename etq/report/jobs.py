@@ -35,12 +35,25 @@ _SECTIONS: Final[Mapping[tuple[str, str], Mapping[str, tuple[str | None, str]]]]
     ("clocks", "Clocks"): {"clock_offsets": (None, "")},
 }
 
-# How long each rank waits for each other one.
-_PAIRS: Final = """
-    SELECT p.rank, p.last_rank, sum(p.waited) AS waited, p.unit
-    FROM rank_waits($selector, unit := $unit) AS p
-    GROUP BY p.rank, p.last_rank, p.unit
-    ORDER BY waited DESC, p.rank, p.last_rank
+# How long each rank waits for each other one, of those that wait, or are waited for, longest; and how many do at all.
+_PAIRS: Final = f"""
+    WITH pairs AS MATERIALIZED (
+        SELECT p.rank, p.last_rank, sum(p.waited) AS waited, p.unit
+        FROM rank_waits($selector, unit := $unit) AS p
+        GROUP BY p.rank, p.last_rank, p.unit
+    ),
+    ranks AS MATERIALIZED (
+        SELECT r.rank, count(*) OVER () AS number
+        FROM (SELECT p.rank, p.waited FROM pairs AS p UNION ALL SELECT p.last_rank, p.waited FROM pairs AS p) AS r
+        GROUP BY r.rank
+        ORDER BY max(r.waited) DESC, r.rank
+        LIMIT {_MOST_RANKS}
+    )
+    SELECT p.rank, p.last_rank, p.waited, p.unit, r.number
+    FROM pairs AS p
+    JOIN ranks AS r ON r.rank = p.rank
+    WHERE p.last_rank IN (SELECT o.rank FROM ranks AS o)
+    ORDER BY p.waited DESC, p.rank, p.last_rank
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import pickletools
+from copy import deepcopy
 from random import Random
 from typing import Any, Final
 
@@ -53,5 +54,5 @@ def _damage(random: Random, value: Any) -> str:
     elif way == 2 and isinstance(within, int):
         value[key] = within + random.choice((-1, 1, 512, -(2**40), 2**40))
     else:
-        value[key] = random.choice(_OTHERS)
+        value[key] = deepcopy(random.choice(_OTHERS))
     return f"{path}, way {way}"

@@ -518,10 +518,11 @@ def test_a_client_tries_again_and_follows_no_redirection(tmp_path: Path) -> None
     with HTTPServer(("127.0.0.1", 0), _Odd) as odd:
         Thread(target=odd.serve_forever, daemon=True).start()
         pusher = Pusher(f"http://127.0.0.1:{odd.server_address[1]}", patience=30)
-        _Odd.replies = [(503, b"{}"), (201, b'{"name":' + _CUT), (500, _CUT), (201, b'{"name": "run", "is_new": true}')]
+        _Odd.replies = [(503, b"{}"), (201, b'{"name":' + _CUT), (201, b'{"name": "run", "is_new": true}')]
         assert pusher.push([("file", str(file))], []).name == "run"
         for reply, text in (
             ((307, b""), "another address"),
+            ((413, _CUT), "status 413"),
             ((200, b"<html>"), "address right"),
             ((400, b'{"error": "a\\u001bb"}'), r"a\\x1bb"),
         ):

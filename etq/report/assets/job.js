@@ -28,15 +28,11 @@ etq.section("job", (parent, { ranks }, facts) => {
   parent.append(list);
 });
 
-const MOST_IN_MATRIX = 16;
-
 // Who waits for whom: a row for each rank that waits, a column for each that is waited for.
 etq.section("waits", (parent, { pairs }) => {
   if (!pairs.length) return;
   const waits = pairs.rows().map((row) => ["rank", "last_rank", "waited"].map((name) => pairs.get(row, name)));
-  const all = [...new Set(waits.flatMap(([rank, last]) => [rank, last]))];
-  // Pairs come with the longest waits first, so that these are the ranks of the longest ones.
-  const ranks = all.slice(0, MOST_IN_MATRIX).sort((one, other) => one - other);
+  const ranks = [...new Set(waits.flatMap(([rank, last]) => [rank, last]))].sort((one, other) => one - other);
   const times = new Map(waits.map(([rank, last, waited]) => [`${rank} ${last}`, waited]));
   const most = waits[0][2];
   const decimals = etq.decimals(waits.map((each) => each[2]));
@@ -49,7 +45,7 @@ etq.section("waits", (parent, { pairs }) => {
     return cell;
   })));
   const head = etq.element("tr", {}, etq.element("th", { scope: "col", text: "waits for" }), ...ranks.map((last) => etq.element("th", { scope: "col", class: "number", text: `rank ${last}` })));
-  const left = all.length > ranks.length ? ` The ${ranks.length} ranks of the longest waits; there are ${etq.number(all.length)}.` : "";
+  const left = pairs.get(0, "number") > ranks.length ? ` These ranks wait, or are waited for, longest: ${ranks.length} of ${etq.number(pairs.get(0, "number"))}.` : "";
   parent.append(
     etq.element("p", { class: "muted", text: `How long the rank of a row waits for that of a column in all collectives, in ${etq.unit(pairs.get(0, "unit"))}, where it is known.${left}` }),
     etq.element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Waits by rank" }, etq.element("table", { class: "fleet matrix" }, etq.element("thead", {}, head), etq.element("tbody", {}, ...rows))));
