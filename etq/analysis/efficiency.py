@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq.warehouse.formats import TRACE
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
-COLUMNS: Final = (
-    "mfu_percent", "hfu_percent", "is_least", "known_percent", "recomputed_flops", "flops_per_second", "device",
-    "reason",
-)  # fmt: skip
-_STORED: Final = f"SELECT {', '.join(COLUMNS)} FROM _trace_efficiency WHERE capture_id = $capture"
+
+class Efficiency(NamedTuple):
+    """How close the steps of a trace come to the peak of its devices, by `step_efficiency`."""
+
+    mfu_percent: float | None = None
+    hfu_percent: float | None = None
+    is_least: bool | None = None
+    known_percent: float | None = None
+    recomputed_flops: int | None = None
+    flops_per_second: float | None = None
+    device: str | None = None
+    reason: str | None = None
+
+
+_STORED: Final = f"SELECT {', '.join(Efficiency._fields)} FROM _trace_efficiency WHERE capture_id = $capture"
 # Whether a device ran anything, and whether its peaks are known. Sizes take long to ask for.
 _HAS_WORK: Final = (
     "SELECT 1 FROM device_events AS d WHERE d.capture_id = $capture AND d.is_inferred IS NOT NULL LIMIT 1"
@@ -24,23 +33,20 @@ _HAS_PEAKS: Final = """
 """
 
 
-def efficiencies_of(warehouse: Warehouse, capture: Capture) -> Sequence[tuple[Any, ...]]:
-    """Return the efficiency of a trace's steps as a row of `COLUMNS`: one that has only a reason where it is unknown.
-
-    There is none of a trace without devices, and of other captures.
-    """
+def efficiency_of(warehouse: Warehouse, capture: Capture) -> Efficiency | None:
+    """Return the efficiency of a trace's steps. There is none of a trace without devices, and of other captures."""
 
     def rows(query: str) -> list[tuple[Any, ...]]:
         return warehouse.rows(query, capture=capture.capture_id)[1]
 
     if capture.format != TRACE or not rows(_HAS_WORK):
-        return []
+        return None
     warehouse.complete()
-    if found := rows(_STORED):
+    if stored := rows(_STORED):
+        found = Efficiency._make(stored[0])
         # A step that launched nothing has no reason.
-        return [
-            row if (row[0], row[-1]) != (None, None) else (*row[:-1], "its steps launched nothing") for row in found
-        ]
-    without_shapes = "recorded without shapes: profile(record_shapes=True) writes them"
-    why = without_shapes if rows(_HAS_PEAKS) else "the peaks of its device are not known"
-    return [(*[None] * (len(COLUMNS) - 1), why)]
+        is_without = found.mfu_percent is None and found.reason is None
+        return found._replace(reason="its steps launched nothing") if is_without else found
+    if rows(_HAS_PEAKS):
+        return Efficiency(reason="recorded without shapes: profile(record_shapes=True) writes them")
+    return Efficiency(reason="the peaks of its device are not known")

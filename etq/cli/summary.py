@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from etq.analysis.efficiency import efficiencies_of
+from etq.analysis.efficiency import efficiency_of
 from etq.cli import main
 from etq.cli.job_targets import found_job, found_jobs
 from etq.cli.lines import next_commands, wrapped
@@ -294,9 +294,12 @@ def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[l
             ["time", number, part, value, low, high, None, unit, f"median of {counted(runs, _noun(number))}"]
             for number, part, value, _, low, high, runs, unit in _figures(warehouse, target)
         ]
-        for mfu, hfu, is_least, known, *_, reason in efficiencies_of(warehouse, target):
-            text = f"at least: {reason}" if is_least else reason
-            shares = (("MFU", mfu, text), ("HFU", hfu, text), ("known operations", known, None))
+        if (close := efficiency_of(warehouse, target)) is not None:
+            text = f"at least: {close.reason}" if close.is_least else close.reason
+            shares = (
+                ("MFU", close.mfu_percent, text), ("HFU", close.hfu_percent, text),
+                ("known operations", close.known_percent, None),
+            )  # fmt: skip
             rows += [["share", name, None, None, None, None, share, None, told] for name, share, told in shares]
         _, times = _times(warehouse, target)
         rows += [
@@ -498,16 +501,19 @@ def _compilation(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
 
 def _efficiency(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Iterator[str]:
     """Yield lines with the MFU of a step, a lower bound where too little is known, or why it is unknown."""
-    for mfu, hfu, is_least, known, recomputed, rate, device, reason in efficiencies_of(warehouse, capture):
-        if mfu is None:
-            yield from wrapped(printable(f"MFU  unknown: {reason}"), "  ", style)
-            continue
-        known_of = f"operations are known of {known:.0f} % of devices' time"
-        without = f"; most of the rest: {reason}" if is_least else ""
-        text = f"MFU  {share_text(mfu, is_least)}  of the peak of {device}, {_rate(rate)}; {known_of}{without}"
-        yield from wrapped(printable(text), "  ", style)
-        if recomputed:
-            yield f"  HFU  {share_text(hfu, is_least)}  with activations that are computed again in the backward pass"
+    found = efficiency_of(warehouse, capture)
+    if found is None:
+        return
+    if found.mfu_percent is None:
+        yield from wrapped(printable(f"MFU  unknown: {found.reason}"), "  ", style)
+        return
+    known = f"operations are known of {found.known_percent or 0:.0f} % of devices' time"
+    without = f"; most of the rest: {found.reason}" if found.is_least else ""
+    share, rate = share_text(found.mfu_percent, found.is_least), _rate(found.flops_per_second or 0)
+    yield from wrapped(printable(f"MFU  {share}  of the peak of {found.device}, {rate}; {known}{without}"), "  ", style)
+    if found.recomputed_flops and found.hfu_percent is not None:
+        share = share_text(found.hfu_percent, found.is_least)
+        yield f"  HFU  {share}  with activations that are computed again in the backward pass"
 
 
 def _rate(flops: float) -> str:

@@ -65,18 +65,7 @@ def _cells(names: Sequence[str], ops: Sequence[Sequence[Any]]) -> tuple[Table, l
     for row in rows:
         times[row["op"]] = max(times.get(row["op"], 0), row["base"] or 0)
     columns = sorted(times, key=lambda op: (-times[op], op))[:_MOST_COLUMNS]
-    kept = (
-        "value",
-        "method",
-        "op",
-        "verdict",
-        "change_percent",
-        "low_percent",
-        "high_percent",
-        "instances",
-        "slower_instances",
-    )
-    return table(kept, [[row[name] for name in kept] for row in rows if row["op"] in columns]), columns
+    return table(names, [each for row, each in zip(rows, ops, strict=True) if row["op"] in columns]), columns
 
 
 def _grid(what: str, names: Sequence[str], rows: Sequence[Sequence[Any]], title: str, text: str | None) -> Grid:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from etq.analysis.efficiency import COLUMNS, efficiencies_of
+from etq.analysis.efficiency import efficiency_of
 from etq.report.columns import Table, table
 from etq.report.kit import Grid, Rows, Section, declared, grid, shown_of
 from etq.report.target import Target
@@ -90,8 +90,8 @@ def idle_cards(target: Target) -> dict[str, Table]:
 
 def efficiency_cards(target: Target) -> dict[str, Table]:
     """Return the MFU of the steps of a trace of devices, or why it is unknown."""
-    rows = efficiencies_of(target.warehouse, target.capture)
-    return {"efficiency": table(COLUMNS, rows)} if rows else {}
+    found = efficiency_of(target.warehouse, target.capture)
+    return {} if found is None else {"efficiency": table(found._fields, [found])}
 
 
 def breakdown(target: Target) -> Section:
