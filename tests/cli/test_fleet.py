@@ -57,7 +57,7 @@ def test_a_report_of_a_fleet(lab: Path, tmp_path: Path) -> None:
     report = data_of(path.read_text())
     assert (report["kind"], report["title"]) == ("fleet", "model=mlp")
     [section] = report["sections"]
-    assert section["grids"][0]["text"] == f"{FIRST['model=mlp']}."
+    assert section["facts"]["sentence"] == f"{FIRST['model=mlp']}."
     assert [grid["rows"]["length"] for grid in section["grids"]] == [20, 80]
     both = run_etq("report", "--fleet", "--trend", "--db", str(lab))
     assert both.exit_code == 2 and "give one of --trend and --fleet" in both.output
