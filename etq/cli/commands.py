@@ -214,7 +214,7 @@ ALIASES: Final[Mapping[str, str]] = {"list": "captures", "ls": "captures", "diff
 NAMED_HERE: Final[Mapping[str, str]] = {
     "convert": "export FILE", "fallback": "coverage FILE", "fallbacks": "coverage FILE", "flamegraph": "flame FILE",
     "hotspot": "ops FILE", "hotspots": "ops FILE", "info": "summary FILE", "open": "report FILE --open",
-    "profile": "bench", "query": "sql QUERY", "record": "bench", "schema": "views", "slow": "regressions",
+    "profile": "bench", "query": "sql QUERY", "schema": "views", "slow": "regressions",
     "stats": "ops FILE", "tables": "views", "top": "ops FILE", "view": "report FILE --open",
 }  # fmt: skip
 # Bare `etq` prints these commands, which answer the first questions about a file.

@@ -183,8 +183,9 @@ def answered_times(
     connection: duckdb.DuckDBPyConnection, first: int, last: int, *, is_held: bool = True, has_names: bool = True
 ) -> Iterator[None]:
     """Provide temporary tables of all captures but traces from one key up to another, until the block ends: the times
-    of their events, `_filled_times`, and their clocks, `_filled_clocks`; and what answers read: times with names,
-    `_filled_events`, the executes of runs, `_filled_runs`, and parts of loading, `_filled_loads`.
+    of their events, `_filled_times`, the durations that their clocks measured, `_filled_durations`, and the clocks,
+    `_filled_clocks`; and what answers read: times with names, `_filled_events`, the executes of runs,
+    `_filled_runs`, and parts of loading, `_filled_loads`.
 
     is_held    whether the times are computed once, rather than where they are read
     has_names  whether there is what answers read

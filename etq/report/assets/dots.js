@@ -40,7 +40,11 @@ etq.changeTrack = ({ change, low, high, verdict }, { place }) => {
   return track;
 };
 
-etq.changePairs = ({ change, low, high, verdict }) => [
-  ["change", `${etq.change(change)} ${low === null ? "" : `(${etq.interval(low, high)})`}`],
-  ["verdict", etq.words[verdict] ?? verdict],
-];
+// What a tip says of a change.
+etq.changePairs = ({ change, low, high, verdict }) => {
+  const interval = etq.interval(low, high);
+  return [
+    ["change", `${etq.change(change)}${interval ? ` (${interval})` : ""}`],
+    ["verdict", etq.words[verdict] ?? verdict],
+  ];
+};

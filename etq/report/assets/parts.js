@@ -70,11 +70,9 @@ function mark(pen, verdict, x, y, width, height) {
 
 function details(node, unit) {
   const sides = [["base", node.base], ["new", node.new]].map(([name, value]) => [name, etq.quantity(value, unit)]);
-  const interval = etq.interval(node.low ?? null, node.high ?? null);
   return [
     ...sides,
-    ["change", node.change === null ? "" : `${etq.change(node.change)}${interval ? ` (${interval})` : ""}`],
-    ["verdict", node.verdict === null ? "" : (etq.words[node.verdict] ?? node.verdict)],
+    ...etq.changePairs(node),
     ["module", node.path],
     ["kind", node.kind],
     ["instruction", node.instruction],
@@ -82,8 +80,7 @@ function details(node, unit) {
 }
 
 function judged(table, row) {
-  const get = (name) => table.get(row, name);
-  return { verdict: get("verdict"), change: get("change_percent"), low: get("low_percent"), high: get("high_percent"), base: get("base"), new: get("new") };
+  return { ...etq.changeOf(table, row), base: table.get(row, "base"), new: table.get(row, "new") };
 }
 
 const NOTHING = { verdict: null, change: null, low: null, high: null, base: null, new: null };
