@@ -24,3 +24,15 @@ CREATE MACRO _runs_method(capture, capture_key, method) AS (
         ELSE true
     END
 );
+
+-- The capture that is asked for, if it has runs of the method.
+CREATE MACRO _capture_with_method(capture, unit, method) AS TABLE
+SELECT _asked.*
+FROM _capture(capture, unit) AS _asked
+WHERE _runs_method(capture, _asked.capture_id, method);
+
+-- The same with the factors from ticks to the unit.
+CREATE MACRO _scaled_capture_with_method(capture, unit, method) AS TABLE
+SELECT _asked.*
+FROM _scaled_capture(capture, unit) AS _asked
+WHERE _runs_method(capture, _asked.capture_id, method);

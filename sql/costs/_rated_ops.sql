@@ -34,7 +34,7 @@ WITH target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit, k.record_id,
         _peak(c.capture_id, 'peak_flops', 'FLOP/s', peak_flops) AS peak_flops,
         _peak(c.capture_id, 'peak_bandwidth', 'B/s', peak_bandwidth) AS peak_bandwidth
-    FROM (FROM _capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)) AS c
+    FROM _capture_with_method(capture, unit, method) AS c
     JOIN captures AS k ON k.capture_id = c.capture_id
 ),
 measured AS MATERIALIZED (

@@ -78,7 +78,7 @@ CREATE MACRO node_roofline(
 ) AS TABLE
 WITH target AS MATERIALIZED (
     SELECT c.capture_id, k.record_id
-    FROM (FROM _linked_capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)) AS c
+    FROM _linked_capture_with_method(capture, unit, method) AS c
     JOIN captures AS k ON k.capture_id = c.capture_id
 ),
 rated AS (

@@ -50,7 +50,7 @@ FROM with_clock AS t;
 --   iteration: position of the run among those of its name, from 0
 CREATE MACRO event_times(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all') AS TABLE
 WITH target AS MATERIALIZED (
-    FROM _capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+    FROM _capture_with_method(capture, unit, method)
 ),
 named AS (
     SELECT t.*, r.scope, r.block_index, r.name AS block, r.iteration, a.unit, _scale(t.written_unit, a.unit) AS scale

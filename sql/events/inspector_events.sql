@@ -86,10 +86,7 @@ CREATE MACRO inspector_events(
     repeats := 'all',  -- all: all occurrences in a run; last: only the last, as in the Inspector
     steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
-WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM (
-    FROM _capture(capture, unit) AS _asked
-    WHERE _runs_method(capture, _asked.capture_id, method)
-) AS c)
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture_with_method(capture, unit, method) AS c)
 FROM _inspector_events(
     (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), repeats, steps, phase, method, runs
 ) AS e

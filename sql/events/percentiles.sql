@@ -19,7 +19,7 @@ CREATE MACRO percentiles(
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    FROM _capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+    FROM _capture_with_method(capture, unit, method)
 ),
 selected AS (FROM _selected_runs((SELECT a.capture_id FROM target AS a), steps, phase, method, runs)),
 statistics AS (

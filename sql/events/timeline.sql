@@ -170,7 +170,7 @@ CREATE MACRO timeline(
     unit := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    FROM _capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+    FROM _capture_with_method(capture, unit, method)
 )
 SELECT t.run_index, t.event_index, t.signature_index, t.track, t.thread_index, t.depth, t.kind, t.event_name, t.family,
     t.instruction_id, t.parent_run_index, t.parent_index, t.run_start, t.start, t.duration, t.unit, t.is_estimated,

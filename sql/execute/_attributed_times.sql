@@ -38,6 +38,12 @@ SELECT
 FROM _scaled_capture(capture, unit) AS c
 LEFT JOIN records AS r USING (record_id);
 
+-- The same, if it has runs of the method.
+CREATE MACRO _linked_capture_with_method(capture, unit, method) AS TABLE
+SELECT _asked.*
+FROM _linked_capture(capture, unit) AS _asked
+WHERE _runs_method(capture, _asked.capture_id, method);
+
 -- The self time of one event within the executes of a capture, and its place in the model. Times without a module have
 -- a name in parentheses: the overhead of OPERATOR_CALLs, the layout work of an unmapped delegate, and time that no
 -- event covers. `executes` is how many of the events are executes;

@@ -16,7 +16,7 @@ WITH target AS MATERIALIZED (
                 || 'exported_program, edge_dialect_exported_program'
             )
         END AS stage
-    FROM (FROM _linked_capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)) AS c
+    FROM _linked_capture_with_method(capture, unit, method) AS c
 ),
 executes AS (
     SELECT t.method, count(*) AS number

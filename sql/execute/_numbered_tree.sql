@@ -9,7 +9,7 @@ WITH RECURSIVE target AS MATERIALIZED (
             ELSE error('by must be ''module'' or ''event'', not ' || "by")
         END AS capture_id,
         CASE WHEN "by" IS NOT NULL THEN "by" WHEN r.is_complete THEN 'module' ELSE 'event' END AS parted_by
-    FROM (FROM _scaled_capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)) AS c
+    FROM _scaled_capture_with_method(capture, unit, method) AS c
     LEFT JOIN records AS r USING (record_id)
 ),
 within AS MATERIALIZED (

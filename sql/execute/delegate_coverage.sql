@@ -30,7 +30,7 @@ WITH target AS MATERIALIZED (
         END AS capture_id,
         c.unit, c.scale, c.record_id, c.program_id,
         CASE WHEN NOT coalesce(r.is_complete, false) THEN c.program_id END AS answering_program
-    FROM (FROM _scaled_capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)) AS c
+    FROM _scaled_capture_with_method(capture, unit, method) AS c
     LEFT JOIN records AS r USING (record_id)
 ),
 times AS MATERIALIZED (FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t),

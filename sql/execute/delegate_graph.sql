@@ -45,7 +45,7 @@ WITH target AS MATERIALIZED (
             ELSE c.capture_id
         END AS capture_id,
         c.program_id, c.record_id, c.unit, c.scale
-    FROM (FROM _scaled_capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)) AS c
+    FROM _scaled_capture_with_method(capture, unit, method) AS c
 ),
 times AS MATERIALIZED (
     SELECT t.method, t.signature_index, t.calls, t.executes, t.self_ticks

@@ -29,7 +29,7 @@ CREATE MACRO delegate_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
 WITH RECURSIVE target AS MATERIALIZED (
-    FROM _scaled_capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+    FROM _scaled_capture_with_method(capture, unit, method)
 ),
 timed AS MATERIALIZED (
     SELECT t.block_index, t.scope AS method, t.chain_index, t.instruction_id, t.kind, _delegate_part(t.family) AS part,

@@ -21,7 +21,7 @@ WITH target AS MATERIALIZED (
             WHEN match = 'exact' THEN _linked_key(capture, c.capture_id, c.name, r.record_id, r.name, r.is_complete)
         END AS linked_key,
         c.unit, c.scale
-    FROM (FROM _scaled_capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)) AS c
+    FROM _scaled_capture_with_method(capture, unit, method) AS c
     LEFT JOIN records AS r USING (record_id)
 ),
 times AS (

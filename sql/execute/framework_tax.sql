@@ -25,7 +25,7 @@ CREATE MACRO framework_tax(
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    FROM _capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+    FROM _capture_with_method(capture, unit, method)
 ),
 baseline_capture AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.profiling_level, c.name

@@ -45,7 +45,7 @@ CREATE MACRO module_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    FROM _linked_capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+    FROM _linked_capture_with_method(capture, unit, method)
 ),
 times AS MATERIALIZED (
     SELECT t.method, t.module_path, sum(t.calls) AS calls, sum(t.executes) AS executes, sum(t.self_ticks) AS ticks,

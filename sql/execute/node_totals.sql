@@ -87,10 +87,7 @@ LEFT JOIN backends AS b ON b.graph_id = p.graph_id AND b.node_index = p.node_ind
 CREATE MACRO node_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM (
-    FROM _linked_capture(capture, unit) AS _asked
-    WHERE _runs_method(capture, _asked.capture_id, method)
-) AS c)
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _linked_capture_with_method(capture, unit, method) AS c)
 FROM _node_totals(
     (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
 ) AS n

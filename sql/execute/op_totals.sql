@@ -100,10 +100,9 @@ CREATE MACRO op_totals(
     "by" := 'family',  -- family; label; instance: label and instruction; op_type, or shape: op type and shape of its first output, by the linked record
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit, c.time_scale FROM (
-    FROM _capture(capture, unit) AS _asked
-    WHERE _runs_method(capture, _asked.capture_id, method)
-) AS c),
+WITH target AS MATERIALIZED (
+    SELECT c.capture_id, c.unit, c.time_scale FROM _capture_with_method(capture, unit, method) AS c
+),
 execute_times AS (
     FROM _run_events((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
     WHERE t.execute_index IS NOT NULL

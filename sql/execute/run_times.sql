@@ -43,7 +43,7 @@ LEFT JOIN blocks AS b ON b.block_index = t.block_index AND b.phase IS NOT DISTIN
 --   unit: unit of execute and block_median
 CREATE MACRO run_times(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all') AS TABLE
 WITH target AS MATERIALIZED (
-    FROM _capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+    FROM _capture_with_method(capture, unit, method)
 )
 SELECT j.run_index, r.name, r.scope AS method, j.block_index, j.execute, j.is_first AS is_warm_up, j.is_typical,
     j.is_outlier, j.middle AS block_median, j.unit

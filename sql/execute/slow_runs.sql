@@ -21,7 +21,7 @@
 --   unit: unit of typical, slow and excess
 CREATE MACRO slow_runs(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL) AS TABLE
 WITH target AS MATERIALIZED (
-    FROM _scaled_capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+    FROM _scaled_capture_with_method(capture, unit, method)
 ),
 executes_of_runs AS (FROM _executes((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS x),
 -- By event block and phase, as other runs have other events or inputs.

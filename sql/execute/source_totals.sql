@@ -18,7 +18,7 @@ CREATE MACRO source_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    FROM _linked_capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+    FROM _linked_capture_with_method(capture, unit, method)
 ),
 times AS (
     SELECT

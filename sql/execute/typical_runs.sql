@@ -59,7 +59,7 @@ FROM _typical_runs_of('executes_of_runs', (SELECT a.unit FROM target AS a), (SEL
 --   unit: unit of typical_execute and all_execute
 CREATE MACRO typical_runs(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL) AS TABLE
 WITH target AS MATERIALIZED (
-    FROM _capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+    FROM _capture_with_method(capture, unit, method)
 )
 FROM _typical_runs((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method) AS t
 WHERE t.block_index IS NOT NULL

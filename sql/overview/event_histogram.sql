@@ -19,7 +19,7 @@ CREATE MACRO event_histogram(
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    FROM _capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+    FROM _capture_with_method(capture, unit, method)
 ),
 durations AS (
     SELECT e.block_index, r.scope AS method, e.slot, e.occurrence, e.value_unit, e.duration_ticks::DOUBLE AS ticks,

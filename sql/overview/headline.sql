@@ -60,10 +60,7 @@ GROUP BY m.capture_id, m.place, m.number, m.part;
 --   unit: unit of value, low and high; percent
 --   note: remark about the value; NULL if there is none
 CREATE MACRO headline(capture, unit := NULL, method := NULL, runs := 'typical') AS TABLE
-WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM (
-    FROM _capture(capture, unit) AS _asked
-    WHERE _runs_method(capture, _asked.capture_id, method)
-) AS c),
+WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture_with_method(capture, unit, method) AS c),
 times_of_figures AS (
     FROM _timed_events(
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), NULL, NULL, NULL, 'all'

@@ -18,7 +18,7 @@
 --   per_execute: self_time / executes
 CREATE MACRO module_ops(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical') AS TABLE
 WITH target AS MATERIALIZED (
-    FROM _linked_capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)
+    FROM _linked_capture_with_method(capture, unit, method)
 ),
 times AS (
     SELECT t.method, t.module_path,

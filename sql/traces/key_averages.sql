@@ -6,7 +6,7 @@ CREATE MACRO _key_averages(
 WITH options AS MATERIALIZED (
     SELECT a.capture_id, a.time_scale, a.unit, _checked_by("by", ['name', 'shape', 'stack', 'module']) AS parted_by,
         _step_count(a.capture_id, steps, phase) AS step_count
-    FROM (FROM _capture(capture, unit) AS _asked WHERE _runs_method(capture, _asked.capture_id, method)) AS a
+    FROM _capture_with_method(capture, unit, method) AS a
 ),
 placed AS MATERIALIZED (
     SELECT p.*, coalesce(r.is_step, false) AS is_in_step
