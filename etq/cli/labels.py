@@ -10,9 +10,11 @@ import click
 
 from etq import catalog
 from etq.cli import main
-from etq.cli.options import output_options, together, warehouse_option
+from etq.cli.options import output_options, selected, together, warehouse_option
 from etq.cli.targets import report_unmatched
 from etq.errors import EtqError
+from etq.render.selection import selection
+from etq.render.table import title
 from etq.render.writers import write
 from etq.warehouse.nearest import unknown_key
 
@@ -21,6 +23,15 @@ if TYPE_CHECKING:
 
 MATCHING: Final = """SELECT m.name
     FROM (SELECT unnest($selectors::VARCHAR[]) AS selector) AS g, LATERAL (FROM _matching_captures(g.selector)) AS m"""
+
+# As other tables are sorted: numbers from the largest, then texts from A to Z, then captures without the label.
+_BY_LABEL: Final = """
+    ORDER BY (
+        SELECT (-try_cast(l.value AS DOUBLE), l.value)
+        FROM labels AS l
+        JOIN captures AS c USING (capture_id)
+        WHERE c.name = s.name AND l.key = $label
+    ) NULLS LAST, s.name"""
 
 
 def parsed_labels(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
@@ -76,8 +87,6 @@ found_options: Final = together(
 @main.command()
 @click.argument("selectors", metavar="[SELECTOR]...", nargs=-1)
 @click.option("--by", metavar="KEY", help="Count captures by the values of that label.")
-@click.option("--sort", metavar="KEY", help="Sort by a label, numerically if it is a number, or by a column.")
-@click.option("--reverse", is_flag=True, help="Sort in descending order; with --sort.")
 @click.option(
     "--size", is_flag=True, help="Show each capture's estimated size in the warehouse in bytes, as in capture_sizes."
 )
@@ -86,8 +95,6 @@ found_options: Final = together(
 def captures(
     selectors: tuple[str, ...],
     by: str | None,
-    sort: str | None,
-    reverse: bool,
     size: bool,
     db: str,
     format: str | None,
@@ -99,22 +106,18 @@ def captures(
     A selector is a name, a hash prefix, or labels and times separated by commas, which may include @latest or
     @previous: the one of them that was recorded last, or the one before it. Labels may be ranges such as build>=91
     (also >, <=, <), one of several values, device=a|b, or another value, device!=a: in quotes, for the shell. Times are
-    captured_at>=2026-11-15 and since=7d, which is the last 7 days (also h and w).
+    captured_at>=2026-11-15 and since=7d, which is the last 7 days (also h and w). --sort-by takes a label, too.
 
     \b
     etq captures --db lab.duckdb
-    etq captures model=mlp,device=pixel8 model=cnn --sort build
+    etq captures model=mlp,device=pixel8 model=cnn --sort-by build
     etq captures model=mlp,since=7d --by device
-    etq captures --size --sort stored_bytes --reverse
+    etq captures --size --sort-by stored_bytes
     """
     from etq.warehouse.warehouse import open
 
-    if reverse and sort is None:
-        raise click.UsageError("--reverse needs --sort")
     if by is not None and size:
         raise click.UsageError("--by and --size don't go together")
-    if by is not None and sort is not None:
-        raise click.UsageError("--by and --sort don't go together: groups are in the order of their values")
     output_to: dict[str, Any] = {"format": format, "path": output, "force": force, "needs_rows": bool(selectors)}
     with open(db, read_only=True) as warehouse:
         parameters: dict[str, Any] = {"selectors": list(selectors)} if selectors else {}
@@ -140,27 +143,16 @@ def captures(
         source = "(FROM capture_summary JOIN (FROM capture_sizes SELECT name, stored_bytes) USING (name))"
         query = f"FROM {source if size else 'capture_summary'} AS s"
         query += f" WHERE s.name IN ({MATCHING})" if parameters else ""
-        if sort is not None:
-            columns = [*warehouse.rows("FROM capture_summary LIMIT 0")[0], *(["stored_bytes"] if size else [])]
-            order, parameters = _order(warehouse, columns, sort, reverse, parameters)
-            query += order
         view = catalog.named("capture_summary")
         view = view.beside(catalog.named("capture_sizes")) if size else view
-        write(warehouse, query, **output_to, view=view, **parameters)
-
-
-def _order(
-    warehouse: Warehouse, columns: Sequence[str], sort: str, reverse: bool, parameters: dict[str, Any]
-) -> tuple[str, dict[str, Any]]:
-    """Return the ORDER BY for a label or column, and its query parameters."""
-    down = " DESC" if reverse else ""
-    if sort in columns:
-        return f' ORDER BY s."{sort}"{down} NULLS LAST, s.name', parameters
-    _check_key(warehouse, sort, columns)
-    label = """(SELECT l.value FROM labels AS l JOIN captures AS c ON c.capture_id = l.capture_id
-        WHERE c.name = s.name AND l.key = $sort)"""
-    order = f" ORDER BY try_cast({label} AS DOUBLE){down} NULLS LAST, {label}{down} NULLS LAST, s.name"
-    return order, {**parameters, "sort": sort}
+        columns = [*(column.name for column in view.columns), *(["stored_bytes"] if size else [])]
+        label = selection.get().sort_by
+        if label is None or {label} & {*columns, *map(title, columns)}:
+            write(warehouse, query, **output_to, view=view, **parameters)
+            return
+        _check_key(warehouse, label, columns)
+        with selected(sort_by=None):
+            write(warehouse, query + _BY_LABEL, **output_to, view=view, **parameters, label=label)
 
 
 def _check_key(warehouse: Warehouse, key: str, columns: Sequence[str] = ()) -> None:

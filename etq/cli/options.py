@@ -237,7 +237,7 @@ def row_options(command: Callable[..., Any], *, has_wide: bool = False) -> Calla
 
     @wraps(command)
     def sorting(*args: Any, sort_by: str | None = None, **options: Any) -> Any:
-        with _selected(sort_by=sort_by):
+        with selected(sort_by=sort_by):
             return command(*args, **options)
 
     text = "Sort by that column: numbers from the largest, texts from A to Z."
@@ -252,7 +252,7 @@ def selection_options(command: Callable[..., Any], *, has_wide: bool = False) ->
         is_wide = options["wide"] if has_wide else options.pop("wide")
         token = wide.set(is_wide or columns is not None)
         try:
-            with _selected(columns=columns):
+            with selected(columns=columns):
                 return command(*args, **options)
         finally:
             wide.reset(token)
@@ -280,7 +280,7 @@ def limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def limiting(*args: Any, limit: int | None = None, **options: Any) -> Any:
-        with _selected(limit=limit):
+        with selected(limit=limit):
             return command(*args, **options)
 
     text = "Show only the first N."
@@ -288,7 +288,7 @@ def limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def _selected(**chosen: Any) -> Iterator[None]:
+def selected(**chosen: Any) -> Iterator[None]:
     """Apply the selection of rows to tables that are written inside the with block."""
     token = selection.set(selection.get()._replace(**chosen))
     try:

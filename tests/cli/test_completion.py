@@ -53,7 +53,7 @@ LINES = [
     ("etq comp", ["compare", "completion"]),
     ("etq ops ", ["second", "first", "@latest", "@previous", "build=41", "build=42", "device=pixel8"]),
     ("etq ops @l", ["latest"]), ("etq ops build=4", ["41", "42"]), ("etq ops --db etq.duckdb fi", ["first"]),
-    ("etq compare build=41 bui", ["build=41", "build=42"]), ("etq captures --sort bui", ["file,bui"]),
+    ("etq compare build=41 bui", ["build=41", "build=42"]), ("etq captures --sort-by bui", ["file,bui"]),
     ("etq trend --metric t", ["temperature"]), ("etq link first ", ["net"]),
     ("etq roofline first --by i", ["instruction"]), ("etq ops first --format=c", ["csv"]), ("etq lake ex", ["export"]),
     ("etq help tr", ["traces", "trend"]), ("etq views op_t", ["op_times", "op_totals", "op_trends"]),

@@ -56,7 +56,7 @@ FAILURES = [
     # Selectors, labels, columns, views, methods: the nearest are named.
     ("ops rnu", "no capture matches rnu; the nearest are run"),
     ("ops device=pixel9", "no capture matches device=pixel9: none has device=pixel9; the nearest are pixel8"),
-    ("captures --sort modle", "no capture has a label 'modle'; the nearest are model; "),
+    ("captures --sort-by modle", "no capture has a label 'modle'; the nearest are model; "),
     ("trend --over bild", "no capture has a label 'bild'; the nearest are build; "),
     ("ops run --sort-by totl", "no column 'totl' to sort by; the nearest are total; known are "),
     ("views op_total", "no table, view or macro 'op_total'; the nearest are op_totals"),
@@ -138,8 +138,6 @@ WRONG_USAGE = [
     ("label run --metric governor=schedutil", "'schedutil' is not a number; attach a text as a label: etq label CAPTURE governor="),
     ("label run --better lower", "--better and --run go with --metric"),
     ("label llm --phase decode", "--phase goes with --runs, --name or --method"),
-    ("captures --reverse", "--reverse needs --sort"),
-    ("captures --by device --sort build", "--by and --sort don't go together"),
     ("db check lab.duckdb --db other.duckdb", "lab.duckdb and --db other.duckdb are two warehouses"),
     ("sql --safe 'SELECT 1' --seconds 0", "0 is not in the range"),  # zero is a limit, unlike a missing one
     ("compare a/1.etdp a/2.etdp b/1.etdp", "quote patterns, which the shell replaces by files: etq compare 'a/*.etdp' 'b/*.etdp'"),

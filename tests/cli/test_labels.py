@@ -47,10 +47,9 @@ def test_captures_are_filtered_sorted_and_counted(lab: str) -> None:
         ("device=watch", ["llm", "untraced"]),
         ("run device=watch,@latest", ["run", "untraced"]),
         ("@previous", ["untraced"]),  # the trace has the time of its recording, which was earlier
-        # Numbers are sorted as numbers; captures without the label come last in both directions.
-        ("device=pixel8 device=watch --sort build", ["llm", "run", "untraced"]),
-        ("device=pixel8 device=watch --sort build --reverse", ["run", "llm", "untraced"]),
-        ("device=watch --sort runs", ["untraced", "llm"]),
+        # Numbers are sorted as numbers, from the largest; captures without the label come last.
+        ("device=pixel8 device=watch --sort-by build", ["run", "llm", "untraced"]),
+        ("device=watch --sort-by runs", ["llm", "untraced"]),
     ):
         assert names(*selected.split(), "--db", lab) == expected, selected
     groups = rows("captures", "--by", "device", "--db", lab)
@@ -156,7 +155,7 @@ def test_remove_and_prune(db: Path) -> None:
 
 @pytest.mark.long
 def test_compact_check_and_sizes(db: Path) -> None:
-    listed = run_etq("captures", "--size", "--sort", "stored_bytes", "--reverse", "--db", str(db), "--format", "csv")
+    listed = run_etq("captures", "--size", "--sort-by", "stored_bytes", "--db", str(db), "--format", "csv")
     sizes = [int(row["stored_bytes"]) for row in csv_rows(listed.stdout)]
     assert len(sizes) == 4 and sizes == sorted(sizes, reverse=True) and sizes[-1] > 1000
     told("db", "remove", "run0", "run1", "run2", "-y", "--db", db)
