@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.analysis.delegates import UNALIGNED, are_unaligned, unknown_times
@@ -13,6 +13,13 @@ from etq.warehouse.formats import TRACE
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
+
+# By what `key_averages` divides the calls of an op: the column, what it has, and what records that.
+_DIVIDED: Final = {
+    "shape": ("shapes", "shapes of inputs", "record_shapes=True"),
+    "stack": ("stack", "call stacks", "with_stack=True and experimental_config=_ExperimentalConfig(verbose=True)"),
+    "module": ("module", "modules", "with_stack=True"),
+}
 
 
 def note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: Capture, options: Mapping[str, Any]) -> None:
@@ -24,6 +31,13 @@ def note_unaligned(warehouse: Warehouse, capture: str, selector: Capture) -> Non
     """Print a note if delegates' events fit none of the graphs that the program has for them."""
     if are_unaligned(warehouse, selector):
         say(f"Note: {UNALIGNED.format(capture)}")
+
+
+def note_undivided(warehouse: Warehouse, call: str, by: str, capture: str, parameters: Mapping[str, Any]) -> None:
+    """Print a note if no row of `key_averages`, whose call this is, has what it divides ops by."""
+    column, what, option = _DIVIDED[by]
+    if not warehouse.rows(f"SELECT 1 FROM {call} AS k WHERE k.{column} <> '[]' LIMIT 1", **parameters)[1]:
+        say(f"Note: {capture} has no {what}, by which to divide ops: record it with {option}")
 
 
 def note_unknown_times(warehouse: Warehouse, call: str, parameters: Mapping[str, Any]) -> None:

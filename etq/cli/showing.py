@@ -10,7 +10,7 @@ from etq import catalog
 from etq.analysis.runs import check_method, has_one_method, left_out
 from etq.cli.below_clock import BelowClock
 from etq.cli.messages import say
-from etq.cli.no_rows import note_no_rows, note_unaligned, note_unknown_times
+from etq.cli.no_rows import note_no_rows, note_unaligned, note_undivided, note_unknown_times
 from etq.cli.targets import FileOptions, command_about, open_target
 from etq.errors import EtqError
 from etq.render.selection import selection
@@ -108,6 +108,8 @@ def show_opened(
         note_unaligned(warehouse, capture, selector)
     elif view == "module_totals":
         note_unknown_times(warehouse, call, parameters)
+    elif view == "key_averages" and options.get("by") not in (None, "name"):
+        note_undivided(warehouse, call, options["by"], capture, parameters)
     elif selector.format == TRACE and view in ("step_breakdown", "average_step", "compilation"):
         _note_no_steps(warehouse, selector)
     elif view == "device_idle_causes" and options.get("by") in (None, "device"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shlex
 import subprocess
 import sys
@@ -206,6 +207,29 @@ def test_empty_tables_have_a_note(ask: object) -> None:
         if result.exit_code or f"Note: {note.format(**PLACES)}" not in result.stderr or _RULE in result.stdout:
             wrong[command] = result.output
     assert wrong == {}
+
+
+@pytest.mark.parametrize("name", ["torch/conv_infer", "torch/pair_mlp", "torch_gpu/rank0", "stacks"])
+@pytest.mark.parametrize(
+    ("by", "written", "option"),
+    [
+        ("shape", '"Input Dims"', "record_shapes=True"), ("stack", '"Call stack"', "with_stack=True and experimental"),
+        ("module", '"nn.Module: ', "with_stack=True"),
+    ],
+)  # fmt: skip
+def test_what_divides_no_op_has_a_note(name: str, by: str, written: str, option: str, tmp_path: Path) -> None:
+    """By the text of the trace."""
+    has_stacks = name == "stacks"
+    path = CAPTURES / f"{'torch/conv_infer' if has_stacks else name}.pt.trace.json.gz"
+    text = gzip.decompress(path.read_bytes()).decode()
+    if has_stacks:
+        text = text.replace('"Input Dims"', '"Call stack": "train.py(1): step", "Input Dims"')
+        path = tmp_path / "stacks.pt.trace.json"
+        path.write_text(text)
+    ended = run_etq("ops", str(path), "--by", by)
+    assert ended.exit_code == 0 and ended.stdout
+    has_note = f"by which to divide ops: record it with {option}" in ended.stderr
+    assert has_note == (written not in text)
 
 
 @pytest.mark.parametrize(
