@@ -49,6 +49,8 @@ ANSWERS: Final = {
 ADVICE: Final = "all_advice"
 # The table of the steps of traces with their operations, which is written with the advice, as that rates ops, too.
 EFFICIENCY: Final = "all_step_efficiency"
+# The names in a query that reads them: those tables, and the views on them.
+ANSWERED: Final = frozenset({*ANSWERS, ADVICE, EFFICIENCY, "advice", "causes", "capture_sizes"})
 _UNWRITTEN: Final = (
     "Advice about a file in memory is computed when etq is asked for it: by advice(), rows() or sql() in Python."
 )

@@ -44,6 +44,7 @@ from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock, refuse_gone
 from etq.database.results import QueryResult
+from etq.database.rollups import ANSWERED
 from etq.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -337,7 +338,7 @@ class Warehouse(Views):
         _check_query(query)
         with self._database.lock:
             register_for(self.connection, query)
-            if any(word in query.lower() for word in ("advice", "causes", "all_")):
+            if not ANSWERED.isdisjoint(re.findall(r"\w+", query.lower())):
                 self.complete()
             return self.connection
 
