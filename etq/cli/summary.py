@@ -211,7 +211,7 @@ _OPS_OF_TRACES: Final = {
     """,
 }
 _ALLOCATED: Final = """
-    SELECT coalesce(m.allocator, '(unnamed)'), max(m.largest_run_bytes) FROM memory_totals($capture) AS m
+    SELECT coalesce(m.allocator, '(unnamed)'), max(m.largest_run_bytes) FROM {rows} AS m
     WHERE m.largest_run_bytes > 0 GROUP BY ALL ORDER BY 2 DESC
 """
 # Devices by the numbers that their kernels have, as elsewhere on the screen.
@@ -412,7 +412,7 @@ def _is_snapshot(warehouse: Warehouse, capture: Capture) -> bool:
 
 def _rows_of(warehouse: Warehouse, view: str) -> str:
     """The stored rows of a view, or else its call."""
-    return stored_rows(warehouse, view, {}) or f"{view}($capture)"
+    return stored_rows(warehouse, view, {}, is_with_advice=True) or f"{view}($capture)"
 
 
 def _figures(warehouse: Warehouse, capture: Capture) -> Rows:
@@ -581,7 +581,8 @@ def _advice(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Ite
 
 def _sizes(warehouse: Warehouse, capture: Capture) -> Rows:
     """Return the memory that is known: of allocators, or at the peak of devices."""
-    return warehouse.rows(_PEAKS if capture.format == TRACE else _ALLOCATED, capture=capture.capture_id)[1]
+    of_dumps = _ALLOCATED.format(rows=_rows_of(warehouse, "memory_totals"))
+    return warehouse.rows(_PEAKS if capture.format == TRACE else of_dumps, capture=capture.capture_id)[1]
 
 
 def _memory(warehouse: Warehouse, capture: Capture) -> Iterator[str]:

@@ -22,16 +22,18 @@ def instead(view: catalog.SqlObject, format: str | None) -> str:
     return f"{view.name} is for {kinds[0]}; for {kinds[1]} there is {name}({f'by={by!r}' if by else ''})"
 
 
-def stored_rows(warehouse: Answers, view: str, given: Mapping[str, Any]) -> str | None:
+def stored_rows(
+    warehouse: Answers, view: str, given: Mapping[str, Any], *, is_with_advice: bool = False
+) -> str | None:
     """A subquery of `$capture` with the rows of a view, in its order, from the view's table of answers.
 
-    None if it has no such table, an argument is not the default one, or the warehouse is a file in memory, of which no
-    answers are stored.
+    None if it has no such table, an argument is not the default one, or the warehouse is a file in memory, of which all
+    answers are computed with the advice, unless it `is_with_advice` that the caller shows them.
     """
     from etq.database.rollups import ANSWERS
 
     table = f"all_{view}"
-    if warehouse.path is None or table not in ANSWERS:
+    if table not in ANSWERS or (warehouse.path is None and not is_with_advice):
         return None
     target = catalog.named(view)
     defaults = {parameter.name: parameter.default for parameter in target.parameters}
