@@ -11,6 +11,7 @@ from etq.advice import kernels, trace_evidence, traces
 from etq.advice.dumps import findings_of
 from etq.advice.evidence import Scale, evidence_of, scale_of
 from etq.advice.finding import SEVERITIES, Finding
+from etq.database.clocks import write_clocks
 from etq.database.rollups import answered_times
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def rows_of_dumps(
 @contextmanager
 def _chosen(connection: duckdb.DuckDBPyConnection, key: int, given: Given) -> Iterator[None]:
     """Provide the times of a dump, and the executes of the runs that are chosen, until the block ends."""
+    write_clocks(connection, key, key)
     with answered_times(connection, key, key):
         if (given.steps, given.phase, given.method) != (None, None, None):
             chosen = "SELECT r.run_index FROM _selected_runs(?, ?, ?, ?, 'all') AS r"

@@ -258,7 +258,7 @@ def evidence_of(
     connection: duckdb.DuckDBPyConnection, first: int, last: int, unit: str | None = None, *, runs: str = "typical"
 ) -> dict[int, Evidence]:
     """Return the evidence about each dump from one key up to another, from the tables `_filled_events`,
-    `_filled_runs`, `_filled_loads`, `_filled_clocks` and `_advised_times`, see `etq.advice.collecting`.
+    `_filled_runs`, `_filled_loads` and `_advised_times`, see `etq.advice.collecting`.
 
     unit  as in `advice`
     runs  typical or all: of which runs shares are
@@ -271,7 +271,7 @@ def evidence_of(
         "runs": _asked(connection, "_advised_runs('_filled_events', '_filled_runs')"),
         "ops": _asked(connection, "_advised_ops('_advised_times')"),
         "loads": _asked(connection, "_filled_loads SELECT capture_id, run_index, component, ticks"),
-        "clocks": _asked(connection, "_filled_clocks"),
+        "clocks": _asked(connection, "_advised_clocks(?, ?)", [first, last]),
         "nodes": {},
     }
     if any(is_mapped for *_, is_mapped in captures):

@@ -8,6 +8,8 @@ from typing import Final
 
 import duckdb
 
+from etq.database.clocks import TABLE as CLOCKS
+from etq.database.clocks import write_clocks
 from etq.errors import WarehouseError
 
 # The rule of the finding about a capture whose events were pruned: its rollups can't be computed again.
@@ -16,8 +18,8 @@ _HAS_EVENTS: Final = f"capture_id NOT IN (SELECT f.capture_id FROM findings AS f
 
 # Rollups of dumps, in the order in which they are computed, from a temporary table of the times of events.
 ROLLUPS: Final = {
-    "op_times": "_find_op_times('_filled_times', '_filled_clocks', ?, ?)",
-    "module_times": "_find_module_times('_filled_clocks', ?, ?)",
+    "op_times": "_find_op_times('_filled_times', ?, ?)",
+    "module_times": "_find_module_times(?, ?)",
     "capture_ops": "_find_capture_ops(?, ?)",  # columns of op_times
 }
 # The rollups of PyTorch traces that are computed from events, and those that are computed from these rollups.
@@ -124,8 +126,9 @@ def fill_rollups(
     has_others = len(traces) < keys[1] - keys[0] + 1
     describe_runs(connection, *keys, has_executes=has_others)
     if not is_new:
-        for table in (*ROLLUPS, *ANSWERS, *OF_TRACES, ADVICE, EFFICIENCY):
+        for table in (CLOCKS, *ROLLUPS, *ANSWERS, *OF_TRACES, ADVICE, EFFICIENCY):
             connection.execute(f"DELETE FROM {table} WHERE capture_id BETWEEN ? AND ? AND {_HAS_EVENTS}", keys)
+    write_clocks(connection, *keys)
     is_left = is_in_memory(connection)
     if has_others:
         for first, last, events in _parts(connection.execute(_EVENTS, keys).fetchall()):
@@ -156,6 +159,7 @@ def leave_answers(connection: duckdb.DuckDBPyConnection, first: int, last: int) 
 
 def fill_answers(connection: duckdb.DuckDBPyConnection, first: int, last: int, advise: Advise) -> None:
     """Write the answers and the advice that were left, about all captures but traces from one key up to another."""
+    write_clocks(connection, first, last)
     for begin, end, events in _parts(connection.execute(_EVENTS, [first, last]).fetchall()):
         with answered_times(connection, begin, end, is_held=events <= _HELD):
             _fill_answers(connection, begin, end, advise)
@@ -185,8 +189,7 @@ def answered_times(
     connection: duckdb.DuckDBPyConnection, first: int, last: int, *, is_held: bool = True, has_names: bool = True
 ) -> Iterator[None]:
     """Provide temporary tables of all captures but traces from one key up to another, until the block ends: the times
-    of their events, `_filled_times`, the durations that their clocks measured, `_filled_durations`, and the clocks,
-    `_filled_clocks`; and what answers read: times with names, `_filled_events`, the executes of runs,
+    of their events, `_filled_times`; and what answers read: times with names, `_filled_events`, the executes of runs,
     `_filled_runs`, and parts of loading, `_filled_loads`.
 
     is_held    whether the times are computed once, rather than where they are read
@@ -196,8 +199,6 @@ def answered_times(
         "_filled_times": (
             "TABLE" if is_held else "VIEW", f"_answered_times({first:d}, {last:d}) WHERE {_HAS_EVENTS}"
         ),
-        "_filled_durations": ("TABLE", "_durations_of('_filled_times')"),
-        "_filled_clocks": ("TABLE", "_clocks_of('_filled_durations')"),
     }  # fmt: skip
     if has_names:
         made |= {

@@ -16,6 +16,7 @@ from etq import catalog
 from etq.advice.filling import JOB, advise, ranks_of, refill
 from etq.catalog import identifier
 from etq.database import contents, schema
+from etq.database.clocks import TABLE as CLOCKS
 from etq.database.connection import connect, expanded
 from etq.database.cursors import database_of
 from etq.database.database import Database
@@ -239,7 +240,7 @@ def rollup_problems(connection: duckdb.DuckDBPyConnection, *, has_all_ranks: boo
     stored = f"{identifier(database_of(connection))}.main"
     connection.execute(f"CREATE TEMP TABLE runs AS FROM {stored}.runs")
     connection.execute("UPDATE runs SET scope = NULL, is_typical = true")
-    tables = dict.fromkeys([*ROLLUPS, *OF_TRACES, *ANSWERS, ADVICE, EFFICIENCY])
+    tables = dict.fromkeys([CLOCKS, *ROLLUPS, *OF_TRACES, *ANSWERS, ADVICE, EFFICIENCY])
     for table in tables:
         connection.execute(f"CREATE TEMP TABLE {table} AS FROM {stored}.{table} LIMIT 0")
     keys = _keys_of(connection)

@@ -22,9 +22,7 @@ def instead(view: catalog.SqlObject, format: str | None) -> str:
     return f"{view.name} is for {kinds[0]}; for {kinds[1]} there is {name}({f'by={by!r}' if by else ''})"
 
 
-def stored_rows(
-    warehouse: Answers, view: str, given: Mapping[str, Any], *, is_with_advice: bool = False
-) -> str | None:
+def stored_rows(warehouse: Answers, view: str, given: Mapping[str, Any], *, is_with_advice: bool = False) -> str | None:
     """A subquery of `$capture` with the rows of a view, in its order, from the view's table of answers.
 
     None if it has no such table, an argument is not the default one, or the warehouse is a file in memory, of which all

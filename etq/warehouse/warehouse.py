@@ -27,6 +27,7 @@ from etq import catalog
 from etq.catalog import identifier
 from etq.choices import TimeScale
 from etq.database import schema
+from etq.database.clocks import READ_BY, write_clocks
 from etq.database.connection import (
     NO_FOLDER,
     check_name,
@@ -338,8 +339,12 @@ class Warehouse(Views):
         _check_query(query)
         with self._database.lock:
             register_for(self.connection, query)
-            if not ANSWERED.isdisjoint(re.findall(r"\w+", query.lower())):
+            names = {*re.findall(r"\w+", query.lower())}
+            if not ANSWERED.isdisjoint(names):
                 self.complete()
+            if self._database.path is None and not READ_BY.isdisjoint(names):
+                with self._database.writing():
+                    write_clocks(self.connection)
             return self.connection
 
     def complete(self) -> None:

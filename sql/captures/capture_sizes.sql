@@ -24,6 +24,8 @@ WITH segments AS (
     UNION ALL
     SELECT 'captures' AS table_name, s.* FROM pragma_storage_info('captures') AS s
     UNION ALL
+    SELECT 'capture_clocks' AS table_name, s.* FROM pragma_storage_info('capture_clocks') AS s
+    UNION ALL
     SELECT 'capture_ops' AS table_name, s.* FROM pragma_storage_info('capture_ops') AS s
     UNION ALL
     SELECT 'debug_values' AS table_name, s.* FROM pragma_storage_info('debug_values') AS s
@@ -129,6 +131,8 @@ WITH capture_rows AS (
         SELECT 'allocators' AS table_name, t.capture_id FROM allocators AS t
         UNION ALL
         SELECT 'captures' AS table_name, t.capture_id FROM captures AS t
+        UNION ALL
+        SELECT 'capture_clocks' AS table_name, t.capture_id FROM capture_clocks AS t
         UNION ALL
         SELECT 'capture_ops' AS table_name, t.capture_id FROM capture_ops AS t
         UNION ALL

@@ -1,6 +1,12 @@
 -- Evidence of the rules of advice about dumps, which `etq/advice` has. Each macro is for all captures whose times are
 -- in a table with rows of `_timed_events`, and its first column is the capture.
 
+-- The clocks of dumps, as `Clock` of `etq/advice/evidence.py`.
+CREATE MACRO _advised_clocks(first_key, last_key) AS TABLE
+SELECT k.capture_id, k.clock = 'delegate', k.events, k.zeros, k.median_ticks, k.step_ticks
+FROM capture_clocks AS k
+WHERE k.capture_id BETWEEN first_key AND last_key;
+
 -- The dumps from one key up to another, and whether a record of their program maps their events to ops.
 CREATE MACRO _advised_captures(first_key, last_key) AS TABLE
 SELECT c.capture_id, c.time_scale, c.profiling_level,

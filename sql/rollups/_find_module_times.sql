@@ -1,14 +1,12 @@
 -- The time of one module of a linked capture, run by run, with its submodules: the self times, in ticks of the host's
 -- clock, of the events within executes that belong to it. A row of the table `module_times`.
-CREATE MACRO _find_module_times(
-    clocks,  -- a table with rows of `_clocks_of`
-    first_key, last_key
-) AS TABLE
+CREATE MACRO _find_module_times(first_key, last_key) AS TABLE
 WITH placed AS (
-    SELECT o.capture_id, o.signature_index, o.method AS scope, s.kind, o.module_path, k.step
+    SELECT o.capture_id, o.signature_index, o.method AS scope, s.kind, o.module_path, k.step_ticks AS step
     FROM signature_ops AS o
     JOIN signatures AS s USING (capture_id, signature_index)
-    LEFT JOIN query_table(clocks) AS k ON k.capture_id = o.capture_id AND k.is_delegate = (s.kind = 'delegate')
+    LEFT JOIN capture_clocks AS k
+        ON k.capture_id = o.capture_id AND k.clock = CASE s.kind WHEN 'delegate' THEN 'delegate' ELSE 'host' END
     WHERE o.capture_id BETWEEN first_key AND last_key
         AND o.module_path IS NOT NULL
         AND s.kind IN ('kernel', 'delegate', 'delegate_call', 'operator_call')

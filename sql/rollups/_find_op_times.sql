@@ -2,7 +2,6 @@
 -- row of the table `op_times`.
 CREATE MACRO _find_op_times(
     times,  -- a table with rows of `_answered_times`
-    clocks,  -- a table with rows of `_clocks_of` these
     first_key, last_key
 ) AS TABLE
 WITH blocks AS (
@@ -159,10 +158,11 @@ SELECT o.capture_id, o.op_index::INTEGER AS op_index, n.phase,
     o.place_in_module::INTEGER AS place_in_module, o.place_in_kind::INTEGER AS place_in_kind, o.value_unit,
     o.is_additive, n.runs, n.calls, n.total_ticks, n.quantiles[1] AS p25, n.quantiles[2] AS p50, n.quantiles[3] AS p90,
     t.quantiles[1] AS outside_p25, t.quantiles[2] AS outside_p50, t.quantiles[3] AS outside_p90,
-    _resolution(CASE o.value_unit WHEN 'ticks' THEN k.step END) AS resolution
+    _resolution(CASE o.value_unit WHEN 'ticks' THEN k.step_ticks END) AS resolution
 FROM ops AS o
 JOIN numbers AS n ON n.capture_id = o.capture_id AND n.first_signature = o.first_signature
 LEFT JOIN outside AS t
     ON t.capture_id = o.capture_id AND t.first_signature = o.first_signature AND t.phase IS NOT DISTINCT FROM n.phase
-LEFT JOIN query_table(clocks) AS k ON k.capture_id = o.capture_id AND k.is_delegate = (o.kind = 'delegate')
+LEFT JOIN capture_clocks AS k
+    ON k.capture_id = o.capture_id AND k.clock = CASE o.kind WHEN 'delegate' THEN 'delegate' ELSE 'host' END
 ORDER BY o.capture_id, o.op_index, n.phase NULLS FIRST;

@@ -39,15 +39,12 @@ FROM timed AS t
 JOIN runs AS r USING (capture_id, run_index)
 WHERE r.phase IS NOT NULL;
 
--- The steps of the clocks of a trace, that of the host and that of its devices.
-CREATE MACRO _trace_clocks(capture_key) AS TABLE
-WITH durations AS MATERIALIZED (FROM _clock_durations(capture_key))
-SELECT s.clock = 'device' AS is_of_devices, s.step FROM _clock_steps('durations') AS s;
+-- The clock of a step time of a trace, in `capture_clocks`.
+CREATE MACRO _clock_of_step_time(kind) AS (CASE WHEN _is_device_time(kind) THEN 'device' ELSE 'host' END);
 
 -- The time of one op of a trace over its steps. A row of the table `op_times`, from `step_times`.
 CREATE MACRO _find_trace_op_times(capture_key) AS TABLE
-WITH clocks AS (FROM _trace_clocks(capture_key)),
-numbers AS (
+WITH numbers AS (
     SELECT p.capture_id, p.phase, p.scope, p.kind, p.label, count(*)::INTEGER AS runs, sum(p.calls)::BIGINT AS calls,
         try_cast(sum(p.ticks) AS BIGINT) AS total_ticks, quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
         quantile_cont(p.outside_ticks::DOUBLE, [0.25, 0.5, 0.9]) AS outside
@@ -71,9 +68,9 @@ SELECT p.capture_id, p.op_index::INTEGER AS op_index, p.phase, _step_item(p.scop
     NULL::VARCHAR AS op_type, NULL::VARCHAR AS module_path, 1::INTEGER AS place_in_module, 1::INTEGER AS place_in_kind,
     'ticks' AS value_unit, _is_part_of_step(p.kind) AS is_additive, p.runs, p.calls, p.total_ticks,
     p.quantiles[1] AS p25, p.quantiles[2] AS p50, p.quantiles[3] AS p90, p.outside[1] AS outside_p25,
-    p.outside[2] AS outside_p50, p.outside[3] AS outside_p90, _resolution(k.step) AS resolution
+    p.outside[2] AS outside_p50, p.outside[3] AS outside_p90, _resolution(k.step_ticks) AS resolution
 FROM placed AS p
-LEFT JOIN clocks AS k ON k.is_of_devices = _is_device_time(p.kind)
+LEFT JOIN capture_clocks AS k ON k.capture_id = p.capture_id AND k.clock = _clock_of_step_time(p.kind)
 ORDER BY p.capture_id, p.op_index, p.scope, p.phase NULLS FIRST;
 
 -- The time of one module of a trace over its steps, with its submodules. A row of the table `module_times`, from
@@ -82,9 +79,9 @@ CREATE MACRO _find_trace_module_times(capture_key) AS TABLE
 SELECT p.capture_id, p.phase, p.scope, p.label AS module_path, count(*)::INTEGER AS runs,
     try_cast(sum(p.ticks) AS BIGINT) AS total_ticks, quantile_cont(p.ticks::DOUBLE, 0.25) AS p25,
     quantile_cont(p.ticks::DOUBLE, 0.5) AS p50, quantile_cont(p.ticks::DOUBLE, 0.9) AS p90,
-    _resolution(max(k.step)) AS resolution
+    _resolution(max(k.step_ticks)) AS resolution
 FROM _phase_step_times(capture_key) AS p
-LEFT JOIN _trace_clocks(capture_key) AS k ON k.is_of_devices = _is_device_time(p.kind)
+LEFT JOIN capture_clocks AS k ON k.capture_id = p.capture_id AND k.clock = _clock_of_step_time(p.kind)
 WHERE p.kind IN ('module', 'device_module')
 GROUP BY p.capture_id, p.phase, p.scope, p.label
 ORDER BY p.capture_id, p.scope, p.label, p.phase NULLS FIRST;

@@ -45,6 +45,16 @@ CREATE TABLE module_times (
     resolution DOUBLE NOT NULL  -- step of the clock of its ops, as in `op_times`: the longest one
 );
 
+-- A clock of a capture, with what it measured; written with `op_times`. Key: capture_id, clock.
+CREATE TABLE capture_clocks (
+    capture_id INTEGER NOT NULL,  -- the capture
+    clock VARCHAR NOT NULL,  -- host; delegate: that of the events of delegates; device: that of a trace's devices
+    events BIGINT NOT NULL,  -- number of events that it timed, without detached ones (see `events`)
+    zeros BIGINT NOT NULL,  -- number of those with a time of 0
+    median_ticks BIGINT NOT NULL,  -- half of the events take at most this time
+    step_ticks DOUBLE  -- time between two of its values, as far as these times show it; NULL where none is seen
+);
+
 -- The identity of the ops of a capture, by which captures with the same ops are found: one row per capture with
 -- `op_times`, written with it.
 CREATE TABLE capture_ops (

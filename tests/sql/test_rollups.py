@@ -137,6 +137,8 @@ def test_what_a_trace_lacks_is_not_searched_for(warehouse: Warehouse, tmp_path: 
     statements: list[str] = []
 
     class Recorded:
+        sql = warehouse.connection.sql
+
         def execute(self, statement: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
             statements.append(statement)
             return warehouse.connection.execute(statement, parameters)

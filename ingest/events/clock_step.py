@@ -1,0 +1,133 @@
+"""The step of a clock: the time between two of its values, as far as the durations that it measured show it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+# A step is at least this many ticks, and the distance between two of so many of the most frequent durations, or of one
+# from zero. It is judged by so many durations.
+_LEAST: Final = 8
+_FREQUENT: Final = 16
+_JUDGES: Final = 256
+# A step that is no whole number of ticks is longer, and judged by durations of fewer steps.
+_LEAST_FITTED: Final = 12
+_MOST_STEPS: Final = 1000
+# A distance fits so many durations by chance in one capture of 100.
+_EVIDENCE: Final = float(np.log(20000))
+
+
+def clocks_of(measured: pa.Table) -> list[tuple[int, str, int, int, int, float | None]]:
+    """Return the rows of `capture_clocks` for clocks with the durations that they measured.
+
+    measured  a capture_id, a clock, and lists of its ticks, in order, and of events, as `clock_step` takes them
+    """
+    rows = []
+    for batch in measured.to_batches():
+        for key, clock, of_ticks, of_events in zip(*batch.columns, strict=True):
+            ticks, events = of_ticks.values.to_numpy(), of_events.values.to_numpy()
+            up_to = np.cumsum(events)
+            median = ticks[np.searchsorted(2 * up_to, up_to[-1])]
+            zeros = events[ticks == 0].sum()
+            step = clock_step(ticks, events)
+            rows.append((key.as_py(), clock.as_py(), int(up_to[-1]), int(zeros), int(median), step))
+    return rows
+
+
+def clock_step(ticks: Ints, events: Ints) -> float | None:
+    """Return the step of a clock in ticks; None where none is seen.
+
+    ticks   the different durations that it measured, from 0
+    events  how many events have each
+
+    A clock whose step matters shows adjacent multiples of it, so that a step is the distance between two of the most
+    frequent durations, or of one from zero. The step is the longest one of at least 8 ticks of which at least 90 % of
+    five or more durations above zero are multiples. By chance 12.5 % are multiples of 8. A step may be no whole
+    number of ticks, such as 41.67 ns of 24 MHz: then a duration is up to a tick from a multiple, and the distance is
+    fitted, three times, to the durations whose multiple is certain by then. It is judged by durations of less than
+    1000 steps, at least half of all, and by as many different ones that a distance fits them by chance in one capture
+    of 100. The same duration again and again, without another one, shows no step; durations of zero show one as well
+    as three others. Of too few durations for this, it is the largest power of 1000 of which 90 % are multiples, two
+    different ones or more: by chance in one capture of a million.
+    """
+    above = ticks > 0
+    has_zeros = not above.all()
+    durations, numbers = ticks[above], events[above]
+    order = np.lexsort((durations, -numbers))[:_JUDGES]
+    if len(ticks) > 1 and len(order):
+        distances = _distances(durations[order[:_FREQUENT]], has_zeros)
+        judges, weights = durations[order].astype(float), numbers[order].astype(float)
+        # Sorted, those of a range of multiples of a step are adjacent.
+        by_size = np.argsort(judges)
+        judges, weights = judges[by_size], weights[by_size]
+        for tolerance, steps in ((0, distances), (1, _fitted(distances, judges))):
+            seen = steps[_are_seen(steps, tolerance, judges, weights, has_zeros)]
+            if len(seen):
+                return float(seen.max())
+    for power in (10**6, 10**3):
+        multiples = durations % power == 0
+        has_some = multiples.any() and int(multiples.sum()) + 3 * has_zeros >= 2
+        if has_some and 10 * numbers[multiples].sum() >= 9 * numbers.sum():
+            return float(power)
+    return None
+
+
+def _distances(frequent: Ints, has_zeros: bool) -> Floats:
+    """Return the distances between frequent durations, and of each from zero."""
+    found = np.subtract.outer(frequent, np.append(frequent, 0))
+    return np.unique(found[found >= _LEAST]).astype(float)
+
+
+def _fitted(distances: Floats, judges: Floats) -> Floats:
+    """Return distances that are fitted to durations.
+
+    The error of a step at its multiple n is n times that of the step: at first up to 2 ticks, then about 2 ticks by the
+    largest multiple before.
+    """
+    reach = np.maximum(distances / 4, 1.5)
+    steps = _fit(distances, reach, judges, None)
+    reach = np.maximum(steps / 4, 1.5)
+    steps = _fit(steps, reach * reach, judges, 3)
+    steps = _fit(steps, np.full_like(steps, _MOST_STEPS), judges, 3)
+    return np.unique(steps[steps >= _LEAST_FITTED])
+
+
+def _fit(steps: Floats, reach: Floats, judges: Floats, tolerance: int | None) -> Floats:
+    """Return the steps that fit durations best, of half a step up to `reach` steps, if these are within a tolerance of
+    a multiple, in ticks; None: of a tick, and 2 more for each step. Steps that no duration fits are left out.
+    """
+    step = steps[:, None]
+    nearest = np.floor(judges / step + 0.5)
+    allowed = 1 + 2 * nearest if tolerance is None else tolerance
+    fits = np.abs(judges - nearest * step) <= allowed
+    fits &= (judges >= step / 2) & (judges <= reach[:, None] * step)
+    squares = (nearest * nearest * fits).sum(axis=1)
+    has_any = squares > 0
+    fitted: Floats = (judges * nearest * fits).sum(axis=1)[has_any] / squares[has_any]
+    return fitted
+
+
+def _are_seen(steps: Floats, tolerance: int, judges: Floats, weights: Floats, has_zeros: bool) -> npt.NDArray[np.bool_]:
+    """Return which steps the durations show, in order and with the number of their events; a tolerance is in ticks."""
+    step = steps[:, None]
+    multiples = np.abs(judges - np.floor(judges / step + 0.5) * step) <= tolerance
+    if tolerance:
+        judged = judges < _MOST_STEPS * step
+        multiples &= judged
+        events = judged @ weights
+    else:
+        events = np.full(len(steps), weights.sum())
+    different = multiples.sum(axis=1) + 3 * has_zeros - 2
+    seen: npt.NDArray[np.bool_] = (
+        (events >= 5)
+        & (2 * events >= weights.sum())
+        & (10 * (multiples @ weights) >= 9 * events)
+        & (different * np.log(steps / (3 if tolerance else 1)) >= _EVIDENCE)
+    )
+    return seen
