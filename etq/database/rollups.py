@@ -34,9 +34,11 @@ _TRACES: Final = """
     ORDER BY c.capture_id
 """
 
-# The tables of answers: those of views with default arguments. They are computed from `_filled_parts`, rows of
-# `_signature_times` of typical runs, the tables of `answered_times`, and the first and last key.
+# The tables of answers: those of views with default arguments, and the facts of other views. They are computed from
+# `_filled_parts`, rows of `_signature_times` of typical runs, the tables of `answered_times`, and the first and last
+# key.
 ANSWERS: Final = {
+    "signature_times": "_find_signature_times('_filled_parts')",
     "all_op_totals": "_find_all_op_totals('_filled_parts')",
     "all_execute_breakdown": "_find_all_execute_breakdown('_filled_parts')",
     "all_framework_tax": "_find_all_framework_tax('_filled_runs')",

@@ -337,7 +337,7 @@ class Warehouse(Views):
         _check_query(query)
         with self._database.lock:
             register_for(self.connection, query)
-            if any(word in query.lower() for word in ("advice", "causes", "all_")):
+            if any(word in query.lower() for word in ("advice", "causes", "all_", "signature_times")):
                 self.complete()
             return self.connection
 
