@@ -43,13 +43,24 @@ WITH added_times AS (
     FROM query_table(times) AS t
     GROUP BY t.capture_id, t.method, t.module_path
 ),
-modules AS MATERIALIZED (FROM _record_modules(targets)),
--- Many captures have one record: what is within a module is found once.
-within AS MATERIALIZED (
-    SELECT i.record_id, i.method, i.module_path AS inner_path, o.module_path
+modules AS MATERIALIZED (
+    SELECT m.*, CASE WHEN m.module_path = '' THEN 0 ELSE len(string_split(m.module_path, '.')) END AS names
+    FROM _record_modules(targets) AS m
+),
+-- The first names of each module, as many as modules of its method have, and which of these are modules that contain it.
+-- Of all pairs of 23,000 modules, `_is_within` takes 30 s, and this 0.04. Many captures have one record.
+beginnings AS MATERIALIZED (
+    SELECT i.record_id, i.method, i.module_path AS inner_path, o.names,
+        array_to_string(string_split(i.module_path, '.')[1:o.names], '.') AS module_path
     FROM modules AS i
-    JOIN modules AS o
-        ON o.record_id = i.record_id AND o.method = i.method AND _is_within(i.module_path, o.module_path)
+    JOIN (SELECT DISTINCT m.record_id, m.method, m.names FROM modules AS m) AS o
+        ON o.record_id = i.record_id AND o.method = i.method AND o.names <= i.names
+    WHERE NOT starts_with(i.module_path, '(')
+),
+within AS MATERIALIZED (
+    SELECT b.record_id, b.method, b.inner_path, b.module_path
+    FROM beginnings AS b
+    JOIN modules AS o USING (record_id, method, names, module_path)
 ),
 -- What counts for a module. No other query reads these tables twice, so that a condition on captures reaches them.
 parts AS (
@@ -65,10 +76,12 @@ parts AS (
     JOIN modules AS m USING (record_id, method)
     -- Modules with an unknown time unless they have events: their own, or that of modules within them.
     UNION ALL BY NAME
-    SELECT u.capture_id, u.method, w.module_path, true AS is_hidden, w.module_path = w.inner_path AS is_itself
+    SELECT u.capture_id, u.method, coalesce(w.module_path, u.module_path) AS module_path, true AS is_hidden,
+        coalesce(w.module_path = w.inner_path, true) AS is_itself
     FROM _delegated_modules(targets) AS u
     JOIN query_table(targets) AS a USING (capture_id)
-    JOIN within AS w ON w.record_id = a.record_id AND w.method = u.method AND w.inner_path = u.module_path
+    LEFT JOIN within AS w
+        ON w.record_id = a.record_id AND w.method = u.method AND w.inner_path = u.module_path
 ),
 added AS (
     SELECT p.capture_id, p.method, p.module_path, any_value(p.module_class) AS module_class,
