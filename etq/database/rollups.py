@@ -36,9 +36,11 @@ _TRACES: Final = """
     ORDER BY c.capture_id
 """
 
-# The tables of answers: those of views with default arguments. They are computed from `_filled_parts`, rows of
-# `_signature_times` of typical runs, the tables of `answered_times`, and the first and last key.
+# The tables of answers: those of views with default arguments, and the facts of other views. They are computed from
+# `_filled_parts`, rows of `_signature_times` of typical runs, the tables of `answered_times`, and the first and last
+# key.
 ANSWERS: Final = {
+    "signature_times": "_find_signature_times('_filled_parts')",
     "all_op_totals": "_find_all_op_totals('_filled_parts')",
     "all_execute_breakdown": "_find_all_execute_breakdown('_filled_parts')",
     "all_framework_tax": "_find_all_framework_tax('_filled_runs')",
@@ -52,7 +54,12 @@ ADVICE: Final = "all_advice"
 # The table of the steps of traces with their operations, which is written with the advice, as that rates ops, too.
 EFFICIENCY: Final = "all_step_efficiency"
 # The names in a query that reads them: those tables, and the views on them.
-ANSWERED: Final = frozenset({*ANSWERS, ADVICE, EFFICIENCY, "advice", "causes", "capture_sizes"})
+ANSWERED: Final = frozenset(
+    {
+        *ANSWERS, ADVICE, EFFICIENCY, "all_module_totals", "all_delegate_coverage", "all_source_totals", "advice",
+        "causes", "capture_sizes",
+    }
+)  # fmt: skip
 _UNWRITTEN: Final = (
     "Advice about a file in memory is computed when etq is asked for it: by advice(), rows() or sql() in Python."
 )

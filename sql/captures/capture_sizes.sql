@@ -64,6 +64,8 @@ WITH segments AS (
     UNION ALL
     SELECT 'signature_outputs' AS table_name, s.* FROM pragma_storage_info('signature_outputs') AS s
     UNION ALL
+    SELECT 'signature_times' AS table_name, s.* FROM pragma_storage_info('signature_times') AS s
+    UNION ALL
     SELECT 'signatures' AS table_name, s.* FROM pragma_storage_info('signatures') AS s
     UNION ALL
     SELECT 'threads' AS table_name, s.* FROM pragma_storage_info('threads') AS s
@@ -169,6 +171,8 @@ WITH capture_rows AS (
         SELECT 'signature_ops' AS table_name, t.capture_id FROM signature_ops AS t
         UNION ALL
         SELECT 'signature_outputs' AS table_name, t.capture_id FROM signature_outputs AS t
+        UNION ALL
+        SELECT 'signature_times' AS table_name, t.capture_id FROM signature_times AS t
         UNION ALL
         SELECT 'signatures' AS table_name, t.capture_id FROM signatures AS t
         UNION ALL

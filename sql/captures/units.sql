@@ -38,6 +38,11 @@ SELECT c.*, u.unit, _scale(c.time_scale, u.unit) AS scale
 FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
 JOIN captures AS c USING (capture_id);
 
+-- All captures, the default units of their times and the factors from ticks to these.
+CREATE MACRO _scaled_captures() AS TABLE
+SELECT c.*, _default_unit(c.time_scale) AS unit, _scale(c.time_scale, _default_unit(c.time_scale)) AS scale
+FROM captures AS c;
+
 -- The sum of a whole number over the rows to which a condition applies; NULL if it is larger than BIGINT.
 CREATE MACRO _sum_where(number, condition) AS (try_cast(sum(CASE WHEN condition THEN number ELSE 0 END) AS BIGINT));
 

@@ -44,24 +44,30 @@ SELECT _asked.*
 FROM _linked_capture(capture, unit) AS _asked
 WHERE _runs_method(capture, _asked.capture_id, method);
 
--- The self time of one event within the executes of a capture, and its place in the model. Times without a module have
--- a name in parentheses: the overhead of OPERATOR_CALLs, the layout work of an unmapped delegate, and time that no
--- event covers. `executes` is how many of the events are executes;
--- `is_unaccounted` whether it is what the events within a DELEGATE_CALL leave of it.
-CREATE MACRO _attributed_times(capture_key, steps, phase, method, runs) AS TABLE
-WITH modules AS (SELECT m.* FROM (SELECT capture_key AS capture_id) AS a JOIN signature_ops AS m USING (capture_id)),
-classified_times AS (
-    SELECT t.scope AS method, t.signature_index, t.kind, t.family,
-        t.kind = 'operator_call' AND t.children > 0 AS is_framework,
-        t.kind = 'delegate_call' AND t.children > 0 AS is_unaccounted, count(*) AS calls,
-        count(*) FILTER (t.is_execute) AS executes,
-        -- Exact beyond 64 bits, so that shares of the total are right.
-        sum(t.self_ticks) AS self_ticks
-    FROM _execute_times(capture_key, NULL, steps, phase, method, runs) AS t
-    WHERE t.is_additive
-    GROUP BY t.scope, t.signature_index, t.kind, t.family, is_framework, is_unaccounted
+-- All captures that have a record with modules and lines, in their default units.
+CREATE MACRO _linked_captures() AS TABLE
+SELECT c.capture_id, c.record_id, c.program_id, c.unit, c.scale
+FROM _scaled_captures() AS c
+JOIN records AS r USING (record_id)
+WHERE c.format <> 'torch_trace' AND r.is_complete;
+
+-- The self times of the events of one signature within the executes of captures, and their place in the model. Times
+-- without a module have a name in parentheses: the overhead of OPERATOR_CALLs, the layout work of an unmapped delegate,
+-- and time that no event covers. `executes` is how many of the events are executes; `is_unaccounted` whether it is what
+-- the events within a DELEGATE_CALL leave of it.
+CREATE MACRO _placed_times(
+    times,  -- a table with rows of `signature_times`, or of `_signature_times` that are additive
+    names,  -- a table with their rows of `signatures`
+    ops  -- a table with their rows of `signature_ops`
+) AS TABLE
+WITH classified_times AS (
+    SELECT t.capture_id, t.signature_index, t.scope, t.calls, t.own_executes, t.self_ticks, s.kind, s.family,
+        s.kind = 'operator_call' AND t.has_children AS is_framework,
+        s.kind = 'delegate_call' AND t.has_children AS is_unaccounted
+    FROM query_table(times) AS t
+    JOIN query_table(names) AS s USING (capture_id, signature_index)
 )
-SELECT o.method,
+SELECT o.capture_id, o.scope AS method,
     CASE
         WHEN o.is_framework THEN '(framework)'
         WHEN m.module_path IS NOT NULL THEN m.module_path
@@ -69,6 +75,18 @@ SELECT o.method,
         ELSE '(unattributed)'
     END AS module_path,
     m.source_file, m.source_line, coalesce(m.lines, 0) AS lines,
-    o.signature_index, m.mapping, o.is_unaccounted, o.calls, o.executes, o.self_ticks
+    o.signature_index, m.mapping, o.is_unaccounted, o.calls, o.own_executes AS executes, o.self_ticks
 FROM classified_times AS o
-LEFT JOIN modules AS m ON m.signature_index = o.signature_index AND NOT o.is_framework;
+LEFT JOIN query_table(ops) AS m
+    ON m.capture_id = o.capture_id AND m.signature_index = o.signature_index AND NOT o.is_framework;
+
+-- Rows of `_placed_times` of the selected runs of a capture.
+CREATE MACRO _attributed_times(capture_key, steps, phase, method, runs) AS TABLE
+WITH placed_events AS (
+    FROM _run_events(capture_key, steps, phase, method, runs) AS t
+    WHERE t.execute_index IS NOT NULL AND t.is_additive
+),
+placed_signatures AS (FROM _signature_times('placed_events')),
+placed_names AS (FROM (SELECT capture_key AS capture_id) AS a JOIN signatures AS s USING (capture_id)),
+placed_ops AS (FROM (SELECT capture_key AS capture_id) AS a JOIN signature_ops AS m USING (capture_id))
+FROM _placed_times('placed_signatures', 'placed_names', 'placed_ops');

@@ -1,10 +1,15 @@
 -- One module of a capture's record, with the modules that contain it.
 CREATE MACRO _module_ancestors(capture_key) AS TABLE
-WITH around AS (
+WITH tree_target AS (SELECT c.capture_id, c.record_id FROM captures AS c WHERE c.capture_id = capture_key),
+tree_modules AS (
+    FROM _methods_of('tree_target') AS d
+    JOIN _record_modules('tree_target') AS m USING (record_id, method)
+),
+around AS (
     SELECT m.method, m.module_path, o.module_path AS outer_path,
         lag(o.module_path) OVER (PARTITION BY m.method, m.module_path ORDER BY length(o.module_path)) AS before_path
-    FROM _capture_modules(capture_key) AS m
-    JOIN _capture_modules(capture_key) AS o ON o.method = m.method AND _is_within(m.module_path, o.module_path)
+    FROM tree_modules AS m
+    JOIN tree_modules AS o ON o.method = m.method AND _is_within(m.module_path, o.module_path)
 )
 SELECT a.method, a.module_path,
     list(
@@ -43,8 +48,7 @@ WITH in_modules AS (
             }]
         END AS places,
         t.calls, t.executes, t.self_ticks
-    FROM (SELECT CASE "by" WHEN 'module' THEN capture_key END AS capture_id) AS a
-    CROSS JOIN _attributed_times((SELECT CASE "by" WHEN 'module' THEN capture_key END), steps, phase, method, runs) AS t
+    FROM _attributed_times((SELECT CASE "by" WHEN 'module' THEN capture_key END), steps, phase, method, runs) AS t
     JOIN signatures AS s USING (capture_id, signature_index)
     LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
     LEFT JOIN _module_ancestors(capture_key) AS m ON m.method = t.method AND m.module_path = t.module_path

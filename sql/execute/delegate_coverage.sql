@@ -1,3 +1,72 @@
+-- Rows of `delegate_coverage` of captures, with their place.
+CREATE MACRO _delegate_coverage(
+    targets,  -- a table with rows of `_covered_captures`
+    times,  -- a table with rows of `_placed_times` of these
+    nodes  -- a table with rows of `_covered_nodes`, and the capture of each
+) AS TABLE
+WITH kernels AS (
+    SELECT t.capture_id, t.method, t.executes, t.self_ticks,
+        CASE
+            WHEN s.kind <> 'kernel' THEN NULL
+            -- Handles of a kernel count only if one of their nodes calls the kernel's op.
+            WHEN string_split(m.first_op_type, '.')[2] = string_split(s.family, '.')[1] THEN m.first_op_type
+            WHEN m.first_op_type = 'aten.view_copy.default'
+                AND string_split(s.family, '.')[1] = 'et_view' THEN m.first_op_type
+            ELSE s.family
+        END AS op_type,
+        t.calls, t.source_file || coalesce(':' || t.source_line, '') AS source,
+        CASE WHEN a.answering_program IS NULL THEN t.module_path END AS module_path
+    FROM query_table(targets) AS a
+    JOIN query_table(times) AS t USING (capture_id)
+    JOIN signatures AS s ON s.capture_id = a.capture_id AND s.signature_index = t.signature_index
+    LEFT JOIN signature_ops AS m ON m.capture_id = a.capture_id AND m.signature_index = t.signature_index
+),
+parts AS (
+    SELECT k.capture_id, k.method, k.op_type, k.executes, k.self_ticks, k.calls, k.source, k.module_path
+    FROM kernels AS k
+    UNION ALL BY NAME
+    SELECT d.capture_id, d.method, d.op_type, d.delegated, d.not_delegated, d.basis FROM query_table(nodes) AS d
+),
+-- Events that are no kernels are a row without an op type, which counts for the executes alone.
+added AS (
+    SELECT p.capture_id, p.method, p.op_type, sum(p.delegated)::BIGINT AS delegated,
+        sum(p.not_delegated)::BIGINT AS not_delegated, max(p.basis) AS basis,
+        coalesce(sum(p.calls), 0)::BIGINT AS calls, sum(p.self_ticks) AS ticks,
+        max_by(p.source, (p.self_ticks, p.source)) AS worst_source,
+        max_by(p.module_path, (p.self_ticks, p.module_path)) AS worst_module,
+        sum(sum(p.executes)) OVER (PARTITION BY p.capture_id, p.method) AS executes,
+        sum(sum(p.self_ticks)) OVER (PARTITION BY p.capture_id)::DOUBLE AS all_ticks
+    FROM parts AS p
+    GROUP BY p.capture_id, p.method, p.op_type
+)
+SELECT d.capture_id,
+    row_number() OVER (
+        PARTITION BY d.capture_id ORDER BY coalesce(d.ticks, 0) DESC, d.op_type, d.method
+    )::INTEGER AS place,
+    d.op_type, d.method, d.delegated, d.not_delegated, d.calls,
+    _in_unit(try_cast(d.ticks AS BIGINT), a.scale) AS total, 100e0 * d.ticks / nullif(d.all_ticks, 0) AS share_percent,
+    a.unit AS unit, d.worst_source, d.worst_module, d.basis, nullif(d.executes, 0)::BIGINT AS executes,
+    total / nullif(d.executes, 0)::BIGINT AS per_execute
+FROM added AS d
+JOIN query_table(targets) AS a USING (capture_id)
+-- Methods without times did not run.
+WHERE d.op_type IS NOT NULL AND d.executes IS NOT NULL;
+
+-- All captures that have a program or a record with graphs, in their default units.
+CREATE MACRO _covered_captures() AS TABLE
+SELECT c.capture_id, c.unit, c.scale, c.record_id, c.program_id,
+    CASE WHEN NOT coalesce(r.is_complete, false) THEN c.program_id END AS answering_program
+FROM _scaled_captures() AS c
+LEFT JOIN records AS r USING (record_id)
+WHERE c.format <> 'torch_trace' AND (c.program_id IS NOT NULL OR r.is_complete);
+
+-- One op type of the graphs of a capture's record, or of its program if there is no record or it is half-written.
+CREATE MACRO _covered_nodes(record_key, program_key, capture_key, answering_program) AS TABLE
+SELECT d.method, d.op_type, d.delegated, d.not_delegated, d.basis
+FROM _delegation(record_key, program_key, capture_key) AS d
+UNION ALL
+SELECT d.method, d.op_type, d.delegated, d.not_delegated, d.basis FROM _program_delegation(answering_program) AS d;
+
 -- One op type of a method that a capture ran: the number of its nodes that a delegate runs and of those that none runs,
 -- and the cost of those that fell back to kernels. The calls of all rows add up to the kernels of the executes. Needs a
 -- linked record, or a linked program if there is none or it is half-written.
@@ -21,7 +90,7 @@
 CREATE MACRO delegate_coverage(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH target AS MATERIALIZED (
+WITH covered_target AS MATERIALIZED (
     SELECT
         CASE
             WHEN c.format = 'torch_trace' THEN NULL
@@ -33,57 +102,18 @@ WITH target AS MATERIALIZED (
     FROM _scaled_capture_with_method(capture, unit, method) AS c
     LEFT JOIN records AS r USING (record_id)
 ),
-times AS MATERIALIZED (FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t),
-executes AS (
-    SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number, sum(sum(t.self_ticks)) OVER ()::DOUBLE AS ticks
-    FROM times AS t
-    GROUP BY t.method
+covered_times AS (
+    FROM _attributed_times((SELECT a.capture_id FROM covered_target AS a), steps, phase, method, runs)
 ),
-kernels AS (
-    SELECT t.method,
-        -- Handles of a kernel count only if one of their nodes calls the kernel's op.
-        CASE
-            WHEN string_split(m.first_op_type, '.')[2] = string_split(s.family, '.')[1] THEN m.first_op_type
-            WHEN m.first_op_type = 'aten.view_copy.default'
-                AND string_split(s.family, '.')[1] = 'et_view' THEN m.first_op_type
-            ELSE s.family
-        END AS op_type,
-        t.calls, t.self_ticks, t.source_file || coalesce(':' || t.source_line, '') AS source,
-        CASE WHEN a.answering_program IS NULL THEN t.module_path END AS module_path
-    FROM target AS a CROSS JOIN times AS t
-    JOIN signatures AS s ON s.capture_id = a.capture_id AND s.signature_index = t.signature_index AND s.kind = 'kernel'
-    LEFT JOIN signature_ops AS m ON m.capture_id = a.capture_id AND m.signature_index = t.signature_index
-),
-fallbacks AS (
-    SELECT k.method, k.op_type, sum(k.calls)::BIGINT AS calls, sum(k.self_ticks) AS ticks,
-        max_by(k.source, (k.self_ticks, k.source)) AS worst_source,
-        max_by(k.module_path, (k.self_ticks, k.module_path)) AS worst_module
-    FROM kernels AS k
-    GROUP BY k.method, k.op_type
-),
-counted AS (
-    SELECT d.method, d.op_type, d.delegated, d.not_delegated, d.basis
-    FROM (
-        FROM _delegation(
-            (SELECT a.record_id FROM target AS a), (SELECT a.program_id FROM target AS a),
-            (SELECT a.capture_id FROM target AS a)
-        )
-        UNION ALL
-        FROM _program_delegation((SELECT a.answering_program FROM target AS a))
+covered_nodes AS (
+    SELECT a.capture_id, d.*
+    FROM covered_target AS a
+    CROSS JOIN _covered_nodes(
+        (SELECT a.record_id FROM covered_target AS a), (SELECT a.program_id FROM covered_target AS a),
+        (SELECT a.capture_id FROM covered_target AS a), (SELECT a.answering_program FROM covered_target AS a)
     ) AS d
-    WHERE d.method IN (SELECT x.method FROM executes AS x)
-),
-together AS (
-    SELECT c.*, f.calls, f.ticks, f.worst_source, f.worst_module
-    FROM counted AS c
-    LEFT JOIN fallbacks AS f USING (method, op_type)
-    UNION ALL BY NAME
-    SELECT f.* FROM fallbacks AS f LEFT JOIN counted AS c USING (method, op_type) WHERE c.method IS NULL
 )
-SELECT t.op_type, t.method, t.delegated, t.not_delegated, coalesce(t.calls, 0) AS calls,
-    _in_unit(try_cast(t.ticks AS BIGINT), a.scale) AS total, 100e0 * t.ticks / nullif(x.ticks, 0) AS share_percent,
-    a.unit AS unit, t.worst_source, t.worst_module, t.basis, x.number AS executes, total / x.number AS per_execute
-FROM together AS t
-JOIN executes AS x USING (method)
-CROSS JOIN target AS a
-ORDER BY coalesce(t.ticks, 0) DESC, t.op_type, t.method;
+SELECT d.op_type, d.method, d.delegated, d.not_delegated, d.calls, d.total, d.share_percent, d.unit, d.worst_source,
+    d.worst_module, d.basis, d.executes, d.per_execute
+FROM _delegate_coverage('covered_target', 'covered_times', 'covered_nodes') AS d
+ORDER BY d.place;

@@ -20,7 +20,7 @@ WITH target AS MATERIALIZED (
         CASE
             WHEN match = 'exact' THEN _linked_key(capture, c.capture_id, c.name, r.record_id, r.name, r.is_complete)
         END AS linked_key,
-        c.unit, c.scale
+        c.record_id, c.unit, c.scale
     FROM _scaled_capture_with_method(capture, unit, method) AS c
     LEFT JOIN records AS r USING (record_id)
 ),
@@ -41,10 +41,11 @@ exactly AS (
     FROM of_methods AS m
     JOIN executes AS x USING (method)
 ),
+linked_target AS (SELECT a.linked_key AS capture_id, a.record_id FROM target AS a),
 -- 0 if a module without events took no time; NULL if its time is unknown.
 without_events AS (
     SELECT CASE WHEN count(*) = 0 THEN 0 END AS ticks
-    FROM _delegated_modules((SELECT a.linked_key FROM target AS a)) AS u
+    FROM _delegated_modules('linked_target') AS u
     WHERE _is_within(u.module_path, module) AND u.method IN (SELECT t.method FROM times AS t)
 ),
 nodes AS (

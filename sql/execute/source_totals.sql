@@ -1,3 +1,37 @@
+-- Rows of `source_totals` of captures, with their place.
+CREATE MACRO _source_totals(
+    targets,  -- a table with rows of `_linked_capture`
+    times  -- a table with rows of `_placed_times` of these
+) AS TABLE
+WITH added_times AS (
+    SELECT t.capture_id,
+        CASE
+            WHEN t.source_file IS NOT NULL THEN t.source_file || coalesce(':' || t.source_line, '')
+            WHEN t.lines > 1 THEN '(several lines)'
+            WHEN starts_with(t.module_path, '(') THEN t.module_path
+            ELSE '(unattributed)'
+        END AS source,
+        t.method, t.source_file, t.source_line, try_cast(sum(t.calls) AS BIGINT) AS calls,
+        sum(t.executes) AS own_executes, sum(t.self_ticks) AS ticks
+    FROM query_table(times) AS t
+    GROUP BY ALL
+),
+executed AS (
+    SELECT t.*, try_cast(t.ticks AS BIGINT) AS total_ticks,
+        nullif(sum(t.own_executes) OVER (PARTITION BY t.capture_id, t.method), 0)::BIGINT AS executes,
+        sum(t.ticks) OVER (PARTITION BY t.capture_id)::DOUBLE AS all_ticks
+    FROM added_times AS t
+)
+SELECT t.capture_id,
+    row_number() OVER (
+        PARTITION BY t.capture_id ORDER BY t.ticks DESC, t.source, t.method, t.source_file, t.source_line
+    )::INTEGER AS place,
+    t.source, t.method, t.source_file, t.source_line, t.calls, _in_unit(t.total_ticks, a.scale) AS total,
+    100e0 * t.ticks / nullif(t.all_ticks, 0) AS share_percent, a.unit AS unit, t.total_ticks, t.executes,
+    total / t.executes AS per_execute
+FROM executed AS t
+JOIN query_table(targets) AS a USING (capture_id);
+
 -- The time of one line of the user's model within Method::execute (or Method::step), over the recorded runs. The times
 -- add up to the total of the executes exactly; rows without a file have the time of no line. Needs a linked record.
 -- Needs: dump; else: trace_sources
@@ -17,27 +51,13 @@
 CREATE MACRO source_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH target AS MATERIALIZED (
+WITH target_of_lines AS MATERIALIZED (
     FROM _linked_capture_with_method(capture, unit, method)
 ),
-times AS (
-    SELECT
-        CASE
-            WHEN t.source_file IS NOT NULL THEN t.source_file || coalesce(':' || t.source_line, '')
-            WHEN t.lines > 1 THEN '(several lines)'
-            WHEN starts_with(t.module_path, '(') THEN t.module_path
-            ELSE '(unattributed)'
-        END AS source,
-        t.method, t.source_file, t.source_line, try_cast(sum(t.calls) AS BIGINT) AS calls,
-        sum(t.executes) AS executes, sum(t.self_ticks) AS ticks
-    FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
-    GROUP BY ALL
+times_of_lines AS (
+    FROM _attributed_times((SELECT a.capture_id FROM target_of_lines AS a), steps, phase, method, runs)
 )
-SELECT
-    t.source, t.method, t.source_file, t.source_line, t.calls, _in_unit(try_cast(t.ticks AS BIGINT), a.scale) AS total,
-    100e0 * t.ticks / nullif((SELECT sum(o.ticks)::DOUBLE FROM times AS o), 0) AS share_percent, a.unit AS unit,
-    try_cast(t.ticks AS BIGINT) AS total_ticks,
-    nullif(sum(t.executes) OVER (PARTITION BY t.method), 0)::BIGINT AS executes,
-    total / (sum(t.executes) OVER (PARTITION BY t.method)) AS per_execute
-FROM times AS t CROSS JOIN target AS a
-ORDER BY t.ticks DESC, t.source, t.method;
+SELECT s.source, s.method, s.source_file, s.source_line, s.calls, s.total, s.share_percent, s.unit, s.total_ticks,
+    s.executes, s.per_execute
+FROM _source_totals('target_of_lines', 'times_of_lines') AS s
+ORDER BY s.place;

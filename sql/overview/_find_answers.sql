@@ -36,6 +36,15 @@ CREATE MACRO _answered_parts(
 WITH typical_times AS (FROM query_table(times) AS t WHERE t.is_typical AND t.execute_index IS NOT NULL)
 FROM _signature_times('typical_times');
 
+-- The rows of the table `signature_times`.
+CREATE MACRO _find_signature_times(
+    times  -- a table with rows of `_signature_times`
+) AS TABLE
+SELECT t.capture_id, t.signature_index, t.scope, t.has_children, t.calls, t.own_executes, t.self_ticks
+FROM query_table(times) AS t
+WHERE t.is_additive
+ORDER BY ALL;
+
 -- The rows of the table `all_op_totals`.
 CREATE MACRO _find_all_op_totals(
     times  -- a table with rows of `_signature_times`

@@ -176,6 +176,19 @@ CREATE TABLE all_memory_totals (
     largest_run_bytes BIGINT  -- largest sum of one run in bytes; NULL if there are none
 );
 
+-- The self times of the events of one signature within the executes of a capture, over typical runs: the facts of
+-- `all_module_totals`, `all_delegate_coverage` and `all_source_totals`, without what is on another clock than the
+-- host's or detached. Written with `all_op_totals`. Key: capture_id, signature_index, scope, has_children.
+CREATE TABLE signature_times (
+    capture_id INTEGER NOT NULL,  -- the capture
+    signature_index INTEGER NOT NULL,  -- the events, in `signatures`
+    scope VARCHAR NOT NULL,  -- the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
+    has_children BOOLEAN NOT NULL,  -- whether they contain other events that count
+    calls BIGINT NOT NULL,  -- number of events
+    own_executes BIGINT NOT NULL,  -- number of those that are executes
+    self_ticks DECIMAL(38,0) NOT NULL  -- sum of their self times in ticks, exact beyond 64 bits
+);
+
 -- The rows of `advice` of all captures, with its default arguments: one finding about a capture. Written with
 -- `all_op_totals`, also of traces. Key: capture_id, place.
 CREATE TABLE all_advice (

@@ -80,6 +80,16 @@ def all_runs(view: str) -> dict[str, Any]:
     return {"runs": "all"} if parameters.get("runs") == "'typical'" else {}
 
 
+def of_all(asked: Asked, view: str, keys: str, columns: str = "*") -> Sides:
+    """What the view of all captures has of one, in the order of these columns, and the view's own answer."""
+    rows = asked.rows(
+        f"SELECT a.* EXCLUDE (capture_id) FROM all_{view} AS a JOIN captures AS c USING (capture_id)"
+        f" WHERE c.name = $name ORDER BY {keys}",
+        name=asked.name,
+    )
+    return rows, asked.rows(f"SELECT {columns} FROM {view}($name)", name=asked.name)
+
+
 @dataclass(frozen=True)
 class Pair:
     """A view, the other way in words, and the function that computes both answers."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tests.pairs.asking import Asked, Sides, keyed, pair
+from tests.pairs.asking import Asked, Sides, keyed, of_all, pair
 from tests.pairs.dumps import Timed
 
 QUANTILES: Final = (0.0, 0.25, 0.5, 0.99, 1.0)
@@ -82,6 +82,11 @@ def inspector_events(asked: Asked) -> Sides:
         starts = [event.raw.start_time for event in found]
         expected[place] = [found[0].label, durations, *_statistics(durations), starts]
     return keyed(rows, 3), expected
+
+
+@pair("all_inspector_events", "the rows of inspector_events")
+def all_inspector_events(asked: Asked) -> Sides:
+    return of_all(asked, "inspector_events", "block_index, slot, occurrence", "* EXCLUDE (raw, start_ticks)")
 
 
 def _statistics(durations: list[int | None]) -> list[float | None]:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.pairs.asking import Asked, Sides, all_runs, keyed, pair, sums
+from tests.pairs.asking import Asked, Sides, all_runs, keyed, of_all, pair, sums
 from tests.pairs.dumps import Timed
 from tests.pairs.etrecords import Node, Place, Record, kernels
 from tests.pairs.of_execute import op_of, percent
@@ -238,6 +238,21 @@ def delegation(asked: Asked) -> Sides:
     found = {(method, op): delegated + others for method, op, delegated, others in rows}
     graphs = record_of(asked).graphs
     return found, Counter((method, node.op_type) for method, nodes in graphs.items() for node in nodes)
+
+
+@pair("all_module_totals", "the rows of module_totals", of="recorded")
+def all_module_totals(asked: Asked) -> Sides:
+    return of_all(asked, "module_totals", "place", "row_number() OVER () AS place, *")
+
+
+@pair("all_delegate_coverage", "the rows of delegate_coverage", of="recorded")
+def all_delegate_coverage(asked: Asked) -> Sides:
+    return of_all(asked, "delegate_coverage", "place", "row_number() OVER () AS place, *")
+
+
+@pair("all_source_totals", "the rows of source_totals", of="recorded")
+def all_source_totals(asked: Asked) -> Sides:
+    return of_all(asked, "source_totals", "place", "row_number() OVER () AS place, *")
 
 
 @pair(

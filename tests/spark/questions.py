@@ -88,6 +88,13 @@ _ORDERED = {
             AND run_index < 5
         ORDER BY capture_id, run_index, event_index
     )""",
+    **{
+        f"all_{view}": f"(FROM all_{view} ORDER BY capture_id, place)"
+        for view in ("module_totals", "delegate_coverage", "source_totals")
+    },
+    "all_inspector_events": """(
+        FROM all_inspector_events WHERE kind = 'kernel' ORDER BY capture_id, block_index, slot, occurrence
+    )""",
     "labelled_captures": "(FROM labelled_captures ORDER BY capture_id)",
     "missing_needs": "(FROM missing_needs ORDER BY capture, need)",
     "known_metrics": "(FROM known_metrics ORDER BY name)",

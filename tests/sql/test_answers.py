@@ -1,7 +1,8 @@
-"""The tables of answers have the rows of the views that they are named after, for default arguments."""
+"""Tables and views `all_…` have the rows of the views that they are named after, for default arguments."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any
 import pytest
 
 import etq
+import etq.lake
 from etq import catalog
 from etq.database.handles import Capture
-from etq.database.rollups import ANSWERS
-from etq.errors import EtqError
+from etq.database.rollups import ADVICE, ANSWERS, EFFICIENCY
+from etq.errors import EtqError, QueryError
+from etq.maintenance.copying import backup
+from etq.maintenance.merge import merge
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import AllocationEvent, delegate_call, dump, execute, kernel, operator_call, run
 from tests.conftest import CAPTURES, shared_file
@@ -23,25 +27,46 @@ from tests.sql.test_step_efficiency import product
 from tests.trace_builders import event, trace
 
 DATASETS = Path(__file__).parents[2] / "datasets"
+# The columns of the key of each, as its comment names them.
+KEYS = {
+    each.name: re.findall(r"Key: ([\w, ]+)\.", each.text)[0].split(", ")
+    for each in catalog.public_objects()
+    if each.name.startswith("all_")
+}
+OF_DUMPS = [name for name in KEYS if name not in (ADVICE, EFFICIENCY)]
+# Columns that all captures' rows leave out: a family of ops has no instruction, and others are values of single runs.
+LEFT_OUT = {"all_op_totals": "instruction_id", "all_inspector_events": "raw, start_ticks"}
 
 
-def views_and_tables(warehouse: Warehouse, name: str) -> list[tuple[str, list[Any], list[Any]]]:
-    """Of each table of answers: its view, the view's rows of a capture, and those of the table."""
-    found = []
-    for table in ANSWERS:
+def views_and_tables(
+    warehouse: Warehouse, name: str, tables: Sequence[str] = OF_DUMPS
+) -> list[tuple[str, list[Any], list[Any]]]:
+    """Of each of these: its view, the view's rows of a capture, and those that it has of the capture. What the capture
+    lacks for a view is an error of the view; then its rows are none.
+    """
+    query = "SELECT views FROM missing_needs WHERE capture = $name AND views IS NOT NULL"
+    lacking = warehouse.rows(query, name=name)[1]
+    lacked = {view for (views,) in lacking for view in views.split(", ")}
+    assert warehouse.rows("FROM op_totals($capture) WHERE instruction_id IS NOT NULL", capture=name)[1] == []
+    found, rows = [], list[Any]()
+    for table in tables:
         view = table.removeprefix("all_")
-        rows_of_view = f"{view}($capture)"
-        if view == "op_totals":  # of families, which have no instruction
-            assert warehouse.rows(f"FROM {rows_of_view} WHERE instruction_id IS NOT NULL", capture=name)[1] == []
-            rows_of_view = f"(SELECT * EXCLUDE (instruction_id) FROM {rows_of_view})"
-        columns, rows = warehouse.rows(f"FROM {rows_of_view}", capture=name)
-        stored = warehouse.rows(
-            f"SELECT t.* EXCLUDE (capture_id, place) FROM {table} AS t"
-            " JOIN captures AS c USING (capture_id) WHERE c.name = $name ORDER BY t.place",
+        columns, stored = warehouse.rows(
+            f"SELECT t.* FROM {table} AS t JOIN captures AS c USING (capture_id) WHERE c.name = $name"
+            f" ORDER BY {', '.join(f't.{column}' for column in KEYS[table])}",
             name=name,
         )
-        assert stored[0] == columns
-        found.append((view, rows, stored[1]))
+        own = columns.index("capture_id"), *([columns.index("place")] if "place" in KEYS[table] else [])
+        assert own == (0, 1)[: len(own)]
+        if view in lacked:
+            with pytest.raises(QueryError):
+                warehouse.rows(f"FROM {view}($capture)", capture=name)
+            rows = []
+        else:
+            left_out = f" EXCLUDE ({LEFT_OUT[table]})" if table in LEFT_OUT else ""
+            names, rows = warehouse.rows(f"SELECT *{left_out} FROM {view}($capture)", capture=name)
+            assert columns[len(own) :] == names
+        found.append((view, rows, [row[len(own) :] for row in stored]))
     return found
 
 
@@ -107,7 +132,9 @@ def test_a_file_that_is_read_has_its_answers(tmp_path: Path) -> None:
     """
     with etq.open(tmp_path / "w.duckdb") as warehouse, etq.read(files[0]) as one, etq.read(*files) as two:
         warehouse.ingest_many(files)
-        for table in (*ANSWERS, "all_advice"):
+        for table in (*ANSWERS, *KEYS):
+            if table.startswith(("all_module", "all_source", "all_delegate", "all_step")):  # without a record, of dumps
+                continue
             rows = warehouse.rows(query.format(table))[1]
             assert rows and one.rows(query.format(table))[1] == two.rows(query.format(table))[1] == rows
 
@@ -119,9 +146,12 @@ def test_a_published_capture() -> None:
 
 
 def test_traces_have_no_answers(warehouse: Warehouse) -> None:
-    warehouse.ingest(CAPTURES / "torch/conv_infer.pt.trace.json.gz")
-    for table in ANSWERS:
-        assert warehouse.rows(f"FROM {table}")[1] == []
+    warehouse.ingest(CAPTURES / "torch/conv_infer.pt.trace.json.gz", name="trace")
+    for table in (*ANSWERS, *OF_DUMPS):
+        if table != "all_inspector_events":
+            assert warehouse.rows(f"FROM {table}")[1] == []
+    [(_, rows, of_all)] = views_and_tables(warehouse, "trace", ["all_inspector_events"])
+    assert of_all == rows and len(rows) > 10
 
 
 def test_ops_of_two_runs_by_hand(warehouse: Warehouse) -> None:
@@ -142,19 +172,24 @@ def test_ops_of_two_runs_by_hand(warehouse: Warehouse) -> None:
 
 def test_keys_are_unique(tmp_path: Path) -> None:
     """The key that the comment of each table of answers names is in no two rows, and its columns are never NULL."""
-    tables = [table for table in catalog.tables() if table.name.startswith("all_")]
-    keys = {table.name: re.findall(r"Key: ([\w, ]+)\.", table.text) for table in tables}
-    assert {*keys} == {*ANSWERS, "all_advice", "all_step_efficiency"}
+    facts = catalog.named("signature_times")
+    keys = {**KEYS, facts.name: re.findall(r"Key: ([\w, ]+)\.", facts.text)[0].split(", ")}
+    assert {*keys} >= {*ANSWERS, ADVICE, EFFICIENCY}
     files = [CAPTURES / f"{name}.etdp" for name in ("mlp/mlp_alloc", "mlp_xnn/mlp_xnn", "multimethod/multimethod")]
     with etq.open(tmp_path / "w.duckdb") as warehouse:
         warehouse.ingest_many([*files, CAPTURES / "torch/mlp_train.pt.trace.json.gz"])
+        for file in files[1:]:
+            warehouse.link(file.stem, file.with_suffix(".etrecord"))
         steps = [event("user_annotation", f"ProfilerStep#{step}", 100 * step, 100 * step + 100) for step in (1, 2)]
         warehouse.ingest(trace(*steps, *product(110, 1, 8, 8, 8), *product(210, 2, 8, 8, 8), **H100), name="rated")
-        for table, [key] in keys.items():
+        for table, columns in keys.items():
+            key = ", ".join(columns)
             query = f"SELECT count(*), count(DISTINCT ({key})), bool_and(({key}) IS NOT NULL) FROM {table}"
             [(rows, different, is_known)] = warehouse.rows(query)[1]
             assert rows == different > 0 and is_known, table
-            assert all(str(each.type).endswith("NOT NULL") for each in catalog.named(table).columns if each.name in key)
+            if catalog.named(table).kind == "table":
+                types = {each.name: str(each.type) for each in catalog.named(table).columns}
+                assert all(types[column].endswith("NOT NULL") for column in columns)
 
 
 def test_memory_of_captures_by_hand(warehouse: Warehouse) -> None:
@@ -182,6 +217,84 @@ def test_answers_change_with_what_they_are_computed_from(warehouse: Warehouse) -
     warehouse.ingest(path, time_scale="cycles")
     assert warehouse.rows(question)[1] == [("forward", "cycles")]
     assert assert_equal(warehouse) > 10
+
+
+def test_linked_captures_of_all_ways_to_store_them(tmp_path: Path) -> None:
+    """Linking, linking anew, merging, copying and removing keep the rows right, in a file and in a lake. Pruning keeps
+    all rows that need no events.
+    """
+    paths = [tmp_path / f"{name}.duckdb" for name in ("one", "two", "both", "copy")]
+    for path, names in zip(paths, (("mlp", "multimethod"), ("mlp_xnn", "demo_str")), strict=False):
+        with etq.open(path) as warehouse:
+            assert ingest_all(warehouse, [CAPTURES / f"{name}/{name}.etdp" for name in names]) == len(names)
+            assert assert_equal(warehouse) > 100
+    merge(paths[:2], paths[2])
+    backup(paths[2], paths[3])
+    lake = tmp_path / "lake"
+    with etq.open(paths[2]) as warehouse:
+        etq.lake.export(lake, warehouse)
+    counts = [f"SELECT '{table}', count(*), count(DISTINCT capture_id) FROM {table}" for table in OF_DUMPS]
+    query = " UNION ALL ".join(counts) + " ORDER BY ALL"
+    with etq.open(paths[3]) as warehouse, etq.open(lake, read_only=True) as of_lake:
+        expected = warehouse.rows(query)[1]
+        assert of_lake.rows(query)[1] == expected
+        assert {number for table, _, number in expected if table != "all_memory_totals"} == {4}
+        assert assert_equal(warehouse) == assert_equal(of_lake) > 300
+        linked = (CAPTURES / "mlp/mlp.etdp").as_posix()
+        before = warehouse.rows("FROM all_module_totals ORDER BY ALL")[1]
+        warehouse.link(linked, CAPTURES / "convnet/convnet.etrecord")
+        assert warehouse.rows("FROM all_module_totals ORDER BY ALL")[1] != before
+        assert assert_equal(warehouse) > 300
+        warehouse.link(linked, CAPTURES / "mlp/mlp.etrecord")
+        assert warehouse.rows("FROM all_module_totals ORDER BY ALL")[1] == before
+        kept = {table: warehouse.rows(f"FROM {table} ORDER BY ALL")[1] for table in OF_DUMPS}
+        warehouse.prune(0, keep_rollups=True)
+        for table, rows in kept.items():
+            assert warehouse.rows(f"FROM {table} ORDER BY ALL")[1] == ([] if "inspector" in table else rows), table
+        warehouse.remove(linked)
+        assert {row[2] for row in warehouse.rows(query)[1] if row[0] == "all_module_totals"} == {3}
+
+
+def test_a_key_reads_the_rows_of_its_capture(tmp_path: Path) -> None:
+    """Of twenty captures, a question about one reads the stored times of that, not of all."""
+    with etq.open(tmp_path / "w.duckdb") as warehouse:
+        files = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))[:20]
+        captures = warehouse.ingest_many(files, link_to=[warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")])
+        assert len([each for each in captures if isinstance(each, Capture)]) == len(files)
+        for table, stored, column in (
+            ("all_source_totals", "signature_times", "own_executes"),
+            ("all_module_totals", "signature_times", "own_executes"),
+            ("all_delegate_coverage", "signature_times", "own_executes"),
+            ("all_inspector_events", "event_ticks", "elapsed_ticks"),
+        ):
+            [(of_one,)] = warehouse.rows(f"SELECT count(*) FROM {stored} WHERE capture_id = 7")[1]
+            read = rows_read(warehouse, f"FROM {table} WHERE capture_id = 7", column)
+            assert read and max(read) <= of_one, table
+
+
+def rows_read(warehouse: Warehouse, query: str, column: str) -> list[int]:
+    """How many rows a query's scans yield that read a column of this name."""
+    [(_, plan)] = warehouse.rows(f"EXPLAIN (ANALYZE, FORMAT json) {query}")[1]
+    operators: list[dict[str, Any]] = json.loads(plan)["operator"]
+    found = []
+    while operators:
+        operator = operators.pop()
+        operators += operator.get("children", [])
+        if operator["type"] == "TABLE_SCAN" and column in str(operator["extra_info"].get("Projections")):
+            found.append(operator["intermediate_rows"])
+    return found
+
+
+def test_events_of_captures_by_hand(warehouse: Warehouse) -> None:
+    """A kernel takes 10, 20 and 40 ns: its percentiles lie between, by linear interpolation."""
+    runs = [run("Execute", kernel("add", 0, end), execute(0, 50)) for end in (10, 20, 40)]
+    warehouse.ingest(dump(*runs), name="run")
+    warehouse.ingest(dump(run("Execute", execute(0, 5))), name="other")
+    columns = "p10 * 1000, p50 * 1000, p90 * 1000, avg * 1000, min * 1000, max * 1000, unit"
+    query = f"SELECT {columns} FROM all_inspector_events WHERE event_name = 'native_call_add.out'"
+    [(*numbers, unit)] = warehouse.rows(query)[1]
+    assert numbers == pytest.approx([12, 20, 36, 70 / 3, 10, 40]) and unit == "us"
+    assert warehouse.rows("SELECT count(*) FROM all_inspector_events")[1] == [(3,)]
 
 
 def test_a_call_of_a_delegate_is_a_part(warehouse: Warehouse) -> None:

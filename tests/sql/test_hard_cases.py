@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -157,14 +159,14 @@ MODULES = ("up", "act", "down", "out.act", "idle")
 HANDLES = Maps(handles={0: [1, 2, 3], 1: [4]}, delegates={0: None})
 
 
-def ingested(warehouse: Warehouse, folder: Path, *events: object) -> None:
+def ingested(warehouse: Warehouse, folder: Path, *events: object, modules: Sequence[str] = MODULES) -> None:
     """A capture of one run, linked to the record of these nodes in these modules."""
     (folder / "net.etrecord").write_bytes(record(*NODES, maps=HANDLES))
     (folder / "run.etdp").write_bytes(dump(run("Execute", *events)))  # type: ignore[arg-type]
     linked = warehouse.ingest_record(folder / "net.etrecord")
-    for index, module in enumerate(MODULES):
+    for index, module in enumerate(modules):
         warehouse.connection.execute("UPDATE op_nodes SET module_path = ? WHERE node_index = ?", [module, index])
-        for depth, path in enumerate(["", *(["out"] if module == "out.act" else []), module]):
+        for depth, path in enumerate(["", *accumulate(module.split("."), "{}.{}".format)]):
             warehouse.connection.execute(
                 "INSERT INTO node_modules BY NAME SELECT record_id, graph_id, node_index, $depth AS depth, "
                 "$path AS module_path, $path AS module_key, 'Module' AS module_class, 0 AS call_number FROM op_nodes WHERE node_index = $at",
@@ -179,23 +181,27 @@ CALLED = (delegate_call(start=0, end=100), kernel("tanh", start=100, end=110, in
 def test_times_that_a_call_without_events_hides(warehouse: Warehouse, tmp_path: Path) -> None:
     """The call is of the model as a whole. A module that only contains others has no time of its own, which is known."""
     ingested(warehouse, tmp_path, *CALLED)
-    assert_csv(
-        warehouse,
-        """
-        SELECT module_path, calls, self_time, total, share_percent, mapping FROM module_totals('run', unit := 'ns')
-        WHERE depth IS NOT NULL
-        """,
-        """
-        module_path,calls,self_time,total,share_percent,mapping
-        ,1,100.0,110.0,100.0,exact
-        act,,,,,
-        down,,,,,
-        idle,0,0.0,0.0,0.0,
-        out,0,0.0,10.0,9.090909090909092,
-        out.act,1,10.0,10.0,9.090909090909092,exact
-        up,,,,,
-        """,
-    )
+    for rows in (
+        "module_totals('run', unit := 'ns')",
+        "(SELECT * REPLACE (self_time * 1000 AS self_time, total * 1000 AS total) FROM all_module_totals ORDER BY place)",
+    ):
+        assert_csv(
+            warehouse,
+            f"""
+            SELECT module_path, calls, self_time, total, share_percent, mapping FROM {rows}
+            WHERE depth IS NOT NULL
+            """,
+            """
+            module_path,calls,self_time,total,share_percent,mapping
+            ,1,100.0,110.0,100.0,exact
+            act,,,,,
+            down,,,,,
+            idle,0,0.0,0.0,0.0,
+            out,0,0.0,10.0,9.090909090909092,
+            out.act,1,10.0,10.0,9.090909090909092,exact
+            up,,,,,
+            """,
+        )
     assert_csv(
         warehouse,
         "SELECT op_type, calls, self_time, share_percent FROM node_totals('run', unit := 'ns')",
@@ -213,6 +219,18 @@ def test_times_that_a_call_without_events_hides(warehouse: Warehouse, tmp_path: 
         ("up", (None, None)), ("idle", (0, 0)), ("out", (10, 1)), ("", (110, 2)), ("none", (0, 0)),
     ):  # fmt: skip
         assert warehouse.rows(query, module=module)[1] == [expected], module
+
+
+def test_modules_whose_names_begin_alike(warehouse: Warehouse, tmp_path: Path) -> None:
+    """`act.in` is within `act`, and not within `act.i`; `act2` is within neither. The call is of one module."""
+    ingested(warehouse, tmp_path, *CALLED, modules=("up", "up", "act.i", "act.in", "act2"))
+    for rows in ("module_totals('run', unit := 'ns')", "(FROM all_module_totals ORDER BY place)"):
+        query = f"SELECT module_path, calls, self_ticks, share_percent FROM {rows} WHERE module_path <> '(framework)'"
+        assert warehouse.rows(query)[1] == [
+            ("", 1, 100, 100.0), ("act", 0, 0, 1000 / 110), ("act.i", None, None, None),
+            ("act.in", 1, 10, 1000 / 110), ("act2", 0, 0, 0.0), ("up", None, None, None),
+            ("(unattributed)", 1, 0, 0.0),
+        ], rows  # fmt: skip
 
 
 def test_ops_of_a_delegate_without_an_event(warehouse: Warehouse) -> None:

@@ -207,6 +207,9 @@ OF_ROLLUPS = {
         "op_times: dump: 2 rows of the rollup differ from what its events give",
     "UPDATE all_op_totals SET total = total + 1 WHERE capture_id = 1 AND place = 1":
         "all_op_totals: dump: 2 rows of the rollup differ from what its events give",
+    "UPDATE signature_times SET self_ticks = self_ticks + 1 WHERE rowid = "
+    "(SELECT min(t.rowid) FROM signature_times AS t WHERE t.capture_id = 1)":
+        "signature_times: dump: 2 rows of the rollup differ from what its events give",
     "DELETE FROM all_headline WHERE capture_id = 1 AND place = 1":
         "all_headline: dump: 1 rows of the rollup differ from what its events give",
     "DELETE FROM capture_ops WHERE capture_id = 3":

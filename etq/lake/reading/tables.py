@@ -31,7 +31,7 @@ KINDS: Final = ("program", "record", "capture")
 COMMENTS: Final = "change_comments"
 _PRIMITIVES: Final = {
     "INTEGER": "integer", "BIGINT": "long", "VARCHAR": "string", "BOOLEAN": "boolean", "DOUBLE": "double",
-    "TIMESTAMP": "timestamp_ntz", "BLOB": "binary",
+    "TIMESTAMP": "timestamp_ntz", "BLOB": "binary", "DECIMAL(38,0)": "decimal(38,0)",
 }  # fmt: skip
 _FILE: Final = re.compile(r"load_id=([0-9a-f]{1,64})/[\w-][\w.-]*\.parquet", re.ASCII)
 # The features of Delta Lake that a reader of etq's tables must know. Others may delete rows without changing files.
