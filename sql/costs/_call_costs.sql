@@ -61,6 +61,8 @@ WITH counted AS (
                         + coalesce(s.named['w2'].row_elements / nullif(s.named['w1'].sizes[-1], 0), 0)
                     )
             END
+            WHEN 'assumed experts' THEN s.input_elements * s.chosen * 2e0 * s.assumed['expert_width']::DOUBLE
+                * s.assumed['matrices']::DOUBLE
             WHEN 'gating' THEN (s.per_input + s.output_sizes[-1]) * s.input_elements
             WHEN 'rotation' THEN s.per_input * s.rotated
             WHEN 'convolution backward' THEN
@@ -271,6 +273,14 @@ SELECT s.call,
     END AS slots
 FROM query_table(shapes) AS s;
 
+-- The bytes of the weights of one expert, as they are assumed.
+CREATE MACRO _assumed_weights(
+    assumed,
+    token_size  -- elements of a token
+) AS (
+    token_size * assumed['expert_width']::DOUBLE * assumed['matrices']::DOUBLE * assumed['weight_bytes']::DOUBLE
+);
+
 -- The bytes that one call of an op of a trace writes.
 CREATE MACRO _written_bytes(
     shapes,  -- a table of the rows of `_call_shapes`
@@ -375,9 +385,18 @@ written AS (
                     WHEN s.has_types THEN 0
                 END
             -- One token has all of its experts.
-            WHEN s.moves = 'experts' AND s.named['topk_ids'].sizes[1] = 1 AND s.named['w1'].bytes > 1 THEN
+            WHEN s.moves = 'experts' AND s.is_of_one_token THEN
                 m.input_bytes - (1 - s.chosen / nullif(s.named['w1'].sizes[1], 0))
                 * _bytes_of_tensors([s.named['w1'], s.named['w2']])
+            WHEN s.moves = 'experts' AND s.assumed['used_experts'] IS NOT NULL THEN
+                m.input_bytes - (
+                    1 - least(s.assumed['used_experts']::DOUBLE / nullif(s.named['w1'].sizes[1], 0), 1)
+                ) * _bytes_of_tensors([s.named['w1'], s.named['w2']])
+            WHEN s.moves = 'assumed experts' THEN
+                m.input_bytes + _assumed_weights(s.assumed, s.input_sizes[-1]) * CASE
+                    WHEN s.assumed['used_experts'] IS NOT NULL THEN s.assumed['used_experts']::DOUBLE
+                    WHEN s.input_elements = s.input_sizes[-1] THEN s.chosen
+                END
             WHEN s.moves = 'chosen' THEN m.output_bytes + _bytes_of_tensors(s.tensors[2:])
             WHEN s.moves = 'rotated' THEN
                 s.rotated * s.named['query'].bytes
@@ -395,14 +414,30 @@ written AS (
                     + s.named['value'].row_elements * s.named['value'].bytes + s.named['slots'].bytes
                 )
         END AS bytes_read,
-        CASE WHEN s.moves = 'experts' THEN m.input_bytes + m.output_bytes END AS most_bytes,
+        CASE s.moves
+            WHEN 'experts' THEN m.input_bytes + m.output_bytes
+            WHEN 'assumed experts' THEN
+                m.input_bytes + m.output_bytes
+                + _assumed_weights(s.assumed, s.input_sizes[-1]) * s.assumed['experts']::DOUBLE
+        END AS most_bytes,
+        s.assumed,
+        CASE s.counts
+            WHEN 'assumed experts'
+                THEN ['top_k', 'experts', 'used_experts', 'expert_width', 'matrices', 'weight_bytes']
+            WHEN 'experts' THEN
+                CASE WHEN s.written_chosen IS NULL THEN ['top_k'] ELSE [] END
+                || CASE WHEN s.is_of_one_token THEN [] ELSE ['used_experts'] END
+        END AS assumable,
         s.moves = 'least' OR s.moves = 'named' AND m.overwrites IS NULL AS is_least
     FROM call_shapes AS s
     JOIN call_bytes AS m USING (call)
     JOIN _written_bytes('call_shapes', 'call_bytes') AS b USING (call)
     JOIN _call_flops('call_shapes') AS f USING (call)
 )
-SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least, try_cast(w.flops AS BIGINT) AS flops,
+SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least,
+    CASE
+        WHEN w.flops IS NOT NULL OR w.bytes_read IS NOT NULL THEN _assumed_text(w.assumed, w.assumable)
+    END AS assumed, try_cast(w.flops AS BIGINT) AS flops,
     try_cast(w.bytes_read AS BIGINT) AS bytes_read,
     try_cast(
         CASE
@@ -419,6 +454,8 @@ SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least, try_cast
         WHEN w.counts = 'unwritten lengths' OR w.counts = 'paged attention' AND w.flops IS NULL
             THEN 'the lengths of its sequences are not written'
         WHEN w.counts = 'unwritten weights' THEN 'the weights of its experts are not written'
+        WHEN w.counts = 'assumed experts' AND w.flops IS NULL
+            THEN 'the weights of its experts are not written: assume top_k, expert_width and matrices'
         WHEN w.flops IS NULL AND starts_with(w.counts, 'attention by position') AND w.has_no_length
             THEN 'the lengths of its sequences are not written'
         WHEN w.flops IS NULL AND starts_with(w.counts, 'attention by position')
@@ -432,7 +469,9 @@ SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least, try_cast
             THEN 'bytes: at least; not all that it moves follows from sizes'
         WHEN w.moves = 'nothing' OR w.bytes_read + w.bytes_written IS NOT NULL THEN NULL
         WHEN w.moves = 'slots' AND w.has_types THEN 'bytes: what is in a row of the cache is not written'
-        WHEN w.moves = 'experts' THEN 'bytes: which experts are used is not written'
+        WHEN w.moves = 'experts' THEN 'bytes: which experts are used is not written: assume used_experts'
+        WHEN w.moves = 'assumed experts'
+            THEN 'bytes: which experts are used is not written: assume used_experts and weight_bytes'
         WHEN NOT w.has_types THEN 'bytes: types are not written'
         WHEN w.has_untyped THEN 'bytes: types of lists of tensors are not written'
         ELSE 'bytes: an argument that the size of its output needs is not written'

@@ -67,8 +67,8 @@ CREATE MACRO _call_shapes(
 ) AS TABLE
 WITH named AS (
     SELECT a.call, a.op, a.label, a.formula.counts, a.formula.per_input, a.formula.per_output, a.formula.moves,
-        a.formula.family, a.formula.writes, a.formula.sizes AS rule, a.lengths, a.has_types, a.named, a.given,
-        a.all_tensors, a.tensors, a.outs, a.listed, a.is_of_lists, a.first_list, a.first_tensor,
+        a.formula.family, a.formula.writes, a.formula.sizes AS rule, a.lengths, a.assumed, a.has_types, a.named,
+        a.given, a.all_tensors, a.tensors, a.outs, a.listed, a.is_of_lists, a.first_list, a.first_tensor,
         a.main.sizes AS input_sizes, a.main.type AS main_type,
         a.named['mat2'].sizes AS other_sizes, a.named['weight'].sizes AS weight_sizes,
         a.named['key'].sizes AS key_sizes, a.named['gradient'].sizes AS gradient_sizes,
@@ -81,7 +81,9 @@ WITH named AS (
         _numbers(a.named['padding']) AS padding, coalesce(_numbers(a.named['dilation']), [1]) AS dilation,
         coalesce(_numbers(a.named['output_padding']), [0]) AS output_padding,
         coalesce(try_cast(a.named['groups'].value AS BIGINT), 1) AS groups,
-        coalesce(a.named['topk_ids'].sizes[-1], try_cast(a.named['topk'].value AS BIGINT)) AS chosen,
+        coalesce(a.named['topk_ids'].sizes[-1], try_cast(a.named['topk'].value AS BIGINT)) AS written_chosen,
+        coalesce(written_chosen, a.assumed['top_k']::DOUBLE) AS chosen,
+        coalesce(a.named['topk_ids'].sizes[1] = 1 AND a.named['w1'].bytes > 1, false) AS is_of_one_token,
         coalesce(try_cast(a.named['ceil_mode'].value AS BOOLEAN)::BIGINT, 0) AS rounds_up,
         try_cast(a.named['output_mask'].value AS BOOLEAN[]) AS asked,
         {

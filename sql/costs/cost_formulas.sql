@@ -13,7 +13,7 @@
 --   counts: plain: per_input and per_output; else the name of the formula
 --   per_input: operations for each element of its first argument
 --   per_output: operations for each element of its first output
---   moves: bytes that go through memory: all: each argument read once, each output written once; nothing; chosen: reads as much as it writes, and indices; made: only writes; update: reads and writes the first argument; scattered: reads indices and as much as it writes, and the latter too if it adds to it; looked up: reads a row for each index, and the other arguments; targets: reads an element for each target, and the other arguments; least: reads the arguments that its formula has, and writes its outputs, as far as sizes determine them; rotated: reads and writes what is rotated, and reads a row of the table for each position; slots: reads and writes as much as there are slots; paged: reads queries, and the keys and values of all positions, of the type of queries, writes the output; named: each tensor that is named once, if that fits into its time; cache, experts, depends: not determined by shapes
+--   moves: bytes that go through memory: all: each argument read once, each output written once; nothing; chosen: reads as much as it writes, and indices; made: only writes; update: reads and writes the first argument; scattered: reads indices and as much as it writes, and the latter too if it adds to it; looked up: reads a row for each index, and the other arguments; targets: reads an element for each target, and the other arguments; least: reads the arguments that its formula has, and writes its outputs, as far as sizes determine them; rotated: reads and writes what is rotated, and reads a row of the table for each position; slots: reads and writes as much as there are slots; assumed experts: reads tokens and the weights of experts that are assumed, writes as much as tokens; paged: reads queries, and the keys and values of all positions, of the type of queries, writes the output; named: each tensor that is named once, if that fits into its time; cache, experts, depends: not determined by shapes
 --   formula: how its operations are counted, as text
 --   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, optimizer, recurrence, transform, copy, fill, view
 --   sizes: how the sizes of its output follow from its arguments, for ops of traces: as the first, or as all of the first list, by broadcasting, as a product, ...; unknown where they don't
@@ -88,7 +88,14 @@ FROM (
                 those of its weights'
             ),
             (
-                'vllm.moe_forward vllm.moe_forward_shared',
+                'vllm.moe_forward',
+                'MoE | assumed experts | 0 | 0 | assumed experts | first | first',
+                'unknown, as it has the weights of its experts from its layer, unless they are assumed: 2 for each
+                element of the tokens, each of top_k experts, and each column of their matrices, of which there are
+                matrices of expert_width'
+            ),
+            (
+                'vllm.moe_forward_shared',
                 'MoE | unwritten weights | 0 | 0 | depends | first | first',
                 'unknown: it has the weights of its experts from its layer'
             ),

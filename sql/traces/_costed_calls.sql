@@ -80,7 +80,8 @@ WHERE s.operator_ticks IS NOT NULL
 CREATE MACRO _costed_calls(
     capture_key,
     work,  -- a table of the rows of `_device_work`, or `_host_work`
-    is_compared  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them
+    is_compared,  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them
+    assumed  -- sizes that the trace lacks, as `_assumptions` has them
 ) AS TABLE
 WITH formulas AS MATERIALIZED (FROM cost_formulas),
 ops AS (
@@ -192,14 +193,15 @@ costs AS MATERIALIZED (
     FROM _call_costs((
         SELECT list({
             'call': c.call, 'op': c.op, 'label': c.label, 'formula': c.formula, 'shapes': c.shapes, 'dtypes': c.dtypes,
-            'strides': c.strides, 'inputs': c.inputs, 'listed': c.listed, 'lengths': c.lengths
+            'strides': c.strides, 'inputs': c.inputs, 'listed': c.listed, 'lengths': c.lengths,
+            'assumed': assumed
         })
         FROM called AS c
         WHERE c.shapes IS NOT NULL
     ))
 )
 SELECT c.label, coalesce(c.formula.family, c.kernel_family) AS family, c.shapes, c.dtypes, c.strides, s.inputs, s.type,
-    s.flops, s.bytes_read + s.bytes_written AS bytes, s.most_bytes,
+    s.flops, s.bytes_read + s.bytes_written AS bytes, s.most_bytes, s.assumed,
     coalesce(c.formula.moves = 'named', false) AS is_bytes_alone, coalesce(s.is_least, false) AS is_least,
     CASE
         WHEN c.label IS NULL THEN 'no op launched it'

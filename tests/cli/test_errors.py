@@ -71,6 +71,8 @@ FAILURES = [
     ("export {mlp} --to replay --op aten::mm", "mlp: replay is for PyTorch traces, and this is of format etdump"),
     ("export {costs} --to replay", "replay needs an op; name one, such as aten::mm"),
     ("roofline {gpu} --by op_type", "--by of a trace is shape, op, family, not op_type"),
+    ("roofline {gpu} --assume topk=4", "assume: nothing is called topk; the names are top_k, experts, expert_width, "),
+    ("roofline {mlp} --assume top_k=4", "--assume is for traces; a record has all sizes"),
     ("roofline {gpu} --device 'GTX 1'", "no device is called GTX 1 in device_peaks"),
     ("show delegate_graph {demo}", "demo_int: link its program (.pte), which has the delegates' graphs: etq link"),
     ("coverage {two} --method nonesuch", "…its methods are decode, forward"),

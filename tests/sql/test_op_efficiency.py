@@ -312,7 +312,7 @@ ROWS, GATED, WEIGHT = ([7, 96], HALF), ([7, 192], HALF), ([96], HALF)
 SCALE: tuple[list[int], str] = ([], "float")
 POSITIONS, QUERY, KEYS, TABLE = ([7], "long int"), ([7, 192], HALF), ([7, 64], HALF), ([4096, 16], "float")
 HEADS, CACHE = ([9, 2, 32], HALF), ([50, 16, 2, 32], INT8)
-EXPERTS = "bytes: which experts are used is not written"
+EXPERTS = "bytes: which experts are used is not written: assume used_experts"
 UP, DOWN, EACH = ([16, 80, 96], HALF), ([16, 96, 40], HALF), ([7, 3, 40], HALF)
 SORTED = [([512], "float"), ([512], "int"), ([16], "int"), ([2], "int")]
 SIX, TWO_HEADS = ([2, 16, 6, 32], HALF), ([2, 16, 2, 32], HALF)
@@ -409,7 +409,8 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
     ("_C_cache_ops::concat_mla_q", [([7, 6, 32], HALF), ([7, 6, 8], HALF), ([7, 6, 40], HALF)], ("copy", 0, 2 * 2 * 7 * 6 * 40, None)),
     ("flash_attn::_flash_attn_forward", [SIX, TWO_HEADS, TWO_HEADS, "0.", "0.2", "False", "-1", "-1", "0.", None, "False"],
      ("attention", 4 * 2 * 6 * 16 * 16 * 32, 2 * (2 * 16 * 32 * (6 + 2 + 2 + 6)) + 4 * 2 * 16 * 6, None)),
-    ("vllm::moe_forward", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the weights of its experts are not written")),
+    ("vllm::moe_forward", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the weights of its experts are not written: assume top_k, expert_width and matrices")),
+    ("vllm::moe_forward_shared", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the weights of its experts are not written")),
     ("vllm::unified_attention_with_output", [HEADS, HEADS, HEADS, HEADS, None],
      ("attention", None, None, "the lengths of its sequences are not written")),
     # 16 positions of 6 heads of queries, and of 2 of keys and values; a float for each query if it is asked for.
