@@ -203,6 +203,31 @@ FROM (
             'gradient query key value attn_mask forward cum_seq_q cum_seq_k max_q max_k logsumexp dropout_p seed
             offset mask_type bias_requires_grad scale splits window_left'
         ),
+        (
+            'aten._cudnn_attention_forward',
+            'query key value attn_mask cum_seq_q cum_seq_k max_q max_k compute_log_sumexp dropout_p is_causal debug
+            scale used_keys block_table'
+        ),
+        (
+            'aten._cudnn_attention_backward',
+            'gradient query key value forward logsumexp seed offset attn_mask cum_seq_q cum_seq_k max_q max_k dropout_p
+            is_causal'
+        ),
+        (
+            '_flashmla_C.fwd_kvcache_mla sgl_kernel.fwd_kvcache_mla',
+            'query !key_cache value_size lengths !block_table scale is_causal schedule splits is_fp8 !chosen_keys'
+        ),
+        (
+            'sgl_kernel.cutlass_mla_decode _C.cutlass_mla_decode',
+            'out query query_rope !key_cache lengths !block_table'
+        ),
+        (
+            '_C.sm100_cutlass_mla_decode',
+            'out sums query query_rope !key_cache lengths !block_table'
+        ),
+        ('aiter.mla_decode_stage1_asm_fwd', 'query !key_cache query_bounds page_bounds !pages'),
+        ('inductor.flex_attention', 'query key value logsumexp'),
+        ('inductor.flex_attention_backward', 'query key value logsumexp'),
         ('vllm.unified_attention aiter.mha_batch_prefill', 'query key value'),
         ('vllm.unified_attention_with_output sglang.unified_attention_with_output', 'query key value out'),
         ('aten.clamp', 'self min max'),

@@ -7,7 +7,7 @@ CREATE MACRO _assumptions(
             'text': assume,
             'words': list_transform(string_split(assume, ','), lambda pair: trim(string_split(pair, '=')[1])),
             'numbers': list_transform(string_split(assume, ','), lambda pair: trim(string_split(pair, '=')[2])),
-            'known': ['top_k', 'experts', 'expert_width', 'matrices', 'weight_bytes', 'used_experts']
+            'known': ['top_k', 'experts', 'expert_width', 'matrices', 'weight_bytes', 'used_experts', 'seen_keys']
         }],
         lambda t: CASE
             WHEN t.text IS NULL THEN NULL

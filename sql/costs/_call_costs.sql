@@ -74,15 +74,29 @@ WITH counted AS (
                         * _causal_part(s.is_causal, s.query_length, s.key_length)
             END
             WHEN 'attention by position backward' THEN CASE
-                WHEN s.has_no_window THEN 5 * (s.input_elements + s.named['gradient'].elements) * s.key_length
+                WHEN s.has_no_window THEN (6 * s.input_elements + 4 * s.named['gradient'].elements) * s.key_length
                         * _causal_part(s.is_causal, s.query_length, s.key_length)
             END
+            WHEN 'latent attention' THEN
+                (s.per_input * s.heads.query_elements + s.per_output * s.heads.value_elements) * coalesce(
+                    CASE
+                        WHEN s.heads.rows = s.lengths.generated
+                            THEN s.lengths.generated_seen / nullif(s.heads.rows, 0)
+                    END,
+                    s.assumed['seen_keys']::DOUBLE
+                )
+            WHEN 'masked attention' THEN
+                (s.per_input * s.heads.query_elements + s.per_output * s.heads.value_elements)
+                * least(s.assumed['seen_keys']::DOUBLE, s.heads.most / nullif(s.heads.rows, 0))
+                + 0 * s.assumed['seen_keys']::DOUBLE
             WHEN 'paged attention' THEN CASE
                 WHEN s.input_sizes[1] >= s.lengths.queries AND (len(s.outs) > 0 OR len(s.input_sizes) = 3)
                     THEN 2 * (s.input_elements + s.output_elements) / nullif(s.input_sizes[1], 0) * s.lengths.seen
+                WHEN s.lengths IS NULL AND (len(s.outs) > 0 OR len(s.input_sizes) = 3)
+                    THEN 2 * (s.input_elements + s.output_elements) * s.assumed['seen_keys']::DOUBLE
             END
             WHEN 'attention backward' THEN
-                5 * (s.input_elements + s.named['gradient'].elements) * s.key_sizes[-2]
+                (6 * s.input_elements + 4 * s.named['gradient'].elements) * s.key_sizes[-2]
                 * _causal_part(s.is_causal, s.input_sizes[-2], s.key_sizes[-2])
             WHEN 'gelu backward' THEN CASE s.approximate WHEN '"tanh"' THEN 18 ELSE 11 END * s.output_elements
             WHEN 'norm' THEN s.input_elements * (
@@ -164,10 +178,13 @@ WITH counted AS (
                 END
             )
             ELSE s.flops
-        END AS flops
+        END AS flops,
+        s.heads
     FROM _with_flops(shapes) AS s
 )
 SELECT s.call, s.is_complex,
+    (s.per_input * s.heads.query_elements + s.per_output * s.heads.value_elements) / nullif(s.heads.rows, 0)
+    * s.heads.most AS at_most,
     CASE
         WHEN NOT s.is_complex THEN s.flops
         WHEN s.family IN ('GEMM', 'convolution') THEN 4 * s.flops
@@ -294,6 +311,10 @@ SELECT s.call,
                 s.named['key'].row_elements * s.named['key_cache'].bytes
                 + s.named['value'].row_elements * coalesce(s.named['value_cache'], s.named['key_cache']).bytes
             )
+        WHEN s.moves = 'latent' THEN s.heads.value_elements * coalesce(
+                s.named['out'].bytes,
+                CASE WHEN s.named['query'].bytes = 2 AND s.named['value_size'] IS NOT NULL THEN 2 END
+            )
         WHEN s.moves = 'named' THEN CASE WHEN m.overwrites THEN s.tensors[1].held_bytes ELSE 0 END
         WHEN s.rule <> 'gradients' THEN m.output_bytes
         -- Gradients have the sizes and types of the tensors that they belong to.
@@ -358,7 +379,7 @@ call_bytes AS MATERIALIZED (
     FROM _call_bytes('call_shapes') AS b LEFT JOIN _overwriting_calls('call_shapes') AS o USING (call)
 ),
 written AS (
-    SELECT s.call, s.op, s.counts, s.moves, s.has_types, s.main_type, f.flops, f.is_complex, b.bytes_written,
+    SELECT s.call, s.op, s.counts, s.moves, s.has_types, s.main_type, f.flops, f.at_most, f.is_complex, b.bytes_written,
         array_to_string(
             list_transform(
                 s.all_tensors, lambda _t: coalesce(_short_type(_t.type), '') || replace(_t.sizes::VARCHAR, ', ', ',')
@@ -408,6 +429,11 @@ written AS (
                     s.input_elements
                     + s.lengths.keys * (s.named['key'].row_elements + s.named['value'].row_elements)
                 )
+            WHEN s.moves = 'latent' THEN
+                s.heads.query_elements * s.named['query'].bytes + s.heads.row_bytes * CASE
+                    WHEN s.heads.rows = s.lengths.generated THEN s.lengths.generated_keys
+                    WHEN s.heads.rows = s.heads.sequences THEN s.heads.rows * s.assumed['seen_keys']::DOUBLE
+                END
             WHEN s.moves = 'slots' THEN
                 m.slots * (
                     s.named['key'].row_elements * s.named['key'].bytes
@@ -416,6 +442,7 @@ written AS (
         END AS bytes_read,
         CASE s.moves
             WHEN 'experts' THEN m.input_bytes + m.output_bytes
+            WHEN 'masked' THEN m.input_bytes
             WHEN 'assumed experts' THEN
                 m.input_bytes + m.output_bytes
                 + _assumed_weights(s.assumed, s.input_sizes[-1]) * s.assumed['experts']::DOUBLE
@@ -427,6 +454,11 @@ written AS (
             WHEN 'experts' THEN
                 CASE WHEN s.written_chosen IS NULL THEN ['top_k'] ELSE [] END
                 || CASE WHEN s.is_of_one_token THEN [] ELSE ['used_experts'] END
+            WHEN 'paged attention' THEN CASE WHEN s.lengths IS NULL THEN ['seen_keys'] END
+            WHEN 'latent attention' THEN CASE
+                WHEN s.heads.rows <> s.lengths.generated OR s.lengths IS NULL THEN ['seen_keys']
+            END
+            WHEN 'masked attention' THEN ['seen_keys']
         END AS assumable,
         s.moves = 'least' OR s.moves = 'named' AND m.overwrites IS NULL AS is_least
     FROM call_shapes AS s
@@ -438,6 +470,7 @@ SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least,
     CASE
         WHEN w.flops IS NOT NULL OR w.bytes_read IS NOT NULL THEN _assumed_text(w.assumed, w.assumable)
     END AS assumed, try_cast(w.flops AS BIGINT) AS flops,
+    CASE WHEN w.flops IS NULL THEN try_cast(w.at_most AS BIGINT) END AS flops_at_most,
     try_cast(w.bytes_read AS BIGINT) AS bytes_read,
     try_cast(
         CASE
@@ -451,8 +484,11 @@ SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least,
         WHEN w.moves = 'named' AND w.bytes_read IS NOT NULL
             THEN CASE WHEN w.is_least THEN 'bytes: at least; whether it overwrites a tensor is not written' END
         WHEN w.moves = 'named' THEN 'bytes: an argument is not written'
-        WHEN w.counts = 'unwritten lengths' OR w.counts = 'paged attention' AND w.flops IS NULL
-            THEN 'the lengths of its sequences are not written'
+        WHEN w.counts = 'unwritten lengths' THEN 'the lengths of its sequences are not written'
+        WHEN w.counts IN ('paged attention', 'latent attention') AND w.flops IS NULL
+            THEN 'the lengths of its sequences are not written: assume seen_keys'
+        WHEN w.counts = 'masked attention' AND w.flops IS NULL AND w.at_most IS NOT NULL
+            THEN 'what its mask leaves out is not written: assume seen_keys'
         WHEN w.counts = 'unwritten weights' THEN 'the weights of its experts are not written'
         WHEN w.counts = 'assumed experts' AND w.flops IS NULL
             THEN 'the weights of its experts are not written: assume top_k, expert_width and matrices'
@@ -470,6 +506,8 @@ SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least,
         WHEN w.moves = 'nothing' OR w.bytes_read + w.bytes_written IS NOT NULL THEN NULL
         WHEN w.moves = 'slots' AND w.has_types THEN 'bytes: what is in a row of the cache is not written'
         WHEN w.moves = 'experts' THEN 'bytes: which experts are used is not written: assume used_experts'
+        WHEN w.moves = 'masked' THEN 'bytes: what its mask leaves out is not written'
+        WHEN w.moves IN ('paged', 'latent') THEN 'bytes: the lengths of its sequences are not written'
         WHEN w.moves = 'assumed experts'
             THEN 'bytes: which experts are used is not written: assume used_experts and weight_bytes'
         WHEN NOT w.has_types THEN 'bytes: types are not written'

@@ -3,6 +3,9 @@
 CREATE MACRO _traced_op(label) AS (
     CASE
         WHEN regexp_matches(label, '^triton_.*(embedding|gather|index|scatter)') THEN NULL
+        WHEN regexp_matches(label, '^triton_tem_fused_.*flex_attention_backward')
+            THEN 'inductor.flex_attention_backward'
+        WHEN regexp_matches(label, '^triton_tem_fused_.*flex_attention') THEN 'inductor.flex_attention'
         WHEN starts_with(label, 'triton_poi_fused') THEN 'inductor.pointwise'
         WHEN regexp_matches(label, '^triton_(red|per)_fused') THEN 'inductor.reduction'
         ELSE regexp_replace(label, '^(\w+)::(\w+?)_*$', '\1.\2')
@@ -20,8 +23,9 @@ CREATE MACRO _why_uncounted(label) AS (
 );
 
 -- The lengths of the sequences of a step in the name that vLLM and SGLang for ROCm give it: numbers of queries and of
--- keys, and of the pairs that causal attention computes. The name has their sums (sq, sk), and those of the squares
--- and products of each sequence (sqsq, sqsk), for prompts and for the generation. NULL for other names.
+-- keys, and of the pairs that causal attention computes; and these of the generation alone. The name has their sums (sq,
+-- sk), and those of the squares and products of each sequence (sqsq, sqsk), for prompts and for the generation. NULL for
+-- other names.
 CREATE MACRO _told_lengths(label) AS (
     list_transform(
         [
@@ -35,7 +39,8 @@ CREATE MACRO _told_lengths(label) AS (
         ],
         lambda t: {
             'queries': t.q + t.more_q, 'keys': t.k + t.more_k,
-            'seen': t.qk - t.qq / 2 + t.more_qk - (t.more_qq - t.more_q) / 2
+            'seen': t.qk - t.qq / 2 + t.more_qk - (t.more_qq - t.more_q) / 2, 'generated': t.more_q,
+            'generated_keys': t.more_k, 'generated_seen': t.more_qk - (t.more_qq - t.more_q) / 2
         }
     )[1]
 );
@@ -94,7 +99,8 @@ ops AS (
     GROUP BY w.op_index, CASE WHEN w.op_index IS NULL THEN {'label': w.label, 'run_index': w.run_index} END
 ),
 named AS MATERIALIZED (
-    SELECT s.signature_index, s.label, coalesce(f.op, p.op) AS op, coalesce(f.moves, p.moves) = 'paged' AS is_paged
+    SELECT s.signature_index, s.label, coalesce(f.op, p.op) AS op,
+        coalesce(f.moves, p.moves) IN ('paged', 'latent') AS is_paged
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity = 'op'
     LEFT JOIN formulas AS f ON f.op = replace(s.label, '::', '.')
@@ -112,7 +118,7 @@ chains AS (
         CASE
             WHEN starts_with(b.op, 'aten._scaled_dot_product') AND a.op IN (
                 'aten._flash_attention_forward', 'aten._flash_attention_backward', 'aten._efficient_attention_forward',
-                'aten._efficient_attention_backward'
+                'aten._efficient_attention_backward', 'aten._cudnn_attention_forward', 'aten._cudnn_attention_backward'
             ) THEN NULL
             ELSE a.op
         END AS op,
@@ -201,7 +207,8 @@ costs AS MATERIALIZED (
     ))
 )
 SELECT c.label, coalesce(c.formula.family, c.kernel_family) AS family, c.shapes, c.dtypes, c.strides, s.inputs, s.type,
-    s.flops, s.bytes_read + s.bytes_written AS bytes, s.most_bytes, s.assumed,
+    s.flops, s.bytes_read + s.bytes_written AS bytes, s.most_bytes,
+    s.flops_at_most, s.assumed,
     coalesce(c.formula.moves = 'named', false) AS is_bytes_alone, coalesce(s.is_least, false) AS is_least,
     CASE
         WHEN c.label IS NULL THEN 'no op launched it'

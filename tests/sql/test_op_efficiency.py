@@ -412,7 +412,7 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
     ("vllm::moe_forward", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the weights of its experts are not written: assume top_k, expert_width and matrices")),
     ("vllm::moe_forward_shared", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the weights of its experts are not written")),
     ("vllm::unified_attention_with_output", [HEADS, HEADS, HEADS, HEADS, None],
-     ("attention", None, None, "the lengths of its sequences are not written")),
+     ("attention", None, None, "the lengths of its sequences are not written: assume seen_keys")),
     # 16 positions of 6 heads of queries, and of 2 of keys and values; a float for each query if it is asked for.
     ("aiter::fmha_v3_fwd", [SIX, TWO_HEADS, TWO_HEADS, "0.", "0.2", "False", "-1", "-1", "True", "False", "2"],
      ("attention", 4 * 2 * 6 * 16 * 16 * 32, 2 * (2 * 16 * 32 * (6 + 2 + 2 + 6)) + 4 * 2 * 16 * 6, None)),
@@ -483,7 +483,7 @@ def test_paged_attention(traces: Traces) -> None:
         **H100,
     )  # fmt: skip
     rows = traces.ask("op_efficiency", "total, flops, bytes, reason")
-    unknown = (None, None, "the lengths of its sequences are not written")
+    unknown = (None, None, "the lengths of its sequences are not written: assume seen_keys")
     assert sorted(rows) == [
         (51, 2 * (192 + 192) * (32 + 30), 2 * (2 * 8 * 192 + (10 + 30) * 2 * 64), None),
         (52, 65_010_180_096, 211.826171875 * 2**20, None),
