@@ -38,7 +38,8 @@ FROM (
             'self scale_a place_a type_a transposes_a mat2 scale_b place_b type_b transposes_b out'
         ),
         ('aten.linear vllm.rocm_unquantized_gemm', 'self weight bias'),
-        ('_rocm_C.wvSplitK _rocm_C.LLMM1', 'weight self bias'),
+        ('_rocm_C.wvSplitK _rocm_C.LLMM1 _Linear', 'weight self bias'),
+        ('_LayerNormLinear', 'self scales shifts weight bias'),
         ('_C.awq_gemm', 'self mat2 scales zeros'),
         ('aten._grouped_mm', 'self mat2 offs bias dtype'),
         ('aten._scaled_grouped_mm', 'self mat2 scale_a scale_b offs bias scale_result dtype'),

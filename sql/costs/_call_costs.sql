@@ -77,6 +77,11 @@ WITH counted AS (
                 WHEN s.has_no_window THEN (6 * s.input_elements + 4 * s.named['gradient'].elements) * s.key_length
                         * _causal_part(s.is_causal, s.query_length, s.key_length)
             END
+            -- Functions of others may have its name.
+            WHEN 'weight product' THEN CASE
+                WHEN len(s.weight_sizes) = 2 AND len(s.input_sizes) >= 2 AND s.weight_sizes[2] = s.input_sizes[-1]
+                    THEN 2 * s.output_elements * s.input_sizes[-1]
+            END
             WHEN 'latent attention' THEN
                 (s.per_input * s.heads.query_elements + s.per_output * s.heads.value_elements) * coalesce(
                     CASE
@@ -489,6 +494,7 @@ SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least,
             THEN 'the lengths of its sequences are not written: assume seen_keys'
         WHEN w.counts = 'masked attention' AND w.flops IS NULL AND w.at_most IS NOT NULL
             THEN 'what its mask leaves out is not written: assume seen_keys'
+        WHEN w.counts = 'unwritten weight' THEN 'its weight is not written'
         WHEN w.counts = 'unwritten weights' THEN 'the weights of its experts are not written'
         WHEN w.counts = 'assumed experts' AND w.flops IS NULL
             THEN 'the weights of its experts are not written: assume top_k, expert_width and matrices'
@@ -512,6 +518,7 @@ SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least,
             THEN 'bytes: which experts are used is not written: assume used_experts and weight_bytes'
         WHEN NOT w.has_types THEN 'bytes: types are not written'
         WHEN w.has_untyped THEN 'bytes: types of lists of tensors are not written'
+        WHEN w.op = 'aten.index' THEN 'bytes: which elements its indices choose is not written'
         ELSE 'bytes: an argument that the size of its output needs is not written'
     END AS reason
 FROM written AS w;

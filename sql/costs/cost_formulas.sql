@@ -37,6 +37,18 @@ FROM (
                 '2 for each element of the output and of the dimension that is summed over'
             ),
             (
+                '_Linear _LayerNormLinear',
+                'GEMM | weight product | 0 | 0 | least | product | first',
+                'of modules of TransformerEngine 2: 2 for each element of the output and of the dimension that is summed
+                over; nothing for the normalization and for conversions; their backward pass is unknown, as it has
+                its weight from the forward pass'
+            ),
+            (
+                '_LinearBackward _LayerNormLinearBackward',
+                'GEMM | unwritten weight | 0 | 0 | depends | unknown | first',
+                'unknown: it has its weight from the forward pass'
+            ),
+            (
                 'aten._int_mm bitsandbytes.int8_linear_matmul',
                 'GEMM | product | 0 | 0 | all | product | int32',
                 '2 for each element of the output and of the dimension that is summed over'

@@ -206,7 +206,13 @@ costs AS MATERIALIZED (
         WHERE c.shapes IS NOT NULL
     ))
 )
-SELECT c.label, coalesce(c.formula.family, c.kernel_family) AS family, c.shapes, c.dtypes, c.strides, s.inputs, s.type,
+SELECT c.label, coalesce(c.formula.family, c.kernel_family) AS family, c.shapes, c.dtypes, c.strides, s.inputs,
+    -- Products whose kernel names 8 bits convert what they take.
+    CASE
+        WHEN c.formula.family IN ('GEMM', 'MoE') AND s.type IN ('c10::BFloat16', 'c10::Half', 'float')
+            AND regexp_matches(c.top_event, '(?i)e4m3|e5m2') THEN 'c10::Float8_e4m3fn'
+        ELSE s.type
+    END AS type,
     s.flops, s.bytes_read + s.bytes_written AS bytes, s.most_bytes,
     s.flops_at_most, s.assumed,
     coalesce(c.formula.moves = 'named', false) AS is_bytes_alone, coalesce(s.is_least, false) AS is_least,
