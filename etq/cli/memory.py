@@ -48,9 +48,9 @@ _PARTS: Final = """
 def memory(capture: str, by: str | None, db: str, format: str | None, output: str | None, force: bool) -> None:
     """Show what allocators allocated, or what a trace holds.
 
-    For a PyTorch trace, or a snapshot of torch.cuda.memory: the peak of each device, memory over time, what is held at
-    the peak and what grows with every step. CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a
-    file.
+    For a PyTorch trace, a snapshot of torch.cuda.memory, or a memory timeline: the peak of each device, memory over
+    time, what is held at the peak and what grows with every step. CAPTURE is a name, a hash prefix, @latest, a selector
+    (key=value,...) or a file.
 
     \b
     etq memory run --db lab.duckdb

@@ -23,8 +23,8 @@ from tests.fuzz.zip_damage import bomb, damage_directory, damage_members
 # The number of inputs of each kind in a hundred.
 SHARES: Final = {
     "etdump": 20, "log": 4, "prof_result": 8, "trace": 12, "parts": 6, "record": 12, "program": 10, "xnnpack": 8,
-    "debug": 6, "metrics": 5, "sidecar": 5,
-    "snapshot": 4,
+    "debug": 5, "metrics": 4, "sidecar": 4,
+    "snapshot": 4, "timeline": 3,
 }  # fmt: skip
 _TIMES: Final = (1, 1, 1, 2, 3, 6)
 _ARGUMENTS: Final = (
@@ -201,5 +201,5 @@ def _snapshot(random: Random, original: Original) -> tuple[bytes, list[str]]:
 _DAMAGES: Final = {
     "etdump": _flatbuffer, "debug": _flatbuffer, "program": _flatbuffer, "xnnpack": _xnnpack, "log": _log,
     "trace": _trace, "parts": _in_parts, "record": _record, "metrics": _json, "sidecar": _json,
-    "snapshot": _snapshot,
+    "snapshot": _snapshot, "timeline": _json,
 }  # fmt: skip

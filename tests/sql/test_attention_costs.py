@@ -142,6 +142,7 @@ def test_roof_of_flex_attention(traces: Traces) -> None:
 # cuDNN's attention: by heads and positions, or of several sequences in one tensor.
 DENSE = [([2, 4, 10, 8], HALF), ([2, 4, 14, 8], HALF), ([2, 4, 14, 6], HALF)]
 PACKED, BOUNDS = [([30, 4, 8], HALF)] * 3, ([4], INT)
+SEED: tuple[list[int], str] = ([], "long int")
 
 
 def cudnn(tensors: list[Any], bounds: Any, longest: str, is_causal: str) -> list[Any]:
@@ -149,7 +150,7 @@ def cudnn(tensors: list[Any], bounds: Any, longest: str, is_causal: str) -> list
 
 
 def cudnn_backward(gradient: Any, tensors: list[Any], bounds: Any, longest: str, is_causal: str) -> list[Any]:
-    sums, seed = ([2, 4, 10, 1], FLOAT), ([], "long int")
+    sums, seed = ([2, 4, 10, 1], FLOAT), SEED
     return [gradient, *tensors, gradient, sums, seed, seed, None, bounds, bounds, longest, longest, "0.", is_causal]
 
 
@@ -186,7 +187,7 @@ def test_attention_that_chose_that_of_cudnn_counts(traces: Traces) -> None:
 
 def test_gradients_of_values_of_another_size(traces: Traces) -> None:
     """80,640 operations by FlopCounterMode of torch 2.13: three products of 8 elements, two of 6."""
-    sums, seed, gradient = ([2, 4, 10], FLOAT), ([], "long int"), ([2, 4, 10, 6], HALF)
+    sums, seed, gradient = ([2, 4, 10], FLOAT), SEED, ([2, 4, 10, 6], HALF)
     given = [gradient, *DENSE, gradient, sums, None, None, "10", "14", "0.", "False", seed, seed]
     [row] = asked(traces, [("aten::_scaled_dot_product_flash_attention_backward", given)])
     assert row[0] == 80_640
