@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from etq.ingest.memory import refuse_beyond
 
-# By how much moments differ at least, in nanoseconds: an allocation lasts half of it.
-STEP: Final = 2
+# By how much moments differ at least, in nanoseconds: the calls of an allocation end before.
+STEP: Final = 4
 # How often the trace's JSON is in memory while it is made and read.
 _COPIES: Final = 3
 # After how many bytes of JSON the free memory is looked up.
@@ -32,11 +33,11 @@ class Events:
         self._events: list[str] = []
         self._size = self._checked = 0
 
-    def allocate(self, moment: Moment, address: int, size: int, named: str = "") -> None:
-        """Add an allocation, by an op whose category, name and arguments are written as JSON; "": by none."""
-        if named:
-            times = f'"ts": {_time(moment.at)}, "dur": {_time(STEP // 2)}'
-            self._add(f'{{"ph": "X", {named}, "pid": 0, "tid": {moment.device}, {times}}}')
+    def allocate(self, moment: Moment, address: int, size: int, calls: Sequence[str] = ()) -> None:
+        """Add an allocation and the calls around it, the outermost first: category, name and arguments as JSON."""
+        for depth, call in enumerate(calls):
+            times = f'"ts": {_time(moment.at)}, "dur": {_time(STEP - 1 - depth)}'
+            self._add(f'{{"ph": "X", {call}, "pid": 0, "tid": {moment.device}, {times}}}')
         self.change(moment, address, size)
 
     def change(self, moment: Moment, address: int, size: int) -> None:

@@ -31,6 +31,9 @@ _RELEASES: Final = ("free_requested", "free_completed")
 # What changes the memory that an allocator has.
 _RESERVED: Final = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 _ACTIONS: Final = ("alloc", *_RELEASES, *_RESERVED)
+# The function that calls a module's, and its file.
+_CALL: Final = "_call_impl"
+_OF_MODULES: Final = "torch/nn/modules/module.py"
 # How many functions around the innermost of the user's own a stack has.
 _AROUND: Final = 5
 _MOST: Final = 2**62
@@ -61,7 +64,7 @@ class _Snapshot:
         self._traces: list[Any] = _listed(written["device_traces"])
         # A pickle may name a list any number of times; each entry takes more than a byte.
         self._left = byte_size
-        self._stacks: dict[int, str] = {}
+        self._stacks: dict[int, list[str]] = {}
         self._rules = rules()
         moments = [entry["time_us"] for each in self._traces for entry in self._entries(each) if "time_us" in entry]
         self._base = min(map(_whole, moments), default=0)
@@ -145,27 +148,51 @@ class _Snapshot:
                 address += _whole(block["size"])
         return before, sum(released.values())
 
-    def _stack(self, frames: Any) -> str:
-        """Return the category, name and arguments of an allocation by its stack, as JSON: the outermost op, or else the
-        innermost function; and the functions. "" without a stack.
+    def _stack(self, frames: Any) -> list[str]:
+        """Return the calls around an allocation by its stack, as `Events.allocate` takes them: that of modules, if any;
+        the outermost op, or else the innermost function, with the functions. None without a stack.
         """
         if not frames:
-            return ""
+            return []
         known = self._stacks.get(id(frames))
         if known is None:
-            op, functions, outer = None, [], 0
+            op, functions, outer = None, list[str](), 0
             for frame in self._entries(frames):
                 name, file, line = _text(frame["name"]), _text(frame["filename"]), _whole(frame["line"])
                 if (found := _OP.search(name)) is not None:
                     op = f"aten::{found[1]}"
-                if (file.endswith(".py") or file.startswith("<")) and outer <= _AROUND:
+                if _is_python(file) and outer <= _AROUND:
                     functions.append(f"{file}({line}): {name}".replace(";", ","))
                     outer += bool(outer) or not self._rules.is_library(functions[-1])
             named = op or (functions[0] if functions else "(allocation)")
             stack = {"Call stack": ";".join(functions)}
-            known = f'"cat": "cpu_op", "name": {json.dumps(named)}, "args": {json.dumps(stack)}'
+            known = [f'"cat": "cpu_op", "name": {json.dumps(named)}, "args": {json.dumps(stack)}']
+            if modules := _modules(frames):
+                name = json.dumps(f"nn.Module: {' > '.join(modules)}")
+                known.insert(0, f'"cat": "python_function", "name": {name}')
             self._stacks[id(frames)] = known
         return known
+
+
+def _modules(frames: Sequence[Any]) -> list[str]:
+    """Return the modules around an allocation, the outermost first: the file of what `Module._call_impl` calls, with
+    the line from which the next is called. A stack has no names of modules.
+    """
+    found: list[str] = []
+    called = line = ""
+    for frame in frames:
+        name, file = frame["name"], frame["filename"]
+        if not _is_python(file):
+            continue
+        is_call = file.endswith(_OF_MODULES)
+        if is_call and name == _CALL and called:
+            found.append(f"{called}:{line}" if found else called)
+        called, line = "" if is_call else "/".join(file.split("/")[-2:]), frame["line"]
+    return found[::-1]
+
+
+def _is_python(file: str) -> bool:
+    return file.endswith(".py") or file.startswith("<")
 
 
 def _text(value: Any) -> str:

@@ -31,7 +31,7 @@ CATEGORIES: Final = (
 )  # fmt: skip
 # The type of a device that isn't named, as `_memory_device` has it.
 _UNNAMED: Final = 127
-_NAMES: Final = [f'"cat": "cpu_op", "name": "{name}"' for name in CATEGORIES]
+_NAMES: Final = [[f'"cat": "cpu_op", "name": "{name}"'] for name in CATEGORIES]
 _MOST: Final = 2**61
 # The bytes of memory that a change takes.
 _CHANGE_SIZE: Final = 160

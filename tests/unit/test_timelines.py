@@ -43,8 +43,8 @@ def test_changes_by_hand(tmp_path: Path) -> None:
     becomes a gradient."""
     with etq.read(written(tmp_path, RAW)) as warehouse:
         assert warehouse.rows(HELD)[1] == [
-            ("(unnamed)", 712, pytest.approx(0.004), "activation", 512), ("(unnamed)", 712, pytest.approx(0.004), "parameter", 160),
-            ("(unnamed)", 712, pytest.approx(0.004), "(before the recording)", 40),
+            ("(unnamed)", 712, pytest.approx(0.008), "activation", 512), ("(unnamed)", 712, pytest.approx(0.008), "parameter", 160),
+            ("(unnamed)", 712, pytest.approx(0.008), "(before the recording)", 40),
         ]  # fmt: skip
         assert warehouse.rows("SELECT f.rule, f.detail FROM findings AS f")[1] == [
             ("memory timeline", "the memory of one device by category, which the file doesn't name; ops have no times")
@@ -54,12 +54,12 @@ def test_changes_by_hand(tmp_path: Path) -> None:
 
 
 def test_sizes_by_hand(tmp_path: Path) -> None:
-    """Releases of a time come before its allocations; of a gradient a part remains, which is allocated 2 ns later."""
+    """Releases of a time come before its allocations; of a gradient a part remains, which is allocated 4 ns later."""
     with etq.read(written(tmp_path, SIZES)) as warehouse:
         assert [row[1:2] + row[3:] for row in warehouse.rows(HELD)[1]] == [
             (712, "activation", 512), (712, "parameter", 160), (712, "unknown", 40)
         ]  # fmt: skip
-        assert warehouse.rows(LINE)[1][-3:] == [(12, 702), (15, 190), (15.002, 202)]
+        assert warehouse.rows(LINE)[1][-3:] == [(12, 702), (15, 190), (15.004, 202)]
     told = run_etq(str(tmp_path / "mine.json"))
     assert "memory timeline of torch.profiler, " in told.stdout and "(unnamed) 712 B" in told.stdout
     assert "activation" in run_etq("memory", str(tmp_path / "mine.json")).stdout
