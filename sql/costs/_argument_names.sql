@@ -40,6 +40,9 @@ FROM (
         ('aten.linear vllm.rocm_unquantized_gemm', 'self weight bias'),
         ('_rocm_C.wvSplitK _rocm_C.LLMM1 _Linear', 'weight self bias'),
         ('_LayerNormLinear', 'self scales shifts weight bias'),
+        -- Of the forward call.
+        ('_LinearBackward', 'weight self !bias'),
+        ('_LayerNormLinearBackward', 'self !scales !shifts weight !bias'),
         ('_C.awq_gemm', 'self mat2 scales zeros'),
         ('aten._grouped_mm', 'self mat2 offs bias dtype'),
         ('aten._scaled_grouped_mm', 'self mat2 scale_a scale_b offs bias scale_result dtype'),

@@ -78,9 +78,9 @@ WITH counted AS (
                         * _causal_part(s.is_causal, s.query_length, s.key_length)
             END
             -- Functions of others may have its name.
-            WHEN 'weight product' THEN CASE
-                WHEN len(s.weight_sizes) = 2 AND len(s.input_sizes) >= 2 AND s.weight_sizes[2] = s.input_sizes[-1]
-                    THEN 2 * s.output_elements * s.input_sizes[-1]
+            WHEN 'weight product' THEN CASE WHEN s.is_by_weight THEN 2 * s.output_elements * s.input_sizes[-1] END
+            WHEN 'weight product backward' THEN CASE
+                WHEN s.is_by_weight AND s.products IN (1, 2) THEN 2 * s.output_elements * s.input_sizes[-1] * s.products
             END
             WHEN 'latent attention' THEN
                 (s.per_input * s.heads.query_elements + s.per_output * s.heads.value_elements) * coalesce(
@@ -316,6 +316,8 @@ SELECT s.call,
                 s.named['key'].row_elements * s.named['key_cache'].bytes
                 + s.named['value'].row_elements * coalesce(s.named['value_cache'], s.named['key_cache']).bytes
             )
+        WHEN s.moves = 'products' THEN
+            s.input_elements * s.first_tensor.bytes + s.named['weight'].elements * s.named['weight'].bytes
         WHEN s.moves = 'latent' THEN s.heads.value_elements * coalesce(
                 s.named['out'].bytes,
                 CASE WHEN s.named['query'].bytes = 2 AND s.named['value_size'] IS NOT NULL THEN 2 END
@@ -396,6 +398,7 @@ written AS (
         CASE
             WHEN s.moves IN ('made', 'nothing') THEN 0e0
             WHEN s.moves IN ('all', 'named', 'least') THEN m.input_bytes
+            WHEN s.moves = 'products' AND s.products = 2 THEN m.input_bytes + m.output_bytes
             WHEN s.moves = 'looked up' THEN
                 m.input_bytes + s.named['indices'].elements * s.weight_sizes[2] * s.named['weight'].bytes
             WHEN s.moves = 'targets' THEN
@@ -465,7 +468,7 @@ written AS (
             END
             WHEN 'masked attention' THEN ['seen_keys']
         END AS assumable,
-        s.moves = 'least' OR s.moves = 'named' AND m.overwrites IS NULL AS is_least
+        s.moves IN ('least', 'products') OR s.moves = 'named' AND m.overwrites IS NULL AS is_least
     FROM call_shapes AS s
     JOIN call_bytes AS m USING (call)
     JOIN _written_bytes('call_shapes', 'call_bytes') AS b USING (call)
@@ -494,7 +497,8 @@ SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least,
             THEN 'the lengths of its sequences are not written: assume seen_keys'
         WHEN w.counts = 'masked attention' AND w.flops IS NULL AND w.at_most IS NOT NULL
             THEN 'what its mask leaves out is not written: assume seen_keys'
-        WHEN w.counts = 'unwritten weight' THEN 'its weight is not written'
+        WHEN w.flops IS NULL AND w.counts = 'weight product backward'
+            THEN 'its forward call, which has its weight, or how many products it computes, is not known'
         WHEN w.counts = 'unwritten weights' THEN 'the weights of its experts are not written'
         WHEN w.counts = 'assumed experts' AND w.flops IS NULL
             THEN 'the weights of its experts are not written: assume top_k, expert_width and matrices'
@@ -512,6 +516,7 @@ SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least,
         WHEN w.moves = 'nothing' OR w.bytes_read + w.bytes_written IS NOT NULL THEN NULL
         WHEN w.moves = 'slots' AND w.has_types THEN 'bytes: what is in a row of the cache is not written'
         WHEN w.moves = 'experts' THEN 'bytes: which experts are used is not written: assume used_experts'
+        WHEN w.moves = 'products' THEN 'bytes: which of its products it computes is not known'
         WHEN w.moves = 'masked' THEN 'bytes: what its mask leaves out is not written'
         WHEN w.moves IN ('paged', 'latent') THEN 'bytes: the lengths of its sequences are not written'
         WHEN w.moves = 'assumed experts'

@@ -129,8 +129,9 @@ CREATE MACRO _call_shapes(
 ) AS TABLE
 WITH named AS (
     SELECT a.call, a.op, a.label, a.formula.counts, a.formula.per_input, a.formula.per_output, a.formula.moves,
-        a.formula.family, a.formula.writes, a.formula.sizes AS rule, a.lengths, a.assumed, a.has_types, a.named,
-        a.given, a.all_tensors, a.tensors, a.outs, a.listed, a.is_of_lists, a.first_list, a.first_tensor,
+        a.formula.family, a.formula.writes, a.formula.sizes AS rule, a.lengths, a.assumed, a.products,
+        a.has_types, a.named, a.given, a.all_tensors, a.tensors, a.outs, a.listed, a.is_of_lists, a.first_list,
+        a.first_tensor,
         a.main.sizes AS input_sizes, a.main.type AS main_type,
         a.named['mat2'].sizes AS other_sizes, a.named['weight'].sizes AS weight_sizes,
         a.named['key'].sizes AS key_sizes, a.named['gradient'].sizes AS gradient_sizes,
@@ -145,6 +146,11 @@ WITH named AS (
         coalesce(try_cast(a.named['groups'].value AS BIGINT), 1) AS groups,
         coalesce(a.named['topk_ids'].sizes[-1], try_cast(a.named['topk'].value AS BIGINT)) AS written_chosen,
         coalesce(written_chosen, a.assumed['top_k']::DOUBLE) AS chosen,
+        coalesce(
+            len(a.named['weight'].sizes) = 2 AND len(a.main.sizes) >= 2
+            AND a.named['weight'].sizes[2] = a.main.sizes[-1],
+            false
+        ) AS is_by_weight,
         coalesce(a.named['topk_ids'].sizes[1] = 1 AND a.named['w1'].bytes > 1, false) AS is_of_one_token,
         coalesce(try_cast(a.named['ceil_mode'].value AS BOOLEAN)::BIGINT, 0) AS rounds_up,
         try_cast(a.named['output_mask'].value AS BOOLEAN[]) AS asked,

@@ -13,7 +13,7 @@
 --   counts: plain: per_input and per_output; else the name of the formula
 --   per_input: operations for each element of its first argument
 --   per_output: operations for each element of its first output
---   moves: bytes that go through memory: all: each argument read once, each output written once; nothing; chosen: reads as much as it writes, and indices; made: only writes; update: reads and writes the first argument; scattered: reads indices and as much as it writes, and the latter too if it adds to it; looked up: reads a row for each index, and the other arguments; targets: reads an element for each target, and the other arguments; least: reads the arguments that its formula has, and writes its outputs, as far as sizes determine them; rotated: reads and writes what is rotated, and reads a row of the table for each position; slots: reads and writes as much as there are slots; latent: reads queries and the rows of the cache of all positions, writes the output; masked: at most each tensor that is named once; assumed experts: reads tokens and the weights of experts that are assumed, writes as much as tokens; paged: reads queries, and the keys and values of all positions, of the type of queries, writes the output; named: each tensor that is named once, if that fits into its time; cache, experts, depends: not determined by shapes
+--   moves: bytes that go through memory: all: each argument read once, each output written once; nothing; chosen: reads as much as it writes, and indices; made: only writes; update: reads and writes the first argument; scattered: reads indices and as much as it writes, and the latter too if it adds to it; looked up: reads a row for each index, and the other arguments; targets: reads an element for each target, and the other arguments; least: reads the arguments that its formula has, and writes its outputs, as far as sizes determine them; rotated: reads and writes what is rotated, and reads a row of the table for each position; slots: reads and writes as much as there are slots; latent: reads queries and the rows of the cache of all positions, writes the output; masked: at most each tensor that is named once; products: reads input, weight and gradient, writes those of input and weight; assumed experts: reads tokens and the weights of experts that are assumed, writes as much as tokens; paged: reads queries, and the keys and values of all positions, of the type of queries, writes the output; named: each tensor that is named once, if that fits into its time; cache, experts, depends: not determined by shapes
 --   formula: how its operations are counted, as text
 --   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, optimizer, recurrence, transform, copy, fill, view
 --   sizes: how the sizes of its output follow from its arguments, for ops of traces: as the first, or as all of the first list, by broadcasting, as a product, ...; unknown where they don't
@@ -40,13 +40,13 @@ FROM (
                 '_Linear _LayerNormLinear',
                 'GEMM | weight product | 0 | 0 | least | product | first',
                 'of modules of TransformerEngine 2: 2 for each element of the output and of the dimension that is summed
-                over; nothing for the normalization and for conversions; their backward pass is unknown, as it has
-                its weight from the forward pass'
+                over; nothing for the normalization and for conversions'
             ),
             (
                 '_LinearBackward _LayerNormLinearBackward',
-                'GEMM | unwritten weight | 0 | 0 | depends | unknown | first',
-                'unknown: it has its weight from the forward pass'
+                'GEMM | weight product backward | 0 | 0 | products | product | first',
+                'as the forward call, for each product that it computes: the gradients of input and weight, as far as
+                they are asked for'
             ),
             (
                 'aten._int_mm bitsandbytes.int8_linear_matmul',

@@ -92,7 +92,9 @@ WITH formulas AS MATERIALIZED (FROM cost_formulas),
 ops AS (
     SELECT w.op_index, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
         sum(CASE WHEN w.kind IN ('copy', 'fill') THEN w.ticks ELSE 0 END) AS copy_ticks, count(*) AS events,
-        count(*) FILTER (w.kind = 'kernel') AS kernels, arg_max(w.label, w.ticks) AS top_event,
+        count(*) FILTER (w.kind = 'kernel') AS kernels,
+        count(*) FILTER (w.kernel_family = 'GEMM' AND NOT contains(w.label, 'splitKreduce')) AS products,
+        arg_max(w.label, w.ticks) AS top_event,
         arg_max(w.kernel_family, w.ticks) AS kernel_family, bool_or(w.uses_matrix_units) AS uses,
         bool_or(w.kind = 'kernel' AND w.uses_matrix_units IS NULL) AS may_use, min(w.run_index) AS run_index
     FROM query_table(work) AS w
@@ -108,9 +110,17 @@ named AS MATERIALIZED (
 ),
 placed AS MATERIALIZED (
     SELECT t.event_index, t.op_index AS parent_index, n.signature_index, n.label, n.op, n.is_paged, t.thread_index,
-        t.start_ticks, t.start_ticks + t.elapsed_ticks AS end_ticks
+        t.start_ticks, t.start_ticks + t.elapsed_ticks AS end_ticks, t.sequence_number
     FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
     JOIN named AS n ON n.signature_index = t.event_signature
+),
+-- Backward passes of TransformerEngine's functions name no weight: the forward call has it.
+forward_calls AS (
+    SELECT b.event_index, min(f.event_index) AS forward_index
+    FROM placed AS b
+    JOIN placed AS f ON f.sequence_number = b.sequence_number AND f.op || 'Backward' = b.op
+    GROUP BY b.event_index
+    HAVING count(*) = 1
 ),
 chains AS (
     SELECT o.*,
@@ -170,7 +180,8 @@ working AS MATERIALIZED (
     SELECT o.owner, any_value(n.label) AS label, any_value(n.op) AS op,
         arg_max(o.kernel_family, o.ticks) AS kernel_family, sum(o.ticks)::BIGINT AS ticks,
         sum(o.step_ticks)::BIGINT AS step_ticks, sum(o.copy_ticks)::BIGINT AS copy_ticks,
-        sum(o.events)::BIGINT AS events, sum(o.kernels)::BIGINT AS kernels, arg_max(o.top_event, o.ticks) AS top_event,
+        sum(o.events)::BIGINT AS events, sum(o.kernels)::BIGINT AS kernels, sum(o.products)::BIGINT AS products,
+        arg_max(o.top_event, o.ticks) AS top_event,
         bool_or(o.uses) AS uses, bool_or(o.may_use) AS may_use, any_value(p.lengths) AS lengths,
         min(o.run_index) AS run_index
     FROM owned AS o
@@ -179,7 +190,8 @@ working AS MATERIALIZED (
     GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN {'event': o.top_event, 'run_index': o.run_index} END
 ),
 grouped AS (
-    SELECT w.label, w.op, w.lengths, o.shapes, o.dtypes, o.strides, o.inputs,
+    SELECT w.label, w.op, w.lengths, CASE WHEN w.op LIKE '%LinearBackward' THEN w.products END AS products,
+        o.shapes, o.dtypes, o.strides, o.inputs,
         CASE WHEN contains(o.dtypes, '"TensorList"') THEN _listed_types(w.top_event) END AS listed,
         CASE WHEN w.owner IS NULL THEN w.top_event END AS event, arg_max(w.kernel_family, w.ticks) AS kernel_family,
         count(w.owner) AS calls, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
@@ -189,7 +201,9 @@ grouped AS (
             'run_index': w.run_index, 'op_index': w.owner, 'ticks': w.ticks, 'copy_ticks': w.copy_ticks
         }) AS parts
     FROM working AS w
-    LEFT JOIN (FROM op_arguments AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = w.owner
+    LEFT JOIN forward_calls AS f ON f.event_index = w.owner
+    LEFT JOIN (FROM op_arguments AS i WHERE i.capture_id = capture_key) AS o
+        ON o.event_index = CASE WHEN w.op LIKE '%LinearBackward' THEN f.forward_index ELSE w.owner END
     GROUP BY ALL
 ),
 called AS MATERIALIZED (
@@ -200,7 +214,7 @@ costs AS MATERIALIZED (
         SELECT list({
             'call': c.call, 'op': c.op, 'label': c.label, 'formula': c.formula, 'shapes': c.shapes, 'dtypes': c.dtypes,
             'strides': c.strides, 'inputs': c.inputs, 'listed': c.listed, 'lengths': c.lengths,
-            'assumed': assumed
+            'assumed': assumed, 'products': c.products
         })
         FROM called AS c
         WHERE c.shapes IS NOT NULL
@@ -219,6 +233,8 @@ SELECT c.label, coalesce(c.formula.family, c.kernel_family) AS family, c.shapes,
     CASE
         WHEN c.label IS NULL THEN 'no op launched it'
         WHEN c.op IS NULL THEN _why_uncounted(c.label)
+        WHEN c.op LIKE '%LinearBackward' AND c.shapes IS NULL
+            THEN 'its forward call, which has its weight, is not in the trace, or was recorded without shapes'
         WHEN c.shapes IS NULL THEN 'recorded without shapes: profile(record_shapes=True) writes them'
         ELSE s.reason
     END AS reason,

@@ -35,9 +35,47 @@ def test_products_of_modules(traces: Traces) -> None:
     rows = [row[1:] for row in sorted(traces.ask("op_efficiency", "total, family, flops, bytes, reason"))]
     assert rows[:4] == [
         ("GEMM", flops, moved, LEAST), ("GEMM", flops, moved + 2 * 10, LEAST), ("GEMM", flops, moved + 2 * 6, LEAST),
-        ("GEMM", None, None, "its weight is not written"),
+        ("GEMM", None, None, "its forward call, which has its weight, is not in the trace, or was recorded without shapes"),
     ]  # fmt: skip
     assert [(row[1], row[3]) for row in rows[4:]] == [(None, unknown)] * 2
+
+
+def numbered(call: dict[str, Any], number: int, forward: int) -> dict[str, Any]:
+    call["args"] |= {"Sequence number": number, "Fwd thread id": forward}
+    return call
+
+
+def test_backward_passes_have_the_weight_of_their_forward_call(traces: Traces) -> None:
+    """The products of both gradients, or of one, by their kernels; a sum of parts is no product."""
+    gradient, reduce = ([3, 4, 10], HALF), "void splitKreduce_kernel<32, 16, int, float, __nv_bfloat16>(int)"
+    traces.take(
+        numbered(op("_Linear", 0, 9, WEIGHT, INPUT, BIAS), 5, 0), *launched(GEMM, 1, 50, 1),
+        numbered(op("_LayerNormLinear", 10, 19, INPUT, SCALES, None, WEIGHT, None), 6, 0), *launched(GEMM, 11, 51, 2),
+        numbered(op("_LayerNormLinearBackward", 20, 29, gradient), 6, 1), *launched(GEMM, 21, 30, 3),
+        *launched(reduce, 22, 3, 4, begin=60),
+        numbered(op("_LinearBackward", 30, 39, gradient), 5, 1), *launched(GEMM, 31, 20, 5), *launched(GEMM, 32, 20, 6, begin=60),
+        # Of a forward call that the trace doesn't have, and of more kernels than products.
+        numbered(op("_LinearBackward", 40, 49, gradient), 7, 1), *launched(GEMM, 41, 20, 7),
+        numbered(op("_Linear", 50, 59, WEIGHT, INPUT, None), 8, 0), *launched(GEMM, 51, 52, 8),
+        numbered(op("_LinearBackward", 60, 69, gradient), 8, 1),
+        *[event for at in range(3) for event in launched(GEMM, 61 + at, 30, 9 + at, begin=100 + 40 * at)],
+        **H100,
+    )  # fmt: skip
+    flops = 2 * 12 * 6 * 10
+    rows = traces.ask("op_efficiency", "op, total, flops, bytes, reason")
+    found = {row[:2]: row[2:] for row in rows if "Backward" in row[0]}
+    assert found == {
+        ("_LayerNormLinearBackward", 33): (flops, None, "bytes: which of its products it computes is not known"),
+        # Read weight, input and gradient; written the gradients of input and weight.
+        ("_LinearBackward", 40): (2 * flops, 2 * (60 + 72 + 120 + 72 + 60), LEAST),
+        ("_LinearBackward", 20): (
+            None, None, "its forward call, which has its weight, is not in the trace, or was recorded without shapes"
+        ),
+        ("_LinearBackward", 90): (
+            None, None,
+            "its forward call, which has its weight, or how many products it computes, is not known",
+        ),
+    }  # fmt: skip
 
 
 def test_products_that_convert_have_the_peak_of_their_kernel(traces: Traces) -> None:
