@@ -63,6 +63,7 @@ WITH counted AS (
             END
             WHEN 'assumed experts' THEN s.input_elements * s.chosen * 2e0 * s.assumed['expert_width']::DOUBLE
                 * s.assumed['matrices']::DOUBLE
+            WHEN 'unwritten operations' THEN s.fused.flops
             WHEN 'gating' THEN (s.per_input + s.output_sizes[-1]) * s.input_elements
             WHEN 'rotation' THEN s.per_input * s.rotated
             WHEN 'convolution backward' THEN
@@ -184,12 +185,13 @@ WITH counted AS (
             )
             ELSE s.flops
         END AS flops,
-        s.heads
+        s.heads, s.fused
     FROM _with_flops(shapes) AS s
 )
 SELECT s.call, s.is_complex,
     (s.per_input * s.heads.query_elements + s.per_output * s.heads.value_elements) / nullif(s.heads.rows, 0)
     * s.heads.most AS at_most,
+    s.fused.at_least,
     CASE
         WHEN NOT s.is_complex THEN s.flops
         WHEN s.family IN ('GEMM', 'convolution') THEN 4 * s.flops
@@ -201,6 +203,53 @@ SELECT s.call, s.is_complex,
     END AS flops
 FROM counted AS s;
 
+-- What is known of the operations of a kernel that Inductor wrote, by its name, which has the ops that are in it, each
+-- once, at most ten: `flops`, none if all of them copy; else `at_least`, one for each op of arithmetic and each element of
+-- its loops. A kernel that reduces has one for each element at least. NULL where the name has other ops, as only a part
+-- of these may be in it, or of what it loops over.
+CREATE MACRO _fused_flops(
+    label,
+    elements,  -- of its tensors, as a list
+    loop_before,  -- size of a loop, as `_overwriting_calls` has it
+    last_loop  -- the same
+) AS (
+    list_transform(
+        [{
+            'is_long': len(string_split(label, '_')) > 12, 'is_reduction': NOT starts_with(label, 'triton_poi'),
+            'loops': CASE
+                WHEN NOT starts_with(label, 'triton_poi') OR list_contains(elements, loop_before * last_loop)
+                    THEN loop_before * last_loop
+                WHEN list_contains(elements, last_loop) THEN last_loop
+            END,
+            'words': CASE
+                WHEN regexp_full_match(
+                    label,
+                    'triton_\w{3}_fused(_(_to_copy|_unsafe_view|clone|copy|permute|transpose|t|view|expand|unsqueeze'
+                    || '|squeeze|repeat|slice|detach|alias|add|sub|rsub|mul|div|neg|abs|exp|exp2|expm1|log|log2|log1p'
+                    || '|sqrt|rsqrt|reciprocal|pow|sin|cos|tan|tanh|erf|relu|maximum|minimum|where|floor|ceil|round'
+                    || '|eq|ne|lt|le|gt|ge|(bitwise|logical)_(and|or|xor|not)))+_\d+'
+                ) THEN list_filter(
+                    string_split(regexp_replace(label, '(bitwise|logical)_|^triton_..._fused|_\d+$', '', 'g'), '_'),
+                    lambda _w: NOT list_contains(
+                        [
+                            '', 'to', 'copy', 'unsafe', 'view', 'clone', 'permute', 'transpose', 't', 'expand',
+                            'unsqueeze', 'squeeze', 'repeat', 'slice', 'detach', 'alias'
+                        ],
+                        _w
+                    )
+                )
+            END
+        }],
+        lambda _k: {
+            'flops': CASE WHEN NOT _k.is_reduction AND NOT _k.is_long AND len(_k.words) = 0 THEN 0e0 END,
+            'at_least': CASE
+                WHEN _k.is_reduction THEN _k.loops
+                WHEN len(_k.words) > 0 THEN len(_k.words) * _k.loops
+            END
+        }
+    )[1]
+);
+
 -- Whether one call of a kernel that Inductor wrote reads and writes its first tensor (`overwrites`); NULL if unknown. Such
 -- tensors come first, then those that it reads, then those that it writes, then the sizes of its loops: one or two,
 -- before which there may be other numbers; a reduction has the inner one last. What it writes has an element for each
@@ -211,8 +260,7 @@ CREATE MACRO _overwriting_calls(
     shapes  -- a table of the rows of `_call_shapes`
 ) AS TABLE
 WITH looped AS (
-    SELECT s.call, s.op, s.label, s.tensors, try_cast(s.named[s.given::VARCHAR].value AS DOUBLE) AS last_loop,
-        try_cast(s.named[(s.given - 1)::VARCHAR].value AS DOUBLE) AS loop_before
+    SELECT s.call, s.op, s.label, s.tensors, s.last_loop, s.loop_before
     FROM query_table(shapes) AS s
     WHERE s.moves = 'named'
 ),
@@ -386,7 +434,8 @@ call_bytes AS MATERIALIZED (
     FROM _call_bytes('call_shapes') AS b LEFT JOIN _overwriting_calls('call_shapes') AS o USING (call)
 ),
 written AS (
-    SELECT s.call, s.op, s.counts, s.moves, s.has_types, s.main_type, f.flops, f.at_most, f.is_complex, b.bytes_written,
+    SELECT s.call, s.op, s.counts, s.moves, s.has_types, s.main_type, f.flops, f.at_most, f.at_least,
+        f.is_complex, b.bytes_written,
         array_to_string(
             list_transform(
                 s.all_tensors, lambda _t: coalesce(_short_type(_t.type), '') || replace(_t.sizes::VARCHAR, ', ', ',')
@@ -479,6 +528,7 @@ SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least,
         WHEN w.flops IS NOT NULL OR w.bytes_read IS NOT NULL THEN _assumed_text(w.assumed, w.assumable)
     END AS assumed, try_cast(w.flops AS BIGINT) AS flops,
     CASE WHEN w.flops IS NULL THEN try_cast(w.at_most AS BIGINT) END AS flops_at_most,
+    try_cast(w.at_least AS BIGINT) AS flops_at_least,
     try_cast(w.bytes_read AS BIGINT) AS bytes_read,
     try_cast(
         CASE

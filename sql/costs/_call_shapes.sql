@@ -189,6 +189,12 @@ WITH named AS (
         ) AS is_sized_by_outs,
         coalesce(try_cast(regexp_extract(a.op, '(\d)d', 1) AS INTEGER), 0) AS dimensions,
         CASE WHEN contains(a.op, '_cudnn_attention') THEN -2 ELSE -3 END AS position_place,
+        try_cast(a.named[a.given::VARCHAR].value AS DOUBLE) AS last_loop,
+        try_cast(a.named[(a.given - 1)::VARCHAR].value AS DOUBLE) AS loop_before,
+        CASE
+            WHEN a.formula.counts = 'unwritten operations'
+                THEN _fused_flops(a.label, list_transform(a.tensors, lambda _t: _t.elements), loop_before, last_loop)
+        END AS fused,
         CASE a.formula.counts
             WHEN 'latent attention' THEN _latent_sizes(a.named, a.tensors)
             WHEN 'masked attention' THEN _masked_sizes(a.named)

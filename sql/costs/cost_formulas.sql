@@ -119,12 +119,13 @@ FROM (
             (
                 'inductor.pointwise',
                 'elementwise | unwritten operations | 0 | 0 | named | unknown | first',
-                'unknown: a kernel that Inductor wrote, for any ops'
+                'a kernel that Inductor wrote: none if its name has only ops that copy; else at least 1 for each element
+                and each op of arithmetic in its name; unknown with other ops'
             ),
             (
                 'inductor.reduction',
                 'reduction | unwritten operations | 0 | 0 | named | unknown | first',
-                'unknown: a kernel that Inductor wrote, for any ops'
+                'a kernel that Inductor wrote: at least 1 for each element that it reduces'
             ),
             (
                 '_moe_C.moe_sum aiter.moe_sum',

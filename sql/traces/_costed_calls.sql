@@ -228,7 +228,7 @@ SELECT c.label, coalesce(c.formula.family, c.kernel_family) AS family, c.shapes,
         ELSE s.type
     END AS type,
     s.flops, s.bytes_read + s.bytes_written AS bytes, s.most_bytes,
-    s.flops_at_most, s.assumed,
+    s.flops_at_most, s.flops_at_least, s.assumed,
     coalesce(c.formula.moves = 'named', false) AS is_bytes_alone, coalesce(s.is_least, false) AS is_least,
     CASE
         WHEN c.label IS NULL THEN 'no op launched it'

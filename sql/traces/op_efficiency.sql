@@ -77,7 +77,7 @@ FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared, assumed) A
 -- Empty: {capture} has no ops
 -- Shown: coalesce(op, '(no op)') AS op!, coalesce(family, '(unknown)') AS family!, inputs!, per_step!~, roof_percent!%,
 --   bound!, share_percent!%, above_roof_percent%, bytes_per_second / 1e12 AS tb_s!#, flops_per_second / 1e12 AS
---   tflop_s#, calls!#, per_call~, known_percent%, flops#, bytes (bytes), intensity#, flops_at_most#, reason, assumed!, top_event,
+--   tflop_s#, calls!#, per_call~, known_percent%, flops#, bytes (bytes), intensity#, flops_at_most#, flops_at_least#, reason, assumed!, top_event,
 --   nullif(outside_steps, 0) AS outside_steps!~, total+~, above_roof-, copy_time-, steps+#, unit
 -- Columns:
 --   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, optimizer, recurrence, transform, copy, fill; without a formula that of its kernels; NULL if unknown
@@ -105,6 +105,7 @@ FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared, assumed) A
 --   device: the device whose peaks apply; NULL if unknown
 --   reason: why a cost is unknown, or only known to be at least that; NULL if all are known
 --   flops_at_most: operations of one call at most, the mean if they differ, where flops is NULL as values of tensors tell what is left out; else NULL
+--   flops_at_least: operations of one call at least, the mean if they differ, of kernels that Inductor wrote, by the ops in their names, where flops is NULL; else NULL
 --   assumed: what is assumed that costs of it rest on, such as top_k=4; NULL if nothing is
 --   shapes: sizes of its inputs, as a JSON list in the trace; NULL as inputs
 --   types: types of its inputs, as a JSON list in the trace; NULL as inputs
@@ -146,6 +147,10 @@ summed AS (
             WHEN count(*) > count(b.flops) AND count(*) = count(coalesce(b.flops, b.flops_at_most))
                 THEN sum(coalesce(b.flops, b.flops_at_most)::DOUBLE * b.calls)
         END AS flops_at_most,
+        CASE
+            WHEN count(*) > count(b.flops) AND count(*) = count(coalesce(b.flops, b.flops_at_least))
+                THEN sum(coalesce(b.flops, b.flops_at_least)::DOUBLE * b.calls)
+        END AS flops_at_least,
         sum(b.flops::DOUBLE * b.calls) * 1e9
         / nullif(sum(CASE WHEN b.flops IS NOT NULL THEN b.ticks END), 0) AS flops_per_second,
         sum(b.bytes::DOUBLE * b.calls) * 1e9
@@ -191,7 +196,8 @@ SELECT s.family, s.op, s.inputs, s.calls, _in_unit(s.ticks, a.scale) AS total,
     100 * s.above_ticks / nullif(sum(s.ticks) OVER (), 0) AS above_roof_percent,
     100 * coalesce(s.known_ticks, 0)::DOUBLE / nullif(s.ticks, 0) AS known_percent, s.events,
     _in_unit(s.copy_ticks, a.scale) AS copy_time, s.top_event, s.device, s.reason,
-    try_cast(s.flops_at_most / s.calls AS BIGINT) AS flops_at_most, s.assumed, s.shapes, s.types, s.strides,
+    try_cast(s.flops_at_most / s.calls AS BIGINT) AS flops_at_most,
+    try_cast(s.flops_at_least / s.calls AS BIGINT) AS flops_at_least, s.assumed, s.shapes, s.types, s.strides,
     a.step_count AS steps, _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
     CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
 FROM summed AS s CROSS JOIN target AS a

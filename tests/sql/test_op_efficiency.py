@@ -428,7 +428,7 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
     ("triton_poi_fused__unsafe_view_add_2", [ROWS, ([1, 7, 96], HALF), "672"], ("elementwise", None, 2 * 2 * 672, AT_LEAST)),
     ("triton_poi_fused__to_copy_gelu_0", [ROWS, ([7, 96], "float"), "672"], ("elementwise", None, (2 + 4) * 672, None)),
     ("triton_poi_fused_relu_0", [ROWS, "672"], ("elementwise", None, 2 * 2 * 672, None)),
-    ("triton_poi_fused_repeat_0", [WEIGHT, ROWS, "672"], ("elementwise", None, 2 * (96 + 672), None)),
+    ("triton_poi_fused_repeat_0", [WEIGHT, ROWS, "672"], ("elementwise", 0, 2 * (96 + 672), None)),
     ("triton_red_fused_add_native_layer_norm_1", [ROWS, ROWS, WEIGHT, "7", "96"], ("reduction", None, 2 * (3 * 672 + 96), None)),
     ("triton_per_fused_add_native_layer_norm_1", [ROWS, WEIGHT, ROWS, "7", "96"], ("reduction", None, 2 * (2 * 672 + 96), AT_LEAST)),
     ("triton_red_fused_mean_1", [ROWS, ([7], "float"), "7", "96"], ("reduction", None, 2 * 672 + 4 * 7, None)),
