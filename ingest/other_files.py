@@ -1,7 +1,8 @@
 """Files that PyTorch writes and etq doesn't read: what they are, and what to give instead.
 
 The forms are those of torch's sources: `torch/cuda/memory.py` and `torch/cuda/_memory_viz.py` (snapshots),
-`torch/profiler/_memory_profiler.py` (memory timelines), `torch/csrc/profiler/standalone/execution_trace_observer.cpp`.
+`torch/profiler/_memory_profiler.py` (pages of memory timelines),
+`torch/csrc/profiler/standalone/execution_trace_observer.cpp`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ _PICKLE: Final = re.compile(rb"\x80[\x02-\x05]")
 _FIRST: Final = 2**12
 # The bytes of a Perfetto trace: packets, of field 1, each after its length.
 _PACKET: Final = 0x0A
+# How a memory timeline begins: with times of microseconds, or with a change, before the recording or not.
+_TIMELINE: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\[\s*(?:-?\d|\])")
+_SURE_TIMELINE: Final = re.compile(
+    rb"\s*\[\s*\[\s*(?:1\d{15}\s*[],]|(?:-1|1\d{18})\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*[0-7]\s*\])"
+)
 _CONTROL: Final = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
 _GZIP: Final = b"\x1f\x8b"
 _JSON_TRACE: Final = "give the profiler's own file, as export_chrome_trace writes it (.pt.trace.json, .json.gz)"
@@ -38,10 +44,6 @@ _FORMS: Final = (
         re.compile(rb'\{(?>[^\[]*?"schema"\s*:\s*"[\d.][^"]*")[^\[]*"nodes"\s*:\s*\['),
         "this is an execution trace (ExecutionTraceObserver), which has no times; give the profiler's trace",
     ),
-    (
-        re.compile(rb"\[\s*\[\s*(?:-?\d|\])"),
-        f"this is a memory timeline (export_memory_timeline), which has no allocations of ops; {_TRACE}",
-    ),
 )
 _IS_PAGE: Final = re.compile(rb"\s*(?:<!--.*?-->\s*)*+<(?:!doctype html|html|script|head)\b", re.IGNORECASE | re.DOTALL)
 
@@ -55,7 +57,10 @@ def other_file(data: Any) -> str | None:
         if b"MemoryViz.js" in head or b"add_local_files" in head:
             return _SNAPSHOT_PAGE
         if b"GPU Memory Timeline" in head:
-            return f"this is the page of a memory timeline (export_memory_timeline), which is an image; {_TRACE}"
+            return (
+                "this is the page of a memory timeline (export_memory_timeline), which is an image; "
+                "export it as .raw.json.gz"
+            )
         return "this is an HTML page, not a profiling file; give the file that the profiler wrote"
     return next((text for form, text in _FORMS if form.match(head)), None)
 
@@ -89,6 +94,22 @@ def is_snapshot(data: Any) -> bool:
     """Whether a file begins as a memory snapshot of torch.cuda, a pickle of segments and traces of devices."""
     head = bytes(data[:_FIRST])
     return _PICKLE.match(head) is not None and (b"segments" in head or b"device_traces" in head)
+
+
+def is_timeline(data: Any) -> bool:
+    """Whether a file begins as a memory timeline of torch.profiler: a list of numbers in a list; also as gzip."""
+    head = bytes(data[:_FIRST])
+    if head[:2] == _GZIP:
+        try:
+            head = zlib.decompressobj(wbits=31).decompress(head, _FIRST)
+        except zlib.error:
+            return False
+    return _TIMELINE.match(head) is not None
+
+
+def begins_timeline(head: bytes) -> bool:
+    """Whether bytes surely begin as a memory timeline: with a change before the recording, or a time of our days."""
+    return _SURE_TIMELINE.match(head) is not None
 
 
 def _is_packets(head: bytes, size: int) -> bool:

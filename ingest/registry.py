@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from etq.errors import FormatError
 from etq.ingest.etdump.containers import dumps_in_log, is_etdump, is_text
-from etq.ingest.other_files import is_packets, is_snapshot
+from etq.ingest.other_files import begins_timeline, is_packets, is_snapshot, is_timeline
 from etq.ingest.prof_result.blocks import is_prof_result
 
 GZIP: Final = b"\x1f\x8b"
@@ -55,6 +55,10 @@ def _torch_trace(data: Any, path: str, _: int | None, recorded: Recorded = ()) -
         from etq.ingest.snapshot.reader import read_snapshot
 
         return read_snapshot(data, path)
+    if is_timeline(data):
+        from etq.ingest.snapshot.timeline import read_timeline
+
+        return read_timeline(data, path)
     if is_packets(data):
         from etq.ingest.trace.perfetto import json_of
 
@@ -74,7 +78,7 @@ def _check_packed(data: Any, path: str) -> None:
 def _begins_trace(head: bytes) -> bool:
     from etq.ingest.trace.beginning import begins_trace
 
-    return (is_json(head) and begins_trace(head, len(head) < HEAD)) or is_snapshot(head)
+    return (is_json(head) and begins_trace(head, len(head) < HEAD)) or is_snapshot(head) or begins_timeline(head)
 
 
 def _prof_result(data: Any, path: str, clock_bits: int | None, _: Recorded = ()) -> Reading:

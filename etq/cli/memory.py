@@ -42,15 +42,15 @@ _PARTS: Final = """
 
 @main.command()
 @click.argument("capture")
-@click.option("--by", type=click.Choice(("op", "source")), help="Of a trace: by op, or by line of the user's code.")
+@click.option("--by", metavar="WAY", help="Of a trace: by op, by source (lines of the user's code), or by module.")
 @warehouse_option
 @output_options
 def memory(capture: str, by: str | None, db: str, format: str | None, output: str | None, force: bool) -> None:
     """Show what allocators allocated, or what a trace holds.
 
-    For a PyTorch trace, or a snapshot of torch.cuda.memory: the peak of each device, memory over time, what is held at
-    the peak and what grows with every step. CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a
-    file.
+    For a PyTorch trace, a snapshot of torch.cuda.memory, or a memory timeline: the peak of each device, memory over
+    time, what is held at the peak and what grows with every step. CAPTURE is a name, a hash prefix, @latest, a selector
+    (key=value,...) or a file.
 
     \b
     etq memory run --db lab.duckdb
@@ -68,7 +68,7 @@ def memory(capture: str, by: str | None, db: str, format: str | None, output: st
                 write_text(text, output, force=force, is_printable=True)
                 return
         if by is not None and not is_trace:
-            raise EtqError(f"{capture}: an ETDump's allocations have no ops and lines; leave out --by")
+            raise EtqError(f"{capture}: an ETDump's allocations have no ops, lines and modules; leave out --by")
         show_opened(view, capture, (warehouse, selector), (format, output, force), by=by)
 
 

@@ -376,7 +376,7 @@ def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: Te
         of_file = warehouse.path is None
         name = capture if of_file else target.name
         yield from _title(warehouse, target, name, style)
-        if not _is_snapshot(warehouse, target):
+        if _of_memory(warehouse, target) is None:
             yield from _latency(warehouse, target)
             yield from _compilation(warehouse, target)
             yield from _efficiency(warehouse, target, style)
@@ -396,18 +396,24 @@ def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: Te
 def _title(warehouse: Warehouse, capture: Capture, name: str, style: TerminalStyle) -> Iterator[str]:
     """Yield a line with what a capture is."""
     [(size, level, labels, has_record)] = warehouse.rows(_CAPTURE, capture=capture.capture_id)[1]
-    is_snapshot = _is_snapshot(warehouse, capture)
-    facts = ["memory snapshot of torch.cuda" if is_snapshot else NAMES[capture.format], shown_size(size)]
+    facts = [_of_memory(warehouse, capture) or NAMES[capture.format], shown_size(size)]
     facts += [f"level {level}"] if level not in (None, "all") else []
     facts += ["with its record"] if has_record else []
     facts += [labels] if labels else []
     yield from (style.styled(line, "bold") for line in wrapped(printable(f"{name}: {', '.join(facts)}"), "", style))
 
 
-def _is_snapshot(warehouse: Warehouse, capture: Capture) -> bool:
-    """Whether a capture is a memory snapshot, whose ops have no times."""
-    query = "SELECT 1 FROM findings AS f WHERE f.capture_id = $capture AND f.rule = 'memory snapshot'"
-    return bool(warehouse.rows(query, capture=capture.capture_id)[1])
+# What captures of memory alone are, by the rule of their finding. Their ops have no times.
+_OF_MEMORY: Final = {
+    "memory snapshot": "memory snapshot of torch.cuda", "memory timeline": "memory timeline of torch.profiler"
+}  # fmt: skip
+
+
+def _of_memory(warehouse: Warehouse, capture: Capture) -> str | None:
+    """Return what a capture of memory alone is; None for others."""
+    query = "SELECT f.rule FROM findings AS f WHERE f.capture_id = $capture AND list_contains($rules, f.rule)"
+    found = warehouse.rows(query, capture=capture.capture_id, rules=[*_OF_MEMORY])[1]
+    return _OF_MEMORY[found[0][0]] if found else None
 
 
 def _rows_of(warehouse: Warehouse, view: str) -> str:

@@ -49,6 +49,7 @@ def command_of(name: str, command: ViewCommand) -> click.Command:
             if value in instead:
                 view = instead[value]
                 options = _taken(view, options, f"--{option} {value}")
+        _refuse_others(view, command, options)
         show_view(view, capture, db, output, read_options, **options)
 
     examples = "\n".join(f"etq {name} {example}" for example in command.examples)
@@ -69,6 +70,19 @@ def _taken(view: str, options: dict[str, Any], choice: str) -> dict[str, Any]:
     if (options.pop("steps"), options.pop("phase")) != (None, None):
         raise click.UsageError(f"{choice} covers the whole trace; leave out options that select steps")
     return options
+
+
+def _refuse_others(view: str, command: ViewCommand, options: dict[str, Any]) -> None:
+    """Take out the command's own options that the view doesn't take. Raises `UsageError` if one is given."""
+    for name, described in command.options.items():
+        if described.instead or name in _parameters(view) or options.pop(name) in (None, False):
+            continue
+        takers = [
+            f"--{other}"
+            for other, option in command.options.items()
+            if any(name in _parameters(each) for each in option.instead.values())
+        ]
+        raise click.UsageError(f"--{name} is for {' and '.join(takers)}; add that, or leave it out")
 
 
 def _with_options(show: Callable[..., None], command: ViewCommand) -> Callable[..., None]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 
 from etq.errors import FormatError
 from etq.ingest.arrow import batch, texts
-from etq.ingest.memory import refuse_beyond
+from etq.ingest.snapshot.events import STEP, Events, Moment
 from etq.ingest.snapshot.pickles import loads
 from etq.ingest.trace.classes import rules
 from etq.ingest.trace.reader import read_torch_trace
@@ -24,8 +24,6 @@ from etq.ingest.trace.reader import read_torch_trace
 # The rule of the finding that a capture is a snapshot.
 FINDING: Final = "memory snapshot"
 
-# How often the trace's JSON is in memory while it is made and read.
-_COPIES: Final = 3
 _CUDA: Final = 1
 # A call of an op in a frame of C++.
 _OP: Final = re.compile(r"\bat::_ops::(\w+?)(?:_(?:out|Tensor|Scalar|int|dim|default)\w*)?::(?:call|redispatch)\b")
@@ -33,10 +31,11 @@ _RELEASES: Final = ("free_requested", "free_completed")
 # What changes the memory that an allocator has.
 _RESERVED: Final = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 _ACTIONS: Final = ("alloc", *_RELEASES, *_RESERVED)
+# The function that calls a module's, and its file.
+_CALL: Final = "_call_impl"
+_OF_MODULES: Final = "torch/nn/modules/module.py"
 # How many functions around the innermost of the user's own a stack has.
 _AROUND: Final = 5
-# By how much moments differ at least, in nanoseconds: an allocation lasts half of it.
-_STEP: Final = 2
 _MOST: Final = 2**62
 
 
@@ -56,15 +55,6 @@ def read_snapshot(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch]]:
     yield "findings", batch({"rule": texts([FINDING]), "detail": texts([detail])})
 
 
-class _Moment(NamedTuple):
-    """A device at a time, in nanoseconds, with the bytes that are allocated and that its allocator has then."""
-
-    device: int
-    at: int
-    total: int
-    reserved: int
-
-
 class _Snapshot:
     """A snapshot while it is converted."""
 
@@ -74,17 +64,17 @@ class _Snapshot:
         self._traces: list[Any] = _listed(written["device_traces"])
         # A pickle may name a list any number of times; each entry takes more than a byte.
         self._left = byte_size
-        self._stacks: dict[int, str] = {}
+        self._stacks: dict[int, list[str]] = {}
         self._rules = rules()
         moments = [entry["time_us"] for each in self._traces for entry in self._entries(each) if "time_us" in entry]
         self._base = min(map(_whole, moments), default=0)
         self._left = byte_size
 
     def trace(self) -> bytes:
-        events = [event for device in range(len(self._traces)) for event in self._events(device)]
-        refuse_beyond(self._path, "the allocations of a snapshot", _COPIES * sum(map(len, events)))
-        head = f'{{"schemaVersion": 1, "baseTimeNanoseconds": {1000 * self._base}, "traceEvents": ['
-        return f"{head}{','.join(events)}]}}".encode()
+        events = Events(self._path, "the allocations of a snapshot", _CUDA)
+        for device in range(len(self._traces)):
+            self._add_events(events, device)
+        return events.trace(1000 * self._base)
 
     def _entries(self, values: Any) -> Sequence[Any]:
         found = _listed(values)
@@ -93,8 +83,8 @@ class _Snapshot:
             raise ValueError("lists that contain each other")
         return found
 
-    def _events(self, device: int) -> Iterator[str]:
-        """Yield the events of a device as JSON, in the order of time."""
+    def _add_events(self, events: Events, device: int) -> None:
+        """Add the events of a device, in the order of time."""
         entries = [
             (each["action"], _whole(each["addr"]), _whole(each["size"]), each)
             for each in self._entries(self._traces[device])
@@ -107,23 +97,24 @@ class _Snapshot:
         at, held = 0, dict[int, int]()
         for address, size, frames in before:
             total, held[address] = total + size, size
-            yield from self._allocation(_Moment(device, at, total, reserved), address, size, frames)
-            at += _STEP
+            events.allocate(Moment(device, at, total, reserved), address, size, self._stack(frames))
+            at += STEP
         for action, address, size, entry in entries:
             reserved += _RESERVED.get(action, 0) * size
             moment = 1000 * (_whole(entry["time_us"]) - self._base) if "time_us" in entry else 0
-            at = max(moment, at + _STEP)
+            at = max(moment, at + STEP)
             if action == "alloc":
                 total += size - held.pop(address, 0)
                 held[address] = size
-                yield from self._allocation(_Moment(device, at, total, reserved), address, size, entry.get("frames"))
+                named = self._stack(entry.get("frames"))
+                events.allocate(Moment(device, at, total, reserved), address, size, named)
             elif action in _RELEASES and address in held:
                 released = held.pop(address)
                 total -= released
-                yield _memory(_Moment(device, at, total, reserved), address, -released)
+                events.change(Moment(device, at, total, reserved), address, -released)
             elif action == _RELEASES[0]:
                 total -= size
-                yield _memory(_Moment(device, at, total, reserved), address, -size)
+                events.change(Moment(device, at, total, reserved), address, -size)
 
     def _held_before(
         self, device: int, entries: Sequence[tuple[str, int, int, Any]]
@@ -157,47 +148,51 @@ class _Snapshot:
                 address += _whole(block["size"])
         return before, sum(released.values())
 
-    def _allocation(self, moment: _Moment, address: int, size: int, frames: Any) -> Iterator[str]:
-        if named := self._stack(frames):
-            times = f'"ts": {_time(moment.at)}, "dur": {_time(_STEP // 2)}'
-            yield f'{{"ph": "X", {named}, "pid": 0, "tid": {moment.device}, {times}}}'
-        yield _memory(moment, address, size)
-
-    def _stack(self, frames: Any) -> str:
-        """Return the category, name and arguments of an allocation by its stack, as JSON: the outermost op, or else the
-        innermost function; and the functions. "" without a stack.
+    def _stack(self, frames: Any) -> list[str]:
+        """Return the calls around an allocation by its stack, as `Events.allocate` takes them: that of modules, if any;
+        the outermost op, or else the innermost function, with the functions. None without a stack.
         """
         if not frames:
-            return ""
+            return []
         known = self._stacks.get(id(frames))
         if known is None:
-            op, functions, outer = None, [], 0
+            op, functions, outer = None, list[str](), 0
             for frame in self._entries(frames):
                 name, file, line = _text(frame["name"]), _text(frame["filename"]), _whole(frame["line"])
                 if (found := _OP.search(name)) is not None:
                     op = f"aten::{found[1]}"
-                if (file.endswith(".py") or file.startswith("<")) and outer <= _AROUND:
+                if _is_python(file) and outer <= _AROUND:
                     functions.append(f"{file}({line}): {name}".replace(";", ","))
                     outer += bool(outer) or not self._rules.is_library(functions[-1])
             named = op or (functions[0] if functions else "(allocation)")
             stack = {"Call stack": ";".join(functions)}
-            known = f'"cat": "cpu_op", "name": {json.dumps(named)}, "args": {json.dumps(stack)}'
+            known = [f'"cat": "cpu_op", "name": {json.dumps(named)}, "args": {json.dumps(stack)}']
+            if modules := _modules(frames):
+                name = json.dumps(f"nn.Module: {' > '.join(modules)}")
+                known.insert(0, f'"cat": "python_function", "name": {name}')
             self._stacks[id(frames)] = known
         return known
 
 
-def _memory(moment: _Moment, address: int, size: int) -> str:
-    arguments = {
-        "Bytes": size, "Total Allocated": moment.total, "Total Reserved": moment.reserved, "Device Type": _CUDA,
-        "Device Id": moment.device, "Addr": address,
-    }  # fmt: skip
-    place = f'"pid": 0, "tid": {moment.device}, "ts": {_time(moment.at)}'
-    return f'{{"ph": "i", "s": "t", "name": "[memory]", {place}, "args": {json.dumps(arguments)}}}'
+def _modules(frames: Sequence[Any]) -> list[str]:
+    """Return the modules around an allocation, the outermost first: the file of what `Module._call_impl` calls, with
+    the line from which the next is called. A stack has no names of modules.
+    """
+    found: list[str] = []
+    called = line = ""
+    for frame in frames:
+        name, file = frame["name"], frame["filename"]
+        if not _is_python(file):
+            continue
+        is_call = file.endswith(_OF_MODULES)
+        if is_call and name == _CALL and called:
+            found.append(f"{called}:{line}" if found else called)
+        called, line = "" if is_call else "/".join(file.split("/")[-2:]), frame["line"]
+    return found[::-1]
 
 
-def _time(nanoseconds: int) -> str:
-    """Return a time in microseconds."""
-    return f"{nanoseconds // 1000}.{nanoseconds % 1000:03}"
+def _is_python(file: str) -> bool:
+    return file.endswith(".py") or file.startswith("<")
 
 
 def _text(value: Any) -> str:

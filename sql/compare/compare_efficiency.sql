@@ -43,12 +43,12 @@ WITH sides AS MATERIALIZED (
 rated AS MATERIALIZED (
     SELECT false AS is_new, b.*
     FROM _rated_calls(
-        (SELECT s.capture_id FROM sides AS s WHERE NOT s.is_new), NULL, NULL, NULL, steps, phase, true
+        (SELECT s.capture_id FROM sides AS s WHERE NOT s.is_new), NULL, NULL, NULL, steps, phase, true, NULL
     ) AS b
     UNION ALL
     SELECT true, n.*
     FROM _rated_calls(
-        (SELECT s.capture_id FROM sides AS s WHERE s.is_new), NULL, NULL, NULL, steps, phase, true
+        (SELECT s.capture_id FROM sides AS s WHERE s.is_new), NULL, NULL, NULL, steps, phase, true, NULL
     ) AS n
 ),
 -- Also the sizes of lists of tensors, whose types aren't known.

@@ -38,7 +38,11 @@ FROM (
             'self scale_a place_a type_a transposes_a mat2 scale_b place_b type_b transposes_b out'
         ),
         ('aten.linear vllm.rocm_unquantized_gemm', 'self weight bias'),
-        ('_rocm_C.wvSplitK _rocm_C.LLMM1', 'weight self bias'),
+        ('_rocm_C.wvSplitK _rocm_C.LLMM1 _Linear', 'weight self bias'),
+        ('_LayerNormLinear', 'self scales shifts weight bias'),
+        -- Of the forward call.
+        ('_LinearBackward', 'weight self !bias'),
+        ('_LayerNormLinearBackward', 'self !scales !shifts weight !bias'),
         ('_C.awq_gemm', 'self mat2 scales zeros'),
         ('aten._grouped_mm', 'self mat2 offs bias dtype'),
         ('aten._scaled_grouped_mm', 'self mat2 scale_a scale_b offs bias scale_result dtype'),
@@ -203,6 +207,31 @@ FROM (
             'gradient query key value attn_mask forward cum_seq_q cum_seq_k max_q max_k logsumexp dropout_p seed
             offset mask_type bias_requires_grad scale splits window_left'
         ),
+        (
+            'aten._cudnn_attention_forward',
+            'query key value attn_mask cum_seq_q cum_seq_k max_q max_k compute_log_sumexp dropout_p is_causal debug
+            scale used_keys block_table'
+        ),
+        (
+            'aten._cudnn_attention_backward',
+            'gradient query key value forward logsumexp seed offset attn_mask cum_seq_q cum_seq_k max_q max_k dropout_p
+            is_causal'
+        ),
+        (
+            '_flashmla_C.fwd_kvcache_mla sgl_kernel.fwd_kvcache_mla',
+            'query !key_cache value_size lengths !block_table scale is_causal schedule splits is_fp8 !chosen_keys'
+        ),
+        (
+            'sgl_kernel.cutlass_mla_decode _C.cutlass_mla_decode',
+            'out query query_rope !key_cache lengths !block_table'
+        ),
+        (
+            '_C.sm100_cutlass_mla_decode',
+            'out sums query query_rope !key_cache lengths !block_table'
+        ),
+        ('aiter.mla_decode_stage1_asm_fwd', 'query !key_cache query_bounds page_bounds !pages'),
+        ('inductor.flex_attention', 'query key value logsumexp'),
+        ('inductor.flex_attention_backward', 'query key value logsumexp'),
         ('vllm.unified_attention aiter.mha_batch_prefill', 'query key value'),
         ('vllm.unified_attention_with_output sglang.unified_attention_with_output', 'query key value out'),
         ('aten.clamp', 'self min max'),

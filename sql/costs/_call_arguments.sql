@@ -156,10 +156,11 @@ CREATE MACRO _promoted_bytes(tensors) AS (
 -- The arguments of one call of an op of a trace that its cost is computed from: `named` by name, `tensors` in their
 -- order, those of lists one by one, and `outs`, the tensors that it writes into, likewise.
 CREATE MACRO _call_arguments(
-    calls  -- rows of call, op, its label in the trace, formula, shapes, dtypes, strides, inputs, listed, the types of lists, and lengths, those of the step's sequences, as a list
+    calls  -- rows of call, op, its label in the trace, formula, shapes, dtypes, strides, inputs, listed, the types of lists, lengths, those of the step's sequences, assumed, what `_assumptions` has, and products, how many a backward pass computes, as a list
 ) AS TABLE
 WITH given AS (
-    SELECT g.held.call, g.held.op, g.held.label, g.held.formula, g.held.listed AS types, g.held.lengths, n.names,
+    SELECT g.held.call, g.held.op, g.held.label, g.held.formula, g.held.listed AS types, g.held.lengths,
+        g.held.assumed, g.held.products, n.names,
         try(from_json(g.held.shapes, '["JSON"]')) AS shapes, try(from_json(g.held.dtypes, '["VARCHAR"]')) AS dtypes,
         try(from_json(g.held.strides, '["JSON"]')) AS strides, try(from_json(g.held.inputs, '["VARCHAR"]')) AS inputs
     FROM (SELECT unnest(calls) AS held) AS g
@@ -185,7 +186,8 @@ counted AS (
     LEFT JOIN _out_arguments AS o ON o.op = g.op AND o.given = len(g.shapes)
 ),
 read AS (
-    SELECT g.call, g.op, g.label, g.formula, g.lengths, g.has_types, coalesce(g.first_out - 1, len(g.shapes)) AS given,
+    SELECT g.call, g.op, g.label, g.formula, g.lengths, g.assumed, g.products, g.has_types,
+        coalesce(g.first_out - 1, len(g.shapes)) AS given,
         list_transform(
             g.shapes,
             lambda shape, place: _written_argument(
@@ -247,7 +249,7 @@ firsts AS (
         CASE WHEN len(p.listed) > 0 THEN list_filter(p.listed, lambda t: t.place = p.lists[1].place) END AS first_list
     FROM parted AS p
 )
-SELECT f.call, f.op, f.label, f.formula, f.lengths, f.has_types, f.named, f.all_tensors,
+SELECT f.call, f.op, f.label, f.formula, f.lengths, f.assumed, f.products, f.has_types, f.named, f.all_tensors,
     list_filter(f.all_tensors, lambda t: NOT t.is_out) AS tensors,
     list_filter(f.all_tensors, lambda t: t.is_out) AS outs, f.listed, f.is_of_lists, f.first_list,
     CASE WHEN f.is_of_lists THEN f.first_list[1] ELSE f.first_single END AS first_tensor, f.given,

@@ -61,6 +61,9 @@ WITH counted AS (
                         + coalesce(s.named['w2'].row_elements / nullif(s.named['w1'].sizes[-1], 0), 0)
                     )
             END
+            WHEN 'assumed experts' THEN s.input_elements * s.chosen * 2e0 * s.assumed['expert_width']::DOUBLE
+                * s.assumed['matrices']::DOUBLE
+            WHEN 'unwritten operations' THEN s.fused.flops
             WHEN 'gating' THEN (s.per_input + s.output_sizes[-1]) * s.input_elements
             WHEN 'rotation' THEN s.per_input * s.rotated
             WHEN 'convolution backward' THEN
@@ -72,15 +75,34 @@ WITH counted AS (
                         * _causal_part(s.is_causal, s.query_length, s.key_length)
             END
             WHEN 'attention by position backward' THEN CASE
-                WHEN s.has_no_window THEN 5 * (s.input_elements + s.named['gradient'].elements) * s.key_length
+                WHEN s.has_no_window THEN (6 * s.input_elements + 4 * s.named['gradient'].elements) * s.key_length
                         * _causal_part(s.is_causal, s.query_length, s.key_length)
             END
+            -- Functions of others may have its name.
+            WHEN 'weight product' THEN CASE WHEN s.is_by_weight THEN 2 * s.output_elements * s.input_sizes[-1] END
+            WHEN 'weight product backward' THEN CASE
+                WHEN s.is_by_weight AND s.products IN (1, 2) THEN 2 * s.output_elements * s.input_sizes[-1] * s.products
+            END
+            WHEN 'latent attention' THEN
+                (s.per_input * s.heads.query_elements + s.per_output * s.heads.value_elements) * coalesce(
+                    CASE
+                        WHEN s.heads.rows = s.lengths.generated
+                            THEN s.lengths.generated_seen / nullif(s.heads.rows, 0)
+                    END,
+                    s.assumed['seen_keys']::DOUBLE
+                )
+            WHEN 'masked attention' THEN
+                (s.per_input * s.heads.query_elements + s.per_output * s.heads.value_elements)
+                * least(s.assumed['seen_keys']::DOUBLE, s.heads.most / nullif(s.heads.rows, 0))
+                + 0 * s.assumed['seen_keys']::DOUBLE
             WHEN 'paged attention' THEN CASE
                 WHEN s.input_sizes[1] >= s.lengths.queries AND (len(s.outs) > 0 OR len(s.input_sizes) = 3)
                     THEN 2 * (s.input_elements + s.output_elements) / nullif(s.input_sizes[1], 0) * s.lengths.seen
+                WHEN s.lengths IS NULL AND (len(s.outs) > 0 OR len(s.input_sizes) = 3)
+                    THEN 2 * (s.input_elements + s.output_elements) * s.assumed['seen_keys']::DOUBLE
             END
             WHEN 'attention backward' THEN
-                5 * (s.input_elements + s.named['gradient'].elements) * s.key_sizes[-2]
+                (6 * s.input_elements + 4 * s.named['gradient'].elements) * s.key_sizes[-2]
                 * _causal_part(s.is_causal, s.input_sizes[-2], s.key_sizes[-2])
             WHEN 'gelu backward' THEN CASE s.approximate WHEN '"tanh"' THEN 18 ELSE 11 END * s.output_elements
             WHEN 'norm' THEN s.input_elements * (
@@ -162,10 +184,14 @@ WITH counted AS (
                 END
             )
             ELSE s.flops
-        END AS flops
+        END AS flops,
+        s.heads, s.fused
     FROM _with_flops(shapes) AS s
 )
 SELECT s.call, s.is_complex,
+    (s.per_input * s.heads.query_elements + s.per_output * s.heads.value_elements) / nullif(s.heads.rows, 0)
+    * s.heads.most AS at_most,
+    s.fused.at_least,
     CASE
         WHEN NOT s.is_complex THEN s.flops
         WHEN s.family IN ('GEMM', 'convolution') THEN 4 * s.flops
@@ -177,6 +203,53 @@ SELECT s.call, s.is_complex,
     END AS flops
 FROM counted AS s;
 
+-- What is known of the operations of a kernel that Inductor wrote, by its name, which has the ops that are in it, each
+-- once, at most ten: `flops`, none if all of them copy; else `at_least`, one for each op of arithmetic and each element of
+-- its loops. A kernel that reduces has one for each element at least. NULL where the name has other ops, as only a part
+-- of these may be in it, or of what it loops over.
+CREATE MACRO _fused_flops(
+    label,
+    elements,  -- of its tensors, as a list
+    loop_before,  -- size of a loop, as `_overwriting_calls` has it
+    last_loop  -- the same
+) AS (
+    list_transform(
+        [{
+            'is_long': len(string_split(label, '_')) > 12, 'is_reduction': NOT starts_with(label, 'triton_poi'),
+            'loops': CASE
+                WHEN NOT starts_with(label, 'triton_poi') OR list_contains(elements, loop_before * last_loop)
+                    THEN loop_before * last_loop
+                WHEN list_contains(elements, last_loop) THEN last_loop
+            END,
+            'words': CASE
+                WHEN regexp_full_match(
+                    label,
+                    'triton_\w{3}_fused(_(_to_copy|_unsafe_view|clone|copy|permute|transpose|t|view|expand|unsqueeze'
+                    || '|squeeze|repeat|slice|detach|alias|add|sub|rsub|mul|div|neg|abs|exp|exp2|expm1|log|log2|log1p'
+                    || '|sqrt|rsqrt|reciprocal|pow|sin|cos|tan|tanh|erf|relu|maximum|minimum|where|floor|ceil|round'
+                    || '|eq|ne|lt|le|gt|ge|(bitwise|logical)_(and|or|xor|not)))+_\d+'
+                ) THEN list_filter(
+                    string_split(regexp_replace(label, '(bitwise|logical)_|^triton_..._fused|_\d+$', '', 'g'), '_'),
+                    lambda _w: NOT list_contains(
+                        [
+                            '', 'to', 'copy', 'unsafe', 'view', 'clone', 'permute', 'transpose', 't', 'expand',
+                            'unsqueeze', 'squeeze', 'repeat', 'slice', 'detach', 'alias'
+                        ],
+                        _w
+                    )
+                )
+            END
+        }],
+        lambda _k: {
+            'flops': CASE WHEN NOT _k.is_reduction AND NOT _k.is_long AND len(_k.words) = 0 THEN 0e0 END,
+            'at_least': CASE
+                WHEN _k.is_reduction THEN _k.loops
+                WHEN len(_k.words) > 0 THEN len(_k.words) * _k.loops
+            END
+        }
+    )[1]
+);
+
 -- Whether one call of a kernel that Inductor wrote reads and writes its first tensor (`overwrites`); NULL if unknown. Such
 -- tensors come first, then those that it reads, then those that it writes, then the sizes of its loops: one or two,
 -- before which there may be other numbers; a reduction has the inner one last. What it writes has an element for each
@@ -187,8 +260,7 @@ CREATE MACRO _overwriting_calls(
     shapes  -- a table of the rows of `_call_shapes`
 ) AS TABLE
 WITH looped AS (
-    SELECT s.call, s.op, s.label, s.tensors, try_cast(s.named[s.given::VARCHAR].value AS DOUBLE) AS last_loop,
-        try_cast(s.named[(s.given - 1)::VARCHAR].value AS DOUBLE) AS loop_before
+    SELECT s.call, s.op, s.label, s.tensors, s.last_loop, s.loop_before
     FROM query_table(shapes) AS s
     WHERE s.moves = 'named'
 ),
@@ -271,6 +343,14 @@ SELECT s.call,
     END AS slots
 FROM query_table(shapes) AS s;
 
+-- The bytes of the weights of one expert, as they are assumed.
+CREATE MACRO _assumed_weights(
+    assumed,
+    token_size  -- elements of a token
+) AS (
+    token_size * assumed['expert_width']::DOUBLE * assumed['matrices']::DOUBLE * assumed['weight_bytes']::DOUBLE
+);
+
 -- The bytes that one call of an op of a trace writes.
 CREATE MACRO _written_bytes(
     shapes,  -- a table of the rows of `_call_shapes`
@@ -283,6 +363,12 @@ SELECT s.call,
             m.slots * (
                 s.named['key'].row_elements * s.named['key_cache'].bytes
                 + s.named['value'].row_elements * coalesce(s.named['value_cache'], s.named['key_cache']).bytes
+            )
+        WHEN s.moves = 'products' THEN
+            s.input_elements * s.first_tensor.bytes + s.named['weight'].elements * s.named['weight'].bytes
+        WHEN s.moves = 'latent' THEN s.heads.value_elements * coalesce(
+                s.named['out'].bytes,
+                CASE WHEN s.named['query'].bytes = 2 AND s.named['value_size'] IS NOT NULL THEN 2 END
             )
         WHEN s.moves = 'named' THEN CASE WHEN m.overwrites THEN s.tensors[1].held_bytes ELSE 0 END
         WHEN s.rule <> 'gradients' THEN m.output_bytes
@@ -348,7 +434,8 @@ call_bytes AS MATERIALIZED (
     FROM _call_bytes('call_shapes') AS b LEFT JOIN _overwriting_calls('call_shapes') AS o USING (call)
 ),
 written AS (
-    SELECT s.call, s.op, s.counts, s.moves, s.has_types, s.main_type, f.flops, f.is_complex, b.bytes_written,
+    SELECT s.call, s.op, s.counts, s.moves, s.has_types, s.main_type, f.flops, f.at_most, f.at_least,
+        f.is_complex, b.bytes_written,
         array_to_string(
             list_transform(
                 s.all_tensors, lambda _t: coalesce(_short_type(_t.type), '') || replace(_t.sizes::VARCHAR, ', ', ',')
@@ -360,6 +447,7 @@ written AS (
         CASE
             WHEN s.moves IN ('made', 'nothing') THEN 0e0
             WHEN s.moves IN ('all', 'named', 'least') THEN m.input_bytes
+            WHEN s.moves = 'products' AND s.products = 2 THEN m.input_bytes + m.output_bytes
             WHEN s.moves = 'looked up' THEN
                 m.input_bytes + s.named['indices'].elements * s.weight_sizes[2] * s.named['weight'].bytes
             WHEN s.moves = 'targets' THEN
@@ -375,9 +463,18 @@ written AS (
                     WHEN s.has_types THEN 0
                 END
             -- One token has all of its experts.
-            WHEN s.moves = 'experts' AND s.named['topk_ids'].sizes[1] = 1 AND s.named['w1'].bytes > 1 THEN
+            WHEN s.moves = 'experts' AND s.is_of_one_token THEN
                 m.input_bytes - (1 - s.chosen / nullif(s.named['w1'].sizes[1], 0))
                 * _bytes_of_tensors([s.named['w1'], s.named['w2']])
+            WHEN s.moves = 'experts' AND s.assumed['used_experts'] IS NOT NULL THEN
+                m.input_bytes - (
+                    1 - least(s.assumed['used_experts']::DOUBLE / nullif(s.named['w1'].sizes[1], 0), 1)
+                ) * _bytes_of_tensors([s.named['w1'], s.named['w2']])
+            WHEN s.moves = 'assumed experts' THEN
+                m.input_bytes + _assumed_weights(s.assumed, s.input_sizes[-1]) * CASE
+                    WHEN s.assumed['used_experts'] IS NOT NULL THEN s.assumed['used_experts']::DOUBLE
+                    WHEN s.input_elements = s.input_sizes[-1] THEN s.chosen
+                END
             WHEN s.moves = 'chosen' THEN m.output_bytes + _bytes_of_tensors(s.tensors[2:])
             WHEN s.moves = 'rotated' THEN
                 s.rotated * s.named['query'].bytes
@@ -389,20 +486,49 @@ written AS (
                     s.input_elements
                     + s.lengths.keys * (s.named['key'].row_elements + s.named['value'].row_elements)
                 )
+            WHEN s.moves = 'latent' THEN
+                s.heads.query_elements * s.named['query'].bytes + s.heads.row_bytes * CASE
+                    WHEN s.heads.rows = s.lengths.generated THEN s.lengths.generated_keys
+                    WHEN s.heads.rows = s.heads.sequences THEN s.heads.rows * s.assumed['seen_keys']::DOUBLE
+                END
             WHEN s.moves = 'slots' THEN
                 m.slots * (
                     s.named['key'].row_elements * s.named['key'].bytes
                     + s.named['value'].row_elements * s.named['value'].bytes + s.named['slots'].bytes
                 )
         END AS bytes_read,
-        CASE WHEN s.moves = 'experts' THEN m.input_bytes + m.output_bytes END AS most_bytes,
-        s.moves = 'least' OR s.moves = 'named' AND m.overwrites IS NULL AS is_least
+        CASE s.moves
+            WHEN 'experts' THEN m.input_bytes + m.output_bytes
+            WHEN 'masked' THEN m.input_bytes
+            WHEN 'assumed experts' THEN
+                m.input_bytes + m.output_bytes
+                + _assumed_weights(s.assumed, s.input_sizes[-1]) * s.assumed['experts']::DOUBLE
+        END AS most_bytes,
+        s.assumed,
+        CASE s.counts
+            WHEN 'assumed experts'
+                THEN ['top_k', 'experts', 'used_experts', 'expert_width', 'matrices', 'weight_bytes']
+            WHEN 'experts' THEN
+                CASE WHEN s.written_chosen IS NULL THEN ['top_k'] ELSE [] END
+                || CASE WHEN s.is_of_one_token THEN [] ELSE ['used_experts'] END
+            WHEN 'paged attention' THEN CASE WHEN s.lengths IS NULL THEN ['seen_keys'] END
+            WHEN 'latent attention' THEN CASE
+                WHEN s.heads.rows <> s.lengths.generated OR s.lengths IS NULL THEN ['seen_keys']
+            END
+            WHEN 'masked attention' THEN ['seen_keys']
+        END AS assumable,
+        s.moves IN ('least', 'products') OR s.moves = 'named' AND m.overwrites IS NULL AS is_least
     FROM call_shapes AS s
     JOIN call_bytes AS m USING (call)
     JOIN _written_bytes('call_shapes', 'call_bytes') AS b USING (call)
     JOIN _call_flops('call_shapes') AS f USING (call)
 )
-SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least, try_cast(w.flops AS BIGINT) AS flops,
+SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least,
+    CASE
+        WHEN w.flops IS NOT NULL OR w.bytes_read IS NOT NULL THEN _assumed_text(w.assumed, w.assumable)
+    END AS assumed, try_cast(w.flops AS BIGINT) AS flops,
+    CASE WHEN w.flops IS NULL THEN try_cast(w.at_most AS BIGINT) END AS flops_at_most,
+    try_cast(w.at_least AS BIGINT) AS flops_at_least,
     try_cast(w.bytes_read AS BIGINT) AS bytes_read,
     try_cast(
         CASE
@@ -416,9 +542,16 @@ SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least, try_cast
         WHEN w.moves = 'named' AND w.bytes_read IS NOT NULL
             THEN CASE WHEN w.is_least THEN 'bytes: at least; whether it overwrites a tensor is not written' END
         WHEN w.moves = 'named' THEN 'bytes: an argument is not written'
-        WHEN w.counts = 'unwritten lengths' OR w.counts = 'paged attention' AND w.flops IS NULL
-            THEN 'the lengths of its sequences are not written'
+        WHEN w.counts = 'unwritten lengths' THEN 'the lengths of its sequences are not written'
+        WHEN w.counts IN ('paged attention', 'latent attention') AND w.flops IS NULL
+            THEN 'the lengths of its sequences are not written: assume seen_keys'
+        WHEN w.counts = 'masked attention' AND w.flops IS NULL AND w.at_most IS NOT NULL
+            THEN 'what its mask leaves out is not written: assume seen_keys'
+        WHEN w.flops IS NULL AND w.counts = 'weight product backward'
+            THEN 'its forward call, which has its weight, or how many products it computes, is not known'
         WHEN w.counts = 'unwritten weights' THEN 'the weights of its experts are not written'
+        WHEN w.counts = 'assumed experts' AND w.flops IS NULL
+            THEN 'the weights of its experts are not written: assume top_k, expert_width and matrices'
         WHEN w.flops IS NULL AND starts_with(w.counts, 'attention by position') AND w.has_no_length
             THEN 'the lengths of its sequences are not written'
         WHEN w.flops IS NULL AND starts_with(w.counts, 'attention by position')
@@ -432,9 +565,15 @@ SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least, try_cast
             THEN 'bytes: at least; not all that it moves follows from sizes'
         WHEN w.moves = 'nothing' OR w.bytes_read + w.bytes_written IS NOT NULL THEN NULL
         WHEN w.moves = 'slots' AND w.has_types THEN 'bytes: what is in a row of the cache is not written'
-        WHEN w.moves = 'experts' THEN 'bytes: which experts are used is not written'
+        WHEN w.moves = 'experts' THEN 'bytes: which experts are used is not written: assume used_experts'
+        WHEN w.moves = 'products' THEN 'bytes: which of its products it computes is not known'
+        WHEN w.moves = 'masked' THEN 'bytes: what its mask leaves out is not written'
+        WHEN w.moves IN ('paged', 'latent') THEN 'bytes: the lengths of its sequences are not written'
+        WHEN w.moves = 'assumed experts'
+            THEN 'bytes: which experts are used is not written: assume used_experts and weight_bytes'
         WHEN NOT w.has_types THEN 'bytes: types are not written'
         WHEN w.has_untyped THEN 'bytes: types of lists of tensors are not written'
+        WHEN w.op = 'aten.index' THEN 'bytes: which elements its indices choose is not written'
         ELSE 'bytes: an argument that the size of its output needs is not written'
     END AS reason
 FROM written AS w;

@@ -47,17 +47,79 @@ CREATE MACRO _convolved_sizes(
     END
 );
 
--- The length of the sequences of queries or keys, by positions and heads; NULL if several sequences in one tensor have
--- different lengths, or if it isn't written whether they have.
+-- The length of the sequences of queries or keys; NULL if several sequences in one tensor have different lengths, or if it
+-- isn't written whether they have.
 CREATE MACRO _sequence_length(
     sizes,
     bounds,  -- argument: where sequences begin and end in one tensor
-    longest  -- argument: their greatest length
+    longest,  -- argument: their greatest length
+    place  -- of positions, from the end, where each sequence is apart
 ) AS (
     CASE
-        WHEN coalesce(len(bounds.sizes), 0) = 0 THEN sizes[-3]
+        WHEN coalesce(len(bounds.sizes), 0) = 0 THEN sizes[place]
         WHEN sizes[-3] = (bounds.sizes[1] - 1) * try_cast(longest.value AS BIGINT) THEN longest.value::BIGINT
     END
+);
+
+-- What a call of latent attention (MLA) has: `rows` of queries and `sequences`, the elements of queries and values of all
+-- heads, and `most`, how many positions all rows may see: chosen ones, or those of all pages. Some versions have the
+-- rotated part of queries apart.
+CREATE MACRO _latent_sizes(named, tensors) AS (
+    list_transform(
+        [{
+            'query': named['query'], 'rope': named['query_rope'], 'cache': named['key_cache'],
+            'chosen': named['chosen_keys'], 'table': named['block_table'], 'pages': named['pages'],
+            'rows': named['query'].elements / nullif(_elements(named['query'].sizes[-2:]), 0),
+            'sequences': coalesce(named['query_bounds'].sizes[1] - 1, named['query'].sizes[1]),
+            'value_size': coalesce(
+                named['out'].sizes[-1], try_cast(named['value_size'].value AS BIGINT),
+                -- Its parts of the results: by parts, rows and heads.
+                list_filter(tensors, lambda _t: _t.place > 6 AND len(_t.sizes) = 4)[1].sizes[-1]
+            )
+        }],
+        lambda s: {
+            'rows': s.rows, 'sequences': s.sequences,
+            'query_elements': s.query.elements + CASE
+                WHEN len(s.rope.sizes) = len(s.query.sizes) AND s.rope.sizes[-1] < s.query.sizes[-1]
+                    THEN s.rope.elements
+                WHEN s.query.sizes[-1] > s.value_size THEN 0
+            END,
+            'value_elements': s.query.elements / nullif(s.query.sizes[-1], 0) * s.value_size,
+            'row_bytes': CASE WHEN len(s.cache.sizes) >= 3 THEN s.cache.sizes[-1] * s.cache.bytes END,
+            'most': CASE
+                WHEN len(s.chosen.sizes) = 3 THEN s.rows * s.chosen.sizes[3]
+                WHEN len(s.table.sizes) = 2 THEN s.rows * s.table.sizes[2] * s.cache.sizes[2]
+                WHEN len(s.pages.sizes) = 1
+                    THEN s.rows / nullif(s.sequences, 0) * s.pages.sizes[1] * s.cache.sizes[2]
+            END
+        }
+    )[1]
+);
+
+-- What a call of FlexAttention's kernel has: the elements of queries and values of all heads, and `most`, how many
+-- positions all rows may see, which is their number and that of the keys. Its kernel takes the tensors that views are
+-- made of: by heads and positions, or by positions and heads, as the sums of exponentials tell. NULL for others.
+CREATE MACRO _masked_sizes(named) AS (
+    list_transform(
+        [{
+            'query': named['query'], 'key': named['key'], 'value': named['value'], 'sums': named['logsumexp'].sizes,
+            'place': CASE
+                WHEN named['query'].sizes[:-2] = named['logsumexp'].sizes THEN 3
+                WHEN [named['query'].sizes[1], named['query'].sizes[3], named['query'].sizes[2]]
+                    = named['logsumexp'].sizes THEN 2
+            END
+        }],
+        lambda s: CASE
+            WHEN len(s.query.sizes) = 4 AND len(s.key.sizes) = 4 AND s.key.sizes[4] = s.query.sizes[4]
+                AND s.key.sizes[:3] = s.value.sizes[:3] AND s.key.sizes[1] IN (1, s.query.sizes[1])
+                AND s.sums[2] % nullif(s.key.sizes[5 - s.place], 0) = 0
+                THEN {
+                    'rows': _elements(s.sums), 'sequences': s.query.sizes[1], 'query_elements': s.query.elements,
+                    'value_elements': _elements(s.sums) * s.value.sizes[4], 'row_bytes': NULL::BIGINT,
+                    'most': _elements(s.sums) * s.key.sizes[s.place]
+                }
+        END
+    )[1]
 );
 
 -- The sizes of one call of an op of a trace that its cost is computed from, as in `_node_shapes` for nodes, with its
@@ -67,8 +129,9 @@ CREATE MACRO _call_shapes(
 ) AS TABLE
 WITH named AS (
     SELECT a.call, a.op, a.label, a.formula.counts, a.formula.per_input, a.formula.per_output, a.formula.moves,
-        a.formula.family, a.formula.writes, a.formula.sizes AS rule, a.lengths, a.has_types, a.named, a.given,
-        a.all_tensors, a.tensors, a.outs, a.listed, a.is_of_lists, a.first_list, a.first_tensor,
+        a.formula.family, a.formula.writes, a.formula.sizes AS rule, a.lengths, a.assumed, a.products,
+        a.has_types, a.named, a.given, a.all_tensors, a.tensors, a.outs, a.listed, a.is_of_lists, a.first_list,
+        a.first_tensor,
         a.main.sizes AS input_sizes, a.main.type AS main_type,
         a.named['mat2'].sizes AS other_sizes, a.named['weight'].sizes AS weight_sizes,
         a.named['key'].sizes AS key_sizes, a.named['gradient'].sizes AS gradient_sizes,
@@ -81,7 +144,14 @@ WITH named AS (
         _numbers(a.named['padding']) AS padding, coalesce(_numbers(a.named['dilation']), [1]) AS dilation,
         coalesce(_numbers(a.named['output_padding']), [0]) AS output_padding,
         coalesce(try_cast(a.named['groups'].value AS BIGINT), 1) AS groups,
-        coalesce(a.named['topk_ids'].sizes[-1], try_cast(a.named['topk'].value AS BIGINT)) AS chosen,
+        coalesce(a.named['topk_ids'].sizes[-1], try_cast(a.named['topk'].value AS BIGINT)) AS written_chosen,
+        coalesce(written_chosen, a.assumed['top_k']::DOUBLE) AS chosen,
+        coalesce(
+            len(a.named['weight'].sizes) = 2 AND len(a.main.sizes) >= 2
+            AND a.named['weight'].sizes[2] = a.main.sizes[-1],
+            false
+        ) AS is_by_weight,
+        coalesce(a.named['topk_ids'].sizes[1] = 1 AND a.named['w1'].bytes > 1, false) AS is_of_one_token,
         coalesce(try_cast(a.named['ceil_mode'].value AS BOOLEAN)::BIGINT, 0) AS rounds_up,
         try_cast(a.named['output_mask'].value AS BOOLEAN[]) AS asked,
         {
@@ -117,7 +187,18 @@ WITH named AS (
             OR _whole_sum(list_transform(a.outs, lambda t: t.elements)) > 0,
             false
         ) AS is_sized_by_outs,
-        coalesce(try_cast(regexp_extract(a.op, '(\d)d', 1) AS INTEGER), 0) AS dimensions
+        coalesce(try_cast(regexp_extract(a.op, '(\d)d', 1) AS INTEGER), 0) AS dimensions,
+        CASE WHEN contains(a.op, '_cudnn_attention') THEN -2 ELSE -3 END AS position_place,
+        try_cast(a.named[a.given::VARCHAR].value AS DOUBLE) AS last_loop,
+        try_cast(a.named[(a.given - 1)::VARCHAR].value AS DOUBLE) AS loop_before,
+        CASE
+            WHEN a.formula.counts = 'unwritten operations'
+                THEN _fused_flops(a.label, list_transform(a.tensors, lambda _t: _t.elements), loop_before, last_loop)
+        END AS fused,
+        CASE a.formula.counts
+            WHEN 'latent attention' THEN _latent_sizes(a.named, a.tensors)
+            WHEN 'masked attention' THEN _masked_sizes(a.named)
+        END AS heads
     FROM _call_arguments(calls) AS a
 ),
 sized AS (
@@ -247,10 +328,10 @@ SELECT z.*,
             ), 0)
     END AS rotated,
     coalesce(try_cast(z.named['is_causal'].value AS BOOLEAN), z.named['mask_type'].value <> '0') AS is_causal,
-    _sequence_length(z.input_sizes, z.named['cum_seq_q'], z.named['max_q']) AS query_length,
+    _sequence_length(z.input_sizes, z.named['cum_seq_q'], z.named['max_q'], z.position_place) AS query_length,
     CASE
         WHEN coalesce(len(z.named['block_table'].sizes), 0) + coalesce(len(z.named['used_keys'].sizes), 0) = 0
-            THEN _sequence_length(z.key_sizes, z.named['cum_seq_k'], z.named['max_k'])
+            THEN _sequence_length(z.key_sizes, z.named['cum_seq_k'], z.named['max_k'], z.position_place)
     END AS key_length,
     '"' || z.named['approximate'].value || '"' AS approximate, NULL::BIGINT AS start_pos, false AS has_mask
 FROM sized AS z;

@@ -13,7 +13,7 @@
 --   counts: plain: per_input and per_output; else the name of the formula
 --   per_input: operations for each element of its first argument
 --   per_output: operations for each element of its first output
---   moves: bytes that go through memory: all: each argument read once, each output written once; nothing; chosen: reads as much as it writes, and indices; made: only writes; update: reads and writes the first argument; scattered: reads indices and as much as it writes, and the latter too if it adds to it; looked up: reads a row for each index, and the other arguments; targets: reads an element for each target, and the other arguments; least: reads the arguments that its formula has, and writes its outputs, as far as sizes determine them; rotated: reads and writes what is rotated, and reads a row of the table for each position; slots: reads and writes as much as there are slots; paged: reads queries, and the keys and values of all positions, of the type of queries, writes the output; named: each tensor that is named once, if that fits into its time; cache, experts, depends: not determined by shapes
+--   moves: bytes that go through memory: all: each argument read once, each output written once; nothing; chosen: reads as much as it writes, and indices; made: only writes; update: reads and writes the first argument; scattered: reads indices and as much as it writes, and the latter too if it adds to it; looked up: reads a row for each index, and the other arguments; targets: reads an element for each target, and the other arguments; least: reads the arguments that its formula has, and writes its outputs, as far as sizes determine them; rotated: reads and writes what is rotated, and reads a row of the table for each position; slots: reads and writes as much as there are slots; latent: reads queries and the rows of the cache of all positions, writes the output; masked: at most each tensor that is named once; products: reads input, weight and gradient, writes those of input and weight; assumed experts: reads tokens and the weights of experts that are assumed, writes as much as tokens; paged: reads queries, and the keys and values of all positions, of the type of queries, writes the output; named: each tensor that is named once, if that fits into its time; cache, experts, depends: not determined by shapes
 --   formula: how its operations are counted, as text
 --   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, optimizer, recurrence, transform, copy, fill, view
 --   sizes: how the sizes of its output follow from its arguments, for ops of traces: as the first, or as all of the first list, by broadcasting, as a product, ...; unknown where they don't
@@ -35,6 +35,18 @@ FROM (
                 vllm.rocm_unquantized_gemm _rocm_C.wvSplitK _rocm_C.LLMM1',
                 'GEMM | product | 0 | 0 | all | product | first',
                 '2 for each element of the output and of the dimension that is summed over'
+            ),
+            (
+                '_Linear _LayerNormLinear',
+                'GEMM | weight product | 0 | 0 | least | product | first',
+                'of modules of TransformerEngine 2: 2 for each element of the output and of the dimension that is summed
+                over; nothing for the normalization and for conversions'
+            ),
+            (
+                '_LinearBackward _LayerNormLinearBackward',
+                'GEMM | weight product backward | 0 | 0 | products | product | first',
+                'as the forward call, for each product that it computes: the gradients of input and weight, as far as
+                they are asked for'
             ),
             (
                 'aten._int_mm bitsandbytes.int8_linear_matmul',
@@ -88,7 +100,14 @@ FROM (
                 those of its weights'
             ),
             (
-                'vllm.moe_forward vllm.moe_forward_shared',
+                'vllm.moe_forward',
+                'MoE | assumed experts | 0 | 0 | assumed experts | first | first',
+                'unknown, as it has the weights of its experts from its layer, unless they are assumed: 2 for each
+                element of the tokens, each of top_k experts, and each column of their matrices, of which there are
+                matrices of expert_width'
+            ),
+            (
+                'vllm.moe_forward_shared',
                 'MoE | unwritten weights | 0 | 0 | depends | first | first',
                 'unknown: it has the weights of its experts from its layer'
             ),
@@ -100,12 +119,13 @@ FROM (
             (
                 'inductor.pointwise',
                 'elementwise | unwritten operations | 0 | 0 | named | unknown | first',
-                'unknown: a kernel that Inductor wrote, for any ops'
+                'a kernel that Inductor wrote: none if its name has only ops that copy; else at least 1 for each element
+                and each op of arithmetic in its name; unknown with other ops'
             ),
             (
                 'inductor.reduction',
                 'reduction | unwritten operations | 0 | 0 | named | unknown | first',
-                'unknown: a kernel that Inductor wrote, for any ops'
+                'a kernel that Inductor wrote: at least 1 for each element that it reduces'
             ),
             (
                 '_moe_C.moe_sum aiter.moe_sum',
@@ -144,7 +164,8 @@ FROM (
             (
                 'aiter.fmha_v3_fwd aiter.mha_fwd aiter.mha_varlen_fwd aiter.fmha_v3_varlen_fwd
                 flash_attn._flash_attn_forward flash_attn._flash_attn_varlen_forward flash_attn_3.fwd
-                flash_attn_3._flash_attn_forward aten._flash_attention_forward aten._efficient_attention_forward',
+                flash_attn_3._flash_attn_forward aten._flash_attention_forward aten._efficient_attention_forward
+                aten._cudnn_attention_forward',
                 'attention | attention by position | 0 | 0 | all | attention | first',
                 'as aten.scaled_dot_product_attention; unknown with a window; of sequences in one tensor only if all
                 have the greatest length'
@@ -152,7 +173,8 @@ FROM (
             (
                 'aiter.mha_bwd aiter.fmha_v3_bwd aiter.mha_varlen_bwd aiter.fmha_v3_varlen_bwd
                 flash_attn._flash_attn_backward flash_attn._flash_attn_varlen_backward flash_attn_3.bwd
-                flash_attn_3._flash_attn_backward aten._flash_attention_backward aten._efficient_attention_backward',
+                flash_attn_3._flash_attn_backward aten._flash_attention_backward aten._efficient_attention_backward
+                aten._cudnn_attention_backward',
                 'attention | attention by position backward | 0 | 0 | all | gradients | first',
                 'as aten._scaled_dot_product_flash_attention_backward, where the attention itself is known'
             ),
@@ -162,8 +184,8 @@ FROM (
                 aten._scaled_dot_product_cudnn_attention_backward
                 aten._scaled_dot_product_flash_attention_for_cpu_backward',
                 'attention | attention backward | 0 | 0 | all | gradients | first',
-                '5 products of the size of the 2 of the attention: scores once more, and the gradients of values,
-                scores, queries and keys'
+                '5 products: scores once more, and the gradients of queries and keys, of the size of the first of the
+                attention; those of values and scores, of the size of the second'
             ),
             (
                 'vllm.unified_attention vllm.unified_attention_with_output sglang.unified_attention_with_output
@@ -172,6 +194,25 @@ FROM (
                 '2 for each element of queries and output and each position that it sees, by the lengths in the name
                 of the step: half of the squares of prompts, as FlashAttention''s benchmarks do; unknown without
                 them'
+            ),
+            (
+                '_flashmla_C.fwd_kvcache_mla sgl_kernel.fwd_kvcache_mla sgl_kernel.cutlass_mla_decode
+                _C.cutlass_mla_decode _C.sm100_cutlass_mla_decode aiter.mla_decode_stage1_asm_fwd',
+                'attention | latent attention | 2 | 2 | latent | unknown | first',
+                '2 for each head, each position that a query sees, and each element of a row of queries and of the
+                latent values: by the lengths in the name of the step, or as assumed; at most for all pages, or all
+                chosen positions'
+            ),
+            (
+                'inductor.flex_attention',
+                'attention | masked attention | 2 | 2 | masked | unknown | first',
+                'at most 2 for each position of the keys and each element of queries and output; what the mask leaves
+                out is in values of tensors'
+            ),
+            (
+                'inductor.flex_attention_backward',
+                'attention | masked attention | 6 | 4 | masked | unknown | first',
+                'at most, for each position of the keys, 6 for each element of queries and 4 for each of the output'
             ),
             (
                 'vllm.unified_mla_attention vllm.unified_mla_attention_with_output _C.paged_attention_v1

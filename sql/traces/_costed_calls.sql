@@ -3,6 +3,9 @@
 CREATE MACRO _traced_op(label) AS (
     CASE
         WHEN regexp_matches(label, '^triton_.*(embedding|gather|index|scatter)') THEN NULL
+        WHEN regexp_matches(label, '^triton_tem_fused_.*flex_attention_backward')
+            THEN 'inductor.flex_attention_backward'
+        WHEN regexp_matches(label, '^triton_tem_fused_.*flex_attention') THEN 'inductor.flex_attention'
         WHEN starts_with(label, 'triton_poi_fused') THEN 'inductor.pointwise'
         WHEN regexp_matches(label, '^triton_(red|per)_fused') THEN 'inductor.reduction'
         ELSE regexp_replace(label, '^(\w+)::(\w+?)_*$', '\1.\2')
@@ -20,8 +23,9 @@ CREATE MACRO _why_uncounted(label) AS (
 );
 
 -- The lengths of the sequences of a step in the name that vLLM and SGLang for ROCm give it: numbers of queries and of
--- keys, and of the pairs that causal attention computes. The name has their sums (sq, sk), and those of the squares
--- and products of each sequence (sqsq, sqsk), for prompts and for the generation. NULL for other names.
+-- keys, and of the pairs that causal attention computes; and these of the generation alone. The name has their sums (sq,
+-- sk), and those of the squares and products of each sequence (sqsq, sqsk), for prompts and for the generation. NULL for
+-- other names.
 CREATE MACRO _told_lengths(label) AS (
     list_transform(
         [
@@ -35,7 +39,8 @@ CREATE MACRO _told_lengths(label) AS (
         ],
         lambda t: {
             'queries': t.q + t.more_q, 'keys': t.k + t.more_k,
-            'seen': t.qk - t.qq / 2 + t.more_qk - (t.more_qq - t.more_q) / 2
+            'seen': t.qk - t.qq / 2 + t.more_qk - (t.more_qq - t.more_q) / 2, 'generated': t.more_q,
+            'generated_keys': t.more_k, 'generated_seen': t.more_qk - (t.more_qq - t.more_q) / 2
         }
     )[1]
 );
@@ -80,20 +85,24 @@ WHERE s.operator_ticks IS NOT NULL
 CREATE MACRO _costed_calls(
     capture_key,
     work,  -- a table of the rows of `_device_work`, or `_host_work`
-    is_compared  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them
+    is_compared,  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them
+    assumed  -- sizes that the trace lacks, as `_assumptions` has them
 ) AS TABLE
 WITH formulas AS MATERIALIZED (FROM cost_formulas),
 ops AS (
     SELECT w.op_index, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
         sum(CASE WHEN w.kind IN ('copy', 'fill') THEN w.ticks ELSE 0 END) AS copy_ticks, count(*) AS events,
-        count(*) FILTER (w.kind = 'kernel') AS kernels, arg_max(w.label, w.ticks) AS top_event,
+        count(*) FILTER (w.kind = 'kernel') AS kernels,
+        count(*) FILTER (w.kernel_family = 'GEMM' AND NOT contains(w.label, 'splitKreduce')) AS products,
+        arg_max(w.label, w.ticks) AS top_event,
         arg_max(w.kernel_family, w.ticks) AS kernel_family, bool_or(w.uses_matrix_units) AS uses,
         bool_or(w.kind = 'kernel' AND w.uses_matrix_units IS NULL) AS may_use, min(w.run_index) AS run_index
     FROM query_table(work) AS w
     GROUP BY w.op_index, CASE WHEN w.op_index IS NULL THEN {'label': w.label, 'run_index': w.run_index} END
 ),
 named AS MATERIALIZED (
-    SELECT s.signature_index, s.label, coalesce(f.op, p.op) AS op, coalesce(f.moves, p.moves) = 'paged' AS is_paged
+    SELECT s.signature_index, s.label, coalesce(f.op, p.op) AS op,
+        coalesce(f.moves, p.moves) IN ('paged', 'latent') AS is_paged
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity = 'op'
     LEFT JOIN formulas AS f ON f.op = replace(s.label, '::', '.')
@@ -101,9 +110,17 @@ named AS MATERIALIZED (
 ),
 placed AS MATERIALIZED (
     SELECT t.event_index, t.op_index AS parent_index, n.signature_index, n.label, n.op, n.is_paged, t.thread_index,
-        t.start_ticks, t.start_ticks + t.elapsed_ticks AS end_ticks
+        t.start_ticks, t.start_ticks + t.elapsed_ticks AS end_ticks, t.sequence_number
     FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
     JOIN named AS n ON n.signature_index = t.event_signature
+),
+-- Backward passes of TransformerEngine's functions name no weight: the forward call has it.
+forward_calls AS (
+    SELECT b.event_index, min(f.event_index) AS forward_index
+    FROM placed AS b
+    JOIN placed AS f ON f.sequence_number = b.sequence_number AND f.op || 'Backward' = b.op
+    GROUP BY b.event_index
+    HAVING count(*) = 1
 ),
 chains AS (
     SELECT o.*,
@@ -111,7 +128,7 @@ chains AS (
         CASE
             WHEN starts_with(b.op, 'aten._scaled_dot_product') AND a.op IN (
                 'aten._flash_attention_forward', 'aten._flash_attention_backward', 'aten._efficient_attention_forward',
-                'aten._efficient_attention_backward'
+                'aten._efficient_attention_backward', 'aten._cudnn_attention_forward', 'aten._cudnn_attention_backward'
             ) THEN NULL
             ELSE a.op
         END AS op,
@@ -163,7 +180,8 @@ working AS MATERIALIZED (
     SELECT o.owner, any_value(n.label) AS label, any_value(n.op) AS op,
         arg_max(o.kernel_family, o.ticks) AS kernel_family, sum(o.ticks)::BIGINT AS ticks,
         sum(o.step_ticks)::BIGINT AS step_ticks, sum(o.copy_ticks)::BIGINT AS copy_ticks,
-        sum(o.events)::BIGINT AS events, sum(o.kernels)::BIGINT AS kernels, arg_max(o.top_event, o.ticks) AS top_event,
+        sum(o.events)::BIGINT AS events, sum(o.kernels)::BIGINT AS kernels, sum(o.products)::BIGINT AS products,
+        arg_max(o.top_event, o.ticks) AS top_event,
         bool_or(o.uses) AS uses, bool_or(o.may_use) AS may_use, any_value(p.lengths) AS lengths,
         min(o.run_index) AS run_index
     FROM owned AS o
@@ -172,7 +190,8 @@ working AS MATERIALIZED (
     GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN {'event': o.top_event, 'run_index': o.run_index} END
 ),
 grouped AS (
-    SELECT w.label, w.op, w.lengths, o.shapes, o.dtypes, o.strides, o.inputs,
+    SELECT w.label, w.op, w.lengths, CASE WHEN w.op LIKE '%LinearBackward' THEN w.products END AS products,
+        o.shapes, o.dtypes, o.strides, o.inputs,
         CASE WHEN contains(o.dtypes, '"TensorList"') THEN _listed_types(w.top_event) END AS listed,
         CASE WHEN w.owner IS NULL THEN w.top_event END AS event, arg_max(w.kernel_family, w.ticks) AS kernel_family,
         count(w.owner) AS calls, sum(w.ticks) AS ticks, sum(w.step_ticks) AS step_ticks,
@@ -182,7 +201,9 @@ grouped AS (
             'run_index': w.run_index, 'op_index': w.owner, 'ticks': w.ticks, 'copy_ticks': w.copy_ticks
         }) AS parts
     FROM working AS w
-    LEFT JOIN (FROM op_arguments AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = w.owner
+    LEFT JOIN forward_calls AS f ON f.event_index = w.owner
+    LEFT JOIN (FROM op_arguments AS i WHERE i.capture_id = capture_key) AS o
+        ON o.event_index = CASE WHEN w.op LIKE '%LinearBackward' THEN f.forward_index ELSE w.owner END
     GROUP BY ALL
 ),
 called AS MATERIALIZED (
@@ -192,18 +213,28 @@ costs AS MATERIALIZED (
     FROM _call_costs((
         SELECT list({
             'call': c.call, 'op': c.op, 'label': c.label, 'formula': c.formula, 'shapes': c.shapes, 'dtypes': c.dtypes,
-            'strides': c.strides, 'inputs': c.inputs, 'listed': c.listed, 'lengths': c.lengths
+            'strides': c.strides, 'inputs': c.inputs, 'listed': c.listed, 'lengths': c.lengths,
+            'assumed': assumed, 'products': c.products
         })
         FROM called AS c
         WHERE c.shapes IS NOT NULL
     ))
 )
-SELECT c.label, coalesce(c.formula.family, c.kernel_family) AS family, c.shapes, c.dtypes, c.strides, s.inputs, s.type,
+SELECT c.label, coalesce(c.formula.family, c.kernel_family) AS family, c.shapes, c.dtypes, c.strides, s.inputs,
+    -- Products whose kernel names 8 bits convert what they take.
+    CASE
+        WHEN c.formula.family IN ('GEMM', 'MoE') AND s.type IN ('c10::BFloat16', 'c10::Half', 'float')
+            AND regexp_matches(c.top_event, '(?i)e4m3|e5m2') THEN 'c10::Float8_e4m3fn'
+        ELSE s.type
+    END AS type,
     s.flops, s.bytes_read + s.bytes_written AS bytes, s.most_bytes,
+    s.flops_at_most, s.flops_at_least, s.assumed,
     coalesce(c.formula.moves = 'named', false) AS is_bytes_alone, coalesce(s.is_least, false) AS is_least,
     CASE
         WHEN c.label IS NULL THEN 'no op launched it'
         WHEN c.op IS NULL THEN _why_uncounted(c.label)
+        WHEN c.op LIKE '%LinearBackward' AND c.shapes IS NULL
+            THEN 'its forward call, which has its weight, is not in the trace, or was recorded without shapes'
         WHEN c.shapes IS NULL THEN 'recorded without shapes: profile(record_shapes=True) writes them'
         ELSE s.reason
     END AS reason,

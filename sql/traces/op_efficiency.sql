@@ -3,7 +3,8 @@ CREATE MACRO _rated_work(
     capture_key,
     work,  -- as in `_costed_calls`
     trace_peaks,  -- a table of the row of `_trace_peaks`
-    is_compared  -- as in `_costed_calls`
+    is_compared,  -- as in `_costed_calls`
+    assumed  -- as in `_costed_calls`
 ) AS TABLE
 WITH shortest AS (
     -- A kernel that takes longer than ten microseconds has work to do.
@@ -17,7 +18,7 @@ peaked AS MATERIALIZED (
     SELECT c.*, p.peak.named_device AS device, p.peak.bandwidth,
         c.is_bytes_alone AND c.bytes * 1e9 / p.peak.bandwidth > c.ticks::DOUBLE / c.calls AS reads_part,
         _peak_of_type(p.peak, c.type, c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses) AS most_flops
-    FROM _costed_calls(capture_key, work, is_compared) AS c
+    FROM _costed_calls(capture_key, work, is_compared, assumed) AS c
     CROSS JOIN (SELECT q AS peak FROM query_table(trace_peaks) AS q) AS p
 ),
 costed AS (
@@ -54,7 +55,9 @@ SELECT r.*,
 FROM rated AS r CROSS JOIN shortest AS s;
 
 -- One row of `_rated_work` for devices, or for the host in a trace without device events.
-CREATE MACRO _rated_calls(capture_key, peak_flops, peak_bandwidth, device, steps, phase, is_compared) AS TABLE
+CREATE MACRO _rated_calls(
+    capture_key, peak_flops, peak_bandwidth, device, steps, phase, is_compared, assumed
+) AS TABLE
 WITH rated_launches AS MATERIALIZED (FROM _launches(capture_key)),
 all_work AS MATERIALIZED (
     FROM _device_work(capture_key, 'rated_launches', steps, phase, is_compared) AS d
@@ -62,7 +65,7 @@ all_work AS MATERIALIZED (
     FROM _host_work(capture_key, steps, phase, is_compared) AS h
 ),
 trace_peaks AS MATERIALIZED (FROM _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS q)
-FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared) AS r;
+FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared, assumed) AS r;
 
 -- How far one op of a trace is from the peak of its device, by the shapes, types and strides of its inputs: its device
 -- time against the least that its operations and bytes take. Costs are counted by `cost_formulas`; inputs are read
@@ -74,7 +77,7 @@ FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared) AS r;
 -- Empty: {capture} has no ops
 -- Shown: coalesce(op, '(no op)') AS op!, coalesce(family, '(unknown)') AS family!, inputs!, per_step!~, roof_percent!%,
 --   bound!, share_percent!%, above_roof_percent%, bytes_per_second / 1e12 AS tb_s!#, flops_per_second / 1e12 AS
---   tflop_s#, calls!#, per_call~, known_percent%, flops#, bytes (bytes), intensity#, reason, top_event,
+--   tflop_s#, calls!#, per_call~, known_percent%, flops#, bytes (bytes), intensity#, flops_at_most#, flops_at_least#, reason, assumed!, top_event,
 --   nullif(outside_steps, 0) AS outside_steps!~, total+~, above_roof-, copy_time-, steps+#, unit
 -- Columns:
 --   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, optimizer, recurrence, transform, copy, fill; without a formula that of its kernels; NULL if unknown
@@ -101,6 +104,9 @@ FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared) AS r;
 --   top_event: name of the kernel, copy or fill with most time; NULL in a trace without device events
 --   device: the device whose peaks apply; NULL if unknown
 --   reason: why a cost is unknown, or only known to be at least that; NULL if all are known
+--   flops_at_most: operations of one call at most, the mean if they differ, where flops is NULL as values of tensors tell what is left out; else NULL
+--   flops_at_least: operations of one call at least, the mean if they differ, of kernels that Inductor wrote, by the ops in their names, where flops is NULL; else NULL
+--   assumed: what is assumed that costs of it rest on, such as top_k=4; NULL if nothing is
 --   shapes: sizes of its inputs, as a JSON list in the trace; NULL as inputs
 --   types: types of its inputs, as a JSON list in the trace; NULL as inputs
 --   strides: strides of its inputs, as a JSON list in the trace; NULL as inputs
@@ -113,15 +119,17 @@ CREATE MACRO op_efficiency(
     peak_bandwidth := NULL,  -- peak bandwidth of its memory, in bytes per second; NULL: the device's
     device := NULL,  -- name of a device of `device_peaks`; NULL: that of the trace
     "by" := 'shape',  -- shape, op or family: the columns by which ops are separated
+    assume := NULL,  -- sizes that the trace lacks, such as top_k=4,experts=128; NULL: none
     unit := NULL, steps := NULL, phase := NULL
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    SELECT c.*, _checked_by("by", ['shape', 'op', 'family']) AS parted_by
+    SELECT c.*, _checked_by("by", ['shape', 'op', 'family']) AS parted_by, _assumptions(assume) AS assumed
     FROM _capture_with_steps(capture, unit, steps, phase) AS c
 ),
 rated AS MATERIALIZED (
     FROM _rated_calls(
-        (SELECT a.capture_id FROM target AS a), peak_flops, peak_bandwidth, device, steps, phase, false
+        (SELECT a.capture_id FROM target AS a), peak_flops, peak_bandwidth, device, steps, phase, false,
+        (SELECT a.assumed FROM target AS a)
     ) AS r
 ),
 summed AS (
@@ -135,6 +143,14 @@ summed AS (
         sum(b.step_ticks)::BIGINT AS step_ticks,
         CASE WHEN count(*) = count(b.flops) THEN sum(b.flops::DOUBLE * b.calls) END AS flops,
         CASE WHEN count(*) = count(b.bytes) THEN sum(b.bytes::DOUBLE * b.calls) END AS bytes,
+        CASE
+            WHEN count(*) > count(b.flops) AND count(*) = count(coalesce(b.flops, b.flops_at_most))
+                THEN sum(coalesce(b.flops, b.flops_at_most)::DOUBLE * b.calls)
+        END AS flops_at_most,
+        CASE
+            WHEN count(*) > count(b.flops) AND count(*) = count(coalesce(b.flops, b.flops_at_least))
+                THEN sum(coalesce(b.flops, b.flops_at_least)::DOUBLE * b.calls)
+        END AS flops_at_least,
         sum(b.flops::DOUBLE * b.calls) * 1e9
         / nullif(sum(CASE WHEN b.flops IS NOT NULL THEN b.ticks END), 0) AS flops_per_second,
         sum(b.bytes::DOUBLE * b.calls) * 1e9
@@ -149,6 +165,7 @@ summed AS (
         ) AS above_ticks,
         CASE WHEN count(DISTINCT b.bound) = 1 AND count(*) = count(b.bound) THEN any_value(b.bound) END AS bound,
         sum(b.events)::BIGINT AS events, sum(b.copy_ticks)::BIGINT AS copy_ticks,
+        string_agg(DISTINCT b.assumed, '; ' ORDER BY b.assumed) AS assumed,
         arg_max(b.top_event, b.ticks) AS top_event, any_value(b.device) AS device,
         arg_max(
             coalesce(
@@ -178,7 +195,9 @@ SELECT s.family, s.op, s.inputs, s.calls, _in_unit(s.ticks, a.scale) AS total,
     _in_unit(s.above_ticks, a.scale) AS above_roof,
     100 * s.above_ticks / nullif(sum(s.ticks) OVER (), 0) AS above_roof_percent,
     100 * coalesce(s.known_ticks, 0)::DOUBLE / nullif(s.ticks, 0) AS known_percent, s.events,
-    _in_unit(s.copy_ticks, a.scale) AS copy_time, s.top_event, s.device, s.reason, s.shapes, s.types, s.strides,
+    _in_unit(s.copy_ticks, a.scale) AS copy_time, s.top_event, s.device, s.reason,
+    try_cast(s.flops_at_most / s.calls AS BIGINT) AS flops_at_most,
+    try_cast(s.flops_at_least / s.calls AS BIGINT) AS flops_at_least, s.assumed, s.shapes, s.types, s.strides,
     a.step_count AS steps, _in_unit(s.step_ticks::DOUBLE / a.step_count, a.scale) AS per_step,
     CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
 FROM summed AS s CROSS JOIN target AS a

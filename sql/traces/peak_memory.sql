@@ -1,28 +1,29 @@
--- The memory that is held at the peak of each device of a trace, by the op that allocated it, or by the line of the
--- user's code that called that; the largest first. The peak is the first time at which most bytes are in use, as the
+-- The memory that is held at the peak of each device of a trace, by the op that allocated it, by the line of the user's
+-- code that called that, or by the modules around it; the largest first. The peak is the first time at which most bytes are in use, as the
 -- trace has it. Memory that is in use then and whose allocation the trace doesn't have was allocated before the
 -- recording. Empty for traces that don't record memory.
 -- Needs: torch_trace; else: memory_totals
 -- Empty: {capture} has no allocations: record them with profile_memory=True
--- Shown: coalesce(source, op, '(no op)') AS op!, device!, held_bytes! (bytes), share_percent!%, step#, allocations#, peak_bytes
+-- Shown: coalesce(source, module, op, '(no op)') AS op!, device!, held_bytes! (bytes), share_percent!%, step#, allocations#, peak_bytes
 --   (bytes), peak_time (time), unit
 -- Columns:
 --   device: CPU, GPU0, ...
 --   peak_bytes: bytes in use at the peak
 --   peak_time: time of the peak, relative to the start of the recording
---   op: innermost op or module of the thread at the allocation; (before the recording), or NULL if there is none; by source NULL but for that
+--   op: innermost op or module of the thread at the allocation; (before the recording), or NULL if there is none; by source and by module NULL but for that
 --   step: number of the step that allocated it; NULL outside of steps
 --   allocations: number of allocations that are held; NULL before the recording
 --   held_bytes: sum of their sizes in bytes
 --   share_percent: held_bytes in percent of the sum of all rows of the device
 --   unit: the requested unit of time
---   source: innermost line of the user's code around that op, (no line of the user's) or (no stack); NULL by op
+--   source: innermost line of the user's code around that op, (no line of the user's) or (no stack); NULL unless by source
+--   module: names of the modules around that op, separated by slashes, or (no module); NULL unless by module
 CREATE MACRO peak_memory(
     capture, unit := NULL,
-    "by" := 'op'  -- op or source
+    "by" := 'op'  -- op, source or module
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    SELECT c.*, _checked_by("by", ['op', 'source']) = 'source' AS by_source FROM _scaled_capture(capture, unit) AS c
+    SELECT c.*, _checked_by("by", ['op', 'source', 'module']) AS parted_by FROM _scaled_capture(capture, unit) AS c
 ),
 started AS (SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s),
 memory AS MATERIALIZED (FROM _allocations((SELECT a.capture_id FROM target AS a))),
@@ -43,8 +44,11 @@ steps AS (
     WHERE w.capture_id = (SELECT a.capture_id FROM target AS a)
 ),
 owned AS (
-    SELECT h.device, CASE WHEN NOT a.by_source THEN g.label END AS op,
-        CASE WHEN a.by_source THEN _shown_line(l.source) END AS source,
+    SELECT h.device, CASE a.parted_by WHEN 'op' THEN g.label END AS op,
+        CASE a.parted_by WHEN 'source' THEN _shown_line(l.source) END AS source,
+        CASE a.parted_by
+            WHEN 'module' THEN coalesce(array_to_string(m.modules, '/'), '(no module)')
+        END AS module,
         CASE WHEN h.at_ticks < s.end_ticks THEN s.step END AS step, h.bytes
     FROM held AS h CROSS JOIN target AS a
     LEFT JOIN _memory_calls((SELECT a.capture_id FROM target AS a)) AS c USING (event_index)
@@ -53,12 +57,16 @@ owned AS (
     LEFT JOIN (
         FROM trace_events AS i WHERE i.capture_id = (SELECT a.capture_id FROM target AS a) AND "by" = 'source'
     ) AS l ON l.event_index = c.call_index
+    LEFT JOIN (
+        FROM _event_module_paths((SELECT a.capture_id FROM target AS a)) AS p WHERE "by" = 'module'
+    ) AS m ON m.event_index = c.call_index
     ASOF LEFT JOIN steps AS s ON row(h.at_ticks) >= row(s.start_ticks)
 ),
 rows_of_ops AS (
-    SELECT o.device, o.op, o.source, o.step, count(*) AS allocations, try_cast(sum(o.bytes) AS BIGINT) AS bytes
+    SELECT o.device, o.op, o.source, o.module, o.step, count(*) AS allocations,
+        try_cast(sum(o.bytes) AS BIGINT) AS bytes
     FROM owned AS o
-    GROUP BY o.device, o.op, o.source, o.step
+    GROUP BY o.device, o.op, o.source, o.module, o.step
 ),
 unseen AS (
     SELECT p.device, p.bytes - coalesce(r.bytes, 0) AS bytes
@@ -68,15 +76,15 @@ unseen AS (
     ) AS r ON r.device = p.device
 ),
 all_rows AS (
-    SELECT o.device, o.op, o.source, o.step, o.allocations, o.bytes FROM rows_of_ops AS o
+    SELECT o.device, o.op, o.source, o.module, o.step, o.allocations, o.bytes FROM rows_of_ops AS o
     UNION ALL
-    SELECT u.device, '(before the recording)', NULL, NULL, NULL, u.bytes FROM unseen AS u WHERE u.bytes > 0
+    SELECT u.device, '(before the recording)', NULL, NULL, NULL, NULL, u.bytes FROM unseen AS u WHERE u.bytes > 0
 )
 SELECT
     r.device, p.bytes AS peak_bytes, _in_unit(p.at_ticks - s.ticks, a.scale) AS peak_time, r.op, r.step, r.allocations,
     r.bytes AS held_bytes, 100 * r.bytes::DOUBLE / sum(r.bytes) OVER (PARTITION BY r.device) AS share_percent, a.unit,
-    r.source
+    r.source, r.module
 FROM all_rows AS r
 JOIN peaks AS p USING (device)
 CROSS JOIN target AS a CROSS JOIN started AS s
-ORDER BY r.device, r.bytes DESC, r.op, r.source, r.step;
+ORDER BY r.device, r.bytes DESC, r.op, r.source, r.module, r.step;

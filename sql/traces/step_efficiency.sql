@@ -52,7 +52,7 @@ FROM shared AS h CROSS JOIN _scaled_key(capture_key, unit) AS a;
 -- Empty: {capture} has no steps whose work was recorded
 -- Shown: step!#, total!~, CASE WHEN is_least THEN '≥' END AS bound!, mfu_percent!%, hfu_percent!%,
 --   known_percent!%, flops_per_second / 1e12 AS tflop_s!#, model_flops / 1e9 AS model_gflop#, recomputed_flops / 1e9 AS
---   recomputed_gflop#, device_time~, device, reason, unit
+--   recomputed_gflop#, device_time~, device, reason, assumed!, unit
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace; 0 if the trace has no steps
@@ -69,16 +69,24 @@ FROM shared AS h CROSS JOIN _scaled_key(capture_key, unit) AS a;
 --   device: the device whose peaks apply; NULL if unknown
 --   reason: why mfu_percent is NULL or a lower bound; NULL if all is known
 --   unit: the requested unit of time
+--   assumed: what is assumed that costs of some ops of the trace rest on, such as top_k=4; NULL if nothing is
 CREATE MACRO step_efficiency(
     capture,
     peak_flops := NULL,  -- peak rate of a device, in operations per second, for all types; NULL: the device's
     device := NULL,  -- name of a device of `device_peaks`; NULL: that of the trace
+    assume := NULL,  -- as in `op_efficiency`
     unit := NULL
 ) AS TABLE
-WITH target AS MATERIALIZED (FROM _capture(capture, unit)),
+WITH target AS MATERIALIZED (SELECT c.*, _assumptions(assume) AS assumed FROM _capture(capture, unit) AS c),
 rated AS MATERIALIZED (
-    FROM _rated_calls((SELECT a.capture_id FROM target AS a), peak_flops, NULL, device, NULL, NULL, false) AS r
+    FROM _rated_calls(
+        (SELECT a.capture_id FROM target AS a), peak_flops, NULL, device, NULL, NULL, false,
+        (SELECT a.assumed FROM target AS a)
+    ) AS r
 )
+SELECT e.run_index, e.step, e.total, e.mfu_percent, e.hfu_percent, e.is_least, e.known_percent, e.model_flops,
+    e.recomputed_flops, e.flops_per_second, e.device_time, e.devices, e.device, e.reason, e.unit,
+    (SELECT string_agg(DISTINCT r.assumed, '; ' ORDER BY r.assumed) FROM rated AS r) AS assumed
 FROM _step_efficiency((SELECT a.capture_id FROM target AS a), 'rated', (SELECT a.unit FROM target AS a)) AS e
 ORDER BY e.run_index;
 

@@ -1,4 +1,5 @@
--- Display name of a memory device of a trace: CPU, or GPU and its number; others by their names in c10's DeviceType.
+-- Display name of a memory device of a trace: CPU, or GPU and its number; others by their names in c10's DeviceType; one
+-- that a memory timeline doesn't name.
 CREATE MACRO _memory_device(
     device_type,  -- type of the device: 0 is the CPU, 1 CUDA; as in c10's DeviceType
     device
@@ -6,6 +7,7 @@ CREATE MACRO _memory_device(
     CASE
         WHEN device_type = 0 THEN 'CPU'
         WHEN device_type IN (1, 6) THEN 'GPU' || coalesce(device, 0)
+        WHEN device_type = 127 THEN '(unnamed)'
         ELSE coalesce(
             [
                 'MKLDNN', 'OpenGL', 'OpenCL', 'IDEEP', 'GPU', 'FPGA', 'MAIA', 'XLA',

@@ -22,9 +22,9 @@ from tests.fuzz.zip_damage import bomb, damage_directory, damage_members
 
 # The number of inputs of each kind in a hundred.
 SHARES: Final = {
-    "etdump": 20, "log": 4, "prof_result": 8, "trace": 12, "parts": 6, "record": 12, "program": 10, "xnnpack": 8,
+    "etdump": 16, "log": 4, "prof_result": 8, "trace": 12, "parts": 6, "record": 12, "program": 10, "xnnpack": 8,
     "debug": 6, "metrics": 5, "sidecar": 5,
-    "snapshot": 4,
+    "snapshot": 4, "timeline": 4,
 }  # fmt: skip
 _TIMES: Final = (1, 1, 1, 2, 3, 6)
 _ARGUMENTS: Final = (
@@ -198,8 +198,17 @@ def _snapshot(random: Random, original: Original) -> tuple[bytes, list[str]]:
     return content, [edit]
 
 
+def _timeline(random: Random, original: Original) -> tuple[bytes, list[str]]:
+    if random.random() < 0.4:
+        return _json(random, original)
+    found = random.choice([*re.finditer(rb"-?\d+", original.content)])
+    number = random.choice((b"0", b"1", b"4", b"7", b"512", b"-1", b"-512", b"%d" % 2**60, b"%d" % 2**63))
+    edit = f"{number.decode()} at {found.start()}"
+    return original.content[: found.start()] + number + original.content[found.end() :], [edit]
+
+
 _DAMAGES: Final = {
     "etdump": _flatbuffer, "debug": _flatbuffer, "program": _flatbuffer, "xnnpack": _xnnpack, "log": _log,
     "trace": _trace, "parts": _in_parts, "record": _record, "metrics": _json, "sidecar": _json,
-    "snapshot": _snapshot,
+    "snapshot": _snapshot, "timeline": _timeline,
 }  # fmt: skip

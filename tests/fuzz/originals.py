@@ -167,9 +167,16 @@ def _snapshots(kind: str) -> Iterator[Original]:
         yield Original(kind, f"protocol {protocol}", pickle.dumps(pickle.loads(SMALL), protocol))
 
 
+def _timelines(kind: str) -> Iterator[Original]:
+    for path in sorted((CAPTURES / "torch_timeline").glob("*.json.gz")):
+        written = json.loads(gzip.decompress(path.read_bytes()))
+        part = written[:60] if "raw" in path.name else [each[:30] for each in written]
+        yield Original(kind, path.name, json.dumps(part).encode())
+
+
 _READERS: Final[dict[str, Callable[[str], Iterator[Original]]]] = {
     "etdump": _plain("*/*.etdp", 140_000), "log": _logs, "prof_result": _prof_results, "trace": _traces,
     "record": _plain("*/*.etrecord"), "program": _plain("*/*.pte"), "xnnpack": _with_xnnpack, "parts": _small_traces,
     "debug": _debug, "metrics": _metrics, "sidecar": _sidecars,
-    "snapshot": _snapshots,
+    "snapshot": _snapshots, "timeline": _timelines,
 }  # fmt: skip

@@ -312,7 +312,7 @@ ROWS, GATED, WEIGHT = ([7, 96], HALF), ([7, 192], HALF), ([96], HALF)
 SCALE: tuple[list[int], str] = ([], "float")
 POSITIONS, QUERY, KEYS, TABLE = ([7], "long int"), ([7, 192], HALF), ([7, 64], HALF), ([4096, 16], "float")
 HEADS, CACHE = ([9, 2, 32], HALF), ([50, 16, 2, 32], INT8)
-EXPERTS = "bytes: which experts are used is not written"
+EXPERTS = "bytes: which experts are used is not written: assume used_experts"
 UP, DOWN, EACH = ([16, 80, 96], HALF), ([16, 96, 40], HALF), ([7, 3, 40], HALF)
 SORTED = [([512], "float"), ([512], "int"), ([16], "int"), ([2], "int")]
 SIX, TWO_HEADS = ([2, 16, 6, 32], HALF), ([2, 16, 2, 32], HALF)
@@ -409,9 +409,10 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
     ("_C_cache_ops::concat_mla_q", [([7, 6, 32], HALF), ([7, 6, 8], HALF), ([7, 6, 40], HALF)], ("copy", 0, 2 * 2 * 7 * 6 * 40, None)),
     ("flash_attn::_flash_attn_forward", [SIX, TWO_HEADS, TWO_HEADS, "0.", "0.2", "False", "-1", "-1", "0.", None, "False"],
      ("attention", 4 * 2 * 6 * 16 * 16 * 32, 2 * (2 * 16 * 32 * (6 + 2 + 2 + 6)) + 4 * 2 * 16 * 6, None)),
-    ("vllm::moe_forward", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the weights of its experts are not written")),
+    ("vllm::moe_forward", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the weights of its experts are not written: assume top_k, expert_width and matrices")),
+    ("vllm::moe_forward_shared", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the weights of its experts are not written")),
     ("vllm::unified_attention_with_output", [HEADS, HEADS, HEADS, HEADS, None],
-     ("attention", None, None, "the lengths of its sequences are not written")),
+     ("attention", None, None, "the lengths of its sequences are not written: assume seen_keys")),
     # 16 positions of 6 heads of queries, and of 2 of keys and values; a float for each query if it is asked for.
     ("aiter::fmha_v3_fwd", [SIX, TWO_HEADS, TWO_HEADS, "0.", "0.2", "False", "-1", "-1", "True", "False", "2"],
      ("attention", 4 * 2 * 6 * 16 * 16 * 32, 2 * (2 * 16 * 32 * (6 + 2 + 2 + 6)) + 4 * 2 * 16 * 6, None)),
@@ -427,7 +428,7 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
     ("triton_poi_fused__unsafe_view_add_2", [ROWS, ([1, 7, 96], HALF), "672"], ("elementwise", None, 2 * 2 * 672, AT_LEAST)),
     ("triton_poi_fused__to_copy_gelu_0", [ROWS, ([7, 96], "float"), "672"], ("elementwise", None, (2 + 4) * 672, None)),
     ("triton_poi_fused_relu_0", [ROWS, "672"], ("elementwise", None, 2 * 2 * 672, None)),
-    ("triton_poi_fused_repeat_0", [WEIGHT, ROWS, "672"], ("elementwise", None, 2 * (96 + 672), None)),
+    ("triton_poi_fused_repeat_0", [WEIGHT, ROWS, "672"], ("elementwise", 0, 2 * (96 + 672), None)),
     ("triton_red_fused_add_native_layer_norm_1", [ROWS, ROWS, WEIGHT, "7", "96"], ("reduction", None, 2 * (3 * 672 + 96), None)),
     ("triton_per_fused_add_native_layer_norm_1", [ROWS, WEIGHT, ROWS, "7", "96"], ("reduction", None, 2 * (2 * 672 + 96), AT_LEAST)),
     ("triton_red_fused_mean_1", [ROWS, ([7], "float"), "7", "96"], ("reduction", None, 2 * 672 + 4 * 7, None)),
@@ -482,7 +483,7 @@ def test_paged_attention(traces: Traces) -> None:
         **H100,
     )  # fmt: skip
     rows = traces.ask("op_efficiency", "total, flops, bytes, reason")
-    unknown = (None, None, "the lengths of its sequences are not written")
+    unknown = (None, None, "the lengths of its sequences are not written: assume seen_keys")
     assert sorted(rows) == [
         (51, 2 * (192 + 192) * (32 + 30), 2 * (2 * 8 * 192 + (10 + 30) * 2 * 64), None),
         (52, 65_010_180_096, 211.826171875 * 2**20, None),

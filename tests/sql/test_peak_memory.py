@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.trace_builders import event, memory
 from tests.traces import Traces
@@ -46,3 +47,20 @@ def test_the_first_of_equal_peaks(warehouse: Warehouse, tmp_path: Path) -> None:
     traces = Traces(warehouse, tmp_path)
     traces.take(event("cpu_op", "aten::mm", 0, 90), at(1, 10, 64, 64), at(1, 20, -64, 0), at(2, 30, 64, 64))
     assert traces.ask("peak_memory", "op, peak_time, held_bytes") == [("aten::mm", 10, 64)]
+
+
+def test_modules(warehouse: Warehouse, tmp_path: Path) -> None:
+    """By the modules around the op: one in another, and the call of the outer one itself."""
+    traces = Traces(warehouse, tmp_path)
+    names = ["nn.Module: Net_0", "nn.Module: Linear_1"]
+    traces.take(
+        event("python_function", names[0], 0, 80), event("python_function", names[1], 10, 40),
+        event("cpu_op", "aten::mm", 20, 30), at(1, 25, 100, 100), at(2, 35, 7, 107), at(3, 60, 50, 157),
+        event("cpu_op", "aten::relu", 85, 95), at(4, 90, 5, 162),
+    )  # fmt: skip
+    rows = traces.ask("peak_memory", "module, op, source, allocations, held_bytes", by="module")
+    assert rows == [
+        ("Net_0/Linear_1", None, None, 2, 107), ("Net_0", None, None, 1, 50), ("(no module)", None, None, 1, 5)
+    ]  # fmt: skip
+    with pytest.raises(QueryError, match="by must be op, source or module, not line"):
+        traces.ask("peak_memory", by="line")

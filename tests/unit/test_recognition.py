@@ -32,6 +32,8 @@ TAKEN: Final = {
     "events_last.json": json.dumps({"deviceProperties": [{"name": "x"}], "traceEvents": EVENTS}).encode(),
     "long_head.json": json.dumps({"distributedInfo": {"pg_config": LONG}, "traceEvents": EVENTS}).encode(),
     "list.json": json.dumps(EVENTS).encode(), "cut_off.json": trace(*EVENTS)[:-20], "run.bin": DUMP,
+    "memory.raw.json": b"[[-1, 1, 65536, 0], [1700000000000000000, 2, 8192, 2]]",
+    "memory.json.gz": gzip.compress(b"[[1700000000000000, 1700000000000010], [[0, 1"),
     "log.txt": b"booting\n" + base64.b64encode(DUMP) + b"\ndone\n",
     "blob.dat": (CAPTURES / "prof_result" / "delegate.prof_result.bin").read_bytes(),
     # Whatever is in them: the reader says what is wrong.
@@ -39,7 +41,8 @@ TAKEN: Final = {
     "empty.pt.trace.json": b"",
 }  # fmt: skip
 LEFT: Final = {
-    "empty.json": (b"", OTHER), "notes.txt": (b"traceEvents: none", OTHER),
+    "empty.json": (b"", OTHER), "points.json": (b"[[1, 2, 3, 4], [5, 6, 7, 8]]", OTHER), "grid.json": (b"[[-1, 1, 2]]", OTHER),
+    "notes.txt": (b"traceEvents: none", OTHER),
     "results.json": (b'{"metrics": {"traceEvents": []}}', OTHER),
     "rows.json": (b'[{"name": "aten::add", "calls": 2}]', OTHER),
     "notebook.ipynb": (json.dumps({"cells": [json.dumps({"traceEvents": []})]}).encode(), OTHER),

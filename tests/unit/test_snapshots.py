@@ -103,6 +103,38 @@ def test_what_is_held_at_the_peak(tmp_path: Path, protocol: int) -> None:
     assert "ops and functions have no times" in told.stderr
 
 
+CALL = [
+    (f"{SITE}/nn/modules/module.py", 1789, "_call_impl"),
+    (f"{SITE}/nn/modules/module.py", 1778, "_wrapped_call_impl"),
+]
+ANY = ("??", 0, "_PyObject_Call")
+NESTED = [
+    ("??", 0, "at::_ops::addmm::call(at::Tensor)"), (f"{SITE}/nn/functional.py", 5, "linear"),
+    (f"{SITE}/nn/modules/linear.py", 125, "forward"), ANY, *CALL, ("/home/me/net/block.py", 9, "forward"), *CALL,
+    ("/home/me/net/model.py", 14, "wrapped"), *CALL, ("/home/me/train.py", 3, "<module>"),
+]  # fmt: skip
+
+
+def test_modules_around_allocations(tmp_path: Path) -> None:
+    """Functions that `Module._call_impl` calls, with the lines that call the next; a function named forward alone is none."""
+    head, tail = NESTED[:2], NESTED[6:]
+    stacks = [
+        frames(*NESTED), frames(*head, *NESTED[2:]), frames(("/home/me/net/block.py", 11, "forward"), *tail[1:]),
+        frames(("/home/me/other.py", 2, "forward"), ("/home/me/train.py", 3, "<module>")),
+    ]  # fmt: skip
+    entries = [entry("alloc", 512 * at, 100 * at, at, stack) for at, stack in enumerate(stacks, 1)]
+    path = tmp_path / "mine.pickle"
+    path.write_bytes(snapshot([], entries))
+    with etq.read(path) as warehouse:
+        query = "SELECT module, op, allocations, held_bytes FROM peak_memory('@latest', \"by\" := 'module')"
+        assert warehouse.rows(query)[1] == [
+            ("(no module)", None, 1, 400),
+            ("net/model.py:14 > net/block.py", None, 1, 300),
+            ("net/model.py:14 > net/block.py:9 > modules/linear.py", None, 2, 300),
+        ]  # fmt: skip
+    assert "net/model.py:14 > net/block.py" in run_etq("memory", str(path), "--by", "module").stdout
+
+
 def test_allocations_of_a_random_program(tmp_path: Path) -> None:
     """Two devices, thousands of allocations, of which the snapshot has the last: by a list of what is held, in plain Python."""
     random = Random(3)

@@ -225,9 +225,10 @@ REFUSED = [
     (SNAPSHOT_PAGE, "the page of a memory snapshot.*; give the snapshot, as _dump_snapshot writes it"),
     (b'{"segments": [{"device": 0}], "device_traces": [[]]}', "a memory snapshot of torch.cuda as JSON"),
     (b'{"allocator_settings": {"a": 1}, "device_traces": [[]]}', "a memory snapshot of torch.cuda as JSON"),
-    (b"[[0, 1000], [[0, 16, 32], [0, 64, 32]]]", "a memory timeline"),
-    (gzip.compress(b"[[12, 1, 4096, 3]]", mtime=0), "a memory timeline"),
-    (b'<html><head><meta charset="utf-8" /><title>GPU Memory Timeline HTML</title></head></html>', "is an image"),
+    (
+        b'<html><head><meta charset="utf-8" /><title>GPU Memory Timeline HTML</title></head></html>',
+        "is an image; export it as .raw.json.gz",
+    ),
     (b"\n<!DOCTYPE html>\n<html></html>", "this is an HTML page, not a profiling file"),
     (EXECUTION_TRACE, "an execution trace .*, which has no times; give the profiler's trace"),
 ]

@@ -1,0 +1,130 @@
+"""Costs that rest on sizes that the trace lacks and people give: by hand, and marked."""
+
+from __future__ import annotations
+
+import pytest
+
+from etq.errors import QueryError
+from tests.sql.test_op_efficiency import DOWN, GEMM, H100, HALF, ROWS, UP, launched, op
+from tests.traces import Traces
+
+# 7 tokens of 96 elements for 16 experts, of which each token has 3; an expert has 3 matrices of 40 x 96.
+GATES, ONE, ONE_GATE = ([7, 16], HALF), ([1, 96], HALF), ([1, 16], HALF)
+EXPERT = 3 * 40 * 96
+CHOSEN = "top_k=3,expert_width=40,matrices=3"
+UNWRITTEN = "the weights of its experts are not written: assume top_k, expert_width and matrices"
+UNUSED = "bytes: which experts are used is not written: assume used_experts and weight_bytes"
+COSTS = "flops, bytes, reason, assumed"
+
+
+@pytest.fixture
+def experts(traces: Traces) -> Traces:
+    """Calls that name no weights, of 7 tokens and of one; one that names them, and a product."""
+    traces.take(
+        op("vllm::moe_forward", 0, 9, ROWS, GATES, None), *launched(GEMM, 1, 40, 1),
+        op("vllm::moe_forward", 100, 109, ONE, ONE_GATE, None), *launched(GEMM, 101, 30, 2),
+        op("sglang::outplace_fused_experts", 200, 209, ROWS, UP, DOWN, ([7, 3], "float"), ([7, 3], "int")),
+        *launched(GEMM, 201, 20, 3),
+        op("aten::mm", 300, 309, ROWS, ([96, 8], HALF)), *launched(GEMM, 301, 10, 4), **H100,
+    )  # fmt: skip
+    return traces
+
+
+@pytest.mark.parametrize(
+    ("assume", "seven", "one", "written"),
+    [
+        (None, (None, None, UNWRITTEN, None), (None, None, UNWRITTEN, None), None),
+        # Two of the three that its operations need.
+        ("top_k=3,matrices=3", (None, None, UNWRITTEN, None), (None, None, UNWRITTEN, None), None),
+        (CHOSEN,
+         (2 * 7 * 3 * EXPERT, None, UNUSED, "top_k=3 expert_width=40 matrices=3"),
+         (2 * 3 * EXPERT, None, UNUSED, "top_k=3 expert_width=40 matrices=3"), None),
+        # One token uses as many experts as it has. Half a byte for each weight.
+        (f"{CHOSEN},weight_bytes=0.5",
+         (2 * 7 * 3 * EXPERT, None, UNUSED, "top_k=3 expert_width=40 matrices=3 weight_bytes=0.5"),
+         (2 * 3 * EXPERT, 2 * (2 * 96 + 16) + 3 * EXPERT // 2, None, "top_k=3 expert_width=40 matrices=3 weight_bytes=0.5"),
+         None),
+        (f" used_experts = 5 , weight_bytes=2,{CHOSEN}",
+         (2 * 7 * 3 * EXPERT, 2 * (2 * 672 + 7 * 16) + 5 * EXPERT * 2, None,
+          "top_k=3 used_experts=5 expert_width=40 matrices=3 weight_bytes=2"),
+         (2 * 3 * EXPERT, 2 * (2 * 96 + 16) + 5 * EXPERT * 2, None,
+          "top_k=3 used_experts=5 expert_width=40 matrices=3 weight_bytes=2"), 5),
+        # A device that has half of the experts of each token.
+        ("top_k=1.5,expert_width=40,matrices=2",
+         (2 * 7 * 40 * 96 * 3, None, UNUSED, "top_k=1.5 expert_width=40 matrices=2"),
+         (2 * 40 * 96 * 3, None, UNUSED, "top_k=1.5 expert_width=40 matrices=2"), None),
+    ],
+)  # fmt: skip
+def test_experts_whose_weights_are_not_named(
+    experts: Traces, assume: str | None, seven: tuple[object, ...], one: tuple[object, ...], written: int | None
+) -> None:
+    """What the trace has isn't assumed: weights and experts of the call that names them, a product."""
+    rows = experts.ask("op_efficiency", f"total, {COSTS}", **({"assume": assume} if assume else {}))
+    found = {row[0]: row[1:] for row in rows}
+    assert (found[40], found[30]) == (seven, one)
+    flops, tensors = 2 * 7 * 3 * EXPERT, 2 * 2 * 672 + 7 * 3 * (4 + 4)
+    assert found[20] == (
+        (flops, tensors + written * EXPERT * 2, None, f"used_experts={written}") if written
+        else (flops, None, "bytes: which experts are used is not written: assume used_experts", None)
+    )  # fmt: skip
+    assert found[10] == (2 * 7 * 8 * 96, 2 * (672 + 8 * 96 + 56), None, None)
+
+
+def test_more_experts_than_there_are(experts: Traces) -> None:
+    """All 16 are read at most."""
+    [row] = [row for row in experts.ask("op_efficiency", "total, bytes", assume="used_experts=99") if row[0] == 20]
+    assert row[1] == 2 * 2 * 672 + 7 * 3 * 8 + 16 * EXPERT * 2
+
+
+def test_all_experts_fit_into_the_operations(traces: Traces) -> None:
+    """8,192 tokens of 2,048 elements: reading all 4 experts takes less than their operations, so that the roof is known."""
+    traces.take(
+        op("vllm::moe_forward", 0, 9, ([8192, 2048], HALF), ([8192, 4], HALF), None), *launched(GEMM, 1, 300, 1), **H100
+    )  # fmt: skip
+    assume = "top_k=2,experts=4,expert_width=1024,matrices=3,weight_bytes=2"
+    flops = 2 * 8192 * 2 * 3 * 1024 * 2048
+    assert traces.ask("op_efficiency", "flops, bytes, bound, roof_percent, known_percent, assumed", assume=assume) == [
+        (flops, None, "compute", pytest.approx(flops / 989.4e12 / 300e-6 * 100), 100,
+         "top_k=2 experts=4 expert_width=1024 matrices=3 weight_bytes=2")
+    ]  # fmt: skip
+    [unknown] = traces.ask(
+        "op_efficiency", "roof_percent, known_percent", assume="top_k=2,expert_width=1024,matrices=3"
+    )
+    assert unknown == (None, 0)
+
+
+def test_groups_and_steps_say_what_is_assumed(experts: Traces) -> None:
+    """Rows that hold an op whose cost rests on it; a step has the operations of the ops that are known without it, too."""
+    rows = experts.ask("op_efficiency", "family, assumed", by="family", assume=f"{CHOSEN},used_experts=5")
+    assert rows == [
+        ("MoE", "top_k=3 used_experts=5 expert_width=40 matrices=3; used_experts=5"), ("GEMM", None)
+    ]  # fmt: skip
+    known = 2 * 7 * 3 * EXPERT + 2 * 7 * 8 * 96
+    steps = "model_flops, known_percent, assumed"
+    assert experts.ask("step_efficiency", steps) == [(known, pytest.approx(30), None)]
+    assert experts.ask("step_efficiency", steps, assume=CHOSEN) == [
+        (known + 2 * (7 + 1) * 3 * EXPERT, pytest.approx(100), "top_k=3 expert_width=40 matrices=3")
+    ]
+    # What is stored, and advice, assume nothing.
+    assert experts.warehouse.rows("SELECT e.model_flops FROM all_step_efficiency AS e")[1] == [(known,)]
+
+
+WRONG = {
+    "topk=4": "assume: nothing is called topk; the names are top_k, experts, expert_width, matrices, ",
+    "top_k=4,experts": "assume: 'top_k=4,experts' is not a list of name=number with numbers above 0; write it as in",
+    "top_k=0": "is not a list of name=number with numbers above 0",
+    "top_k=-1": "is not a list of name=number",
+    "top_k=1e400": "is not a list of name=number",
+    "": "assume: '' is not a list of name=number",
+    "top_k=4,top_k=5": "assume: 'top_k=4,top_k=5' has a name twice; give each once",
+}
+
+
+def test_what_is_no_size_is_an_error(experts: Traces) -> None:
+    for assume, message in WRONG.items():
+        with pytest.raises(QueryError) as raised:
+            experts.warehouse.rows("SELECT _assumptions($assume)", assume=assume)
+        assert message in str(raised.value)
+    for view in ("op_efficiency", "step_efficiency"):
+        with pytest.raises(QueryError, match="assume: nothing is called topk"):
+            experts.ask(view, assume="topk=4")
