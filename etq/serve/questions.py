@@ -38,9 +38,11 @@ def _overview(warehouse: Warehouse, _: Arguments) -> Answer:
 
 
 def _home(warehouse: Warehouse, arguments: Arguments) -> Answer:
-    """All series as `series` has them, and which of them are judged."""
-    names, rows = warehouse.rows("FROM series($selector)", selector=arguments.get("selector") or None)
-    judged = causes.judged([dict(zip(names, row, strict=True)) for row in rows])
+    """All series as `series` has them, which of them are judged, and whether devices are compared."""
+    given = {"selector": arguments.get("selector") or None}
+    names, rows = warehouse.rows("FROM series($selector)", **given)
+    series = [dict(zip(names, row, strict=True)) for row in rows]
+    judged = causes.judged(series, causes.compared_devices(warehouse, **given))
     return of_data({"judged": judged, "series": table_of(names, rows).as_data()})
 
 
