@@ -155,11 +155,80 @@ def test_an_accepted_change_is_listed_where_it_is_asked_for() -> None:
         assert asked(warehouse, "FROM series()")[0]["verdict"] == "~"
 
 
+def of_transformer(*faults: Fault) -> list[Labelled]:
+    return [each for each in fleet(faults) if each.labels["model"] == "transformer"]
+
+
 def test_an_accepted_op_explains_its_total() -> None:
+    """All views have the total's change as accepted, with the comment, until it is removed."""
     with empty_warehouse() as warehouse:
-        ingest_all(warehouse, [each for each in fleet() if each.labels["model"] == "transformer"])
+        ingest_all(warehouse, of_transformer(*FAULTS))
+        number = warehouse.comment(
+            COMMITS[20], "wanted", "model=transformer", what="op", item="permute_copy", accepted=True
+        )
+        assert found(warehouse) == set() and asked(warehouse, "FROM regressions()") == []
+        assert [row["verdict"] for row in asked(warehouse, "FROM series()")] == ["~"]
+        for query in ("trend() WHERE stage IS NOT NULL", "regressions(with_accepted := true) WHERE what = 'total'"):
+            rows = asked(warehouse, f"SELECT is_accepted, comment FROM {query}")
+            assert rows == [{"is_accepted": True, "comment": "wanted"}]
+        warehouse.remove_comment(number)
+        assert [row["verdict"] for row in asked(warehouse, "FROM series()")] == ["slower"]
+
+
+def test_a_change_after_an_accepted_op_is_measured_against_the_level_after_it() -> None:
+    """softmax takes twice its time from the 31st commit on: 6 x 20 of the 492 + 24 us after the first change."""
+    later = Fault("transformer", "softmax", 2, commit=COMMITS[30])
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, of_transformer(FAULTS[0], later))
         warehouse.comment(COMMITS[20], "wanted", "model=transformer", what="op", item="permute_copy", accepted=True)
-        assert found(warehouse) == set()
+        [series] = asked(warehouse, "FROM series()")
+        assert (series["verdict"], series["first_bad"]) == ("slower", COMMITS[30])
+        gaps = 24 * 0.3 + 0.7 + 1
+        assert abs(series["change_percent"] - 100 * 120 / (492 + 24 + gaps)) < 1
+        assert [row["title"] for row in causes_of(warehouse)] == ["softmax since commit 31c0ffeec0ff"]
+
+
+def test_an_accepted_op_that_explains_less_than_half_leaves_its_total() -> None:
+    """permute_copy takes 24 us more, bmm 120."""
+    both = (FAULTS[0], Fault("transformer", "bmm", 1.4, commit=COMMITS[20]))
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, of_transformer(*both))
+        warehouse.comment(COMMITS[20], "wanted", "model=transformer", what="op", item="permute_copy", accepted=True)
+        assert [row["verdict"] for row in asked(warehouse, "FROM series()")] == ["slower"]
+        assert [row["cause"] for row in causes_of(warehouse)] == ["bmm"]
+        warehouse.comment(COMMITS[20], "wanted, too", "model=transformer", what="op", item="bmm", accepted=True)
+        [series] = asked(warehouse, "FROM series()")
+        assert series["verdict"] == "~" and causes_of(warehouse) == []
+        [row] = asked(warehouse, "SELECT comment FROM regressions(with_accepted := true) WHERE what = 'total'")
+        assert row["comment"] == "wanted, too"
+
+
+def test_an_accepted_op_of_one_method_explains_the_total_of_its_method() -> None:
+    """b takes 3 us more in one method at build 10, and a 1 us more in the other: 3 of 4 of all methods together."""
+
+    def content(build: int) -> bytes:
+        more, less = (3000, 1000) if build >= 10 else (0, 0)
+        noise = 7 * build % 20
+        return dump(
+            *(
+                each
+                for at in range(8)
+                for each in (
+                    run("prefill", kernel("a", 0, 7000 + at + noise), kernel("b", 7100, 10100 + more, 1),
+                        execute(0, 10200 + more)),
+                    run("decode", kernel("a", 0, 7000 + at + noise + less), execute(0, 7100 + less)),
+                )
+            )
+        )  # fmt: skip
+
+    captures = [Labelled(f"c{build}", content(build), {"model": "m", "build": str(build)}) for build in range(20)]
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, captures)
+        query = "SELECT op FROM regressions() WHERE what = 'total' ORDER BY op"
+        assert [row["op"] for row in asked(warehouse, query)] == ["decode", "prefill"]
+        warehouse.comment("10", "wanted", "model=m", what="op", item="b", accepted=True)
+        assert [row["op"] for row in asked(warehouse, query)] == ["decode"]
+        assert [row["verdict"] for row in asked(warehouse, "FROM series()")] == ["~"]
 
 
 def test_captures_without_a_build_are_not_compared() -> None:
