@@ -103,7 +103,9 @@ class Bench:
 
     def selector(self, side: Side) -> str:
         """Return the selector of a side's captures."""
-        return f"side={side.name},bench={self.name}"
+        from etq.annotations.labels import selector_of
+
+        return selector_of({"side": side.name, "bench": self.name})
 
     def slots(self, round: int) -> list[Slot]:
         """Return the captures of a round, in their order."""

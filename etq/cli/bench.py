@@ -324,8 +324,10 @@ class _Measured:
 
     def _last(self) -> str:
         """The selector of the last capture."""
+        from etq.annotations.labels import selector_of
+
         position = len(self._bench.slots(1)) * self._round
-        return f"bench={self._bench.name},position={position}"
+        return selector_of({"bench": self._bench.name, "position": str(position)})
 
     def _report_both(self, warehouse: Warehouse) -> int:
         form = self._options["form"]

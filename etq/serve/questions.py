@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from etq import catalog
 from etq.analysis import causes
+from etq.annotations.labels import selector_of
 from etq.errors import EtqError, QueryError
 from etq.report import fleet_report_of, job_report_of, report_of, single, trends_report_of
 from etq.report.columns import Table
@@ -201,7 +202,7 @@ def _jobs(warehouse: Warehouse, arguments: Arguments) -> Answer:
     known = [dict(zip(names, row, strict=True)) for row in rows]
     selector = arguments.get("selector") or None
     if selector is None and len(known) == 1 and known[0]["job"] is not None:
-        selector = warehouse.rows("SELECT 'job=' || _selector_value($job)", job=known[0]["job"])[1][0][0]
+        selector = selector_of({"job": known[0]["job"]})
     report = None if selector is None else job_report_of(warehouse, selector, unit=arguments.get("unit") or None)
     return of_data({"jobs": known, "report": None if report is None else report.as_data()})
 

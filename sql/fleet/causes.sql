@@ -109,13 +109,10 @@ selected AS (
 SELECT e.series, e.kind, e.all_devices, e.all_captures, e.place, g.devices, g.captures, g.recorded,
     CASE WHEN s.is_exact AND NOT (s.needs_model AND e.kind.model IS NULL) THEN concat_ws(
         ',', _series_selector(selector, e.series),
-        CASE WHEN s.needs_model THEN 'model=' || _selector_value(e.kind.model) END,
+        CASE WHEN s.needs_model THEN 'model=' || _selector_value('model', e.kind.model) END,
         CASE WHEN s.needs_devices
-            THEN 'device=' || array_to_string(list_transform(g.devices, lambda d: _selector_value(d)), '|') END,
-        CASE WHEN s.needs_builds THEN
-            e.ordered_by || '='
-            || array_to_string(list_transform(list_sort(g.builds), lambda b: _selector_value(b)), '|')
-        END
+            THEN _one_of_values('device', g.devices) END,
+        CASE WHEN s.needs_builds THEN _one_of_values(e.ordered_by, list_sort(g.builds)) END
     ) END AS selector,
     CASE
         WHEN e.all_devices = 1 THEN 'one device'
@@ -199,9 +196,9 @@ slow AS (
 )
 SELECT s.*, g.series, list_filter(g.recorded, lambda d: d.device = s.value)[1].recorded_at AS recorded_at,
     CASE WHEN g.selector IS NOT NULL
-        THEN concat_ws(',', nullif(g.selector, ''), 'device=' || _selector_value(s.value)) END AS new,
+        THEN concat_ws(',', nullif(g.selector, ''), 'device=' || _selector_value('device', s.value)) END AS new,
     CASE WHEN g.selector IS NOT NULL
-        THEN concat_ws(',', nullif(g.selector, ''), 'device!=' || _selector_value(s.value)) END AS base
+        THEN concat_ws(',', nullif(g.selector, ''), 'device!=' || _selector_value('device', s.value)) END AS base
 FROM slow AS s
 JOIN groups AS g ON g.place + 1 = s.place;
 
@@ -287,7 +284,7 @@ devices AS (
 ),
 ranks AS (
     SELECT a.rule, a.finding, a.unit, a.share_percent, a.time_at_stake, r.value AS rank,
-        'job=' || _selector_value(l.value) AS series, _recorded_at(c.captured_at, c.ingested_at) AS recorded_at
+        'job=' || _selector_value('job', l.value) AS series, _recorded_at(c.captured_at, c.ingested_at) AS recorded_at
     FROM all_advice AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
     JOIN labels AS l ON l.capture_id = a.capture_id AND l.key = 'job'
@@ -316,8 +313,8 @@ FROM (
     FROM devices AS d
     UNION ALL
     SELECT 'rank', r.rule, r.rank, r.series, 1, r.share_percent, r.time_at_stake, NULL, NULL, NULL, r.unit, NULL, NULL,
-        NULL, r.recorded_at, 1, NULL, false, NULL, NULL, NULL, concat(r.series, ',rank=', _selector_value(r.rank)),
-        NULL, r.finding
+        NULL, r.recorded_at, 1, NULL, false, NULL, NULL, NULL,
+        concat(r.series, ',rank=', _selector_value('rank', r.rank)), NULL, r.finding
     FROM ranks AS r
 ) AS f
 ORDER BY f.share_percent DESC NULLS LAST, f.kind, f.cause, f.value, f.series;

@@ -24,7 +24,8 @@ checked AS (
     SELECT CASE
         WHEN c.number > 1 AND len(c.models) > 1 AND "key" <> 'model' AND NOT allow_mismatch THEN error(
             'the captures are of ' || len(c.models) || ' models, ' || array_to_string(c.models[:3], ', ')
-            || CASE WHEN len(c.models) > 3 THEN ', ...' ELSE '' END || ': choose one, as model=' || c.models[1]
+            || CASE WHEN len(c.models) > 3 THEN ', ...' ELSE '' END || ': choose one, as model='
+            || _selector_value('model', c.models[1])
             || '; to compare them nevertheless: --allow-mismatch, or in SQL allow_mismatch := true'
         )
         WHEN "key" IS NULL THEN 0
@@ -55,8 +56,8 @@ CREATE MACRO _outliers(
 WITH of_values AS MATERIALIZED (FROM _labelled_captures(selector, "key", allow_mismatch, among)),
 -- Two sides that are all captures: of one value, and of the others.
 outlier_sides AS MATERIALIZED (
-    SELECT concat_ws(',', selector::VARCHAR, "key" || '!=' || _selector_value(min(v.value))) AS base,
-        concat_ws(',', selector::VARCHAR, "key" || '=' || _selector_value(min(v.value))) AS new
+    SELECT concat_ws(',', selector::VARCHAR, "key" || '!=' || _selector_value("key", min(v.value))) AS base,
+        concat_ws(',', selector::VARCHAR, "key" || '=' || _selector_value("key", min(v.value))) AS new
     FROM of_values AS v
     HAVING count(*) > 0
 ),

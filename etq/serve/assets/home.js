@@ -15,7 +15,7 @@ function strip(cause, table) {
   const values = found.map(({ value }) => value);
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const x = (value) => 5 + ((WIDE - 10) * (value - low)) / (high - low || 1);
-  const isSlow = ({ of }) => of.has(`device=${cause.value}`) || of.has(`device="${cause.value.replaceAll('"', '""')}"`);
+  const isSlow = ({ of }) => of.has(etq.selectorOf([["device", cause.value]]));
   return etq.element("figure", {},
     etq.svg("svg", { class: "spark strip", width: WIDE, height: 14, viewBox: `0 0 ${WIDE} 14`, role: "img", "aria-label": `times of ${found.length} series` },
       ...[...found].sort((one, other) => isSlow(one) - isSlow(other)).map((each) => etq.svg("circle", { cx: x(each.value), cy: 7, r: isSlow(each) ? 4 : 2.4, class: isSlow(each) ? "slower" : "dot" }))),

@@ -1,8 +1,8 @@
 // Selectors, as on the command line. The server reads them; here they are written.
 
-// A value with a comma or | is in quotation marks.
+// A value with a comma, | or a quotation mark is in quotation marks, and that of a label since, which is a time otherwise.
 etq.selectorOf = (pairs) =>
-  [...pairs].map(([key, value]) => `${key}=${/[,"|]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value}`).join(",");
+  [...pairs].map(([key, value]) => `${key}=${key === "since" || /[,"|]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value}`).join(",");
 
 // All captures, as the server has them: rows, labels by key, places by name.
 etq.Captures = class {
