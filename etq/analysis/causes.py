@@ -43,10 +43,13 @@ def _rows_of(warehouse: Warehouse, view: str, options: Mapping[str, Any]) -> lis
 
 
 def title(cause: Row) -> str:
-    """Return a cause in a few words: permute_copy since ad47c6b9, pixel8-13: all ops, rank 2."""
+    """Return a cause in a few words: permute_copy since ad47c6b9, pixel8-13: all ops, rank 2, link of ranks 4, 5."""
     if cause["kind"] == "change":
         return f"{cause['cause']} since {cause['ordered_by']} {short(cause['first_bad'])}"
-    return f"{cause['value']}: {cause['cause']}" if cause["kind"] == "device" else f"rank {cause['value']}"
+    if cause["kind"] == "device":
+        return f"{cause['value']}: {cause['cause']}"
+    ranks = f"rank{'s' if cause['captures'] > 1 else ''} {cause['value']}"
+    return ranks if cause["kind"] == "rank" else f"{cause['kind']} of {ranks}"
 
 
 def detail(cause: Row) -> str:
@@ -55,7 +58,7 @@ def detail(cause: Row) -> str:
     where = cause["series"] or "captures without labels"
     where = f"{where} and {counted(more, 'other series', 'other series')}" if more else where
     if cause["finding"] is not None:
-        return f"{where}; {cause['finding']}"
+        return f"{where}; {cause['finding']} {_sentence(cause['evidence'])}"
     size = f"{cause['change_percent']:+.1f} %"
     if None not in (cause["low_percent"], cause["high_percent"]):
         size += f" ({cause['low_percent']:+.1f} to {cause['high_percent']:+.1f} %)"
@@ -63,6 +66,10 @@ def detail(cause: Row) -> str:
     captures = counted(cause["captures"], "capture")
     rest = f"last good {short(cause['last_good'])}, {captures} since" if cause["kind"] == "change" else captures
     return f"{where}; {size}{instances}; {rest}"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def judged(series: Sequence[Row], groups: Sequence[Row]) -> str:

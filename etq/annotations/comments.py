@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from etq.annotations.labels import selector_of
 from etq.choices import TREND_KINDS
 from etq.errors import ArgumentError, printable
+from etq.selectors import selector_of
 
 if TYPE_CHECKING:
     import duckdb

@@ -24,19 +24,6 @@ _LABELS: Final = f"""
 # Characters that selectors can't contain, or that would break the lines in which labels are displayed.
 _NOT_IN_KEYS: Final = re.compile(r"[=<>,\"@\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NOT_IN_VALUES: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-# Values with one of these are in quotation marks.
-_QUOTED: Final = re.compile(r"[,\"|]")
-
-
-def selector_of(labels: Mapping[str, str]) -> str:
-    """Return the selector of captures with these labels, in their order, as SQL's `_selector_value` writes values."""
-    return ",".join(f"{key}={_in_selector(key, value)}" for key, value in labels.items())
-
-
-def _in_selector(key: str, value: str) -> str:
-    if key != "since" and not _QUOTED.search(value):
-        return value
-    return '"' + value.replace('"', '""') + '"'
 
 
 def check_label(key: object, value: object) -> None:

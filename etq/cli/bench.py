@@ -27,6 +27,7 @@ from etq.render.table import wide
 from etq.render.terminal import style_of
 from etq.render.times import range_text
 from etq.render.writers import write_rows, write_text
+from etq.selectors import selector_of
 
 if TYPE_CHECKING:
     from etq.analysis.comparison import Comparison
@@ -324,8 +325,6 @@ class _Measured:
 
     def _last(self) -> str:
         """The selector of the last capture."""
-        from etq.annotations.labels import selector_of
-
         position = len(self._bench.slots(1)) * self._round
         return selector_of({"bench": self._bench.name, "position": str(position)})
 

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from etq import catalog
 from etq.analysis import causes
-from etq.annotations.labels import selector_of
 from etq.errors import EtqError, QueryError
 from etq.report import fleet_report_of, job_report_of, report_of, single, trends_report_of
 from etq.report.columns import Table
 from etq.report.columns import ask as columns_of
 from etq.report.columns import table as table_of
+from etq.selectors import selector_of
 from etq.serve.answers import Answer, of_data
 from etq.warehouse.warehouse import Warehouse
 

@@ -220,37 +220,38 @@ WHERE (with_accepted OR NOT c.is_accepted)
 
 -- Needs etq: in DuckDB alone, it is an error.
 -- One cause of lost time: an op that is slower since a build, or on a device, in all series in which it is; where ops
--- don't explain it, the total; or a rank that others of its job wait for, as its `advice` says. The largest share of the
--- time of a run or step first. Devices are compared as in `outliers`, on the last builds that were measured on all of them;
+-- don't explain it, the total; or what `advice` says of a job: a rank that others wait for, a link that is slow, clocks
+-- that differ. The largest share of the time of a run or step first. Devices are compared as in `outliers`, on the last builds that were measured on all of them;
 -- changes are those of `regressions` that are kept.
 -- Shown: kind!, cause!, value!, series!, number_of_series#, share_percent!%, cost (time), change_percent! (change),
 --   low_percent (interval), high_percent%, unit, instances#, first_bad (label), last_good (label), recorded_at (moment),
---   captures#, q (probability), is_accepted, comment, author, finding!|
+--   captures#, q (probability), is_accepted, comment, author, finding!|, evidence|
 -- Columns:
---   kind: change: since a build; device: on a device; rank: in a job
---   cause: the op, or `all ops`: what the total lost and no op explains; for ranks, the rule of `advice`
---   value: label of the device or rank; NULL for changes
---   series: the series in which most is lost, as in `series`; for ranks, the job's selector
+--   kind: change: since a build; device: on a device; rank, link or clock: in a job
+--   cause: the op, or `all ops`: what the total lost and no op explains; for jobs, the rule of `advice`
+--   value: label of the device or rank; of a link, or clocks, their ranks; NULL for changes
+--   series: the series in which most is lost, as in `series`; for jobs, the job's selector
 --   number_of_series: number of series in which it is slower
 --   share_percent: time lost in percent of the time before, or of other devices; of the series in which most is lost
---   cost: that time for each run or step; for ranks, time_at_stake of `advice`
---   change_percent: change of the op, or of the total, in percent; NULL for ranks
+--   cost: that time for each run or step; for jobs, time_at_stake of `advice`
+--   change_percent: change of the op, or of the total, in percent; NULL for jobs
 --   low_percent: lower end of its interval
 --   high_percent: upper end
 --   unit: unit of cost
---   instances: number of instances of the op that are slower; NULL for totals and ranks
+--   instances: number of instances of the op that are slower; NULL for totals and jobs
 --   first_bad: label of the first capture after a change; NULL for other kinds
 --   last_good: label of the last capture before it
 --   recorded_at: when first_bad was recorded, as in `regressions`; for other kinds, the latest of their captures, in UTC
---   captures: number of captures after a change, or of the device; 1 for ranks
---   q: probability of it by chance, corrected as in `regressions` and `outliers`; NULL for ranks
+--   captures: number of captures after a change, or of the device; of the ranks
+--   q: probability of it by chance, corrected as in `regressions` and `outliers`; NULL for jobs
 --   is_accepted: whether somebody has accepted the change
 --   comment: the latest comment on it; NULL without one
 --   author: who wrote that
---   base: selector of what it is compared with, as `compare_ops` takes it; NULL for ranks
---   new: selector of the captures in which it is slower
+--   base: selector of what it is compared with, as `compare_ops` takes it; NULL for jobs, and where no selector tells these captures from others
+--   new: selector of the captures in which it is slower; NULL where no selector tells them from others
 --   ordered_by: the label by which captures are ordered; NULL for other kinds than changes
---   finding: for ranks, the finding of `advice`; NULL for other kinds
+--   finding: for jobs, the finding of `advice`; NULL for other kinds
+--   evidence: for jobs, its evidence; NULL for other kinds
 CREATE MACRO causes(
     selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
@@ -282,20 +283,27 @@ devices AS (
     ) AS s
     GROUP BY s.value, s.op
 ),
+-- A finding about several ranks is a row of the advice about each.
 ranks AS (
-    SELECT a.rule, a.finding, a.unit, a.share_percent, a.time_at_stake, r.value AS rank,
-        'job=' || _selector_value('job', l.value) AS series, _recorded_at(c.captured_at, c.ingested_at) AS recorded_at
+    SELECT a.rule, a.finding, any_value(a.evidence) AS evidence, any_value(a.unit) AS unit,
+        max(a.share_percent) AS share_percent, max(a.time_at_stake) AS time_at_stake,
+        list_sort(list(DISTINCT {'number': try_cast(r.value AS BIGINT), 'text': r.value})) AS numbered,
+        array_to_string(list_transform(numbered[:8], lambda k: k.text), ', ')
+        || CASE WHEN len(numbered) > 8 THEN ' and ' || (len(numbered) - 8) || ' more' ELSE '' END AS of_ranks,
+        'job=' || _selector_value('job', l.value) AS series,
+        _one_of_values('rank', list_sort(list(DISTINCT r.value))) AS part, count(*) AS captures,
+        max(_recorded_at(c.captured_at, c.ingested_at)) AS recorded_at
     FROM all_advice AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
     JOIN labels AS l ON l.capture_id = a.capture_id AND l.key = 'job'
     JOIN labels AS r ON r.capture_id = a.capture_id AND r.key = 'rank'
-    WHERE a.rule = 'late rank'
-        AND a.severity <> 'low'
+    WHERE (a.rule IN ('late rank', 'slow link') AND a.severity <> 'low' OR a.rule = 'clock offset')
         AND (selector IS NULL OR a.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s))
+    GROUP BY a.rule, a.finding, l.value
 )
 SELECT f.kind, f.cause, f.value, f.series, f.number_of_series, f.share_percent, f.cost, f.change_percent,
     f.low_percent, f.high_percent, f.unit, f.instances, f.first_bad, f.last_good, f.recorded_at, f.captures, f.q,
-    f.is_accepted, f.comment, f.author, f.base, f.new, f.ordered_by, f.finding
+    f.is_accepted, f.comment, f.author, f.base, f.new, f.ordered_by, f.finding, f.evidence
 FROM (
     SELECT 'change' AS kind, CASE c.most.what WHEN 'op' THEN c.most.op ELSE 'all ops' END AS cause, NULL AS value,
         c.most.series AS series, c.number_of_series, c.most.at_stake_percent AS share_percent, c.most.cost AS cost,
@@ -303,18 +311,18 @@ FROM (
         c.most.high_percent AS high_percent, c.most.unit AS unit, c.instances, c.most.first_bad AS first_bad,
         c.most.last_good AS last_good, c.most.recorded_at AS recorded_at, c.captures, c.most.q AS q,
         c.most.is_accepted AS is_accepted, c.most.comment AS comment, c.most.author AS author, c.most.base AS base,
-        c.most.new AS new, c.most.ordered_by AS ordered_by, NULL AS finding
+        c.most.new AS new, c.most.ordered_by AS ordered_by, NULL AS finding, NULL AS evidence
     FROM changes AS c
     UNION ALL
     SELECT 'device', coalesce(d.most.op, 'all ops'), d.most.value, d.most.series, d.number_of_series,
         d.most.share_percent, d.most.cost, d.most.change_percent, d.most.low_percent, d.most.high_percent,
         d.most.unit, d.instances, NULL, NULL, d.recorded_at, d.captures, d.most.q, false, NULL, NULL, d.most.base,
-        d.most.new, NULL, NULL
+        d.most.new, NULL, NULL, NULL
     FROM devices AS d
     UNION ALL
-    SELECT 'rank', r.rule, r.rank, r.series, 1, r.share_percent, r.time_at_stake, NULL, NULL, NULL, r.unit, NULL, NULL,
-        NULL, r.recorded_at, 1, NULL, false, NULL, NULL, NULL,
-        concat(r.series, ',rank=', _selector_value('rank', r.rank)), NULL, r.finding
+    SELECT CASE r.rule WHEN 'late rank' THEN 'rank' WHEN 'slow link' THEN 'link' ELSE 'clock' END, r.rule, r.of_ranks,
+        r.series, 1, r.share_percent, r.time_at_stake, NULL, NULL, NULL, r.unit, NULL, NULL, NULL, r.recorded_at,
+        r.captures, NULL, false, NULL, NULL, NULL, concat(r.series, ',', r.part), NULL, r.finding, r.evidence
     FROM ranks AS r
 ) AS f
 ORDER BY f.share_percent DESC NULLS LAST, f.kind, f.cause, f.value, f.series;

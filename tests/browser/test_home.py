@@ -16,7 +16,9 @@ from tests.fleet_captures import COMMITS, ingest_fleet
 from tests.job_traces import Faults, job
 from tests.serve.server import Server, serving
 
-TITLES = ["pixel8-13: all ops", "pixel8-07: addmm", "rank 3", "permute_copy since commit 21c0ffeec0ff"]
+TITLES = [
+    "pixel8-13: all ops", "pixel8-07: addmm", "rank 3", "link of ranks 4, 5", "permute_copy since commit 21c0ffeec0ff"
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,7 @@ def titles(page: WebDriver) -> list[str]:
 def test_what_is_slower_is_first(browser: WebDriver, server: Server) -> None:
     complaints(browser)
     visit(browser, server, "/")
-    assert text(browser, "h1") == "4 findings" and titles(browser) == TITLES
+    assert text(browser, "h1") == "5 findings" and titles(browser) == TITLES
     assert text(browser, ".sub").startswith("158 captures of 5 models on 20 devices; newest ")
     series = browser.find_elements(By.CSS_SELECTOR, '[aria-label="All series"] tbody tr')
     assert "slower" in series[0].text and COMMITS[20][:11] in series[0].text and len(series) == 25
@@ -52,7 +54,7 @@ def test_its_findings_are_chosen_by_kind_and_selector(browser: WebDriver, server
     assert titles(browser) == TITLES[:2]
     browser.find_elements(By.CSS_SELECTOR, ".chips button")[1].click()
     until(browser, "document.querySelectorAll('.found li').length === 1")
-    assert titles(browser) == TITLES[3:] and "kind=change" in browser.current_url
+    assert titles(browser) == TITLES[4:] and "kind=change" in browser.current_url
     visit(browser, server, "/?selector=model%3Dlstm")
     assert text(browser, "h1") == "No findings" and "1 of 1 series judged" in text(browser, ".found, #sections")
 
@@ -63,7 +65,7 @@ def test_a_finding_leads_to_its_comparison(browser: WebDriver, server: Server) -
     until(browser, "location.pathname === '/compare' && document.documentElement.dataset.ready === 'yes'")
     assert "slower" in text(browser, "#sections")
     browser.back()
-    until(browser, "document.querySelectorAll('.found li').length === 4")
+    until(browser, "document.querySelectorAll('.found li').length === 5")
 
 
 def test_a_wrong_selector_is_an_error_of_both_parts(browser: WebDriver, server: Server) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import etq
-from etq.annotations.labels import selector_of
+from etq.selectors import selector_of
 from tests.browser.driver import WebDriver
 from tests.browser.served import visit
 from tests.sampling import examples

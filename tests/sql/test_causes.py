@@ -406,6 +406,30 @@ def test_ops_of_several_methods_are_each_of_the_time_of_theirs() -> None:
         assert abs(cause["share_percent"] - 30) < 1
 
 
+def test_what_is_found_about_a_job_is_a_cause() -> None:
+    """A late rank, a link of two ranks that takes 3 times as long, and a clock that is 700 us behind, as planted."""
+    planted = Faults(late=3, slow_pair=4, clock=6, ahead=-700)
+    with empty_warehouse() as warehouse:
+        made = job(1, planted)
+        ranks = [Labelled(f"rank{rank}", content, {"job": "a,b"}) for rank, content in made.contents().items()]
+        ingest_all(warehouse, ranks)
+        late, link, clock = causes_of(warehouse)
+        assert [each["title"] for each in (late, link, clock)] == ["rank 3", "link of ranks 4, 5", "clock of rank 6"]
+        assert {each["series"] for each in (late, link, clock)} == {'job="a,b"'}
+        assert "take 3.0 times as long" in link["finding"] and "in 32 of 32 calls" in link["evidence"]
+        lost = sum(made.transfers[4, 2]) - sum(sum(made.transfers[first, 2]) for first in (0, 2, 6)) / 3
+        assert link["unit"] == "us" and abs(link["cost"] - lost) < 0.03 * lost
+        assert "700 us behind the job's median" in clock["finding"] and clock["share_percent"] is None
+        of_ranks = "SELECT list(m.name ORDER BY m.name) FROM _matching_captures($selector) AS m"
+        assert warehouse.rows(of_ranks, selector=link["new"])[1] == [(["rank4", "rank5"],)]
+        # The advice about a rank is that of its job, and follows the labels of its ranks.
+        rules = "SELECT list(a.rule) FROM advice('rank4') AS a"
+        assert "slow link" in warehouse.rows(rules)[1][0][0]
+        for rank in (0, 1, 2, 3, 6, 7):
+            warehouse.label(f"rank{rank}", job=None)
+        assert "slow link" not in warehouse.rows(rules)[1][0][0] and causes_of(warehouse) == []
+
+
 def test_a_rank_that_others_wait_for_is_a_cause() -> None:
     with empty_warehouse() as warehouse:
         ingest_all(

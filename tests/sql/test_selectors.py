@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import etq
 from etq import catalog
-from etq.annotations.labels import check_labels, selector_of
+from etq.annotations.labels import check_labels
 from etq.errors import ArgumentError, QueryError
+from etq.selectors import selector_of
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import dump, execute, run

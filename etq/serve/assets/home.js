@@ -34,8 +34,9 @@ function links(cause) {
   const link = (text, href) => made.push(etq.element("a", { href, text }));
   if (cause.kind === "change") link("trend", `/trends?${new URLSearchParams({ selector: cause.series })}`);
   if (cause.kind === "device") link("fleet", `/fleet?${new URLSearchParams(cause.series ? { selector: cause.series } : {})}`);
-  if (cause.kind === "rank") link("job", `/jobs?${new URLSearchParams({ selector: cause.series })}`);
-  if (cause.kind === "rank") link("capture", etq.captureLink(cause.new));
+  const isOfJob = cause.finding !== null;
+  if (isOfJob) link("job", `/jobs?${new URLSearchParams({ selector: cause.series })}`);
+  if (isOfJob && cause.captures === 1) link("capture", etq.captureLink(cause.new));
   if (cause.base && cause.new) link("compare", etq.compareLink(cause.base, cause.new));
   return made;
 }
@@ -56,7 +57,7 @@ function item(cause, series, table) {
   const [to, ...rest] = links(cause);
   const title = to ? etq.element("a", { href: to.getAttribute("href"), text: etq.printable(cause.title) }) : etq.element("span", { text: etq.printable(cause.title) });
   return etq.element("li", {},
-    etq.element("div", { class: "size" }, etq.element("b", { text: cause.share_percent === null ? "?" : etq.change(cause.share_percent) }), etq.element("span", { text: cause.cost === null ? "" : etq.quantity(cause.cost, cause.unit) })),
+    etq.element("div", { class: "size" }, etq.element("b", { text: cause.share_percent === null ? "" : etq.change(cause.share_percent) }), etq.element("span", { text: cause.cost === null ? "" : etq.quantity(cause.cost, cause.unit) })),
     etq.element("div", {}, etq.element("h2", {}, title, etq.element("span", { class: "tag", text: cause.kind })), etq.element("p", { text: etq.sentence(etq.printable(cause.detail)) }),
       cause.comment ? etq.element("p", { class: "muted", text: etq.printable(`${cause.author ?? ""}: ${cause.comment}`.replace(/^: /, "")) }) : ""),
     etq.element("div", {}, picture(cause, series, table)),
@@ -125,8 +126,9 @@ etq.pageOfHome = async () => {
     if (causes) {
       const open = causes.filter((cause) => !cause.is_accepted);
       title.textContent = open.length === 1 ? "1 finding" : `${open.length || "No"} findings`;
-      const kinds = { "": open, change: open.filter((each) => each.kind === "change"), device: open.filter((each) => each.kind === "device"), rank: open.filter((each) => each.kind === "rank"), accepted: causes.filter((each) => each.is_accepted) };
-      const titles = { "": "all", change: "since a build", device: "device", rank: "rank", accepted: "accepted" };
+      const titles = { "": "all", change: "since a build", device: "device", rank: "rank", link: "link", clock: "clock", accepted: "accepted" };
+      const of = (name) => (name === "accepted" ? causes.filter((each) => each.is_accepted) : open.filter((each) => name === "" || each.kind === name));
+      const kinds = Object.fromEntries(Object.keys(titles).map((name) => [name, of(name)]));
       chips.replaceChildren(...Object.entries(kinds).map(([name, of]) => etq.element("button", { type: "button", "aria-pressed": String(name === kind), onclick: () => choose(name) }, `${titles[name]} `, etq.element("b", { text: of.length }))));
       const list = etq.element("ul", { class: "found" }, ...(kinds[kind] ?? open).map((cause) => item(cause, page.series, page.table)));
       const none = kind === "" ? "Nothing is found to be slower." : "None of this kind.";
