@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import etq
 from tests.batches import Labelled, ingest_all
 from tests.browser.driver import By, WebDriver
-from tests.browser.pages import complaints, screen
+from tests.browser.pages import complaints, opened, screen
 from tests.browser.served import text, until, visit
 from tests.browser.test_accessible import found as accessible
+from tests.command_line import run_etq
 from tests.fleet_captures import COMMITS, ingest_fleet
 from tests.job_traces import Faults, job
 from tests.serve.server import Server, serving
@@ -66,6 +68,51 @@ def test_a_finding_leads_to_its_comparison(browser: WebDriver, server: Server) -
     assert "slower" in text(browser, "#sections")
     browser.back()
     until(browser, "document.querySelectorAll('.found li').length === 5")
+
+
+SHOWN = """
+    const texts = (selector) => [...document.querySelectorAll(selector)].map((each) => each.textContent);
+    return {
+        findings: [...document.querySelectorAll(".found > li")].map((each) => [".size", "h2", "p", "figure", "details"]
+            .map((part) => each.querySelector(part)?.textContent ?? null)),
+        series: [...document.querySelectorAll("table.plain tbody tr")].map((row) =>
+            [...row.cells].map((cell) => cell.querySelector("svg") ? cell.querySelectorAll("circle").length : cell.textContent)),
+        judged: texts("#sections p.muted").filter((each) => each.includes("judged over time")),
+        chips: texts(".chips button"),
+        lines: [...document.querySelectorAll(".spark .line")].map((each) => each.getAttribute("points")),
+    };
+"""
+
+
+@pytest.fixture(scope="module")
+def file(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first page as a file."""
+    path = tmp_path_factory.mktemp("saved") / "home.html"
+    made = run_etq("report", "--home", "--db", str(server.path), "-o", str(path))
+    assert made.exit_code == 0, made.output
+    return path
+
+
+def test_the_page_as_a_file_shows_the_same(browser: WebDriver, server: Server, file: Path) -> None:
+    visit(browser, server, "/")
+    served = browser.execute_script(SHOWN)
+    opened(browser, file)
+    saved = browser.execute_script(SHOWN)
+    assert saved == served and len(saved["findings"]) == 5 and len(saved["series"]) == 25 and len(saved["lines"]) > 20
+    assert text(browser, "#slower h2") == "5 findings" and browser.find_elements(By.CSS_SELECTOR, "#sections a") == []
+    browser.find_elements(By.CSS_SELECTOR, ".chips button")[2].click()
+    assert [each.text for each in browser.find_elements(By.CSS_SELECTOR, ".found h2")] == [
+        f"{title}\ndevice" for title in TITLES[:2]
+    ]
+    assert complaints(browser) == []
+
+
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
+def test_the_file_fits_and_is_accessible(browser: WebDriver, file: Path, width: int, theme: str) -> None:
+    with screen(browser, width, theme=theme):
+        opened(browser, file)
+        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+        assert accessible(browser) == []
 
 
 def test_a_wrong_selector_is_an_error_of_both_parts(browser: WebDriver, server: Server) -> None:

@@ -61,6 +61,8 @@ def test_a_report_of_a_fleet(lab: Path, tmp_path: Path) -> None:
     assert [grid["rows"]["length"] for grid in section["grids"]] == [20, 80]
     both = run_etq("report", "--fleet", "--trend", "--db", str(lab))
     assert both.exit_code == 2 and "give one of --trend and --fleet" in both.output
+    of_ranks = run_etq("report", "--home", "--by", "model", "--db", str(lab))
+    assert of_ranks.exit_code == 2 and "--by is not for a report of what is slower (--home)" in of_ranks.output
 
 
 def test_what_is_slower_in_a_warehouse(lab: Path) -> None:
