@@ -51,6 +51,7 @@ SCRIPTS: Final = (
     "parts.js",
     "trends.js",
     "job.js",
+    "lanes.js",
     "fleet.js",
     "series.js",
     "home.js",
