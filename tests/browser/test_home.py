@@ -148,7 +148,7 @@ def test_a_finding_of_a_rank_leads_to_its_job(browser: WebDriver, server: Server
     assert len(browser.find_elements(By.CSS_SELECTOR, "#rank_steps tbody tr")) > 0
     # A lane of each rank in each of four steps; in each, all but the late one wait in its last part.
     bars = browser.find_elements(By.CSS_SELECTOR, "#lanes figure .bar-of")
-    told = [each.get_attribute("aria-label") for each in bars]
+    told = [each.get_attribute("aria-label") or "" for each in bars]
     assert len(told) == 4 * 8 and all("computes" in each and "transfers" in each for each in told)
     assert [("waits" in each) for each in told if not each.startswith("rank 3:")] == [True] * 4 * 7
     ends = browser.execute_script(

@@ -55,8 +55,8 @@ def test_waits_are_those_that_are_planted() -> None:
         if rank != last:
             planted[numbers[step], rank] += waited
     size = max(row.span for row in rows) / FINE / 1000
-    for place, waited in planted.items():
-        assert abs(found[place] - waited) <= 2 * size * (pieces[place] + 5) + 10, place
+    for place, time in planted.items():
+        assert abs(found[place] - time) <= 2 * size * (pieces[place] + 5) + 10, place
     # Rank 3 waits for nobody for long, and computes longest.
     assert sum(found[step, 3] for step in numbers) < 0.05 * sum(found[step, 0] for step in numbers)
 
