@@ -165,6 +165,14 @@ def test_a_finding_of_a_rank_leads_to_its_job(browser: WebDriver, server: Server
     assert complaints(browser) == []
 
 
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
+def test_a_job_fits_and_is_accessible(browser: WebDriver, server: Server, width: int, theme: str) -> None:
+    with screen(browser, width, theme=theme):
+        visit(browser, server, "/jobs")
+        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+        assert accessible(browser) == []
+
+
 def test_the_page_of_a_fleet_says_which_devices_are_slower(browser: WebDriver, server: Server) -> None:
     visit(browser, server, "/fleet?selector=model%3Dmlp")
     assert "2 of 20 devices are slower: pixel8-13 (all ops), pixel8-07 (addmm)." in text(browser, "#fleet")
