@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 # The packages from left to right: the modules of each import what is in it or to the left of it, also for type checkers.
 # A module that is named itself does not count with its package.
 LAYERS = (
-    *("etq.errors", "etq.version", "etq.choices", "etq.listening", "etq.processes", "etq.tokens", "etq.push"),
+    *("etq.errors", "etq.version", "etq.choices", "etq.listening", "etq.processes", "etq.tokens", "etq.push", "etq.selectors"),
     "etq.confined",
     "etq.ingest", *("etq.sql", "etq.datasets", "etq.catalog"), "etq.verdicts", "etq.database", "etq.advice", "etq.annotations",
     "etq.storage", "etq.maintenance", "etq.lake.reading", "etq.render.delimited", "etq.export",

@@ -11,6 +11,7 @@ from etq.advice import kernels, trace_evidence, traces
 from etq.advice.dumps import findings_of
 from etq.advice.evidence import Scale, evidence_of, scale_of
 from etq.advice.finding import SEVERITIES, Finding
+from etq.advice.jobs import of_links_and_clocks
 from etq.database.clocks import write_clocks
 from etq.database.rollups import answered_times
 
@@ -71,12 +72,23 @@ def trace_findings(
     """Return what the rules find in a trace, unordered."""
     evidence = trace_evidence.Evidence(connection, key, jobs)
     try:
-        found = [*traces.findings(evidence), *kernels.findings(evidence)]
+        found = [*traces.findings(evidence), *kernels.findings(evidence), *_of_job(connection, evidence)]
         if also is not None:
             also(evidence)
         return found
     finally:
         evidence.drop()
+
+
+def _of_job(connection: duckdb.DuckDBPyConnection, evidence: trace_evidence.Evidence) -> list[Finding]:
+    """Return the findings about the links and clocks of a trace's job that are about its rank, too."""
+    own = next((each.rank for each in evidence.own_waits), None)
+    if own is None or evidence.job is None:
+        return []
+    known = evidence.jobs.findings
+    if evidence.job not in known:
+        known[evidence.job] = of_links_and_clocks(connection, evidence.job)
+    return [finding for finding in known[evidence.job] if own in finding.ranks]
 
 
 def rows_of_dumps(

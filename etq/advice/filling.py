@@ -14,15 +14,13 @@ from weakref import WeakKeyDictionary
 import duckdb
 
 from etq.advice.collecting import COLUMNS, TRACE, Row, rows_of_dumps, rows_of_trace
-from etq.advice.trace_evidence import Evidence, Jobs
+from etq.advice.trace_evidence import JOB, Evidence, Jobs
 from etq.database import rollups
 from etq.database.schema import in_transaction
 from etq.errors import WarehouseError
 
 _NUMBERS: Final = {"capture_id": "INTEGER", "place": "INTEGER", "time_at_stake": "DOUBLE", "share_percent": "DOUBLE"}
 _KEYS: Final = ("capture_id", "place")
-# The label of the traces of a job's ranks, whose advice is about each other.
-JOB: Final = "job"
 _OF_JOBS: Final = f"""
     SELECT DISTINCT o.capture_id FROM labels AS o
     JOIN captures AS c ON c.capture_id = o.capture_id AND c.format = '{TRACE}'
@@ -89,7 +87,7 @@ def refill(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
     if (waiting := _waiting.get(connection)) is not None:
         waiting.update(keys)
         return
-    jobs: Jobs = {}
+    jobs = Jobs()
     for key in keys:
         if not rollups.is_pruned(connection, key):
             for table in (rollups.ADVICE, rollups.EFFICIENCY):
@@ -187,7 +185,7 @@ def write_once(connection: duckdb.DuckDBPyConnection) -> None:
         write(connection, rows_of_dumps(connection, first, last))
 
     def write_all() -> None:
-        jobs: Jobs = {}
+        jobs = Jobs()
         captures = connection.execute(query).fetchall()
         connection.execute(f"DELETE FROM {rollups.ADVICE} WHERE place = 0")
         # Dumps that follow each other are written together.

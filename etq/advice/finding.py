@@ -21,6 +21,7 @@ class Finding(NamedTuple):
     whole     what the share of that time is of, as in "33 % of the executes"
     whole_ticks  its time
     percent   the share where it isn't that of `ticks` in `whole_ticks`, such as a median of shares
+    ranks     of a finding about a job, the ranks that it is about
     """
 
     rule: str
@@ -33,6 +34,7 @@ class Finding(NamedTuple):
     whole: str | None = None
     whole_ticks: float | None = None
     percent: float | None = None
+    ranks: tuple[int, ...] = ()
 
     @property
     def share_percent(self) -> float | None:

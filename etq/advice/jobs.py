@@ -8,17 +8,17 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from etq.advice.evidence import scale_of
 from etq.advice.finding import Finding, at_most_medium, severity_of
 from etq.advice.job_evidence import JobEvidence, Link, Part, Rank, Ranks
+from etq.advice.trace_evidence import JOB
 from etq.advice.words import counted, percent, shortened, time
+from etq.selectors import selector_of
 from etq.verdicts.ranks import ALPHA, Late, Slow, late_ranks, slow_groups
 from etq.verdicts.words import share_text
 
 if TYPE_CHECKING:
     import duckdb
 
-    from etq.advice.collecting import Row
 
 LATE: Final = "late rank"
 LINK: Final = "slow link"
@@ -84,11 +84,15 @@ def judged(connection: duckdb.DuckDBPyConnection, selector: str | None) -> Judge
         evidence.drop()
 
 
-def rows_of_job(connection: duckdb.DuckDBPyConnection, selector: str | None, unit: str | None = None) -> list[Row]:
-    """Return the findings about a job as rows of `advice`."""
-    from etq.advice.collecting import rows
-
-    return rows(judged(connection, selector).findings, scale_of("ns", unit))
+def of_links_and_clocks(connection: duckdb.DuckDBPyConnection, job: str) -> list[Finding]:
+    """Return what is found about the links and clocks of a job, by its label."""
+    evidence = JobEvidence(connection, selector_of({JOB: job}))
+    try:
+        slow = [*_slow_links(evidence)]
+        of_links = [_of_link(evidence, *each) for each in slow] or _little(evidence)
+        return [*of_links, *_clocks(evidence)]
+    finally:
+        evidence.drop()
 
 
 def _late_ranks(evidence: JobEvidence, of_links: set[int]) -> list[Late]:
@@ -156,6 +160,7 @@ def _of_late(evidence: JobEvidence, late: Late) -> Finding:
         late.waited / evidence.waiting.get(late.rank, 1),
         "step time of those that wait",
         _whole(evidence, late) / evidence.waiting.get(late.rank, 1),
+        ranks=(late.rank,),
     )
 
 
@@ -216,6 +221,7 @@ def _of_link(evidence: JobEvidence, link: Link, slow: Slow) -> Finding:
         lost,
         "step time of these ranks",
         whole,
+        ranks=tuple(link.ranks),
     )
 
 
@@ -243,6 +249,7 @@ def _little(evidence: JobEvidence) -> list[Finding]:
                     lost,
                     "step time of these ranks",
                     whole,
+                    ranks=tuple(link.ranks),
                 )
             )
     return sorted(found, key=lambda finding: -(finding.ticks or 0))[:1]
@@ -275,6 +282,7 @@ def _clocks(evidence: JobEvidence) -> list[Finding]:
             f"single collectives are {spread} from that, as a median (etq show clock_offsets)",
             "Waits here are by aligned clocks; before you put traces or logs of hosts side by side, align theirs.",
             CLOCK,
+            ranks=tuple(sorted(each.rank for each in apart)),
         )
     ]
 

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import duckdb
 
 from etq.advice.contract import LONG, is_slowed
+from etq.advice.finding import Finding
 from etq.advice.remedies import Traits
 from etq.advice.words import time
 
@@ -109,11 +110,12 @@ _SHARED: Final = {
     "firsts": _FIRSTS,
 }
 _PREFIX: Final = "_advised_"
-_JOB: Final = """
+JOB: Final = "job"
+_JOB: Final = f"""
     SELECT w.value FROM labels AS w
     JOIN labels AS r ON r.capture_id = w.capture_id AND r.key = 'rank'
     JOIN labels AS o ON o.key = w.key AND o.value = w.value AND o.capture_id <> w.capture_id
-    WHERE w.capture_id = $key AND w.key = 'job'
+    WHERE w.capture_id = $key AND w.key = '{JOB}'
     LIMIT 1
 """
 # Times of the host in which it launches: in ops, between them, or in functions within them; and times in which
@@ -219,8 +221,12 @@ class Waits(NamedTuple):
     steps: int | None
 
 
-# What the ranks of jobs wait for, by the label job.
-Jobs = dict[str, list[Waits]]
+class Jobs:
+    """What the ranks of jobs share, by the label job: what they wait for, and the findings about links and clocks."""
+
+    def __init__(self) -> None:
+        self.waits: dict[str, list[Waits]] = {}
+        self.findings: dict[str, list[Finding]] = {}
 
 
 class Device(NamedTuple):
@@ -286,7 +292,7 @@ class Evidence:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, capture_key: int, jobs: Jobs | None = None) -> None:
         self._connection, self._key = connection, capture_key
-        self._jobs: Jobs = {} if jobs is None else jobs
+        self.jobs = Jobs() if jobs is None else jobs
         self._made: list[str] = []
 
     def rows(self, make: Callable[[Iterable[Any]], Row], query: str, **values: Any) -> list[Row]:
@@ -729,15 +735,21 @@ class Evidence:
     @cached_property
     def waits(self) -> list[Waits]:
         """Those of all ranks of the job; none if there are no other ranks' traces."""
-        # To plan the search takes longer than to ask whether there are others.
-        for (job,) in self.rows(tuple, _JOB):
-            if job not in self._jobs:
-                query = "SELECT capture_id, rank, last_rank, waited_ticks, transfer_ticks, steps_ticks"
-                self._jobs[job] = self.rows(
-                    Waits._make, f"{query} FROM _waits_for_ranks($key) ORDER BY waited_ticks DESC, rank, last_rank"
-                )
-            return self._jobs[job]
-        return []
+        if self.job is None:
+            return []
+        if self.job not in self.jobs.waits:
+            query = "SELECT capture_id, rank, last_rank, waited_ticks, transfer_ticks, steps_ticks"
+            self.jobs.waits[self.job] = self.rows(
+                Waits._make, f"{query} FROM _waits_for_ranks($key) ORDER BY waited_ticks DESC, rank, last_rank"
+            )
+        return self.jobs.waits[self.job]
+
+    @cached_property
+    def job(self) -> str | None:
+        """The label job; None without other ranks' traces, as to plan what is asked of these takes longer than to ask
+        whether there are others.
+        """
+        return next((job for (job,) in self.rows(tuple, _JOB)), None)
 
     @property
     def own_waits(self) -> list[Waits]:

@@ -1,7 +1,10 @@
-"""What is slower in a warehouse, in words: the causes that `causes` finds, and the series that `series` judges."""
+"""What is slower in a warehouse, in words: the causes that `causes` finds, the series that `series` judges, and the
+groups of captures whose devices are compared.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +30,11 @@ def all_series(warehouse: Warehouse, **options: Any) -> list[dict[str, Any]]:
     return _rows_of(warehouse, "series", options)
 
 
+def compared_devices(warehouse: Warehouse, **options: Any) -> list[dict[str, Any]]:
+    """Return the rows of `compared_devices`, with its options. Raises `QueryError` for an option that is none."""
+    return _rows_of(warehouse, "compared_devices", options)
+
+
 def _rows_of(warehouse: Warehouse, view: str, options: Mapping[str, Any]) -> list[dict[str, Any]]:
     from etq import catalog
 
@@ -35,10 +43,13 @@ def _rows_of(warehouse: Warehouse, view: str, options: Mapping[str, Any]) -> lis
 
 
 def title(cause: Row) -> str:
-    """Return a cause in a few words: permute_copy since ad47c6b9, pixel8-13: all ops, rank 2."""
+    """Return a cause in a few words: permute_copy since ad47c6b9, pixel8-13: all ops, rank 2, link of ranks 4, 5."""
     if cause["kind"] == "change":
         return f"{cause['cause']} since {cause['ordered_by']} {short(cause['first_bad'])}"
-    return f"{cause['value']}: {cause['cause']}" if cause["kind"] == "device" else f"rank {cause['value']}"
+    if cause["kind"] == "device":
+        return f"{cause['value']}: {cause['cause']}"
+    ranks = f"rank{'s' if cause['captures'] > 1 else ''} {cause['value']}"
+    return ranks if cause["kind"] == "rank" else f"{cause['kind']} of {ranks}"
 
 
 def detail(cause: Row) -> str:
@@ -47,7 +58,7 @@ def detail(cause: Row) -> str:
     where = cause["series"] or "captures without labels"
     where = f"{where} and {counted(more, 'other series', 'other series')}" if more else where
     if cause["finding"] is not None:
-        return f"{where}; {cause['finding']}"
+        return f"{where}; {cause['finding']} {_sentence(cause['evidence'])}"
     size = f"{cause['change_percent']:+.1f} %"
     if None not in (cause["low_percent"], cause["high_percent"]):
         size += f" ({cause['low_percent']:+.1f} to {cause['high_percent']:+.1f} %)"
@@ -57,13 +68,38 @@ def detail(cause: Row) -> str:
     return f"{where}; {size}{instances}; {rest}"
 
 
-def judged(series: Sequence[Row]) -> str:
-    """Say how many series are judged, and why others aren't, given the rows of `series`."""
-    reasons: dict[str, int] = {}
-    for row in series:
-        if row["reason"] is not None:
-            reasons[row["reason"]] = reasons.get(row["reason"], 0) + 1
-    left = sum(reasons.values())
-    text = f"{len(series) - left:,} of {counted(len(series), 'series', 'series')} judged over time"
-    why = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items(), key=lambda each: -each[1]))
-    return f"{text}; not: {why}" if left else text
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}." if text else ""
+
+
+def judged(series: Sequence[Row], groups: Sequence[Row]) -> str:
+    """Say how many series are judged, in how many groups devices are compared, and why others aren't, given the rows of
+    `series` and `compared_devices`.
+    """
+    left = [row["reason"] for row in series if row["reason"] is not None]
+    sentences = [_with_reasons(f"{len(series) - len(left):,} of {_of_series(len(series))} judged over time", left)]
+    # A group of one device is worth a word only beside others of its series.
+    beside = Counter(row["series"] for row in groups)
+    known = [row for row in groups if row["devices"] > 1 or beside[row["series"]] > 1]
+    if known:
+        compared = sum(row["compared_devices"] > 0 for row in known)
+        text = f"devices compared in {compared:,} of {counted(len(known), 'group')} of captures"
+        sentences.append(_with_reasons(text, [_of_group(row) for row in known if row["reason"] is not None]))
+    return ". ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
+
+
+def _of_series(count: int) -> str:
+    return counted(count, "series", "series")
+
+
+def _of_group(row: Row) -> str:
+    """Return why devices of a group aren't compared, and which captures it has."""
+    kind = [row["model"], row["profiling_level"] and f"level {row['profiling_level']}", row["steps"]]
+    of = " ".join([*filter(None, kind), *(["in cycles"] if row["clock"] == "cycles" else [])])
+    return f"{row['reason']} ({of and f'{of}, '}{counted(row['captures'], 'capture')})"
+
+
+def _with_reasons(text: str, reasons: Sequence[str]) -> str:
+    counts = Counter(reasons).most_common()
+    why = ", ".join(f"{count:,} {reason}" for reason, count in counts)
+    return f"{text}; not: {why}" if counts else text

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from etq.choices import TREND_KINDS
 from etq.errors import ArgumentError, printable
+from etq.selectors import selector_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -49,12 +50,7 @@ def labels_of_series(connection: duckdb.DuckDBPyConnection, selector: str | None
                 f"{printable(term['part'])}: not KEY=VALUE; a comment is on captures with labels, KEY=VALUE,KEY=VALUE"
             )
         [pairs[term["key"]]] = term["values"]
-    query = """
-        SELECT coalesce(string_agg(p.key || '=' || _selector_value(p.value), ',' ORDER BY p.key, p.value), '')
-        FROM (SELECT unnest($keys::VARCHAR[]) AS key, unnest($values::VARCHAR[]) AS value) AS p
-    """
-    [(text,)] = connection.execute(query, {"keys": [*pairs], "values": [*pairs.values()]}).fetchall()
-    return str(text)
+    return selector_of(dict(sorted(pairs.items())))
 
 
 def check(comment: Comment) -> None:

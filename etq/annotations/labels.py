@@ -22,7 +22,7 @@ _LABELS: Final = f"""
     FROM captures AS c WHERE c.captured_at IS NOT NULL
 """
 # Characters that selectors can't contain, or that would break the lines in which labels are displayed.
-_NOT_IN_KEYS: Final = re.compile(r"[=,\"@\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_NOT_IN_KEYS: Final = re.compile(r"[=<>,\"@\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NOT_IN_VALUES: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -32,6 +32,8 @@ def check_label(key: object, value: object) -> None:
         raise ArgumentError(f"the label {key!r}: {value!r} is not a label; key and value must be texts")
     if not key or key != key.strip():
         raise ArgumentError(f"the label {key!r}: invalid key; it must not be empty, nor begin or end with a space")
+    if key.endswith("!"):
+        raise ArgumentError(f"the label {key!r}: invalid key; it ends with '!', which selectors read as !=")
     if (bad := _NOT_IN_KEYS.search(key)) is not None:
         raise ArgumentError(f"the label {key!r}: invalid key; it has {bad[0]!r}, which selectors can't contain")
     if (bad := _NOT_IN_VALUES.search(value)) is not None:

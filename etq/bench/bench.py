@@ -24,6 +24,7 @@ from etq.bench.machine import CommandError, run
 from etq.bench.order import in_a_path, order
 from etq.bench.runners import Runner
 from etq.errors import EtqError
+from etq.selectors import selector_of
 from etq.verdicts.sequential import CAPTURES
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Bench:
 
     def selector(self, side: Side) -> str:
         """Return the selector of a side's captures."""
-        return f"side={side.name},bench={self.name}"
+        return selector_of({"side": side.name, "bench": self.name})
 
     def slots(self, round: int) -> list[Slot]:
         """Return the captures of a round, in their order."""

@@ -27,6 +27,7 @@ from etq.render.table import wide
 from etq.render.terminal import style_of
 from etq.render.times import range_text
 from etq.render.writers import write_rows, write_text
+from etq.selectors import selector_of
 
 if TYPE_CHECKING:
     from etq.analysis.comparison import Comparison
@@ -325,7 +326,7 @@ class _Measured:
     def _last(self) -> str:
         """The selector of the last capture."""
         position = len(self._bench.slots(1)) * self._round
-        return f"bench={self._bench.name},position={position}"
+        return selector_of({"bench": self._bench.name, "position": str(position)})
 
     def _report_both(self, warehouse: Warehouse) -> int:
         form = self._options["form"]

@@ -123,7 +123,8 @@ def _digest(warehouse: Warehouse, since: str, **given: str | None) -> str:
     query = "SELECT greatest(make_timestamp(epoch_us(now())) - $since::INTERVAL, TIMESTAMP '1970-01-01')"
     [(begin,)] = warehouse.rows(query, since=since)[1]
     found = [cause for cause in causes.causes_of(warehouse, **options) if cause["recorded_at"] >= begin]
-    judged = causes.judged(causes.all_series(warehouse, **options))
+    groups = causes.compared_devices(warehouse, **options)
+    judged = causes.judged(causes.all_series(warehouse, **options), groups)
     lines = [f"### {counted(len(found), 'finding') if found else 'No findings'} since {begin:%Y-%m-%d %H:%M} UTC", ""]
     for cause in found:
         share = "" if cause["share_percent"] is None else f"{cause['share_percent']:+.1f} % "

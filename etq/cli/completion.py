@@ -38,9 +38,10 @@ _SAFE: Final = re.compile(r"[\w@%+=:,./][\w@%+=:,./-]*", re.ASCII)
 _BEGUN: Final = re.compile(r"((?:[^,]*,)*)([^,=<>!]*)(?:(!=|=|[<>]=?)((?:[^,|]*\|)*)[^,|]*)?")
 _CAPTURES: Final = "SELECT c.name FROM captures AS c ORDER BY c.capture_id DESC"
 _LABELS: Final = "SELECT DISTINCT l.key || '=' || l.value FROM labels AS l ORDER BY ALL"
+_PARTS: Final = "SELECT DISTINCT l.key || '=' || _selector_value(l.key, l.value) FROM labels AS l ORDER BY ALL"
 _KEYS: Final = "SELECT DISTINCT l.key FROM labels AS l ORDER BY ALL"
 _METRICS: Final = "SELECT DISTINCT m.name FROM _measured_metrics AS m ORDER BY ALL"
-_SELECTED: Final = (_CAPTURES, "SELECT unnest(['@latest', '@previous'])", _LABELS)
+_SELECTED: Final = (_CAPTURES, "SELECT unnest(['@latest', '@previous'])", _PARTS)
 # The queries for names, by the name of an argument or option.
 ASKED: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("capture", "captures", "base", "new", "other", "sides", "etdump", "trace", "baseline"), _SELECTED),
@@ -67,7 +68,7 @@ def completed(
         is_file = parameter.metavar == "FILE"
         known = [] if is_file else _found(_warehouse_of(context), ASKED.get(parameter.name or "", ()))
     known = [name for name in known if _SAFE.fullmatch(name)]
-    is_selector = _LABELS in ASKED.get(parameter.name or "", ()) and parameter.name != "labels"
+    is_selector = _PARTS in ASKED.get(parameter.name or "", ())
     matches = [
         CompletionItem(name) for name in (_continued(known, begun) if is_selector else known) if name.startswith(begun)
     ]

@@ -121,15 +121,18 @@ def rows_of_job(job: Job, db: str) -> list[list[Any]]:
 def show_advice(job: Job, db: str, output: tuple[str | None, str | None, bool], unit: str | None) -> None:
     """Print the findings about a job as rows of `advice`."""
     from etq import catalog
+    from etq.advice.collecting import rows as rows_of
+    from etq.advice.evidence import scale_of
     from etq.advice.filling import as_query
-    from etq.advice.jobs import rows_of_job as advised
+    from etq.advice.jobs import judged
     from etq.cli.messages import say
     from etq.render.writers import write
 
     form, path, force = output
     with opened_job(job, db) as warehouse:
         with warehouse.locked() as connection:
-            query, rows = as_query(advised(connection, job.selector, unit))
+            found = judged(connection, job.selector).findings
+        query, rows = as_query(rows_of(found, scale_of("ns", unit)))
         parameters: dict[str, Any] = dict(rows)
         view = catalog.named("advice")
         if not write(warehouse, f"FROM ({query})", form, path, force=force, view=view, needs_rows=True, **parameters):

@@ -31,7 +31,9 @@ TAKEN: Final = {
     "series (--trend)": OF_SERIES,
     "a fleet (--fleet)": ("by", *(name for name in OF_SIDES if name not in ("history", "step_name"))),
     "a job": (),
+    "what is slower (--home)": (),
 }
+_OF_MANY: Final = {"trend": "series (--trend)", "fleet": "a fleet (--fleet)", "home": "what is slower (--home)"}
 
 
 @main.command()
@@ -43,6 +45,9 @@ TAKEN: Final = {
 @open_option
 @click.option("--trend", is_flag=True, help="Report trends over all captures, or those of a selector.")
 @click.option("--fleet", is_flag=True, help="Report each device, or value of --by, against all others.")
+@click.option(
+    "--home", is_flag=True, help="Report what is slower in the warehouse, as the first page of etq serve does."
+)
 @order_options
 @click.option("--since", metavar="LABEL", help="For trends: only changes there or later.")
 @judging_options
@@ -59,6 +64,7 @@ def report(
     opens: bool,
     trend: bool,
     fleet: bool,
+    home: bool,
     unit: str | None,
     db: str,
     **options: Any,
@@ -67,7 +73,8 @@ def report(
 
     For one CAPTURE: where its time goes. For two sides, BASE and NEW: what differs, and whether the difference counts,
     as in etq compare. With --trend: totals and ops over builds, and since when they changed. With --fleet: which
-    devices are slower than all others, and by which ops, as in etq fleet.
+    devices are slower than all others, and by which ops, as in etq fleet. With --home: what is slower anywhere, and all
+    series.
 
     A capture is a name, a hash prefix, @latest, a selector (key=value,...) or a file, which is read and not stored.
     Each of two sides may be many: a selector, a folder, or a pattern in quotes.
@@ -81,15 +88,17 @@ def report(
     etq report job=train --db lab.duckdb
     etq report --trend model=mlp --over build -o mlp.html
     etq report --fleet model=mlp,build=140 -o fleet.html
+    etq report --home --db lab.duckdb -o lab.html
     """
-    if trend and fleet:
-        raise click.UsageError("give one of --trend and --fleet")
-    of_many = "series (--trend)" if trend else "a fleet (--fleet)" if fleet else None
+    chosen = [name for name, is_given in (("trend", trend), ("fleet", fleet), ("home", home)) if is_given]
+    if len(chosen) > 1:
+        raise click.UsageError(f"give one of {' and '.join(f'--{name}' for name in chosen)}")
+    of_many = _OF_MANY[chosen[0]] if chosen else None
     job = None if of_many or not captures else found_job(captures, db)
     kind = of_many or ("one capture" if len(captures) == 1 else "two sides")
     kind = kind if job is None else "a job"
     if of_many and len(captures) > 1:
-        raise click.UsageError(f"--{'trend' if trend else 'fleet'} takes one selector, or none for all captures")
+        raise click.UsageError(f"--{chosen[0]} takes one selector, or none for all captures")
     if not of_many and job is None and len(captures) not in (1, 2):
         found = f"not {len(captures)}" if captures else "none is named"
         raise click.UsageError(
@@ -126,7 +135,7 @@ def _page(
     kind: str, captures: tuple[str, ...], db: str, unit: str | None, arguments: dict[str, Any]
 ) -> Iterator[tuple[Callable[[], str], str]]:
     """Provide a function that makes the page, and the page's subject."""
-    from etq.report import fleet_page_of, page_of, trends_page_of
+    from etq.report import fleet_page_of, home_page_of, page_of, trends_page_of
 
     if kind == "one capture":
         with open_target(captures[0], db, pop_file_options(arguments)) as (warehouse, capture):
@@ -142,6 +151,9 @@ def _page(
 
         with open(db, read_only=True) as warehouse:
             chosen = captures[0] if captures else None
-            make = trends_page_of if kind.startswith("series") else fleet_page_of
-            make_page = partial(make, warehouse, chosen, unit=unit, **arguments)
+            if kind == _OF_MANY["home"]:
+                make_page = partial(home_page_of, warehouse, chosen, name=db)
+            else:
+                make = trends_page_of if kind == _OF_MANY["trend"] else fleet_page_of
+                make_page = partial(make, warehouse, chosen, unit=unit, **arguments)
             yield make_page, chosen or Path(db).stem

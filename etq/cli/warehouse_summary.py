@@ -52,7 +52,7 @@ def of_causes(warehouse: Warehouse, style: TerminalStyle) -> Iterator[str]:
         yield from wrapped(printable(cause["detail"]), " " * 11, style)
     if len(found) > _MOST_CAUSES:
         yield f"  and {len(found) - _MOST_CAUSES:,} more"
-    yield from wrapped(causes.judged(series), "  ", style)
+    yield from wrapped(causes.judged(series, causes.compared_devices(warehouse)), "  ", style)
 
 
 def of_warehouse(warehouse: Warehouse, style: TerminalStyle) -> Iterator[str]:

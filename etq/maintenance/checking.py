@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 import duckdb
 
 from etq import catalog
-from etq.advice.filling import JOB, advise, ranks_of, refill
+from etq.advice.filling import advise, ranks_of, refill
+from etq.advice.trace_evidence import JOB
 from etq.catalog import identifier
 from etq.database import contents, schema
 from etq.database.clocks import TABLE as CLOCKS

@@ -6,7 +6,7 @@
     report.write_trends(warehouse, "model=mlp", "trends.html", over="build")  # one after the other
 
 A kind of report is a module that queries the views and returns sections (`single`: one capture; `difference`: two
-sides; `trends`: series of many); `page` assembles them.
+sides; `trends`: series of many; `home`: what is slower in a warehouse); `page` assembles them.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ __all__ = [
     "graph_node_data_of",
     "graph_page_of",
     "graphs_page_of",
+    "home_page_of",
     "job_page_of",
     "page_of",
     "report_of",
@@ -205,6 +206,21 @@ def job_report_of(
     from etq.report import jobs
 
     return jobs.job_of(warehouse, selector, name or selector or "job", unit)
+
+
+def home_page_of(warehouse: Warehouse, selector: str | None = None, *, name: str | None = None) -> str:
+    """Return a report of a warehouse as the text of an HTML page: what is slower, and its series, as the first page of
+    `etq serve` has them.
+
+    selector  which captures; None: all
+    name      what to call the warehouse; by default its path
+
+    Raises `QueryError` for an unknown capture or label.
+    """
+    from etq.report import home
+    from etq.report.page import assemble
+
+    return assemble(home.home_of(warehouse, selector, name or warehouse.path or "warehouse"))
 
 
 def fleet_page_of(warehouse: Warehouse, selector: str | None = None, *, unit: str | None = None, **options: Any) -> str:

@@ -10,6 +10,7 @@ from etq.advice.collecting import COLUMNS, rows
 from etq.advice.evidence import scale_of
 from etq.advice.job_evidence import Rank, foremost
 from etq.advice.jobs import Judged, judged
+from etq.errors import counted
 from etq.report.columns import Table, ask, table
 from etq.report.kit import Grid, Section, grid, shown_of
 from etq.report.page import Report
@@ -34,6 +35,19 @@ _SECTIONS: Final[Mapping[tuple[str, str], Mapping[str, tuple[str | None, str]]]]
     ("rank_steps", "Steps"): {"rank_steps": (None, "")},
     ("clocks", "Clocks"): {"clock_offsets": (None, "")},
 }
+
+# The most steps that are drawn in time, those in which ranks wait longest, and the cells of equal length of each.
+_MOST_STEPS: Final = 4
+_CELLS: Final = 200
+_LANES: Final = f"""
+    SELECT l.step, l.rank, l.kind, l.first_cell, l.end_cell, _in_unit(l.first, t.scale) AS first,
+        _in_unit(l.ticks, t.scale) AS time, _in_unit(l.span, t.scale) AS span, _in_unit(l.waited, t.scale) AS waited,
+        l.steps, t.unit
+    FROM _rank_lanes($selector, $ranks::BIGINT[], {_MOST_STEPS}, {_CELLS}) AS l
+    CROSS JOIN (
+        SELECT any_value(k.unit) AS unit, any_value(k.scale) AS scale FROM _job_ranks($selector, $unit) AS k
+    ) AS t
+"""
 
 # How long each rank waits for each other one, of those that wait, or are waited for, longest; and how many do at all.
 _PAIRS: Final = f"""
@@ -65,6 +79,8 @@ def job_of(warehouse: Warehouse, selector: str | None, name: str, unit: str | No
     with warehouse.locked() as connection:
         found = judged(connection, selector)
     sections = [_overview(found, unit or "us")]
+    if (lanes := _lanes(warehouse, selector, unit, found)) is not None:
+        sections.append(lanes)
     if found.findings:
         advice = table(COLUMNS, rows(found.findings, scale_of("ns", unit)))
         sections.append(Section("advice", "Advice", {"advice": advice}))
@@ -101,6 +117,23 @@ def _overview(found: Judged, unit: str) -> Section:
         "exposed_percent": None if of_job is None else of_job.exposed_percent,
     }
     return Section("job", "Overview", {"ranks": ranks}, facts)
+
+
+def _lanes(warehouse: Warehouse, selector: str | None, unit: str | None, found: Judged) -> Section | None:
+    """What ranks do in time, in the steps in which they wait longest; None if no clock of theirs is known."""
+    ranks = [rank.rank for rank in foremost(found.by_rank, _MOST_RANKS)]
+    lanes = ask(warehouse, _LANES, selector=selector, unit=unit, ranks=ranks)
+    if not lanes.length:
+        return None
+    drawn, steps = len({*lanes.list("step")}), lanes.list("steps")[0]
+    notes = []
+    if drawn < steps:
+        notes.append(f"{drawn} of {counted(steps, 'step')} are drawn, those in which ranks wait longest.")
+    if len(ranks) < len(found.by_rank):
+        notes.append(f"{len(ranks)} of {len(found.by_rank)} ranks are drawn: those waited for, or that wait, longest.")
+    if missing := sorted({*ranks} - {*lanes.list("rank")}):
+        notes.append(f"The clocks of ranks {', '.join(map(str, missing))} aren't known.")
+    return Section("lanes", "Ranks in time", {"lanes": lanes}, {"cells": _CELLS}, " ".join(notes) or None)
 
 
 def _grid(

@@ -51,7 +51,10 @@ SCRIPTS: Final = (
     "parts.js",
     "trends.js",
     "job.js",
+    "lanes.js",
     "fleet.js",
+    "series.js",
+    "home.js",
     "main.js",
 )
 _GENERATOR: Final = re.compile('<meta name="generator" content="etq: ([^"]*)">')
@@ -65,7 +68,9 @@ STYLES: Final = ("page.css", "many.css", "graph.css")
 
 @dataclass(frozen=True)
 class Report:
-    """The content of a page: the kind of report (capture, difference, trends, job, fleet), title, sections in order."""
+    """The content of a page: the kind of report (capture, difference, trends, job, fleet, home), title, and sections in
+    order.
+    """
 
     kind: str
     title: str

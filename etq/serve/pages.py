@@ -24,7 +24,6 @@ PAGES: Final = {
 SCRIPTS: Final = (
     "fetching.js",
     "selectors.js",
-    "series.js",
     "facets.js",
     "rows.js",
     "home.js",

@@ -9,10 +9,10 @@ from typing import Any, Final
 from etq import catalog
 from etq.analysis import causes
 from etq.errors import EtqError, QueryError
-from etq.report import fleet_report_of, job_report_of, report_of, single, trends_report_of
+from etq.report import fleet_report_of, home, job_report_of, report_of, single, trends_report_of
 from etq.report.columns import Table
 from etq.report.columns import ask as columns_of
-from etq.report.columns import table as table_of
+from etq.selectors import selector_of
 from etq.serve.answers import Answer, of_data
 from etq.warehouse.warehouse import Warehouse
 
@@ -26,22 +26,15 @@ PLACES: Final = """
 
 
 def _overview(warehouse: Warehouse, _: Arguments) -> Answer:
-    """The number of captures, of models and of devices, and when the newest capture was recorded."""
-    query = """
-        SELECT count(*) AS captures, max(_recorded_at(c.captured_at, c.ingested_at))::VARCHAR AS newest,
-            (SELECT count(DISTINCT l.value) FROM labels AS l WHERE l.key = 'model') AS models,
-            (SELECT count(DISTINCT l.value) FROM labels AS l WHERE l.key = 'device') AS devices
-        FROM captures AS c
-    """
-    names, [row] = warehouse.rows(query)
-    return of_data(dict(zip(names, row, strict=True)))
+    """The number of captures, and what they are of in words."""
+    captures, text = home.overview(warehouse)
+    return of_data({"captures": captures, "text": text})
 
 
 def _home(warehouse: Warehouse, arguments: Arguments) -> Answer:
-    """All series as `series` has them, and which of them are judged."""
-    names, rows = warehouse.rows("FROM series($selector)", selector=arguments.get("selector") or None)
-    judged = causes.judged([dict(zip(names, row, strict=True)) for row in rows])
-    return of_data({"judged": judged, "series": table_of(names, rows).as_data()})
+    """All series as `series` has them, which of them are judged, and whether devices are compared."""
+    judged, series = home.series_of(warehouse, arguments.get("selector") or None)
+    return of_data({"judged": judged, "series": series.as_data()})
 
 
 def _findings(warehouse: Warehouse, arguments: Arguments) -> Answer:
@@ -199,7 +192,7 @@ def _jobs(warehouse: Warehouse, arguments: Arguments) -> Answer:
     known = [dict(zip(names, row, strict=True)) for row in rows]
     selector = arguments.get("selector") or None
     if selector is None and len(known) == 1 and known[0]["job"] is not None:
-        selector = warehouse.rows("SELECT 'job=' || _selector_value($job)", job=known[0]["job"])[1][0][0]
+        selector = selector_of({"job": known[0]["job"]})
     report = None if selector is None else job_report_of(warehouse, selector, unit=arguments.get("unit") or None)
     return of_data({"jobs": known, "report": None if report is None else report.as_data()})
 

@@ -4,7 +4,7 @@
 -- as build>=91 (also >, <=, <) those within it; captured_at>=2026-11-15 and since=7d those of that time; at most one of
 -- @latest and @previous chooses the one of these captures that was recorded last (as `_recorded_at` has it) or the one
 -- before it. No part on a label chooses captures without this label. A value with a comma or | is quoted (quotes in it
--- are doubled) or is the only part; `since="7d"` is a label. Table aliases begin with an underscore in this file: an
+-- are doubled), or is the only part and no capture matches it as several; `since="7d"` is a label. Table aliases begin with an underscore in this file: an
 -- argument may be a column of the caller, as in `LATERAL (FROM op_totals(c.name))`, and an alias of the same name would
 -- hide it.
 CREATE MACRO _matching_captures(capture) AS TABLE
@@ -43,22 +43,27 @@ CREATE MACRO _selected_captures(
 ) AS TABLE
 SELECT _ranked.capture_id
 FROM (
-    SELECT _each.capture_id,
+    SELECT _met.capture_id,
         row_number() OVER (
             ORDER BY
-                _recorded_at(_each.captured_at, _each.ingested_at) DESC, _each.ingested_at DESC, _each.capture_id DESC
+                _recorded_at(_met.captured_at, _met.ingested_at) DESC, _met.ingested_at DESC, _met.capture_id DESC
         ) AS age
-    FROM captures AS _each
-    LEFT JOIN labels AS _label USING (capture_id)
-    CROSS JOIN (SELECT unnest(_selector_terms(selector)) AS part WHERE _is_selector(selector)) AS _asked
-    GROUP BY _each.capture_id, _each.captured_at, _each.ingested_at
-    HAVING count(DISTINCT _asked.part) = count(DISTINCT _asked.part) FILTER (WHERE CASE
-        WHEN _asked.part.part[1] = '@' THEN true
-        WHEN _asked.part.is_time AND _is_time(_asked.part.part)
-            THEN _is_recorded_then(_asked.part.part, _each.captured_at, _each.ingested_at)
-        WHEN _label.key = _asked.part.key AND _meets(_label.value, _asked.part) THEN true
-        ELSE _label.key || '=' || _label.value IN (selector, _asked.part.part)
-    END)
+    FROM (
+        SELECT _each.capture_id, _each.captured_at, _each.ingested_at,
+            count(DISTINCT _asked.part) = count(DISTINCT _asked.part) FILTER (WHERE CASE
+                WHEN _asked.part.part[1] = '@' THEN true
+                WHEN _asked.part.is_time AND _is_time(_asked.part.part)
+                    THEN _is_recorded_then(_asked.part.part, _each.captured_at, _each.ingested_at)
+                ELSE _label.key = _asked.part.key AND _meets(_label.value, _asked.part)
+            END) AS is_met,
+            bool_or(is_met) OVER () AS is_any_met,
+            coalesce(bool_or(_label.key || '=' || _label.value = selector), false) AS is_one_label
+        FROM captures AS _each
+        LEFT JOIN labels AS _label USING (capture_id)
+        CROSS JOIN (SELECT unnest(_selector_terms(selector)) AS part WHERE _is_selector(selector)) AS _asked
+        GROUP BY _each.capture_id, _each.captured_at, _each.ingested_at
+    ) AS _met
+    WHERE _met.is_met OR NOT _met.is_any_met AND _met.is_one_label
 ) AS _ranked
 WHERE CASE list_filter(_selector_parts(selector), lambda p: p[1] = '@')
     WHEN [] THEN true

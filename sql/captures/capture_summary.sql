@@ -25,7 +25,7 @@ SELECT c.name, c.format, _in_unit(t.p50, _scale(c.time_scale, t.unit)) AS execut
     (SELECT count(*) FROM event_ticks AS t WHERE t.capture_id = c.capture_id) AS events,
     c.profiling_level, c.time_scale,
     (
-        SELECT string_agg(l.key || '=' || _selector_value(l.value), ', ' ORDER BY l.key)
+        SELECT string_agg(l.key || '=' || _selector_value(l.key, l.value), ', ' ORDER BY l.key)
         FROM labels AS l
         WHERE l.capture_id = c.capture_id
     ) AS labels,

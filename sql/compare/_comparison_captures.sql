@@ -2,7 +2,10 @@
 -- any has none) and their ops. It is an error if a side is empty, if it matches several captures without a selector, or
 -- if a capture is on both sides. `only_scope` is the scope of all if each ran one method, and the same one where
 -- records name it: without a record, runs have only their own names.
-CREATE MACRO _compared_sides(base, new) AS TABLE
+CREATE MACRO _compared_sides(
+    base, new,
+    among := NULL::BIGINT[]  -- a list of captures; others are on no side; NULL: all
+) AS TABLE
 SELECT
     CASE WHEN count(*) OVER (PARTITION BY c.capture_id) > 1 THEN error(
         c.name || ' is on both sides, ' || base::VARCHAR || ' and '
@@ -29,14 +32,15 @@ FROM (
     SELECT m.capture_id, 'new' FROM _several_captures(new) AS m
 ) AS a
 JOIN captures AS c USING (capture_id)
-LEFT JOIN capture_ops AS o USING (capture_id);
+LEFT JOIN capture_ops AS o USING (capture_id)
+WHERE among IS NULL OR list_contains(among, a.capture_id);
 
 -- The captures of a comparison: those of both sides, and, if each side is one capture, a history that shows how much
 -- single captures differ: up to 30 others with all the labels that both have in common, of the same format, time scale
 -- and level, and with the same ops as base. Their positions are below 0. `ops` is equal in captures of the same ops;
 -- NULL where a capture has none.
-CREATE MACRO _comparison_captures(base, new, history) AS TABLE
-WITH sides AS MATERIALIZED (FROM _compared_sides(base, new)),
+CREATE MACRO _comparison_captures(base, new, history, among := NULL::BIGINT[]) AS TABLE
+WITH sides AS MATERIALIZED (FROM _compared_sides(base, new, among)),
 -- The capture of base, if each side is one capture.
 single AS (FROM sides AS k WHERE k.side = 'base' AND k.captures = 2),
 shared_labels AS (

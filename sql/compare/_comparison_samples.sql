@@ -6,7 +6,10 @@
 -- machine's state, so they don't show how much other traces would differ. A capture without times has one sample, of
 -- level none. Where captures ran different programs, ops have no item yet: rows of level to align have the place, name
 -- (item) and program (op) of each op of a capture.
-CREATE MACRO _comparison_samples(base, new, quantile, phase, history, allow_mismatch) AS TABLE
+CREATE MACRO _comparison_samples(
+    base, new, quantile, phase, history, allow_mismatch,
+    among := NULL::BIGINT[]  -- as in `_compared_sides`
+) AS TABLE
 WITH found AS (
     SELECT g.*,
         CASE
@@ -15,7 +18,7 @@ WITH found AS (
                 SELECT o.capture_id FROM op_times AS o WHERE phase IS NOT NULL AND o.phase = _known_phase(phase)
             )
         END AS has_times
-    FROM _comparison_captures(base, new, history) AS g
+    FROM _comparison_captures(base, new, history, among) AS g
 ),
 checked AS MATERIALIZED (
     SELECT f.*,

@@ -1,7 +1,7 @@
--- The captures on which devices are compared: of series without their devices, those of the last 20 builds that were
--- measured on all devices of the newest one with several. So no change from build to build is taken for one of a device.
--- Where any build is known, captures without aren't compared; nor is a series with captures of several models, profiling
--- levels or clocks, or traces with several kinds of steps.
+-- The groups of captures in which devices are compared, and those in which they can't be: of a series without its
+-- devices, the captures of one model, profiling level and clock, of traces with one kind of steps. What is compared is
+-- `captures`: those of the last 20 builds that were measured on all devices of the newest one with several. So no change
+-- from build to build is taken for one of a device. Where any build is known, captures without aren't compared.
 CREATE MACRO _device_groups(selector, over, "by", phase) AS TABLE
 WITH placed AS MATERIALIZED (
     SELECT p.*, CASE p.ordered_by
@@ -15,11 +15,12 @@ WITH placed AS MATERIALIZED (
 ),
 measured AS MATERIALIZED (
     SELECT p.series, p.ordered_by, p.build, p.build_key, p.capture_id, d.value AS device,
-        c.time_scale = 'cycles' AS is_cycles, _recorded_at(c.captured_at, c.ingested_at) AS recorded_at,
-        concat(
-            m.value, ' ', c.profiling_level, ' ', c.time_scale = 'cycles',
-            CASE c.format WHEN 'torch_trace' THEN ' ' || t.scope END
-        ) AS kind
+        _recorded_at(c.captured_at, c.ingested_at) AS recorded_at,
+        {
+            'model': m.value, 'profiling_level': c.profiling_level,
+            'clock': CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'time' END,
+            'steps': CASE c.format WHEN 'torch_trace' THEN t.scope END
+        } AS kind
     FROM placed AS p
     JOIN captures AS c USING (capture_id)
     LEFT JOIN labels AS m ON m.capture_id = p.capture_id AND m.key = 'model'
@@ -31,86 +32,113 @@ measured AS MATERIALIZED (
         GROUP BY o.capture_id
     ) AS t ON t.capture_id = p.capture_id
 ),
-builds AS (
-    SELECT m.series, m.build, m.build_key, list_distinct(list(m.device)) AS devices, list(m.capture_id) AS captures
+every AS MATERIALIZED (
+    SELECT m.series, m.kind, any_value(m.ordered_by) AS ordered_by, count(*) AS all_captures,
+        count(DISTINCT m.device) AS all_devices, row_number() OVER (ORDER BY m.series, m.kind) AS place
     FROM measured AS m
+    GROUP BY m.series, m.kind
+),
+builds AS (
+    SELECT e.place, m.build, m.build_key, list_distinct(list(m.device)) AS devices, list(m.capture_id) AS captures
+    FROM measured AS m
+    JOIN every AS e ON e.series = m.series AND e.kind IS NOT DISTINCT FROM m.kind
     WHERE m.build IS NOT NULL OR m.ordered_by = 'captured_at'
-    GROUP BY m.series, m.build, m.build_key
+    GROUP BY e.place, m.build, m.build_key
 ),
 newest AS (
-    SELECT b.series, max_by(b.devices, coalesce(b.build_key, '')) AS devices
+    SELECT b.place, max_by(b.devices, coalesce(b.build_key, '')) AS devices
     FROM builds AS b
     WHERE len(b.devices) > 1
-    GROUP BY b.series
+    GROUP BY b.place
 ),
 chosen AS (
-    SELECT b.series, n.devices, b.build, b.captures
+    SELECT b.place, n.devices, b.build, b.captures
     FROM builds AS b
-    JOIN newest AS n ON n.series = b.series AND list_has_all(b.devices, n.devices)
-    QUALIFY row_number() OVER (PARTITION BY b.series ORDER BY b.build_key DESC) <= 20
+    JOIN newest AS n ON n.place = b.place AND list_has_all(b.devices, n.devices)
+    QUALIFY row_number() OVER (PARTITION BY b.place ORDER BY b.build_key DESC) <= 20
 ),
 -- Devices with fewer captures aren't judged.
 kept AS (
-    SELECT m.series, any_value(m.ordered_by) AS ordered_by, m.device, any_value(c.builds) AS builds,
-        min(m.kind) AS least_kind, max(m.kind) AS most_kind, bool_or(m.is_cycles) AS is_cycles,
+    SELECT c.place, m.device, any_value(c.builds) AS builds, list(m.capture_id) AS captures,
         max(m.recorded_at) AS recorded_at
     FROM (
-        SELECT h.series, h.devices, list(h.build) AS builds, flatten(list(h.captures)) AS captures
+        SELECT h.place, h.devices, list(h.build) AS builds, flatten(list(h.captures)) AS captures
         FROM chosen AS h
-        GROUP BY h.series, h.devices
+        GROUP BY h.place, h.devices
     ) AS c
-    JOIN measured AS m ON m.series = c.series AND list_contains(c.captures, m.capture_id)
-        AND list_contains(c.devices, m.device)
-    GROUP BY m.series, m.device
+    JOIN measured AS m ON list_contains(c.captures, m.capture_id) AND list_contains(c.devices, m.device)
+    GROUP BY c.place, m.device
     HAVING count(*) >= 3
 ),
-names AS (
-    SELECT DISTINCT p.series, _selector_parts(p.series) AS parts FROM placed AS p
+grouped AS MATERIALIZED (
+    SELECT e.*, k.builds, k.devices, k.captures::BIGINT[] AS captures, k.recorded
+    FROM every AS e
+    JOIN (
+        SELECT k.place, any_value(k.builds) AS builds, list_sort(list(k.device)) AS devices,
+            flatten(list(k.captures)) AS captures, list({'device': k.device, 'recorded_at': k.recorded_at}) AS recorded
+        FROM kept AS k
+        GROUP BY k.place
+        HAVING count(*) > 1
+    ) AS k ON k.place = e.place
 ),
-grouped AS (
-    SELECT k.series, any_value(k.ordered_by) AS ordered_by, any_value(k.builds) AS builds,
-        list_sort(list(k.device)) AS devices, bool_or(k.is_cycles) AS is_cycles,
-        list({'device': k.device, 'recorded_at': k.recorded_at}) AS recorded
-    FROM kept AS k
-    GROUP BY k.series
-    HAVING count(*) > 1 AND min(k.least_kind) = max(k.most_kind)
+-- The captures that the labels of a group choose: those of other series that have them, too.
+labelled AS (
+    SELECT g.place, m.capture_id, m.kind.model AS model, m.device, m.build
+    FROM grouped AS g
+    JOIN (
+        SELECT n.series, _selector_parts(n.series) AS parts FROM (SELECT DISTINCT p.series FROM placed AS p) AS n
+    ) AS o ON list_has_all(o.parts, _selector_parts(g.series))
+    JOIN measured AS m ON m.series = o.series
 ),
-every AS (
-    SELECT m.series, count(DISTINCT m.build) + max((m.build IS NULL)::INT) AS builds,
-        count(DISTINCT m.device) AS devices
-    FROM measured AS m
-    GROUP BY m.series
+-- Whether a part of a selector, that is as short as it can be, is needed; and whether they choose nothing else.
+selected AS (
+    SELECT g.place,
+        count(*) FILTER (WHERE l.is_of_model AND l.is_of_devices AND l.is_of_builds) = max(len(g.captures)) AS is_exact,
+        NOT bool_and(l.is_of_model) AS needs_model, NOT bool_and(l.is_of_devices) AS needs_devices,
+        NOT bool_and(l.is_of_builds) AS needs_builds
+    FROM grouped AS g
+    JOIN (
+        SELECT n.place, n.capture_id, n.model IS NOT DISTINCT FROM o.kind.model AS is_of_model,
+            list_contains(o.devices, n.device) AS is_of_devices,
+            o.ordered_by = 'captured_at' OR coalesce(list_contains(o.builds, n.build), false) AS is_of_builds
+        FROM labelled AS n
+        JOIN grouped AS o ON o.place = n.place
+    ) AS l ON l.place = g.place
+    GROUP BY g.place
 )
-SELECT g.series, g.is_cycles, g.recorded,
-    concat_ws(
-        ',', _series_selector(selector, g.series),
-        CASE WHEN len(g.devices) < e.devices
-            THEN 'device=' || array_to_string(list_transform(g.devices, lambda d: _selector_value(d)), '|') END,
-        CASE WHEN g.ordered_by <> 'captured_at' AND len(g.builds) < e.builds THEN
-            g.ordered_by || '='
-            || array_to_string(list_transform(list_sort(g.builds), lambda b: _selector_value(b)), '|')
-        END
-    ) AS selector
-FROM grouped AS g
-JOIN every AS e ON e.series = g.series
--- No selector chooses the captures of a series if others have its labels, and more.
-WHERE NOT EXISTS (
-    FROM names AS n
-    WHERE len(n.parts) > len(_selector_parts(g.series)) AND list_has_all(n.parts, _selector_parts(g.series))
-);
+SELECT e.series, e.kind, e.all_devices, e.all_captures, e.place, g.devices, g.captures, g.recorded,
+    CASE WHEN s.is_exact AND NOT (s.needs_model AND e.kind.model IS NULL) THEN concat_ws(
+        ',', _series_selector(selector, e.series),
+        CASE WHEN s.needs_model THEN 'model=' || _selector_value('model', e.kind.model) END,
+        CASE WHEN s.needs_devices
+            THEN _one_of_values('device', g.devices) END,
+        CASE WHEN s.needs_builds THEN _one_of_values(e.ordered_by, list_sort(g.builds)) END
+    ) END AS selector,
+    CASE
+        WHEN e.all_devices = 1 THEN 'one device'
+        WHEN n.place IS NULL THEN 'no build was measured on several devices'
+        WHEN g.place IS NULL THEN 'fewer than 2 devices have 3 captures of the same builds'
+        WHEN len(g.devices) < e.all_devices
+            THEN 'too few captures of the same builds: ' || (e.all_devices - len(g.devices)) || ' of '
+                || e.all_devices || ' devices'
+    END AS reason
+FROM every AS e
+LEFT JOIN newest AS n ON n.place = e.place
+LEFT JOIN grouped AS g ON g.place = e.place
+LEFT JOIN selected AS s ON s.place = e.place;
 
 -- What is slower on devices, as in `causes`.
 CREATE MACRO _slow_devices(selector, over, "by", unit, phase, alpha, min_effect) AS TABLE
 WITH RECURSIVE groups AS MATERIALIZED (
-    SELECT g.*, row_number() OVER (ORDER BY g.series) AS place
+    SELECT g.series, g.kind, g.selector, g.captures, g.recorded, row_number() OVER (ORDER BY g.place) AS place
     FROM _device_groups(selector, over, "by", phase) AS g
+    WHERE g.captures IS NOT NULL
 ),
 -- One group after the other. By LATERAL, DuckDB joins the ops of all captures before it selects those of a group: of
 -- 4,000 captures, a group of 40 took more than 6 GB; so, one of 400 takes 3 s.
 compared AS (
-    SELECT 1::BIGINT AS place, NULL::VARCHAR AS series, NULL::VARCHAR AS selector, NULL::TIMESTAMP AS recorded_at,
-        NULL::VARCHAR AS value, NULL::VARCHAR AS level, NULL::VARCHAR AS scope, NULL::VARCHAR AS op,
-        NULL::VARCHAR AS verdict, NULL::DOUBLE AS change_percent, NULL::DOUBLE AS low_percent,
+    SELECT 1::BIGINT AS place, NULL::VARCHAR AS value, NULL::VARCHAR AS level, NULL::VARCHAR AS scope,
+        NULL::VARCHAR AS op, NULL::VARCHAR AS verdict, NULL::DOUBLE AS change_percent, NULL::DOUBLE AS low_percent,
         NULL::DOUBLE AS high_percent, NULL::DOUBLE AS base, NULL::DOUBLE AS new, NULL::VARCHAR AS unit,
         NULL::DOUBLE AS p, NULL::DOUBLE AS q, NULL::BIGINT AS new_captures
     FROM groups AS g
@@ -121,55 +149,58 @@ compared AS (
         -- After the last one, and where there is none, DuckDB asks once more: for no label.
         asked AS MATERIALIZED (
             SELECT max(CASE WHEN g.place = n.place THEN 'device' END) AS key,
-                nullif(max(CASE WHEN g.place = n.place THEN g.selector END), '') AS part,
-                CASE WHEN NOT bool_or(g.place = n.place AND g.is_cycles) THEN unit END AS unit
+                any_value(CASE WHEN g.place = n.place THEN g.captures END) AS captures,
+                CASE WHEN NOT bool_or(g.place = n.place AND g.kind.clock = 'cycles') THEN unit END AS unit
             FROM groups AS g CROSS JOIN now AS n
         ),
         found AS (
             FROM _outliers(
-                (SELECT a.part FROM asked AS a), (SELECT a.key FROM asked AS a), (SELECT a.unit FROM asked AS a), 0.25,
-                phase, alpha, min_effect, false
+                NULL, (SELECT a.key FROM asked AS a), (SELECT a.unit FROM asked AS a), 0.25, phase, alpha, min_effect,
+                false, (SELECT a.captures FROM asked AS a)
             )
         )
-        SELECT g.place + 1, g.series, nullif(g.selector, ''),
-            list_filter(g.recorded, lambda d: d.device = f.value)[1].recorded_at, f.value, f.level, f.scope, f.op,
-            f.verdict, f.change_percent, f.low_percent, f.high_percent, f.base, f.new, f.unit, f.p, f.q, f.new_captures
+        SELECT g.place + 1, f.value, f.level, f.scope, f.op, f.verdict, f.change_percent, f.low_percent,
+            f.high_percent, f.base, f.new, f.unit, f.p, f.q, f.new_captures
         FROM groups AS g
         JOIN now AS n ON n.place = g.place
         LEFT JOIN found AS f ON true
     )
 ),
 ops AS MATERIALIZED (
-    SELECT c.series, c.value, c.scope, c.op, count(*) AS instances, sum(c.new - c.base) AS cost,
+    SELECT c.place, c.value, c.scope, c.op, count(*) AS instances, sum(c.new - c.base) AS cost,
         sum(c.base) AS base, sum(c.change_percent * c.base) AS changed, sum(c.low_percent * c.base) AS low,
         sum(c.high_percent * c.base) AS high, min(c.q) AS q
     FROM compared AS c
     WHERE c.level = 'op' AND c.verdict = 'slower'
-    GROUP BY c.series, c.value, c.scope, c.op
+    GROUP BY c.place, c.value, c.scope, c.op
 ),
 totals AS (
     SELECT c.*, c.new - c.base AS cost, s.ops_cost
     FROM compared AS c
     LEFT JOIN (
-        SELECT o.series, o.value, o.scope, sum(o.cost) AS ops_cost FROM ops AS o GROUP BY ALL
-    ) AS s ON s.series = c.series AND s.value = c.value AND s.scope IS NOT DISTINCT FROM c.scope
+        SELECT o.place, o.value, o.scope, sum(o.cost) AS ops_cost FROM ops AS o GROUP BY ALL
+    ) AS s ON s.place = c.place AND s.value = c.value AND s.scope IS NOT DISTINCT FROM c.scope
     WHERE c.level = 'total'
 ),
 slow AS (
-    SELECT t.series, t.selector, t.value, t.recorded_at, NULL::VARCHAR AS op, NULL::BIGINT AS instances,
+    SELECT t.place, t.value, NULL::VARCHAR AS op, NULL::BIGINT AS instances,
         t.change_percent, t.low_percent, t.high_percent, t.cost, t.unit, t.change_percent AS share_percent, t.p AS q,
         t.new_captures AS captures
     FROM totals AS t
     WHERE t.verdict = 'slower' AND NOT coalesce(2 * t.ops_cost >= t.cost, false)
     UNION ALL
-    SELECT t.series, t.selector, t.value, t.recorded_at, o.op, o.instances, o.changed / o.base, o.low / o.base,
+    SELECT t.place, t.value, o.op, o.instances, o.changed / o.base, o.low / o.base,
         o.high / o.base, o.cost, t.unit, 100 * o.cost / t.base, o.q, t.new_captures
     FROM ops AS o
-    JOIN totals AS t ON t.series = o.series AND t.value = o.value AND t.scope IS NOT DISTINCT FROM o.scope
+    JOIN totals AS t ON t.place = o.place AND t.value = o.value AND t.scope IS NOT DISTINCT FROM o.scope
 )
-SELECT s.*, concat_ws(',', s.selector, 'device=' || _selector_value(s.value)) AS new,
-    concat_ws(',', s.selector, 'device!=' || _selector_value(s.value)) AS base
-FROM slow AS s;
+SELECT s.*, g.series, list_filter(g.recorded, lambda d: d.device = s.value)[1].recorded_at AS recorded_at,
+    CASE WHEN g.selector IS NOT NULL
+        THEN concat_ws(',', nullif(g.selector, ''), 'device=' || _selector_value('device', s.value)) END AS new,
+    CASE WHEN g.selector IS NOT NULL
+        THEN concat_ws(',', nullif(g.selector, ''), 'device!=' || _selector_value('device', s.value)) END AS base
+FROM slow AS s
+JOIN groups AS g ON g.place + 1 = s.place;
 
 -- What is slower since a build, as in `causes`: a total whose change its ops explain is none, also if those of ops were
 -- accepted. Changes within 2 captures of each other are one, as in `regressions`.
@@ -189,37 +220,38 @@ WHERE (with_accepted OR NOT c.is_accepted)
 
 -- Needs etq: in DuckDB alone, it is an error.
 -- One cause of lost time: an op that is slower since a build, or on a device, in all series in which it is; where ops
--- don't explain it, the total; or a rank that others of its job wait for, as its `advice` says. The largest share of the
--- time of a run or step first. Devices are compared as in `outliers`, on the last builds that were measured on all of them;
+-- don't explain it, the total; or what `advice` says of a job: a rank that others wait for, a link that is slow, clocks
+-- that differ. The largest share of the time of a run or step first. Devices are compared as in `outliers`, on the last builds that were measured on all of them;
 -- changes are those of `regressions` that are kept.
 -- Shown: kind!, cause!, value!, series!, number_of_series#, share_percent!%, cost (time), change_percent! (change),
 --   low_percent (interval), high_percent%, unit, instances#, first_bad (label), last_good (label), recorded_at (moment),
---   captures#, q (probability), is_accepted, comment, author, finding!|
+--   captures#, q (probability), is_accepted, comment, author, finding!|, evidence|
 -- Columns:
---   kind: change: since a build; device: on a device; rank: in a job
---   cause: the op, or `all ops`: what the total lost and no op explains; for ranks, the rule of `advice`
---   value: label of the device or rank; NULL for changes
---   series: the series in which most is lost, as in `series`; for ranks, the job's selector
+--   kind: change: since a build; device: on a device; rank, link or clock: in a job
+--   cause: the op, or `all ops`: what the total lost and no op explains; for jobs, the rule of `advice`
+--   value: label of the device or rank; of a link, or clocks, their ranks; NULL for changes
+--   series: the series in which most is lost, as in `series`; for jobs, the job's selector
 --   number_of_series: number of series in which it is slower
 --   share_percent: time lost in percent of the time before, or of other devices; of the series in which most is lost
---   cost: that time for each run or step; for ranks, time_at_stake of `advice`
---   change_percent: change of the op, or of the total, in percent; NULL for ranks
+--   cost: that time for each run or step; for jobs, time_at_stake of `advice`
+--   change_percent: change of the op, or of the total, in percent; NULL for jobs
 --   low_percent: lower end of its interval
 --   high_percent: upper end
 --   unit: unit of cost
---   instances: number of instances of the op that are slower; NULL for totals and ranks
+--   instances: number of instances of the op that are slower; NULL for totals and jobs
 --   first_bad: label of the first capture after a change; NULL for other kinds
 --   last_good: label of the last capture before it
 --   recorded_at: when first_bad was recorded, as in `regressions`; for other kinds, the latest of their captures, in UTC
---   captures: number of captures after a change, or of the device; 1 for ranks
---   q: probability of it by chance, corrected as in `regressions` and `outliers`; NULL for ranks
+--   captures: number of captures after a change, or of the device; of the ranks
+--   q: probability of it by chance, corrected as in `regressions` and `outliers`; NULL for jobs
 --   is_accepted: whether somebody has accepted the change
 --   comment: the latest comment on it; NULL without one
 --   author: who wrote that
---   base: selector of what it is compared with, as `compare_ops` takes it; NULL for ranks
---   new: selector of the captures in which it is slower
+--   base: selector of what it is compared with, as `compare_ops` takes it; NULL for jobs, and where no selector tells these captures from others
+--   new: selector of the captures in which it is slower; NULL where no selector tells them from others
 --   ordered_by: the label by which captures are ordered; NULL for other kinds than changes
---   finding: for ranks, the finding of `advice`; NULL for other kinds
+--   finding: for jobs, the finding of `advice`; NULL for other kinds
+--   evidence: for jobs, its evidence; NULL for other kinds
 CREATE MACRO causes(
     selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
@@ -242,29 +274,36 @@ WITH changes AS (
 ),
 devices AS (
     SELECT max_by(s.most, s.most.share_percent) AS most, sum(s.instances)::BIGINT AS instances,
-        count(*) AS number_of_series, sum(s.most.captures)::BIGINT AS captures,
+        count(DISTINCT s.most.series) AS number_of_series, sum(s.most.captures)::BIGINT AS captures,
         max(s.most.recorded_at) AS recorded_at
     FROM (
         SELECT d.value, d.op, max_by(d, d.share_percent) AS most, sum(d.instances) AS instances
         FROM _slow_devices(selector, over, "by", unit, phase, alpha, min_effect) AS d
-        GROUP BY d.series, d.value, d.op
+        GROUP BY d.place, d.value, d.op
     ) AS s
     GROUP BY s.value, s.op
 ),
+-- A finding about several ranks is a row of the advice about each.
 ranks AS (
-    SELECT a.rule, a.finding, a.unit, a.share_percent, a.time_at_stake, r.value AS rank,
-        'job=' || _selector_value(l.value) AS series, _recorded_at(c.captured_at, c.ingested_at) AS recorded_at
+    SELECT a.rule, a.finding, any_value(a.evidence) AS evidence, any_value(a.unit) AS unit,
+        max(a.share_percent) AS share_percent, max(a.time_at_stake) AS time_at_stake,
+        list_sort(list(DISTINCT {'number': try_cast(r.value AS BIGINT), 'text': r.value})) AS numbered,
+        array_to_string(list_transform(numbered[:8], lambda k: k.text), ', ')
+        || CASE WHEN len(numbered) > 8 THEN ' and ' || (len(numbered) - 8) || ' more' ELSE '' END AS of_ranks,
+        'job=' || _selector_value('job', l.value) AS series,
+        _one_of_values('rank', list_sort(list(DISTINCT r.value))) AS part, count(*) AS captures,
+        max(_recorded_at(c.captured_at, c.ingested_at)) AS recorded_at
     FROM all_advice AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
     JOIN labels AS l ON l.capture_id = a.capture_id AND l.key = 'job'
     JOIN labels AS r ON r.capture_id = a.capture_id AND r.key = 'rank'
-    WHERE a.rule = 'late rank'
-        AND a.severity <> 'low'
+    WHERE (a.rule IN ('late rank', 'slow link') AND a.severity <> 'low' OR a.rule = 'clock offset')
         AND (selector IS NULL OR a.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s))
+    GROUP BY a.rule, a.finding, l.value
 )
 SELECT f.kind, f.cause, f.value, f.series, f.number_of_series, f.share_percent, f.cost, f.change_percent,
     f.low_percent, f.high_percent, f.unit, f.instances, f.first_bad, f.last_good, f.recorded_at, f.captures, f.q,
-    f.is_accepted, f.comment, f.author, f.base, f.new, f.ordered_by, f.finding
+    f.is_accepted, f.comment, f.author, f.base, f.new, f.ordered_by, f.finding, f.evidence
 FROM (
     SELECT 'change' AS kind, CASE c.most.what WHEN 'op' THEN c.most.op ELSE 'all ops' END AS cause, NULL AS value,
         c.most.series AS series, c.number_of_series, c.most.at_stake_percent AS share_percent, c.most.cost AS cost,
@@ -272,18 +311,18 @@ FROM (
         c.most.high_percent AS high_percent, c.most.unit AS unit, c.instances, c.most.first_bad AS first_bad,
         c.most.last_good AS last_good, c.most.recorded_at AS recorded_at, c.captures, c.most.q AS q,
         c.most.is_accepted AS is_accepted, c.most.comment AS comment, c.most.author AS author, c.most.base AS base,
-        c.most.new AS new, c.most.ordered_by AS ordered_by, NULL AS finding
+        c.most.new AS new, c.most.ordered_by AS ordered_by, NULL AS finding, NULL AS evidence
     FROM changes AS c
     UNION ALL
     SELECT 'device', coalesce(d.most.op, 'all ops'), d.most.value, d.most.series, d.number_of_series,
         d.most.share_percent, d.most.cost, d.most.change_percent, d.most.low_percent, d.most.high_percent,
         d.most.unit, d.instances, NULL, NULL, d.recorded_at, d.captures, d.most.q, false, NULL, NULL, d.most.base,
-        d.most.new, NULL, NULL
+        d.most.new, NULL, NULL, NULL
     FROM devices AS d
     UNION ALL
-    SELECT 'rank', r.rule, r.rank, r.series, 1, r.share_percent, r.time_at_stake, NULL, NULL, NULL, r.unit, NULL, NULL,
-        NULL, r.recorded_at, 1, NULL, false, NULL, NULL, NULL, concat(r.series, ',rank=', _selector_value(r.rank)),
-        NULL, r.finding
+    SELECT CASE r.rule WHEN 'late rank' THEN 'rank' WHEN 'slow link' THEN 'link' ELSE 'clock' END, r.rule, r.of_ranks,
+        r.series, 1, r.share_percent, r.time_at_stake, NULL, NULL, NULL, r.unit, NULL, NULL, NULL, r.recorded_at,
+        r.captures, NULL, false, NULL, NULL, NULL, concat(r.series, ',', r.part), NULL, r.finding, r.evidence
     FROM ranks AS r
 ) AS f
 ORDER BY f.share_percent DESC NULLS LAST, f.kind, f.cause, f.value, f.series;

@@ -3,12 +3,14 @@
 CREATE MACRO _labelled_captures(
     selector,  -- NULL: all captures
     key,  -- NULL: no captures
-    allow_mismatch
+    allow_mismatch,
+    among  -- a list of captures of which they are; NULL: all
 ) AS TABLE
 WITH labelled AS (
     SELECT l.capture_id, l.value
     FROM labels AS l
     WHERE l.key = "key"
+        AND (among IS NULL OR list_contains(among, l.capture_id))
         AND (selector IS NULL OR l.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s))
 ),
 counted AS (
@@ -22,7 +24,8 @@ checked AS (
     SELECT CASE
         WHEN c.number > 1 AND len(c.models) > 1 AND "key" <> 'model' AND NOT allow_mismatch THEN error(
             'the captures are of ' || len(c.models) || ' models, ' || array_to_string(c.models[:3], ', ')
-            || CASE WHEN len(c.models) > 3 THEN ', ...' ELSE '' END || ': choose one, as model=' || c.models[1]
+            || CASE WHEN len(c.models) > 3 THEN ', ...' ELSE '' END || ': choose one, as model='
+            || _selector_value('model', c.models[1])
             || '; to compare them nevertheless: --allow-mismatch, or in SQL allow_mismatch := true'
         )
         WHEN "key" IS NULL THEN 0
@@ -46,19 +49,22 @@ WHERE "key" IS NOT NULL;
 -- Comparisons of the captures of each value of a label with all others, as rows of `_comparison` with the value and, of
 -- totals, the ops that differ. They share the samples, and the probability of a false verdict: with n values, each has
 -- the nth part of alpha, and p and q are n times as large.
-CREATE MACRO _outliers(selector, key, unit, quantile, phase, alpha, min_effect, allow_mismatch) AS TABLE
-WITH of_values AS MATERIALIZED (FROM _labelled_captures(selector, "key", allow_mismatch)),
+CREATE MACRO _outliers(
+    selector, key, unit, quantile, phase, alpha, min_effect, allow_mismatch,
+    among := NULL::BIGINT[]  -- as in `_labelled_captures`
+) AS TABLE
+WITH of_values AS MATERIALIZED (FROM _labelled_captures(selector, "key", allow_mismatch, among)),
 -- Two sides that are all captures: of one value, and of the others.
 outlier_sides AS MATERIALIZED (
-    SELECT concat_ws(',', selector::VARCHAR, "key" || '!=' || _selector_value(min(v.value))) AS base,
-        concat_ws(',', selector::VARCHAR, "key" || '=' || _selector_value(min(v.value))) AS new
+    SELECT concat_ws(',', selector::VARCHAR, "key" || '!=' || _selector_value("key", min(v.value))) AS base,
+        concat_ws(',', selector::VARCHAR, "key" || '=' || _selector_value("key", min(v.value))) AS new
     FROM of_values AS v
     HAVING count(*) > 0
 ),
 sampled AS MATERIALIZED (
     FROM _comparison_samples(
         (SELECT o.base FROM outlier_sides AS o), (SELECT o.new FROM outlier_sides AS o), quantile, phase, NULL,
-        allow_mismatch
+        allow_mismatch, among
     )
 ),
 sides_of_values AS MATERIALIZED (

@@ -39,7 +39,7 @@ CREATE MACRO _exact_label(key, label) AS (
         WHEN 'captured_at' THEN concat(
             'captured_at>=', _exact_time(label::TIMESTAMP), ',captured_at<=', _exact_time(label::TIMESTAMP)
         )
-        ELSE key || '=' || _selector_value(label)
+        ELSE key || '=' || _selector_value(key, label)
     END
 );
 
@@ -48,12 +48,15 @@ CREATE MACRO _exact_label(key, label) AS (
 CREATE MACRO _series_selector(selector, series) AS (
     nullif(array_to_string(list_sort(list_distinct(list_concat(
         CASE
-            WHEN selector IS NULL OR NOT _is_selector(selector) OR regexp_matches(selector, '(^|,)@') THEN []
+            WHEN selector IS NULL
+                OR NOT _is_selector(selector)
+                OR len(list_filter(_selector_parts(selector), lambda p: p[1] = '@')) > 0
+                THEN []
             -- One label whose value has commas.
             WHEN len(list_filter(_selector_parts(selector), lambda p: NOT regexp_matches(p, '[=<>]'))) > 0
                 THEN [
                     split_part(selector, '=', 1) || '=' || _selector_value(
-                        selector[length(split_part(selector, '=', 1)) + 2:]
+                        split_part(selector, '=', 1), selector[length(split_part(selector, '=', 1)) + 2:]
                     )
                 ]
             ELSE _selector_parts(selector)

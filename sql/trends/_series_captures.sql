@@ -9,7 +9,9 @@ CREATE MACRO _series_labels(
 WITH labelled AS (
     SELECT l.capture_id,
         array_to_string(list_sort(
-            list(l.key || '=' || _selector_value(l.value)) FILTER (WHERE list_contains(_series_keys("by"), l.key))
+            list(l.key || '=' || _selector_value(l.key, l.value)) FILTER (
+                WHERE list_contains(_series_keys("by"), l.key)
+            )
         ), ',') AS series,
         any_value(l.value) FILTER (WHERE l.key = coalesce(over, 'build')) AS label,
         any_value(l.value) FILTER (WHERE l.key = 'commit') AS hash,
@@ -199,7 +201,7 @@ selectors AS (
 ),
 -- The labels that all captures of a series have.
 shared AS (
-    SELECT d.series, l.key || '=' || _selector_value(any_value(l.value)) AS part
+    SELECT d.series, l.key || '=' || _selector_value(l.key, any_value(l.value)) AS part
     FROM ordered AS d
     JOIN labels AS l USING (capture_id)
     WHERE EXISTS (FROM change_comments)

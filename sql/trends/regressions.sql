@@ -2,7 +2,9 @@
 CREATE MACRO _regressions(
     selector, over, "by", since, unit, phase, alpha, min_effect, with_accepted, is_lenient
 ) AS TABLE
-WITH ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase, is_lenient := is_lenient)),
+WITH ordered AS MATERIALIZED (
+    FROM _commented_series(selector, over, "by", phase, alpha, min_effect, is_lenient := is_lenient)
+),
 comments AS MATERIALIZED (SELECT d.series, d.position, unnest(d.comments, recursive := true) FROM ordered AS d),
 -- The place of `since` in each order of labels; of a commit that of its first capture.
 from_label AS MATERIALIZED (
@@ -23,44 +25,20 @@ from_label AS MATERIALIZED (
     GROUP BY d.ordered_by
 ),
 described AS MATERIALIZED (
-    SELECT d.series, o.item, o.op_index = 0 AS is_total, o.scope,
-        row_number() OVER (ORDER BY d.series, is_total, o.scope, o.item) AS number,
-        arg_max(coalesce(o.op_type, o.family), d.position) AS op, arg_max(o.module_path, d.position) AS module_path,
-        arg_max(o.instruction_id, d.position) AS instruction_id, median(o.p25 * d.scale) AS ticks,
-        _series_unit(unit, bool_or(d.is_cycles)) AS unit,
-        -- As in comparisons: of at least half of the captures.
-        CASE
-            WHEN 2 * count(*) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution)) >= count(*)
-                THEN max(o.resolution * d.scale) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution))
-            ELSE 0
-        END AS resolution,
-        list(d.position) AS positions, list(d.build) AS builds,
-        count(*) OVER (PARTITION BY is_total) AS family,
-        list(
-            ln(o.p25 * d.scale) - CASE WHEN o.op_index = 0 OR _is_device_time(o.kind) THEN 0 ELSE d.factor END
-        ) AS values
-    FROM ordered AS d
-    JOIN op_times AS o USING (capture_id)
-    WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase)
-        AND o.p25 > 0
-        AND _has_valid_options(alpha, min_effect)
+    SELECT i.*, row_number() OVER (ORDER BY i.series, i.is_total, i.scope, i.item) AS number,
+        _series_unit(unit, i.is_cycles) AS unit, count(*) OVER (PARTITION BY i.is_total) AS family
+    FROM _series_items('ordered', phase) AS i
+    WHERE _has_valid_options(alpha, min_effect)
         AND CASE
             WHEN (SELECT bool_or(f.is_known) FROM from_label AS f) THEN true
             ELSE error((SELECT string_agg(f.problem, '; ' ORDER BY f.ordered_by) FROM from_label AS f))
         END
-    GROUP BY d.series, is_total, o.scope, o.item
-),
-named AS MATERIALIZED (
-    SELECT s.*, CASE WHEN s.is_total THEN 'total' ELSE 'op' END AS what,
-        CASE WHEN s.is_total THEN s.scope ELSE s.op END AS named_op,
-        named_op || CASE WHEN s.is_total OR s.instruction_id IS NULL THEN '' ELSE '@' || s.instruction_id END AS name
-    FROM described AS s
 ),
 totals AS MATERIALIZED (SELECT s.series, s.scope, s.ticks FROM described AS s WHERE s.is_total),
 commented AS MATERIALIZED (
     SELECT d.number, c.*
     FROM comments AS c
-    JOIN named AS d ON d.series = c.series AND _is_comment_on(c, d.what, d.name, d.item)
+    JOIN described AS d ON d.series = c.series AND _is_comment_on(c, d.what, d.name, d.item)
 ),
 resets AS (
     SELECT c.number, list(c.position) FILTER (WHERE c.kind <> 'creep') AS steps,
@@ -141,7 +119,8 @@ counted AS MATERIALIZED (
     WINDOW in_order AS (PARTITION BY c.series, c.kind ORDER BY c.place)
 ),
 found AS (
-    SELECT d.series, d.what, d.named_op AS op, d.module_path, d.instruction_id, 1 AS instances, c.verdict, c.stage,
+    SELECT d.series, d.what, CASE WHEN d.is_total THEN d.scope ELSE d.op END AS op,
+        d.module_path, d.instruction_id, 1 AS instances, c.verdict, c.stage,
         c.condition,
         c.label_before AS last_good, c.label AS first_bad, c.label_back AS reverted_at,
         exp(c.before) / _divisor('ns', d.unit) AS time_before, time_before * (exp(c.step) - 1) AS cost,
@@ -153,7 +132,7 @@ found AS (
         nullif(m.author, '') AS author, c.ordered_by, c.sides.base AS base, c.sides.new AS new, c.is_same_program,
         c.first_bad AS place, d.scope
     FROM counted AS c
-    JOIN named AS d ON d.number = c.series
+    JOIN described AS d ON d.number = c.series
     LEFT JOIN texts AS m ON m.series = c.series AND m.place = c.place AND m.kind = c.kind
     LEFT JOIN totals AS t ON t.series = d.series AND t.scope = d.scope
     JOIN captures AS w ON w.capture_id = c.capture_id
@@ -238,7 +217,7 @@ ORDER BY list_position(['kept', 'not kept yet', 'reverted', 'one of two levels']
 -- it is at least 3 %, at least 0.05 % of the total, more than the step of its clock, and not by chance among so many
 -- series. Instances of an op that changed at the same build are one change, with a row for each below it. Where somebody
 -- has accepted a change (`change_comments`), the level starts anew: it is not listed any more, and later changes are
--- measured against the level after it.
+-- measured against the level after it. So it is for a total where accepted changes of ops explain at least half of its.
 -- Shown: series!, what, CASE what WHEN 'total' THEN 'total of ' || op WHEN 'instance' THEN '@' || instruction_id
 --   ELSE op || CASE WHEN instances > 1 THEN ', ' || instances || ' instances'
 --   ELSE coalesce('@' || instruction_id, '') END END AS item!, verdict! (verdict), change_percent! (change),

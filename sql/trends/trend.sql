@@ -1,6 +1,8 @@
 -- The rows of `trend`. With `is_lenient`, captures without a label to order them by, or without values, are no error.
 CREATE MACRO _trend(what, item, selector, over, "by", unit, phase, alpha, min_effect, is_lenient) AS TABLE
-WITH ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase, is_lenient := is_lenient)),
+WITH ordered AS MATERIALIZED (
+    FROM _commented_series(selector, over, "by", phase, alpha, min_effect, is_lenient := is_lenient)
+),
 comments AS MATERIALIZED (SELECT d.series, d.position, unnest(d.comments, recursive := true) FROM ordered AS d),
 found AS (
     SELECT
@@ -59,7 +61,9 @@ identities AS (
 commented AS MATERIALIZED (
     SELECT d.number, c.* EXCLUDE (position), min(v.place) AS place
     FROM comments AS c
-    JOIN identities AS d ON d.series = c.series AND _is_comment_on(c, what, item, d.identity)
+    JOIN identities AS d ON d.series = c.series AND _is_comment_on(
+        c, what, CASE what WHEN 'total' THEN coalesce(item, '') ELSE item END, d.identity
+    )
     JOIN values_of AS v ON v.number = d.number AND v.position >= c.position
     GROUP BY ALL
 ),

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import etq
 from tests.batches import Labelled, ingest_all
 from tests.browser.driver import By, WebDriver
-from tests.browser.pages import complaints, screen
+from tests.browser.pages import complaints, opened, screen
 from tests.browser.served import text, until, visit
 from tests.browser.test_accessible import found as accessible
+from tests.command_line import run_etq
 from tests.fleet_captures import COMMITS, ingest_fleet
 from tests.job_traces import Faults, job
 from tests.serve.server import Server, serving
 
-TITLES = ["pixel8-13: all ops", "pixel8-07: addmm", "rank 3", "permute_copy since commit 21c0ffeec0ff"]
+TITLES = [
+    "pixel8-13: all ops", "pixel8-07: addmm", "rank 3", "link of ranks 4, 5", "permute_copy since commit 21c0ffeec0ff"
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +41,7 @@ def titles(page: WebDriver) -> list[str]:
 def test_what_is_slower_is_first(browser: WebDriver, server: Server) -> None:
     complaints(browser)
     visit(browser, server, "/")
-    assert text(browser, "h1") == "4 findings" and titles(browser) == TITLES
+    assert text(browser, "h1") == "5 findings" and titles(browser) == TITLES
     assert text(browser, ".sub").startswith("158 captures of 5 models on 20 devices; newest ")
     series = browser.find_elements(By.CSS_SELECTOR, '[aria-label="All series"] tbody tr')
     assert "slower" in series[0].text and COMMITS[20][:11] in series[0].text and len(series) == 25
@@ -52,7 +56,7 @@ def test_its_findings_are_chosen_by_kind_and_selector(browser: WebDriver, server
     assert titles(browser) == TITLES[:2]
     browser.find_elements(By.CSS_SELECTOR, ".chips button")[1].click()
     until(browser, "document.querySelectorAll('.found li').length === 1")
-    assert titles(browser) == TITLES[3:] and "kind=change" in browser.current_url
+    assert titles(browser) == TITLES[4:] and "kind=change" in browser.current_url
     visit(browser, server, "/?selector=model%3Dlstm")
     assert text(browser, "h1") == "No findings" and "1 of 1 series judged" in text(browser, ".found, #sections")
 
@@ -63,7 +67,52 @@ def test_a_finding_leads_to_its_comparison(browser: WebDriver, server: Server) -
     until(browser, "location.pathname === '/compare' && document.documentElement.dataset.ready === 'yes'")
     assert "slower" in text(browser, "#sections")
     browser.back()
-    until(browser, "document.querySelectorAll('.found li').length === 4")
+    until(browser, "document.querySelectorAll('.found li').length === 5")
+
+
+SHOWN = """
+    const texts = (selector) => [...document.querySelectorAll(selector)].map((each) => each.textContent);
+    return {
+        findings: [...document.querySelectorAll(".found > li")].map((each) => [".size", "h2", "p", "figure", "details"]
+            .map((part) => each.querySelector(part)?.textContent ?? null)),
+        series: [...document.querySelectorAll("table.plain tbody tr")].map((row) =>
+            [...row.cells].map((cell) => cell.querySelector("svg") ? cell.querySelectorAll("circle").length : cell.textContent)),
+        judged: texts("#sections p.muted").filter((each) => each.includes("judged over time")),
+        chips: texts(".chips button"),
+        lines: [...document.querySelectorAll(".spark .line")].map((each) => each.getAttribute("points")),
+    };
+"""
+
+
+@pytest.fixture(scope="module")
+def file(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first page as a file."""
+    path = tmp_path_factory.mktemp("saved") / "home.html"
+    made = run_etq("report", "--home", "--db", str(server.path), "-o", str(path))
+    assert made.exit_code == 0, made.output
+    return path
+
+
+def test_the_page_as_a_file_shows_the_same(browser: WebDriver, server: Server, file: Path) -> None:
+    visit(browser, server, "/")
+    served = browser.execute_script(SHOWN)
+    opened(browser, file)
+    saved = browser.execute_script(SHOWN)
+    assert saved == served and len(saved["findings"]) == 5 and len(saved["series"]) == 25 and len(saved["lines"]) > 20
+    assert text(browser, "#slower h2") == "5 findings" and browser.find_elements(By.CSS_SELECTOR, "#sections a") == []
+    browser.find_elements(By.CSS_SELECTOR, ".chips button")[2].click()
+    assert [each.text for each in browser.find_elements(By.CSS_SELECTOR, ".found h2")] == [
+        f"{title}\ndevice" for title in TITLES[:2]
+    ]
+    assert complaints(browser) == []
+
+
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
+def test_the_file_fits_and_is_accessible(browser: WebDriver, file: Path, width: int, theme: str) -> None:
+    with screen(browser, width, theme=theme):
+        opened(browser, file)
+        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+        assert accessible(browser) == []
 
 
 def test_a_wrong_selector_is_an_error_of_both_parts(browser: WebDriver, server: Server) -> None:
@@ -97,6 +146,15 @@ def test_a_finding_of_a_rank_leads_to_its_job(browser: WebDriver, server: Server
     until(browser, "location.pathname === '/jobs' && document.documentElement.dataset.ready === 'yes'")
     assert text(browser, "h1") == "job=ddp" and "Other ranks wait for rank 3" in text(browser, "#job")
     assert len(browser.find_elements(By.CSS_SELECTOR, "#rank_steps tbody tr")) > 0
+    # A lane of each rank in each of four steps; in each, all but the late one wait in its last part.
+    bars = browser.find_elements(By.CSS_SELECTOR, "#lanes figure .bar-of")
+    told = [each.get_attribute("aria-label") or "" for each in bars]
+    assert len(told) == 4 * 8 and all("computes" in each and "transfers" in each for each in told)
+    assert [("waits" in each) for each in told if not each.startswith("rank 3:")] == [True] * 4 * 7
+    ends = browser.execute_script(
+        "return arguments[0].map((bar) => [...bar.querySelectorAll('.piece')].at(-1).className)", bars
+    )
+    assert {*ends} <= {"piece waits", "piece transfers"}
     coloured = "[...document.querySelectorAll('.matrix td')].filter((each) => each.style.background)"
     places = browser.execute_script(
         f"return {coloured}.map((each) => [each.parentNode.rowIndex - 1, each.cellIndex - 1])"
@@ -105,6 +163,14 @@ def test_a_finding_of_a_rank_leads_to_its_job(browser: WebDriver, server: Server
     visit(browser, server, "/jobs")
     assert text(browser, "h1") == "job=ddp" and text(browser, ".chips button") == "ddp 8"
     assert complaints(browser) == []
+
+
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
+def test_a_job_fits_and_is_accessible(browser: WebDriver, server: Server, width: int, theme: str) -> None:
+    with screen(browser, width, theme=theme):
+        visit(browser, server, "/jobs")
+        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+        assert accessible(browser) == []
 
 
 def test_the_page_of_a_fleet_says_which_devices_are_slower(browser: WebDriver, server: Server) -> None:

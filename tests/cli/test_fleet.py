@@ -61,6 +61,8 @@ def test_a_report_of_a_fleet(lab: Path, tmp_path: Path) -> None:
     assert [grid["rows"]["length"] for grid in section["grids"]] == [20, 80]
     both = run_etq("report", "--fleet", "--trend", "--db", str(lab))
     assert both.exit_code == 2 and "give one of --trend and --fleet" in both.output
+    of_ranks = run_etq("report", "--home", "--by", "model", "--db", str(lab))
+    assert of_ranks.exit_code == 2 and "--by is not for a report of what is slower (--home)" in of_ranks.output
 
 
 def test_what_is_slower_in_a_warehouse(lab: Path) -> None:
@@ -69,7 +71,8 @@ def test_what_is_slower_in_a_warehouse(lab: Path) -> None:
     at = lines.index("3 findings")
     titles = ["pixel8-13: all ops", "pixel8-07: addmm", "permute_copy since commit 21c0ffeec0ff"]
     assert [line.split(" %  ")[1] for line in lines[at:] if " %  " in line] == titles
-    assert "  4 of 24 series judged over time; not: 20 too few builds" in lines
+    judged = "4 of 24 series judged over time; not: 20 too few builds"
+    assert f"  {judged}. Devices compared in 1 of 1 group of captures" in lines
     every = run_etq("comment", "--since", "99999d", "--db", str(lab)).output.splitlines()
     assert every[0].startswith("### 3 findings since ") and every[-1].startswith("4 of 24 series judged")
     assert [line.partition(" % ")[2].partition("**")[0] for line in every[2:5]] == titles

@@ -23,7 +23,9 @@ WITHOUT: Final[dict[str, str]] = {
         "needs a program, peaks or values: its second way is in tests/sql/test_node_views.py",
     ),
     "outliers": "tests/sql/test_outliers.py holds it against compare_captures, and against faults that are planted",
-    **dict.fromkeys(("causes", "series"), "tests/sql/test_causes.py holds them against faults that are planted"),
+    **dict.fromkeys(
+        ("causes", "compared_devices", "series"), "tests/sql/test_causes.py holds them against faults that are planted"
+    ),
     "compare_jobs": "the fleet has no jobs; tests/sql/test_jobs.py holds it against steps that are planted",
     "rank_waits": "a rank alone waits for none; tests/sql/test_jobs.py holds it against waits that are planted",
     "missing_needs": "its second way, each view asked for each capture, is in tests/sql/test_missing_needs.py",

@@ -61,6 +61,7 @@ _MORE = {
         "'mlp', \"by\" := 'shape', unit := 'ms'",
     ],
     "causes": ["'device=fleet'"], "series": ["'device=fleet'"],
+    "compared_devices": ["'device=fleet'"],
     "outliers": ["'device=fleet', \"by\" := 'build'"],
     "op_trends": ["'device=fleet', over := 'build'"], "percentiles": ["'mlp', quantiles := [0.25, 0.99, 1]"],
     "planned_memory": ["'convnet_xnn'", "'mlp'"], "prof_result_memory": ["'iterations'"],

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from etq.analysis.causes import causes_of, judged
+from etq.analysis.causes import all_series, causes_of, compared_devices, judged
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import dump, execute, kernel, run
@@ -134,7 +134,10 @@ def test_captures_that_nothing_orders_are_of_a_series_and_devices_are_compared()
         assert {(row["verdict"], row["reason"], row["captures"]) for row in rows} == {
             ("not judged", "no label to order captures by", 4)
         }
-        assert judged(rows) == "0 of 8 series judged over time; not: 8 no label to order captures by"
+        assert judged(rows, compared_devices(warehouse)) == (
+            "0 of 8 series judged over time; not: 8 no label to order captures by. "
+            "Devices compared in 1 of 1 group of captures"
+        )
 
 
 def test_an_accepted_change_is_listed_where_it_is_asked_for() -> None:
@@ -152,11 +155,80 @@ def test_an_accepted_change_is_listed_where_it_is_asked_for() -> None:
         assert asked(warehouse, "FROM series()")[0]["verdict"] == "~"
 
 
+def of_transformer(*faults: Fault) -> list[Labelled]:
+    return [each for each in fleet(faults) if each.labels["model"] == "transformer"]
+
+
 def test_an_accepted_op_explains_its_total() -> None:
+    """All views have the total's change as accepted, with the comment, until it is removed."""
     with empty_warehouse() as warehouse:
-        ingest_all(warehouse, [each for each in fleet() if each.labels["model"] == "transformer"])
+        ingest_all(warehouse, of_transformer(*FAULTS))
+        number = warehouse.comment(
+            COMMITS[20], "wanted", "model=transformer", what="op", item="permute_copy", accepted=True
+        )
+        assert found(warehouse) == set() and asked(warehouse, "FROM regressions()") == []
+        assert [row["verdict"] for row in asked(warehouse, "FROM series()")] == ["~"]
+        for query in ("trend() WHERE stage IS NOT NULL", "regressions(with_accepted := true) WHERE what = 'total'"):
+            rows = asked(warehouse, f"SELECT is_accepted, comment FROM {query}")
+            assert rows == [{"is_accepted": True, "comment": "wanted"}]
+        warehouse.remove_comment(number)
+        assert [row["verdict"] for row in asked(warehouse, "FROM series()")] == ["slower"]
+
+
+def test_a_change_after_an_accepted_op_is_measured_against_the_level_after_it() -> None:
+    """softmax takes twice its time from the 31st commit on: 6 x 20 of the 492 + 24 us after the first change."""
+    later = Fault("transformer", "softmax", 2, commit=COMMITS[30])
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, of_transformer(FAULTS[0], later))
         warehouse.comment(COMMITS[20], "wanted", "model=transformer", what="op", item="permute_copy", accepted=True)
-        assert found(warehouse) == set()
+        [series] = asked(warehouse, "FROM series()")
+        assert (series["verdict"], series["first_bad"]) == ("slower", COMMITS[30])
+        gaps = 24 * 0.3 + 0.7 + 1
+        assert abs(series["change_percent"] - 100 * 120 / (492 + 24 + gaps)) < 1
+        assert [row["title"] for row in causes_of(warehouse)] == ["softmax since commit 31c0ffeec0ff"]
+
+
+def test_an_accepted_op_that_explains_less_than_half_leaves_its_total() -> None:
+    """permute_copy takes 24 us more, bmm 120."""
+    both = (FAULTS[0], Fault("transformer", "bmm", 1.4, commit=COMMITS[20]))
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, of_transformer(*both))
+        warehouse.comment(COMMITS[20], "wanted", "model=transformer", what="op", item="permute_copy", accepted=True)
+        assert [row["verdict"] for row in asked(warehouse, "FROM series()")] == ["slower"]
+        assert [row["cause"] for row in causes_of(warehouse)] == ["bmm"]
+        warehouse.comment(COMMITS[20], "wanted, too", "model=transformer", what="op", item="bmm", accepted=True)
+        [series] = asked(warehouse, "FROM series()")
+        assert series["verdict"] == "~" and causes_of(warehouse) == []
+        [row] = asked(warehouse, "SELECT comment FROM regressions(with_accepted := true) WHERE what = 'total'")
+        assert row["comment"] == "wanted, too"
+
+
+def test_an_accepted_op_of_one_method_explains_the_total_of_its_method() -> None:
+    """b takes 3 us more in one method at build 10, and a 1 us more in the other: 3 of 4 of all methods together."""
+
+    def content(build: int) -> bytes:
+        more, less = (3000, 1000) if build >= 10 else (0, 0)
+        noise = 7 * build % 20
+        return dump(
+            *(
+                each
+                for at in range(8)
+                for each in (
+                    run("prefill", kernel("a", 0, 7000 + at + noise), kernel("b", 7100, 10100 + more, 1),
+                        execute(0, 10200 + more)),
+                    run("decode", kernel("a", 0, 7000 + at + noise + less), execute(0, 7100 + less)),
+                )
+            )
+        )  # fmt: skip
+
+    captures = [Labelled(f"c{build}", content(build), {"model": "m", "build": str(build)}) for build in range(20)]
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, captures)
+        query = "SELECT op FROM regressions() WHERE what = 'total' ORDER BY op"
+        assert [row["op"] for row in asked(warehouse, query)] == ["decode", "prefill"]
+        warehouse.comment("10", "wanted", "model=m", what="op", item="b", accepted=True)
+        assert [row["op"] for row in asked(warehouse, query)] == ["decode"]
+        assert [row["verdict"] for row in asked(warehouse, "FROM series()")] == ["~"]
 
 
 def test_captures_without_a_build_are_not_compared() -> None:
@@ -172,10 +244,129 @@ def test_captures_without_a_build_are_not_compared() -> None:
         assert found(warehouse) == set()
 
 
-def test_series_of_several_models_are_not_compared_by_device() -> None:
+def test_devices_of_a_series_of_several_models_are_compared_by_model() -> None:
     with empty_warehouse() as warehouse:
         ingest_all(warehouse, of_models(["mlp", "other"]))
-        assert found(warehouse, by="device") == set()
+        rows = causes_of(warehouse, by="device")
+        assert [row["title"] for row in rows] == ["pixel8-13: all ops", "pixel8-07: addmm"]
+        assert [(row["series"], row["number_of_series"], row["captures"]) for row in rows] == [("", 1, 8), ("", 1, 8)]
+        for row in rows:
+            assert row["new"] in (f"model=mlp,device={row['value']}", f"model=other,device={row['value']}")
+        groups = compared_devices(warehouse, by="device")
+        assert [(row["model"], row["selector"]) for row in groups] == [("mlp", "model=mlp"), ("other", "model=other")]
+
+
+def method_only(device: str, commit: str, time: int) -> Labelled:
+    """A capture of mlp without events of ops."""
+    labels = {"model": "mlp", "device": device, "commit": commit, "commit_time": fleet_time(commit)}
+    content = dump(*(run("Execute", execute(0, time + at)) for at in range(12)))
+    return Labelled(f"whole-{device}-{commit[:2]}", content, labels)
+
+
+def fleet_time(commit: str) -> str:
+    return next(each.labels["commit_time"] for each in fleet(()) if each.labels["commit"] == commit)
+
+
+def kinds_of(warehouse: Warehouse) -> list[tuple[Any, ...]]:
+    names = ("profiling_level", "devices", "captures", "compared_devices", "compared_captures", "selector", "reason")
+    return [tuple(row[name] for name in names) for row in compared_devices(warehouse)]
+
+
+def test_a_capture_of_another_level_leaves_the_comparison_of_the_others() -> None:
+    """It is said that its device isn't compared; no selector tells the others from it."""
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, [*of_models(["mlp"]), method_only("pixel8-01", COMMITS[38], 900_000)])
+        rows = causes_of(warehouse)
+        assert [row["title"] for row in rows] == ["pixel8-13: all ops", "pixel8-07: addmm"]
+        assert [(row["base"], row["new"], row["captures"]) for row in rows] == [(None, None, 4)] * 2
+        assert kinds_of(warehouse) == [
+            ("all", 8, 32, 8, 32, None, None), ("method_only", 1, 1, 0, 0, None, "one device")
+        ]  # fmt: skip
+        assert judged(all_series(warehouse), compared_devices(warehouse)).endswith(
+            ". Devices compared in 1 of 2 groups of captures; not: 1 one device (mlp level method_only, 1 capture)"
+        )
+
+
+def test_devices_are_compared_within_each_level() -> None:
+    """At one level, ops of a device are slower; at the other, which has totals alone, another device."""
+    whole = [
+        method_only(device, commit, 300_000 + 300 * number + 31 * place + (150_000 if device == SOME[2] else 0))
+        for number, device in enumerate(SOME)
+        for place, commit in enumerate(COMMITS[36:])
+    ]
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, [*of_models(["mlp"], FAULTS[2:]), *whole])
+        assert {row["title"] for row in causes_of(warehouse)} == {f"{SOME[2]}: all ops", "pixel8-07: addmm"}
+        assert kinds_of(warehouse) == [("all", 8, 32, 8, 32, None, None), ("method_only", 8, 32, 8, 32, None, None)]
+
+
+def test_devices_with_too_few_captures_are_told() -> None:
+    """Of 8 devices, one has 2 captures; one capture of the others is of a build that isn't measured on all."""
+    with empty_warehouse() as warehouse:
+        captures = of_models(["mlp"], ())
+        kept = [each for each in captures if each.labels["device"] != SOME[0] or each.labels["commit"] < COMMITS[38]]
+        ingest_all(warehouse, kept)
+        [group] = compared_devices(warehouse)
+        assert (group["devices"], group["compared_devices"], group["captures"], group["compared_captures"]) == (
+            8,
+            7,
+            30,
+            28,
+        )
+        assert group["reason"] == "too few captures of the same builds: 1 of 8 devices"
+        assert group["selector"] == f"model=mlp,device={'|'.join(SOME[1:])}"
+
+
+def test_captures_whose_labels_others_have_too_are_compared() -> None:
+    """Those without a backend: no selector chooses them alone, so there are no sides."""
+    captures = of_models(["mlp"])
+    others = [
+        each._replace(labels={**each.labels, "backend": "xnn"}, name=f"xnn-{each.name}")
+        for each in of_models(["other", "mlp"], ())
+        if each.labels["model"] == "mlp"
+    ]
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, [*captures, *others])
+        rows = causes_of(warehouse)
+        assert [(row["title"], row["series"], row["new"]) for row in rows] == [
+            ("pixel8-13: all ops", "model=mlp", None), ("pixel8-07: addmm", "model=mlp", None)
+        ]  # fmt: skip
+        assert {row["selector"] for row in compared_devices(warehouse)} == {None, "backend=xnn,model=mlp"}
+
+
+def test_groups_that_are_not_compared_have_a_reason() -> None:
+    """Builds by hand: of a, no build on two devices; of b, two builds on two; of c, three."""
+
+    def content(time: int) -> bytes:
+        return dump(*(run("Execute", kernel("a", 0, time + at), execute(0, 1100 + at)) for at in range(8)))
+
+    builds = {
+        "a": [("d1", "1"), ("d1", "2"), ("d2", "3"), ("d2", "4")],
+        "b": [(device, build) for device in ("d1", "d2") for build in "12"],
+        "c": [(device, build) for device in ("d1", "d2") for build in "123"],
+        "d": [("d1", build) for build in "123"],
+    }
+    times = iter(range(900, 1000))
+    with empty_warehouse() as warehouse:
+        ingest_all(
+            warehouse,
+            [
+                Labelled(
+                    f"{model}-{device}-{build}",
+                    content(next(times)),
+                    {"model": model, "device": device, "build": build},
+                )
+                for model, pairs in builds.items()
+                for device, build in pairs
+            ],
+        )
+        found = {row["model"]: (row["compared_devices"], row["reason"]) for row in compared_devices(warehouse)}
+        assert found == {
+            "a": (0, "no build was measured on several devices"),
+            "b": (0, "fewer than 2 devices have 3 captures of the same builds"),
+            "c": (2, None),
+            "d": (0, "one device"),
+        }
 
 
 def test_cycles_have_no_other_unit() -> None:
@@ -213,6 +404,30 @@ def test_ops_of_several_methods_are_each_of_the_time_of_theirs() -> None:
         [cause] = causes_of(warehouse)
         assert (cause["title"], cause["instances"], cause["captures"]) == ("d1: b", 2, 4)
         assert abs(cause["share_percent"] - 30) < 1
+
+
+def test_what_is_found_about_a_job_is_a_cause() -> None:
+    """A late rank, a link of two ranks that takes 3 times as long, and a clock that is 700 us behind, as planted."""
+    planted = Faults(late=3, slow_pair=4, clock=6, ahead=-700)
+    with empty_warehouse() as warehouse:
+        made = job(1, planted)
+        ranks = [Labelled(f"rank{rank}", content, {"job": "a,b"}) for rank, content in made.contents().items()]
+        ingest_all(warehouse, ranks)
+        late, link, clock = causes_of(warehouse)
+        assert [each["title"] for each in (late, link, clock)] == ["rank 3", "link of ranks 4, 5", "clock of rank 6"]
+        assert {each["series"] for each in (late, link, clock)} == {'job="a,b"'}
+        assert "take 3.0 times as long" in link["finding"] and "in 32 of 32 calls" in link["evidence"]
+        lost = sum(made.transfers[4, 2]) - sum(sum(made.transfers[first, 2]) for first in (0, 2, 6)) / 3
+        assert link["unit"] == "us" and abs(link["cost"] - lost) < 0.03 * lost
+        assert "700 us behind the job's median" in clock["finding"] and clock["share_percent"] is None
+        of_ranks = "SELECT list(m.name ORDER BY m.name) FROM _matching_captures($selector) AS m"
+        assert warehouse.rows(of_ranks, selector=link["new"])[1] == [(["rank4", "rank5"],)]
+        # The advice about a rank is that of its job, and follows the labels of its ranks.
+        rules = "SELECT list(a.rule) FROM advice('rank4') AS a"
+        assert "slow link" in warehouse.rows(rules)[1][0][0]
+        for rank in (0, 1, 2, 3, 6, 7):
+            warehouse.label(f"rank{rank}", job=None)
+        assert "slow link" not in warehouse.rows(rules)[1][0][0] and causes_of(warehouse) == []
 
 
 def test_a_rank_that_others_wait_for_is_a_cause() -> None:

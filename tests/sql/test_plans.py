@@ -17,15 +17,15 @@ from etq.warehouse.warehouse import Warehouse
 # and what larger views have, with a twentieth on top.
 MOST: Final = 250
 LARGER: Final = {
-    "backward_times": 530, "causes": 1379, "collective_waits": 360, "compare_captures": 370, "compare_efficiency": 1110,
-    "compare_findings": 343, "compare_graphs": 2850, "compare_jobs": 890, "compare_modules": 357, "compare_ops": 367, "compare_parts": 403,
-    "compared_captures": 344, "critical_ops": 712, "critical_path": 730, "delegate_coverage": 401,
+    "backward_times": 530, "causes": 1393, "collective_waits": 360, "compare_captures": 377, "compare_efficiency": 1110,
+    "compare_findings": 350, "compare_graphs": 2850, "compare_jobs": 890, "compare_modules": 364, "compare_ops": 374, "compare_parts": 410,
+    "compared_captures": 351, "critical_ops": 712, "critical_path": 730, "delegate_coverage": 403,
     "delegate_graph": 455, "delegation": 280, "device_idle": 605, "device_idle_causes": 580,
     "find_total_for_module": 320, "headline": 272, "idle_parts": 705, "jobs": 510, "key_averages": 495, "model_map": 254,
-    "node_gaps": 664, "node_memory": 300, "node_roofline": 620, "node_totals": 412, "numeric_gap": 600,
-    "outliers": 621,
-    "op_efficiency": 525, "passes": 375, "peak_memory": 306, "rank_steps": 440, "rank_waits": 335, "regressions": 324, "roofline": 565,
-    "series": 449, "step_efficiency": 705, "stragglers": 460, "time_tree": 600, "trace_traits": 267, "trend": 364,
+    "node_gaps": 664, "node_memory": 300, "node_roofline": 624, "node_totals": 412, "numeric_gap": 600,
+    "outliers": 630,
+    "op_efficiency": 525, "passes": 375, "peak_memory": 306, "rank_steps": 440, "rank_waits": 335, "regressions": 413, "roofline": 565,
+    "series": 519, "step_efficiency": 705, "stragglers": 460, "time_tree": 600, "trace_traits": 267, "trend": 436,
 }  # fmt: skip
 
 

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 import etq
 from etq import catalog
+from etq.annotations.labels import check_labels
 from etq.errors import ArgumentError, QueryError
+from etq.selectors import selector_of
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import dump, execute, run
@@ -195,6 +197,51 @@ def test_each_part_of_a_selector_is_met(
     assert found == [f"c{number}" for number in expected]
 
 
+# Characters that selectors have a meaning for, in keys and values, and what would be a time.
+KEYS = st.sampled_from(["since", "captured", "since7", "a|b", "!a", "a!b", "job", "a b", "latest"])
+VALUES = st.one_of(
+    st.sampled_from(["7d", '"7d"', "", "@latest", "a|b", "x,b=y", 'x,since="7d"', "a=b", "=", '"', "!=1", ">2024"]),
+    st.text(st.sampled_from(',="|<>!@ a7d'), max_size=6),
+)
+
+
+@examples(300, few=100)
+@given(
+    labelled=st.lists(st.dictionaries(KEYS, VALUES, min_size=1, max_size=3), min_size=10, max_size=10), data=st.data()
+)
+def test_written_selectors_read_back(ten: Warehouse, labelled: list[dict[str, str]], data: st.DataObject) -> None:
+    """Those of Python and of SQL choose the captures that have these labels, and no others; also one of some values."""
+    for number, labels in enumerate(labelled):
+        check_labels(labels)
+        for key, value in labels.items():
+            written = ten.rows("SELECT concat($key, '=', _selector_value($key, $value))", key=key, value=value)[1]
+            assert written == [(selector_of({key: value}),)]
+        labelled[number] = {**labels, "job": labels.get("job", "ddp")}
+    ten.connection.execute("DELETE FROM labels")
+    ten.connection.executemany(
+        "INSERT INTO labels VALUES (?, ?, ?)",
+        [(number + 1, *pair) for number, labels in enumerate(labelled) for pair in labels.items()],
+    )
+    chosen = data.draw(st.sampled_from(labelled))
+    expected = [f"c{number}" for number, labels in enumerate(labelled) if chosen.items() <= labels.items()]
+    assert matches(ten, selector_of(chosen)) == expected
+    [key, *_] = chosen
+    values = sorted({labels[key] for labels in labelled if key in labels})[:2]
+    [(text,)] = ten.rows("SELECT _one_of_values($key, $values::VARCHAR[])", key=key, values=values)[1]
+    assert matches(ten, text) == [f"c{n}" for n, labels in enumerate(labelled) if labels.get(key) in values]
+    others = text.replace("=", "!=", 1)
+    assert matches(ten, others) == [
+        f"c{n}" for n, labels in enumerate(labelled) if labels.get(key, values[0]) not in values
+    ]
+
+
+def test_a_label_is_chosen_literally_where_nothing_else_is_meant(ten: Warehouse) -> None:
+    ten.connection.execute("DELETE FROM labels; INSERT INTO labels VALUES (1, 'a', 'x|y'), (2, 'a', 'x,b=y')")
+    assert [matches(ten, text) for text in ("a=x|y", "a=x,b=y")] == [["c0"], ["c1"]]
+    ten.connection.execute("INSERT INTO labels VALUES (3, 'a', 'x'), (3, 'b', 'y')")
+    assert [matches(ten, text) for text in ("a=x|y", "a=x,b=y")] == [["c2"], ["c2"]]
+
+
 def test_groups(lab: Warehouse) -> None:
     def groups(by: str, *selectors: str) -> list[Any]:
         rows = lab.capture_groups(by, **({"selectors": list(selectors)} if selectors else {})).fetchall()
@@ -228,6 +275,7 @@ def test_invalid_labels_are_refused(lab: Warehouse) -> None:
     for key, value, message in (
         ("a=b", "x", "it has '=', which selectors can't contain"), ("a,b", "x", "it has ','"),
         ('a"b', "x", "it has '\"'"), ("@a", "x", "it has '@'"), ("a\nb", "x", r"it has '\\n'"),
+        ("a<b", "x", "it has '<'"), ("a>", "x", "it has '>'"), ("a!", "x", "it ends with '!', which selectors read as !="),
         ("", "x", "it must not be empty"), (" a", "x", "nor begin or end with a space"),
         ("a", "x\ny", r"is not a value; it has the control character '\\n'"),
         ("a", "\ud800", "is not a value; it has the control character"), ("a", 3, "key and value must be texts"),

@@ -12,7 +12,8 @@ from typing import Any
 
 import duckdb
 
-from etq.advice.filling import JOB, ranks_of, refill
+from etq.advice.filling import ranks_of, refill
+from etq.advice.trace_evidence import JOB
 from etq.annotations.labels import RANKS, add_labels, labels_of_all, set_labels
 from etq.database.rollups import PRUNED
 from etq.errors import WarehouseError

@@ -13,7 +13,8 @@ from typing import TypeVar
 import duckdb
 
 from etq import catalog
-from etq.advice.filling import JOB, ranks_of
+from etq.advice.filling import ranks_of
+from etq.advice.trace_evidence import JOB
 from etq.database.schema import in_transaction
 from etq.database.temporary import temporary_folder
 from etq.errors import WarehouseError, message_of

@@ -1,6 +1,6 @@
 // Draws a report's sections, in order.
 
-const titles = { capture: "Capture", graph: "Graph", graphs: "Graphs", difference: "Comparison", trends: "Trends", job: "Job", fleet: "Fleet" };
+const titles = { capture: "Capture", graph: "Graph", graphs: "Graphs", difference: "Comparison", trends: "Trends", job: "Job", fleet: "Fleet", home: "Home" };
 
 function drawn(section) {
   const body = etq.element("div");

@@ -1,8 +1,4 @@
-// Selectors, as on the command line. The server reads them; here they are written.
-
-// A value with a comma or | is in quotation marks.
-etq.selectorOf = (pairs) =>
-  [...pairs].map(([key, value]) => `${key}=${/[,"|]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value}`).join(",");
+// Selectors, as on the command line, which the server reads; and the captures that they choose.
 
 // All captures, as the server has them: rows, labels by key, places by name.
 etq.Captures = class {
@@ -43,6 +39,8 @@ etq.Captures = class {
     return counts;
   }
 };
+
+etq.series = async (signal, options = {}) => new etq.Series(await etq.ask("series", options, signal));
 
 // The captures that a text chooses, as bytes, and its labels by key; null if it has other words.
 etq.chosenBy = async (captures, text, signal) => {

@@ -1,4 +1,8 @@
-// Series of captures: the execute time of each, in order, and what is drawn of them.
+// Series of captures: the execute time of each, in order, and what is drawn of them; and selectors of their labels.
+
+// A value with a comma, | or a quotation mark is in quotation marks, and that of a label since, which is a time otherwise.
+etq.selectorOf = (pairs) =>
+  [...pairs].map(([key, value]) => `${key}=${key === "since" || /[,"|]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value}`).join(",");
 
 etq.Series = class {
   constructor({ rows, executes = null }) {
@@ -8,7 +12,7 @@ etq.Series = class {
     this.of = new Map(); // a capture's name to its series and its place in it
     this.all = new Map();
     if (!rows) return;
-    const table = new etq.Table(rows);
+    const table = rows instanceof etq.Table ? rows : new etq.Table(rows);
     const value = table.columns.has("value") ? "value" : "p25";
     for (const row of table.rows()) {
       const name = table.get(row, "series");
@@ -34,8 +38,6 @@ etq.Series = class {
     return [points[found[1] - 1] ?? null, points[found[1] + 1] ?? null];
   }
 };
-
-etq.series = async (signal, options = {}) => new etq.Series(await etq.ask("series", options, signal));
 
 // How many captures of a series a spark line has, around the one that it is about.
 const AROUND = 60;

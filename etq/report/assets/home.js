@@ -1,0 +1,133 @@
+// What is slower, the most costly first; then all series, with why some aren't judged: in a file, and on the first page of
+// a server, whose links it has there.
+
+const WIDE = 220;
+const TIMES_AT = 90;
+
+// The labels of a series: device=pixel8,model=mlp.
+const partsOf = (series) => new Set(series.match(/[^,="]+=(?:"(?:[^"]|"")*"|[^,]*)/g) ?? []);
+
+// Points on a line: the times of the series of a cause on devices, with that of the slow one.
+function strip(cause, table) {
+  const parts = [...partsOf(cause.series)];
+  const found = table.rows().map((row) => ({ of: partsOf(table.get(row, "series")), value: table.get(row, "value"), unit: table.get(row, "unit") }))
+    .filter(({ of, value }) => value !== null && parts.every((part) => of.has(part)));
+  if (found.length < 2) return "";
+  const values = found.map(({ value }) => value);
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const x = (value) => 5 + ((WIDE - 10) * (value - low)) / (high - low || 1);
+  const isSlow = ({ of }) => of.has(etq.selectorOf([["device", cause.value]]));
+  return etq.element("figure", {},
+    etq.svg("svg", { class: "spark strip", width: WIDE, height: 14, viewBox: `0 0 ${WIDE} 14`, role: "img", "aria-label": `times of ${found.length} series` },
+      ...[...found].sort((one, other) => isSlow(one) - isSlow(other)).map((each) => etq.svg("circle", { cx: x(each.value), cy: 7, r: isSlow(each) ? 4 : 2.4, class: isSlow(each) ? "slower" : "dot" }))),
+    etq.element("figcaption", {}, etq.element("span", { text: etq.quantity(low, found[0].unit) }), etq.element("span", { text: etq.quantity(high, found[0].unit) })));
+}
+
+function picture(cause, series, table) {
+  if (cause.kind === "device") return table ? strip(cause, table) : "";
+  const points = series?.all.get(cause.series);
+  if (cause.kind !== "change" || !points) return "";
+  return etq.element("figure", {}, etq.spark(series, points.at(-1).capture, WIDE, TIMES_AT), etq.element("figcaption", { text: `last ${Math.min(points.length, TIMES_AT)} captures` }));
+}
+
+function links(cause) {
+  const made = [];
+  if (!etq.compareLink) return made;
+  const link = (text, href) => made.push(etq.element("a", { href, text }));
+  if (cause.kind === "change") link("trend", `/trends?${new URLSearchParams({ selector: cause.series })}`);
+  if (cause.kind === "device") link("fleet", `/fleet?${new URLSearchParams(cause.series ? { selector: cause.series } : {})}`);
+  const isOfJob = cause.finding !== null;
+  if (isOfJob) link("job", `/jobs?${new URLSearchParams({ selector: cause.series })}`);
+  if (isOfJob && cause.captures === 1) link("capture", etq.captureLink(cause.new));
+  if (cause.base && cause.new) link("compare", etq.compareLink(cause.base, cause.new));
+  return made;
+}
+
+// The command that accepts a change: pages only read.
+function accepting(cause, source) {
+  if (cause.kind !== "change" || cause.is_accepted) return "";
+  const op = cause.cause === "all ops" ? "" : ` --op ${quoted(cause.cause)}`;
+  const command = `etq comment ${quoted(cause.first_bad)} ${quoted(cause.series)}${op} --accept "why" --db ${quoted(source)}`;
+  return etq.element("details", {}, etq.element("summary", { text: "accept" }), etq.element("pre", { text: etq.printable(command) }));
+}
+
+const quoted = (text) => (/^[\w=,./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+function item(cause, series, table, source) {
+  const [to, ...rest] = links(cause);
+  const title = to ? etq.element("a", { href: to.getAttribute("href"), text: etq.printable(cause.title) }) : etq.element("span", { text: etq.printable(cause.title) });
+  return etq.element("li", {},
+    etq.element("div", { class: "size" }, etq.element("b", { text: cause.share_percent === null ? "" : etq.change(cause.share_percent) }), etq.element("span", { text: cause.cost === null ? "" : etq.quantity(cause.cost, cause.unit) })),
+    etq.element("div", {}, etq.element("h2", {}, title, etq.element("span", { class: "tag", text: cause.kind })), etq.element("p", { text: etq.sentence(etq.printable(cause.detail)) }),
+      cause.comment ? etq.element("p", { class: "muted", text: etq.printable(`${cause.author ?? ""}: ${cause.comment}`.replace(/^: /, "")) }) : ""),
+    etq.element("div", {}, picture(cause, series, table)),
+    etq.element("div", { class: "go" }, ...(to ? [to] : []), ...rest), accepting(cause, source));
+}
+
+const COLUMNS = ["series", "verdict", "change_percent", "first_bad", "value", "noise_percent", "shown_percent", "captures", "reason"];
+
+etq.seriesTable = (parent, table, series) => {
+  const head = { series: "series", verdict: "verdict", change_percent: "change", first_bad: "since", value: "last", noise_percent: "noise", shown_percent: "shown by 5 builds", captures: "captures", reason: "note" };
+  const numeric = new Set(["change_percent", "value", "noise_percent", "shown_percent", "captures"]);
+  const rows = table.rows();
+  const cell = (row, name) => {
+    const value = table.get(row, name);
+    if (name === "series") {
+      const text = etq.printable(value || "(no labels)");
+      return etq.element("td", {}, etq.compareLink ? etq.element("a", { href: `/trends?${new URLSearchParams(value ? { selector: value } : {})}`, text }) : text);
+    }
+    if (name === "verdict") return etq.element("td", {}, etq.verdict(value));
+    if (name === "change_percent") return etq.element("td", { class: "number", text: etq.change(value) });
+    if (name === "value") return etq.element("td", { class: "number", text: value === null ? "" : etq.quantity(value, table.get(row, "unit")) });
+    if (name === "noise_percent" || name === "shown_percent") return etq.element("td", { class: "number", text: value === null ? "" : etq.percent(value) });
+    if (name === "reason") return etq.element("td", { class: "why", text: etq.printable(value ?? table.get(row, "condition") ?? "") });
+    return etq.element("td", { class: numeric.has(name) ? "number" : "", text: value === null ? "" : etq.short(etq.printable(String(value)), name === "first_bad" ? 12 : 24) });
+  };
+  const body = etq.element("tbody");
+  const more = etq.element("button", { text: "", hidden: true, onclick: () => add(rows.length) });
+  let shown = 0;
+  const add = (count) => {
+    for (const row of rows.slice(shown, count)) {
+      const picture = etq.spark(series, table.get(row, "capture") ?? "", 120, 60);
+      body.append(etq.element("tr", {}, ...COLUMNS.flatMap((name) => (name === "change_percent" ? [etq.element("td", {}, picture), cell(row, name)] : [cell(row, name)]))));
+    }
+    shown = Math.max(shown, Math.min(count, rows.length));
+    more.hidden = shown >= rows.length;
+    more.textContent = `Show all ${rows.length} series`;
+  };
+  const titles = COLUMNS.flatMap((name) => [...(name === "change_percent" ? [["captures in order", false]] : []), [head[name], numeric.has(name)]]);
+  add(30);
+  parent.append(etq.element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Rows of series" },
+    etq.element("table", { class: "plain" }, etq.element("thead", {}, etq.element("tr", {}, ...titles.map(([text, isNumeric]) => etq.element("th", { scope: "col", class: isNumeric ? "number" : "", text })))), body)), more);
+};
+
+// How many findings there are of those that nobody has accepted.
+etq.findingsText = (causes) => {
+  const open = causes.filter((cause) => !cause.is_accepted).length;
+  return open === 1 ? "1 finding" : `${open || "No"} findings`;
+};
+
+const KINDS = { "": "all", change: "since a build", device: "device", rank: "rank", link: "link", clock: "clock", accepted: "accepted" };
+
+// Draws the findings of a kind, and a button for each kind; choose(kind) is for these. `text` says what is judged.
+etq.slower = ({ list, chips, causes, kind, series, table, text, source, choose }) => {
+  const open = causes.filter((cause) => !cause.is_accepted);
+  const of = (name) => (name === "accepted" ? causes.filter((each) => each.is_accepted) : open.filter((each) => name === "" || each.kind === name));
+  chips.replaceChildren(...Object.entries(KINDS).map(([name, title]) => etq.element("button", { type: "button", "aria-pressed": String(name === kind), onclick: () => choose(name) }, `${title} `, etq.element("b", { text: of(name).length }))));
+  const found = of(kind in KINDS ? kind : "");
+  const none = kind === "" ? "Nothing is found to be slower." : "None of this kind.";
+  list.replaceChildren(found.length ? etq.element("ul", { class: "found" }, ...found.map((cause) => item(cause, series, table, source))) : etq.element("p", { text: `${none} ${text ? `${text}.` : ""}` }));
+};
+
+// In a file: the same, without a server.
+etq.section("slower", (parent, { series, points }, { causes, overview, judged, source }) => {
+  const [list, chips] = [etq.element("div"), etq.element("nav", { class: "chips", "aria-label": "Kinds of findings" })];
+  const choose = (kind) => etq.slower({ list, chips, causes, kind, series: new etq.Series({ rows: points }), table: series, text: judged, source, choose });
+  parent.append(etq.element("p", { class: "muted", text: overview }), chips, list);
+  choose("");
+});
+
+etq.section("all_series", (parent, { series, points }, { judged }) => {
+  parent.append(etq.element("p", { class: "muted", text: judged }));
+  etq.seriesTable(parent, series, new etq.Series({ rows: points }));
+});

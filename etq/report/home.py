@@ -1,0 +1,83 @@
+"""The report of a warehouse: what is slower in it, the most costly first, and all of its series."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from etq.analysis import causes
+from etq.errors import counted
+from etq.report.columns import Table, ask, table
+from etq.report.kit import Section
+from etq.report.page import Report
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
+
+# The most captures of a series that are drawn, the last ones, and the most series of which any are.
+_MOST_POINTS: Final = 90
+_MOST_DRAWN: Final = 300
+_POINTS: Final = f"""
+    SELECT t.series, t.ordered_by, t.label, t.capture, t.p25, t.unit,
+        CASE t.stage WHEN 'kept' THEN t.change_percent END AS change_percent
+    FROM _trend('total', NULL, $selector, NULL, 'model,device,backend', NULL, NULL, 0.05, 0.03, true) AS t
+    WHERE list_contains($drawn::VARCHAR[], t.series)
+    QUALIFY row_number() OVER (PARTITION BY t.series ORDER BY t.position DESC) <= {_MOST_POINTS}
+    ORDER BY t.series, t.position
+"""
+_OVERVIEW: Final = """
+    SELECT count(*), max(_recorded_at(c.captured_at, c.ingested_at)),
+        (SELECT count(DISTINCT l.value) FROM labels AS l WHERE l.key = 'model'),
+        (SELECT count(DISTINCT l.value) FROM labels AS l WHERE l.key = 'device')
+    FROM captures AS c
+"""
+
+
+def home_of(warehouse: Warehouse, selector: str | None, name: str) -> Report:
+    """Return the report of the captures that a selector chooses; None: of all of the warehouse of that name.
+
+    Raises `QueryError` for an unknown selector.
+    """
+    found = causes.causes_of(warehouse, selector=selector, with_accepted=True)
+    judged, series = series_of(warehouse, selector)
+    names = series.list("series")
+    drawn = [*dict.fromkeys([*(cause["series"] for cause in found), *names])][:_MOST_DRAWN]
+    tables = {"series": series, "points": ask(warehouse, _POINTS, selector=selector, drawn=drawn)}
+    facts: dict[str, Any] = {
+        "causes": [{key: _plain(value) for key, value in cause.items()} for cause in found],
+        "overview": overview(warehouse)[1],
+        "judged": judged,
+        "source": name,
+    }
+    open_ones = sum(not cause["is_accepted"] for cause in found)
+    title = counted(open_ones, "finding") if open_ones else "No findings"
+    drawn_text = f"The page draws the last captures of {_MOST_DRAWN} of {len(names):,} series."
+    return Report(
+        "home",
+        selector or name,
+        [
+            Section("slower", title, tables, facts),
+            Section(
+                "all_series", "Series", tables, {"judged": judged}, drawn_text if len(names) > _MOST_DRAWN else None
+            ),
+        ],
+    )
+
+
+def series_of(warehouse: Warehouse, selector: str | None) -> tuple[str, Table]:
+    """Return the rows of `series`, and which of them are judged, with how far devices are compared, in words."""
+    names, rows = warehouse.rows("FROM series($selector)", selector=selector)
+    series = [dict(zip(names, row, strict=True)) for row in rows]
+    return causes.judged(series, causes.compared_devices(warehouse, selector=selector)), table(names, rows)
+
+
+def overview(warehouse: Warehouse) -> tuple[int, str]:
+    """Return the number of captures; and in words with that of models and devices, and when the newest was recorded."""
+    [(captures, newest, models, devices)] = warehouse.rows(_OVERVIEW)[1]
+    of_models = f" of {counted(models, 'model')}" if models else ""
+    on_devices = f" on {counted(devices, 'device')}" if devices else ""
+    recorded = f"; newest {newest:%Y-%m-%d %H:%M} UTC" if newest else ""
+    return captures, f"{counted(captures, 'capture')}{of_models}{on_devices}{recorded}"
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
