@@ -24,7 +24,7 @@ LARGER: Final = {
     "find_total_for_module": 320, "headline": 272, "idle_parts": 705, "jobs": 510, "key_averages": 495, "model_map": 254,
     "node_gaps": 664, "node_memory": 300, "node_roofline": 624, "node_totals": 412, "numeric_gap": 600,
     "outliers": 630,
-    "op_efficiency": 525, "passes": 375, "peak_memory": 306, "rank_steps": 440, "rank_waits": 335, "regressions": 413, "roofline": 565,
+    "op_efficiency": 530, "passes": 375, "peak_memory": 306, "rank_steps": 440, "rank_waits": 335, "regressions": 413, "roofline": 565,
     "series": 519, "step_efficiency": 705, "stragglers": 460, "time_tree": 600, "trace_traits": 267, "trend": 436,
 }  # fmt: skip
 
