@@ -106,7 +106,7 @@ def report(
             "captures in a series"
         )
     arguments = {name: value for name, value in options.items() if value not in (None, False)}
-    for name in arguments:
+    for name in (*arguments, *(["unit"] if unit and home else [])):
         if name not in TAKEN[kind]:
             raise click.UsageError(f"--{name.replace('_', '-')} is not for a report of {kind}")
     if isinstance(arguments.get("quantile"), str):

@@ -25,10 +25,11 @@ _POINTS: Final = f"""
     ORDER BY t.series, t.position
 """
 _OVERVIEW: Final = """
-    SELECT count(*), max(_recorded_at(c.captured_at, c.ingested_at)),
-        (SELECT count(DISTINCT l.value) FROM labels AS l WHERE l.key = 'model'),
-        (SELECT count(DISTINCT l.value) FROM labels AS l WHERE l.key = 'device')
+    SELECT count(*), max(_recorded_at(c.captured_at, c.ingested_at)), count(DISTINCT m.value), count(DISTINCT d.value)
     FROM captures AS c
+    LEFT JOIN labels AS m ON m.capture_id = c.capture_id AND m.key = 'model'
+    LEFT JOIN labels AS d ON d.capture_id = c.capture_id AND d.key = 'device'
+    WHERE $selector IS NULL OR c.capture_id IN (SELECT s.capture_id FROM _several_captures($selector) AS s)
 """
 
 
@@ -44,7 +45,7 @@ def home_of(warehouse: Warehouse, selector: str | None, name: str) -> Report:
     tables = {"series": series, "points": ask(warehouse, _POINTS, selector=selector, drawn=drawn)}
     facts: dict[str, Any] = {
         "causes": [{key: _plain(value) for key, value in cause.items()} for cause in found],
-        "overview": overview(warehouse)[1],
+        "overview": overview(warehouse, selector)[1],
         "judged": judged,
         "source": name,
     }
@@ -70,9 +71,11 @@ def series_of(warehouse: Warehouse, selector: str | None) -> tuple[str, Table]:
     return causes.judged(series, causes.compared_devices(warehouse, selector=selector)), table(names, rows)
 
 
-def overview(warehouse: Warehouse) -> tuple[int, str]:
-    """Return the number of captures; and in words with that of models and devices, and when the newest was recorded."""
-    [(captures, newest, models, devices)] = warehouse.rows(_OVERVIEW)[1]
+def overview(warehouse: Warehouse, selector: str | None = None) -> tuple[int, str]:
+    """Return the number of the captures that a selector chooses; None: of all; and in words with that of models and
+    devices, and when the newest was recorded.
+    """
+    [(captures, newest, models, devices)] = warehouse.rows(_OVERVIEW, selector=selector)[1]
     of_models = f" of {counted(models, 'model')}" if models else ""
     on_devices = f" on {counted(devices, 'device')}" if devices else ""
     recorded = f"; newest {newest:%Y-%m-%d %H:%M} UTC" if newest else ""

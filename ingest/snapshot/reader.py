@@ -36,6 +36,11 @@ _CALL: Final = "_call_impl"
 _OF_MODULES: Final = "torch/nn/modules/module.py"
 # How many functions around the innermost of the user's own a stack has.
 _AROUND: Final = 5
+# The most functions and modules of a stack that are kept, the innermost, and the longest name of a file or function: an
+# allocation has a text of its own for what many share in the file.
+_MOST_FUNCTIONS: Final = 256
+_MOST_MODULES: Final = 64
+_LONGEST_NAME: Final = 500
 _MOST: Final = 2**62
 
 
@@ -159,9 +164,10 @@ class _Snapshot:
             op, functions, outer = None, list[str](), 0
             for frame in self._entries(frames):
                 name, file, line = _text(frame["name"]), _text(frame["filename"]), _whole(frame["line"])
+                name, file = name[:_LONGEST_NAME], file[-_LONGEST_NAME:]
                 if (found := _OP.search(name)) is not None:
                     op = f"aten::{found[1]}"
-                if _is_python(file) and outer <= _AROUND:
+                if _is_python(file) and outer <= _AROUND and len(functions) < _MOST_FUNCTIONS:
                     functions.append(f"{file}({line}): {name}".replace(";", ","))
                     outer += bool(outer) or not self._rules.is_library(functions[-1])
             named = op or (functions[0] if functions else "(allocation)")
@@ -181,9 +187,11 @@ def _modules(frames: Sequence[Any]) -> list[str]:
     found: list[str] = []
     called = line = ""
     for frame in frames:
-        name, file = frame["name"], frame["filename"]
+        name, file = frame["name"], frame["filename"][-_LONGEST_NAME:]
         if not _is_python(file):
             continue
+        if len(found) == _MOST_MODULES:
+            break
         is_call = file.endswith(_OF_MODULES)
         if is_call and name == _CALL and called:
             found.append(f"{called}:{line}" if found else called)

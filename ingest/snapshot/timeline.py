@@ -38,6 +38,8 @@ _CHANGE_SIZE: Final = 160
 # What changes are: PREEXISTING, CREATE, INCREMENT_VERSION, DESTROY.
 _ACTIONS: Final = range(1, 5)
 
+# UTF-8's byte order mark.
+_MARK: Final = b"\xef\xbb\xbf"
 _changes: Final = msgspec.json.Decoder(list[tuple[int, int, int, int]])
 _sizes: Final = msgspec.json.Decoder(tuple[list[int], list[list[int]]])
 
@@ -48,8 +50,14 @@ def read_timeline(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch]]:
 
     Raises `FormatError` for what isn't one.
     """
-    content = b"".join(Text(data, path).parts()).removeprefix(b"\xef\xbb\xbf")
-    check_json(content, path)
+    text, content = Text(data, path), bytearray()
+    text.release()
+    for part in text.parts():
+        content += part
+        text.needed = 2 * len(content)
+    check_json(memoryview(content), path)
+    if content.startswith(_MARK):
+        del content[: len(_MARK)]
     try:
         trace = _Timeline(path).trace(*_read(content, path))
     except (msgspec.DecodeError, ValueError, IndexError, RecursionError):
@@ -64,7 +72,7 @@ def read_timeline(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch]]:
 _Change = tuple[int, int, int]
 
 
-def _read(content: bytes, path: str) -> tuple[list[_Change], bool]:
+def _read(content: bytearray, path: str) -> tuple[list[_Change], bool]:
     """Return the changes of a timeline, and whether each is one of an allocation.
 
     Raises `msgspec.DecodeError` or `ValueError` for other content, `FormatError` for more than fits into memory.

@@ -297,9 +297,10 @@ ranks AS (
     JOIN captures AS c ON c.capture_id = a.capture_id
     JOIN labels AS l ON l.capture_id = a.capture_id AND l.key = 'job'
     JOIN labels AS r ON r.capture_id = a.capture_id AND r.key = 'rank'
-    WHERE (a.rule IN ('late rank', 'slow link') AND a.severity <> 'low' OR a.rule = 'clock offset')
-        AND (selector IS NULL OR a.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s))
+    WHERE a.rule IN ('late rank', 'slow link') AND a.severity <> 'low' OR a.rule = 'clock offset'
     GROUP BY a.rule, a.finding, l.value
+    HAVING selector IS NULL
+        OR bool_or(a.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s))
 )
 SELECT f.kind, f.cause, f.value, f.series, f.number_of_series, f.share_percent, f.cost, f.change_percent,
     f.low_percent, f.high_percent, f.unit, f.instances, f.first_bad, f.last_good, f.recorded_at, f.captures, f.q,

@@ -48,12 +48,32 @@ stepped AS (
     JOIN clocks AS o ON o.capture_id = w.capture_id
 ),
 -- Without steps, a recording is one.
-placed AS MATERIALIZED (
+placed_pieces AS (
     SELECT o.rank, s.step, p.kind, p.start_ticks, p.end_ticks
     FROM pieces AS p
     JOIN clocks AS o ON o.capture_id = p.capture_id
     LEFT JOIN stepped AS s ON s.capture_id = p.capture_id AND s.run_index = p.run_index
     WHERE s.step IS NOT NULL OR NOT EXISTS (FROM stepped)
+),
+-- Pieces of a kind that overlap, as of several streams, are one.
+placed AS MATERIALIZED (
+    SELECT b.rank, b.step, b.kind, min(b.start_ticks) AS start_ticks, max(b.end_ticks) AS end_ticks
+    FROM (
+        SELECT n.*,
+            count(*) FILTER (n.begins) OVER (
+                PARTITION BY n.rank, n.step, n.kind ORDER BY n.start_ticks, n.end_ticks
+                ROWS UNBOUNDED PRECEDING
+            ) AS place
+        FROM (
+            SELECT p.*,
+                coalesce(p.start_ticks > max(p.end_ticks) OVER (
+                    PARTITION BY p.rank, p.step, p.kind ORDER BY p.start_ticks, p.end_ticks
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                ), true) AS begins
+            FROM placed_pieces AS p
+        ) AS n
+    ) AS b
+    GROUP BY b.rank, b.step, b.kind, b.place
     UNION ALL
     SELECT o.rank, s.step, 'step', s.start_ticks, s.end_ticks
     FROM stepped AS s

@@ -156,6 +156,7 @@ WRONG_USAGE = [
     ("roofline {conv} --peak-bandwidth 15Gb/s", "14GiB/s; bytes, not bits"),
     ("report", "a report needs one capture or two sides, none is named"),
     ("report a b c", "not 3; put a pattern of files in quotes"),
+    ("report --home --unit ms", "--unit is not for a report of what is slower"),
     ("report --trend --allow-mismatch", "--allow-mismatch is not for a report of series"),
     ("graph run --html - -o x", "-o only applies to --format"),
     ("ingest {mlp} --reference --label a=b", "--reference goes with --name, --db alone, not with --label"),

@@ -422,6 +422,9 @@ def test_what_is_found_about_a_job_is_a_cause() -> None:
         assert "700 us behind the job's median" in clock["finding"] and clock["share_percent"] is None
         of_ranks = "SELECT list(m.name ORDER BY m.name) FROM _matching_captures($selector) AS m"
         assert warehouse.rows(of_ranks, selector=link["new"])[1] == [(["rank4", "rank5"],)]
+        # Of some ranks, all that a finding names are named.
+        [some] = causes_of(warehouse, selector='job="a,b",rank=5')
+        assert (some["title"], some["captures"], some["new"]) == (link["title"], 2, link["new"])
         # The advice about a rank is that of its job, and follows the labels of its ranks.
         rules = "SELECT list(a.rule) FROM advice('rank4') AS a"
         assert "slow link" in warehouse.rows(rules)[1][0][0]

@@ -123,3 +123,15 @@ def test_of_many_ranks_some_are_drawn() -> None:
             "4 of 6 steps are drawn, those in which ranks wait longest. "
             "16 of 24 ranks are drawn: those waited for, or that wait, longest."
         )
+
+
+def test_kernels_of_several_streams_count_once() -> None:
+    """Each kernel again on another stream: a rank does nothing for longer than the cells of it take."""
+    made = job(1, Faults(late=3), ranks=2, steps=2)
+    for rank in made.ranks.values():
+        kernels = [each for each in rank.events if each.get("cat") == "kernel" and "nccl" not in each["name"]]
+        assert kernels
+        rank.events.extend({**each, "args": {**each["args"], "stream": 77}} for each in kernels)
+    rows = [row for row in lanes(made, ranks=range(2)) if row.kind != "step"]
+    assert "computation" in {row.kind for row in rows}
+    assert [row for row in rows if row.ticks > (row.end_cell - row.first_cell) * row.span / FINE + 1] == []

@@ -135,6 +135,18 @@ def test_modules_around_allocations(tmp_path: Path) -> None:
     assert "net/model.py:14 > net/block.py" in run_etq("memory", str(path), "--by", "module").stdout
 
 
+def test_a_deep_stack_keeps_the_innermost_modules(tmp_path: Path) -> None:
+    """A file has a stack once for all allocations with it, and each of them a text of its own."""
+    forward = [("/home/me/net/block.py", line, "forward") for line in range(1000)]
+    stack = frames(*(frame for each in forward for frame in (each, *CALL)))
+    path = tmp_path / "deep.pickle"
+    path.write_bytes(snapshot([], [entry("alloc", 512 * at, 100, at, stack) for at in range(1, 4)]))
+    with etq.read(path) as warehouse:
+        query = "SELECT module, allocations FROM peak_memory('@latest', \"by\" := 'module')"
+        lines = [f"net/block.py:{line}" for line in range(63, 0, -1)]
+        assert warehouse.rows(query)[1] == [(" > ".join([*lines, "net/block.py"]), 3)]
+
+
 def test_allocations_of_a_random_program(tmp_path: Path) -> None:
     """Two devices, thousands of allocations, of which the snapshot has the last: by a list of what is held, in plain Python."""
     random = Random(3)
