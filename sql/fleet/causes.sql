@@ -221,8 +221,8 @@ WHERE (with_accepted OR NOT c.is_accepted)
 -- Needs etq: in DuckDB alone, it is an error.
 -- One cause of lost time: an op that is slower since a build, or on a device, in all series in which it is; where ops
 -- don't explain it, the total; or what `advice` says of a job: a rank that others wait for, a link that is slow, clocks
--- that differ. The largest share of the time of a run or step first. Devices are compared as in `outliers`, on the last builds that were measured on all of them;
--- changes are those of `regressions` that are kept.
+-- that differ. The largest share of the time of a run or step first. Devices are compared as in `outliers`, on the last
+-- builds that were measured on all of them; changes are those of `regressions` that are kept.
 -- Shown: kind!, cause!, value!, series!, number_of_series#, share_percent!%, cost (time), change_percent! (change),
 --   low_percent (interval), high_percent%, unit, instances#, first_bad (label), last_good (label), recorded_at (moment),
 --   captures#, q (probability), is_accepted, comment, author, finding!|, evidence|
