@@ -78,6 +78,7 @@ def ranks(tmp_path: Path) -> list[Path]:
     return paths
 
 
+@pytest.mark.long
 def test_advice_follows_labels_of_a_merged_warehouse(ranks: list[Path], tmp_path: Path) -> None:
     """One warehouse knows no ranks."""
     for name, job in (("with", "j"), ("without", None)):

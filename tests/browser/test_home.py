@@ -38,6 +38,7 @@ def titles(page: WebDriver) -> list[str]:
     return [each.text for each in page.find_elements(By.CSS_SELECTOR, ".found h2 a")]
 
 
+@pytest.mark.long
 def test_what_is_slower_is_first(browser: WebDriver, server: Server) -> None:
     complaints(browser)
     visit(browser, server, "/")

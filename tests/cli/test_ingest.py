@@ -101,6 +101,7 @@ def test_a_folder_of_workers(here: Path) -> None:
         assert warehouse.rows(steps)[1] == [(3,)]
 
 
+@pytest.mark.long
 def test_ranks_of_a_job(here: Path) -> None:
     """The folder's ranks get the job as a label; missing and duplicate ranks of the job are listed."""
     (here / "ranks").mkdir()

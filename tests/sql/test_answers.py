@@ -219,6 +219,7 @@ def test_answers_change_with_what_they_are_computed_from(warehouse: Warehouse) -
     assert assert_equal(warehouse) > 10
 
 
+@pytest.mark.long
 def test_linked_captures_of_all_ways_to_store_them(tmp_path: Path) -> None:
     """Linking, linking anew, merging, copying and removing keep the rows right, in a file and in a lake. Pruning keeps
     all rows that need no events.

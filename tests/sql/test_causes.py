@@ -287,6 +287,7 @@ def test_a_capture_of_another_level_leaves_the_comparison_of_the_others() -> Non
         )
 
 
+@pytest.mark.long
 def test_devices_are_compared_within_each_level() -> None:
     """At one level, ops of a device are slower; at the other, which has totals alone, another device."""
     whole = [
@@ -406,6 +407,7 @@ def test_ops_of_several_methods_are_each_of_the_time_of_theirs() -> None:
         assert abs(cause["share_percent"] - 30) < 1
 
 
+@pytest.mark.long
 def test_what_is_found_about_a_job_is_a_cause() -> None:
     """A late rank, a link of two ranks that takes 3 times as long, and a clock that is 700 us behind, as planted."""
     planted = Faults(late=3, slow_pair=4, clock=6, ahead=-700)

@@ -205,6 +205,7 @@ VALUES = st.one_of(
 )
 
 
+@pytest.mark.long
 @examples(300, few=100)
 @given(
     labelled=st.lists(st.dictionaries(KEYS, VALUES, min_size=1, max_size=3), min_size=10, max_size=10), data=st.data()

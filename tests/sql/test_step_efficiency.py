@@ -354,6 +354,7 @@ def test_the_first_screen(tmp_path: Path, content: bytes, lines: list[str]) -> N
     assert [re.sub(r"\s+", " ", line) for line in found] == [re.sub(r"\s+", " ", line) for line in lines]
 
 
+@pytest.mark.long
 def test_comparison_and_trend(tmp_path: Path) -> None:
     """Twelve builds; from the seventh on, products have twice the operations in the same time: twice the MFU. A trace in
     which not all is known has another metric."""
@@ -394,6 +395,7 @@ def test_two_files(tmp_path: Path) -> None:
     assert f"\nMFU: {shares[0]:.4g} % to ≥ {shares[1]:.4g} %; operations are known of 100 and 25 %" in text
 
 
+@pytest.mark.long
 def test_ranks_of_jobs(tmp_path: Path) -> None:
     """Two jobs of two ranks; rank 1 has half the operations of rank 0, and in the new job a kernel of no op."""
     rest = launched(ADD, 1500, 30, 9, begin=502)

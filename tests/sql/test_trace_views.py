@@ -462,6 +462,7 @@ def test_processes_without_a_number_are_of_their_rank() -> None:
     assert {rank_of(process) for process in ("5000", "Spans", "", "python")} == {""}
 
 
+@pytest.mark.long
 def test_commands_on_a_merged_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, db = tmp_path / "both.json", str(tmp_path / "lab.duckdb")
     file.write_bytes(merged("process"))

@@ -133,6 +133,7 @@ def test_a_file_that_fails_keeps_the_old_rows(lab: Warehouse, tmp_path: Path) ->
         assert contents(warehouse)["captures"] == before["captures"]
 
 
+@pytest.mark.long
 def test_the_command(lab: Warehouse, tmp_path: Path) -> None:
     lab.close()
     (tmp_path / "raw/one.etdp").rename(tmp_path / "one.etdp")
