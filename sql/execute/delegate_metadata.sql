@@ -12,11 +12,12 @@
 --   value: value as text; bytes that are not text as hexadecimal
 --   runs: number of events with this value
 CREATE MACRO delegate_metadata(capture) AS TABLE
-WITH logged AS (
+WITH target AS MATERIALIZED (FROM _capture(capture, NULL)),
+logged AS (
     SELECT s.block_index, s.slot, s.label, t.delegate_metadata AS bytes, count(*) AS runs,
         _microkernel(t.delegate_metadata) AS microkernel,
         sum(t.elapsed_ticks) * _nanoseconds(any_value(a.time_scale)) / 1000 AS us
-    FROM _capture(capture, NULL) AS a
+    FROM target AS a
     JOIN event_ticks AS t USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
     WHERE s.kind = 'delegate'
@@ -74,7 +75,7 @@ described AS (
     UNION ALL
     SELECT s.block_index, s.slot, s.label, 'name', 'unit', s.value_unit,
         (SELECT sum(l.runs)::BIGINT FROM logged AS l WHERE l.block_index = s.block_index AND l.slot = s.slot)
-    FROM _capture(capture, NULL) AS a
+    FROM target AS a
     JOIN signatures AS s USING (capture_id)
     WHERE s.kind = 'delegate' AND s.value_unit NOT IN ('ticks', 'unknown')
 )

@@ -62,4 +62,8 @@ CREATE MACRO node_gaps(
     new,  -- the capture to be judged, whose nodes these are: name, hash prefix, @latest or selector
     metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
 ) AS TABLE
-FROM _node_gaps(_capture_with_handles(base), _capture_with_handles(new), metric) AS g ORDER BY g.graph_id, g.node_index;
+WITH sides AS MATERIALIZED (
+    SELECT _capture_with_handles(base) AS base_key, _capture_with_handles(new) AS new_key
+)
+FROM _node_gaps((SELECT s.base_key FROM sides AS s), (SELECT s.new_key FROM sides AS s), metric) AS g
+ORDER BY g.graph_id, g.node_index;
