@@ -4,9 +4,9 @@
 -- as build>=91 (also >, <=, <) those within it; captured_at>=2026-11-15 and since=7d those of that time; at most one of
 -- @latest and @previous chooses the one of these captures that was recorded last (as `_recorded_at` has it) or the one
 -- before it. No part on a label chooses captures without this label. A value with a comma or | is quoted (quotes in it
--- are doubled), or is the only part and no capture matches it as several; `since="7d"` is a label. Table aliases begin with an underscore in this file: an
--- argument may be a column of the caller, as in `LATERAL (FROM op_totals(c.name))`, and an alias of the same name would
--- hide it.
+-- are doubled), or is the only part and no capture matches it as several; `since="7d"` is a label. Table aliases begin
+-- with an underscore in this file: an argument may be a column of the caller, as in `LATERAL (FROM op_totals(c.name))`,
+-- and an alias of the same name would hide it.
 CREATE MACRO _matching_captures(capture) AS TABLE
 SELECT _way.capture_id, _way.name FROM _capture_matches(capture) AS _way WHERE _way.way = _way.best;
 

@@ -219,6 +219,20 @@ def test_answers_change_with_what_they_are_computed_from(warehouse: Warehouse) -
     assert assert_equal(warehouse) > 10
 
 
+@pytest.mark.parametrize(
+    "table", sorted(each.name for each in catalog.public_objects() if each.name.startswith("all_"))
+)
+def test_a_linked_file_that_is_read_has_its_answers(table: str, tmp_path: Path) -> None:
+    """All tables and views of this name, each asked first: in memory, they are computed for the query that names them."""
+    file, record = CAPTURES / "mlp_xnn/mlp_xnn.etdp", CAPTURES / "mlp_xnn/mlp_xnn.etrecord"
+    query = f"SELECT t.* EXCLUDE capture_id FROM {table} AS t ORDER BY ALL"
+    with etq.open(tmp_path / "w.duckdb") as warehouse, etq.read(file, etrecord=record) as read:
+        warehouse.ingest(file, etrecord=record)
+        rows = warehouse.rows(query)[1]
+        assert bool(rows) == (table not in ("all_step_efficiency", "all_memory_totals"))
+        assert read.rows(query)[1] == rows
+
+
 @pytest.mark.long
 def test_linked_captures_of_all_ways_to_store_them(tmp_path: Path) -> None:
     """Linking, linking anew, merging, copying and removing keep the rows right, in a file and in a lake. Pruning keeps
