@@ -354,6 +354,15 @@ def test_the_first_screen(tmp_path: Path, content: bytes, lines: list[str]) -> N
     assert [re.sub(r"\s+", " ", line) for line in found] == [re.sub(r"\s+", " ", line) for line in lines]
 
 
+def test_mfu_is_a_metric_of_a_file_that_is_read() -> None:
+    """2 * 512 ** 3 operations in a step of 1 ms."""
+    content = rated(*(product(1000 * step + 10, step, 512, 512, 512) for step in range(1, 6)))
+    with etq.read(content) as read:
+        values = read.rows("SELECT name, value FROM metric_values(1)")[1]
+    assert {name for name, _ in values} == {"mfu"} and len(values) == 5
+    assert [value for _, value in values] == pytest.approx([100 * 2 * 512**3 / PEAK / 1e-3] * 5)
+
+
 @pytest.mark.long
 def test_comparison_and_trend(tmp_path: Path) -> None:
     """Twelve builds; from the seventh on, products have twice the operations in the same time: twice the MFU. A trace in
