@@ -16,7 +16,7 @@ import msgspec
 
 from etq import catalog, confined
 from etq.database.limited import ask
-from etq.database.limits import SAFE_MEGABYTES, limited_to
+from etq.database.limits import SAFE_MEGABYTES, limited
 from etq.database.results import QueryResult
 from etq.errors import EtqError, QueryError, printable, printable_lines
 from etq.verdicts import words
@@ -119,7 +119,7 @@ class Tools:
     def _opened(self) -> Iterator[Warehouse]:
         from etq.warehouse.warehouse import open
 
-        with limited_to(SAFE_MEGABYTES), open(self._path, read_only=True) as warehouse:
+        with limited(query_megabytes=SAFE_MEGABYTES), open(self._path, read_only=True) as warehouse:
             yield warehouse
 
 

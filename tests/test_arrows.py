@@ -19,7 +19,7 @@ LAYERS = (
     *("etq.errors", "etq.version", "etq.choices", "etq.listening", "etq.processes", "etq.tokens", "etq.push", "etq.selectors"),
     "etq.confined",
     "etq.ingest", *("etq.sql", "etq.datasets", "etq.catalog"), "etq.verdicts", "etq.database", "etq.advice", "etq.annotations",
-    "etq.storage", "etq.maintenance", "etq.lake.reading", "etq.render.delimited", "etq.export",
+    "etq.storage", "etq.maintenance", "etq.lake.reading", "etq.render.display", "etq.render.delimited", "etq.export",
     *("etq.render.terminal", "etq.render.kernel_names", "etq.render.table", "etq.render.times", "etq.render.notebook"),
     "etq.warehouse",
     *("etq.lake.writing", "etq.lake"), "etq.analysis", "etq.torch", "etq.inspector", "etq.render", "etq.report",

@@ -15,10 +15,10 @@ from etq.cli.commands import ALIASES, COMMANDS, FIRST, FOREMOST, GROUPS, JUDGING
 from etq.cli.interrupts import STATUS, install, is_interrupt
 from etq.cli.messages import say
 from etq.cli.options import Command
-from etq.database.limits import query_megabytes, query_seconds
-from etq.database.locking import lock_timeout, on_notice
+from etq.database.limits import limits, set_limits
 from etq.errors import EtqError, QueryError, message_of, printable_lines, shortened
 from etq.render import pager
+from etq.render.display import show_as
 from etq.render.terminal import colours_of_environment
 
 # The shell's completion function sets this variable.
@@ -168,7 +168,7 @@ def expected_message(error: BaseException) -> str | None:  # noqa: PLR0911 - a c
 
 def _exceeded_limit(error: BaseException | None) -> str | None:
     """Return the message for a query that took more than --seconds or --megabytes."""
-    seconds, megabytes = query_seconds.get(), query_megabytes.get()
+    seconds, megabytes = limits().query_seconds, limits().query_megabytes
     kind = type(error).__name__
     if kind == "InterruptException" and seconds is not None:
         return f"the query took longer than {seconds:g} s; allow more with --seconds"
@@ -236,10 +236,9 @@ def main(context: click.Context, color: str, wait: float | None, no_pager: bool,
     etq ingest *.etdp --db lab.duckdb
     etq ops run --db lab.duckdb
     """
-    lock_timeout.set(wait)
-    pager.allowed.set(not no_pager)
+    show_as(is_paged=not no_pager)
     context.call_on_close(pager.wait)
-    on_notice.set(lambda text: say(f"Note: {text}"))
+    set_limits(wait=wait, notify=lambda text: say(f"Note: {text}"))
     context.color = colours_of_environment() if color == "auto" else color == "always"
 
 

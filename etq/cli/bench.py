@@ -21,9 +21,8 @@ from etq.cli.labels import parsed_labels
 from etq.cli.messages import say
 from etq.cli.options import check_alone, percentage, together
 from etq.errors import EtqError, counted, printable
-from etq.render import pager
+from etq.render.display import show_as, shown_as
 from etq.render.progress import Progress
-from etq.render.table import wide
 from etq.render.terminal import style_of
 from etq.render.times import range_text
 from etq.render.writers import write_rows, write_text
@@ -143,7 +142,7 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
         _print_order(programs or ("base", "new"), options)
         return
     allow(GRACE)
-    pager.allowed.set(False)  # a benchmark ends by itself, and its last lines come below the result
+    show_as(is_paged=False)  # a benchmark ends by itself, and its last lines come below the result
     with made_bench(programs, options) as made:
         done = made.begin(resume=options["resume"])
         db = options["db"] or os.path.join(made.folder, "bench.duckdb")
@@ -168,11 +167,8 @@ def _print_order(names: Sequence[str], options: dict[str, Any]) -> None:
     planned = ordered(names, options)
     slots = [slot for round in range(1, planned.rounds + 1) for slot in planned.slots(round)]
     rows = [[number, slot.side.name, slot.path] for number, slot in enumerate(slots, 1)]
-    token = wide.set(True)  # names of files are there to be copied
-    try:
+    with shown_as(is_wide=True):  # names of files are there to be copied
         write_rows(["number", "side", "file"], rows, options["form"], None)
-    finally:
-        wide.reset(token)
     labels = f"--label bench={shlex.quote(planned.name)} --label side=SIDE --label position=NUMBER"
     _echo(f"Ingest each: etq ingest FILE {labels} --captured-at TIME")
 

@@ -14,11 +14,9 @@ import click
 from click.core import ParameterSource
 
 from etq.choices import PHASES, RUNS, UNITS
-from etq.database.limits import query_megabytes, query_seconds
-from etq.render.delimited import escaping_formulas
-from etq.render.kernel_names import full_names
+from etq.database.limits import set_limits
+from etq.render.display import show_as, shown_as
 from etq.render.selection import selection
-from etq.render.table import wide
 from etq.render.writers import FORMATS
 
 DEFAULT_WAREHOUSE: Final = "etq.duckdb"
@@ -155,14 +153,6 @@ def warehouse_argument(command: Callable[..., Any], metavar: str = "[WAREHOUSE]"
     return click.argument("warehouse", metavar=metavar, required=False)(warehouse_option(naming))
 
 
-def _escape_formulas(_: click.Context, __: click.Parameter, is_set: bool) -> None:
-    escaping_formulas.set(is_set)
-
-
-def _show_full_names(_: click.Context, __: click.Parameter, is_set: bool) -> None:
-    full_names.set(is_set)
-
-
 def _file_of_output(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
     return None if path == "-" else path
 
@@ -178,14 +168,14 @@ query_limits: Final = together(
         "--seconds",
         type=click.FloatRange(0, 86400, min_open=True),
         expose_value=False,
-        callback=lambda _, __, number: query_seconds.set(number),
+        callback=lambda _, __, number: set_limits(query_seconds=number),
         help="Time limit of each query in seconds, for files that aren't trusted.",
     ),
     common_option(
         "--megabytes",
         type=click.IntRange(16, 2**20),
         expose_value=False,
-        callback=lambda _, __, number: query_megabytes.set(number),
+        callback=lambda _, __, number: set_limits(query_megabytes=number),
         help="Memory limit of each query in MB, for files that aren't trusted.",
     ),
 )
@@ -201,14 +191,14 @@ _output_file: Final = together(
         "--full-names",
         is_flag=True,
         expose_value=False,
-        callback=_show_full_names,
+        callback=lambda _, __, is_set: show_as(has_full_names=is_set),
         help="In tables: show names of kernels in full, with namespaces and template arguments.",
     ),
     common_option(
         "--escape-formulas",
         is_flag=True,
         expose_value=False,
-        callback=_escape_formulas,
+        callback=lambda _, __, is_set: show_as(escapes_formulas=is_set),
         help="In CSV and TSV: put an apostrophe before texts that begin like formulas.",
     ),
 )
@@ -250,12 +240,8 @@ def selection_options(command: Callable[..., Any], *, has_wide: bool = False) ->
     @wraps(command)
     def showing(*args: Any, columns: tuple[str, ...] | None, **options: Any) -> Any:
         is_wide = options["wide"] if has_wide else options.pop("wide")
-        token = wide.set(is_wide or columns is not None)
-        try:
-            with selected(columns=columns):
-                return command(*args, **options)
-        finally:
-            wide.reset(token)
+        with shown_as(is_wide=is_wide or columns is not None), selected(columns=columns):
+            return command(*args, **options)
 
     text = "Show only these columns, in this order."
     decorated = common_option("--columns", metavar="A,B,...", callback=_names, help=text)(showing)

@@ -13,7 +13,7 @@ from etq import confined
 from etq.cli import ARGUMENTS, main
 from etq.cli.interrupts import cancelled_by
 from etq.cli.options import is_given, output_options, warehouse_option
-from etq.database.limits import SAFE_MEGABYTES, SAFE_SECONDS, query_megabytes, query_seconds
+from etq.database.limits import SAFE_MEGABYTES, SAFE_SECONDS, limits, set_limits
 from etq.errors import EtqError, QueryError, place_in
 from etq.render.progress import working
 from etq.render.terminal import style_of
@@ -79,7 +79,7 @@ def sql(
     """
     if (engine == "spark") != (lake is not None):
         raise click.UsageError("--engine spark and --lake DIR go together")
-    seconds, megabytes = query_seconds.get(), query_megabytes.get()
+    seconds, megabytes = limits().query_seconds, limits().query_megabytes
     if lake is None and captures is not None:
         raise click.UsageError("--captures needs --engine spark")
     if files and (lake is not None or is_given("db")):
@@ -102,7 +102,7 @@ def sql(
 
             write_rows(*rows_of(lake, statements, captures, megabytes), format, output, force=force)
         elif confined.given() is not None:
-            query_megabytes.set(megabytes or SAFE_MEGABYTES)
+            set_limits(query_megabytes=megabytes or SAFE_MEGABYTES)
             with source() as warehouse:
                 found = warehouse.safe_sql(statements, seconds=seconds or SAFE_SECONDS)
             write_rows(*found, format, output, force=force)

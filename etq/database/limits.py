@@ -1,33 +1,58 @@
-"""Limits of queries on files that aren't trusted, which a command sets for all connections that it opens."""
+"""Limits of time and memory, which a command sets for all connections that it opens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 # How long a query that isn't trusted may take, in seconds, and how much memory, in MB, unless somebody says otherwise.
 SAFE_SECONDS: Final = 10.0
 SAFE_MEGABYTES: Final = 512
-# Each is None without a limit.
-query_seconds: Final[ContextVar[float | None]] = ContextVar("query_seconds", default=None)
-query_megabytes: Final[ContextVar[int | None]] = ContextVar("query_megabytes", default=None)
+
+
+class Limits(NamedTuple):
+    """What a command's options say of the connections that it opens; None: no limit, or the usual one.
+
+    query_seconds    how long a query may take
+    query_megabytes  how much memory it may take, in MB
+    wait             how long to wait for a file that other processes hold, in seconds
+    notify           gets what to tell meanwhile: a wait that takes a while
+    """
+
+    query_seconds: float | None = None
+    query_megabytes: int | None = None
+    wait: float | None = None
+    notify: Callable[[str], None] | None = None
+
+
+_limits: Final[ContextVar[Limits]] = ContextVar("limits", default=Limits())  # noqa: B039 - it is immutable
+
+
+def limits() -> Limits:
+    """Return the limits of the command."""
+    return _limits.get()
+
+
+def set_limits(**changed: Any) -> None:
+    """Set these fields of `Limits` until the command ends."""
+    _limits.set(_limits.get()._replace(**changed))
 
 
 @contextmanager
-def limited_to(megabytes: int) -> Iterator[None]:
-    """Limit the memory of connections that are opened within the block."""
-    before = query_megabytes.set(megabytes)
+def limited(**changed: Any) -> Iterator[None]:
+    """Set these fields of `Limits` until the block ends."""
+    token = _limits.set(_limits.get()._replace(**changed))
     try:
         yield
     finally:
-        query_megabytes.reset(before)
+        _limits.reset(token)
 
 
 def limiting_settings() -> dict[str, str]:
     """Return the limits as DuckDB's settings."""
-    seconds, megabytes = query_seconds.get(), query_megabytes.get()
+    seconds, megabytes = limits().query_seconds, limits().query_megabytes
     return {
         **({} if seconds is None else {"max_execution_time": str(max(int(seconds * 1000), 1))}),
         # Without a folder for what exceeds the memory, the limit is one.

@@ -8,19 +8,15 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
 from etq.database.file_locks import check_locks
+from etq.database.limits import limits
 from etq.errors import WarehouseError, displayed
 
 WAIT: Final = 30.0
-# A command's settings: the longest time to wait, in seconds, and a callback for what it tells meanwhile: a wait that
-# takes a while.
-lock_timeout: Final[ContextVar[float | None]] = ContextVar("lock_timeout", default=None)
-on_notice: Final[ContextVar[Callable[[str], None] | None]] = ContextVar("on_notice", default=None)
 # Pauses between two attempts, in seconds, grow from the first number to the second. Their length is random, so that
 # waiting processes don't all try again at once.
 PAUSES: Final = (0.005, 0.05)
@@ -48,7 +44,7 @@ def retry_while_locked(path: str, attempt: Callable[[], Result], wait: float | N
     seconds = seconds_to_wait(wait)
     start = time.monotonic()
     pause = PAUSES[0]
-    notify = on_notice.get()
+    notify = limits().notify
     is_first = True
     while True:
         waited = time.monotonic() - start
@@ -79,7 +75,7 @@ def seconds_to_wait(wait: float | None = None) -> float:
 
     Raises `WarehouseError` for anything but a number of seconds.
     """
-    setting = lock_timeout.get() if wait is None else wait
+    setting = limits().wait if wait is None else wait
     try:
         seconds = float(os.environ.get("ETQ_WAIT") or WAIT) if setting is None else float(setting)
     except (TypeError, ValueError):

@@ -6,16 +6,15 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from contextvars import ContextVar
 from datetime import date, datetime
 from typing import IO, TYPE_CHECKING, Any, Final
+
+from etq.render.display import display
 
 if TYPE_CHECKING:
     import duckdb
 
 DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
-# Whether texts that a spreadsheet would take for formulas are prefixed with an apostrophe.
-escaping_formulas: Final[ContextVar[bool]] = ContextVar("escaping_formulas", default=False)
 # Spreadsheets also take full-width signs for the beginning of a formula.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _CHUNK: Final = 1 << 20
@@ -32,7 +31,7 @@ _CELLS: Final = {
 def delimited(columns: Sequence[str], rows: Sequence[Sequence[Any]], delimiter: str) -> str:
     """Return a header line and a line for each row."""
     special = re.compile(f'[{delimiter}"\r\n]')
-    escapes = escaping_formulas.get()
+    escapes = display().escapes_formulas
 
     def cell(value: Any) -> str:
         text = _text(value)
@@ -86,7 +85,7 @@ def write_delimited(
 def _cell(index: int, kind: str) -> str:
     """Return the SQL of a column's cells, by the column's position and type."""
     column = f"#{index}"
-    if kind == "VARCHAR" and escaping_formulas.get():
+    if kind == "VARCHAR" and display().escapes_formulas:
         starts = ", ".join(f"chr({ord(each)})" for each in _FORMULA)
         return f"CASE WHEN left({column}, 1) IN ({starts}) THEN concat(chr(39), {column}) ELSE {column} END"
     if kind in _CELLS:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from etq.errors import printable
-from etq.render.kernel_names import full_names, short_names
+from etq.render.display import display
+from etq.render.kernel_names import short_names
 from etq.render.table import Below, aligned, number_texts
 from etq.render.terminal import TerminalStyle, bar
 
@@ -53,7 +54,7 @@ def _share(share: float | None) -> str:
 def flame(rows: Sequence[Row], heading: str, unit: str, style: TerminalStyle) -> str:
     """Return the rows as text, with that heading of their times, as wide as the terminal, or `WIDTH` without one."""
     room = style.width or shutil.get_terminal_size((WIDTH, 24)).columns
-    is_whole = style.width is None or full_names.get()
+    is_whole = style.width is None or display().has_full_names
     short = {} if is_whole else short_names(row.name for row in rows)
     names = [printable(short.get(row.name, row.name)) for row in rows]
     longest = max(2 * row.depth + len(name) for row, name in zip(rows, names, strict=True))

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from contextvars import ContextVar
 from typing import Final, NamedTuple
 
 FOLDED: Final = "…"
-# Whether tables and charts on terminals show names in full: --full-names.
-full_names: Final[ContextVar[bool]] = ContextVar("full_names", default=False)
 # Longer names, and those with more levels of brackets, are shown as they are.
 _LONGEST: Final = 20_000
 _DEEPEST: Final = 60

@@ -8,7 +8,8 @@ from itertools import chain
 from typing import Any, Final
 
 from etq.errors import printable
-from etq.render.table import Rows, shown, wide
+from etq.render.display import display
+from etq.render.table import Rows, shown
 
 # Links, images, HTML, entities, mentions, references to issues, code, emphasis, formulas, addresses and emoji. Sites
 # search the displayed text for mentions and references, so escaping their characters is not enough: only code is
@@ -52,7 +53,7 @@ def markdown_parts(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[st
     """Yield the same for rows that come in parts; of several, all columns."""
     remaining = iter(parts)
     first, second = next(remaining, []), next(remaining, None)
-    if first and second is None and not wide.get():
+    if first and second is None and not display().is_wide:
         by_column = list(zip(*first, strict=True))
         filled = [at for at, values in enumerate(by_column) if any(value not in (None, "") for value in values)]
         columns, first = [columns[at] for at in filled], [[row[at] for at in filled] for row in first]

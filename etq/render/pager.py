@@ -9,14 +9,13 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from typing import IO, TYPE_CHECKING, Final
+
+from etq.render.display import display
 
 if TYPE_CHECKING:
     import subprocess
 
-# Whether long texts are given to a pager: --no-pager.
-allowed: Final[ContextVar[bool]] = ContextVar("allowed", default=True)
 # The pager that is shown, and what is printed when it is left.
 _shown: Final[list[_Pages]] = []
 _after: Final[list[Callable[[], object]]] = []
@@ -64,7 +63,7 @@ def _command() -> str | None:
     """Return the command of the pager; None if there is none, no terminal to read its keys and show its pages, or CI,
     which may have one that nobody reads.
     """
-    is_read = allowed.get() and "CI" not in os.environ and os.environ.get("TERM") != "dumb"
+    is_read = display().is_paged and "CI" not in os.environ and os.environ.get("TERM") != "dumb"
     if not is_read or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
     named = next((os.environ[name] for name in ("ETQ_PAGER", "PAGER") if name in os.environ), _DEFAULT)

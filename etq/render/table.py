@@ -6,13 +6,13 @@ import math
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextvars import ContextVar
 from datetime import date, datetime
 from itertools import chain, zip_longest
 from typing import Any, Final
 
 from etq.errors import printable
-from etq.render.kernel_names import cut, full_names, short_names
+from etq.render.display import display
+from etq.render.kernel_names import cut, short_names
 from etq.render.terminal import PAGE, PLAIN, TerminalStyle, bar, width_of, wrap
 from etq.verdicts import words
 from etq.verdicts.words import number_text
@@ -37,8 +37,6 @@ _DIGITS: Final = 4
 _DIGITS_OF_PERCENT: Final = 3
 # Columns of probabilities and of gaps, whose sizes differ by powers of ten: each number has its own exponent.
 _OF_ANY_SIZE: Final = ("p", "q", "gap")
-# Whether tables have all columns and whole texts, several tables below each other if a terminal has no room: --wide.
-wide: Final[ContextVar[bool]] = ContextVar("wide", default=False)
 # How to see the columns that a line has no room for.
 HINT: Final = "--wide shows all columns, --columns those that you name"
 # Columns that a wide terminal shows with bars; only the first of these that a table has.
@@ -100,16 +98,16 @@ def table_parts(
     """Yield the same for rows that come in parts: columns become wider if a later part needs it. What is the same in
     all rows is known if there is one part. `share` has what shares are of.
     """
-    remaining = iter(parts if full_names.get() else map(_with_short_names, parts))
+    remaining = iter(parts if display().has_full_names else map(_with_short_names, parts))
     first, second = next(remaining, []), next(remaining, None)
     common, has_unit = "", "unit" in columns and len({row[columns.index("unit")] for row in first}) == 1
     if second is not None:
         remaining = chain([second], remaining)
-    elif not wide.get():
+    elif not display().is_wide:
         columns, first, common = _without_common(columns, first)
     yield note("; ".join(filter(None, (common, share if first and _SHARES[0] in columns else ""))), style)
     layout = _Layout(columns, first, style, foremost, has_unit)
-    kept = [*range(len(columns))] if wide.get() else layout.fitting()
+    kept = [*range(len(columns))] if display().is_wide else layout.fitting()
     groups = layout.groups(kept)
     layouts = [layout]
     if groups != [[*range(len(columns))]]:
@@ -207,11 +205,11 @@ class _Layout:
         self._decimals = [self._decimals_of(*column) for column in zip(columns, self._by_column, strict=True)]
         self._texts = self._texts_of(rows)
         self._is_prose = [_is_prose(cells) for cells in self._texts]
-        self._room = math.inf if wide.get() and style.width is None else style.width or PAGE
+        self._room = math.inf if display().is_wide and style.width is None else style.width or PAGE
         self._widest = [_widest([head, *cells]) for head, cells in zip(self._heads, self._texts, strict=True)]
         self._widths = self._widest
         # Names of columns are wrapped before texts are shortened.
-        for letters in (_WHOLE, _READABLE, _SHORTEST) if not wide.get() else ():
+        for letters in (_WHOLE, _READABLE, _SHORTEST) if not display().is_wide else ():
             self._widths = _narrowed(self._widths, self._least(letters), self._room)
         share = next((columns.index(name) for name in _SHARES if name in columns and rows), None)
         room = (style.width or 0) - sum(self._widths) - 2 * len(self._widths)
@@ -258,7 +256,7 @@ class _Layout:
 
     def groups(self, kept: Sequence[int]) -> list[list[int]]:
         """Return the positions of the columns of each table that fits. Each table has those that tell rows apart."""
-        widths = self._widths if wide.get() else self._least(_SHORTEST)
+        widths = self._widths if display().is_wide else self._least(_SHORTEST)
         if self._fits(kept, widths):
             return [[*kept]]
         keys = 1  # how many of the first columns tell rows apart, as far as they leave room for others
@@ -290,7 +288,7 @@ class _Layout:
         self._decimals = [_more(decimals, self._decimals_of(name, values)) for name, values, decimals in by_column]
         texts = self._texts_of(rows)
         for at, cells in enumerate(texts):
-            if self._is_number[at] or wide.get():
+            if self._is_number[at] or display().is_wide:
                 self._widths[at] = max(self._widths[at], _widest(cells))
         shares = [None if self._barred is None else row[self._barred] for row in rows]
         styles = [_styles(self._columns, row) for row in rows] if self._style.has_colours else None

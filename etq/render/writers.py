@@ -15,11 +15,12 @@ from etq import catalog
 from etq.database.publishing import new_file
 from etq.database.temporary import temporary_folder
 from etq.errors import EtqError, QueryError, displayed, message_of, place_in, printable_lines
-from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write_delimited
+from etq.render.delimited import DELIMITERS, delimited, write_delimited
+from etq.render.display import display, shown_as
 from etq.render.markdown import markdown_parts
 from etq.render.pager import paged
 from etq.render.selection import selection
-from etq.render.table import Rows, fits, note, shown, table_parts, title, wide
+from etq.render.table import Rows, fits, note, shown, table_parts, title
 from etq.render.terminal import PLAIN, style_of
 from etq.render.times import in_one_unit
 
@@ -147,18 +148,15 @@ def _in_full(statement: str) -> Iterator[None]:
 
     import duckdb
 
-    is_wide = wide.get()
+    is_wide = display().is_wide
     if not is_wide:
         with duckdb.connect() as connection:
             query = "SELECT json_serialize_sql($1)::VARCHAR"
             [(parsed,)] = connection.execute(query, [statement]).fetchall()
         nodes = [parts["node"] for parts in json.loads(parsed).get("statements", [])]
         is_wide = bool(nodes) and all(part["class"] != "STAR" for node in nodes for part in node.get("select_list", []))
-    token = wide.set(is_wide)
-    try:
+    with shown_as(is_wide=is_wide):
         yield
-    finally:
-        wide.reset(token)
 
 
 def write_rows(
@@ -207,7 +205,7 @@ def write_text(text: str, path: str | None, *, force: bool = False, is_printable
 def _checked_format(format: str | None, path: str | None) -> str:
     _refuse_compressed(path)
     format = format or format_of(path)
-    if escaping_formulas.get() and format not in ("csv", "tsv"):
+    if display().escapes_formulas and format not in ("csv", "tsv"):
         raise EtqError(f"--escape-formulas only applies to csv and tsv, not to {format}")
     return format
 

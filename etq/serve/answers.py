@@ -16,7 +16,8 @@ from etq.database.limited import BusyError
 from etq.database.locking import HeldError
 from etq.database.results import QueryResult
 from etq.errors import EtqError, FormatError, QueryError, printable_lines
-from etq.render.delimited import delimited, escaping_formulas
+from etq.render.delimited import delimited
+from etq.render.display import shown_as
 from etq.report.columns import table
 
 if TYPE_CHECKING:
@@ -171,14 +172,11 @@ def _csv(connection: duckdb.DuckDBPyConnection, query: str, parameters: Any) -> 
     """Like files that commands write; an apostrophe stands before texts that spreadsheets would take for formulas."""
     answer = QueryResult(connection, query, parameters, is_limited=True)
     stream = _Limited()
-    before = escaping_formulas.set(True)
-    try:
+    with shown_as(escapes_formulas=True):
         head = delimited(answer.columns, [], ",").encode()
         stream.write(head)
         for rows in _blocks(answer):
             stream.write(delimited(answer.columns, rows, ",").encode("utf-8", "replace")[len(head) :])
-    finally:
-        escaping_formulas.reset(before)
     return Answer(stream.content(), "text/csv; charset=utf-8", file="result.csv")
 
 

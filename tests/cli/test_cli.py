@@ -18,8 +18,7 @@ import etq
 import etq.datasets
 from etq import catalog, cli, processes
 from etq.cli.commands import ALIASES, FIRST, FOREMOST, GROUPS, NAMED_HERE
-from etq.database.limits import query_megabytes, query_seconds
-from etq.database.locking import lock_timeout
+from etq.database.limits import Limits, limits
 from tests.asserts import csv_rows
 from tests.cli.asked import rows
 from tests.command_line import run_etq
@@ -61,12 +60,12 @@ def test_the_list_of_commands_has_whole_sentences() -> None:
 
 def test_limits_end_with_the_command(tmp_path: Path) -> None:
     """Where a program runs a command, what it opens later has no limits."""
-    lab, limits = str(tmp_path / "lab.duckdb"), ("--seconds", "5", "--megabytes", "500")
+    lab, options = str(tmp_path / "lab.duckdb"), ("--seconds", "5", "--megabytes", "500")
     assert run_etq("ingest", MLP, "--db", lab).exit_code == 0
     query = "SELECT current_setting('memory_limit') FROM captures"
-    found = run_etq("--wait", "5", "sql", query, "--db", lab, "--format", "csv", *limits)
+    found = run_etq("--wait", "5", "sql", query, "--db", lab, "--format", "csv", *options)
     assert found.stdout.splitlines()[1:] == ["500.0 MiB"], found.output
-    assert [limit.get() for limit in (query_seconds, query_megabytes, lock_timeout)] == [None, None, None]
+    assert limits() == Limits()
 
 
 def test_common_options_are_described_once() -> None:

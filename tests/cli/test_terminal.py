@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from etq.catalog import foremost_in
-from etq.render.table import number_texts, table, table_parts, wide
+from etq.render.display import shown_as
+from etq.render.table import number_texts, table, table_parts
 from etq.render.terminal import PLAIN, TerminalStyle, bar, width_of, wrapped
 from etq.verdicts.words import number_text
 from tests.asserts import csv_rows
@@ -247,9 +248,8 @@ def test_what_all_rows_share_is_above_the_table() -> None:
     assert [line.split() for line in lines] == [["a", "1"], ["b", "0"]]
     assert table(columns, rows[:1]).splitlines()[:2] == [above, "op  calls"]
     assert cells("".join(table_parts(columns, [rows, [("c", 7, "", 1, "us")]])))[0] == columns, "a part may differ"
-    token = wide.set(True)
-    assert cells(table(columns, rows))[0] == columns
-    wide.reset(token)
+    with shown_as(is_wide=True):
+        assert cells(table(columns, rows))[0] == columns
     same = [("a", 1), ("a", 1)]
     assert len(table(["op", "calls"], same).splitlines()) == 4, "rows that don't differ"
 

@@ -15,7 +15,7 @@ import pytest
 import etq
 from etq import catalog
 from etq.catalog import quoted
-from etq.database.limits import query_seconds
+from etq.database.limits import limited
 from etq.errors import EtqError, QueryError, WarehouseError
 from etq.ingest.trace.launches import AROUND
 from etq.maintenance.merge import merge
@@ -318,13 +318,9 @@ def test_views_end_where_nodes_of_a_trace_contain_each_other(clean: Path, tmp_pa
         if each.file.startswith("traces/") and each.kind == "table macro" and each.parameters[0].name == "capture"
     ]
     assert len(views) > 30
-    query_seconds.set(120)
-    try:
-        with etq.open(path, read_only=True) as warehouse:
-            for view, name in itertools.product(views, ("counted", "gpu", "memory")):
-                try:
-                    warehouse.rows(f"FROM {view}('{name}')")
-                except etq.EtqError as error:
-                    assert "execution time" not in str(error), (view, name)
-    finally:
-        query_seconds.set(None)
+    with limited(query_seconds=120), etq.open(path, read_only=True) as warehouse:
+        for view, name in itertools.product(views, ("counted", "gpu", "memory")):
+            try:
+                warehouse.rows(f"FROM {view}('{name}')")
+            except etq.EtqError as error:
+                assert "execution time" not in str(error), (view, name)

@@ -13,8 +13,7 @@ import duckdb
 import pytest
 
 import etq
-from etq.database import cursors, limited
-from etq.database.limits import limited_to
+from etq.database import cursors, limited, limits
 from etq.errors import QueryError
 from tests.conftest import CAPTURES
 from tests.serve.server import small_capture
@@ -39,7 +38,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[etq.Warehous
     path = tmp_path_factory.mktemp("limited") / "lab.duckdb"
     with etq.open(path) as filled:
         filled.ingest(CAPTURES / "mlp" / "mlp.etdp", name="run")
-    with limited_to(256), etq.open(path) as opened:
+    with limits.limited(query_megabytes=256), etq.open(path) as opened:
         yield opened
 
 

@@ -23,7 +23,8 @@ import etq
 from etq import report
 from etq.database.publishing import new_file
 from etq.errors import EtqError, QueryError
-from etq.render.delimited import delimited, escaping_formulas, write_delimited
+from etq.render.delimited import delimited, write_delimited
+from etq.render.display import shown_as
 from etq.render.markdown import inline, markdown
 from etq.render.writers import write, write_rows, write_text
 from etq.warehouse.warehouse import Warehouse
@@ -64,12 +65,9 @@ def test_duckdb_writes_csv_as_python_does(
         if rows:
             connection.executemany(f"INSERT INTO results VALUES ({', '.join('?' * len(names))})", rows)
         stream = io.StringIO(newline="")
-        token = escaping_formulas.set(escapes)
-        try:
+        with shown_as(escapes_formulas=escapes):
             assert write_delimited(connection, connection.sql("FROM results"), delimiter, stream) == bool(rows)
             expected = delimited(names, connection.execute("FROM results").fetchall(), delimiter)
-        finally:
-            escaping_formulas.reset(token)
     read = cells(stream.getvalue(), delimiter)
     assert read == cells(expected, delimiter)
     assert len(read) == 1 + len(rows)
