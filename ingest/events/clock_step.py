@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from etq.ingest.arrow import as_numpy
+
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
@@ -31,7 +33,7 @@ def clocks_of(measured: pa.Table) -> list[tuple[int, str, int, int, int, float |
     rows = []
     for batch in measured.to_batches():
         for key, clock, of_ticks, of_events in zip(*batch.columns, strict=True):
-            ticks, events = of_ticks.values.to_numpy(), of_events.values.to_numpy()
+            ticks, events = (as_numpy(each.values, np.int64) for each in (of_ticks, of_events))
             up_to = np.cumsum(events)
             median = ticks[np.searchsorted(2 * up_to, up_to[-1])]
             zeros = events[ticks == 0].sum()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from etq.ingest.arrow import LazyBatch, batch, encoded, filled, flags, integers, numbers, texts
 from etq.ingest.events.own_times import summed
@@ -164,25 +163,22 @@ def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> t
         is_served=slices.is_served,
         is_denoised=slices.is_denoised,
     )
-    left_out = steps.filter(pc.is_null(steps.column("start_ticks")))
+    # By columns: pyarrow's own filter would load its functions, which takes longer than to read a small trace.
+    numbered = (steps.column(name).to_pylist() for name in ("run_index", "step", "start_ticks"))
+    left_out = [(run, step) for run, step, start in zip(*numbered, strict=True) if start is None]
     lost_in = {*slices.run[np.flatnonzero(slices.is_lost)].tolist()}
-    runs = left_out.column("run_index").to_pylist()
     for has_lost, why in (
         (False, "no launch of these steps at the end is recorded"),
         (True, "a fifth or more of the launches have no event of a device"),
     ):
-        numbers = [
-            step
-            for run, step in zip(runs, left_out.column("step").to_pylist(), strict=True)
-            if (run in lost_in) == has_lost
-        ]
+        numbers = [step for run, step in left_out if (run in lost_in) == has_lost]
         if numbers:
             columns.find("steps left out", f"{_left_out(numbers)}: {why}")
     if slices.is_lost.any():
         columns.find("lost kernels", _lost(slices))
     if slices.recording is not None and (beyond := _beyond(steps, *slices.recording)):
         columns.find("steps beyond the recording", beyond)
-    return steps, runs
+    return steps, [run for run, _ in left_out]
 
 
 def _beyond(steps: pa.RecordBatch, start: int, end: int) -> str:
