@@ -78,12 +78,14 @@ def backup(db: str, output: str, force: bool) -> None:
     type=click.Path(exists=True, file_okay=False),
     help="The folder that files were read from.  [default: the current one]",
 )
-def check(db: str, files: str) -> None:
+@click.option("--all", "is_whole", is_flag=True, help="Compute times and rollups of all captures again.")
+def check(db: str, files: str, is_whole: bool) -> None:
     """Check that a warehouse or a lake is undamaged and consistent.
 
     All tables are read: rows that others refer to must exist, rollups must equal those computed from the events, and
     files of the folder that they were read from must have the same content. Each problem is a line; with a problem, the
-    status is 1. The warehouse is only read; writers wait meanwhile. A lake is checked as it is when the check begins.
+    status is 1. Times and rollups are computed again of 500 captures, of others each time, or with --all of all. The
+    warehouse is only read; writers wait meanwhile. A lake is checked as it is when the check begins, as a whole.
 
     \b
     etq db check lab.duckdb
@@ -99,7 +101,7 @@ def check(db: str, files: str) -> None:
     else:
         from etq.maintenance.checking import check as check_file
 
-        parts = check_file(db, folder=files)
+        parts = check_file(db, folder=files, is_whole=is_whole)
     problems = 0
     for part in parts:
         problems += len(part.problems)

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 import etq
 from etq.cli import main
 from etq.errors import EtqError, WarehouseError
+from etq.maintenance import checking
 from etq.maintenance.merge import Merged, merge
 from etq.version import SCHEMA_VERSION
 from etq.warehouse.warehouse import Warehouse
@@ -230,6 +231,19 @@ OF_ROLLUPS = {
 def test_faults_are_found(db: Path, faults: dict[str, str]) -> None:
     """Each is of another table, so that all are found at once."""
     assert {*faults.values()} <= {*changed(db, *faults)}
+
+
+@pytest.mark.long
+def test_of_many_captures_a_sample_is_computed_again(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of three, each with a fault: it is found in that one; with --all in each."""
+    monkeypatch.setattr(checking, "SAMPLE", 1)
+    monkeypatch.setattr(checking, "_RANGES", 1)
+    problems = changed(db, "UPDATE runs SET kernel_ticks = 7", "DELETE FROM capture_ops", "DELETE FROM step_times")
+    captures = {problem.split(": ")[1] for problem in problems}
+    assert len(captures) == 1 and "times of events and runs (1 of 3 captures)" in checked(db).stdout
+    found = checked(db, "--all").stdout
+    assert all(f": {name}: " in found for name in ("dump", "trace", "prof"))
+    assert "rollups, by the events (3 captures)" in found
 
 
 @pytest.mark.long
