@@ -18,7 +18,7 @@ _ALL: Final = "all runs"
 # How many ops a finding lists.
 _LISTED: Final = 4
 
-# The severity and remedy of findings of ingest that make numbers misleading.
+# Findings of ingest that make numbers misleading: their severity and remedy.
 _MISLEADING: Final = {
     "foreign record": (
         "high",
@@ -172,7 +172,7 @@ def fallback_kernels(evidence: Evidence) -> Iterator[Finding]:
     spent, share = _sum(kernels), _share(evidence, _sum(kernels))
     if evidence.delegate_calls <= 0 or share < 2:
         return
-    # An op that a delegate takes includes the copies of its weights.
+    # The time of an op that a delegate runs includes the copies of its weights.
     to_delegate = [op.name for op in kernels[:3] if not op.is_copy] or [kernels[0].name]
     yield Finding(
         "fallback kernels",
@@ -302,7 +302,7 @@ def dominating_op(evidence: Evidence) -> Iterator[Finding]:
 
 @_rule
 def dominating_module(evidence: Evidence) -> Iterator[Finding]:
-    """One module takes more than all others together, as an op."""
+    """One module takes more than all others together; like `_dominant_op`."""
     modules: defaultdict[str, list[Part]] = defaultdict(list)
     for part in evidence.parts:
         if part.module is not None:
@@ -456,7 +456,7 @@ def loading(evidence: Evidence) -> Iterator[Finding]:
     if not evidence.executes or not spent or spent < runs:
         return
     scale, share, delegates = evidence.scale, 100 * spent / (spent + runs), fsum(parts["delegate init"])
-    # A coarse clock may show no time of most runs.
+    # With a coarse clock, most runs may have a time of 0.
     many = f"as much as {digits(spent / middle)} median runs" if middle else "more than all runs together"
     yield Finding(
         "loading",
