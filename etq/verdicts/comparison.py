@@ -90,10 +90,12 @@ def compare(
 
     samples         columns of `_comparison_samples`
     shapes          ops whose input shapes differ between the sides: item, shapes of base only, shapes of new only
-    conditions      conditions of measurement that differ between the sides: name, detail, and is_label for labels that
-    differ is_one_clock    whether both sides count time, or cycles alpha           accepted probability of a false
-    verdict slower or faster min_effect      smallest change that counts; None: the default phase           the runs
-    that are compared; None: all allow_mismatch  whether there are verdicts although conditions differ
+    conditions      conditions of measurement that differ between the sides: name, detail, and is_label for labels
+    is_one_clock    whether both sides count time, or cycles
+    alpha           accepted probability of a false verdict slower or faster
+    min_effect      smallest change that counts; None: the default
+    phase           the runs that are compared; None: all
+    allow_mismatch  whether there are verdicts although conditions differ
     """
     columns = (shapes[name].tolist() for name in ("item", "base_shapes", "new_shapes"))
     of_shapes = {item: words.shapes(base, new) for item, base, new in zip(*columns, strict=True)}
