@@ -130,7 +130,9 @@ def _write_trace(connection: duckdb.DuckDBPyConnection, key: int, jobs: Jobs | N
 
 
 def _write_steps(connection: duckdb.DuckDBPyConnection, key: int, evidence: Evidence) -> None:
-    """Write the steps of a trace with their operations, if operations and peaks are known and nothing is written yet."""
+    """Write the steps of a trace with their operations, if operations and peaks are known and nothing is
+    written yet.
+    """
     stored = f"SELECT 1 FROM {rollups.EFFICIENCY} AS e WHERE e.capture_id = ? LIMIT 1"
     if evidence.rated is not None and not connection.execute(stored, [key]).fetchall():
         connection.execute(

@@ -288,7 +288,9 @@ def _clocks(evidence: JobEvidence) -> list[Finding]:
 
 
 def compared(connection: duckdb.DuckDBPyConnection, base: str, new: str) -> str:
-    """Return what differs between two jobs, in a sentence or more. Each is a single recording, so nothing is certain."""
+    """Return what differs between two jobs, in a sentence or more. Each is a single recording, so nothing is
+    certain.
+    """
     query = """
         SELECT c.rank, c.base, c.new, c.base_waited, c.new_waited, c.base_mfu_percent, c.new_mfu_percent,
             coalesce(c.base_mfu_is_least, false), coalesce(c.new_mfu_is_least, false), c.base_computation,

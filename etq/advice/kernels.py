@@ -676,7 +676,9 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _above(rated: Sequence[Rated]) -> float:
-    """Return by how much calls with one limit take longer than good kernels, or than as many of the shortest kernels."""
+    """Return by how much calls with one limit take longer than good kernels, or than as many of the shortest
+    kernels.
+    """
     ticks = sum(calls.ticks for calls in rated)
     if rated[0].bound == "latency":
         return ticks - rated[0].shortest_ticks * sum(calls.kernels for calls in rated)

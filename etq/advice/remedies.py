@@ -39,7 +39,9 @@ class Traits(NamedTuple):
 
     @property
     def graphs(self) -> str:
-        """The kind of graphs that could be replayed; '' if some already are, or the runtime isn't known to have them."""
+        """The kind of graphs that could be replayed; '' if some already are, or the runtime isn't known to
+        have them.
+        """
         return graphs(self.runtime, replays=self.replays)
 
 

@@ -191,7 +191,9 @@ class First(NamedTuple):
 
 
 class Intervals(NamedTuple):
-    """The intervals of a subject on the critical path: their number, the longest, its start, and the time in long ones."""
+    """The intervals of a subject on the critical path: their number, the longest, its start, and the time in
+    long ones.
+    """
 
     number: int
     longest: int

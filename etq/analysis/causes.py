@@ -26,7 +26,9 @@ def causes_of(warehouse: Warehouse, **options: Any) -> list[dict[str, Any]]:
 
 
 def all_series(warehouse: Warehouse, **options: Any) -> list[dict[str, Any]]:
-    """Return the rows of the view `series`. Options are those of the view. Raises `QueryError` for an unknown option."""
+    """Return the rows of the view `series`. Options are those of the view. Raises `QueryError` for an unknown
+    option.
+    """
     return _rows_of(warehouse, "series", options)
 
 

@@ -361,7 +361,9 @@ class Comparison:
         return [f"MFU: {' to '.join(texts)}; operations are known of {' and '.join(known)} % of devices' time"]
 
     def _complete_steps(self) -> None:
-        """Compute the operations of steps for traces in memory, too, if there are two; for many, this would take long."""
+        """Compute the operations of steps for traces in memory, too, if there are two; for many, this would
+        take long.
+        """
         if self.has_one_trace_per_side():
             self.warehouse.complete_steps([key for _, _, keys in self._sides for key in keys])
 
@@ -469,7 +471,9 @@ class Comparison:
         return [_cause(*key, rows) for key, rows in groups.items()]
 
     def op_sources(self) -> dict[str, tuple[str, int | None]]:
-        """Return the file and line of ops, named by `op_key`, from the linked record of new; only of ops with one line."""
+        """Return the file and line of ops, named by `op_key`, from the linked record of new; only of ops with
+        one line.
+        """
         query = f"""
             SELECT c.name, any_value((s.source_file, s.source_line))
             FROM (SELECT *, {self.op_key()} AS name FROM {self._table(self.options)}) AS c

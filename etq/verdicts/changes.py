@@ -220,7 +220,9 @@ class _Part:
         return [*zip(starts, ends, middles, middles[1:], strict=False)]
 
     def errors_of(self, first: int, end: int) -> bytes | None:
-        """The errors of some builds in units of their mean, as the bytes that `basis_of` takes; None if they are equal."""
+        """The errors of some builds in units of their mean, as the bytes that `basis_of` takes; None if they
+        are equal.
+        """
         if self.errors is None:
             return None
         errors = self.errors[first:end] / self.errors[first:end].mean()
