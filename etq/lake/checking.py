@@ -98,7 +98,9 @@ def _problem(
 
 
 def _loads(connection: duckdb.DuckDBPyConnection, state: LakeState) -> Part:
-    """Find rows that are in another load than what they are about, and count loads that aren't part of the lake."""
+    """Find rows that are in another load than the capture, record or program that they describe, and count loads that
+    aren't part of the lake.
+    """
     problems = []
     query = f"SELECT DISTINCT {{kind}}_id AS key, {LOAD} AS load FROM {{files}}"
     for kind in KINDS:

@@ -69,14 +69,14 @@ def _sizes(state: LakeState) -> str:
 
 
 def _sizes_of_none() -> str:
-    """A query in place of `_sizes` where other captures, which share the files, aren't seen."""
+    """A query that replaces `_sizes` if other captures in the files are hidden."""
     what = "sizes of captures are shares of all captures' rows, and only one capture is seen here"
     return f"SELECT ''::VARCHAR AS table_name, error({quoted(what)})::BIGINT AS bytes"
 
 
 def allow_only_files(connection: duckdb.DuckDBPyConnection, state: LakeState) -> None:
     """Make the lake's files those that can be read without external access."""
-    if state.lake.is_remote:  # where nothing else is found, see `LakeFiles`
+    if state.lake.is_remote:  # finds nothing else, see `LakeFiles`
         connection.execute(f"SET allowed_directories = [{quoted(f'{state.lake.url}/')}]")
         return
     paths = {path for table in state.files for path in state.paths(table)}
@@ -142,7 +142,7 @@ def read_parquet(paths: list[str], *options: str) -> str:
 
 
 def _literal(path: str) -> str:
-    """A path as a pattern that no other path fits."""
+    """A path as a pattern that matches no other path."""
     return path if "://" in path else _PATTERN.sub(r"[\g<0>]", path)
 
 

@@ -133,7 +133,7 @@ def update(
             if sha256 in labels:
                 set_labels(connection, key, {each: value for each, value in labels[sha256].items() if each in given})
                 add_labels(connection, key, labels[sha256])
-        if restored:  # others waited for what is there again
+        if restored:  # others waited for content that is stored again
             refill(connection, ranks_of(connection, changed))
 
     is_of_job = bool(restored) or any(not RANKS.isdisjoint(each) for each in labels.values())

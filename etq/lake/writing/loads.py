@@ -1,8 +1,8 @@
 """Writing loads: rows of a warehouse's tables, with keys that are the same in every lake, and their commit.
 
-A load's rows go to the other tables first, and then to its root table, only as its writer has read that: so of two
-writers of the same content one is refused, and removes its rows. A load that nobody can commit any more is noted in
-the root table, as a transaction of Delta Lake, before its rows are removed.
+A load's rows go to the other tables first, and last to its root table. That commit fails if the root table has changed
+since its writer read it: so of two writers of the same content, one is refused, and removes its rows. A load that
+nobody can commit any more is noted in the root table, as a transaction of Delta Lake, before its rows are removed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TRIES_AMONG_OTHERS: Final = 100
 _TRIES: Final = 3
 # What the log of a root table says about a commit: the loads that others took the place of, with commas.
 _REPLACED: Final = "etq.replaced"
-# In so many commits, `finish` looks for it: in an object store, each is a request. Compactions find the others.
+# The commits in which `finish` looks for it: in an object store, each is a request. Compactions find older ones.
 _LOOKED_BACK: Final = 100
 
 
