@@ -4,7 +4,7 @@
 -- Columns:
 --   name: its name
 --   format: format of the file: etdump, prof_result, torch_trace, reference
---   execute: time of an execute, of traces of a step on the host: the median over runs; of several methods, the sum of theirs; NULL without one
+--   execute: median time over runs of an execute, or of a trace's step on the host; with several methods, the sum of their medians; NULL without any
 --   low: 25th percentile over runs
 --   high: 90th percentile over runs
 --   unit: unit of execute, low and high: us, or cycles where ticks are cycles

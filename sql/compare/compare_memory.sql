@@ -10,7 +10,7 @@
 --   change_percent: change from base to new in percent of base; NULL if base is 0
 --   base: median over captures of base, in bytes; NULL if none has it
 --   new: median over captures of new, in bytes; NULL if none has it
---   note: why a difference has no verdict; NULL if nothing
+--   note: why a difference has no verdict; NULL if it has one, or there is no difference
 --   base_captures: number of captures of base that have it
 --   new_captures: number of captures of new that have it
 CREATE MACRO compare_memory(

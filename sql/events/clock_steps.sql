@@ -19,7 +19,7 @@ HAVING ticks IS NOT NULL;
 --   clock: host; delegate: that of the events of delegates, which may have clocks of their own; device: that of a trace's devices
 --   step: its step; NULL where none is seen, as by a clock that is finer than 8 ticks, or one that timed too few events
 --   events: number of events that it timed, without detached ones (see `events`)
---   zeros: number of those with a time of 0
+--   zeros: number of these events with a time of 0
 --   median: half of the events take at most this time
 --   unit: unit of step and median
 --   step_ticks: step in ticks of the capture

@@ -116,7 +116,7 @@ WHERE d.executes IS NOT NULL;
 -- The time of one module of a method's model within Method::execute (or Method::step), over the recorded runs: its self
 -- time, and the total with its submodules. The self times add up to the total of the executes exactly; rows in
 -- parentheses have the time of no module. The time of a module is unknown if it has no event and a delegate runs nodes
--- of it: then it is part of another row's. Needs a linked record.
+-- of it: then it is part of another row's time. Needs a linked record.
 -- Needs: dump; else: key_averages by module
 -- Shown: method, CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, per_execute!~,
 --   share_percent!%, self_per_execute~, module_class, calls!#, mapping, total+~, self_time+~, executes+#, unit

@@ -219,16 +219,16 @@ WHERE (with_accepted OR NOT c.is_accepted)
     ) >= c.cost, false));
 
 -- Needs etq: in DuckDB alone, it is an error.
--- One cause of lost time: an op that is slower since a build, or on a device, in all series in which it is; where ops
--- don't explain it, the total; or what `advice` says of a job: a rank that others wait for, a link that is slow, clocks
--- that differ. The largest share of the time of a run or step first. Devices are compared as in `outliers`, on the last
--- builds that were measured on all of them; changes are those of `regressions` that are kept.
+-- One cause of lost time: an op that is slower since a build, or on a device, in all series that contain it; the total,
+-- if no op explains the loss; or a finding of `advice` about a job: a rank that others wait for, a slow link, clocks
+-- that differ. The largest share of the time of a run or step comes first. Devices are compared as in `outliers`, on
+-- the last builds that were measured on all of them; changes are those of `regressions` that are kept.
 -- Shown: kind!, cause!, value!, series!, number_of_series#, share_percent!%, cost (time), change_percent! (change),
 --   low_percent (interval), high_percent%, unit, instances#, first_bad (label), last_good (label), recorded_at (moment),
 --   captures#, q (probability), is_accepted, comment, author, finding!|, evidence|
 -- Columns:
 --   kind: change: since a build; device: on a device; rank, link or clock: in a job
---   cause: the op, or `all ops`: what the total lost and no op explains; for jobs, the rule of `advice`
+--   cause: the op; `all ops` for a loss of the total that no op explains; for jobs, the rule of `advice`
 --   value: label of the device or rank; of a link, or clocks, their ranks; NULL for changes
 --   series: the series in which most is lost, as in `series`; for jobs, the job's selector
 --   number_of_series: number of series in which it is slower
@@ -242,13 +242,13 @@ WHERE (with_accepted OR NOT c.is_accepted)
 --   first_bad: label of the first capture after a change; NULL for other kinds
 --   last_good: label of the last capture before it
 --   recorded_at: when first_bad was recorded, as in `regressions`; for other kinds, the latest of their captures, in UTC
---   captures: number of captures after a change, or of the device; of the ranks
+--   captures: number of captures after a change, of the device, or of the ranks
 --   q: probability of it by chance, corrected as in `regressions` and `outliers`; NULL for jobs
 --   is_accepted: whether somebody has accepted the change
 --   comment: the latest comment on it; NULL without one
 --   author: who wrote that
---   base: selector of what it is compared with, as `compare_ops` takes it; NULL for jobs, and where no selector tells these captures from others
---   new: selector of the captures in which it is slower; NULL where no selector tells them from others
+--   base: selector of what it is compared with, as `compare_ops` takes it; NULL for jobs, and if no selector distinguishes these captures from others
+--   new: selector of the captures in which it is slower; NULL if no selector distinguishes them from others
 --   ordered_by: the label by which captures are ordered; NULL for other kinds than changes
 --   finding: for jobs, the finding of `advice`; NULL for other kinds
 --   evidence: for jobs, its evidence; NULL for other kinds

@@ -72,7 +72,7 @@ LEFT JOIN _times_in_graph(
 --   base_grows: whether the gap grows from this node of base on, see `node_gaps`; NULL if base_gap is
 --   new_grows: the same of new
 --   metric: the metric of gaps
---   gap_problem: why a gap of values is NULL, or what is wrong with it, in new or else in base; NULL if nothing
+--   gap_problem: why a gap of values is NULL, or what is wrong with it, in new or else in base; NULL without a problem
 --   basis: how it was matched: graph (the same graph), debug_handle, context, neighbours, module or order; NULL without a counterpart
 --   score: share of op type, outputs, module, ops of inputs and ops of users that agree, from 0 to 1; NULL without a counterpart
 --   origin: node_index of the node on the other side that it was split from or merged into; NULL for others

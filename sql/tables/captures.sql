@@ -1,6 +1,6 @@
 -- Versions of this file: one row, written when the warehouse is created.
 CREATE TABLE warehouse (
-    schema_version INTEGER NOT NULL,  -- version of the base tables; another version of etq may read no other
+    schema_version INTEGER NOT NULL,  -- version of the base tables; a version of etq reads only its own
     etq_version VARCHAR NOT NULL,  -- version of etq that made the file, with its copy of the views and macros
     created_at TIMESTAMP NOT NULL  -- when the warehouse was created, in UTC
 );
@@ -43,8 +43,8 @@ CREATE TABLE metrics (
     source VARCHAR  -- SHA-256 of the file it was read from; NULL if attached by hand
 );
 
--- One finding about a file that its user should know: several dumps in one file, bytes that belong to none, a clock
--- that wrapped, impossible times, iterations that differ.
+-- One finding about a file: several dumps in one file, bytes outside of dumps, a clock that wrapped, impossible times,
+-- iterations that differ.
 CREATE TABLE findings (
     capture_id INTEGER NOT NULL,  -- the capture
     rule VARCHAR NOT NULL,  -- kind of the finding

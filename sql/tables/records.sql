@@ -20,8 +20,7 @@ CREATE TABLE record_members (
     size_bytes BIGINT NOT NULL  -- its size in bytes
 );
 
--- One finding about an ETRecord that its user should know: missing parts of a half-written one, debug handles that no
--- node has.
+-- One finding about an ETRecord: missing parts of a half-written one, debug handles that no node has.
 CREATE TABLE record_findings (
     record_id INTEGER NOT NULL,  -- the record
     rule VARCHAR NOT NULL,  -- kind of the finding
@@ -202,8 +201,9 @@ CREATE TABLE signature_ops (
     backend VARCHAR  -- backend of its delegate; NULL if no delegate ran it
 );
 
--- Which output of an event of a linked capture is which result of an op. If that is unknown, the row has only the op,
--- and `problem` says why. Computed when a capture that logged values is linked to its record, or a reference is stored.
+-- The match of an output of an event of a linked capture with a result of an op. If it is unknown, the row has only the
+-- op, and `problem` says why. Computed when a capture that logged values is linked to its record, or a reference is
+-- stored.
 CREATE TABLE signature_outputs (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the event, in `signatures`; of a reference, its event_index in `debug_values`
@@ -213,5 +213,5 @@ CREATE TABLE signature_outputs (
     sizes BIGINT[],  -- sizes of the node's value that is the output, with NULL for a symbolic size; NULL where unknown
     result_sizes BIGINT[],  -- sizes of the op's output, which has the same elements in the same order; NULL where unknown
     mapping VARCHAR,  -- exact, by the record's maps and graph; inferred, if these allow several answers; NULL with a problem
-    problem VARCHAR  -- why it is unknown which output is the op's; NULL if nothing
+    problem VARCHAR  -- why it is unknown which output is the op's; NULL if it is known
 );

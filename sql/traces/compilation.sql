@@ -119,16 +119,16 @@ SELECT s.key, _sum_where(s.ticks, s.compiles) AS ticks, count(*) FILTER (WHERE s
 FROM states AS s
 GROUP BY s.key;
 
--- The time in which torch.compile compiled, in one step of a trace, or in a trace without steps, and the parts of it: of
--- events within each other, and in several threads, each moment counts once. The parts add up to time: each moment is
--- that of the last of these parts that runs. No rows: nothing was compiled, and no graph captured.
+-- The time in which torch.compile compiled in one step of a trace, or in a trace without steps, and its parts. Each
+-- moment counts once, even if events are nested or in several threads, for the last of the parts that runs then, so
+-- that the parts add up to `time`. No rows: nothing was compiled, and no graph captured.
 -- Needs: torch_trace
 -- Empty: {capture} has no events of torch.compile at work
 -- Shown: step!#, time!~, share_percent!%, dynamo~, aot_autograd~, inductor~, autotuning~, nullif(other, 0) AS other~,
 --   nullif(graph_capture, 0) AS graph_capture~, parts!#, step_time~, unit
 -- Columns:
 --   step: number of the step, as in `wide_steps`
---   time: time in which torch.compile compiled; 0 for a step without
+--   time: time in which torch.compile compiled; 0 for a step without compilation
 --   share_percent: time in percent of the step
 --   parts: number of intervals without a gap that make up time
 --   step_time: length of the step

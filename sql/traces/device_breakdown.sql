@@ -84,8 +84,8 @@ ORDER BY s.device, s.ticks DESC, s.place;
 --   share_percent: sum in percent of all events of the type
 --   per_call: mean duration of a call
 --   stddev: sample standard deviation of the durations; 0 for a single one
---   min: least duration
---   max: greatest duration
+--   min: shortest duration
+--   max: longest duration
 --   unit: the requested unit of time
 --   steps: number of the trace's steps; NULL without steps
 --   per_step: time of those that steps launched, per step

@@ -44,8 +44,8 @@ SELECT b.family, count(*) AS names, sum(b.calls)::BIGINT AS calls, try_cast(sum(
 FROM _label_ticks(capture_key, work, steps, phase) AS b
 GROUP BY b.family;
 
--- The time of devices by family of kernels, which their names tell; copies and fills are families, too. The family that
--- takes most time, of steps if there are any, is first.
+-- The time of devices by family of kernels, known from their names; copies and fills are families, too. The family with
+-- the most time comes first; in a trace with steps, time in steps counts.
 -- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no device events
 -- Shown: coalesce(family, '(unknown)') AS family!, per_step!~, total!+~, share_percent!%, calls!#, names#,

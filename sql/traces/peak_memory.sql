@@ -10,7 +10,7 @@
 --   device: CPU, GPU0, ...
 --   peak_bytes: bytes in use at the peak
 --   peak_time: time of the peak, relative to the start of the recording
---   op: innermost op or module of the thread at the allocation; (before the recording), or NULL if there is none; by source and by module NULL but for that
+--   op: innermost op or module of the thread at the allocation; (before the recording) for memory that was allocated before; NULL if there is none, and otherwise by source and by module
 --   step: number of the step that allocated it; NULL outside of steps
 --   allocations: number of allocations that are held; NULL before the recording
 --   held_bytes: sum of their sizes in bytes

@@ -62,7 +62,7 @@ SELECT CASE WHEN t.trains THEN true WHEN t.infers THEN false END AS is_training,
     p.ticks AS step_ticks, r.end_ticks - r.start_ticks AS ticks, r.start_ticks, t.replays, t.runtime
 FROM told AS t CROSS JOIN stepped AS p CROSS JOIN _recording(capture_key) AS r;
 
--- What kind of program a trace is of, as the names in it tell: remedies depend on it. One row.
+-- The kind of program that a trace is of, from the names in it; remedies depend on it. One row.
 -- Needs: torch_trace
 -- Shown: is_training!, is_compiled!, has_workers!, steps#, step_time (time), duration (time), unit
 -- Columns:

@@ -212,12 +212,13 @@ ORDER BY list_position(['kept', 'not kept yet', 'reverted', 'one of two levels']
 
 -- Needs etq: in DuckDB alone, it is an error.
 -- One change of a total or op in a series of builds: a step to another level, or a creep, slow growth (or decline).
--- Changes that are kept come first, the costliest before others; then those that the next builds decide, those that were
--- reverted, and levels that a series goes between. The change of an op excludes the common shift of all ops. It counts if
--- it is at least 3 %, at least 0.05 % of the total, more than the step of its clock, and not by chance among so many
--- series. Instances of an op that changed at the same build are one change, with a row for each below it. Where somebody
--- has accepted a change (`change_comments`), the level starts anew: it is not listed any more, and later changes are
--- measured against the level after it. So it is for a total where accepted changes of ops explain at least half of its.
+-- Changes that are kept come first, the costliest before others; then those that are not kept yet, those that were
+-- reverted, and levels between which a series alternates. The change of an op excludes the common shift of all ops. It
+-- counts if it is at least 3 %, at least 0.05 % of the total, more than the step of its clock, and not by chance among
+-- so many series. Instances of an op that changed at the same build are one change, with a row for each below it. Where
+-- somebody has accepted a change (`change_comments`), the level starts anew: it is not listed any more, and later
+-- changes are measured against the level after it. The same holds for a change of a total if accepted changes of ops
+-- explain at least half of it.
 -- Shown: series!, what, CASE what WHEN 'total' THEN 'total of ' || op WHEN 'instance' THEN '@' || instruction_id
 --   ELSE op || CASE WHEN instances > 1 THEN ', ' || instances || ' instances'
 --   ELSE coalesce('@' || instruction_id, '') END END AS item!, verdict! (verdict), change_percent! (change),
@@ -233,7 +234,7 @@ ORDER BY list_position(['kept', 'not kept yet', 'reverted', 'one of two levels']
 --   instruction_id: the instruction, in the last capture; NULL for several
 --   instances: number of the op's instances that changed; 1 for a total
 --   verdict: slower or faster
---   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; or one of two levels: the series often goes between them
+--   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; or one of two levels: the series often alternates between them
 --   condition: what differs between the captures of both levels, such as the governor or the temperature: then they are levels of the machine; NULL if nothing is known
 --   last_good: label of the last capture before the change; of a creep, of its first capture
 --   first_bad: label of the first capture after it; of a creep, of its last capture
@@ -257,7 +258,7 @@ ORDER BY list_position(['kept', 'not kept yet', 'reverted', 'one of two levels']
 --   comment: the latest comment on it; NULL without one
 --   author: who wrote that
 --   ordered_by: the label by which captures are ordered, or captured_at
---   base: selector of the captures between the previous change and this one, as `compare_ops` takes it; of a creep, and where labels have no ranges, of those of last_good; NULL if no selector tells these captures from others
+--   base: selector of the captures between the previous change and this one, as `compare_ops` takes it; for a creep, and if labels have no ranges, selector of the captures of last_good; NULL if no selector distinguishes these captures from others
 --   new: selector of the captures from it to the next change, all of first_bad included; or of those of first_bad
 --   is_same_program: whether the first capture after it has the same ops as the last before
 CREATE MACRO regressions(

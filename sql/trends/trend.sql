@@ -197,8 +197,8 @@ WHERE CASE WHEN k.captures > 0 THEN true WHEN is_lenient THEN false ELSE error(
 ORDER BY v.series, v.place;
 
 -- Needs etq: in DuckDB alone, it is an error.
--- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a change of
--- level has the change, and the last one of slow growth: those that `regressions` lists, and returns to an old level.
+-- One capture of a series with its value of a total, an op, a module or a metric. A change of level is on the first
+-- capture after it, slow growth on its last capture: changes that `regressions` lists, and returns to an old level.
 -- Shown: series!, label!, normalized AS value! (time), unit, runs#, capture!, change_percent! (change), stage, condition,
 --   kind, p (probability), captured_at (moment), is_accepted, comment, author
 -- Columns:
@@ -216,19 +216,19 @@ ORDER BY v.series, v.place;
 --   normalized: p25 without the common shift; for totals and metrics equal to p25 or median
 --   change_percent: change of normalized at this capture, in percent; NULL if there is none
 --   kind: step or creep; NULL if there is no change
---   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; returned to an old level; or one of two levels: the series often goes between them; NULL if there is no change
+--   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; returned to an old level; or one of two levels: the series often alternates between them; NULL if there is no change
 --   condition: what differs between the captures of both levels of that change, such as the governor or the temperature: then they are levels of the machine; NULL if nothing is known
 --   last_good: label of the last capture before that change; of a creep, of its first capture; NULL if there is none
 --   reverted_at: label of the first capture at the old level again; NULL if there is none
 --   builds_after: number of builds from that change to the next; NULL if there is none
 --   ordered_by: the label by which captures are ordered, or captured_at
---   noise_percent: how far builds of the series typically are from their neighbours, without the common shift where normalized has none, as a standard deviation in percent; NULL where shown_percent is
---   shown_percent: the change that five more builds would show, in percent; NULL where a series has fewer than 8, in all or beside a change that was accepted: the capture is not judged
+--   noise_percent: typical difference of the series' builds from their neighbours, as a standard deviation in percent, without the common shift if normalized has none; NULL if shown_percent is NULL
+--   shown_percent: the change that five more builds would show, in percent; NULL if a series has fewer than 8, in all or before or after an accepted change: the capture is not judged
 --   p: probability of a change this clear in a series without changes; NULL if there is none
 --   is_accepted: whether somebody has accepted that change (`change_comments`); NULL if there is none
 --   comment: the latest comment on a change at this capture; NULL without one
 --   author: who wrote that
---   base: selector of the captures between the previous change and that change, as `compare_ops` takes it; where labels have no ranges, of those of the label before; NULL if there is none, or no selector tells these captures from others
+--   base: selector of the captures between the previous change and that change, as `compare_ops` takes it; if labels have no ranges, selector of the captures of the label before; NULL if there is none, or no selector distinguishes these captures from others
 --   new: selector of the captures from it to the next change; or of those of its label
 CREATE MACRO trend(
     what := 'total',  -- total, op, module or metric
