@@ -393,10 +393,10 @@ class Slices:
         return origin
 
     def _runs(self) -> Whole:
-        """Return the run of each slice: the step in which it begins; for a device event, in which its launch begins, or
-        else the op or annotation that owns it.
+        """Return the run of each slice: the step in which it begins; for a device event, the step in which its launch
+        begins, or otherwise the op or annotation that owns it.
 
-        Work of which neither is known belongs to no step, as before the recording began, unless the trace has no
+        If neither is known, work belongs to no step, as it may be from before the recording, unless the trace has no
         launches.
         """
         if not len(self.steps):
