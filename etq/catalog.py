@@ -46,16 +46,16 @@ _NEEDS: Final = re.compile(r"^Needs: (\w+(?:, \w+)*)(?:; else: (.+))?$")
 _EMPTY: Final = re.compile(r"^Empty(?: by (\w+))?: (.+)$")
 _SHOWN: Final = "Shown: "
 _MARKED: Final = re.compile(r"(.+?)([!+|]*)([~%#-]?)(?: \((\w+)\))?")
-# A word, and the bracket of a call after it. Texts and comments are found to be passed over.
+# A word, and the bracket of a call after it. Texts and comments are matched so that they are skipped.
 _WORD: Final = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|(?<![\w.$"])([A-Za-z_]\w*+)(?!\s*:=)(?:\s*(\())?""")
 
-# DuckDB's error for a view that is written as a table, or a table as a view.
+# DuckDB's error for a view used as a table, or a table used as a view.
 _NOT_THERE: Final = re.compile(r"Table (?:Function )?with name (\w+) does not exist!")
 
-# The beginning of the documentation of a view that calls a function of etq's.
+# The beginning of the documentation of a view that calls a Python function of etq.
 NEEDS_ETQ: Final = "Needs etq: in DuckDB alone, it is an error. "
 
-# Parameters that many macros have. A macro documents the others, and one of these where it is something else.
+# Parameters that many macros have. A macro documents other parameters, and those of these that differ in meaning.
 COMMON: Final = {
     "capture": "key, name, hash prefix, @latest or selector",
     "unit": "ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)",
@@ -79,8 +79,8 @@ COMMON: Final = {
 }
 
 
-# The kinds of columns that are written as words. `time` is in the row's unit, also where a table keeps that; `change`
-# is in percent, and `interval` the lower end of one, whose upper end is the column after it.
+# The kinds of columns that are written as words. `time` is in the row's unit, which isn't converted; `change` is in
+# percent; `interval` is the lower end of an interval, whose upper end is the next column.
 KINDS: Final = ("time", "bytes", "change", "interval", "probability", "label", "moment", "verdict")
 _KINDS_OF_MARKS: Final = {"~": "time", "-": "time", "%": "percent", "#": "number", "": None}
 
@@ -101,7 +101,7 @@ class Shown(NamedTuple):
 
     name: str
     expression: str  # in SQL, with its name
-    marks: str  # of those that the module's docstring has
+    marks: str  # those of the module's docstring
     kind: str | None = None  # time, percent, number, or one of `KINDS`; None for texts, flags and the unit
 
 
@@ -115,10 +115,10 @@ class SqlObject(NamedTuple):
     columns: tuple[Column, ...]
     parameters: tuple[Column, ...]
     statement: str
-    needs: tuple[str, ...] = ()  # the kind of captures that it is for, and the table that must have rows
-    otherwise: str | None = None  # what answers the question for captures of the other kind
+    needs: tuple[str, ...] = ()  # the kind of captures for which the view is, and the table that must have rows
+    otherwise: str | None = None  # the view that answers the question for captures of the other kind
     empty: tuple[tuple[str | None, str], ...] = ()  # why it has no rows, by the value of `by`; None: any
-    shown: tuple[Shown, ...] = ()  # the columns that people see; of a table none, which means all
+    shown: tuple[Shown, ...] = ()  # the columns that people see; empty for a table, of which they see all
     other_times: tuple[str, ...] = ()  # times that people see only if they name them
 
     @property
@@ -148,7 +148,7 @@ class SqlObject(NamedTuple):
 
     @property
     def times(self) -> tuple[str, ...]:
-        """The times whose unit is chosen for people by the first of them, and those that they don't see by default."""
+        """The times whose unit is chosen to suit the first of them, and the times that people don't see by default."""
         return self._marked("~") + self.other_times
 
     @property
@@ -160,11 +160,11 @@ class SqlObject(NamedTuple):
         return tuple(column.name for column in self.shown if mark in column.marks)
 
     def without(self, names: Collection[str]) -> SqlObject:
-        """Return the view with less that people see."""
+        """Return the view with fewer columns that people see."""
         return self._replace(shown=tuple(column for column in self.shown if column.name not in names))
 
     def beside(self, other: SqlObject) -> SqlObject:
-        """Return the view joined with another one: with what people see of that, too."""
+        """Return the view joined with another one, with the columns that people see of both."""
         known = {column.name for column in self.columns}
         more = tuple(column for column in other.shown if column.name not in known)
         return self._replace(columns=self.columns + other.columns, shown=self.shown + more)
@@ -184,7 +184,7 @@ def quoted(text: str) -> str:
 
 
 def corrected(message: str) -> str:
-    """Return DuckDB's message; for a view without its arguments, or a table with some, how to write it."""
+    """Return DuckDB's message; for a view without arguments, or a table with arguments, the correct form."""
     match = _NOT_THERE.match(message)
     known = None if match is None else found(match[1])
     if known is None or not known.is_public:
@@ -257,8 +257,8 @@ def _parsed(file: str) -> dict[str, SqlObject]:
 
 
 def found(name: str) -> SqlObject | None:
-    """Return the object of a name, None if there is none. Only its file is parsed; others are read, in 13 ms, unless
-    that has its name.
+    """Return the object of a name, None if there is none. Only its file is parsed; if no file has this name, all files
+    are read, in 13 ms.
     """
     files = _by_name(_root()).get(name, ())
     near = next((_parsed(file)[name] for file in files if name in _parsed(file)), None)
@@ -266,7 +266,7 @@ def found(name: str) -> SqlObject | None:
 
 
 def named(name: str) -> SqlObject:
-    """Return the object of a name that is one, as `found` does."""
+    """Return the object of an existing name, as `found` does."""
     known = found(name)
     assert known is not None, name
     return known
@@ -299,8 +299,9 @@ def public_object(name: str) -> SqlObject:
 
 
 def named_in(query: str) -> list[str]:
-    """Return the names of the objects that a statement may use: macros that it calls, and words that are tables or
-    views, unless they are in texts, in comments, or names of arguments, of parameters or of columns after a dot.
+    """Return the names of the objects that a statement may use: macros that it calls, and words that are names of
+    tables or views. Words in texts and comments, names of arguments and parameters, and columns after a dot don't
+    count.
     """
     places = _places()
     return [
@@ -323,8 +324,8 @@ def tables() -> list[SqlObject]:
 
 
 def state(*more: Path) -> str:
-    """Return a hash that changes when a file of SQL, or one of these, is changed, by sizes and times: to read them all
-    takes longer.
+    """Return a hash that changes when a file of SQL, or one of these, changes. It uses sizes and times, as reading all
+    files takes longer.
     """
     root = _root()
     found = [(path, path.stat()) for path in (*(Path(root, file) for file in _files(root)), *more)]
@@ -370,7 +371,7 @@ def _is_purpose(line: str) -> bool:
 
 
 def _purpose(comment: list[str]) -> dict[str, Any]:
-    """Return the fields of an object that lines of its comment state."""
+    """Return the fields of an object that are stated by lines of its comment."""
     found: dict[str, Any] = {"empty": ()}
     for line in comment:
         if (match := _NEEDS.match(line)) is not None:
@@ -394,7 +395,7 @@ def _shown(text: str) -> Shown:
 
 
 def _listed(text: str) -> Iterator[str]:
-    """Yield the parts between commas, other than those in brackets and texts."""
+    """Yield the parts between commas, except commas in brackets and texts."""
     whole = ""
     for part in text.split(", "):
         whole += part

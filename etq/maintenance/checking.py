@@ -1,4 +1,6 @@
-"""Checking a warehouse: its file, keys and references, what is computed from events, and the files it was made from."""
+"""Checks a warehouse: its file, keys and references, values computed from events, and the files from which it
+was made.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ from etq.ingest.events.rows import OWN_TIMES
 from etq.ingest.events.run_times import COLUMNS as RUN_TIMES
 from etq.ingest.trace.rows import OF_EVENTS, OF_TICKS
 
-# Tables whose key is what the columns of these names refer to, in all other tables.
+# By the name of a column: the table to whose key it refers, in all other tables.
 PARENTS: Final = {
     "captures": ("capture_id",),
     "records": ("record_id",),
@@ -41,7 +43,7 @@ PARENTS: Final = {
     "methods": ("program_id", "method"),
 }
 _EVENT: Final = ("capture_id", "run_index", "event_index")
-# References by other names of columns, or to a part of the rows of another table.
+# References with other names of columns, or to only some rows of a table.
 REFERENCES: Final = (
     ("trace_events", _EVENT, "event_ticks", _EVENT),
     ("device_events", _EVENT, "event_ticks", _EVENT),
@@ -52,7 +54,7 @@ REFERENCES: Final = (
     ("op_edges", ("record_id", "graph_id", "from_node"), "op_nodes", PARENTS["op_nodes"]),
     ("op_edges", ("record_id", "graph_id", "to_node"), "op_nodes", PARENTS["op_nodes"]),
 )  # fmt: skip
-# Columns that no two rows of a table have in common. `etq db check` compares rollups as a whole.
+# Columns that are unique in a table. `etq db check` compares rollups as a whole.
 KEYS: Final = (
     ("labels", ("capture_id", "key")),
     ("metrics", ("capture_id", "run_index", "name", "source", "sample")),
@@ -77,7 +79,7 @@ KEYS: Final = (
 )  # fmt: skip
 # How many captures' own times, or rollups, are computed at once.
 _AT_ONCE: Final = 1000
-# What is wrong with derived rows.
+# The problem with derived rows.
 _WITHIN: Final = "the times of {:,} rows differ from what the events within them give"
 _OF_TICKS: Final = "{:,} rows differ from those of event_ticks, and from what these give"
 _OF_LAUNCHES: Final = "{:,} rows differ from their events, and from those that launched them"
@@ -94,8 +96,8 @@ class Part(NamedTuple):
 def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".") -> Iterator[Part]:
     """Check a warehouse part by part. It is only read; writers wait meanwhile.
 
-    The parts are: the tables, all of which are read; keys; references between tables; own times of events; what is
-    computed from these; the files in `folder` that captures, records and programs were read from. After a damaged
+    The parts are: the tables, all of which are read; keys; references between tables; own times of events; values
+    computed from these; the files in `folder` from which captures, records and programs were read. After a damaged
     table, nothing else is checked.
 
     Raises `WarehouseError` for a file that isn't a warehouse of this schema, or whose tables are not etq's.
@@ -106,9 +108,9 @@ def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".")
         unread = None
         try:
             schema.check(connection, path)
-            # The line above compares nothing for files that have passed before.
+            # The line above skips files that have passed before.
             contents.check(connection, path)
-        except duckdb.Error as error:  # of a block that is damaged: rows are read after tables
+        except duckdb.Error as error:  # a block is damaged: rows are read after tables
             unread = error
         contents.refuse_computed(connection, path)
         read = _tables(connection)
@@ -127,7 +129,7 @@ def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".")
 
 
 def _tables(connection: duckdb.DuckDBPyConnection) -> Part:
-    """Read each value of each table, the user's own included: DuckDB compares the checksums as it reads."""
+    """Read each value of each table, including the user's own tables: DuckDB verifies checksums on reading."""
     names = "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT temporary ORDER BY ALL"
     tables = connection.execute(names).fetchall()
     problems, rows = [], 0
@@ -142,7 +144,7 @@ def _tables(connection: duckdb.DuckDBPyConnection) -> Part:
 
 
 def of_keys(connection: duckdb.DuckDBPyConnection) -> Part:
-    """Find rows with the same key: queries that join them would count them twice."""
+    """Find rows with the same key, which joins would count twice."""
     problems = []
     for table, columns in KEYS:
         query = f"SELECT 1 FROM {table} GROUP BY {', '.join(columns)} HAVING count(*) > 1 LIMIT 1"
@@ -152,7 +154,7 @@ def of_keys(connection: duckdb.DuckDBPyConnection) -> Part:
 
 
 def of_references(connection: duckdb.DuckDBPyConnection) -> Part:
-    """Find rows that refer to others that aren't there."""
+    """Find rows that refer to missing rows."""
     references = [
         *(
             (table.name, columns, parent, columns)
@@ -176,13 +178,13 @@ def of_references(connection: duckdb.DuckDBPyConnection) -> Part:
 
 
 def of_times(captures: int, problems: Sequence[str]) -> Part:
-    """The part about `time_problems` of so many captures."""
+    """The part about `time_problems`, given the number of captures."""
     return Part(f"times of events and runs ({counted(captures, 'capture')})", tuple(problems))
 
 
 def time_problems(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Compute the own times of events again, from the times of those within them, and the times of runs from these;
-    look up what events of traces and devices have of others.
+    """Compute the own times of events again from those of their children, and the times of runs from these; compare
+    columns of trace and device events that are copied from other tables.
 
     Captures whose events were pruned are left out.
     """
@@ -214,14 +216,14 @@ def _keys_of(connection: duckdb.DuckDBPyConnection) -> list[int]:
 
 
 def _parts(keys: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last of successive keys, as many as are computed at once."""
+    """Yield ranges of successive keys, each as large as is computed at once."""
     for start in range(0, len(keys), _AT_ONCE):
         part = keys[start : start + _AT_ONCE]
         yield part[0], part[-1]
 
 
 def of_rollups(captures: int, pruned: int, problems: Sequence[str]) -> Part:
-    """The part about `rollup_problems` of so many captures, of which so many have no events."""
+    """The part about `rollup_problems`, given the numbers of captures and of captures without events."""
     without = f", {pruned:,} without events" if pruned else ""
     return Part(f"rollups, by the events ({counted(captures, 'capture')}{without})", tuple(problems))
 
@@ -235,8 +237,8 @@ def number_pruned(connection: duckdb.DuckDBPyConnection) -> int:
 def rollup_problems(connection: duckdb.DuckDBPyConnection, *, has_all_ranks: bool = True) -> list[str]:
     """Compute rollups and the derived columns of runs again, into temporary tables that replace those of the file.
 
-    Captures whose events were pruned are left out; and advice about the ranks of jobs, unless it is said to be about
-    all of them.
+    Captures whose events were pruned are left out. So is advice about the ranks of jobs, unless stated to cover all
+    ranks.
     """
     stored = f"{identifier(database_of(connection))}.main"
     connection.execute(f"CREATE TEMP TABLE runs AS FROM {stored}.runs")
@@ -247,7 +249,7 @@ def rollup_problems(connection: duckdb.DuckDBPyConnection, *, has_all_ranks: boo
     keys = _keys_of(connection)
     for first, last in _parts(keys):
         fill_rollups(connection, first, last, is_new=True, advise=advise)
-    if len(keys) > _AT_ONCE:  # ranks of a job may be in several parts
+    if len(keys) > _AT_ONCE:  # the ranks of a job may be in different ranges
         refill(connection, ranks_of(connection, keys))
     problems = []
     of_jobs = f"SELECT l.capture_id FROM labels AS l WHERE l.key = '{JOB}'"
@@ -272,7 +274,7 @@ def rollup_problems(connection: duckdb.DuckDBPyConnection, *, has_all_ranks: boo
 
 
 def of_files(connection: duckdb.DuckDBPyConnection, folder: Path) -> Part:
-    """Compare files that are still at their place in the folder with what was read from them."""
+    """Compare files that are still at their paths in the folder with the stored hashes."""
     query = " UNION ALL ".join(
         f"SELECT '{kind}' AS kind, k.name, k.uri, k.size_bytes, k.sha256 FROM {kind}s AS k"
         + (" WHERE k.format <> 'reference'" if kind == "capture" else "")
@@ -296,9 +298,7 @@ def _is_outside(uri: str) -> bool:
 
 
 def _content(path: Path, size: int) -> str | None:
-    """Return the SHA-256 of a file; None if it isn't there, or is an open warehouse; an empty text if its size is
-    another.
-    """
+    """Return the SHA-256 of a file; None if it is missing or an open warehouse; an empty text if its size differs."""
     if is_open_here(path):
         return None
     try:
@@ -314,7 +314,7 @@ def _content(path: Path, size: int) -> str | None:
 
 
 def _problem(connection: duckdb.DuckDBPyConnection, query: str, what: str, columns: Sequence[str]) -> Iterator[str]:
-    """Yield what is wrong, with the number of a query's rows and the first of them, if it has any."""
+    """If a query has rows, yield the problem with their number and the first ones."""
     for number, *values in connection.execute(
         f"SELECT count(*) OVER (), * FROM ({query}) ORDER BY ALL LIMIT 1"
     ).fetchall():

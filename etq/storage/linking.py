@@ -33,7 +33,7 @@ def link(
     query = "SELECT name FROM captures WHERE capture_id = ? AND format = 'torch_trace'"
     for (name,) in connection.execute(query, [capture_id]).fetchall():
         raise WarehouseError(f"{name} is a PyTorch trace, which has no record or program: link an ETDump")
-    # Imported here, as to read a file needs no advice.
+    # Imported here, as reading a file needs no advice.
     from etq.advice.filling import fill_rollups
 
     link_many(connection, [capture_id], column, key)
