@@ -65,7 +65,7 @@ class Compared:
 class Gaps:
     """A run and its reference, for several kinds of distance.
 
-    queries those of the run, which is linked to its record
+    queries  those of the run, which is linked to its record
     """
 
     def __init__(self, queries: CaptureQueries, record: str, buffer: Source, graph: str | None) -> None:

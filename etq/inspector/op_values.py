@@ -109,7 +109,7 @@ class _Owner(NamedTuple):
 def logged_values(queries: CaptureQueries, buffer: Source, graphs: Graphs) -> dict[Key, OpValue]:
     """Return the value of each op of a linked capture, from the first run that has a value.
 
-    graphs the graphs of its record, including the edge graphs
+    graphs  the graphs of its record, including the edge graphs
 
     Raises `FormatError` for a debug buffer of another run.
     """

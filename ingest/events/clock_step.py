@@ -25,7 +25,7 @@ _EVIDENCE: Final = float(np.log(20000))
 def clocks_of(measured: pa.Table) -> list[tuple[int, str, int, int, int, float | None]]:
     """Return the rows of `capture_clocks` for clocks with the durations that they measured.
 
-    measured a capture_id, a clock, and lists of ticks, in order, and events, as for `clock_step`
+    measured  a capture_id, a clock, and lists of ticks, in order, and events, as for `clock_step`
     """
     rows = []
     for batch in measured.to_batches():
