@@ -101,7 +101,7 @@ class Shown(NamedTuple):
 
     name: str
     expression: str  # in SQL, with its name
-    marks: str  # those of the module's docstring
+    marks: str  # see the module's docstring
     kind: str | None = None  # time, percent, number, or one of `KINDS`; None for texts, flags and the unit
 
 

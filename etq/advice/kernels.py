@@ -189,7 +189,7 @@ class Chain(NamedTuple):
 
 
 class Evidence:
-    """What rules read about the kernels of a trace, each part when a rule first asks for it."""
+    """The evidence of rules about the kernels of a trace; each part is computed on first use."""
 
     def __init__(self, trace: trace_evidence.Evidence) -> None:
         self.trace = trace

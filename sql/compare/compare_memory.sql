@@ -37,7 +37,7 @@ of_captures AS MATERIALIZED (
     UNION ALL
     SELECT 'allocated|', r.is_new, max(r.bytes) FROM of_runs AS r GROUP BY r.capture_id, r.is_new
 ),
--- What one side alone has no files for is neither more nor less.
+-- If one side lacks the files, memory is neither more nor less.
 on_both AS (
     SELECT split_part(c.name, '|', 1) AS what
     FROM of_captures AS c

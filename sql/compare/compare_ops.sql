@@ -56,7 +56,7 @@ candidates AS (
     FROM placed AS g
     JOIN placed AS o ON o.gap = g.gap AND (o.base_place IS NULL) <> (g.base_place IS NULL)
     GROUP BY g.item
-    -- With more than one, the place determines nothing.
+    -- With more than one, the place is ambiguous.
     HAVING len(ops) <= 3
 ),
 shared AS (

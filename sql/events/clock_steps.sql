@@ -1,5 +1,5 @@
--- The durations that the clocks of captures measured, from one key up to another, each with the number of events that have
--- it; of captures whose clocks are not written. Events that are in no total need no precise clock.
+-- The durations that the clocks of captures in a range of keys measured, each with its number of events; only for
+-- captures whose clocks are not stored yet. Events that are in no total need no precise clock.
 CREATE MACRO _clock_durations(first_key, last_key) AS TABLE
 SELECT e.capture_id,
     CASE WHEN s.kind = 'delegate' THEN 'delegate' WHEN s.on_device THEN 'device' ELSE 'host' END AS clock,

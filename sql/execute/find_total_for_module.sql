@@ -35,7 +35,7 @@ of_methods AS (
     WHERE _is_within(t.module_path, module)
     GROUP BY t.method
 ),
--- By the executes of the methods that have the module.
+-- Divided by the executes of the methods that have the module.
 exactly AS (
     SELECT try_cast(sum(m.ticks) AS BIGINT) / sum(x.number)::BIGINT AS ticks, sum(m.events)::BIGINT AS events
     FROM of_methods AS m

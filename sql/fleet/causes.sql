@@ -1,7 +1,8 @@
 -- The groups of captures in which devices are compared, and those in which they can't be: of a series without its
--- devices, the captures of one model, profiling level and clock, of traces with one kind of steps. What is compared is
--- `captures`: those of the last 20 builds that were measured on all devices of the newest one with several. So no change
--- from build to build is taken for one of a device. Where any build is known, captures without aren't compared.
+-- devices, the captures of one model, profiling level and clock, of traces with one kind of steps. `captures` are
+-- compared: those of the last 20 builds that were measured on all devices of the newest build with several devices. So
+-- no change between builds is taken for a difference of devices. If any build is known, captures without a build aren't
+-- compared.
 CREATE MACRO _device_groups(selector, over, "by", phase) AS TABLE
 WITH placed AS MATERIALIZED (
     SELECT p.*, CASE p.ordered_by
@@ -81,7 +82,7 @@ grouped AS MATERIALIZED (
         HAVING count(*) > 1
     ) AS k ON k.place = e.place
 ),
--- The captures that the labels of a group choose: those of other series that have them, too.
+-- The captures that the labels of a group choose, including those of other series with these labels.
 labelled AS (
     SELECT g.place, m.capture_id, m.kind.model AS model, m.device, m.build
     FROM grouped AS g
@@ -90,7 +91,7 @@ labelled AS (
     ) AS o ON list_has_all(o.parts, _selector_parts(g.series))
     JOIN measured AS m ON m.series = o.series
 ),
--- Whether a part of a selector, that is as short as it can be, is needed; and whether they choose nothing else.
+-- Whether the shortest selector needs a part, and whether its parts choose no other captures.
 selected AS (
     SELECT g.place,
         count(*) FILTER (WHERE l.is_of_model AND l.is_of_devices AND l.is_of_builds) = max(len(g.captures)) AS is_exact,
@@ -134,8 +135,8 @@ WITH RECURSIVE groups AS MATERIALIZED (
     FROM _device_groups(selector, over, "by", phase) AS g
     WHERE g.captures IS NOT NULL
 ),
--- One group after the other. By LATERAL, DuckDB joins the ops of all captures before it selects those of a group: of
--- 4,000 captures, a group of 40 took more than 6 GB; so, one of 400 takes 3 s.
+-- Groups are compared one after the other. With LATERAL, DuckDB would join the ops of all captures before selecting
+-- those of a group: of 4,000 captures, a group of 40 took more than 6 GB; this way, a group of 400 takes 3 s.
 compared AS (
     SELECT 1::BIGINT AS place, NULL::VARCHAR AS value, NULL::VARCHAR AS level, NULL::VARCHAR AS scope,
         NULL::VARCHAR AS op, NULL::VARCHAR AS verdict, NULL::DOUBLE AS change_percent, NULL::DOUBLE AS low_percent,
@@ -146,7 +147,7 @@ compared AS (
     UNION ALL
     (
         WITH now AS MATERIALIZED (SELECT max(c.place) AS place FROM compared AS c),
-        -- After the last one, and where there is none, DuckDB asks once more: for no label.
+        -- DuckDB evaluates this once more after the last group, and also without groups: then there is no label.
         asked AS MATERIALIZED (
             SELECT max(CASE WHEN g.place = n.place THEN 'device' END) AS key,
                 any_value(CASE WHEN g.place = n.place THEN g.captures END) AS captures,
@@ -202,8 +203,8 @@ SELECT s.*, g.series, list_filter(g.recorded, lambda d: d.device = s.value)[1].r
 FROM slow AS s
 JOIN groups AS g ON g.place + 1 = s.place;
 
--- What is slower since a build, as in `causes`: a total whose change its ops explain is none, also if those of ops were
--- accepted. Changes within 2 captures of each other are one, as in `regressions`.
+-- What is slower since a build, as in `causes`. A total whose change its ops explain is left out, even if the changes
+-- of ops were accepted. Changes within 2 captures of each other are one, as in `regressions`.
 CREATE MACRO _slow_builds(selector, over, "by", unit, phase, alpha, min_effect, with_accepted) AS TABLE
 WITH changes AS MATERIALIZED (
     SELECT r.*, r.change_percent * r.share_percent / 100 AS at_stake_percent
@@ -283,7 +284,7 @@ devices AS (
     ) AS s
     GROUP BY s.value, s.op
 ),
--- A finding about several ranks is a row of the advice about each.
+-- A finding about several ranks is in the advice about each of them.
 ranks AS (
     SELECT a.rule, a.finding, any_value(a.evidence) AS evidence, any_value(a.unit) AS unit,
         max(a.share_percent) AS share_percent, max(a.time_at_stake) AS time_at_stake,

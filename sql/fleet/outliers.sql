@@ -4,7 +4,7 @@ CREATE MACRO _labelled_captures(
     selector,  -- NULL: all captures
     key,  -- NULL: no captures
     allow_mismatch,
-    among  -- a list of captures of which they are; NULL: all
+    among  -- a list of captures to choose from; NULL: all
 ) AS TABLE
 WITH labelled AS (
     SELECT l.capture_id, l.value

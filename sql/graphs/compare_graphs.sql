@@ -121,7 +121,7 @@ compared AS (
     LEFT JOIN new_nodes AS n ON n.graph_id = p.new_graph AND n.node_index = p.new_node
     LEFT JOIN gaps AS g ON g.is_base AND g.graph_id = p.base_graph AND g.node_index = p.base_node
     LEFT JOIN gaps AS h ON NOT h.is_base AND h.graph_id = p.new_graph AND h.node_index = p.new_node
-    -- Handles of two records may be of different nodes.
+    -- The same handle may belong to different nodes in two records.
     LEFT JOIN node_debug_handles AS i
         ON i.record_id = (SELECT s.record_id FROM base_side AS s)
         AND i.graph_id = p.base_graph

@@ -27,7 +27,7 @@ outermost AS MATERIALIZED (
     FROM _compiling_within((SELECT a.capture_id FROM target AS a)) AS c
     WHERE c.outermost_index = c.event_index
 ),
--- The annotations of newer traces, and the regions of what was compiled.
+-- The annotations of newer traces, and the regions of compiled code.
 named AS MATERIALIZED (
     SELECT e.thread_index, e.start_ticks, n.id, n.reason, n.is_region
     FROM target AS a

@@ -14,7 +14,7 @@ CREATE MACRO _idle_parts(
 ) AS TABLE
 WITH all_gaps AS MATERIALIZED (
     SELECT q.*,
-        -- Until the first event of a stream that waits for what isn't recorded, it may run what was launched before.
+        -- A stream whose first event waits for something unrecorded may still run work from before the recording.
         q.start_ticks < max(
             CASE WHEN q.is_first AND q.wait_kind = 'unknown_wait' THEN q.start_ticks + q.ticks END
         ) OVER (PARTITION BY q.device) AS is_early
@@ -38,7 +38,7 @@ calls AS (
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
     WHERE n.waits AND n.call_cause = 'synchronization' AND e.elapsed_ticks > 0
 ),
--- The call that waited when the gap began: without it, the host would have gone on so much earlier.
+-- The call that waited when the gap began: without it, the host would have continued earlier by that time.
 waits AS (
     SELECT g.next_index AS period, c.label, g.start_ticks - c.start_ticks AS waited_ticks
     FROM all_gaps AS g

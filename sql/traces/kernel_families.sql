@@ -1,4 +1,5 @@
--- The kernels, copies and fills that shares of families are of: those that steps launched, or all without such.
+-- The kernels, copies and fills that are the whole of the families' shares: those that steps launched, or all if there
+-- are none.
 CREATE MACRO _counted_launches(
     capture_key,
     launches  -- a table of the rows of `_launches`

@@ -32,7 +32,7 @@ costed AS (
 ),
 limited AS (
     SELECT c.*, CASE WHEN c.flops = 0 OR c.is_bytes_alone THEN 0 ELSE c.flops * 1e9 / c.most_flops END AS compute_ticks,
-        -- Where they take longer than all that may be read, it doesn't matter how much is.
+        -- If the operations take longer than reading everything, it doesn't matter how much is read.
         coalesce(c.bytes, CASE WHEN c.most_bytes * c.most_flops <= c.flops * c.bandwidth THEN c.most_bytes END)
         * 1e9 / c.bandwidth AS memory_ticks
     FROM costed AS c

@@ -53,7 +53,7 @@ owned AS (
     FROM held AS h CROSS JOIN target AS a
     LEFT JOIN _memory_calls((SELECT a.capture_id FROM target AS a)) AS c USING (event_index)
     LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g ON g.event_index = c.call_index
-    -- The planner knows that nothing is read by op.
+    -- By op, the planner knows from this that these tables aren't read.
     LEFT JOIN (
         FROM trace_events AS i WHERE i.capture_id = (SELECT a.capture_id FROM target AS a) AND "by" = 'source'
     ) AS l ON l.event_index = c.call_index

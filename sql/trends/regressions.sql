@@ -95,15 +95,15 @@ texts AS (
             AND c.first_bad + CASE c.kind WHEN 'creep' THEN 1 ELSE 2 END
     GROUP BY c.series, c.place, c.kind
 ),
--- Captures with the bound of the first one in their series, and their ops. Their place is one value: else those at both
--- ends of changes would be joined by their series first, each with all others.
+-- Captures with their ops, and the bound of the first capture in their series. The place is a single value; with two
+-- columns, captures at both ends of changes would first be joined by series, each with all others.
 bounded AS MATERIALIZED (
     SELECT d.*, {'series': d.series, 'position': d.position} AS place,
         first_value(d.bound) OVER (PARTITION BY d.series ORDER BY d.position) AS first_bound, o.scope, o.ops_hash
     FROM ordered AS d
     LEFT JOIN capture_ops AS o USING (capture_id)
 ),
--- Changes with the captures at them and what is compared.
+-- Changes with their captures and the sides to compare.
 counted AS MATERIALIZED (
     SELECT c.*, a.capture_id, a.label, a.label_key, a.ordered_by, b.label AS label_before, k.label AS label_back,
         _change_sides(
@@ -159,7 +159,7 @@ caused AS MATERIALIZED (
         PARTITION BY n.series, n.scope, n.what, n.op, n.verdict, n.stage, n.kind, n.is_accepted ORDER BY n.place
     )
 ),
--- The row of a cause is of its instance with the largest cost.
+-- A cause's row is that of its instance with the largest cost.
 by_cause AS (
     SELECT t.* EXCLUDE (largest, said), t.largest.last_good AS last_good, t.largest.first_bad AS first_bad,
         t.largest.reverted_at AS reverted_at, t.largest.captures_before AS captures_before,

@@ -57,7 +57,7 @@ identities AS (
     FROM values_of AS v
     GROUP BY v.number
 ),
--- The place of a comment is that of the first capture there or later that has the item.
+-- The place of a comment is the first capture, from there on, that has the item.
 commented AS MATERIALIZED (
     SELECT d.number, c.* EXCLUDE (position), min(v.place) AS place
     FROM comments AS c
@@ -74,7 +74,7 @@ resets AS (
     WHERE c.verdict = 'accepted'
     GROUP BY c.number
 ),
--- The number of series of which one may change by chance: of totals or ops, those in which `regressions` looks.
+-- The number of series among which one may change by chance: for totals or ops, the series that `regressions` checks.
 family AS (
     SELECT CASE
         WHEN what IN ('total', 'op') THEN (
@@ -106,7 +106,7 @@ series_of AS (
         list(v.build) AS builds, 
         list(ln(v.ticks) - CASE WHEN what IN ('op', 'module') THEN v.common ELSE 0 END) AS values,
         coalesce(any_value(r.steps), []) AS steps, coalesce(any_value(r.creeps), []) AS creeps,
-        -- As in comparisons: of at least half of the captures.
+        -- As in comparisons, ops that at least half of the captures have.
         CASE
             WHEN 2 * count(*) FILTER (WHERE v.resolution > 0) >= count(*) THEN max(v.resolution)
             ELSE 0
@@ -151,8 +151,8 @@ neighbours AS (
         first_value(v.bound) OVER (PARTITION BY v.number ORDER BY v.place) AS first_bound
     FROM values_of AS v
 ),
--- The sides to compare at a change. A place is one value: else captures would be joined by their series first, each with
--- all others.
+-- The sides to compare at a change. A place is a single value; with two columns, captures would first be joined by
+-- series, each with all others.
 sided AS (
     SELECT v.number, v.place,
         _change_sides(
