@@ -503,7 +503,7 @@ def _is_warm_up(evidence: Evidence, run: Run) -> bool:
     `typical_runs` or twice the slowest typical one.
 
     Of runs that vary by chance (as the logarithm of normal numbers with s = 0.1 to 0.6), 0.5 % of first runs at most
-    are, with 20 later ones; with 5, 5 %. Beyond p90 alone are up to 14 and 20 %.
+    are, with 20 later ones; with 5, 5 %. By the first condition alone, 14 and 20 % would be.
     """
     p90 = quantile(_later(evidence, run.block), 0.9) if run.is_first else None
     if run.execute is None or p90 is None or run.execute <= p90:

@@ -36,8 +36,8 @@ _CLOSED = {
     *(*_CHANGED, words.SAME, words.ADDED, words.REMOVED, words.MORE_CALLS, words.FEWER_CALLS, words.OTHER_SHAPES),
     words.CANT_JUDGE,
 }
-# From this many captures on, more don't change different conditions either: by chance, the ranges of one are apart in 3
-# % with 4 captures a side, in 0.8 % with 5.
+# With this many captures, conditions that differ are final, too: by chance, the ranges of a condition are apart in 3 %
+# with 4 captures a side, in 0.8 % with 5.
 _OF_CONDITIONS = 10
 
 
@@ -69,7 +69,7 @@ class Standing:
 
 
 def looks(rounds: int) -> list[int]:
-    """Return the rounds after which a benchmark of at most so many rounds is looked at: 2, 3, 5, 7, 10, 14, 20, ..."""
+    """Return the rounds after which a benchmark of at most `rounds` rounds is looked at: 2, 3, 5, 7, 10, 14, 20, ..."""
     found = [2, 3, 5, 7]
     while found[-1] < rounds:
         found.append(2 * found[-2])
