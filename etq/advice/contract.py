@@ -26,7 +26,7 @@ _REASONS: Final = {
     **dict.fromkeys(("launch", "copy", "call"), "why these calls take so long isn't recorded"),
     **dict.fromkeys(("host", "step", "op_function", "launching"), "what takes so long there isn't recorded"),
 }  # fmt: skip
-# Causes of which the text itself says that nothing is known.
+# Causes whose text already says that nothing is known to help.
 _TOLD: Final = (*APART, "unknown", "unknown_wait", "communication", "blocking")
 # Phrases for causes whose names don't fit into a sentence.
 _WORDS: Final = {
@@ -148,7 +148,7 @@ def _cause(claim: Claim) -> str:
 
 
 def parts_of(times: Mapping[str, int]) -> str:
-    """Return what a time is spent on, most first."""
+    """Return the causes of a time with their shares, the largest first."""
     spent = sum(times.values())
     most = sorted(times.items(), key=lambda part: (-part[1], part[0]))[:3]
     return ", ".join(

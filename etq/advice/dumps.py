@@ -499,8 +499,8 @@ def coarse_clock(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _is_warm_up(evidence: Evidence, run: Run) -> bool:
-    """Whether a first run took longer than the later ones of its block vary: it is beyond p90, and beyond the fences of
-    `typical_runs` or twice the slowest typical one.
+    """Whether a first run took longer than variation explains: it exceeds p90 of the later runs of its block, and also
+    the fences of `typical_runs` or twice the slowest typical run.
 
     Of runs that vary by chance (as the logarithm of normal numbers with s = 0.1 to 0.6), 0.5 % of first runs at most
     are, with 20 later ones; with 5, 5 %. By the first condition alone, 14 and 20 % would be.

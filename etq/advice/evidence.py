@@ -26,7 +26,7 @@ _HEAVY: Final = re.compile(
     re.ASCII,
 )
 _THOUSANDS: Final = {"ns": 0, "us": 1, "ms": 2, "s": 3}
-# A first run counts as a warm-up if at least so many runs of its block follow.
+# A first run counts as a warm-up if at least this many runs of its block follow.
 _LATER_RUNS: Final = 3
 
 

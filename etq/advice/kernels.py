@@ -455,7 +455,7 @@ class Evidence:
 
     @property
     def tells_layouts(self) -> bool:
-        """Whether these take a twentieth of the devices' time, which is a finding of its own."""
+        """Whether these take a twentieth of the devices' time, which is a separate finding."""
         return bool(self.layouts) and 20 * self.layout_ticks >= self.ticks
 
     def told_ticks(self, ops: Iterable[tuple[str, int, int]]) -> float:

@@ -236,8 +236,8 @@ def ingest(
     A trace into which SGLang or TraceLens merged those of several ranks becomes a capture of each rank, unless it is
     given a --name.
 
-    Labels of --label have precedence over those of a sidecar (run.etdp.json or run.etdp.toml next to run.etdp), these
-    over --label-from, these over --label-git. Only --label replaces labels of a known capture.
+    Labels with the same key are taken from --label, else from a sidecar (run.etdp.json or run.etdp.toml next to
+    run.etdp), else from --label-from, else from --label-git. Only --label replaces labels of a known capture.
 
     With --reference, torch or executorch runs the program of model.etrecord on its representative inputs. The capture
     model-reference has the values, with which etq gap compares those of runtimes.

@@ -96,7 +96,7 @@ TOTALS: Final = f"""
 
 @dataclass
 class DelegateGraphs:
-    """More rows for a graph, with graph_ids of their own.
+    """More rows for a graph, with separate graph_ids.
 
     nodes   as those of the graph, without names
     levels  modules of ops: graph, node, path, class; outermost first

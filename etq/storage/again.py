@@ -29,7 +29,7 @@ class Again(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """A stored capture, with what is known of its file."""
+    """A stored capture, with the properties of its file."""
 
     capture: Capture
     uri: str

@@ -194,7 +194,7 @@ def captures_needed(
     """Return the captures per side, from 5, that show a difference in nine of ten comparisons; 101 for more than 100.
 
     The test has this power, and the difference that it finds reaches the smallest one that counts. The variance is also
-    an estimate: the standard deviation is enlarged to its bound in nine of ten cases (Wilson, Hilferty 1931).
+    an estimate: the standard deviation is replaced by its upper bound in nine of ten cases (Wilson, Hilferty 1931).
 
     difference, smallest  of logarithms
     variance, freedom     of one capture, estimated from `captures` captures of both sides

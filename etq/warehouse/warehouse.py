@@ -503,8 +503,8 @@ class Warehouse(Views):
         graph_captures  of a trace: traces of the capture of its CUDA or HIP graphs, or annotations of their kernels (or
                       their bytes, or folders), from which the graphs' kernels get their ops and modules
 
-        Labels of `labels` have precedence over those of the sidecar, these over those of the path, these over those of
-        git. For a capture that is already stored, only `labels` replace existing labels.
+        Labels with the same key are taken from `labels`, else from the sidecar, else from the path, else from git. For
+        a capture that is already stored, only `labels` replace existing labels.
 
         Raises `FormatError` for a file that can't be read or is damaged, also a record or program, `ArgumentError` for
         an option that isn't possible and a name that is taken, `WarehouseError` for a warehouse that can't be written,

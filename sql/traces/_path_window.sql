@@ -47,8 +47,8 @@ WITH slices AS MATERIALIZED (FROM _path_slices(capture_key, NULL)),
 recording AS MATERIALIZED (FROM _path_recording('slices'))
 FROM _ended_window('recording', 'slices') AS w;
 
--- Whether a trace has a step, or call of an annotation, whose critical path is requested. One without is an error if it
--- is asked for alone, see `_lacking`. Table aliases begin with an underscore, as in _named.sql.
+-- Whether a trace has a step, or call of an annotation, whose critical path is requested. A trace without one is an
+-- error if it is the only capture, see `_lacking`. Table aliases begin with an underscore, as in _named.sql.
 CREATE MACRO _has_step(capture, capture_key, step, step_name) AS (
     CASE
         WHEN step IS NULL AND step_name IS NULL THEN true
