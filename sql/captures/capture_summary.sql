@@ -17,7 +17,7 @@
 --   size_bytes: size of the file in bytes
 --   findings: number of rows in `findings`
 --   sha256: the first 12 characters of its hash
---   uri: path of the file from the folder of the ingest; its name if it was elsewhere
+--   uri: path of the file relative to the folder of the ingest; only its name if it was elsewhere
 CREATE VIEW capture_summary AS
 SELECT c.name, c.format, _in_unit(t.p50, _scale(c.time_scale, t.unit)) AS execute,
     _in_unit(t.p25, _scale(c.time_scale, t.unit)) AS low, _in_unit(t.p90, _scale(c.time_scale, t.unit)) AS high, t.unit,

@@ -11,7 +11,7 @@ CREATE TABLE captures (
     sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a capture
     name VARCHAR NOT NULL,  -- unique name; by default the file's stem
     format VARCHAR NOT NULL,  -- format of the file: etdump, torch_trace (of PyTorch's profiler), prof_result (of ExecuTorch's profiler before ETDump), or reference (no file: values computed by `etq ingest --reference`)
-    uri VARCHAR NOT NULL,  -- path of the file from the folder of the ingest; its name if it was elsewhere
+    uri VARCHAR NOT NULL,  -- path of the file relative to the folder of the ingest; only its name if it was elsewhere
     size_bytes BIGINT NOT NULL,  -- size of the file in bytes
     captured_at TIMESTAMP,  -- when it was measured, in UTC, as given by the user, or else when the recording of a PyTorch trace began; NULL where unknown
     ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC; if the clock went back, just after the previous one

@@ -3,7 +3,7 @@ CREATE TABLE records (
     record_id INTEGER NOT NULL,  -- key of the record in this warehouse; without gaps, in the order of ingest
     sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a record
     name VARCHAR NOT NULL,  -- unique name; by default the file's stem
-    uri VARCHAR NOT NULL,  -- path of the file from the folder of the ingest; its name if it was elsewhere
+    uri VARCHAR NOT NULL,  -- path of the file relative to the folder of the ingest; only its name if it was elsewhere
     size_bytes BIGINT NOT NULL,  -- size of the file in bytes
     ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC
     export_graph_id VARCHAR,  -- id of the exported graph, to which the edge nodes' origins refer; NULL if the record has none
@@ -133,7 +133,7 @@ CREATE TABLE delegates (
     method VARCHAR NOT NULL,  -- the method
     instruction_id INTEGER NOT NULL,  -- the instruction that calls it
     backend VARCHAR NOT NULL,  -- the backend's name
-    outputs INTEGER,  -- number of its outputs: the last of its arguments; NULL if the record doesn't have it
+    outputs INTEGER,  -- number of its outputs, which are the last of its arguments; NULL if the record lacks it
     is_mapped BOOLEAN NOT NULL  -- whether the backend wrote a map from its events to ops
 );
 

@@ -39,10 +39,10 @@ CREATE TABLE module_times (
     module_path VARCHAR NOT NULL,  -- the module; empty for the model itself
     runs INTEGER NOT NULL,  -- number of runs that have it
     total_ticks BIGINT,  -- sum of its times in all runs; NULL if the sum exceeds 64 bits
-    p25 DOUBLE NOT NULL,  -- 25th percentile over runs
-    p50 DOUBLE NOT NULL,  -- median over runs
-    p90 DOUBLE NOT NULL,  -- 90th percentile over runs
-    resolution DOUBLE NOT NULL  -- step of the clock of its ops, as in `op_times`: the longest one
+    p25 DOUBLE NOT NULL,  -- 25th percentile over runs, in ticks
+    p50 DOUBLE NOT NULL,  -- median over runs, in ticks
+    p90 DOUBLE NOT NULL,  -- 90th percentile over runs, in ticks
+    resolution DOUBLE NOT NULL  -- step of the clock of its ops, in ticks, as in `op_times`: the longest one
 );
 
 -- A clock of a capture, and the times that it measured. Written with `op_times`. Key: capture_id, clock.
@@ -176,9 +176,10 @@ CREATE TABLE all_memory_totals (
     largest_run_bytes BIGINT  -- largest sum of one run in bytes; NULL if there are none
 );
 
--- The self times of the events of one signature within the executes of a capture, over typical runs: the facts of
--- `all_module_totals`, `all_delegate_coverage` and `all_source_totals`, without what is on another clock than the
--- host's or detached. Written with `all_op_totals`. Key: capture_id, signature_index, scope, has_children.
+-- The self times of the events of one signature within the executes of a capture, over typical runs: the facts from
+-- which `all_module_totals`, `all_delegate_coverage` and `all_source_totals` are computed. Events on another clock than
+-- the host's, and detached ones, are left out. Written with `all_op_totals`. Key: capture_id, signature_index, scope,
+-- has_children.
 CREATE TABLE signature_times (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the events, in `signatures`

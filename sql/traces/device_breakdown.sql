@@ -73,7 +73,7 @@ SELECT s.device,
 FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.device, s.ticks DESC, s.place;
 
--- The device events of a trace by name and type, as in HolisticTraceAnalysis: the events that take most time first.
+-- The device events of a trace by name and type, as in HolisticTraceAnalysis; those with the most time come first.
 -- Shown: event!, type, per_step!~, per_call~, share_percent!%, calls!#, total+~, min~, max~, stddev~,
 --   nullif(outside_steps, 0) AS outside_steps!~, steps+#, unit
 -- Columns:

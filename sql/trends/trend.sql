@@ -197,8 +197,9 @@ WHERE CASE WHEN k.captures > 0 THEN true WHEN is_lenient THEN false ELSE error(
 ORDER BY v.series, v.place;
 
 -- Needs etq: in DuckDB alone, it is an error.
--- One capture of a series with its value of a total, an op, a module or a metric. A change of level is on the first
--- capture after it, slow growth on its last capture: changes that `regressions` lists, and returns to an old level.
+-- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a change of
+-- level has the change, and so has the last capture of slow growth. These are the changes that `regressions` lists, and
+-- returns to an old level.
 -- Shown: series!, label!, normalized AS value! (time), unit, runs#, capture!, change_percent! (change), stage, condition,
 --   kind, p (probability), captured_at (moment), is_accepted, comment, author
 -- Columns:
