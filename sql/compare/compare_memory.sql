@@ -1,6 +1,6 @@
 -- Needs etq: in DuckDB alone, it is an error.
 -- The change from base to new of the memory that a capture's files name: what its program plans for a method, and what
--- its runs allocated. They are sizes, not times: without chance, as long as the captures of a side agree.
+-- its runs allocated. Unlike times, sizes have no noise as long as the captures of a side agree.
 -- Empty: no capture of both sides has allocations or a linked program
 -- Shown: what!, method, verdict! (verdict), change_percent! (change), base! (bytes), new! (bytes), note
 -- Columns:
