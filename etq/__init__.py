@@ -16,7 +16,7 @@ import os
 import sys
 
 if sys.argv[:1] == ["-m"] or os.path.basename(sys.argv[0] if sys.argv else "") == "etq":  # noqa: PTH119
-    # The command: an interrupt ends it also while all else is imported. `signal` would take milliseconds to import.
+    # The command: an interrupt must end it even while modules are imported. Importing `signal` would take milliseconds.
     import _signal  # type: ignore[import-not-found]
 
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:

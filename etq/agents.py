@@ -124,7 +124,7 @@ class Tools:
 
 
 class _Call(msgspec.Struct):
-    """A call of a tool of the warehouse at a path."""
+    """A call of a tool for the warehouse at a path."""
 
     path: str
     tool: str
@@ -132,14 +132,14 @@ class _Call(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """What a tool returns, or its error."""
+    """The result of a tool, or its error."""
 
     result: msgspec.Raw = msgspec.Raw(b"null")
     error: str | None = None
 
 
 def _called(tool: Callable[..., Result], arguments: dict[str, Any]) -> Answer:
-    """Return what a tool returns, or its expected error."""
+    """Return the result of a tool, or its expected error."""
     try:
         return Answer(msgspec.Raw(msgspec.json.encode(tool(**arguments), enc_hook=str)))
     except EtqError as error:
@@ -148,7 +148,7 @@ def _called(tool: Callable[..., Result], arguments: dict[str, Any]) -> Answer:
 
 
 def confined_answer(path: str, tool: str, arguments: dict[str, Any]) -> Answer:
-    """Return what a confined process answers to a call of a tool of the warehouse at a path."""
+    """Return a confined process's answer to a call of a tool for the warehouse at a path."""
     call = msgspec.json.encode(_Call(path, tool, arguments)).decode()
     try:
         asked = confined.ask("etq.agents", [], call, seconds=SECONDS, megabytes=SAFE_MEGABYTES)
@@ -171,7 +171,7 @@ def server_of(path: str) -> MCPServer[Any]:
     tools = Tools(path)
 
     def told(tool: Callable[..., Result]) -> Callable[..., str]:
-        """Return a tool whose result is JSON, and whose expected errors are those of a tool."""
+        """Return a tool whose result is JSON, and whose expected errors become tool errors."""
         name, is_of_warehouse = tool.__name__, isinstance(tool, MethodType)
 
         @wraps(tool)
@@ -192,7 +192,7 @@ def server_of(path: str) -> MCPServer[Any]:
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], total: int) -> Result:
     """Return rows as a table, whose numbers have five significant digits and texts up to `MOST_TEXT` characters. Rows
-    that make it longer than `MOST_RESULT` are left out. Characters that don't show are escaped.
+    beyond `MOST_RESULT` characters are left out. Invisible characters are escaped.
     """
     shown: list[list[Any]] = []
     left = MOST_RESULT
@@ -220,10 +220,10 @@ def _value(value: Any) -> Any:
 
 
 def main() -> None:
-    """Write the answer to the call that this process is to make."""
+    """Write the answer to the call that this process was started for."""
     call = msgspec.json.decode(confined.given() or "", type=_Call)
     answer = _called(getattr(Tools(call.path), call.tool), call.arguments)
     sys.stdout.buffer.write(msgspec.json.encode(answer))
     sys.stdout.flush()
-    # A query that runs past its limit keeps its thread.
+    # A query that runs past its time limit keeps its thread.
     os._exit(0)

@@ -1,5 +1,5 @@
-"""Writes the types of the views' methods where the package is built, or installed to be edited; and the library, where
-it is built. Makes the links to the tops of the source tree, which a source archive doesn't have.
+"""Writes the types of the views' methods when the package is built or installed editable, and the library when it is
+built. Makes the links to the top folders of the source tree, which a source archive lacks.
 
 pyproject.toml names the class; only a build imports this module.
 """
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class BuildWithStub(build_py):
-    """The build, with `etq/warehouse/views.pyi` written before, and with the library in the package."""
+    """The build: first writes `etq/warehouse/views.pyi`, and adds the library to the package."""
 
     def run(self) -> None:
         for name in ("datasets", "ingest", "sql"):

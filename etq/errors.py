@@ -20,13 +20,13 @@ _QUOTED: Final = re.compile(rf"(?:(?<=[\s(]')|(?<=^'))[^']{{{LONGEST_NAME + 1},}
 _TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):\n.*\n(?:\w+\.)*\w+: ", re.DOTALL)
 _NESTED: Final = re.compile(r'\{"exception_type":"\w*","exception_message":"(?:[^"\\]|\\.)*"[^{}]*\}')
 _UNKNOWN: Final = re.compile(r"no (capture|record|program) matches (.+?)(; .*)?", re.DOTALL)
-# How similar a name must be to be the one that was meant: p51 is to p50, per_call isn't to calls.
+# The similarity from which a name may be the intended one: p51 for p50, but not per_call for calls.
 _NEAR: Final = 0.66
 _WORD: Final = re.compile(rf"\S{{{LONGEST_NAME + 1},}}")
 
 
 def path_of(given: object) -> str:
-    """Return a path that was given as text or an object with a path. Raises `ArgumentTypeError` for another."""
+    """Return a path given as text or as a path object. Raises `ArgumentTypeError` for another type."""
     try:
         path = os.fspath(given)  # type: ignore[call-overload]
     except TypeError:
@@ -52,7 +52,7 @@ def printable_lines(text: str) -> str:
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """Return a number with what it counts: `one` for 1, else `several`, by default with an s."""
+    """Return a number with its noun: `one` for 1, otherwise `several`, by default with an s."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
@@ -76,7 +76,7 @@ def _cut(text: str, length: int) -> str:
 
 
 def nearest_words(word: str, known: Iterable[str]) -> str:
-    """Return the words nearest to another, as the end of an error message; an empty text if there are none."""
+    """Return the words most similar to another, as the end of an error message; empty if there are none."""
     import difflib
 
     # The time to compare texts grows with the product of their lengths; a word this long is not a mistyped name.
@@ -119,11 +119,11 @@ class MissingFileError(FormatError, FileNotFoundError):
 
 
 class ArgumentError(EtqError, ValueError):
-    """An argument has a value that isn't known or possible."""
+    """An argument has an unknown or impossible value."""
 
 
 class ArgumentTypeError(EtqError, TypeError):
-    """An argument has a wrong type, is missing, or isn't known."""
+    """An argument has a wrong type, is missing, or is unknown."""
 
 
 class WarehouseError(EtqError):
@@ -145,8 +145,8 @@ class Unknown(NamedTuple):
 class QueryError(EtqError, ValueError):
     """A query can't be answered: for example, its SQL fails or its capture doesn't exist.
 
-    `unknown` is the name that doesn't exist, None for other errors. SQL raises errors as texts, which are read here and
-    nowhere else. `place` is the line of a syntax error and a line that points at it, empty for other errors.
+    `unknown` is the name that doesn't exist, None for other errors. SQL raises errors as texts, which are parsed only
+    here. `place` is the line of a syntax error and a line that points at it, empty for other errors.
     """
 
     def __init__(self, message: str, place: str = "") -> None:
@@ -157,7 +157,7 @@ class QueryError(EtqError, ValueError):
 
 
 class CallError(QueryError, TypeError):
-    """A view is called with arguments of wrong types, without one that it needs, or with others than it has."""
+    """A view is called with arguments of wrong types, without a required one, or with unknown ones."""
 
 
 def place_in(statements: str, error: Exception) -> str:
@@ -173,7 +173,7 @@ def place_in(statements: str, error: Exception) -> str:
 def message_of(error: Exception) -> str:
     """Return DuckDB's message in one line, without DuckDB's names for kinds of errors."""
     first = str(error).split("\n\nLINE")[0].split("\n\nStack Trace")[0]
-    first = _TRACEBACK.sub("", first)  # of Python that reads the files of a lake for DuckDB
+    first = _TRACEBACK.sub("", first)  # the prefix of errors in Python code that reads a lake's files for DuckDB
     first = _NESTED.sub(lambda match: str(json.loads(match.group())["exception_message"]), first)
     # The prefix of errors that occur when one connection reads rows from another.
     first = first.rsplit("reading the stream registered as 'rows' failed: IOError: ", 1)[-1]

@@ -17,9 +17,9 @@ _LARGEST_PORT: Final = 65535
 
 
 def host_of(header: str) -> str | None:
-    """Return the host that a request's header `Host` names, without the port; None for what no browser sends.
+    """Return the host that a request's header `Host` names, without the port; None for a value that no browser sends.
 
-    Names are in small letters, without the dot that may end them; addresses are in their shortest form.
+    Names are in lower case, without a final dot; addresses are in their shortest form.
     """
     found = _HOST.fullmatch(header.strip(" \t").lower())
     if found is None or int(found[2] or 0) > _LARGEST_PORT:
@@ -40,7 +40,7 @@ def bound(host: str, port: int) -> socket.socket:
             listener = stack.enter_context(socket.socket(family, kind, protocol))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
-            listener.listen(128)  # a browser that is faster than the server's start waits
+            listener.listen(128)  # a browser that connects before the server has started waits
             stack.pop_all()
         return listener
     except UnicodeError as error:  # such as a name with a part of more than 63 characters

@@ -1,6 +1,6 @@
 """Processes that run a module of etq.
 
-`concurrent.futures` would run the script of whoever imports etq again in each process, unless it has a guard.
+`concurrent.futures` would run the user's main script again in each process, unless it has a guard.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Final
 
-# How often a process looks whether the one that started it is still there, in seconds.
+# The interval, in seconds, in which a process checks whether its parent is alive.
 _LOOK: Final = 0.2
 
 
@@ -31,7 +31,7 @@ def environment() -> dict[str, str]:
 
 
 def end_with_parent() -> None:
-    """End this process when the one that started it has ended, as by a kill, which tells nobody."""
+    """End this process when its parent has ended, even if that was killed."""
     parent = os.getppid()
 
     def watch() -> None:

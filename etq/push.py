@@ -18,7 +18,7 @@ import msgspec
 
 from etq.errors import EtqError, displayed, printable
 
-# How long a server that can't be reached, or is busy, is tried again, and how long one answer may take, in seconds.
+# How long to retry while a server can't be reached or is busy, and how long an answer may take, in seconds.
 PATIENCE: Final = 120.0
 _TIMEOUT: Final = 600.0
 _PAUSES: Final = (0.5, 10.0)
@@ -30,7 +30,7 @@ _LATER: Final = (429, 500, 502, 503, 504)
 
 
 class _LaterError(Exception):
-    """The server couldn't be reached or was busy: the same may succeed later."""
+    """The server couldn't be reached or was busy: a later attempt may succeed."""
 
 
 class Stored(msgspec.Struct):
@@ -48,7 +48,7 @@ class _Part(NamedTuple):
 
 
 class Pusher:
-    """Sends to the server at an address, with the token of $ETQ_TOKEN. Raises `EtqError` for what isn't an address."""
+    """Sends to the server at an address, with the token of $ETQ_TOKEN. Raises `EtqError` for an invalid address."""
 
     def __init__(self, url: str, patience: float = PATIENCE) -> None:
         found = urlsplit(url)
@@ -87,7 +87,7 @@ class Pusher:
         }
         with closing(self._connection()) as connection:
             try:
-                # A refusal may come before all is sent; it is in the answer.
+                # The server may refuse before all is sent; the refusal is in the answer.
                 with suppress(BrokenPipeError, ConnectionResetError):
                     connection.request("POST", self._path, _content(parts), headers)
                 answer = connection.getresponse()
@@ -96,7 +96,7 @@ class Pusher:
                 raise EtqError(f"{self._origin}: its certificate is not trusted: {error.verify_message}") from error
             except (OSError, http.client.HTTPException) as error:
                 raise _LaterError(f"{self._origin}: can't be reached: {str(error) or type(error).__name__}") from error
-        # `read` returns what came where a server ends within its answer.
+        # `read` returns the received part if the server ends within its answer.
         if answer.status in _STORED and answer.length and len(body) < _LONGEST_ANSWER:
             raise _LaterError(f"{self._origin}: its answer ended halfway")
         return self._read(answer.status, body)

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from etq.errors import EtqError, printable
 
-# Who reads sees pages; who asks SQL may do that, too; who pushes sends captures, and sees nothing.
+# The role read is for pages; sql for pages and queries; push for sending captures, without reading anything.
 ROLES: Final = ("read", "sql", "push")
 _NAME: Final = re.compile(r"[A-Za-z0-9_.@-]{1,100}")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
@@ -29,14 +29,14 @@ _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Token:
-    """Who has a token, what it is for, and the last day on which it is valid; None if it has none."""
+    """The holder of a token, its roles, and the last day on which it is valid; None: no last day."""
 
     name: str
     roles: frozenset[str]
     ends: date | None = None
 
     def may(self, role: str) -> bool:
-        """Whether it is for what a role allows."""
+        """Whether it has a role."""
         return role in self.roles or (role == "read" and "sql" in self.roles)
 
     @property
@@ -63,7 +63,7 @@ class TokenFile:
         state = (found.st_ino, found.st_size, found.st_mtime_ns)
         if state != self._state:
             self._tokens, self._state = _read(self.path), state
-        # By its hash: how long the look-up takes tells nothing about a secret.
+        # Looked up by its hash, so that the time of the look-up reveals nothing about a secret.
         token = self._tokens.get(_hash(secret))
         return None if token is None or token.is_over else token
 
@@ -126,7 +126,7 @@ def _token(name: str, entry: dict[str, Any]) -> Token | None:
         {*entry} <= {"roles", "sha256", "ends"}
         and isinstance(roles, list) and roles != [] and all(role in ROLES for role in roles)
         and isinstance(digest, str) and _HASH.fullmatch(digest) is not None
-        and (ends is None or type(ends) is date)  # a time is a date to Python
+        and (ends is None or type(ends) is date)  # in Python, a datetime is a date
     )  # fmt: skip
     return Token(name, frozenset(roles or ()), ends) if is_valid else None
 

@@ -13,7 +13,7 @@ LIBRARIES: Final = (*("duckdb", "pyarrow", "numpy", "msgspec", "click"), *("pand
 
 
 class Files(NamedTuple):
-    """The library, the tables alone, and a warehouse without captures: see `etq.database.library`."""
+    """The library, a file of tables only, and a warehouse without captures: see `etq.database.library`."""
 
     library: Path
     tables: Path

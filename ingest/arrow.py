@@ -42,7 +42,7 @@ Rows: TypeAlias = "pa.RecordBatch | LazyBatch"
 
 
 def numbers(values: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return an array of integers or floats of numpy's type, null where `is_null` is true."""
+    """Return an array of integers or floats with numpy's type, null where `is_null` is true."""
     values = np.ascontiguousarray(values)
     return pa.Array.from_buffers(
         pa.from_numpy_dtype(values.dtype), len(values), [_validity(is_null), pa.py_buffer(values)]

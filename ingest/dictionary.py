@@ -46,8 +46,8 @@ def encode_strings(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list
 
 
 def _encode_shared(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list[str | None]]:
-    """Do the same for strings that share their bytes: each text is read once,
-    as a small hostile file may repeat a long one.
+    """The same for strings that share their bytes: each text is read once, as a small hostile file may refer to a long
+    one many times.
     """
     _, first, which = np.unique(spans.start, return_index=True, return_inverse=True)
     each = Spans(spans.start[first], spans.count[first], spans.present[first])

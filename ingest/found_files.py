@@ -14,12 +14,12 @@ from etq.errors import ArgumentError, MissingFileError, counted
 
 # How many names of files that were left out for one reason are listed.
 NAMED: Final = 3
-# A file that was left out, and why: a reason of `etq.ingest.recognition`.
+# A file that was left out, and the reason, one of `etq.ingest.recognition`.
 Left = tuple[str, str]
 
 
 def found_files(arguments: Iterable[str]) -> tuple[tuple[str, ...], list[Left]]:
-    """Return the files that arguments name, and those of folders that are left out."""
+    """Return the files that arguments name, and the files of folders that are left out."""
     files: list[str] = []
     left: list[Left] = []
     for argument in arguments:
@@ -31,10 +31,10 @@ def found_files(arguments: Iterable[str]) -> tuple[tuple[str, ...], list[Left]]:
 
 def files_of(argument: str) -> tuple[list[str], list[Left]]:
     """Return the files that an argument names: a file itself, the profiling files in a folder and below, in the
-    order of their names, or the files that match a pattern. And the files of folders that are left out, with the
-    reason.
+    order of their names, or the files that match a pattern. Also return the files of folders that are left out, with
+    the reason.
 
-    Raises `ArgumentError` for a folder without such files, `MissingFileError` for a pattern that none has.
+    Raises `ArgumentError` for a folder without such files, `MissingFileError` for a pattern that matches none.
     """
     if glob.has_magic(argument) and not os.path.exists(argument):
         paths = sorted(glob.glob(argument, recursive=True), key=_by_number)  # noqa: PTH207 - of a pattern with folders
@@ -70,7 +70,7 @@ def listed(left: Sequence[Left], most: int = NAMED) -> str:
 
 
 def _by_number(path: str) -> list[tuple[str, int, str]]:
-    """The sort key of a path: numbers in it are compared as numbers, so that b9 is before b30.
+    """The sort key of a path: numbers in it are compared as numbers, so b9 comes before b30.
 
     Captures without a time of measurement are recorded in this order: the last one is @latest.
     """
@@ -78,7 +78,7 @@ def _by_number(path: str) -> list[tuple[str, int, str]]:
 
 
 def _paths_in(folder: str) -> list[str]:
-    """Return the files in a folder and below, in the order of their names; without hidden ones, as those of git."""
+    """Return the files in a folder and below, in the order of their names, without hidden ones such as git's."""
     paths = []
     for within, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]

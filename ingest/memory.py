@@ -1,7 +1,7 @@
-"""How much memory reading a file may take: as much as the system, its control groups and the process have left.
+"""Limits the memory for reading a file to what the system, its control groups and the process have left.
 
-A small file may unpack to any size, and JSON takes up to 60 times its size as objects. Where memory ends, the system
-kills the process, or others; so a file is refused before.
+A small file may unpack to any size, and JSON takes up to 60 times its size as objects. Without memory, the system kills
+this process or others, so a file is refused earlier.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _OBJECTS: Final = {b"{": 160, b"[": 72, b",": 72, b":": 64}
 # Bytes of memory per character of a text, the file's included: of an ASCII text, and of one beyond Latin-1.
 _ASCII: Final = 2
 _WIDE: Final = 5
-# Below this estimate, the system's free memory isn't looked up.
+# For smaller estimates, the system's free memory isn't looked up.
 _LITTLE: Final = 2**24
-# The size of the parts whose characters are counted at once.
+# The size of the parts in which characters are counted.
 _PART: Final = 2**24
 # The most bytes that this process may take while it ingests, None without a limit: `etq ingest --megabytes`.
 limit: Final[ContextVar[int | None]] = ContextVar("limit", default=None)
@@ -42,7 +42,7 @@ def available() -> int:
 
 
 def refuse_beyond(path: str, what: str, byte_size: int) -> None:
-    """Raise `FormatError` if so much memory isn't available."""
+    """Raise `FormatError` if this much memory isn't available."""
     if byte_size > _LITTLE and byte_size > (left := available()):
         raise FormatError(
             path,
@@ -51,13 +51,13 @@ def refuse_beyond(path: str, what: str, byte_size: int) -> None:
 
 
 def check_json(content: bytes | memoryview, path: str, what: str = "its JSON") -> None:
-    """Raise `FormatError` for JSON whose objects may take more memory than is left."""
+    """Raise `FormatError` for JSON whose objects may need more memory than is left."""
     if len(content) * (_WIDE + max(_OBJECTS.values())) > _LITTLE:
         refuse_beyond(path, f"{what} of {shown(len(content))}", json_size(content))
 
 
 def json_size(content: bytes | memoryview) -> int:
-    """Return how much memory JSON takes at most, as objects and as text."""
+    """Return the most memory that JSON may take, as objects and as text."""
     objects, is_wide = 0, False
     for start in range(0, len(content), _PART):
         part = bytes(content[start : start + _PART])
@@ -67,7 +67,7 @@ def json_size(content: bytes | memoryview) -> int:
 
 
 def read_member(archive: zipfile.ZipFile, name: str, path: str) -> bytes:
-    """Return the bytes of a zip's member, at most as many as it states; errors are those of `ZipFile.read`.
+    """Return the bytes of a zip's member, at most its stated size; errors are those of `ZipFile.read`.
 
     Raises `FormatError` for a member that is larger than the free memory.
     """
@@ -78,9 +78,10 @@ def read_member(archive: zipfile.ZipFile, name: str, path: str) -> bytes:
 
 
 class Watch:
-    """Ends the reading of a file that takes too much memory: when what its rows still need is more than what is left.
+    """Stops reading a file that takes too much memory: when its rows still need more than is left.
 
-    They need what is stated, or else as much as was taken. Processes that read at the same time count, too.
+    Rows need the stated number of bytes, or by default as much as reading took. Concurrent reading processes count,
+    too.
     """
 
     def __init__(self, path: str, byte_size: int) -> None:
@@ -133,7 +134,7 @@ def _of_system() -> int:
 
 
 def _of_groups() -> Iterator[int]:
-    """Yield what is left in each control group of the process, of version 2 or 1."""
+    """Yield the memory left in each control group of the process, of version 2 or 1."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -143,7 +144,7 @@ def _of_groups() -> Iterator[int]:
         if number == "0" or "memory" in controllers.split(","):
             top = _GROUPS if number == "0" else _GROUPS / "memory"
             names = ("memory.max", "memory.current") if number == "0" else _NAMES_1
-            # In a container, the path may be one of the host.
+            # In a container, the path may be that of the host.
             for folder in {top, *(top / each for each in (Path(path.lstrip("/")), *Path(path.lstrip("/")).parents))}:
                 yield from _of_group(folder, *names)
 
@@ -153,7 +154,7 @@ _NAMES_1: Final = ("memory.limit_in_bytes", "memory.usage_in_bytes")
 
 def _of_group(folder: Path, limit: str, usage: str) -> Iterator[int]:
     with suppress(OSError, ValueError):
-        most = int((folder / limit).read_text())  # the text max, or one beyond all memory, without a limit
+        most = int((folder / limit).read_text())  # without a limit: the text max, or a number beyond all memory
         used = int((folder / usage).read_text())
         stated = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
         # The system gives back its cache of files; version 1 counts that of nested groups separately.
@@ -170,7 +171,7 @@ def _of_process() -> Iterator[int]:
     if sys.platform == "linux":
         import resource
 
-        # The size of all addresses, and of those that are written and are no files.
+        # The size of the address space, and of its writable private part.
         pages = Path("/proc/self/statm").read_text().split()
         for kind, number in ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])):
             most = resource.getrlimit(kind)[0]

@@ -1,4 +1,4 @@
-"""Files that PyTorch writes and etq doesn't read: what they are, and what to give instead.
+"""Recognises files that PyTorch writes and etq doesn't read, and says what to give instead.
 
 The forms are those of torch's sources: `torch/cuda/memory.py` and `torch/cuda/_memory_viz.py` (snapshots),
 `torch/profiler/_memory_profiler.py` (pages of memory timelines),
@@ -12,7 +12,7 @@ import sys
 import zlib
 from typing import Any, Final
 
-# How many bytes of a file are looked at.
+# How many bytes of a file are examined.
 HEAD: Final = 2**16
 
 _TRACE: Final = "record profile_memory=True and give the profiler's trace"
@@ -20,12 +20,12 @@ _REFUSED: Final = f"etq reads no other pickles, as reading one runs what its aut
 _SNAPSHOT_PAGE: Final = (
     "this is the page of a memory snapshot (torch.cuda._memory_viz); give the snapshot, as _dump_snapshot writes it"
 )
-# How a pickle begins, and how many of its bytes are looked at.
+# The beginning of a pickle, and how many of its bytes are examined.
 _PICKLE: Final = re.compile(rb"\x80[\x02-\x05]")
 _FIRST: Final = 2**12
 # The bytes of a Perfetto trace: packets, of field 1, each after its length.
 _PACKET: Final = 0x0A
-# How a memory timeline begins: with times of microseconds, or with a change, before the recording or not.
+# The beginning of a memory timeline: times in microseconds, or a change before or within the recording.
 _TIMELINE: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\[\s*(?:-?\d|\])")
 _SURE_TIMELINE: Final = re.compile(
     rb"\s*\[\s*\[\s*(?:1\d{15}\s*[],]|(?:-1|1\d{18})\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*[0-7]\s*\])"
@@ -33,7 +33,7 @@ _SURE_TIMELINE: Final = re.compile(
 _CONTROL: Final = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
 _GZIP: Final = b"\x1f\x8b"
 _JSON_TRACE: Final = "give the profiler's own file, as export_chrome_trace writes it (.pt.trace.json, .json.gz)"
-# By how their text begins.
+# Kinds of files by the beginning of their text.
 _FORMS: Final = (
     (_PICKLE, f"this is a pickle, but no memory snapshot of torch.cuda; {_REFUSED}"),
     (
@@ -49,7 +49,7 @@ _IS_PAGE: Final = re.compile(rb"\s*(?:<!--.*?-->\s*)*+<(?:!doctype html|html|scr
 
 
 def other_file(data: Any) -> str | None:
-    """Return what a file of another kind is, and what to give instead; None if its bytes begin as none of these do."""
+    """Return a text on the kind of a file that etq doesn't read, and on what to give instead; None for other files."""
     if (packed := _binary(bytes(data[:HEAD]), len(data))) is not None:
         return packed
     head = bytes(data[:HEAD]).removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
@@ -66,7 +66,7 @@ def other_file(data: Any) -> str | None:
 
 
 def _binary(head: bytes, size: int) -> str | None:
-    """Return what a database or a file of Protocol Buffers is; None for other files. `size` is the file's."""
+    """Return a text on a database or a file of Protocol Buffers; None for other files. `size` is the file's."""
     if head.startswith(b"SQLite format 3\0"):
         return (
             "this is an SQLite database, as rocprofv3 (rocpd) and Nsight Systems write, which has no ops; "
@@ -80,7 +80,7 @@ def _binary(head: bytes, size: int) -> str | None:
 
 
 def is_packets(data: Any) -> bool:
-    """Whether a file is a trace of Protocol Buffers, also packed as gzip."""
+    """Whether a file, perhaps gzipped, is a trace of Protocol Buffers."""
     head = bytes(data[:HEAD])
     if head[:2] != _GZIP:
         return _is_packets(head, len(data))
@@ -97,7 +97,7 @@ def is_snapshot(data: Any) -> bool:
 
 
 def is_timeline(data: Any) -> bool:
-    """Whether a file begins as a memory timeline of torch.profiler: a list of numbers in a list; also as gzip."""
+    """Whether a file begins as a memory timeline of torch.profiler: a list of numbers in a list; perhaps gzipped."""
     head = bytes(data[:_FIRST])
     if head[:2] == _GZIP:
         try:
@@ -108,12 +108,14 @@ def is_timeline(data: Any) -> bool:
 
 
 def begins_timeline(head: bytes) -> bool:
-    """Whether bytes surely begin as a memory timeline: with a change before the recording, or a time of our days."""
+    """Whether bytes certainly begin a memory timeline: with a change before the recording, or a plausible
+    present time.
+    """
     return _SURE_TIMELINE.match(head) is not None
 
 
 def _is_packets(head: bytes, size: int) -> bool:
-    """Whether bytes are messages of field 1, up to the end of the file or of what is looked at, and no JSON text."""
+    """Whether the examined bytes are messages of field 1, and not a JSON text."""
     at = count = 0
     while at < len(head):
         length, shift, tag = 0, 0, head[at]

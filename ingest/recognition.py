@@ -1,7 +1,7 @@
 """The kind of a file in a folder, by its first bytes: profiling files may have any name.
 
-Unlike a reader, which explains what it can't read, this decides what a folder's files are before anything is read: only
-what begins like a profiling file, or has the name of one, is taken.
+Unlike a reader, which explains errors, this decides before reading which files of a folder are taken: those that begin
+like a profiling file, or have the name of one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KINDS: Final = {
     RECORD: "a zip, perhaps an ETRecord",
     PROGRAM: "an ExecuTorch program (.pte)",
 }
-# Where PyTorch writes which process of how many wrote a trace; and where names of files have the rank.
+# Patterns for the rank and number of processes in PyTorch's traces, and for the rank in names of files.
 _RANK_WRITTEN: Final = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d{1,7})\b')
 _SIZE_WRITTEN: Final = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"world_size"\s*:\s*(\d{1,7})\b')
 _RANK_NAMED: Final = re.compile(r"(?<![a-z])rank[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -64,8 +64,8 @@ def has_several_ranks(path: str) -> bool:
 
 
 def rank_of(path: str) -> tuple[int, int | None] | None:
-    """Return the rank of the process that wrote a trace, and the number of processes, as its beginning has them, or
-    else its name; None if neither does, and for other files. Nothing else of the file is read.
+    """Return the rank of the process that wrote a trace, and the number of processes, from the file's beginning or its
+    name; None if neither has them, and for other files. The rest of the file isn't read.
     """
     try:
         head = _head(path)
@@ -82,7 +82,7 @@ def rank_of(path: str) -> tuple[int, int | None] | None:
 
 
 def kind_of_bytes(content: Any) -> str:
-    """Return the format of a profiling file of these bytes, by the first of them, or one of the reasons."""
+    """Return the format of a profiling file that begins with these bytes, or one of the reasons."""
     try:
         return _kind_of(_unpacked(bytes(content[:HEAD])))
     except zlib.error:
@@ -98,7 +98,7 @@ def _kind_of(head: bytes) -> str:
 
 
 def _head(path: str) -> bytes:
-    """Return a file's first bytes, unpacked. What isn't a regular file, such as a pipe, is not opened."""
+    """Return a file's first bytes, unpacked. Anything but a regular file, such as a pipe, is not opened."""
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise OSError("not a regular file")
     with Path(path).open("rb") as file:

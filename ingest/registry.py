@@ -18,11 +18,11 @@ from etq.ingest.prof_result.blocks import is_prof_result
 
 GZIP: Final = b"\x1f\x8b"
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-# How many bytes of a folder's file, unpacked if it is gzip, are looked at.
+# How many bytes of a folder's file, unpacked if it is gzip, are examined.
 HEAD: Final = 2**18
 
 Reading = Iterator[tuple[str, pa.RecordBatch]]
-# Bytes and names of traces of the capture of graphs.
+# Bytes and names of traces in which graphs were captured.
 Recorded = Sequence[tuple[Any, str]]
 
 
@@ -37,7 +37,7 @@ def _is_trace(data: Any) -> bool:
 
 
 def _begins_etdump(head: bytes) -> bool:
-    """Whether a file begins as an ETDump, or as a log that has one."""
+    """Whether a file begins like an ETDump, or like a log that may contain one."""
     return is_etdump(head) or (is_text(head) and not is_json(head) and bool(dumps_in_log(head, "a file's beginning")))
 
 
@@ -68,9 +68,9 @@ def _torch_trace(data: Any, path: str, _: int | None, recorded: Recorded = ()) -
 
 
 def _check_packed(data: Any, path: str) -> None:
-    """Raise `FormatError` for an ETDump packed as gzip: traces are, as the profiler writes them so."""
+    """Raise `FormatError` for a gzipped ETDump: only traces may be gzipped, as the profiler writes them so."""
     if bytes(data[:2]) == GZIP:
-        with suppress(zlib.error):  # a damaged one, which the reader names
+        with suppress(zlib.error):  # a damaged file, about which the reader raises the error
             if is_etdump(zlib.decompressobj(wbits=31).decompress(bytes(data[:HEAD]), HEAD)):
                 raise FormatError(path, "an ETDump packed as gzip; unpack it first: gunzip FILE")
 
@@ -92,7 +92,7 @@ class CaptureFormat:
     """A format of profiling files."""
 
     is_of: Callable[[Any], bool]  # whether a file's bytes may begin a file of this format
-    begins: Callable[[bytes], bool]  # whether they surely do, for files of folders
+    begins: Callable[[bytes], bool]  # the same with certainty, for files of folders
     read: Callable[[Any, str, int | None, Recorded], Reading]
     endings: tuple[str, ...]  # file name endings that folder searches accept; a capture's name lacks them
 
@@ -110,7 +110,7 @@ def read_capture(data: Any, path: str, clock_bits: int | None = None, recorded: 
     """Read a profiling file and yield pairs of base table and rows, without the key `capture_id`.
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages; `clock_bits` (32 or 64) is the
-    width of the clock's counter, if known; `recorded` are traces of the capture of a trace's graphs. The table
+    width of the clock's counter, if known; `recorded` are traces in which a trace's graphs were captured. The table
     `captures` has one row, which names the format.
 
     Raises `FormatError`, naming the byte, for files that are damaged, truncated or not a profiling file.

@@ -1,4 +1,4 @@
-"""Collects the findings about captures: of all rules that apply, one for each cause, the most severe first."""
+"""Collects the findings about captures: one per cause, the most severe first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PATH: Final = "critical path"
 
 
 class Given(NamedTuple):
-    """The arguments of `advice` after the capture. Those about runs change nothing for a trace."""
+    """The arguments of `advice` after the capture. For a trace, those about runs have no effect."""
 
     unit: str | None = None
     steps: str | None = None
@@ -81,7 +81,7 @@ def trace_findings(
 
 
 def _of_job(connection: duckdb.DuckDBPyConnection, evidence: trace_evidence.Evidence) -> list[Finding]:
-    """Return the findings about the links and clocks of a trace's job that are about its rank, too."""
+    """Return the findings about the links and clocks of a trace's job that concern the trace's rank."""
     own = next((each.rank for each in evidence.own_waits), None)
     if own is None or evidence.job is None:
         return []
@@ -116,7 +116,7 @@ def _chosen(connection: duckdb.DuckDBPyConnection, key: int, given: Given) -> It
 
 @contextmanager
 def _steady(connection: duckdb.DuckDBPyConnection, runs: str) -> Iterator[None]:
-    """Provide `_advised_times`, the times of the runs of which shares are, until the block ends."""
+    """Provide `_advised_times`, the times of the runs that shares refer to, until the block ends."""
     connection.execute(
         f"""
         CREATE OR REPLACE TEMP VIEW _advised_times AS
@@ -132,7 +132,7 @@ def _steady(connection: duckdb.DuckDBPyConnection, runs: str) -> Iterator[None]:
 
 
 def rows(findings: Iterable[Finding], scale: Scale) -> list[Row]:
-    """Return findings as rows, the most severe first, without those that have the cause of another."""
+    """Return findings as rows, the most severe first, one per cause."""
     kept = sorted(distinct([*findings]), key=_place)
     return [
         (
@@ -148,10 +148,10 @@ def rows(findings: Iterable[Finding], scale: Scale) -> list[Row]:
 
 
 def distinct(findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings without those that have the cause of another rule, which has more time.
+    """Return findings; of each cause only those of the rule with the most time.
 
-    Device idle is always kept, and the only one of its cause if it takes a fifth of the time; it then says more than a
-    low utilization, as what the host does for half of the critical path.
+    Device idle is always kept. If it takes a fifth of the time, it replaces other findings with its cause. It then says
+    more than a low utilization, which is dropped; so does a host with half of the critical path.
     """
     shares = [finding.share_percent or 0.0 for finding in findings if finding.rule == _IDLE]
     of_host = [finding.share_percent or 0.0 for finding in findings if finding.rule == _PATH and _is_of_host(finding)]

@@ -1,4 +1,4 @@
-"""The contract of evidence: what a rule claims about a trace becomes a finding here, or is dropped.
+"""The contract of evidence: here a rule's claim about a trace becomes a finding, or is dropped.
 
 A cause is named only if times of that cause cover at least half of the time claimed; else the finding says what is not
 known. Time between steps is neither cause nor remedy of what is within steps. A remedy belongs to a kind of thing. Each
@@ -15,20 +15,20 @@ from etq.advice.finding import Finding, at_most_medium, severity_of
 from etq.advice.remedies import Stretch, Traits
 from etq.advice.words import counted, percent, time
 
-# The ticks from which on a part is long: launches, and what is between them, take microseconds.
+# A part is long from this many ticks on: launches, and the time between them, take microseconds.
 LONG: Final = 1_000_000
-# The ticks in which one function of Python is many: to record it may be much of them.
+# Recording may account for much of a time with one Python function per this many ticks.
 _FUNCTION: Final = 20_000
-# Times that no step has: they are never mixed with times of steps.
+# Causes of time outside steps, which is never mixed with time within steps.
 APART: Final = ("between_steps", "not_recorded")
 # Why nothing is known to help, by cause.
 _REASONS: Final = {
     **dict.fromkeys(("launch", "copy", "call"), "why these calls take so long isn't recorded"),
     **dict.fromkeys(("host", "step", "op_function", "launching"), "what takes so long there isn't recorded"),
 }  # fmt: skip
-# Causes of which the text itself says that nothing is known.
+# Causes whose text already says that nothing is known to help.
 _TOLD: Final = (*APART, "unknown", "unknown_wait", "communication", "blocking")
-# Causes as words of a sentence, where their names aren't.
+# Phrases for causes whose names don't fit into a sentence.
 _WORDS: Final = {
     "host": "ops that launch", "step": "between ops", "op_function": "functions within ops",
     "cpu_op": "ops of the CPU", "function": "functions",
@@ -81,12 +81,12 @@ class Claim(NamedTuple):
 
     @property
     def is_slowed(self) -> bool:
-        """Whether recording Python's functions may be much of the time."""
+        """Whether recording Python's functions may account for much of the time."""
         return is_slowed(sum(self.times.values()), self.functions)
 
     @property
     def stretch(self) -> Stretch:
-        """Whether half of the time is spent in long parts, and in one."""
+        """Whether half of the time is in long parts, and the share of the longest part if that alone has half."""
         spent = sum(self.times.values())
         is_long = 0 < spent <= 2 * self.in_long
         is_once = self.longest >= LONG and 2 * self.longest >= spent
@@ -94,12 +94,12 @@ class Claim(NamedTuple):
 
 
 def is_slowed(ticks: int, functions: int) -> bool:
-    """Whether to record so many of Python's functions may be much of a time of the host."""
+    """Whether recording this many Python functions may account for much of a time of the host."""
     return 0 < ticks <= _FUNCTION * functions
 
 
 def judged(claim: Claim, traits: Traits) -> Finding | None:
-    """Return the finding that a claim's evidence bears out; None if it is too little."""
+    """Return the finding that a claim's evidence supports; None if its share is too small."""
     word, whole = claim.whole
     times = {cause: ticks for cause, ticks in claim.times.items() if (cause in APART) == (claim.cause in APART)}
     spent = sum(times.values())
@@ -140,13 +140,15 @@ def judged(claim: Claim, traits: Traits) -> Finding | None:
 
 
 def _cause(claim: Claim) -> str:
-    """Return the cause of a finding, which is told once: what the host runs is a cause for each op and function."""
+    """Return the cause of a finding, by which findings are grouped. Each op or function that the host runs is its own
+    cause.
+    """
     kind, name = claim.cause, claim.subject[1]
     return f"{kind} {name}" if kind in ("cpu_op", "function") and name else kind
 
 
 def parts_of(times: Mapping[str, int]) -> str:
-    """Return what a time is spent on, most first."""
+    """Return the causes of a time with their shares, the largest first."""
     spent = sum(times.values())
     most = sorted(times.items(), key=lambda part: (-part[1], part[0]))[:3]
     return ", ".join(

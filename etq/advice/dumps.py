@@ -18,7 +18,7 @@ _ALL: Final = "all runs"
 # How many ops a finding lists.
 _LISTED: Final = 4
 
-# The severity and remedy of findings of ingest that make numbers misleading.
+# Findings of ingest that make numbers misleading: their severity and remedy.
 _MISLEADING: Final = {
     "foreign record": (
         "high",
@@ -172,7 +172,7 @@ def fallback_kernels(evidence: Evidence) -> Iterator[Finding]:
     spent, share = _sum(kernels), _share(evidence, _sum(kernels))
     if evidence.delegate_calls <= 0 or share < 2:
         return
-    # An op that a delegate takes includes the copies of its weights.
+    # The time of an op that a delegate runs includes the copies of its weights.
     to_delegate = [op.name for op in kernels[:3] if not op.is_copy] or [kernels[0].name]
     yield Finding(
         "fallback kernels",
@@ -302,7 +302,7 @@ def dominating_op(evidence: Evidence) -> Iterator[Finding]:
 
 @_rule
 def dominating_module(evidence: Evidence) -> Iterator[Finding]:
-    """One module takes more than all others together, as an op."""
+    """One module takes more than all others together; like `_dominant_op`."""
     modules: defaultdict[str, list[Part]] = defaultdict(list)
     for part in evidence.parts:
         if part.module is not None:
@@ -456,7 +456,7 @@ def loading(evidence: Evidence) -> Iterator[Finding]:
     if not evidence.executes or not spent or spent < runs:
         return
     scale, share, delegates = evidence.scale, 100 * spent / (spent + runs), fsum(parts["delegate init"])
-    # A coarse clock may show no time of most runs.
+    # With a coarse clock, most runs may have a time of 0.
     many = f"as much as {digits(spent / middle)} median runs" if middle else "more than all runs together"
     yield Finding(
         "loading",
@@ -499,11 +499,11 @@ def coarse_clock(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _is_warm_up(evidence: Evidence, run: Run) -> bool:
-    """Whether a first run took longer than the later ones of its block vary: it is beyond p90, and beyond the fences of
-    `typical_runs` or twice the slowest typical one.
+    """Whether a first run took longer than variation explains: it exceeds p90 of the later runs of its block, and also
+    the fences of `typical_runs` or twice the slowest typical run.
 
     Of runs that vary by chance (as the logarithm of normal numbers with s = 0.1 to 0.6), 0.5 % of first runs at most
-    are, with 20 later ones; with 5, 5 %. Beyond p90 alone are up to 14 and 20 %.
+    are, with 20 later ones; with 5, 5 %. By the first condition alone, 14 and 20 % would be.
     """
     p90 = quantile(_later(evidence, run.block), 0.9) if run.is_first else None
     if run.execute is None or p90 is None or run.execute <= p90:

@@ -1,4 +1,4 @@
-"""What SQL measured of dumps: the evidence of the rules about them, of one capture or many, each query asked once."""
+"""Evidence for the rules about dumps, measured by SQL: of one capture or many, by one query of each kind."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _HEAVY: Final = re.compile(
     re.ASCII,
 )
 _THOUSANDS: Final = {"ns": 0, "us": 1, "ms": 2, "s": 3}
-# A first run counts as a warm-up if at least so many runs of its block follow.
+# A first run counts as a warm-up if at least this many runs of its block follow.
 _LATER_RUNS: Final = 3
 
 
 class Scale(NamedTuple):
-    """A unit of time, and the factors from a capture's ticks to it: one of the two is 1."""
+    """A unit of time, and the two factors from a capture's ticks to it, of which one is 1."""
 
     unit: str
     multiplier: int
@@ -51,7 +51,7 @@ class Scale(NamedTuple):
 
 
 def scale_of(time_scale: str, unit: str | None) -> Scale:
-    """Return the scale of a capture whose ticks are of a time scale, in a unit; None: that which suits it."""
+    """Return the scale that converts ticks of a time scale to a unit; None: a unit that suits the time scale."""
     shown = unit or ("cycles" if time_scale == "cycles" else "us")
     if time_scale not in _THOUSANDS or shown not in _THOUSANDS:
         return Scale(shown, 1, 1)
@@ -81,7 +81,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Part:
-    """The events of a signature in the steady runs, as `op_totals` classifies them; `ticks` is their mean in a run."""
+    """The events of a signature in the steady runs, classified as in `op_totals`; `ticks` is their mean per run."""
 
     method: str
     kind: str
@@ -115,7 +115,7 @@ class Op:
 
     @property
     def opened(self) -> float:
-        """The time that delegates' calls with events in them leave unaccounted."""
+        """The time of delegate calls that their events don't account for, of calls that have events."""
         return fsum(part.ticks for part in self.parts if part.is_opened)
 
     @property
@@ -135,7 +135,7 @@ class Op:
         return f"{self.name} {scale.words(self.ticks)} in {counted(self.calls, 'call')}{self._where()}"
 
     def _where(self) -> str:
-        """The instructions with most time, and the line of the first of these that has one."""
+        """The instructions with the most time, and the source line of the first that has one."""
         placed: defaultdict[tuple[str, int | None], list[Part]] = defaultdict(list)
         for part in self.parts:
             placed[part.method, part.instruction].append(part)
@@ -167,7 +167,7 @@ class Load(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """A clock, the runtime's or that of delegates' events, and what it measured, in ticks, as in `clock_steps`."""
+    """The clock of the runtime or of delegates' events, and its durations in ticks, as in `clock_steps`."""
 
     is_delegate: bool
     events: int
@@ -177,8 +177,8 @@ class Clock(NamedTuple):
 
     @property
     def is_coarse(self) -> bool:
-        """Whether its step is too large for the durations that it times: half of these are shorter than ten steps (one
-        step is 10 % of them), or a quarter are zero.
+        """Whether its step is too large for its durations: half are shorter than ten steps, so that a step is over 10 %
+        of them, or a quarter are zero.
         """
         is_short = self.step is not None and self.middle is not None and self.middle < 10 * self.step
         return is_short or 4 * self.zeros >= self.events
@@ -194,7 +194,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the rules about a dump know. If values were logged, there are no runs: all times include copying these."""
+    """The evidence about a dump. If values were logged, there are no runs, as all times include copying the values."""
 
     scale: Scale
     logged_values: bool
@@ -206,7 +206,7 @@ class Evidence:
 
     @cached_property
     def ops(self) -> list[Op]:
-        """The ops by name, those of most time first."""
+        """The ops by name, those with the most time first."""
         has_methods = len({part.method for part in self.parts}) > 1
         grouped: defaultdict[tuple[str, str], list[Part]] = defaultdict(list)
         for part in self.parts:
@@ -216,7 +216,7 @@ class Evidence:
 
     @cached_property
     def average(self) -> float:
-        """The mean execute of the steady runs, of which ops and modules have shares."""
+        """The mean execute time of the steady runs, the whole for shares of ops and modules."""
         return fsum(part.ticks for part in self.parts)
 
     @cached_property
@@ -240,7 +240,7 @@ class Evidence:
 
 
 def quantile(values: Iterable[float], at: float) -> float | None:
-    """Return a quantile, between two values in proportion; None of no values."""
+    """Return a quantile by linear interpolation; None without values."""
     ordered = sorted(values)
     if not ordered:
         return None
@@ -294,7 +294,7 @@ def evidence_of(
 
 
 def _asked(connection: duckdb.DuckDBPyConnection, source: str, parameters: Sequence[int] = ()) -> Rows:
-    """Return rows by their first column, the capture."""
+    """Return rows grouped by their first column, the capture."""
     by_capture: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
     for key, *row in connection.execute(f"FROM {source}", list(parameters)).fetchall():
         by_capture[key].append(tuple(row))

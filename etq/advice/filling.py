@@ -54,14 +54,14 @@ def fill_rollups(
 def ranks_together(
     connection: duckdb.DuckDBPyConnection, write: Callable[[Callable[[], None]], None]
 ) -> Iterator[None]:
-    """Write the advice about the ranks of jobs once, after the block, in which captures are added or change.
+    """Within the block, captures are added or changed; after it, write the advice about their jobs' ranks once.
 
     write  runs a function in a transaction of its own
     """
     _waiting.setdefault(connection, set())
     try:
         yield
-    except WarehouseError:  # it can't be written: that is the error to tell
+    except WarehouseError:  # this error is the one to report, not that of writing
         with suppress(WarehouseError, duckdb.Error):
             _write_waiting(connection, write)
         raise
@@ -71,19 +71,21 @@ def ranks_together(
 
 def _write_waiting(connection: duckdb.DuckDBPyConnection, write: Callable[[Callable[[], None]], None]) -> None:
     if waiting := _waiting.pop(connection, None):
-        # Keys of a transaction that failed may be of none.
+        # Keys from a failed transaction may belong to no capture.
         query = f"SELECT c.capture_id FROM captures AS c WHERE c.format = '{TRACE}' ORDER BY ALL"
         traces = [key for (key,) in connection.execute(query).fetchall() if key in waiting]
         write(lambda: refill(connection, traces))
 
 
 def ranks_of(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> list[int]:
-    """Return the keys of the traces of the jobs that captures are of, with those of the captures that are traces."""
+    """Return the keys of those captures that are traces, and of all traces of their jobs."""
     return [key for (key,) in connection.execute(_OF_JOBS, {"keys": list(keys)}).fetchall()]
 
 
 def refill(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
-    """Write the advice about traces again, unless their events were pruned; within `ranks_together`, at its end."""
+    """Write the advice about traces again, unless their events were pruned; within `ranks_together`, when its block
+    ends.
+    """
     if (waiting := _waiting.get(connection)) is not None:
         waiting.update(keys)
         return
@@ -105,8 +107,8 @@ def advise(connection: duckdb.DuckDBPyConnection, first: int, last: int, jobs: J
     """Write the advice about a trace, or about all dumps from one key up to another; in memory, leave that to
     `write_once`.
 
-    `jobs` keeps what the ranks of a job share, for those that follow. Advice is computed under the database's own limit
-    of memory, as a question is, where storing a file set a lower one.
+    `jobs` keeps what the ranks of a job share, for those that follow. Advice is computed under the memory limit of
+    queries, not the lower one that applies while a file is stored.
     """
     if rollups.is_in_memory(connection):
         rollups.leave_answers(connection, first, last)
@@ -128,7 +130,9 @@ def _write_trace(connection: duckdb.DuckDBPyConnection, key: int, jobs: Jobs | N
 
 
 def _write_steps(connection: duckdb.DuckDBPyConnection, key: int, evidence: Evidence) -> None:
-    """Write the steps of a trace with their operations, if these and peaks are known, and they aren't written."""
+    """Write the steps of a trace with their operations, if operations and peaks are known and nothing is
+    written yet.
+    """
     stored = f"SELECT 1 FROM {rollups.EFFICIENCY} AS e WHERE e.capture_id = ? LIMIT 1"
     if evidence.rated is not None and not connection.execute(stored, [key]).fetchall():
         connection.execute(
@@ -141,7 +145,7 @@ def _write_steps(connection: duckdb.DuckDBPyConnection, key: int, evidence: Evid
 
 
 def write_steps(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
-    """Write the steps of these traces with their operations, without the advice, where they were left."""
+    """Write the postponed steps of these traces with their operations, without the advice."""
     query = f"""
         SELECT c.capture_id FROM captures AS c
         WHERE list_contains($keys, c.capture_id) AND c.format = '{TRACE}'
@@ -172,7 +176,7 @@ def write(connection: duckdb.DuckDBPyConnection, advice: Mapping[int, Sequence[R
 
 
 def write_once(connection: duckdb.DuckDBPyConnection) -> None:
-    """Write the answers and the advice that were left, in the caller's transaction, if there is one."""
+    """Write the postponed answers and advice, in the caller's transaction if there is one."""
     query = f"""
         SELECT c.capture_id, c.format = '{TRACE}', a.capture_id IS NOT NULL
         FROM captures AS c LEFT JOIN {rollups.ADVICE} AS a ON a.capture_id = c.capture_id AND a.place = 0
@@ -188,7 +192,7 @@ def write_once(connection: duckdb.DuckDBPyConnection) -> None:
         jobs = Jobs()
         captures = connection.execute(query).fetchall()
         connection.execute(f"DELETE FROM {rollups.ADVICE} WHERE place = 0")
-        # Dumps that follow each other are written together.
+        # Consecutive dumps are written together.
         for (is_trace, is_left), group in groupby(captures, lambda capture: capture[1:]):
             keys = [key for key, *_ in group] if is_left else []
             if keys and not is_trace:

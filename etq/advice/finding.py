@@ -1,4 +1,4 @@
-"""A finding: what advice says about a capture, and the evidence that it rests on."""
+"""A finding: what advice says about a capture, and its evidence."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _LEAST: Final = 1.0
 def severity_of(share_percent: float, recorded_percent: float = 100.0) -> str:
     """Return the severity of a finding by its share of the whole: high from a fifth, which justifies a change of the
     model or its lowering; medium from a twentieth, which a comparison of two builds detects with five captures per
-    side. It is low where that is next to nothing of the recording.
+    side. It is low if the time is a negligible part of the recording.
     """
     if recorded_percent < _LEAST:
         return "low"
@@ -59,5 +59,5 @@ def severity_of(share_percent: float, recorded_percent: float = 100.0) -> str:
 
 
 def at_most_medium(severity: str) -> str:
-    """Return a severity, medium instead of high."""
+    """Return a severity, with high reduced to medium."""
     return "medium" if severity == "high" else severity

@@ -1,4 +1,4 @@
-"""Evidence about a device's idle time that one rule asks for: what the host does then, and around it."""
+"""Evidence for the rule about idle devices: what the host does while a device is idle, and before and after that."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from etq.advice.contract import LONG, Claim
 from etq.advice.trace_evidence import CALLS, LAUNCHING, SYNCHRONIZING, Evidence, Subject
 from etq.advice.words import counted, percent, shortened, time
 
-# Causes whose time may be that of first calls, and those that recording Python's functions makes longer.
+# Causes that first calls may explain, and causes whose time recording Python's functions makes longer.
 _OF_FIRSTS: Final = (*CALLS, *LAUNCHING, "launching", "cpu_op", "data_loading")
 _SLOWED: Final = (*LAUNCHING, "launching", "function", "after_synchronization", "low_use")
-# How many of a function's calls, the longest, tell by what it is called.
+# A function's caller is found from this many of its longest calls.
 _CALLS_READ: Final = 1000
 
 
 class Outside(NamedTuple):
-    """Time on one side of all events of a device, and the innermost event of the host that has half of it."""
+    """Time before or after all events of a device, and the shortest event of the host that covers half of it."""
 
     side: str
     ticks: int
@@ -26,7 +26,7 @@ class Outside(NamedTuple):
 
 
 def op_of(evidence: Evidence, device: int | None, cause: str) -> tuple[str | None, int]:
-    """Return the op that has most of a device's idle time of a cause, with that time."""
+    """Return the op with the most of a device's idle time of a cause, and that time."""
     query = f"""
         SELECT s.family, sum(i.ticks)::BIGINT AS ticks
         FROM {evidence.shared("idle")} AS i
@@ -49,7 +49,7 @@ def op_of(evidence: Evidence, device: int | None, cause: str) -> tuple[str | Non
 
 
 def waits_of(evidence: Evidence, device: int | None) -> Counter[str | None]:
-    """Return the time of a device that waits for it cost, by the op that makes the wait; None: a call in no op."""
+    """Return the time that waiting for a device cost it, by the op that waits; None: a call outside ops."""
     query = f"""
         SELECT s.family, sum(i.ticks)::BIGINT
         FROM (
@@ -72,8 +72,9 @@ def waits_of(evidence: Evidence, device: int | None) -> Counter[str | None]:
 
 
 def awaited(evidence: Evidence, device: int | None, causes: Sequence[str]) -> tuple[Counter[str], Counter[str]]:
-    """Return a device's idle time of causes in which launched events wait, by the call in which the host waits for
-    the device until these or what follows them without a gap end; and by the call in which it waits meanwhile.
+    """Return a device's idle time of causes in which launched events wait. It is returned by the call in which the host
+    waits until these events, or those that follow without a gap, end; and by the call in which the host waits during
+    the idle time.
     """
     query = f"""
         WITH gaps AS (
@@ -167,8 +168,8 @@ def broadcasts_buffers(evidence: Evidence) -> bool:
 
 
 def around(evidence: Evidence, device: int | None, cause: str, names: Sequence[str | None]) -> tuple[str | None, float]:
-    """Return what has half of a device's idle time of a cause within it, and its part: the outermost op, or the
-    annotation or function around it; none of those named.
+    """Return what contains half of a device's idle time of a cause, and its share: the outermost op, or the annotation
+    or function around it, without those in `names`.
     """
     query = f"""
         {_within_ops(evidence)}
@@ -239,8 +240,8 @@ def outside(evidence: Evidence, device: int | None) -> list[Outside]:
 
 
 def with_firsts(evidence: Evidence, claim: Claim, subject: Subject, text: str | None = None) -> Claim:
-    """Return a claim about time of the host with the number of functions recorded meanwhile. It is of first calls
-    instead, with this text, if these have half of the time, and later ones of the same names take much less.
+    """Return a claim about time of the host with the number of functions recorded during it. The claim becomes one
+    about first calls, with this text, if these have half of the time and later calls of the same names take much less.
     """
     spent, (_, whole) = sum(claim.times.values()), claim.whole
     if not spent or 100 * spent < claim.least * whole or not evidence.has_work:
@@ -262,8 +263,8 @@ def with_firsts(evidence: Evidence, claim: Claim, subject: Subject, text: str | 
 
 
 def with_caller(evidence: Evidence, name: str) -> str:
-    """Return the name of what the host is in, shortened; after that of a library's function, the name of the next
-    function or module around it that is none, if that is one for half of the time.
+    """Return the shortened name of what the host runs. For a library's function, the innermost function or module
+    around it that is not of a library follows, if one name has half of the time.
     """
     told = shortened(name, 120)
     if not evidence.traits.has_functions:

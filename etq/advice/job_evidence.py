@@ -30,8 +30,8 @@ class Ranks(NamedTuple):
 
 
 class Link(NamedTuple):
-    """The calls of a process group with one collective and message. Times are of transfers, a call's longest; `percent`
-    is of what links carry, at the median.
+    """The calls of a process group with one collective and message. A call's time is its longest transfer; `percent` is
+    the median share of the link's rate.
     """
 
     collective: str
@@ -45,7 +45,7 @@ class Link(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a rank spends a step on beyond other ranks, as in `rank_ops`."""
+    """What a rank spends more time on in a step than other ranks do, as in `rank_ops`."""
 
     place: str | None
     name: str
@@ -55,7 +55,7 @@ class Part(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """How far the clock of a rank is ahead of the job's median, and how far single collectives are from that."""
+    """How far a rank's clock is ahead of the job's median, and how much that varies between collectives."""
 
     rank: int
     offset: float
@@ -63,8 +63,8 @@ class Clock(NamedTuple):
 
 
 def _passed_on(pairs: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], int]:
-    """Return waits of a step, by the rank that waits and the one it waits for. What a rank is waited for, as far as it
-    waited itself, is due to those that it waited for.
+    """Return the waits of a step, by the rank that waits and the rank that causes the wait. If a rank that others wait
+    for waited itself, that part is attributed to the ranks that it waited for.
     """
     own: defaultdict[int, dict[int, int]] = defaultdict(dict)
     for (rank, last), ticks in pairs.items():
@@ -76,14 +76,14 @@ def _passed_on(pairs: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], in
         passed = min(ticks, spent)
         found[rank, last] += ticks - passed
         for other, waited in before.items():
-            if other != rank:  # whose own lateness comes back to it
+            if other != rank:  # a rank doesn't wait for itself
                 found[rank, other] += passed * waited // spent
     return {pair: ticks for pair, ticks in found.items() if ticks > 0}
 
 
 class Rank(NamedTuple):
     """What a rank does in a step, means of its steps in ns; None where unknown. `waited_for` is how long each rank that
-    waits for it does so, `last` the number of steps in which it is waited for longest.
+    waits for it waits, `last` the number of steps in which the others wait longest for it.
     """
 
     rank: int
@@ -99,7 +99,7 @@ class Rank(NamedTuple):
 
 
 def foremost(ranks: Sequence[Rank], most: int) -> list[Rank]:
-    """Return all ranks, or of more than `most` the half that is waited for longest, and the half that waits longest."""
+    """Return at most `most` ranks: half of them those that are waited for longest, half those that wait longest."""
     if len(ranks) <= most:
         return [*ranks]
     late = sorted(ranks, key=lambda rank: (-(rank.waited_for or 0), rank.rank))[: most // 2]
@@ -146,15 +146,15 @@ class JobEvidence:
 
     @cached_property
     def waiting(self) -> dict[int, int]:
-        """By rank that is waited for, how many ranks wait for it."""
+        """How many ranks wait for each rank that is waited for."""
         if not self.is_by_clocks:
             return dict.fromkeys(self.ticks, max(len(self.ticks) - 1, 1))
         return Counter(last for _, last in {pair for pairs in self._pairs.values() for pair in pairs})
 
     @cached_property
     def _pairs(self) -> dict[int | None, dict[tuple[int, int], int]]:
-        """How long a rank waits for another, by step, these two: for the rank that is late itself, where the last one
-        had waited for it in the step.
+        """How long a rank waits for another, by step and pair of ranks. If the last rank had itself waited in the step,
+        the rank it waited for is the cause, see `_passed_on`.
         """
         direct: dict[int | None, dict[tuple[int, int], int]] = {
             step: {} for (step,) in self.rows(tuple, f"SELECT DISTINCT step FROM {self._steps}")
@@ -175,7 +175,7 @@ class JobEvidence:
 
     @cached_property
     def links(self) -> list[Link]:
-        """Those whose transfers are known."""
+        """The links with known transfer times."""
         query = f"""
             SELECT c.collective, c.message_type, c.message_bytes, c.group_size, c.process_group,
                 list_sort(list_distinct(flatten(list(c.ranks)))), list(c.transfer ORDER BY c.step, c.number),
@@ -225,7 +225,9 @@ class JobEvidence:
         return self.rows(Clock._make, query)
 
     def beyond(self, rank: int, by: str) -> list[Part]:
-        """What a rank spends its steps on beyond the others, most first: parts of the step, or kernels and ops."""
+        """What a rank spends more time on in its steps than the others, most first: parts of the step, or kernels and
+        ops.
+        """
         query = """
             SELECT o.place, o.op, o.per_step, o.others, o.excess
             FROM rank_ops($selector, unit := 'ns', "by" := $by) AS o
@@ -256,5 +258,5 @@ class JobEvidence:
     def drop(self) -> None:
         """Drop what was kept."""
         for name in (_CALLS, _STEPS):
-            with suppress(duckdb.Error):  # a transaction that failed drops it itself
+            with suppress(duckdb.Error):  # a failed transaction drops it by itself
                 self._connection.execute(f"DROP TABLE IF EXISTS {name}")

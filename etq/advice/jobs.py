@@ -1,5 +1,5 @@
-"""Advice about jobs: the rank that others wait for and why, the link that is slow, clocks that differ; and the sentence
-that a job's screen begins with.
+"""Advice about jobs: the rank that others wait for and why, slow links, clocks that differ, and the first sentence of a
+job's screen.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 LATE: Final = "late rank"
 LINK: Final = "slow link"
 CLOCK: Final = "clock offset"
-# The share of the steps in percent below which waits and transfers are no finding: as of other findings about time,
-# and of a link, which costs all ranks.
+# Waits and transfers of a smaller share of the steps, in percent, are no finding. The limit of waits is that of other
+# findings about time; that of links is lower, as a slow link costs all ranks.
 _LEAST_WAIT: Final = 5.0
 _LEAST_TRANSFER: Final = 2.0
-# The part of all waiting, and its share of the steps in percent, from which on a rank is named of which too few steps
-# are recorded to tell it from chance.
+# With too few steps to exclude chance, a rank is named from this part of all waiting on, and this share of the steps in
+# percent.
 _NEARLY_ALL: Final = 0.75
 _MUCH: Final = 10.0
 # Clocks of devices are converted to those of hosts with errors of some us.
 _LEAST_OFFSET: Final = 10_000
-# Messages of this size reach what a link carries, and the share in percent that is little of it.
+# Messages of this size reach a link's full rate; the share of that rate, in percent, that is low.
 _LARGE: Final = 16 * 2**20
 _LITTLE: Final = 30.0
 _LONGEST: Final = 48
-# The parts of a step in a sentence, with the place of the kernels or ops that tell more.
+# The parts of a step as words, and where the kernels or ops run that explain the part.
 _PARTS: Final = {
     "kernel": ("its kernels", "device"),
     "memcpy": ("its copies", "device"),
@@ -61,7 +61,7 @@ _REMEDIES: Final = {
 
 
 class Judged(NamedTuple):
-    """What is found about a job: a sentence, findings, the most severe first, and what they rest on."""
+    """The advice about a job: a sentence, findings with the most severe first, and their evidence."""
 
     sentence: str
     findings: list[Finding]
@@ -96,7 +96,7 @@ def of_links_and_clocks(connection: duckdb.DuckDBPyConnection, job: str) -> list
 
 
 def _late_ranks(evidence: JobEvidence, of_links: set[int]) -> list[Late]:
-    """The ranks that others wait for; those of slow links only if something else makes them late."""
+    """The ranks that others wait for. Ranks of slow links count only if something else makes them late."""
     steps = sum(evidence.ticks.values())
     if not steps:
         return []
@@ -110,12 +110,12 @@ def _late_ranks(evidence: JobEvidence, of_links: set[int]) -> list[Late]:
 
 
 def _share(evidence: JobEvidence, late: Late) -> float:
-    """The share of their steps in percent that the ranks that wait for a rank do."""
+    """How long ranks wait for this rank, in percent of the time of their steps."""
     return 100 * late.waited / max(_whole(evidence, late), 1)
 
 
 def _dominates(evidence: JobEvidence, late: Late) -> bool:
-    """Whether nearly all waiting of a recording is for a rank, and much: it is told, though it may be by chance."""
+    """Whether nearly all waiting is for this rank, and long: then the rank is named although it may be by chance."""
     waited = sum(ticks for of_step in evidence.waits.values() for ticks in of_step.values())
     return late.waited >= _NEARLY_ALL * waited and _share(evidence, late) >= _MUCH
 
@@ -127,8 +127,8 @@ def _whole(evidence: JobEvidence, late: Late) -> float:
 
 
 def _cause(evidence: JobEvidence, rank: int, waited: float) -> tuple[str, Part | None]:
-    """The part of its steps that a rank spends more on than others do, if that is at least half of the time that each
-    of these waits for it.
+    """The part of the step on which a rank spends more than others, if the excess is at least half of the time that
+    each of them waits for it.
     """
     parts = [part for part in evidence.beyond(rank, "part") if part.name in _PARTS]
     if not parts or not waited:
@@ -196,7 +196,7 @@ def _slow_links(evidence: JobEvidence) -> Iterator[tuple[Link, Slow]]:
 
 
 def _lost(slow: Slow) -> float:
-    """How long a slow group's transfers take longer than those of others."""
+    """By how much a slow group's transfers take longer than those of others."""
     return (slow.times[0] - slow.times[1]) * slow.longer[1]
 
 
@@ -226,7 +226,7 @@ def _of_link(evidence: JobEvidence, link: Link, slow: Slow) -> Finding:
 
 
 def _little(evidence: JobEvidence) -> list[Finding]:
-    """A finding about the large messages whose transfers reach little of what links carry."""
+    """A finding about large messages that are transferred at a small part of the link's rate."""
     found = []
     for link in evidence.links:
         whole, spent = _of_ranks(evidence, link), sum(link.transfers)
@@ -256,7 +256,7 @@ def _little(evidence: JobEvidence) -> list[Finding]:
 
 
 def _clocks(evidence: JobEvidence) -> list[Finding]:
-    """A finding about the clocks that differ from the job's median by more than the estimates' errors."""
+    """A finding about clocks whose difference from the job's median exceeds the estimate's error."""
     apart = [
         each for each in evidence.clocks if abs(each.offset) > 2 * each.spread and abs(each.offset) > _LEAST_OFFSET
     ]
@@ -288,7 +288,9 @@ def _clocks(evidence: JobEvidence) -> list[Finding]:
 
 
 def compared(connection: duckdb.DuckDBPyConnection, base: str, new: str) -> str:
-    """Return what differs between two jobs, in a sentence or more. They are a recording each, so nothing is sure."""
+    """Return what differs between two jobs, in a sentence or more. Each is a single recording, so nothing is
+    certain.
+    """
     query = """
         SELECT c.rank, c.base, c.new, c.base_waited, c.new_waited, c.base_mfu_percent, c.new_mfu_percent,
             coalesce(c.base_mfu_is_least, false), coalesce(c.new_mfu_is_least, false), c.base_computation,

@@ -20,33 +20,33 @@ from etq.advice.remedies import CHANNELS_LAST, COPYING, UNFUSED, copying, graphs
 from etq.advice.trace_evidence import Unfused
 from etq.advice.words import counted, percent, shortened, time
 
-# What the shares are of.
+# The wholes of shares, in words.
 WORK: Final = "the time of kernels, copies and fills"
 WORK_OF_STEPS: Final = f"{WORK} of steps"
 SPAN: Final = "the devices' time from first to last event"
 SPAN_OF_STEPS: Final = f"{SPAN} of steps"
 # The part of a peak rate that good kernels reach: clocks fall under load, and memory is refreshed.
 ACHIEVABLE: Final = 0.8
-# Where devices are less on the critical path, in percent, and busy for less than half of the time, faster kernels save
-# little.
+# Faster kernels save little if devices have less than this share of the critical path, in percent, and are busy for
+# less than half of the time.
 _ON_PATH: Final = 5
-# A kernel that takes longer, in ticks, isn't slow because it is short.
+# Longer kernels, in ticks, aren't slow because of their shortness.
 SHORT_TICKS: Final = 10_000
-# Families of kernels that use again what they have read.
+# Families of kernels that reuse the data they read.
 PRODUCTS: Final = frozenset({"GEMM", "attention", "convolution", "MoE"})
 
-# What a kernel of a product computes at once, in rows and in columns; and how many of these fill a large device once.
+# The rows and columns of the tile that a product's kernel computes at once, and how many tiles fill a large device.
 _TILE: Final = 128
 _FILLS: Final = 300
-# The largest part, in percent, by which sizes that aren't multiples of tiles may add to the work.
+# The extra work, in percent, that is accepted from sizes that aren't multiples of tiles.
 _PADDING: Final = 10
 
-# Ops whose operands come second.
+# Ops whose first argument isn't an operand of the product.
 _SECOND: Final = re.compile(r"add(mm|bmm)|_backward")
 
 _EIGHT_BIT: Final = re.compile(r"fp8|e4m3|e5m2|f8f8|int8|(?<![a-z])i8(?![0-9])", re.IGNORECASE)
-# In the names of kernels that multiply without tensor cores for another reason than the type of the numbers: types that
-# tensor cores take already, or 64 bits; and vectors, which have too few columns.
+# Names of kernels that don't lack tensor cores because of their type: types that tensor cores take, 64 bits, and
+# vectors, which have too few columns.
 _NOT_BY_TYPE: Final = re.compile("bf16|bfloat16|fp16|f16|half|hgemm|dgemm|f64|double|gemv", re.IGNORECASE)
 # Kernels of torch's own, which torch.compile may fuse.
 _TORCHS: Final = re.compile(r"at::native|\(anonymous namespace\)::softmax_warp")
@@ -84,7 +84,7 @@ class Layout(NamedTuple):
 
 
 class Rated(NamedTuple):
-    """Calls of an op whose smallest possible time is known."""
+    """Calls of an op with a known lower bound of their time."""
 
     family: str
     bound: str
@@ -109,24 +109,26 @@ class Rated(NamedTuple):
 
     @property
     def reads_fast(self) -> bool:
-        """Whether they reach a quarter of the rate of memory: slower ones have another limit."""
+        """Whether the calls reach a quarter of the memory bandwidth; slower ones have another limit."""
         return 4 * self.least_ticks >= self.ticks
 
     @property
     def operands(self) -> list[list[int]]:
         """The sizes of the two matrices, or batches of them, that a product takes; of a convolution, of its input and
-        weight. What is added to a product, and the gradient of an output, come first.
+        weight. An addend and the gradient of the output come before these in `shapes`, and are skipped.
         """
         return _operands(self.op, self.shapes)
 
     @property
     def is_odd(self) -> bool:
-        """Whether its kernel reads few elements at once, as its sizes aren't aligned."""
+        """Whether the kernel reads few elements at once, and its sizes aren't known to be aligned."""
         return self.family in _OF_SIZES and _is_odd(self.top_event, self.family, self.operands)
 
     @property
     def is_padded(self) -> bool:
-        """Whether a product's sizes, or a convolution's channels, aren't what kernels compute or read at once."""
+        """Whether a product's sizes, or a convolution's channels, aren't multiples of what kernels compute or read at
+        once.
+        """
         if self.family == "convolution":
             return any(length % 8 for size in self.operands[1:] for length in size[:2])
         sizes = [length for size in self.operands for length in size[-2:]]
@@ -173,7 +175,7 @@ class Product(NamedTuple):
 
     @property
     def is_odd(self) -> bool:
-        """Whether it reads few elements at once, as its sizes aren't aligned."""
+        """Whether the kernel reads few elements at once, and its sizes aren't known to be aligned."""
         return _is_odd(self.label, self.family, _operands(self.op or "", self.shapes))
 
 
@@ -187,7 +189,7 @@ class Chain(NamedTuple):
 
 
 class Evidence:
-    """What rules read about the kernels of a trace, each part when a rule first asks for it."""
+    """The evidence of rules about the kernels of a trace; each part is computed on first use."""
 
     def __init__(self, trace: trace_evidence.Evidence) -> None:
         self.trace = trace
@@ -199,12 +201,12 @@ class Evidence:
 
     @property
     def _counted(self) -> str:
-        """The launches that shares are of: those of steps, where there are any."""
+        """The launches that are the whole of shares: those in steps if there are steps."""
         return self.trace.shared("counted")
 
     @cached_property
     def is_part(self) -> bool:
-        """Whether some launches are out of steps, and shares are of those within."""
+        """Whether some launches are outside steps, so that shares refer to those within."""
         count = f"(SELECT count(*) FROM {self._counted}) < (SELECT count(*) FROM {self._launches})"
         [(is_part,)] = self._ask(tuple, f"SELECT {count}")
         return bool(is_part)
@@ -223,13 +225,13 @@ class Evidence:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether most of what ran is not in the file."""
+        """Whether most device events are missing from the file."""
         return self.trace.missing is not None
 
     @cached_property
     def path_ticks(self) -> int | None:
-        """The time of devices on the critical path; None if that isn't known, or where they mostly communicate: other
-        ranks may wait.
+        """The time of devices on the critical path; None if unknown, or if devices mostly communicate, as other ranks
+        may wait.
         """
         if 2 * self._communication_ticks >= self.ticks:
             return None
@@ -237,8 +239,8 @@ class Evidence:
 
     @property
     def saves_little(self) -> bool:
-        """Whether less than half of a device's work is on the critical path; or, where that isn't known as Python's
-        functions were recorded, whether the host would take twice as long as each device without Python.
+        """Whether less than half of a device's work is on the critical path. If that is unknown because Python's
+        functions were recorded: whether the host, without Python, would take twice as long as each device.
         """
         return self.trace.is_beside(self.ticks) if self.path_ticks is not None else self._is_host_slower
 
@@ -255,7 +257,7 @@ class Evidence:
 
     @property
     def note(self) -> str:
-        """Words that say how little faster kernels save; '' where it isn't so."""
+        """A clause that says that faster kernels save little; '' if they may save more."""
         if not self.saves_little:
             return self._note_of_communication
         if self.path_ticks is None:
@@ -269,7 +271,7 @@ class Evidence:
 
     @property
     def _note_of_communication(self) -> str:
-        """Words that say how much of the devices' other work is beside communication, from a fifth."""
+        """A clause that says how much computing and copying overlaps communication; '' below a fifth."""
         beside, others = self.beside_communication
         if not beside or 5 * beside < others:
             return ""
@@ -296,7 +298,7 @@ class Evidence:
 
     @property
     def units(self) -> str:
-        """The name of what multiplies matrices on these devices."""
+        """The vendor's name of the matrix units of these devices."""
         if self.trace.have_capability(1):
             return "tensor cores"
         return (
@@ -328,8 +330,8 @@ class Evidence:
 
     @cached_property
     def rated(self) -> list[Rated]:
-        """Calls with known costs on devices with known peaks, but for costs that are a lower bound, and copies that
-        the link to the host or another device limits.
+        """Calls with known costs on devices with known peaks. Costs that are only a lower bound are left out, and
+        copies that a link to the host or another device limits.
         """
         if self.trace.rated is None:
             return []
@@ -377,7 +379,7 @@ class Evidence:
 
     @cached_property
     def odd(self) -> list[Product]:
-        """Products whose kernels read few elements at once, as their sizes aren't aligned, those of most time first."""
+        """Products whose kernels read few elements at once because sizes aren't aligned, the longest first."""
         if not any(label.family in _OF_SIZES and _ODD_SIZES.search(label.label) for label in self.labels):
             return []
         rows = self._ask(
@@ -391,7 +393,9 @@ class Evidence:
         return [row for row in rows if row.is_odd and row.ticks is not None]
 
     def listed(self, family: str | None) -> str:
-        """Return what shows where a family's time is: ops, unless graphs launched it or none are recorded."""
+        """Return evidence of where a family's time is: the ops, unless graphs launched the kernels or no ops are
+        recorded.
+        """
         query = f"""
             SELECT 2 * sum(CASE WHEN w.op_index IS NOT NULL THEN w.device_ticks ELSE 0 END) >= sum(w.device_ticks)
             FROM {self._counted} AS w
@@ -417,8 +421,8 @@ class Evidence:
         return bool(is_first)
 
     def severity(self, ticks: float, whole: float) -> str:
-        """Return the severity of a finding by its share of a whole, and of the recording. Where most work isn't on the
-        critical path, less of it saves little.
+        """Return the severity of a finding by its share of a whole, and of the recording. If most work isn't on the
+        critical path, reducing it saves little.
         """
         if self.is_incomplete or self.saves_little:
             return "low"
@@ -451,11 +455,11 @@ class Evidence:
 
     @property
     def tells_layouts(self) -> bool:
-        """Whether these take a twentieth of the devices' time, which is a finding of its own."""
+        """Whether these take a twentieth of the devices' time, which is a separate finding."""
         return bool(self.layouts) and 20 * self.layout_ticks >= self.ticks
 
     def told_ticks(self, ops: Iterable[tuple[str, int, int]]) -> float:
-        """Return how much of the time of ops, with their calls and time, that finding has."""
+        """Return how much of the time of these ops the finding about layouts has."""
         if not self.tells_layouts:
             return 0.0
         all_ticks: Counter[str] = Counter()
@@ -468,8 +472,8 @@ class Evidence:
 
     @cached_property
     def beside_communication(self) -> tuple[int, int]:
-        """The time in which devices compute or copy while they communicate, and in which they do at all, of the whole
-        recording, as in `device_breakdown`.
+        """The time in which devices compute or copy while they communicate, and all time in which they compute or copy,
+        in the whole recording, as in `device_breakdown`.
         """
         if not self._communication_ticks:
             return 0, 0
@@ -487,11 +491,11 @@ class Evidence:
 
 
 def findings(trace: trace_evidence.Evidence) -> list[Finding]:
-    """Return the findings about kernels of a trace; none where too many launches lack them."""
+    """Return the findings about kernels of a trace; none if too many launches lack their device events."""
     evidence = Evidence(trace)
     if not trace.has_kernels or not evidence.ticks:
         return []
-    if evidence.is_incomplete:  # what follows what isn't known
+    if evidence.is_incomplete:  # rules that need complete launches
         return [*device_time(evidence), *odd_sizes(evidence)]
     rules = (device_time, below_the_roof, fusable_kernels, unfused_attention, layouts, odd_sizes)
     found = [finding for rule in rules for finding in rule(evidence)]
@@ -499,7 +503,7 @@ def findings(trace: trace_evidence.Evidence) -> list[Finding]:
 
 
 def device_time(evidence: Evidence) -> Iterator[Finding]:
-    """A family takes a fifth of the devices' time: the families, and what helps the one of most time."""
+    """A family takes a fifth of the devices' time: the families, and the remedy for the one with the most time."""
     by_family: Counter[str | None] = Counter()
     for label in evidence.labels:
         by_family[label.family] += label.ticks
@@ -527,7 +531,7 @@ def device_time(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _most_in(labels: Sequence[Label]) -> str:
-    """Return the name with most time, or two that have as much."""
+    """Return the name with the most time, or two names with equal time."""
     first, *others = labels
     if others and others[0].ticks == first.ticks:
         return f"as much time in {shortened(first.label, 120)} as in {shortened(others[0].label, 120)}"
@@ -535,7 +539,7 @@ def _most_in(labels: Sequence[Label]) -> str:
 
 
 def _remedy_of_family(evidence: Evidence, family: str | None, labels: Sequence[Label]) -> str:
-    """Return what helps where most time is in these kernels; nothing is known to help those of unknown names."""
+    """Return the remedy if these kernels take the most time; none is known for unknown names."""
     if (
         family in (None, "other")
         or evidence.is_incomplete
@@ -553,7 +557,7 @@ def _remedy_of_family(evidence: Evidence, family: str | None, labels: Sequence[L
 
 
 def _remedy_of_moves(evidence: Evidence, labels: Sequence[Label], listed: str) -> str:
-    """What helps kernels that copy: most of them in convolutions, or at least known to be of layouts."""
+    """The remedy for kernels that copy, if most are in convolutions or are known to change layouts."""
     ticks = sum(label.ticks for label in labels)
     if 2 * evidence.layout_ticks >= ticks:
         return CHANNELS_LAST
@@ -564,13 +568,13 @@ _REMEDIES: Final = {
     "communication": "etq show device_breakdown shows how much is exposed; with all processes in one job, etq show"
     " collective_waits shows how much is waiting for others.",
 }
-# Ops of convolutions, and kernels that change the layout of what these take and give.
+# Ops of convolutions, and kernels that change the layout of their inputs and outputs.
 _CONVOLUTIONS: Final = "(^aten::|::)(_?(cudnn_|miopen_|thnn_)?conv|(cudnn|miopen|mkldnn)_convolution|convolution)"
 _OF_CHANNELS: Final = "[nN][cC]+[hHwW]+[wW]?[tT]o|[nN][hH]*[wW][cC][tT]o|NCHW|NHWC|batched_transpose|[tT]ranspose"
 
 
 def _remedy_of_copies(evidence: Evidence, labels: Sequence[Label]) -> str:
-    """What helps in the direction that has half of the time; nothing for what is copied once, before all kernels."""
+    """The remedy for the copy direction with half of the time; none for what is copied once, before all kernels."""
     if evidence.copies_first:
         return ""
     times: Counter[str] = Counter()
@@ -581,7 +585,7 @@ def _remedy_of_copies(evidence: Evidence, labels: Sequence[Label]) -> str:
 
 
 def _remedy_of_products(evidence: Evidence, labels: Sequence[Label]) -> str:
-    """What helps depends on whether tensor cores are used; it must be known of kernels with nine tenths of the time."""
+    """The remedy depends on the use of tensor cores, which must be known for nine tenths of the time."""
     ticks = sum(label.ticks for label in labels)
     if 10 * sum(label.ticks for label in labels if label.uses_matrix_units is None) > ticks:
         return evidence.listed("GEMM")
@@ -595,7 +599,7 @@ def _remedy_of_products(evidence: Evidence, labels: Sequence[Label]) -> str:
 
 
 def _remedy_of_plain_products(evidence: Evidence, labels: Sequence[Label], share: float) -> str:
-    """What helps where a part of products, or none, runs on matrix units; '' where another type would not."""
+    """The remedy if no products, or only some, run on matrix units; '' if another type would not help."""
     ticks = sum(label.ticks for label in labels)
     by_type = sum(label.ticks for label in labels if not _NOT_BY_TYPE.search(label.label))
     if share >= 0.1 or 2 * by_type < ticks:
@@ -608,7 +612,7 @@ def _remedy_of_plain_products(evidence: Evidence, labels: Sequence[Label], share
 
 
 def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) -> str:
-    """What helps kernels that compute little for what they read; torch.compile fuses torch's own."""
+    """The remedy for kernels that compute little per byte read; torch.compile fuses torch's own."""
     ticks = sum(label.ticks for label in labels)
     in_memory = sum(
         calls.ticks
@@ -628,9 +632,9 @@ def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) 
 
 
 def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
-    """Ops of a family with one limit take longer than good kernels, by a twentieth of the devices' time; those that are
-    too short for kernels are one thing, but for products that take so much: larger ones fill a device. Odd sizes are a
-    cause of their own.
+    """Ops of a family with one limit take longer than good kernels, by a twentieth of the devices' time. Ops too short
+    for kernels are one group across families, except products that alone take so much: larger products fill a device.
+    Odd sizes are another rule.
     """
     groups: defaultdict[tuple[str, str], list[Rated]] = defaultdict(list)
     for calls in evidence.rated:
@@ -672,7 +676,9 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _above(rated: Sequence[Rated]) -> float:
-    """Return the time of calls of one limit that good kernels would not take, or as many of the shortest."""
+    """Return by how much calls with one limit take longer than good kernels, or than as many of the shortest
+    kernels.
+    """
     ticks = sum(calls.ticks for calls in rated)
     if rated[0].bound == "latency":
         return ticks - rated[0].shortest_ticks * sum(calls.kernels for calls in rated)
@@ -690,7 +696,7 @@ def _by_op(rated: Sequence[Rated]) -> list[tuple[str, int, int]]:
 
 
 def _at(bound: str, rated: Sequence[Rated], ticks: int, least: float) -> str:
-    """Return what limits these calls, and how far they are from it, in a clause about them alone."""
+    """Return a clause that says what limits these calls, and how far they are from the limit."""
     if bound == "memory":
         moved = fsum(calls.bytes or 0 for calls in rated)
         # A byte in a nanosecond is a thousandth of a terabyte in a second.
@@ -701,7 +707,7 @@ def _at(bound: str, rated: Sequence[Rated], ticks: int, least: float) -> str:
 
 
 def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, rated: Sequence[Rated]) -> str:
-    """Return what helps ops of a family that have this limit."""
+    """Return the remedy for ops of a family with this limit."""
     if bound == "latency":
         return _remedy_of_short(evidence, family, rated)
     if evidence.saves_little and family in PRODUCTS:
@@ -718,8 +724,8 @@ def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, r
 
 
 def _remedy_of_short(evidence: Evidence, family: str, rated: Sequence[Rated]) -> str:
-    """Return what helps ops with too little work for kernels: in training, the batch is free, unless ops take longer
-    with more work already. Why kernels take longer that aren't short isn't known.
+    """Return the remedy for ops with too little work per kernel. In training, the batch may grow, unless ops with more
+    work already take longer. If the kernels aren't short, the cause is unknown.
     """
     if not _is_most(rated, lambda calls: calls.ticks <= SHORT_TICKS * calls.kernels):
         return ""
@@ -731,8 +737,8 @@ def _remedy_of_short(evidence: Evidence, family: str, rated: Sequence[Rated]) ->
 
 
 def _grows(all_rated: Sequence[Rated], rated: Sequence[Rated]) -> bool:
-    """Return whether ops with half of the time take longer with more work, by their calls of least and of most work:
-    from twice the work, at least by its square root.
+    """Return whether ops with half of the time take longer with more work. Their calls with the least and the most work
+    are compared: with at least twice the work, the time grows at least by the square root of the ratio.
     """
     works: defaultdict[tuple[str, str | None], list[tuple[float, float]]] = defaultdict(list)
     for calls in all_rated:
@@ -747,7 +753,7 @@ def _grows(all_rated: Sequence[Rated], rated: Sequence[Rated]) -> bool:
 
 
 def _remedy_of_computing(evidence: Evidence, family: str, main_op: str, rated: Sequence[Rated]) -> str:
-    """Return what helps ops of a family that compute more slowly than the device could: what most of them lack."""
+    """Return the remedy for ops of a family that compute more slowly than the device could: what most of them lack."""
     if family == "attention":
         return _remedy_of_attention(main_op)
     sizes = "channels in multiples of 8" if family == "convolution" else "sizes that are multiples of the tiles"
@@ -783,7 +789,9 @@ def _is_most(rated: Sequence[Rated], condition: Callable[[Rated], bool]) -> bool
 
 
 def fusable_kernels(evidence: Evidence) -> Iterator[Finding]:
-    """Fusing chains saves a twentieth of the whole time: where a device is idle, shorter kernels save little."""
+    """Fusing chains saves a twentieth of the whole time. The whole includes idle time, as shorter kernels save little
+    on an idle device.
+    """
     saved = sum(chain.saved_ticks for chain in evidence.chains)
     if not saved or saved < 0.05 * evidence.span_ticks:
         return
@@ -832,7 +840,7 @@ def layouts(evidence: Evidence) -> Iterator[Finding]:
 
 
 def unfused_attention(evidence: Evidence) -> Iterator[Finding]:
-    """Attention in single ops takes a twentieth of the devices' time, and they have fused kernels for it."""
+    """Attention in single ops takes a twentieth of the time of devices that have fused kernels for it."""
     rows = evidence.unfused_attention
     if not rows:
         return

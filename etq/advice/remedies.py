@@ -1,4 +1,4 @@
-"""What helps against a cause, for a kind of thing, as the facts about a trace allow."""
+"""Remedies for a cause and a kind of thing, as far as the facts about a trace allow."""
 
 from __future__ import annotations
 
@@ -29,23 +29,25 @@ class Traits(NamedTuple):
 
     @property
     def has_few_launches(self) -> bool:
-        """Whether a step has about one launch: fewer or larger ones change nothing."""
+        """Whether a step has about one launch, so that fewer or larger launches change nothing."""
         return self.launches is not None and self.launches < _FEW
 
     def placed(self, text: str, **names: str | None) -> str:
-        """Return a remedy with its names, and with where it is in steps, if there are any."""
+        """Return a remedy with its names filled in, and the place within steps if there are steps."""
         places = _PLACES if self.steps else dict.fromkeys(_PLACES, "")
         return text.format(**places, **names)
 
     @property
     def graphs(self) -> str:
-        """The graphs that could be replayed; '' if some are already, or the runtime isn't known to have them."""
+        """The kind of graphs that could be replayed; '' if some already are, or the runtime isn't known to
+        have them.
+        """
         return graphs(self.runtime, replays=self.replays)
 
 
 class Stretch(NamedTuple):
-    """Whether half of a time is in long parts, gaps or intervals, so that it isn't many small things; and the share in
-    percent of the longest, if that is a place of its own: half of the time, and long.
+    """Whether half of a time is in long parts (gaps or intervals), not many small ones; and the share in percent of the
+    longest part, if it is long and has half of the time.
     """
 
     is_long: bool
@@ -54,39 +56,39 @@ class Stretch(NamedTuple):
 
 
 def graphs(runtime: str | None, *, replays: bool) -> str:
-    """Return the name of a runtime's graphs; '' if the program replays some already, or none are known."""
+    """Return the name of a runtime's graphs; '' if the program already replays some, or the runtime has none."""
     return f"{runtime} graphs" if runtime and not replays else ""
 
 
-# The launches of a step from which on they are several.
+# From this many launches on, a step has several.
 _FEW: Final = 1.5
-# Calls that a program makes as it starts: where one place has most of their time, it may be that.
+# Calls that a program makes at its start: if one place has most of their time, it may be the start.
 _AT_START: Final = (
     "allocation", "free", "pinned_memory", "module_load", "graph_instantiation", "creation", "synchronization",
     "launch", "copy", "call", "host", "step", "op_function", "launching",
 )  # fmt: skip
-# Ops that copy; these and those that allocate, for which another device is no other place; annotations by torch itself,
+# Ops that copy; these and ops that allocate, which other remedies than moving to a device help; torch's own annotations
 # around its work.
 _COPIES: Final = re.compile(r"aten::(.*copy|to$|item$|_local_scalar_dense$)")
 _MOVES: Final = re.compile(rf"aten::empty|{_COPIES.pattern}")
 _TORCHS: Final = re.compile(r"## |Optimizer\.|autograd::|Torch-Compiled|(Distributed)?DataParallel|FSDP")
-# Ops that wait for a value, as they hand it to the host: those of .item(), .cpu() and printing.
+# Ops that wait for a value because they hand it to the host: .item(), .cpu() and printing.
 _ASKS: Final = re.compile(r"aten::(item|_local_scalar_dense|is_nonzero|equal|.*copy.*|to)$")
 # The parts of remedies that say where in steps.
 _PLACES: Final = {
     "within": " within steps", "before": ", before the steps", "or_before": ", or before the steps",
     "or_out": ", or out of the steps",
 }  # fmt: skip
-# In the names of ops that compute attention by one kernel.
+# Part of the names of ops that compute attention by one kernel.
 _ATTENTION: Final = re.compile("attention|flash|fmha", re.IGNORECASE)
-# In the names of what torch.compile generates, and of the regions that it runs in.
+# Parts of the names of generated code of torch.compile, and of the regions around it.
 GENERATED: Final = re.compile("torchinductor|Torch-Compiled|CompiledFunction|CompiledFx")
-# Copies by where they are from and to, as runtimes call them.
+# Copies by their direction, as runtimes name them.
 _DIRECTIONS: Final = (
     ("HtoD", re.compile("HtoD|HostToDevice")), ("DtoH", re.compile("DtoH|DeviceToHost")),
     ("DtoD", re.compile("DtoD|DeviceToDevice")),
 )  # fmt: skip
-# What makes a call that synchronizes, in no op.
+# What makes a synchronizing call outside ops.
 _SYNCHRONIZED: Final = {
     "DeviceSynchronize": "torch.cuda.synchronize()", "StreamSynchronize": "Stream.synchronize()",
     "EventSynchronize": "Event.synchronize()",
@@ -143,8 +145,8 @@ _REMEDIES: Final = {
 def remedy(
     cause: str, kind: str, name: str | None, traits: Traits, stretch: Stretch, besides: str | None = None
 ) -> str:
-    """Return what helps against a cause for a thing of a kind; '' if nothing is known that does. `besides` is a second
-    thing of the kind, where the first isn't nearly all.
+    """Return the remedy for a cause and a thing of a kind; '' if none is known. `besides` is a second thing of the
+    kind, where the first isn't nearly all.
     """
     once = _of_start(stretch)
     if once and cause in _AT_START:
@@ -180,7 +182,7 @@ def remedy(
 
 
 def _of_start(stretch: Stretch) -> str:
-    """What helps if the place that has most of a time is the start of the program."""
+    """The remedy if most of a time is in the start of the program."""
     if stretch.in_one is None:
         return ""
     share = "It" if stretch.in_one == 100 else f"{percent(stretch.in_one).capitalize()} of it"
@@ -188,13 +190,15 @@ def _of_start(stretch: Stretch) -> str:
 
 
 def without_stack(remedy: str) -> str:
-    """Return what to do where recording Python's functions may be much of a time, and what then, if anything helps."""
+    """Return the remedy if recording Python's functions may account for much of a time: record without them, then the
+    given remedy, if there is one.
+    """
     after = f" If much does: {remedy}" if remedy else ""
     return f"Record without with_stack, which slows the host, to see what remains.{after}"
 
 
 def copying(name: str) -> str:
-    """Return what helps copies of this name by the runtime; '' if it doesn't tell a direction."""
+    """Return the remedy for copies with this name; '' if the name has no direction."""
     found = next((direction for direction, pattern in _DIRECTIONS if pattern.search(name)), None)
     return "" if found is None else _of_copies(found, name)
 
@@ -206,7 +210,7 @@ def _of_copies(direction: str, name: str) -> str:
 
 
 def _of_name(cause: str, kind: str, name: str, traits: Traits, besides: str | None) -> str:
-    """What helps where that depends on the op, function, call or copy."""
+    """The remedy if it depends on the op, function, call or copy."""
     text = traits.placed(_REMEDIES.get(cause, ""))
     match cause:
         case "cpu_op":
@@ -236,7 +240,7 @@ def _of_cpu_ops(name: str, traits: Traits, besides: str | None) -> str:
 
 
 def _of_synchronization(kind: str, name: str, traits: Traits) -> str:
-    """What helps against a wait for a device in an op, or else in a call of this name."""
+    """The remedy for a wait for a device in an op, or outside ops in a call of this name."""
     if kind == "op":
         asks = traits.placed(_REMEDIES["synchronization"])
         return asks if _ASKS.match(name) else f"{name} waits for the device: call it less often."
@@ -260,7 +264,7 @@ def _of_loading(traits: Traits) -> str:
 
 
 def _of_launching(cause: str, kind: str, name: str, traits: Traits) -> str:
-    """What helps where the host launches, or what it launches starts late; `kind`: what waits there."""
+    """The remedy if the host launches, or what it launches starts late; `kind`: what waits there."""
     if cause == "launch_delay":
         is_many = kind not in ("copy", "ahead") and not traits.has_few_launches
         return f"Launch larger kernels{f', or replay {traits.graphs}' if traits.graphs else ''}." if is_many else ""

@@ -1,4 +1,4 @@
-"""What SQL measured of a trace: the evidence of the rules about it, each query asked once. Times are in nanoseconds."""
+"""Evidence for the rules about a trace, measured by SQL; each query runs once. Times are in nanoseconds."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ CALLS: Final = {
 TOGETHER: Final = (*CALLS, "data_loading", "compilation")
 # The ticks up to which a collective is short: to start one takes about as long.
 SHORT: Final = 50_000
-# What a part `p` of the critical path counts for; NULL for what has no name, and unknown waits. Calls in which the host
-# waits, loading and compilation count by what they are for, in all ops together; those of no known kind by their name;
-# copies from and to the host by theirs; what is between the ops of steps is one thing.
+# The subject of a part `p` of the critical path; NULL for unnamed parts and unknown waits. Calls in which the host
+# waits, loading and compilation have their cause as subject, across all ops. Calls of unknown kind, and copies from and
+# to the host, have their name. Time between the ops of steps is one subject.
 _SUBJECT: Final = f"""
     CASE
         WHEN p.cause IN ({", ".join(f"'{cause}'" for cause in TOGETHER)}) THEN p.cause
@@ -43,11 +43,10 @@ _SUBJECT: Final = f"""
             THEN CASE WHEN p.name_kind = 'step' THEN 'step' ELSE p.name END
     END
 """
-# Temporary tables with rows that several rules are about, as long as rules are asked: each is made when one is, and may
-# read those before it.
+# Temporary tables with rows that several rules need. Each is made on first use and may read those before it.
 _GAPS: Final = "FROM _device_gaps({key}, '{prefix}launches', 'device')"
 _PERIODS: Final = "FROM _gap_periods('{prefix}gaps') UNION ALL FROM _path_periods({key}, '{prefix}path')"
-# The times that claims are of: `device` and `cause` of idle time, or `subject` of the path.
+# The times of claims: idle time by `device` and `cause`, or the critical path by `subject`.
 _TIMES: Final = """
     SELECT 'idle' AS side, g.device, p.cause, NULL::VARCHAR AS subject, p.at_ticks AS start_ticks,
         p.at_ticks + p.ticks AS end_ticks
@@ -118,29 +117,29 @@ _JOB: Final = f"""
     WHERE w.capture_id = $key AND w.key = '{JOB}'
     LIMIT 1
 """
-# Times of the host in which it launches: in ops, between them, or in functions within them; and times in which
-# launched kernels wait for what isn't recorded.
+# Causes: the host launches, in ops, between them, or in functions within them; launched kernels wait for something that
+# isn't recorded.
 LAUNCHING: Final = ("host", "step", "op_function")
 WAITING: Final = ("earlier_work", "unknown_wait")
 # From the return of a launch to the start of what it launched.
 STARTING: Final = ("launch_delay", "latency")
-# What waits for devices cost: with what the host launches after them, and where it isn't known what it does then.
+# Causes that are waits for devices, or follow such a wait: nothing is recorded of the host after it.
 SYNCHRONIZING: Final = ("synchronization", "after_synchronization")
-# Causes that name what the host does.
+# Causes that say what the host does.
 OF_HOST: Final = (*TOGETHER, *LAUNCHING, "cpu_op", "function", "call", "first_call")
-# Causes of idle time that are one claim, by the first.
+# Causes of idle time that are one claim, each mapped to the claim's first cause.
 _TOGETHER: Final = {cause: causes[0] for causes in (LAUNCHING, WAITING, STARTING, SYNCHRONIZING) for cause in causes}
-# What a claim is of: a device and a cause of its idle time, or a subject of the critical path.
+# What a claim is about: a device and a cause of its idle time, or a subject of the critical path.
 Subject = tuple[int | None, str | None, str | None]
 
 
 def _cases() -> str:
-    """Return causes that are one claim as cases of SQL."""
+    """Return cases of SQL that map causes of one claim to its first cause."""
     return " ".join(f"WHEN '{cause}' THEN '{first}'" for cause, first in _TOGETHER.items())
 
 
 class Idle(NamedTuple):
-    """Idle time of a device by what it is spent on, as in `idle_parts`; `did` is what the host does between steps."""
+    """Idle time of a device by cause, as in `idle_parts`; `did` is what the host does between steps."""
 
     device: int | None
     cause: str
@@ -151,8 +150,8 @@ class Idle(NamedTuple):
 
 
 class Gaps(NamedTuple):
-    """The gaps of a device that have time of a cause: how many, the most of it in one, with its start, and all of it in
-    those that have it for long.
+    """The gaps of a device that contain time of a cause: their number, the longest such time in one gap, that gap's
+    start, and the sum over gaps that contain it for long.
     """
 
     device: int | None
@@ -164,8 +163,8 @@ class Gaps(NamedTuple):
 
 
 class OnPath(NamedTuple):
-    """Time on the critical path by what it is of, and what it is spent on; `subject` is what it counts for, `longest`
-    the time of its longest part, and `at` the start of that.
+    """Time on the critical path by name and cause; `subject` is the thing that a claim is about, `longest` the time of
+    its longest part, and `at` the start of that part.
     """
 
     name: str | None
@@ -180,8 +179,8 @@ class OnPath(NamedTuple):
 
 
 class First(NamedTuple):
-    """How much of a time is in first calls that take much longer than later ones; the name with most of it, how long
-    its first call takes, and the median of how many later ones.
+    """How much of a time is in first calls that take much longer than later ones; the name with the most of it, the
+    time of its first call, the median of its later calls, and their number.
     """
 
     ticks: int
@@ -192,7 +191,9 @@ class First(NamedTuple):
 
 
 class Intervals(NamedTuple):
-    """How many intervals of the critical path are one subject's, the longest, its start, and the time in long ones."""
+    """The intervals of a subject on the critical path: their number, the longest, its start, and the time in
+    long ones.
+    """
 
     number: int
     longest: int
@@ -201,7 +202,9 @@ class Intervals(NamedTuple):
 
 
 class Use(NamedTuple):
-    """How long a device ran anything, and kernels, in the `ticks` of steps; `span` is from first to last event."""
+    """How long a device ran anything, and how long kernels, within the `ticks` of steps; `span` is from first to last
+    event.
+    """
 
     device: int | None
     ticks: int
@@ -211,7 +214,7 @@ class Use(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """The time that a rank waits in collectives for the rank that comes last, and that of the transfers."""
+    """The time that a rank waits in collectives for the last rank, and the time of the transfers."""
 
     capture_id: int
     rank: int
@@ -222,7 +225,9 @@ class Waits(NamedTuple):
 
 
 class Jobs:
-    """What the ranks of jobs share, by the label job: what they wait for, and the findings about links and clocks."""
+    """What the ranks of a job share, by the value of the label job: their waits, and the findings about links and
+    clocks.
+    """
 
     def __init__(self) -> None:
         self.waits: dict[str, list[Waits]] = {}
@@ -248,7 +253,7 @@ class Unfused(NamedTuple):
 
 
 class SmallCollectives(NamedTuple):
-    """The collectives of devices that take at most `SHORT`, with their time; and all of them."""
+    """The collectives of devices: the number and time of those that take at most `SHORT`, and of all."""
 
     number: int
     ticks: int
@@ -257,7 +262,9 @@ class SmallCollectives(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The time of the steps, as in `step_breakdown`; of those of other tools, or of the recording, if it has none."""
+    """The time of the steps, as in `step_breakdown`; without profiler steps, of other tools' steps, or of the
+    recording.
+    """
 
     ticks: int
     communication: int
@@ -288,7 +295,7 @@ class Setup(NamedTuple):
 
 
 class Evidence:
-    """The evidence about one trace; `jobs` keeps that about all ranks, for the evidence about the others."""
+    """The evidence about one trace; `jobs` keeps the evidence about a job for its other ranks."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, capture_key: int, jobs: Jobs | None = None) -> None:
         self._connection, self._key = connection, capture_key
@@ -302,7 +309,7 @@ class Evidence:
         return [make(row) for row in rows]
 
     def shared(self, name: str) -> str:
-        """Return a temporary table, of those that rules share; it is made with those before it that it reads."""
+        """Return a temporary table that rules share. On first use it is made, with the tables that it reads."""
         if name not in self._made:
             query = _SHARED[name]
             for other in _SHARED:
@@ -316,14 +323,14 @@ class Evidence:
     def drop(self) -> None:
         """Drop what rules shared."""
         for name in self._made:
-            with suppress(duckdb.Error):  # a transaction that failed drops it itself
+            with suppress(duckdb.Error):  # a failed transaction drops it by itself
                 self._connection.execute(f"DROP TABLE IF EXISTS {_PREFIX}{name}")
         self._made.clear()
 
     @cached_property
     def rated(self) -> str | None:
-        """A temporary table of the ops with their costs and least times, as `_rated_work`; None where no device ran
-        anything, its peaks aren't known, or sizes aren't written. That is asked first, as rating plans for long.
+        """A temporary table of the ops with their costs and least times, as `_rated_work`; None if no device ran
+        anything, peaks are unknown, or sizes aren't written. This is checked first, as planning the query takes long.
         """
         known = "coalesce(p.bandwidth, p.any_flops) IS NOT NULL"
         peaks = f"SELECT 1 FROM {self.shared('peaks')} AS p WHERE {known} LIMIT 1"
@@ -338,7 +345,7 @@ class Evidence:
 
     @cached_property
     def _unknown(self) -> tuple[bool, bool]:
-        """Whether times of events of the host are unknown, and whether a twentieth of the devices' time may be."""
+        """Whether any times of host events are unknown, and whether a twentieth of the devices' time may be."""
         told = "SELECT 1 FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'unknown times'"
         if not self.rows(tuple, told):
             return False, False
@@ -358,7 +365,7 @@ class Evidence:
 
     @cached_property
     def missing(self) -> str | None:
-        """What the reader found of ops that ran and are not in the file; None if it has most of them."""
+        """The reader's finding about ops that ran but are not in the file; None if the file has most of them."""
         query = "SELECT f.detail FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'incomplete file'"
         return next((detail for (detail,) in self.rows(tuple, query)), None)
 
@@ -408,7 +415,7 @@ class Evidence:
 
     @cached_property
     def gaps(self) -> list[Gaps]:
-        """By device and cause, those of one claim together."""
+        """By device and cause; causes of one claim are added up."""
         return self.rows(
             Gaps._make,
             f"""
@@ -426,7 +433,7 @@ class Evidence:
 
     @cached_property
     def functions(self) -> Counter[Subject]:
-        """How many of Python's functions began in the times that claims are of."""
+        """How many Python functions began in the times of each claim."""
         if not self.traits.has_functions:
             return Counter()
         rows = self.rows(
@@ -456,7 +463,7 @@ class Evidence:
 
     @cached_property
     def firsts(self) -> dict[Subject, First]:
-        """Of the times that claims are of, what is in first calls, as in `_FIRSTS`."""
+        """The part of each claim's time that is in first calls, as in `_FIRSTS`."""
         firsts = self.shared("firsts")
         if not self.rows(tuple, f"SELECT 1 FROM {firsts} LIMIT 1"):
             return {}
@@ -509,8 +516,8 @@ class Evidence:
 
     @cached_property
     def wide(self) -> dict[tuple[str, str | None], tuple[int, int]]:
-        """By op and family of kernels: the time of those whose op takes numbers of 32 or 64 bits, and no smaller ones,
-        and of all.
+        """By op and kernel family: the time of kernels whose op takes only numbers of 32 or 64 bits, and the time of
+        all.
         """
         narrow = "regexp_matches(a.dtypes, 'c10::(B?F|H|B)|char')"
         rows = self.rows(
@@ -531,7 +538,7 @@ class Evidence:
         return {(op, family): (wide, all_ticks) for op, family, wide, all_ticks in rows}
 
     def is_wide(self, *, op: str | None = None, family: str | None = None) -> bool:
-        """Whether nine tenths of the time of kernels of an op, or of a family, are known to be of wide numbers."""
+        """Whether nine tenths of the time of an op's or a family's kernels are known to be of wide numbers."""
         chosen = [times for (name, kind), times in self.wide.items() if op in (None, name) and family in (None, kind)]
         return bool(chosen) and 10 * sum(wide for wide, _ in chosen) >= 9 * sum(ticks for _, ticks in chosen)
 
@@ -584,9 +591,7 @@ class Evidence:
 
     @cached_property
     def blocks(self) -> bool:
-        """Whether calls that launch return when what they launched has ended, as of devices whose runtime waits: half
-        of the calls' time is of their own kernels.
-        """
+        """Whether launch calls return only after their kernels have ended: these take half of the calls' time."""
         query = """
             SELECT 2 * sum(d.elapsed_ticks) FILTER (
                 d.start_ticks >= d.call_start_ticks
@@ -600,8 +605,8 @@ class Evidence:
 
     @cached_property
     def device_path(self) -> int | None:
-        """The time of devices on the critical path; None if that isn't known: where the host waits within launches, or
-        recording Python's functions may be much of the host's part.
+        """The time of devices on the critical path; None if unknown: if the host waits within launches, or if recording
+        Python's functions may account for much of the host's part.
         """
         if self.missing is not None or not (self.knows_host and self.knows_devices) or self.blocks:
             return None
@@ -611,13 +616,13 @@ class Evidence:
         return None if is_slowed(host, of_path) else device
 
     def is_beside(self, ticks: float) -> bool:
-        """Whether less than half of so much work of each device can be on the critical path."""
+        """Whether less than half of this much work per device can be on the critical path."""
         return self.device_path is not None and 2 * self.device_path * max(len(self.use), 1) < ticks
 
     @cached_property
     def host_ticks(self) -> int:
-        """The time in which ops and calls run on the host, without calls that wait for a device or may do so: what is
-        left of the host where Python takes no time. 0 where it isn't known, as where launches wait.
+        """The time in which ops and calls run on the host, without calls that may wait for a device: the host's time if
+        Python took none. 0 if unknown, as when launches wait.
         """
         if self.missing is not None or not self.knows_host or self.blocks:
             return 0
@@ -642,7 +647,7 @@ class Evidence:
 
     @cached_property
     def lacks_autograd(self) -> bool:
-        """Whether one thread alone has ops, and next to none in torch's annotations of the backward pass."""
+        """Whether only one thread has ops, and hardly any in torch's annotations of the backward pass."""
         query = """
             WITH events AS MATERIALIZED (
                 SELECT t.event_index, t.parent_index, t.thread_index, t.elapsed_ticks, s.activity,
@@ -687,7 +692,9 @@ class Evidence:
 
     @cached_property
     def beside(self) -> dict[str, tuple[int, str]]:
-        """By subject: the time of the path on the host in which another thread communicates, and in what mostly."""
+        """By subject: the host's time on the path in which another thread communicates, and the name that has most of
+        it.
+        """
         query = "SELECT s.signature_index, s.family FROM signatures AS s WHERE s.capture_id = $key AND NOT s.on_device"
         names = self.rows(tuple, f"{query} AND s.purpose = 'communication'")
         if not names:
@@ -734,7 +741,7 @@ class Evidence:
 
     @cached_property
     def waits(self) -> list[Waits]:
-        """Those of all ranks of the job; none if there are no other ranks' traces."""
+        """The waits of all ranks of the job; none without other ranks' traces."""
         if self.job is None:
             return []
         if self.job not in self.jobs.waits:
@@ -746,8 +753,8 @@ class Evidence:
 
     @cached_property
     def job(self) -> str | None:
-        """The label job; None without other ranks' traces, as to plan what is asked of these takes longer than to ask
-        whether there are others.
+        """The value of the label job; None without other ranks' traces. This check takes less time than planning the
+        queries about them.
         """
         return next((job for (job,) in self.rows(tuple, _JOB)), None)
 
@@ -794,12 +801,12 @@ class Evidence:
 
     @cached_property
     def has_counters(self) -> bool:
-        """Whether the profiler counted what kernels do, for which it runs each several times."""
+        """Whether the profiler read hardware counters, for which it runs each kernel several times."""
         return bool(self.rows(tuple, "SELECT 1 FROM event_counters AS c WHERE c.capture_id = $key LIMIT 1"))
 
     @property
     def has_kernels(self) -> bool:
-        """Whether less than a twentieth of the launches lack an event; else too much of the time is missing."""
+        """Whether less than a twentieth of the launches lack a device event; otherwise too much time is missing."""
         return self.lost.lost <= 0 or 20 * self.lost.lost < self.lost.launches
 
     @cached_property
@@ -812,7 +819,7 @@ class Evidence:
 
     @cached_property
     def eligible_ticks(self) -> int:
-        """The time of kernels of ops that could use tensor cores; 0 where kernels do, or the device has none."""
+        """The time of kernels whose ops could use tensor cores; 0 if kernels do, or the device has none."""
         if not self.setup.has_units or self.setup.uses_units:
             return 0
         query = "SELECT _sum_where(c.kernel_self_ticks, c.is_lowest_eligible) FROM _operator_calls($key) AS c"
@@ -821,13 +828,13 @@ class Evidence:
 
     @cached_property
     def memory(self) -> list[tuple[int, int, int]]:
-        """Of devices: the number, the most bytes in use, and all bytes."""
+        """By device: its number, the most bytes in use, and its memory in bytes."""
         return self.rows(tuple, "SELECT device, bytes, memory_bytes FROM _used_memory($key) ORDER BY device")
 
     @cached_property
     def compiled(self) -> tuple[int | None, int | None, bool | None]:
-        """The time in which torch.compile compiled, within the steps that count; their time; whether there are any, or
-        one stands for the recording.
+        """The time in which torch.compile compiled within the steps that count; the time of these steps; and whether
+        there are steps, or the recording stands for one.
         """
         compiling = "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key AND _is_compilation(s.purpose) LIMIT 1"
         if not self.rows(tuple, compiling):
@@ -843,7 +850,7 @@ class Evidence:
 
     @cached_property
     def recompilations(self) -> int:
-        """How often a function was compiled that had been compiled before."""
+        """How often a function was compiled again."""
         query = "SELECT count(*) FROM compilations($key) AS c WHERE c.recompilation > 0 AND NOT c.is_backward"
         [(count,)] = self.rows(tuple, query)
         return int(count)
@@ -865,8 +872,8 @@ class Evidence:
         return time((at - self.traits.start_ticks) / 1e3, "us")
 
     def told_rank(self) -> tuple[str, str | None]:
-        """Return what collectives of the trace's rank take time for: rank, with the number of the one that takes more
-        than half of the waiting, if one does; transfer; or communication, where other ranks' traces are missing.
+        """Return what the rank's collectives spend time on: rank, with the number of a rank that has more than half of
+        the waiting, if there is one; transfer; or communication, if other ranks' traces are missing.
         """
         own = self.own_waits
         waited: Counter[int] = Counter()

@@ -1,4 +1,4 @@
-"""The rule about idle devices: what each gap's time is spent on."""
+"""The rule about idle devices: the causes of each gap's time."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _TEXTS: Final = {
 }
 _COPIES: Final = re.compile("Mem(cpy|set)")
 _LISTED: Final = "etq show idle_parts lists them"
-# What launched kernels wait for, where nothing recorded tells it.
+# What launched kernels wait for if no recorded event shows it.
 _WAITED: Final = {
     "earlier_work": "their streams may still run what was launched before the recording",
     "unknown_wait": "what they wait for isn't recorded, as within graphs",
 }
-# What DistributedDataParallel parts the buffers with that it broadcasts.
+# The op by which DistributedDataParallel splits broadcast buffers.
 _UNFLATTEN: Final = "aten::unflatten_dense_tensors"
 _AHEAD: Final = "only what a synchronization then waits longer for is lost"
-# The part of the time from which on a name stands for all of it.
+# From this part of the time on, a name stands for all of it.
 _ALL: Final = 0.9
-# What it does where no single name has half of the time.
+# What the host does if no single name has half of the time.
 _SEVERAL: Final = {
     "cpu_op": "runs ops that launch nothing", "function": "runs functions that launch nothing",
     "compilation": "compiles", "call": "is in calls of no known kind",
@@ -60,7 +60,7 @@ def device_idle(evidence: Evidence) -> Iterator[Claim]:
 
 
 def missing(evidence: Evidence) -> Iterator[Claim]:
-    """Yield a claim for each device of a file that lacks most of what ran."""
+    """Yield a claim for each device of a file that lacks most of the events."""
     for use in evidence.use:
         idle = sum(part.ticks for part in evidence.idle if part.device == use.device)
         who = "The device" if use.device is None else f"Device {use.device}"
@@ -70,7 +70,9 @@ def missing(evidence: Evidence) -> Iterator[Claim]:
 
 
 def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """The host launches: in ops, between them, or in functions within them; none of these may have half of the time."""
+    """The host launches: in ops, between them, or in functions within them. Possibly none of these has half of the
+    time.
+    """
     chosen = [part for part in parts if part.cause in LAUNCHING]
     cause, share = _top(chosen, lambda part: part.cause)
     times: Counter[str] = Counter()
@@ -93,7 +95,7 @@ def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) ->
 
 
 def _synchronizing(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """The host waited for the device, and launches then; or it isn't known what it does then."""
+    """The host waited for the device; then it launches, or does something unknown."""
     chosen = [part for part in parts if part.cause in SYNCHRONIZING]
     cause, _ = _top(chosen, lambda part: part.cause)
     call, share = _top(chosen, lambda part: part.label)
@@ -113,7 +115,9 @@ def _synchronizing(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]
 
 
 def _starting(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """What is launched starts late, which costs what the host then waits longer: it goes on meanwhile."""
+    """Launched work starts late. This costs only the time that the host then waits longer, as the host continues
+    meanwhile.
+    """
     cause = STARTING[0]
     chosen = [part._replace(cause=cause) for part in parts if part.cause in STARTING]
     spent = sum(part.ticks for part in chosen)
@@ -135,7 +139,7 @@ def _starting(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> 
 
 
 def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """The host runs what launches nothing: ops of the CPU, functions, or torch.compile's."""
+    """The host runs something that launches nothing: CPU ops, functions, or code of torch.compile."""
     for cause, does in (("cpu_op", "runs"), ("function", "runs"), ("compilation", "compiles in"), ("call", "is in")):
         chosen = [part for part in parts if part.cause == cause]
         name, share = _top(chosen, lambda part: part.label)
@@ -164,15 +168,17 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
 
 
 def _outer_op(evidence: Evidence, use: Use, parts: Sequence[Idle]) -> str | None:
-    """Return the outermost op that launches nothing and has half of the time of ops, if the claim is worth asking."""
+    """Return the outermost op that launches nothing and has half of the time of ops, if the claim's share makes the
+    query worthwhile.
+    """
     spent = sum(part.ticks for part in parts)
     times = idle_evidence.outermost(evidence, use.device, "cpu_op") if 20 * spent >= use.span else Counter[str]()
     return next((op for op, ticks in times.most_common(1) if 2 * ticks >= spent), None)
 
 
 def _ran(cause: str, parts: Sequence[Idle]) -> str:
-    """Return what the host runs for half of the time, of a cause: functions of Python, what torch.compile generated, or
-    nothing but a step; else several.
+    """Return what the host runs for half of a cause's time: Python functions, code of torch.compile, or only a step;
+    otherwise several things.
     """
     spent = sum(part.ticks for part in parts)
     times: Counter[str] = Counter()
@@ -186,7 +192,7 @@ def _ran(cause: str, parts: Sequence[Idle]) -> str:
 
 
 def _unknown(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """Nothing that is recorded tells the reason, or whether a device idles."""
+    """No recorded event shows the reason, or whether a device idles."""
     chosen = [part for part in parts if part.cause == "unknown"]
     text = f"{who} idles before work whose launch is not in the trace: what that waited for isn't known."
     yield _claim(evidence, use, chosen, "unknown", text, least=20.0)
@@ -231,7 +237,7 @@ def _claim(
     least: float = 5.0, unexplained: str | None = None, name: str | None = None, kind: str | None = None,
     of: str | None = None,
 ) -> Claim:  # fmt: skip
-    """Return a claim about parts; `of` is the cause by which their gaps are counted, if it isn't that of the claim."""
+    """Return a claim about parts; `of` is the cause whose gaps are counted, if it isn't the claim's."""
     times: Counter[str] = Counter()
     for part in parts:
         times[part.cause] += part.ticks
@@ -252,7 +258,7 @@ def _claim(
 
 
 def _within(evidence: Evidence, use: Use, parts: Sequence[Idle], cause: str) -> list[str]:
-    """Return the op in which the host is for most of the time, if the claim is worth asking."""
+    """Return the op in which the host is for most of the time, if the claim's share makes the query worthwhile."""
     spent = sum(part.ticks for part in parts)
     if 20 * spent < use.span:
         return []
@@ -262,7 +268,7 @@ def _within(evidence: Evidence, use: Use, parts: Sequence[Idle], cause: str) -> 
 
 
 def _top(parts: Sequence[Idle], of: Callable[[Idle], str | None]) -> tuple[str | None, float]:
-    """Return the word with most of the time, and its part of it."""
+    """Return the word with the most time, and its part of the whole."""
     times: Counter[str | None] = Counter()
     for part in parts:
         times[of(part)] += part.ticks
@@ -282,14 +288,14 @@ def _first_of(evidence: Evidence, use: Use, parts: Sequence[Idle]) -> list[str]:
 
 
 def _named(evidence: Evidence, use: Use, name: str, parts: Sequence[Idle]) -> str:
-    """Return what the host is in, and by what it is called, if the claim is worth asking."""
+    """Return what the host is in, and its caller, if the claim's share makes the query worthwhile."""
     if 20 * sum(part.ticks for part in parts) < use.span:
         return shortened(name, 120)
     return idle_evidence.with_caller(evidence, name)
 
 
 def _second(parts: Sequence[Idle]) -> str | None:
-    """Return the name with most of the time but for the first."""
+    """Return the name with the second most time."""
     times: Counter[str] = Counter()
     for part in parts:
         times[part.label or "an unnamed one"] += part.ticks

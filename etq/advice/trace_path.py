@@ -1,4 +1,4 @@
-"""The rule about the critical path: which ops, annotations, calls or times between ops it is made of."""
+"""The rule about the critical path: the ops, annotations, calls and times between ops that it consists of."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from etq.advice.words import counted, percent, shortened, time
 RULE: Final = "critical path"
 _LEAST: Final = 20.0
 _NO_THREAD: Final = "the thread that runs the backward pass, for which it waits, isn't in the file"
-# What the host does within an op is the op's.
+# What the host does within an op counts for the op.
 _OF_OP: Final = ("host", "step", "op_function", "function")
 _NOT_ON_HOST: Final = ("device", "wait", "unknown", "between_steps", "not_recorded")
 
 
 def critical_path(evidence: Evidence) -> Iterator[Claim]:
-    """Yield a claim for each thing that the path is made of."""
-    # Less than the recording where it isn't known what the path's first event waited for.
+    """Yield a claim for each thing on the path."""
+    # Shorter than the recording if it is unknown what the path's first event waited for.
     whole = ("the critical path", sum(part.ticks for part in evidence.path))
     groups: defaultdict[tuple[str, str], list[OnPath]] = defaultdict(list)
     for part in evidence.path:
@@ -34,7 +34,7 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
         if 100 * times.total() < _LEAST * whole[1]:
             continue
         cause = times.most_common(1)[0][0]
-        # What a program does on the host alone is its work.
+        # Without devices, the host's time is the program's work, not lost.
         is_lost = evidence.has_work or cause in TOGETHER
         share = percent(100 * times.total() / whole[1]) if whole[1] else "0 %"
         beside, label = evidence.beside.get(parts[0].subject or "", (0, ""))
@@ -75,7 +75,7 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
 
 
 def _subject(evidence: Evidence, part: OnPath) -> tuple[str, str] | None:
-    """Return what a part of the path counts for: its kind and name."""
+    """Return the thing that a part of the path belongs to: its kind and name."""
     if part.subject is None:
         return None
     if part.cause in TOGETHER:
@@ -88,19 +88,19 @@ def _subject(evidence: Evidence, part: OnPath) -> tuple[str, str] | None:
     elif part.kind == "step":
         kind = "step"
     else:
-        # The region that torch.compile made is written as an op, and is as large as what it made.
+        # A compiled region of torch.compile is recorded as an op that spans all of its code.
         is_region = part.subject.startswith("Torch-Compiled Region")
         kind = "annotation" if is_region else part.kind or "function"
     return kind, part.subject
 
 
 def _direction(part: OnPath) -> str | None:
-    """Return the direction of a copy from or to the host: those of all ops are one thing."""
+    """Return the direction of a copy from or to the host: copies of all ops in one direction are one thing."""
     return next((word for word in ("HtoD", "DtoH") if word in (part.label or "")), None)
 
 
 def _cause(evidence: Evidence, kind: str, part: OnPath) -> str:
-    """Return what a part is spent on, in the words of remedies."""
+    """Return a part's cause, in the words of remedies."""
     if part.cause == "communication" or (part.cause == "device" and part.family == "communication"):
         return evidence.told_rank()[0]
     if part.cause == "device":
@@ -115,7 +115,7 @@ def _cause(evidence: Evidence, kind: str, part: OnPath) -> str:
 
 
 def _of_kernels(evidence: Evidence, part: OnPath) -> str:
-    """Return what kernels of an op are: attention in single ops, on wide numbers, products, or others."""
+    """Return the kind of an op's kernels: attention in single ops, on wide numbers, products, or others."""
     if any(row.op == part.name for row in evidence.unfused_attention):
         return "unfused"
     is_wide, is_product = evidence.is_wide(op=part.name), part.family in ("GEMM", "convolution", "MoE")
@@ -142,7 +142,7 @@ def _words(evidence: Evidence, kind: str, name: str, parts: Sequence[OnPath]) ->
 
 
 def _places(evidence: Evidence, found: Intervals) -> str:
-    """Return how many intervals there are, with the length and start of the longest."""
+    """Return the number of intervals, with the length and start of the longest, as text."""
     most = f", the longest {time(found.longest / 1e3, 'us')}" if found.number > 1 else ""
     return f"{counted(found.number, 'interval')}{most} from {evidence.since_start(found.at)}"
 
@@ -169,12 +169,14 @@ def _within(kind: str, parts: Sequence[OnPath]) -> list[str]:
 
 
 def _waits_for_autograd(evidence: Evidence, parts: Sequence[OnPath]) -> bool:
-    """Whether the host is in torch's annotation of the backward pass, which other threads run, and no other has ops."""
+    """Whether the host is in torch's annotation of the backward pass, and no other thread has ops: these usually run
+    it.
+    """
     return (parts[0].subject or "").startswith("## backward") and evidence.lacks_autograd
 
 
 def _shown(evidence: Evidence, kind: str, parts: Sequence[OnPath]) -> list[str]:
-    """Return where the time is, unless the subject or the trace says it, and in which kernel."""
+    """Return where the time is, unless the subject or the trace implies it, and in which kernel."""
     ticks = sum(part.ticks for part in parts)
     host = sum(part.ticks for part in parts if part.cause not in _NOT_ON_HOST)
     on_devices = [part for part in parts if part.cause == "device"]

@@ -11,7 +11,7 @@ from etq.advice.words import counted, percent, time
 
 RULE: Final = "communication"
 _LEAST: Final = 10.0
-# The number of short collectives from which on they are many.
+# From this number on, short collectives are many.
 _MANY: Final = 100
 
 
@@ -37,11 +37,11 @@ def communication(evidence: Evidence) -> Iterator[Claim]:
     where = "while devices compute nothing" if evidence.has_work else "on the host"
     shown = f"{percent(100 * spent / steps.ticks)} of the {word} is in communication {where}"
     small = evidence.small_collectives
-    # What takes long may wait for another rank.
+    # A long collective may wait for another rank.
     is_small = small.number >= _MANY and 2 * small.ticks >= small.all_ticks and cause != "rank"
     listed = [_listed(small)] if is_small else []
     kind = "small" if is_small else "rank"
-    # Where next to none of it is on the path of this rank, others may still wait for it.
+    # Even if hardly any of it is on this rank's path, others may wait for it.
     path = evidence.communication_path if evidence.has_work and evidence.device_path is not None else spent
     is_beside = cause == "communication" and 10 * path < spent
     beside = [f"{time(path / 1e3, 'us')} of it on the critical path of this rank"] if is_beside else []
@@ -52,7 +52,7 @@ def communication(evidence: Evidence) -> Iterator[Claim]:
 
 
 def _listed(small: SmallCollectives) -> str:
-    """Return how many collectives are short, and what part of the time of all they take."""
+    """Return how many collectives are short, and their part of the time of all."""
     share = percent(100 * small.ticks / small.all_ticks)
     return (
         f"{small.number:,} of {counted(small.all, 'collective')} take at most {SHORT / 1e3:.0f} us, {share} of the time"

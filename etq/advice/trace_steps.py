@@ -44,7 +44,7 @@ def gpu_utilization(evidence: Evidence) -> Iterator[Claim]:
     word = "recorded part of the steps" if evidence.is_clipped else "steps" if has_steps else "recording"
     of = word if evidence.is_clipped else "steps' time" if has_steps else "recording"
     for use in evidence.use:
-        # Where launched kernels wait for what isn't recorded, the device may be busy.
+        # If launched kernels wait for something that isn't recorded, the device may be busy.
         waits = (part.ticks for part in evidence.idle if part.device == use.device and part.cause in WAITING)
         if 2 * (idle := use.ticks - use.busy - sum(waits)) > use.ticks:
             side = next((each for each in outside(evidence, use.device) if 2 * each.ticks >= idle), None)

@@ -1,4 +1,4 @@
-"""Finds the same ops in different programs as a diff matches lines, so that an added op moves no other's place."""
+"""Finds the same ops in different programs as a diff matches lines, so that an added op doesn't shift the others."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import numpy as np
 
 from etq.verdicts.arithmetic import median
 
-# After so many ops of one program alone, no more are compared; parts slide by at most so many places.
+# The number of ops of one program alone after which comparing stops; how many places parts may move.
 MOST_APART, MOST_SLID = 200, 300
 
-Part = tuple[int, int, int]  # numbers of elements before it in both lists, and in it
+Part = tuple[int, int, int]  # the number of elements before it in both lists, and its length
 
 
 def align(ops: Mapping[str, Any]) -> list[str]:
     """Return a key for each row of ops, equal for the same op in all captures.
 
-    Ops of a name are the same if each program has one of them, or, by module, if all have as many, in their order.
-    Others are matched by the longest common subsequence of the programs' names; where any one of several of a name may
-    be it, those with the most similar times are. After 200 ops that differ, only ops after the last difference are.
+    Ops of a name are the same if each program has exactly one; by module, if all programs have equally many, in order.
+    Other ops are matched by the longest common subsequence of the programs' names. If several ops of a name could
+    match, those with the most similar times do. After 200 ops that differ, only ops after the last difference are
+    matched.
 
     ops  columns of capture_id, op_index, program, name, is_by_module and ticks, in the order of captures and ops
     """
@@ -62,17 +63,17 @@ def align(ops: Mapping[str, Any]) -> list[str]:
 
 
 def _logs(ticks: Any, captures: Sequence[Sequence[int]]) -> list[float]:
-    """The logarithm of what each op takes in the median capture of a program, less that of its median op."""
+    """The logarithm of each op's time in the median capture of a program, less that of the median op."""
     logs = [median(np.log(np.maximum(ticks[list(rows)], 1))) for rows in zip(*captures, strict=True)]
     return [each - median(logs) for each in logs]
 
 
 def _common(base: Sequence[str], new: Sequence[str]) -> list[Part]:
-    """The parts of the longest common subsequence, and last the common end of what is left.
+    """The parts of the longest common subsequence, and the common end of the rest as the last part.
 
     The greedy algorithm of Myers, An O(ND) difference algorithm and its variations, 1986.
     """
-    # The furthest paths into both lists that pass over so many elements, each with its parts, the last one first.
+    # The furthest paths into both lists that skip this many elements, each with its parts, the last part first.
     paths: list[tuple[int, int, Any]] = [(0, -1, None)]
     for passed in range(min(len(base) + len(new), MOST_APART) + 1):
         if any(x == len(base) and y == len(new) for x, y, _ in paths):
@@ -107,7 +108,9 @@ def _listed(parts: Any) -> list[Part]:
 def _slid(
     parts: list[Part], base: Sequence[str], new: Sequence[str], base_logs: Sequence[float], new_logs: Sequence[float]
 ) -> list[Part]:
-    """The parts, each moved earlier where that makes times more similar: the ops before it are the ops at its end."""
+    """The parts, each moved earlier if that makes times more similar. A part can move if the ops before it equal those
+    at its end.
+    """
     slides = [0]
     for (x, y, count), (next_x, next_y, _) in pairwise(parts):
         best, slide, distance = 0.0, 0, 0.0

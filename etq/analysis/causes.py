@@ -1,5 +1,5 @@
-"""What is slower in a warehouse, in words: the causes that `causes` finds, the series that `series` judges, and the
-groups of captures whose devices are compared.
+"""What is slower in a warehouse, as sentences: causes from `causes`, series from `series`, and groups of captures whose
+devices are compared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 
 
 def causes_of(warehouse: Warehouse, **options: Any) -> list[dict[str, Any]]:
-    """Return the rows of `causes`, each with its `title` and `detail`, with the options of that view.
+    """Return the rows of the view `causes`, each with its `title` and `detail`. Options are those of the view.
 
     Raises `QueryError` for an option that is none.
     """
@@ -26,12 +26,16 @@ def causes_of(warehouse: Warehouse, **options: Any) -> list[dict[str, Any]]:
 
 
 def all_series(warehouse: Warehouse, **options: Any) -> list[dict[str, Any]]:
-    """Return the rows of `series`, with the options of that view. Raises `QueryError` for an option that is none."""
+    """Return the rows of the view `series`. Options are those of the view. Raises `QueryError` for an unknown
+    option.
+    """
     return _rows_of(warehouse, "series", options)
 
 
 def compared_devices(warehouse: Warehouse, **options: Any) -> list[dict[str, Any]]:
-    """Return the rows of `compared_devices`, with its options. Raises `QueryError` for an option that is none."""
+    """Return the rows of the view `compared_devices`. Options are those of the view. Raises `QueryError` for an unknown
+    option.
+    """
     return _rows_of(warehouse, "compared_devices", options)
 
 
@@ -53,7 +57,7 @@ def title(cause: Row) -> str:
 
 
 def detail(cause: Row) -> str:
-    """Return where a cause is, how much slower that is, and what it rests on."""
+    """Return where a cause is, by how much it is slower, and the evidence."""
     more = cause["number_of_series"] - 1
     where = cause["series"] or "captures without labels"
     where = f"{where} and {counted(more, 'other series', 'other series')}" if more else where
@@ -78,7 +82,7 @@ def judged(series: Sequence[Row], groups: Sequence[Row]) -> str:
     """
     left = [row["reason"] for row in series if row["reason"] is not None]
     sentences = [_with_reasons(f"{len(series) - len(left):,} of {_of_series(len(series))} judged over time", left)]
-    # A group of one device is worth a word only beside others of its series.
+    # A group of one device is mentioned only if its series has other groups.
     beside = Counter(row["series"] for row in groups)
     known = [row for row in groups if row["devices"] > 1 or beside[row["series"]] > 1]
     if known:

@@ -1,4 +1,4 @@
-"""The changes of series as rows, for SQL: captures by position, of builds."""
+"""The changes of series as rows, for SQL. Captures are named by position, and belong to builds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from etq.verdicts import words
 from etq.verdicts.arithmetic import Numbers
 from etq.verdicts.changes import STATE, Change, Least, Reset, Stretch, changes_of, levels_of
 
-# The row of a stretch of a series: all of it, where no change of it was accepted.
+# The row of a stretch of a series: the whole series, if no change was accepted.
 _ROW: Final[dict[str, Any]] = {
     "kind": "stretch", **dict.fromkeys(("verdict", "stage")), **dict.fromkeys(("place", "last_good", "first_bad"), 0),
     **dict.fromkeys(("shows", "noise", "back", "before", "step", "low", "high", "p", "q"), math.nan),
@@ -22,7 +22,7 @@ _ROW: Final[dict[str, Any]] = {
 
 
 def level_changes(series: Mapping[str, Any], min_step: float, alpha: float) -> dict[str, list[Any]]:
-    """Return a row for each stretch of a series between accepted changes, and one for each of its changes that count.
+    """Return a row for each stretch of a series between accepted changes, and one for each change that counts.
 
     series    columns series, family (the number of series of which one may change by chance), and, with an array for
               each, positions (by which its captures are ordered), builds (numbers, in order), values, and steps and
@@ -39,7 +39,7 @@ def level_changes(series: Mapping[str, Any], min_step: float, alpha: float) -> d
     )
     starts = [np.r_[np.flatnonzero(np.diff(each, prepend=-1)), len(each)] for each in builds]
     levels = [levels_of(*each) for each in zip(values, builds, strict=True)]
-    # A reset has a place among the captures of a series that have the op.
+    # A reset's place counts the captures of a series that have the op.
     resets = [
         [
             Reset(_build_of(int((known < at).sum()), first), name == "creeps")
@@ -75,7 +75,7 @@ def _stretch_row(stretch: Stretch, starts: Numbers, positions: Numbers) -> dict[
 
 
 def _listed(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the changes of a series without those that another one says: of the steps between its states, all but the
+    """Return the changes of a series without those that another change implies: steps between its states except the
     last, and growth that ends in a step.
     """
     states = [row for row in rows if row["stage"] == STATE][:-1]
@@ -84,7 +84,7 @@ def _listed(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _build_of(capture: int, starts: Numbers) -> int:
-    """Return the build of a capture; after the last one, how many there are."""
+    """Return the build of a capture; for a position after the last capture, the number of builds."""
     return int(starts.searchsorted(capture, "right")) - 1 if capture < starts[-1] else len(starts) - 1
 
 

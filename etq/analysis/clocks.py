@@ -1,4 +1,4 @@
-"""The steps of a capture's clocks, and the times of 0 that they leave unknown."""
+"""The resolution of a capture's clocks, and times of 0 that are unknown because of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NANOSECONDS: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
 class Clocks:
-    """The steps of the clocks that timed the events of a capture, by the name that `clock_steps` gives these."""
+    """The steps of the clocks that timed a capture's events, by the clock's name in `clock_steps`."""
 
     def __init__(self, warehouse: Warehouse, capture: Capture) -> None:
         query = """
@@ -44,7 +44,7 @@ class Clocks:
         return clock in self._found and self._found[clock][2] > 0
 
     def note(self, clock: str, unit: str) -> str:
-        """Return what a time of 0 by a clock with a known step means."""
+        """Return the meaning of a time of 0 by a clock with a known step."""
         *_, zeros, events = self._found[clock]
         step = number_text(self.step(clock, unit) or 0)
         text = f"the clock of {_CLOCKS.get(clock, clock)} has steps of {step} {unit}: "
@@ -53,5 +53,5 @@ class Clocks:
 
 
 def clock_of(kind: str | None) -> str:
-    """Return by which clock an event of a kind is timed."""
+    """Return the clock that times events of a kind."""
     return "delegate" if kind == "delegate" else "host"

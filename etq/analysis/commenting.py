@@ -1,4 +1,4 @@
-"""The subject of a comment on a change: the series, and the op, in a form that later captures don't change."""
+"""The subject of a comment on a change, a series and an op, in a form that stays valid as captures are added."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def commented(
     text: str,
     author: str | None,
 ) -> Comment:
-    """Return a comment on a change. Raises `QueryError` if no capture has the label, or there is no such op."""
+    """Return a comment on a change. Raises `QueryError` if no capture has the label, or the op doesn't exist."""
     series = labels_of_series(warehouse.connection, selector)
     given = {"selector": series or None, "over": over}
     placed = warehouse.rows(_PLACED, **given, by=by or BY, label=first_bad)[1]

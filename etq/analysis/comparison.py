@@ -46,15 +46,16 @@ _TAKEN: Final[Mapping[str, Sequence[str]]] = {
     "startup": ("unit", "alpha", "min_effect", "allow_mismatch"),
     "memory": ("min_effect",),
 }
-# By how much a change may differ from that of the times shown beside it: in percent, and as a part of it.
+# The largest difference between a change and the one that the shown times give: in percent, and as a part of the
+# change.
 _ROUNDED: Final = (0.15, 0.005)
-# Findings of sides that were not measured in turns.
+# Findings about sides that were not measured in turns.
 _APART: Final = {"measured apart", "time order unknown"}
 # The default of the option alpha.
 _ALPHA: Final = 0.05
 # Verdicts on ops that changed.
 _CHANGED: Final = (words.SLOWER, words.FASTER, words.DIFFERS, words.POSSIBLY + words.SLOWER)
-# Verdicts by which nothing is judged.
+# Verdicts that judge nothing.
 UNJUDGED: Final = {words.TOO_FEW, words.CANT_JUDGE, words.CONDITIONS_DIFFER, words.ADDED, words.REMOVED}
 # Options of the comparison itself.
 OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
@@ -62,7 +63,7 @@ _numbers: Final = count(1)
 
 
 def verdicts_of(warehouse: Warehouse, base: str, new: str, options: dict[str, Any]) -> list[str]:
-    """Return what was decided about two sides, as sentences. Raises `QueryError` for an unknown option."""
+    """Return the result of a comparison as sentences. Raises `QueryError` for an unknown option."""
     if unknown := sorted(set(options) - set(OPTIONS)):
         raise QueryError(f"compare takes no {unknown[0]}; it takes {', '.join(OPTIONS)}")
     with closing(Comparison(warehouse, base, new, dict.fromkeys(OPTIONS) | options)) as comparison:
@@ -70,12 +71,12 @@ def verdicts_of(warehouse: Warehouse, base: str, new: str, options: dict[str, An
 
 
 class Cause(NamedTuple):
-    """Ops that changed, all instances of one."""
+    """The instances of an op that changed."""
 
     op: str
     kind: str
     verdict: str
-    text: str  # with its change; of several instances also their number, and what they take more
+    text: str  # with its change; for several instances also their number, and their additional time
     instances: list[tuple[str, float]]  # as `Comparison.op_key` names them, with the change in percent
 
 
@@ -111,10 +112,11 @@ class Comparison:
         *,
         has_verdicts: bool = True,
     ) -> None:
-        """Options are those of `compare_ops`; `step_name` is an annotation whose calls are the steps of traces.
+        """Options are those of `compare_ops`; `step_name` is an annotation whose calls are taken as the steps of
+        traces.
 
         Without verdicts, slower and faster become differs on different devices. Raises `EtqError` if a capture has no
-        such annotation, and if a phase is asked for as well.
+        such annotation, or if a phase is given as well.
         """
         self.warehouse = warehouse
         self.base = base
@@ -153,7 +155,7 @@ class Comparison:
         return self.warehouse.rows(query)
 
     def _part(self, part: str, options: Mapping[str, Any]) -> str:
-        """Return the name of the temporary table with the rows of a part, for sections that need some of them."""
+        """Return the name of the temporary table with the rows of a part, for callers that select from it."""
         if part in _MADE:
             computed = self._table(options)
             return self._kept((part, computed), f"{VIEWS[part]}($base, $new)", {}, {"_comparison": computed})
@@ -217,13 +219,15 @@ class Comparison:
     def _kept(
         self, key: tuple[Any, ...], call: str, arguments: Mapping[str, Any], reads: Mapping[str, str] | None = None
     ) -> str:
-        """Return the name of the temporary table with the rows of a call, which is made once."""
+        """Return the name of the temporary table with the rows of a call, which is computed once."""
         if key not in self._computed:
             self._computed[key] = self._made(call, arguments, reads)
         return self._computed[key]
 
     def _made(self, call: str, arguments: Mapping[str, Any], reads: Mapping[str, str] | None = None) -> str:
-        """Return the name of a new temporary table with the rows of a call of a macro, in which others read tables."""
+        """Return the name of a new temporary table with the rows of a call of a macro that reads tables through other
+        macros.
+        """
         name = f"_computed_comparison_{next(_numbers)}"
         sides = {name: side for name, side in (("base", self.base), ("new", self.new)) if f"${name}" in call}
         from etq.warehouse.focus import reading
@@ -233,7 +237,7 @@ class Comparison:
         return name
 
     def verdicts(self, part: str, of: str, **other: Any) -> list[tuple[str, str]]:
-        """Return the values of a part's column `of`, each with its verdict if it has one."""
+        """Return the values of a part's column `of`, each with its verdict, or None."""
         return self.rows(part, f"coalesce({of}, ''), verdict", **other)[1]
 
     @cached_property
@@ -290,21 +294,21 @@ class Comparison:
         return any(is_trace for _, is_trace, _ in self._sides)
 
     def statistic(self) -> str:
-        """Return which quantile of its runs, or steps, the time of a capture is, as the word before it."""
+        """Return the word for the quantile of runs or steps that stands for a capture's time."""
         quantile = 0.5 if self.is_by_step() else self.options["quantile"] or 0.25
         return {0.5: "median "}.get(quantile, f"p{100 * quantile:.12g} ")
 
     def is_in_turns(self) -> bool:
-        """Whether the captures of the sides alternate in time: if not, intervals lack what the machine changed."""
+        """Whether the captures of the sides alternate in time: if not, intervals don't cover changes of the machine."""
         return not self.is_by_step() and not _APART & {rule for (rule,) in self.rows("findings", "rule")[1]}
 
     def lines(
         self, *, of_ops: bool = True, of_once: bool = True, is_total_first: bool = False
     ) -> list[tuple[str, str | None]]:
-        """Return what was decided as sentences, each with the verdict on a total if it is one.
+        """Return the result as sentences, each with its verdict if it is about a total.
 
-        What changed is first: ops, and their slowest tenth of runs; then the totals, and theirs; then loading and
-        memory, where they changed. With `is_total_first`, for comments, the totals are before the ops.
+        The order: ops that changed, and their slowest tenth of runs; totals, and their slowest tenth of runs; loading
+        and memory, if they changed. With `is_total_first`, for comments, totals precede ops.
         """
         ops = (self.op_line(), self.op_tail_line()) if of_ops else ()
         changed: list[tuple[str, str | None]] = [(line, None) for line in ops if line is not None]
@@ -318,7 +322,7 @@ class Comparison:
         """Return a line for each total, with its verdict."""
         columns = "what, method, verdict, change_percent, low_percent, high_percent, base, new, unit, note"
         totals = [row for row in self.rows("captures", columns)[1] if row[0] == "total"]
-        # Only an interval of sides that were measured in turns is one of 95 %.
+        # Only if sides were measured in turns is the interval one of 95 %.
         spread = "" if all(row[4] is None for row in totals) or self.is_in_turns() else "spread "
         lines: list[tuple[str, str | None]] = []
         for _, method, verdict, change, low, high, base, new, unit, note in totals:
@@ -331,7 +335,7 @@ class Comparison:
         return lines
 
     def tail_lines(self) -> list[str]:
-        """Return a line for each total whose slow runs have another verdict."""
+        """Return a line for each total whose slow runs have another verdict than the total."""
         return [
             f"slow runs of {method} (quantile 0.9) {words.are(verdict)}: {change:+.1f} %"
             for method, verdict, change in self.slow_tails()
@@ -357,12 +361,14 @@ class Comparison:
         return [f"MFU: {' to '.join(texts)}; operations are known of {' and '.join(known)} % of devices' time"]
 
     def _complete_steps(self) -> None:
-        """Have the operations of steps in memory, too, of two traces; of many, this would take long."""
+        """Compute the operations of steps for traces in memory, too, if there are two; for many, this would
+        take long.
+        """
         if self.has_one_trace_per_side():
             self.warehouse.complete_steps([key for _, _, keys in self._sides for key in keys])
 
     def metric_lines(self, names: Iterable[str]) -> list[str]:
-        """Return a line with the verdict for each of these metrics, what is worse first."""
+        """Return a line with the verdict for each of these metrics, worse ones first."""
         columns = "name, verdict, change_percent, base, new, coalesce(unit, ''), note"
         by_name = {row[0]: row for row in self.rows("metrics", columns)[1]}
         return _sentences([by_name[name] for name in names])
@@ -370,7 +376,7 @@ class Comparison:
     def startup_lines(self) -> list[str]:
         """Return a line with the verdict for loading, and for the first execute of each method.
 
-        Raises `QueryError` if no capture has logged either.
+        Raises `QueryError` if no capture has either.
         """
         columns = "what || coalesce(' of ' || method, ''), verdict, change_percent, base, new, unit, note"
         rows = self.rows("startup", columns)[1]
@@ -380,13 +386,13 @@ class Comparison:
 
     @property
     def shared(self) -> dict[str, Any]:
-        """The option alpha of start-up if it is judged with everything else: its part of the probability."""
+        """The option alpha for start-up when it is judged with everything else: its part of the whole alpha."""
         from etq.verdicts.comparison import LOADING_PART
 
         return {"alpha": LOADING_PART * (self.options.get("alpha") or _ALPHA)}
 
     def once(self) -> list[Sequence[Any]]:
-        """Return what a gate judges of what a capture has once: loading, and memory, planned and allocated.
+        """Return the values that a capture has once and a gate judges: loading, and planned and allocated memory.
 
         The columns are what, name, verdict, change in percent, base, new, unit and note.
         """
@@ -401,7 +407,7 @@ class Comparison:
         return _sentences([row[1:] for row in self.once() if row[2] in words.COUNTING])
 
     def judged_line(self, of_ops: bool, of_once: bool) -> str:
-        """Return what a gate of times judged, and what it did not, as a sentence."""
+        """Return a sentence on what a gate of times judged, and what it did not."""
         verdicts = [("total", verdict) for what, verdict in self.verdicts("captures", "what") if what == "total"]
         verdicts += [("ops", verdict) for _, verdict in (self.verdicts("ops", "op") if of_ops else ())]
         verdicts += [("slow runs", words.SAME)] if self._has_slow_runs() else []
@@ -423,9 +429,9 @@ class Comparison:
         return max(map(max, captures), default=0) > 1 and ("measured apart",) not in self.rows("findings", "rule")[1]
 
     def label_lines(self) -> list[str]:
-        """Return a line for each label that differs between the sides besides those that select them, as findings do.
+        """Return a line for each label that differs between the sides, except those that select them; as findings do.
 
-        What is compared need not have times.
+        The captures need not have times.
         """
         (*_, base), (*_, new) = self._sides
         query = "SELECT name, detail FROM _differing_labels($base, $new, $keys, $others)"
@@ -438,12 +444,12 @@ class Comparison:
         return (words.FEW_COMMON_OPS,) in self.rows("findings", "rule")[1]
 
     def op_line(self) -> str | None:
-        """How many ops are slower, faster or differ, and which explain most of the difference; None without any, or if
-        the programs have few in common.
+        """How many ops are slower, faster or differ, and which of them explain most of the difference; None if there
+        are none, or if the programs have few ops in common.
         """
         if self.has_few_common_ops():
             return None
-        # Annotations contain ops, which are listed themselves.
+        # Annotations are left out, as the ops in them are listed.
         found = [each for each in self.causes() if each.kind not in ("annotation", "device_annotation")]
         texts = []
         for verdict in (words.SLOWER, words.FASTER, words.DIFFERS):
@@ -456,7 +462,7 @@ class Comparison:
         return "; ".join(texts) or None
 
     def causes(self) -> list[Cause]:
-        """Return the ops that changed, instances of one with the same verdict as one, the largest change first."""
+        """Return the ops that changed, the largest change first; instances of an op with one verdict are one entry."""
         columns = f"{self._op_name()}, kind, verdict, instruction_id, {self.op_key()}, change_percent, base, unit"
         groups: dict[tuple[str, str, str], list[Sequence[Any]]] = {}
         for op, kind, verdict, *row in self.rows("ops", columns)[1]:
@@ -465,7 +471,9 @@ class Comparison:
         return [_cause(*key, rows) for key, rows in groups.items()]
 
     def op_sources(self) -> dict[str, tuple[str, int | None]]:
-        """Return the file and line of ops, named by `op_key`, in the linked record of new: of those that are at one."""
+        """Return the file and line of ops, named by `op_key`, from the linked record of new; only of ops with
+        one line.
+        """
         query = f"""
             SELECT c.name, any_value((s.source_file, s.source_line))
             FROM (SELECT *, {self.op_key()} AS name FROM {self._table(self.options)}) AS c
@@ -481,7 +489,7 @@ class Comparison:
         return dict(self.warehouse.rows(query, keys=keys)[1])
 
     def op_tail_line(self) -> str | None:
-        """Return how many ops are slower in their slowest tenth of runs only, and which; None as of `op_line`."""
+        """Return how many ops are slower only in their slowest tenth of runs, and which; None as in `op_line`."""
         tails = [] if self.has_few_common_ops() else self.slow_op_tails()
         if not tails:
             return None
@@ -494,9 +502,9 @@ class Comparison:
         return "op || CASE kind WHEN 'device_op' THEN ' on devices' ELSE '' END" if self.is_of_traces() else "op"
 
     def standing(self, measured: int) -> Standing:
-        """Return whether a benchmark has measured enough after so many rounds, by these verdicts.
+        """Return whether these verdicts show that a benchmark has measured enough rounds.
 
-        The option alpha of the comparison is the look's part of that of the benchmark: see `etq.verdicts.sequential`.
+        The comparison's alpha is this look's part of the benchmark's alpha, see `etq.verdicts.sequential`.
         """
         from etq.verdicts.sequential import Judged, standing
 
@@ -513,7 +521,7 @@ class Comparison:
 
     def slow_tails(self) -> list[tuple[str, str, float]]:
         """Return the totals whose slowest tenth of runs is slower or faster, with another verdict than the total
-        itself: method, verdict and change in percent. Empty if another quantile is chosen, and of steps.
+        itself: method, verdict and change in percent. Empty if another quantile is chosen, and for steps.
         """
         return self._slow_runs("total", "scope")
 
@@ -538,8 +546,8 @@ class Comparison:
 
 
 def _levels(statistic: str, change: float, base: float, new: float, unit: str) -> str:
-    """Return from what to what a total changed; only from what, where the change doesn't follow from the medians: it is
-    that of the median pair of captures.
+    """Return the values of a total on both sides as text; only that of base if the change isn't the one between the
+    medians, as it is that of the median pair of captures.
     """
     follows = not base or abs(100 * (new / base - 1) - change) <= max(_ROUNDED[0], _ROUNDED[1] * abs(change))
     return f"{', ' if follows else ' of '}{statistic}{range_text((base, new) if follows else (base,), unit)}"
@@ -564,10 +572,10 @@ def sentence(
 
 
 def _sentences(rows: Sequence[Sequence[Any]]) -> list[str]:
-    """Return a sentence for each value of both sides, what is worse first."""
+    """Return a sentence for each value of both sides, worse ones first."""
     return [sentence(*row) for row in sorted(rows, key=lambda row: row[1] not in words.ARE_WORSE)]
 
 
 def _given(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the options of these names that are set."""
+    """Return those of these options that are set."""
     return {name: options[name] for name in names if options[name] is not None}

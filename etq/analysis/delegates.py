@@ -1,4 +1,4 @@
-"""Whether the graphs of a program's delegates are those that a capture ran, and modules whose time delegates hide."""
+"""Whether the capture ran the graphs of its program's delegates, and why modules in delegates have no time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNALIGNED: Final = "no event of {} matches the graphs of this program's delegate
 
 
 def are_unaligned(warehouse: Warehouse, capture: Capture) -> bool:
-    """Whether a capture has events of delegates whose graphs are read, none matched with an op of these graphs."""
+    """Whether a capture has events of delegates with known graphs, but none matches an op of these graphs."""
     return bool(warehouse.rows("SELECT _has_unaligned_delegates($key)", key=capture.capture_id)[1][0][0])
 
 

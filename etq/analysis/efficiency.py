@@ -24,7 +24,7 @@ class Efficiency(NamedTuple):
 
 
 _STORED: Final = f"SELECT {', '.join(Efficiency._fields)} FROM _trace_efficiency WHERE capture_id = $capture"
-# Whether a device ran anything, and whether its peaks are known. Sizes take long to ask for.
+# Whether a device ran anything, and whether its peaks are known. Queries about sizes take long.
 _HAS_WORK: Final = (
     "SELECT 1 FROM device_events AS d WHERE d.capture_id = $capture AND d.is_inferred IS NOT NULL LIMIT 1"
 )
@@ -34,7 +34,7 @@ _HAS_PEAKS: Final = """
 
 
 def efficiency_of(warehouse: Warehouse, capture: Capture) -> Efficiency | None:
-    """Return the efficiency of a trace's steps. There is none of a trace without devices, and of other captures."""
+    """Return the efficiency of a trace's steps. Traces without devices, and other captures, have none."""
 
     def rows(query: str) -> list[tuple[Any, ...]]:
         return warehouse.rows(query, capture=capture.capture_id)[1]

@@ -1,4 +1,4 @@
-"""A comparison of samples of ops that may be of different programs: its verdicts, with what is known of each item."""
+"""A comparison of samples, whose ops may be of different programs: its verdicts, with a description of each item."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from etq.verdicts.arithmetic import Flags
 from etq.verdicts.comparison import compare
 
 _SIDES: Final = ("base", "new")
-# The names of an item, from the last capture of new that has it, or else of base.
+# The names of an item, from the last capture that has it, of new if possible, otherwise of base.
 _OF_ITEM: Final = ("op", "module_path", "matched")
-# Properties that differ between its sides, from the last capture of each.
+# Properties of an item that differ between the sides, from the last capture of each side.
 _OF_SIDE: Final = {"kind": None, "instruction_id": np.nan, "place": np.nan}
-# Further columns of samples that are read for it.
+# Other columns of samples that are read for this.
 _KNOWN_BY: Final = ("level", "item", "side", "is_additive", "counted")
 
 
 def compared(
     samples: Mapping[str, Any], ops: Mapping[str, Any], shapes: Mapping[str, Any], *more: Any
 ) -> dict[str, list[Any]]:
-    """Return what `etq.verdicts.comparison.compare` does, with columns that describe the item of each row.
+    """Return the result of `etq.verdicts.comparison.compare`, with columns that describe the item of each row.
 
     samples  columns of `_comparison_samples`; ops without an item have the one that `align` finds
     ops      what `align` takes
@@ -41,7 +41,7 @@ def compared(
 
 
 def aligned(samples: Mapping[str, Any], ops: Mapping[str, Any]) -> dict[str, Any]:
-    """Return samples whose ops have an item: see `compared`."""
+    """Return samples in which each op has an item, see `compared`."""
     return {**samples, "item": _items(samples, ops)}
 
 
@@ -55,7 +55,7 @@ def _items(samples: Mapping[str, Any], ops: Mapping[str, Any]) -> Any:
 
 
 def _other_graphs(samples: Mapping[str, Any]) -> Flags:
-    """Whether rows are calls of a delegate whose ops on one side are not those on the other."""
+    """Whether rows are calls of a delegate that has different ops on both sides."""
     of_calls = samples["kind"] == "delegate_call"
     keys = [*zip(*(samples[name].tolist() for name in ("side", "scope", "instruction_id")), strict=True)]
     parts: defaultdict[Any, set[Any]] = defaultdict(set)

@@ -13,7 +13,7 @@ from etq.verdicts.comparison import SMALLEST_APART
 
 Rows = dict[str, list[Any]]
 
-# The verdicts of which a sentence counts the values, and what it says of them; how many it names that are slower.
+# The verdicts whose values a sentence counts, with their words; how many slower values it names.
 _STATED: Final = (words.SLOWER, words.FASTER)
 _COUNTED: Final = {
     words.FASTER: "faster",
@@ -41,12 +41,13 @@ def each_compared(
     alpha: float,
     *options: Any,
 ) -> dict[str, list[Any]]:
-    """Return what `compared` does, for the captures of each value as new and those of the others as base, with the
-    `value` and of totals the ops that differ, `in_ops`. With n values, each comparison has the nth part of alpha, and p
-    and q are n times as large: verdicts and intervals hold for all values together.
+    """Return the rows of `compared` for each value: its captures are new, those of the other values are base. Columns
+    added are `value` and, for totals, `in_ops`, the ops that differ. With n values, each comparison has the nth part of
+    alpha, and p and q are n times as large: verdicts and intervals hold for all values together.
 
-    Values that differ are not in base of the others: one device that is 1.4 times as slow would hide all other
-    differences. So all are compared twice, the second time with those that don't differ, if these are more than half.
+    Values that differ are left out of the base of the others, as one device that is 1.4 times as slow would hide all
+    other differences. So all values are compared twice; the second time, base has only the values that don't differ, if
+    these are more than half.
 
     samples, ops, shapes  what `compared` takes, of all captures; their sides are not read
     conditions            those that differ between a value and all others: value, name and detail
@@ -79,7 +80,7 @@ def each_compared(
 
 
 def _append(found: Rows, value: str, rows: Rows, values: int) -> None:
-    """Add the rows of a value, of so many values, to those that were found."""
+    """Add the rows of a value to `found`; `values` is the number of values."""
     rows |= {name: [chance and min(1.0, chance * values) for chance in rows[name]] for name in ("p", "q")}
     in_ops = _differing(rows)
     rows["value"] = [value] * len(rows["level"])
@@ -94,7 +95,7 @@ def _append(found: Rows, value: str, rows: Rows, values: int) -> None:
 
 
 def _differing(rows: Rows) -> dict[int, list[str]]:
-    """Return which ops differ, by comparison: all ops, if their common shift does, and those that do besides."""
+    """Return which ops differ, by comparison: all ops, if the common shift differs, and ops that differ in addition."""
     columns = ("level", "comparison", "verdict", "op", "change", "change_low", "change_high")
     at: dict[int, dict[str, None]] = {}
     of_totals = zip(rows["level"], rows["comparison"], rows["verdict"], strict=True)
@@ -126,7 +127,7 @@ def sentence(rows: Sequence[Mapping[str, Any]], by: str) -> str:
 
 
 def _stated(slower: Sequence[str], values: int, by: str) -> str:
-    """Say which of so many values are slower."""
+    """Say which values are slower, of how many."""
     if not slower:
         return f"None of {values:,} {by}s is slower"
     names = ", ".join(slower[:_MOST]) + (f" and {len(slower) - _MOST:,} more" if len(slower) > _MOST else "")

@@ -1,4 +1,4 @@
-"""The runs of a capture that views aggregate: their methods, and whether they are typical."""
+"""The runs of a capture that views add up: their methods, and whether they are typical."""
 
 from __future__ import annotations
 

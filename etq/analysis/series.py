@@ -20,7 +20,7 @@ KEPT, OPEN, REVERTED, STATE = "kept", "not kept yet", "reverted", "one of two le
 
 
 class Judged(NamedTuple):
-    """The captures of a series, and those of its builds that have a value."""
+    """The captures of a series, and how many of its builds have a value."""
 
     series: str
     ordered_by: str
@@ -33,7 +33,7 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class Series:
-    """The series of a selector, and what captures without a value lack."""
+    """The series that a selector chooses, and what captures without a value lack."""
 
     over: str | None
     rows: Sequence[Judged]
@@ -74,7 +74,7 @@ class Series:
 
     @property
     def not_judged(self) -> dict[str, int]:
-        """The captures that are not judged, by why."""
+        """The numbers of captures that are not judged, by reason."""
         from etq.verdicts.fits import LONG
 
         order = "order" if self.over is None else "captured_at" if self.over == "captured_at" else f"label {self.over}"
@@ -89,7 +89,7 @@ class Series:
 
     @property
     def missing(self) -> str | None:
-        """Says which captures are not judged, and why; None if all are."""
+        """A sentence on which captures are not judged, and why; None if all are."""
         counts = self.not_judged
         reasons = [*counts] if len(counts) == 1 else [f"{count:,} {why}" for why, count in counts.items()]
         if not counts:
@@ -102,14 +102,14 @@ class Series:
         return self.captures - sum(self.not_judged.values())
 
     def unchanged(self, what: str = "change") -> str:
-        """Says that what is judged has no change, never of what is not judged."""
+        """Return a sentence that judged captures show no change, without a statement on others."""
         if self.missing is None:
             return f"no {what} in {self.judged:,} captures"
         return f"no {what} in the {self.judged:,} captures judged; {self.missing}" if self.judged else self.missing
 
 
 def check_keys(warehouse: Warehouse, options: Mapping[str, Any]) -> None:
-    """Raise `EtqError` for a key of the options `over` and `by` that no label has."""
+    """Raise `EtqError` for a key in the options `over` and `by` that isn't the key of a label."""
     keys = [each for (each,) in warehouse.rows("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1")[1]]
     given = [*([options["over"]] if options.get("over") not in (None, "captured_at") else [])]
     given += [key.strip() for key in (options.get("by") or "").split(",") if key.strip()]
@@ -121,7 +121,7 @@ def check_keys(warehouse: Warehouse, options: Mapping[str, Any]) -> None:
 def series_of(
     warehouse: Warehouse, selector: str | None, over: str | None, by: str | None, phase: str | None = None
 ) -> Series:
-    """Return the series of captures, of which those have a value that have a total, of runs of a phase if one is given.
+    """Return the series of captures. A capture has a value if it has a total, of runs of the phase if one is given.
 
     Raises `QueryError` if captures have nothing to order by, or none matches the selector.
     """
@@ -159,7 +159,7 @@ def counted(changes: Sequence[Mapping[str, Any]]) -> str:
 
 
 def change_text(change: Mapping[str, Any], label: str, capture: str | None, p: str) -> str | None:
-    """Return a change of a trend in words; None of a return, which its change says."""
+    """Return a change of a trend in words; None for a return, which the words of the reverted change include."""
     at = f"{short(label)} ({capture})" if capture else short(label)
     size, good = f"{change['change_percent']:+.1f} %", short(change["last_good"])
     if change["stage"] == "returned":
@@ -179,7 +179,7 @@ def change_text(change: Mapping[str, Any], label: str, capture: str | None, p: s
 
 
 def shown_text(percent: float | None) -> str | None:
-    """Says which change the next builds would show."""
+    """Return a sentence on which change the next builds would show."""
     from etq.verdicts.fits import NEW
 
     return None if percent is None else f"{NEW} more builds would show a change of {percent:.2g} %"
@@ -190,5 +190,5 @@ def builds(count: int) -> str:
 
 
 def short(label: str) -> str:
-    """Return a label as people write it: the first 12 digits of a commit."""
+    """Return a label as people write it: of a commit, the first 12 digits."""
     return label[:12] if re.fullmatch("[0-9a-f]{40}", label) else label

@@ -1,4 +1,4 @@
-"""Comments on changes of series, in the table `change_comments`: those that are accepted reset the series' level."""
+"""Comments on changes of series, in the table `change_comments`. An accepted change resets the series' level."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 ACCEPTED: Final = "accepted"
 NOTE: Final = "note"
-# A comment on the total, the ops and all else that changed there.
+# A comment on everything that changed there: the total, the ops and others.
 ALL: Final = "all"
-# The most characters of a comment, and of who wrote it.
+# The most characters of a comment, and of its author.
 LONGEST: Final = 1000
 LONGEST_AUTHOR: Final = 120
 _NO_KEY: Final = re.compile(r"[\"!@]")
@@ -41,7 +41,9 @@ class Comment:
 
 
 def labels_of_series(connection: duckdb.DuckDBPyConnection, selector: str | None) -> str:
-    """Return a selector of labels as series are named: each label once, in order. Raises `EtqError` for others."""
+    """Return a selector of labels in the form of series' names: each label once, in order. Raises `EtqError` for
+    others.
+    """
     [(terms,)] = connection.execute("SELECT _selector_terms($s)", {"s": selector or ""}).fetchall()
     pairs = {}
     for term in terms:

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SIDECARS: Final = (".json", ".toml")
-# A sidecar has some labels and metrics. As objects of Python, TOML takes hundreds of times its size.
+# A sidecar has some labels and metrics. As Python objects, TOML takes hundreds of times its size.
 _LARGEST: Final = 2**20
-# The configuration of a repository names programs that git runs, also to fetch what the repository lacks.
+# Settings against programs that a repository's configuration names, which git runs, even to fetch missing objects.
 _NO_PROGRAMS: Final = tuple(
     word
     for setting in ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "log.showSignature=false")
     for word in ("-c", setting)
 )
-# A repository may have pipes and devices instead of files, which git waits for or reads without end.
+# A time limit, as git waits for pipes, and reads devices without end, in place of files.
 _GIT_SECONDS: Final = 60
 _GIT_BYTES: Final = 2**31
 _NO_REMOTES: Final = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
@@ -55,8 +55,8 @@ def discover(
     sidecar: bool,
     given: Mapping[str, str] | None = None,
 ) -> Discovered:
-    """Return the annotations of a file. The sidecar has precedence over the pattern, and the pattern over git: of a
-    commit that one of them names, or a label that is `given`, git says the time.
+    """Return the annotations of a file. The sidecar overrides the pattern, and the pattern overrides git. If they, or a
+    `given` label, name a commit, git only adds its time.
 
     Raises `FormatError` for a damaged sidecar, and `EtqError` for a path that doesn't fit the pattern, and for a commit
     that the repository doesn't have.
@@ -84,7 +84,7 @@ def discover(
 
 
 class Repository:
-    """A folder's git repository, which says the state of captures that name no commit, and the times of commits.
+    """A folder's git repository: gives the state for captures that name no commit, and the times of commits.
 
     Raises `EtqError` as `labels_of_git` does.
     """
@@ -94,8 +94,8 @@ class Repository:
         self._times: dict[str, dict[str, str]] = {}
 
     def labels(self, commit: str | None, is_time_known: bool) -> dict[str, str]:
-        """Return the labels of captures of a commit, the one that is checked out if None. The branch of another one is
-        unknown, and whether files were changed. Raises `EtqError` if its time is needed and it isn't there.
+        """Return the labels of captures of a commit; None: the checked-out one. For another commit, branch and dirty
+        are unknown. Raises `EtqError` if the commit's time is needed and the commit is missing.
         """
         if commit is None or (len(commit) >= _SHORTEST and self._head["commit"].startswith(commit)):
             return self._head
@@ -120,7 +120,7 @@ class Repository:
 def _bytes(path: str) -> bytes:
     refuse_open(path)
     try:
-        # It may be a pipe, which would be waited for.
+        # It may be a pipe, on which reading would wait.
         opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with open(opened, "rb") as file:
             if not stat.S_ISREG(os.fstat(opened).st_mode):
@@ -201,8 +201,8 @@ def labels_of_git(folder: str | os.PathLike[str]) -> dict[str, str]:
     """Return the state of a folder's git repository: commit, commit_time (in UTC), branch, and dirty (true or false).
 
     Dirty means, as in `git describe --dirty`, that files tracked by git are changed; of submodules only the commits
-    count. A commit that is checked out without a branch has no branch. Nothing is run that the repository names, such
-    as filters, so a file with a filter that was written again counts as changed.
+    count. A commit that is checked out without a branch has no branch. Programs that the repository names, such as
+    filters, aren't run, so a rewritten file with a filter counts as changed.
 
     Raises `EtqError` if git is not installed, or the folder has no repository or no commit.
     """
@@ -230,9 +230,9 @@ def _git(folder: str | os.PathLike[str], *arguments: str, without: Sequence[str]
     """Return what git prints, with its settings `without` empty."""
     import subprocess
 
-    # Output in UTC and English, and without the lock that a concurrent commit needs.
+    # Print in UTC and English, and don't take the lock that a concurrent commit needs.
     settings = {**os.environ, "TZ": "UTC", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", **_NO_REMOTES}
-    # As arguments, names with "=" would be other ones.
+    # As arguments, names with "=" would be parsed differently.
     given = os.environ.get("GIT_CONFIG_COUNT", "")
     first = int(given) if given.isdecimal() else 0
     for place, name in enumerate(without, first):
@@ -240,7 +240,7 @@ def _git(folder: str | os.PathLike[str], *arguments: str, without: Sequence[str]
     settings["GIT_CONFIG_COUNT"] = str(first + len(without))
     shown = displayed(os.fspath(folder))
     try:
-        # A group of its own, so that git's own processes end with it.
+        # A separate process group, so that git's child processes end with it.
         git = subprocess.Popen(
             ["git", *_NO_PROGRAMS, "-C", os.fspath(folder), *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=settings,
@@ -269,7 +269,7 @@ def _limit_memory(process: int) -> None:
     if sys.platform == "linux":
         import resource
 
-        with suppress(OSError, ValueError):  # it has ended, or has a lower limit
+        with suppress(OSError, ValueError):  # the process has ended, or has a lower limit
             resource.prlimit(process, resource.RLIMIT_DATA, (_GIT_BYTES, _GIT_BYTES))
 
 

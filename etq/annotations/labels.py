@@ -13,7 +13,7 @@ from etq.errors import ArgumentError
 
 # This key is not stored as a label: it sets the column of that name in `captures`.
 CAPTURED_AT: Final = "captured_at"
-# The labels of the ranks of a job, whose advice is about each other.
+# Labels that make captures ranks of a job: advice about a rank depends on the others.
 RANKS: Final = frozenset({"job", "rank"})
 _LABELS: Final = f"""
     SELECT l.capture_id, l.key, l.value FROM labels AS l
@@ -66,7 +66,7 @@ def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: M
     Raises `ArgumentError` for an invalid label, and for a `captured_at` that is not a time.
     """
     is_of_job = not RANKS.isdisjoint(labels)
-    # Of the job that a trace no longer is of, too.
+    # Also of the job to which a trace no longer belongs.
     ranks = _ranks_of(connection, capture_id) if is_of_job else []
     for key, value in labels.items():
         check_label(key, "" if value is None else value)
@@ -85,7 +85,7 @@ def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: M
 
 def _ranks_of(connection: duckdb.DuckDBPyConnection, capture_id: int) -> list[int]:
     """Return the keys of the traces of a capture's job."""
-    # Imported here, as to read a file needs no advice.
+    # Imported here, as reading a file needs no advice.
     from etq.advice.filling import ranks_of
 
     return ranks_of(connection, [capture_id])
@@ -104,7 +104,7 @@ def labels_of(connection: duckdb.DuckDBPyConnection, capture_id: int) -> dict[st
 
 
 def labels_of_all(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
-    """Return the same of all captures, by their SHA-256."""
+    """Return the labels of all captures, by their SHA-256."""
     query = f"""
         SELECT k.sha256, a.key, a.value FROM captures AS k LEFT JOIN ({_LABELS}) AS a ON a.capture_id = k.capture_id
     """

@@ -1,8 +1,8 @@
 """A benchmark: measures captures of one or two sides in turns, in rounds, until the result is clear.
 
-Its folder has all that is known of it: each capture, and beside it a sidecar with its labels and metrics, which is
-written last. A capture with a sidecar is complete; `--resume` takes the others. The warehouse can be made from the
-folder again (`etq ingest FOLDER`).
+Its folder has its whole state: each capture, with a sidecar of labels and metrics, which is written last. A capture
+with a sidecar is complete; `--resume` measures the missing ones. The warehouse can be made from the folder again (`etq
+ingest FOLDER`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SETTINGS: Final = "bench.json"
 
 @dataclass(frozen=True)
 class Side:
-    """A side: its name, and what is measured."""
+    """A side: its name, and what it measures."""
 
     name: str
     runner: Runner
@@ -48,7 +48,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Slot:
-    """A capture to take: its round and its position in it, both from 1 on, its side, and its file."""
+    """A capture to take: its round, its position in the round (both from 1), its side, and its file."""
 
     round: int
     position: int
@@ -70,14 +70,14 @@ class Slot:
 class Bench:
     """A benchmark.
 
-    name         distinguishes its captures from those of others: their label `bench`
+    name         the label `bench` of its captures, which distinguishes them from those of other benchmarks
     folder       where files are written
-    sides        base and new, or one side alone
+    sides        base and new, or a single side
     rounds       the most rounds
     seed         of the order
     timeout      most seconds of one run; None: no limit
     labels       of all captures
-    settings     what `resume` must find unchanged, as a JSON object
+    settings     settings that must be unchanged on `resume`, as a JSON object
 
     Raises `EtqError` for names that a selector can't contain.
     """
@@ -99,7 +99,7 @@ class Bench:
             raise EtqError(f"base and new are both {self.sides[0].name!r}; they need names of their own")
         self._digests: dict[str, str] = {}
         self._order = order(CAPTURES * self.rounds, self.seed)
-        self.measured = 0  # captures taken by this process, and the seconds of their runs
+        self.measured = 0  # captures taken by this process, and the seconds they took
         self.seconds = 0.0
 
     def selector(self, side: Side) -> str:
@@ -122,7 +122,8 @@ class Bench:
         return os.path.join(self.folder, name)
 
     def begin(self, *, resume: bool) -> int:
-        """Make the folder, or find what an interrupted benchmark left in it; return the number of complete rounds.
+        """Make the folder, or find the captures of an interrupted benchmark in it; return the number of complete
+        rounds.
 
         Raises `EtqError` for a folder with another benchmark, or, to resume, without this one.
         """
@@ -169,7 +170,7 @@ class Bench:
         """Measure a capture, and write its file and its sidecar.
 
         Raises `CommandError` if its command fails, takes too long or writes no capture, and `EtqError` if it writes a
-        damaged or a known one. Then there is no such capture.
+        damaged or a known one. Then no file is kept.
         """
         if os.path.exists(slot.path):
             Path(slot.path).replace(f"{slot.path}.old")
@@ -200,7 +201,9 @@ class Bench:
         return ended
 
     def _check(self, slot: Slot, part: str) -> None:
-        """Raise an error for an incomplete capture, and for the bytes of a known one: nothing new was measured."""
+        """Raise an error for an incomplete capture, and for one with the bytes of a known capture, as nothing was
+        measured.
+        """
         from etq.ingest.registry import read_capture
 
         content = Path(part).read_bytes()
@@ -231,7 +234,7 @@ class Bench:
         return {"captured_at": captured_at.isoformat(), "labels": labels, "metrics": metrics}
 
     def store(self, warehouse: Warehouse, rounds: Sequence[int]) -> None:
-        """Ingest the captures that are complete of some rounds, with the records of their sides."""
+        """Ingest the complete captures of some rounds, with the records of their sides."""
         for side in self.sides:
             slots = [each for round in rounds for each in self.slots(round) if each.side is side and each.is_taken]
             if not slots:
@@ -251,7 +254,7 @@ class Bench:
 
 
 def _ending(status: int) -> str:
-    """Return how a failed command ended."""
+    """Return a text on how a failed command ended."""
     if status > 0:
         return f"failed with exit status {status}"
     known = -status in {*signal.Signals}
@@ -263,7 +266,7 @@ def _named(slot: Slot) -> str:
 
 
 def _write(path: str, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file completely or not at all."""
     part = f"{path}.part"
     try:
         with open(part, "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Commands on this machine: each with a process group of its own, which ends with it, and output of a bounded size."""
+"""Runs commands on this machine, each in its own process group, which ends with it, and with bounded output."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import IO, Final
 
 from etq.errors import printable
 
-# How many of the last bytes of a command's output are kept; lines, and characters of a line, that messages show of it.
+# How many of the last bytes of a command's output are kept; how many lines, and characters of a line, messages show.
 _OUTPUT_BYTES: Final = 2**16
 _OUTPUT_LINES: Final = 100
 _LINE_LENGTH: Final = 500
-# Bytes that a pipe is read at once.
+# The bytes read from a pipe at once.
 _AT_ONCE: Final = 2**16
-# The most that is read of a pipe after the command's end; processes that it left may still write.
+# The most bytes read from a pipe after the command's end, as remaining children may still write.
 _LEFT: Final = 2**22
 # Seconds in which a command may end by itself after SIGTERM.
 _GRACE: Final = 2.0
@@ -77,16 +77,16 @@ def run_child(
     stdin: IO[bytes] | None = None,
     sink: Callable[[bytes], None] | None = None,
 ) -> Ended:
-    """Run a command without a shell, and return how it ended.
+    """Run a command without a shell, and return its end.
 
-    It and the processes that it started are ended if it takes too long, if this process is interrupted or ends, and if
-    `sink` raises an error; those that it left, when it ended.
+    The command and its child processes are ended if it takes too long, if this process is interrupted or ends, and if
+    `sink` raises an error. Children that remain after its end are ended, too.
 
     seconds      the most that it may take; None: no limit
     folder       where it runs; None: the current folder
     environment  variables besides those of this process
     stdin        what it reads; None: nothing
-    sink         takes its stdout, part by part, which then isn't in the output
+    sink         receives its stdout, part by part, which is then left out of the output
 
     Raises `TimeLimitError`, and `OSError` if it can't be started.
     """
@@ -131,7 +131,7 @@ def run_child(
 
 
 def _wait(selector: selectors.BaseSelector, deadline: float | None) -> bool:
-    """Hand on what the pipes have until the command ends; return False if it is late."""
+    """Pass on the contents of the pipes until the command ends; return False if it takes too long."""
     has_ended = False
     while not has_ended:
         left = None if deadline is None else deadline - time.monotonic()
@@ -149,7 +149,7 @@ def _wait(selector: selectors.BaseSelector, deadline: float | None) -> bool:
 
 
 def _read(selector: selectors.BaseSelector, key: selectors.SelectorKey, most: int) -> None:
-    """Hand on what a pipe has at present."""
+    """Pass on the current content of a pipe."""
     while most > 0:
         try:
             part = os.read(key.fd, _AT_ONCE)
@@ -163,7 +163,7 @@ def _read(selector: selectors.BaseSelector, key: selectors.SelectorKey, most: in
 
 
 def _end(process: subprocess.Popen[bytes], source: IO[bytes]) -> None:
-    """End the command and its children: they may end by themselves first."""
+    """End the command and its children, after giving them time to end by themselves."""
     try:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
@@ -175,7 +175,9 @@ def _end(process: subprocess.Popen[bytes], source: IO[bytes]) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of the command's group, whose number is its own as long as nobody waited for its leader."""
+    """Kill the rest of the command's process group. Its number can't be reused before its leader has been
+    waited for.
+    """
     with suppress(ProcessLookupError, PermissionError):  # macOS: not permitted if all have ended
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -186,5 +188,5 @@ def _ended(line: list[bytes], tail: _Tail) -> Ended:
             return Ended(int(status), tail.content(), float(seconds), int(peak) or None)
         case [b"failed", number]:
             raise OSError(int(number), os.strerror(int(number)))
-    # The launcher was killed from outside, and with it, perhaps, the command.
+    # The launcher was killed from outside, and the command perhaps with it.
     return Ended(-signal.SIGKILL, tail.content(), 0.0, None)

@@ -1,4 +1,4 @@
-"""The conditions under which a capture is measured, as the texts of /proc and /sys tell them."""
+"""The conditions under which a capture is measured, from the files in /proc and /sys."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _OF_PROCESSORS: Final = re.compile(
     r"cpu|soc|x86_pkg|coretemp|k10temp|zenpower|tsens|cluster|^apc|^(?:big|mid|little)$", re.IGNORECASE
 )
 _OF_BATTERIES: Final = re.compile(r"batt|^bms$", re.IGNORECASE)
-# Sensors of parts that processors hardly warm.
+# Sensors of parts that processors hardly heat.
 _OF_OTHERS: Final = re.compile(r"charg|usb|modem|mdm|wifi|wlan|iwl|nvme|pa[-_]?therm|^xo|bcl|vbat|ibat", re.IGNORECASE)
 _OF_COOLING: Final = re.compile(r"cpu|processor", re.IGNORECASE)
-# Readings outside of this range, in degrees Celsius, are of sensors that are off, broken or measure something else.
+# Readings outside this range, in degrees Celsius, come from sensors that are off or broken, or measure something else.
 _COLDEST, _HOTTEST = 1.0, 125.0
 # Bits of a Raspberry Pi's word: the clock is capped, throttled, limited by heat now.
 _RASPBERRY_SLOWED: Final = 0b1110
@@ -45,14 +45,14 @@ _RASPBERRY_SLOWED: Final = 0b1110
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions at one time; None for what a machine doesn't tell.
+    """The conditions at one time; None if a machine doesn't report them.
 
     The metrics have the names and units of the view `known_metrics`.
     """
 
     load: float | None = None  # processes that ran or waited, mean of a minute
     clock: float | None = None  # of the fastest processors, in MHz
-    clock_floor: float | None = None  # the least and the most that their governor may choose
+    clock_floor: float | None = None  # the lowest and the highest clock that their governor may choose
     clock_limit: float | None = None
     governor: str | None = None
     temperature: float | None = None  # of the hottest processors, or of the device, in degrees Celsius
@@ -61,15 +61,15 @@ class Conditions:
     battery: float | None = None  # charge in %
     throttling: float | None = None  # share of the processors' cooling steps in use, in %
     throttle_count: int | None = None  # times that heat slowed the processors since the machine started
-    machine: Mapping[str, str] = field(default_factory=dict)  # what it is, see `machine_labels`
+    machine: Mapping[str, str] = field(default_factory=dict)  # the machine, see `machine_labels`
 
     def metrics(self, suffix: str = "") -> dict[str, float]:
-        """Return the metrics that are known, with a suffix to their names."""
+        """Return the known metrics, with a suffix added to their names."""
         names = [name for name in _METRICS if name != "clock_floor" or not suffix]
         return {f"{name}{suffix}": value for name in names if (value := getattr(self, name)) is not None}
 
     def labels(self) -> dict[str, str]:
-        """Return what the machine is, and its governor."""
+        """Return the machine's labels, with its governor."""
         return {**self.machine, **({} if self.governor is None else {"governor": self.governor})}
 
 
@@ -80,7 +80,9 @@ _METRICS: Final = (
 
 
 def metrics_of(before: Conditions, after: Conditions) -> dict[str, float]:
-    """Return the metrics of a capture: those before it, those after it as NAME_after, and how often heat slowed it."""
+    """Return the metrics of a capture: the conditions before it, those after it as NAME_after, and how often heat
+    slowed it.
+    """
     metrics = {**before.metrics(), **after.metrics("_after")}
     if before.throttle_count is not None and after.throttle_count is not None:
         metrics["throttled"] = max(0, after.throttle_count - before.throttle_count)
@@ -93,7 +95,7 @@ def read_conditions() -> Conditions:
 
 
 def parse_conditions(texts: Mapping[str, str], machine: Mapping[str, str]) -> Conditions:
-    """Return what the texts of the files say that `PATTERNS` match."""
+    """Return the conditions from the texts of the files that `PATTERNS` match."""
     clocks = _clocks(texts)
     fastest = max(clocks.values(), key=lambda each: each.get("scaling_max_freq", 0.0), default={})
     governors = sorted({text.strip() for _, text in _matching(texts, f"{_POLICY}/scaling_governor")} - {""})
@@ -123,7 +125,7 @@ def _clocks(texts: Mapping[str, str]) -> dict[str, dict[str, float]]:
 
 
 def _temperature(texts: Mapping[str, str]) -> float | None:
-    """The temperature of the hottest processors; where none has a sensor, that of the hottest other part."""
+    """The temperature of the hottest processor; if none has a sensor, that of the hottest other part."""
     sensors = [*_sensors(texts)]
     of_processors = [value for name, value in sensors if _OF_PROCESSORS.search(name)]
     others = [value for name, value in sensors if not _OF_BATTERIES.search(name) and not _OF_OTHERS.search(name)]
@@ -131,7 +133,7 @@ def _temperature(texts: Mapping[str, str]) -> float | None:
 
 
 def _battery_temperature(texts: Mapping[str, str]) -> float | None:
-    """A supply tells it in tenths of a degree."""
+    """A power supply reports tenths of a degree."""
     told = [text for path, text in _matching(texts, f"{_SUPPLY}/temp") if _is_main_battery(texts, path)]
     values = [value / 10 for text in told if (value := _number(text)) is not None]
     values += [value for name, value in _sensors(texts) if _OF_BATTERIES.search(name)]
@@ -148,7 +150,7 @@ def _sensors(texts: Mapping[str, str]) -> Iterable[tuple[str, float]]:
 
 
 def _celsius(text: str) -> float | None:
-    """A reading in thousandths of a degree, or in degrees, as some kernels of devices have it."""
+    """A reading in thousandths of a degree, or in degrees, as some devices' kernels write it."""
     value = _number(text)
     if value is None:
         return None
@@ -162,7 +164,7 @@ def _is_plausible(celsius: float) -> bool:
 
 def _available_memory(text: str) -> float | None:
     sizes = {name: int(size) for name, size in re.findall(r"^(\w+): +(\d{1,18}) kB$", text, re.MULTILINE)}
-    # Kernels before 3.14 don't tell what is available.
+    # Kernels before 3.14 don't report available memory.
     free = sum(sizes.get(name, 0) for name in ("MemFree", "Buffers", "Cached"))
     return sizes.get("MemAvailable", free) / 1024 if sizes else None
 
@@ -174,7 +176,7 @@ def _battery(texts: Mapping[str, str]) -> float | None:
 
 
 def _is_main_battery(texts: Mapping[str, str], path: str) -> bool:
-    """Whether a supply's file is of the machine's battery, not of its mouse's."""
+    """Whether a power supply's file is of the machine's battery, not for example of a mouse's."""
     folder = _folder(path)
     return texts.get(f"{folder}/type", "").strip() == "Battery" and texts.get(f"{folder}/scope", "").strip() != "Device"
 
@@ -191,7 +193,7 @@ def _throttling(texts: Mapping[str, str]) -> float | None:
 
 
 def _throttle_count(texts: Mapping[str, str]) -> int | None:
-    """Each processor counts for itself, and its package on each of its processors."""
+    """Counters of a processor are its own; those of its package are repeated on each of its processors."""
     cores = [_number(text) for _, text in _matching(texts, f"{_COUNTERS}/core_throttle_count")]
     packages = [_number(text) for _, text in _matching(texts, f"{_COUNTERS}/package_throttle_count")]
     known = [package for package in packages if package is not None]

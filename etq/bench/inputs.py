@@ -16,7 +16,7 @@ from etq.errors import EtqError
 from etq.ingest.program.reader import read_program
 from etq.storage.sources import source_of
 
-# numpy's types by those of tensors. NumPy has no bfloat16: the upper halves of float32 are made.
+# numpy's types by those of tensors. NumPy lacks bfloat16: upper halves of float32 are written.
 _TYPES: Final = {
     **{name: np.dtype(name).type for name in ("float16", "float32", "float64", "int8", "int16", "int32", "int64")},
     **{name: np.dtype(name).type for name in ("uint8", "uint16", "uint32", "uint64", "bool")},
@@ -36,7 +36,7 @@ class Input:
 
 
 def method_of(program: str, method: str | None) -> str:
-    """Return the method that is measured: the one that is named, else `forward`, else the program's only or first.
+    """Return the method to measure: the named one, otherwise `forward`, otherwise the program's first.
 
     Raises `EtqError` for a method that the program lacks, and `FormatError` for a file that isn't a program.
     """
@@ -51,8 +51,8 @@ def method_of(program: str, method: str | None) -> str:
 def random_inputs(program: str, method: str, seed: int, folder: str) -> list[Input]:
     """Write random inputs of a method into files of a folder, and return all inputs in order.
 
-    Numbers are normally distributed; integers are 0 or 1, which each table of embeddings has. A seed gives the same
-    inputs each time. Raises `EtqError` for a type of tensors that isn't made.
+    Numbers are normally distributed; integers are 0 or 1, valid indexes of every embedding table. A seed gives the same
+    inputs each time. Raises `EtqError` for an unsupported type of tensors.
     """
     generator = np.random.default_rng(seed)
     made = []
@@ -77,7 +77,7 @@ def inputs_of_file(program: str, method: str, path: str, folder: str) -> list[In
 
     path  .npz as of numpy.savez, or .pt as of torch.save with a tensor or a list of tensors, which takes torch
 
-    Raises `EtqError` for a file that can't be read, and for arrays of other number, types or sizes than the inputs.
+    Raises `EtqError` for a file that can't be read, and for arrays whose number, types or sizes differ from the inputs.
     """
     wanted = _wanted(program, method)
     arrays = _arrays_of(path)
@@ -90,7 +90,7 @@ def inputs_of_file(program: str, method: str, path: str, folder: str) -> list[In
         sizes = wanted[place].sizes
         if array.dtype != kind:
             raise EtqError(f"{path}: array {place + 1} has type {array.dtype}; the input has {kind}")
-        # Sizes of a program are the greatest: an input of a dynamic shape may be smaller.
+        # A program has the largest sizes: an input of dynamic shape may be smaller.
         if array.ndim != len(sizes) or any(size > most for size, most in zip(array.shape, sizes, strict=True)):
             raise EtqError(f"{path}: array {place + 1} has shape {list(array.shape)}; the input has {list(sizes)}")
         given = Input("tensor", wanted[place].scalar_type, tuple(array.shape))
@@ -107,7 +107,7 @@ def _tables(program: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def _wanted(program: str, method: str) -> list[Input]:
-    """The inputs of a method, without elements; numbers have a value of their type."""
+    """The inputs of a method without elements; numbers have a value of their type."""
     tables = _tables(program)
     values = {row["value_index"]: row for row in tables["program_values"] if row["method"] == method}
     [places] = [row["inputs"] for row in tables["methods"] if row["method"] == method]
@@ -149,7 +149,7 @@ def _arrays_of_torch(path: str) -> Sequence[npt.NDArray[Any]]:
         raise EtqError(f"{path}: can only be read with torch; install it, or write inputs with numpy.savez") from None
     try:
         content = torch.load(path, weights_only=True, map_location="cpu")
-    except Exception as error:  # errors of its unpickler, of zip files, of tensors
+    except Exception as error:  # errors of torch's unpickler, of zip files, of tensors
         raise EtqError(f"{path}: can't be read: {str(error).splitlines()[0]}") from None
     tensors = [content] if isinstance(content, torch.Tensor) else content
     if not isinstance(tensors, list | tuple) or not all(isinstance(tensor, torch.Tensor) for tensor in tensors):

@@ -1,9 +1,9 @@
-"""Starts a command, waits for it, and reports how it ended: `launch.py REPORT INPUT WORD…`.
+"""Starts a command, waits for it, and reports its end: `launch.py REPORT INPUT WORD…`.
 
-This file is run by its path, in a session of its own. A process counts as its peak memory also what the process that
-started it had, so commands are started by this small one. REPORT is the descriptor to which it writes one line, "ended
+This file is run by its path, in a session of its own. The peak memory of a process includes that of the process that
+started it, so commands are started by this small one. REPORT is the descriptor to which it writes one line, "ended
 STATUS SECONDS PEAK_BYTES" or "failed ERRNO"; INPUT is the descriptor of the command's stdin. Its own stdin is a pipe
-from etq: when etq ends, however it does, the command and its children are ended.
+from etq: when etq ends for any reason, the command and its children are ended.
 """
 
 import os
@@ -16,7 +16,7 @@ from typing import NoReturn
 
 def main(report: int, stdin: int, words: list[str]) -> None:
     """Run the command in this process's group."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is for the command; this process reports its end
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # for the command; this process reports its end
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)
@@ -26,7 +26,7 @@ def main(report: int, stdin: int, words: list[str]) -> None:
     if child == 0:
         _become(report, stdin, words)
     for each in (1, 2, stdin):
-        os.close(each)  # they end with the command
+        os.close(each)  # the command's children end with it
     while True:
         ready, _, _ = select.select([0, woken], [], [])
         if 0 in ready:

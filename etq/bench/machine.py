@@ -1,4 +1,4 @@
-"""This machine: what it is, what its files tell, and the commands that are measured on it."""
+"""This machine: its labels, its files in /proc and /sys, and the commands that are measured on it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Final
 from etq.bench.child import Ended, TimeLimitError, last_lines, run_child
 from etq.errors import EtqError, displayed
 
-# Bytes that are read of a small file.
+# The bytes that are read from a small file.
 _TEXT_BYTES: Final = 2**16
-# Remedies for errors at a command's start.
+# Remedies for errors when a command starts.
 _REMEDIES: Final = {
     errno.ENOENT: "no such program; give its path, or put it on PATH",
     errno.EACCES: "may not be run; chmod +x makes a program of it",
     errno.ENOEXEC: "is not a program of this machine; build it for this one",
 }
 _DMI: Final = "/sys/class/dmi/id/"
-# The files that say what a machine is.
+# The files that identify a machine.
 LABEL_FILES: Final = (
     "/etc/os-release",
     "/proc/cpuinfo",
@@ -34,13 +34,13 @@ LABEL_FILES: Final = (
     f"{_DMI}sys_vendor",
     f"{_DMI}product_name",
 )
-# Placeholders that makers leave in the fields of boards.
+# Placeholders that manufacturers leave in a board's fields.
 _UNNAMED: Final = re.compile(r"(?:to be filled by o\.e\.m\.|system product name|default string|none|unknown|\W*)", re.I)
 _LONGEST_LABEL: Final = 100
 
 
 def linux_labels(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels of a Linux machine by the texts of `LABEL_FILES`: device, soc, os, os_build, host."""
+    """Return the labels of a Linux machine from the texts of `LABEL_FILES`: device, soc, os, os_build, host."""
     release = dict(re.findall(r'^(\w+)="?(.*?)"?$', texts.get("/etc/os-release", ""), re.MULTILINE))
     processor = dict(re.findall(r"^([\w ]+?)\s*: (.+)$", texts.get("/proc/cpuinfo", ""), re.MULTILINE))
     maker = [_named(texts.get(f"{_DMI}{name}", "")) for name in ("sys_vendor", "product_name")]
@@ -65,7 +65,7 @@ def _named(text: str) -> str:
 
 
 def clean_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return labels in one line, with spaces for commas, which selectors divide by, and without empty ones."""
+    """Return labels without empty ones, in one line each, with spaces for commas, which separate parts of selectors."""
     cleaned = {key: " ".join(re.sub(r"[\x00-\x1f,=]", " ", value).split()) for key, value in labels.items()}
     return {key: value[:_LONGEST_LABEL] for key, value in cleaned.items() if value}
 
@@ -79,10 +79,10 @@ class CommandError(EtqError):
 
 
 def run(words: Sequence[str], seconds: float | None = None) -> Ended:
-    """Run a command in the current folder, without a shell, and return how it ended.
+    """Run a command in the current folder, without a shell, and return its end.
 
-    Raises `CommandError` if it can't be started or takes more than so many `seconds`; then, and if this process is
-    interrupted, it and its children are ended first.
+    Raises `CommandError` if it can't be started or takes longer than `seconds`. In this case, and if this process is
+    interrupted, the command and its children are ended first.
     """
     try:
         return run_child(words, seconds=seconds)
@@ -99,14 +99,14 @@ def read(patterns: Sequence[str]) -> dict[str, str]:
     texts = {}
     for pattern in patterns:
         for path in Path("/").glob(pattern[1:]):
-            with suppress(OSError), open(path, "rb") as file:  # sensors that are off refuse to be read
+            with suppress(OSError), open(path, "rb") as file:  # reading a sensor that is off fails
                 texts[str(path)] = file.read(_TEXT_BYTES).decode(errors="backslashreplace")
     return texts
 
 
 @cache
 def machine_labels() -> dict[str, str]:
-    """Return what this machine is, as labels of captures: device, soc, os, os_build, host."""
+    """Return the labels that captures of this machine get: device, soc, os, os_build, host."""
     texts = {"/proc/sys/kernel/hostname": os.uname().nodename, "/proc/sys/kernel/osrelease": os.uname().release}
     return linux_labels(texts | read(LABEL_FILES))
 

@@ -13,7 +13,7 @@ def order(captures: int, seed: int = 0) -> list[Literal["base", "new"]]:
     """Return the order in which to measure the sides, for `captures` captures of each.
 
     Each pair of neighbours has one base and one new, and every second pair mirrors the pair before it: base new new
-    base, or new base base new. The seed decides at random which of the two, so that no periodic disturbance always hits
+    base, or new base base new. The seed chooses between the two at random, so that no periodic disturbance always hits
     the same side; the mirroring cancels a steady drift of the machine within each four. A shorter order is the
     beginning of a longer one with the same seed.
     """

@@ -60,7 +60,7 @@ class ExecutorRunner:
 
 @dataclass
 class Wheel:
-    """The runtime of the executorch wheel in this Python: captures have executes, no ops."""
+    """The runtime of the executorch wheel in this Python: captures have executes, but no ops."""
 
     program: str
     method: str

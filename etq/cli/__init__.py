@@ -54,7 +54,7 @@ class _Group(click.Group):
         return super().parse_args(context, args)
 
     def main(self, *arguments: Any, **options: Any) -> Any:
-        """Run a command, whose settings of limits and waiting end with it: a caller in Python doesn't get them."""
+        """Run a command; its limits and waiting time don't apply to the Python process that calls it."""
         return copy_context().run(super().main, *arguments, **options)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
@@ -69,7 +69,7 @@ class _Group(click.Group):
         return super().get_command(context, name)
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the foremost commands, and the groups of all; the options are in `etq help options`."""
+        """Write the most important commands, and the groups of all others; options are in `etq help options`."""
         with formatter.section("Commands"):
             formatter.write_dl(self.summaries(context, FOREMOST, formatter.width))
         with formatter.section("More commands, by group (etq help GROUP)"):
@@ -78,7 +78,7 @@ class _Group(click.Group):
         formatter.write_text("etq help COMMAND describes one, etq help options the options that commands share.")
 
     def summaries(self, context: click.Context, names: Iterable[str], width: int) -> list[tuple[str, str]]:
-        """Return commands with what they do, in lines of that width."""
+        """Return lines of a width with commands and what they do."""
         room = width - 6 - max(map(len, COMMANDS))
         commands = [(name, self.get_command(context, name)) for name in names]
         return [(name, command.get_short_help_str(room)) for name, command in commands if command is not None]
@@ -116,7 +116,7 @@ class _Group(click.Group):
                 click.echo(err=True)
                 sys.exit(STATUS)
             if isinstance(error, BrokenPipeError):
-                # The reader of the pipe has closed it; Python must not report that at exit either.
+                # The reader has closed the pipe; Python must not report that at exit either.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 sys.exit(1 if context.invoked_subcommand in JUDGING else 0)
             message = expected_message(error)
@@ -127,14 +127,14 @@ class _Group(click.Group):
 
 
 def _first_commands() -> str:
-    """Return the commands to begin with, a line each."""
+    """Return a line for each command to begin with."""
     lines = "".join(f"  {command:<26}  {text}\n" for command, text in FIRST.items())
     text = "Turn profiling files of PyTorch models into tables, and query them."
     return f"{text}\n\n{lines}\netq --help lists all commands."
 
 
 def _names_files(word: str) -> bool:
-    """Whether a word in the place of a command names a file, a folder or a pattern."""
+    """Whether a word given instead of a command names a file, a folder or a pattern."""
     from etq.cli.targets import looks_like_path
 
     return os.path.exists(word) or "*" in word or "://" in word or looks_like_path(word)
@@ -178,7 +178,7 @@ def _exceeded_limit(error: BaseException | None) -> str | None:
 
 
 def _about_file(error: EtqError) -> str:
-    """Return an error's message; for an unknown name that looks like a path, with a hint about files."""
+    """Return an error's message, with a hint about files for an unknown name that looks like a path."""
     from etq.cli.targets import looks_like_path
 
     unknown = error.unknown if isinstance(error, QueryError) else None
@@ -289,5 +289,5 @@ def _status() -> int:
         sys.stdout.flush()
         sys.stderr.flush()
     except BrokenPipeError:
-        pass  # the reader of the pipe has read what it needs
+        pass  # the reader has closed the pipe
     return status if isinstance(status, int) else 1

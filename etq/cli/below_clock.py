@@ -1,4 +1,4 @@
-"""Times of 0 that only say that a clock's step is longer, in tables of a capture's ops."""
+"""Times of 0 that mean less than a step of the clock, in tables of a capture's ops."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from etq import catalog
     from etq.warehouse.warehouse import Capture, Warehouse
 
-# Whose clock timed the parts of an execute, and the ops of delegates.
+# The clock that timed the parts of an execute, and the ops of delegates.
 _OF_DELEGATES: Final = ("delegate ops", "delegate copies", "delegate layout")
 _OF_SUMS: Final = ("delegate_totals", "execute_breakdown")
 _SUMS: Final = ("total", "self_time")
 
 
 class BelowClock:
-    """Replaces times of 0 in rows of a view by what they are less than."""
+    """Replaces times of 0 in rows of a view by upper bounds."""
 
     def __init__(
         self, warehouse: Warehouse, capture: Capture, view: catalog.SqlObject, call: str, parameters: Mapping[str, Any]
@@ -32,8 +32,8 @@ class BelowClock:
         self._seen: dict[tuple[str, str], None] = {}
 
     def note(self, unit: str | None) -> None:
-        """Print a note about each clock of which times were replaced. In a view of delegates' parts, times are sums,
-        and the note is about all times of 0.
+        """Print a note about each clock whose times were replaced. In a view of delegates' parts, times are sums, and
+        the note is about all times of 0.
         """
         if self._view.name in _OF_SUMS and self._steps().has_zeros("delegate"):
             self._seen.setdefault(("delegate", unit or "us"))
@@ -41,7 +41,7 @@ class BelowClock:
             say(f"Note: {self._steps().note(clock, shown)}")
 
     def marked(self, columns: Sequence[str], rows: Rows) -> Rows:
-        """Return rows in which times and shares of 0 are `Below`, where the clock's step is known."""
+        """Return rows in which times and shares of 0 are `Below`, if the clock's step is known."""
         times = [at for at, name in enumerate(columns) if name in self._view.times]
         if "calls" not in columns or "unit" not in columns:
             return rows
@@ -84,7 +84,7 @@ class BelowClock:
         return self._clocks
 
     def _number_of_executes(self) -> int:
-        """Return the executes of the method that has fewest."""
+        """Return the number of executes of the method that has the fewest."""
         if self._executes is None:
             query = f"SELECT min(v.executes) FROM {self._call} AS v"
             [(executes,)] = self._warehouse.rows(query, **self._parameters)[1]
@@ -93,7 +93,7 @@ class BelowClock:
 
 
 def _whole(columns: Sequence[str], rows: Rows) -> float | None:
-    """Return the time of which shares are, from a row with a time and a share."""
+    """Return the whole of shares, computed from a row with a time and a share."""
     if not {"per_execute", "share_percent"} <= {*columns}:
         return None
     time, share = columns.index("per_execute"), columns.index("share_percent")

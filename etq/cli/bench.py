@@ -1,4 +1,4 @@
-"""The command that measures programs in turns until it is known which is slower."""
+"""The command that measures programs in turns until it is clear which is slower."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MOST_ROUNDS: Final = 20
 # The probability that a benchmark reports a difference where none exists.
 ALPHA: Final = 0.05
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|)")
-# The hint at hidden columns: another command has the option that shows all.
+# The hint about hidden columns: another command has the option that shows all.
 _HINT: Final = "etq compare, as below, has --wide and --columns"
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
@@ -142,7 +142,7 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
         _print_order(programs or ("base", "new"), options)
         return
     allow(GRACE)
-    show_as(is_paged=False)  # a benchmark ends by itself, and its last lines come below the result
+    show_as(is_paged=False)  # a benchmark ends by itself, and prints lines after the result
     with made_bench(programs, options) as made:
         done = made.begin(resume=options["resume"])
         db = options["db"] or os.path.join(made.folder, "bench.duckdb")
@@ -167,7 +167,7 @@ def _print_order(names: Sequence[str], options: dict[str, Any]) -> None:
     planned = ordered(names, options)
     slots = [slot for round in range(1, planned.rounds + 1) for slot in planned.slots(round)]
     rows = [[number, slot.side.name, slot.path] for number, slot in enumerate(slots, 1)]
-    with shown_as(is_wide=True):  # names of files are there to be copied
+    with shown_as(is_wide=True):  # names of files must be copyable
         write_rows(["number", "side", "file"], rows, options["form"], None)
     labels = f"--label bench={shlex.quote(planned.name)} --label side=SIDE --label position=NUMBER"
     _echo(f"Ingest each: etq ingest FILE {labels} --captured-at TIME")
@@ -186,18 +186,18 @@ def _announce(made: Bench, done: int) -> None:
 
 
 class _Measured:
-    """The course of a benchmark: what is measured and stored, and what the last look at it showed."""
+    """The state of a benchmark: what is measured and stored, and the result of the last look."""
 
     def __init__(self, made: Bench, db: str, options: dict[str, Any], done: int) -> None:
         self._bench, self._db, self._options = made, db, options
-        self._done = done  # rounds that were there at the beginning
+        self._done = done  # rounds stored before this command
         self._pending: list[int] = []  # rounds that are not stored
         self._round = 0
         self._alpha = ALPHA
         self._started = time.monotonic()
 
     def run(self) -> None:
-        """Measure until it is decided, until the last round, or until the time is over."""
+        """Measure until the result is decided, the last round is done, or the time is over."""
         in_round = len(self._bench.slots(1))
         total = in_round * self._bench.rounds
         with Progress("Measuring", total, sys.stderr) as progress:
@@ -223,7 +223,7 @@ class _Measured:
         return most is not None and time.monotonic() - self._started >= most
 
     def _is_enough(self, round: int, is_last: bool, progress: Progress) -> bool:
-        """Look at what was measured, if there is a look after a round, and say what it showed."""
+        """If a round is followed by a look, compare the captures so far, and print the result."""
         from etq.verdicts.sequential import alpha_of
 
         rounds = self._bench.rounds
@@ -240,7 +240,7 @@ class _Measured:
 
     @contextmanager
     def _stored(self) -> Iterator[Warehouse]:
-        """The warehouse with all that was measured."""
+        """The warehouse with all captures of the benchmark."""
         from etq.warehouse.warehouse import open
 
         with open(self._db) as warehouse:
@@ -265,7 +265,7 @@ class _Measured:
         return Comparison(warehouse, base, new, options)
 
     def keep(self) -> None:
-        """Store what was measured before an error, and say how to go on."""
+        """Store captures that were measured before an error, and print how to resume."""
         taken = [slot for at in range(1, self._bench.rounds + 1) for slot in self._bench.slots(at) if slot.is_taken]
         if taken:
             # If they can't be stored, as on a full disk, --resume stores them from their files.
@@ -341,7 +341,7 @@ class _Measured:
         if bench.measured:
             captures = counted(bench.measured, "capture")
             say(f"Measured: {captures} in {bench.seconds:.1f} s of runs, {seconds:.1f} s in all")
-        if has_summary:  # which ends with the next commands
+        if has_summary:  # the summary ends with the next commands
             return
         db = shlex.quote(self._db)
         selectors = " ".join(shlex.quote(self._bench.selector(side)) for side in self._bench.sides)
@@ -353,5 +353,5 @@ class _Measured:
 
 
 def _echo(text: str) -> None:
-    """Print a command, which is copied whole: it isn't wrapped."""
+    """Print a command on one line, so that it can be copied."""
     click.echo(printable(text), err=True)

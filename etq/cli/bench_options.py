@@ -1,4 +1,4 @@
-"""The sides that the options of `etq bench` define, and how each is measured."""
+"""The sides of a benchmark, by the options of `etq bench`, and how each is measured."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from etq.errors import EtqError
 if TYPE_CHECKING:
     from etq.bench.inputs import Input
 
-# Runs of a capture before those that are measured.
+# The runs of a capture before the measured ones.
 WARMUP: Final = 5
 # Seed of the order and of random inputs.
 _SEED: Final = 0
@@ -34,7 +34,7 @@ _KEPT: Final = ("runs", "method", "inputs")
 
 @contextmanager
 def made_bench(programs: Sequence[str], options: dict[str, Any]) -> Iterator[Bench]:
-    """Yield the benchmark that options ask for; what was made for it, such as inputs, is removed at the end.
+    """Yield the benchmark for options; files made for it, such as inputs, are removed at the end.
 
     Raises `click.UsageError` for options that don't go together, and `EtqError` for files that can't be measured.
     """
@@ -52,7 +52,7 @@ def made_bench(programs: Sequence[str], options: dict[str, Any]) -> Iterator[Ben
 
 
 def ordered(names: Sequence[str], options: dict[str, Any]) -> Bench:
-    """Return a benchmark of two sides that is not run, but whose captures are taken by hand."""
+    """Return a benchmark of two sides whose captures are taken by hand."""
     if len(names) != 2 or options["form"] == "line":
         raise click.UsageError("--order takes two names, and has no --format line")
     name = _name_of(options)
@@ -114,7 +114,9 @@ def _runner(program: str, options: dict[str, Any], folder: str) -> Runner:
         return ExecutorRunner(found, str(Path(program).absolute()), named, inputs, WARMUP + runs)
     if options["inputs"] == "ones":
         raise click.UsageError("--inputs ones needs executor_runner, which was not found; use --inputs random")
-    if find_spec("executorch") is None or find_spec("torch") is None:  # executorch loads torch, but doesn't require it
+    if (
+        find_spec("executorch") is None or find_spec("torch") is None
+    ):  # executorch imports torch, but doesn't require it
         raise EtqError(
             f"{program}: no executor_runner on PATH or in $ETQ_RUNNER, and no executorch and torch in this Python; "
             "give --runner PATH, or pip install 'etq[bench]'"
@@ -123,7 +125,7 @@ def _runner(program: str, options: dict[str, Any], folder: str) -> Runner:
 
 
 def _inputs(program: str, options: dict[str, Any], folder: str) -> tuple[str | None, list[Input]]:
-    """The method that is run, None where it is the runner's first, and its inputs."""
+    """The method to run (None: the runner's first) and its inputs."""
     from etq.bench.inputs import inputs_of_file, method_of, random_inputs
 
     chosen = options["inputs"]
@@ -170,7 +172,7 @@ def _described(side: Side) -> dict[str, Any]:
 
 
 def _digest_of_inputs(inputs: Sequence[Input]) -> str:
-    """The hash of the inputs, whatever the folder of their files."""
+    """The hash of the inputs, independent of the folder of their files."""
     digest = hashlib.sha256()
     for each in inputs:
         known = {**asdict(each), "path": None if each.path is None else digest_of(each.path)}

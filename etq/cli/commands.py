@@ -1,6 +1,6 @@
-"""The commands by topic: those with a module of their own, and those that print a view, which are made from this table.
+"""The commands by topic: some have their own module; those that print a view are made from this table.
 
-A view's parameters are options of its command, as far as commands share them (`etq.cli.views`) or the table has them.
+A view's parameter is an option of its command if commands share it (`etq.cli.views`) or the table has it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 
 
 class Option(NamedTuple):
-    """An option: one of some words, a number from `least` on, a text if it has a metavar, or else a flag.
+    """An option: a choice of words, a number from `least` on, a text if it has a metavar, otherwise a flag.
 
-    `instead` has the views that are shown for its values, other than that of the command.
+    `instead` maps values to views that are shown in place of the command's view.
     """
 
     text: str
@@ -24,7 +24,7 @@ class Option(NamedTuple):
 
 
 class ViewCommand(NamedTuple):
-    """A command that prints a view of one capture: to people the columns that its line `Shown:` has."""
+    """A command that prints a view of one capture; people see the columns in the view's line `Shown:`."""
 
     view: str
     text: str = ""
@@ -41,14 +41,16 @@ def _trace(*examples: str) -> tuple[str, ...]:
 
 
 class Group(NamedTuple):
-    """Commands that `etq help` lists together: each with the module that has it, imported when it runs, or its view."""
+    """Commands that `etq help` lists together: each with its view, or with its module, which is imported when
+    it runs.
+    """
 
     text: str
     commands: Mapping[str, str | ViewCommand]
 
     @property
     def summary(self) -> str:
-        """Its text, and the commands that the first page of the help has no line for."""
+        """The group's text, and those of its commands that have no line on the first page of the help."""
         return f"{self.text}: {', '.join(name for name in self.commands if name not in FOREMOST)}"
 
 
@@ -192,13 +194,13 @@ GROUPS: Final[Mapping[str, Group]] = {
 }
 
 COMMANDS: Final = {name: command for group in GROUPS.values() for name, command in group.commands.items()}
-# Those that the first page of the help describes.
+# The commands that the first page of the help describes.
 FOREMOST: Final = (
     *("summary", "ops", "flame", "advice", "report", "coverage", "graph", "steps", "kernels", "compare", "gate"),
     *("trend", "ingest", "serve", "sql", "show"),
 )
 
-# The views that commands with a module of their own print.
+# The views that commands with their own module print.
 _VIEWS_OF_MODULES: Final[Mapping[str, str]] = {
     "op_totals": "ops",
     "key_averages": "ops",
@@ -211,11 +213,11 @@ _VIEWS_OF_MODULES: Final[Mapping[str, str]] = {
     "source_totals": "ops --by source",
 }
 
-# Commands whose exit status is a result: a broken pipe must not exit 0.
+# Commands whose exit status is a result: they must not exit with 0 on a broken pipe.
 JUDGING: Final = ("compare", "gate", "db")
 # Aliases of commands.
 ALIASES: Final[Mapping[str, str]] = {"list": "captures", "ls": "captures", "diff": "compare"}
-# What has another name here than in other tools: the command that does it.
+# Names of commands in other tools, each with etq's command for it.
 NAMED_HERE: Final[Mapping[str, str]] = {
     "convert": "export FILE", "fallback": "coverage FILE", "fallbacks": "coverage FILE", "flamegraph": "flame FILE",
     "hotspot": "ops FILE", "hotspots": "ops FILE", "info": "summary FILE", "open": "report FILE --open",
@@ -236,7 +238,7 @@ FIRST: Final[Mapping[str, str]] = {
 
 
 def name_of(view: str) -> str:
-    """Return the command that prints a view, or a grouping of it: key_averages by module."""
+    """Return the command that prints a view, or a grouping of it, such as key_averages by module."""
     view, _, by = view.partition(" by ")
     if by:
         return f"{name_of(view)} --by {by}"

@@ -1,4 +1,4 @@
-"""The command that writes comments on changes, and accepts them."""
+"""The command that writes comments on changes, and accepts changes."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def comment(
         if first_bad is not None and text is not None:
             check_keys(warehouse, {"over": over, "by": by})
             if author is None:
-                with suppress(OSError, KeyError):  # a user without a name
+                with suppress(OSError, KeyError):  # the user has no name
                     author = getpass.getuser()
             number = warehouse.comment(
                 first_bad, text, selector, what=ALL if of_all else what, item=item if total is None else total,
@@ -119,7 +119,7 @@ def _digest(warehouse: Warehouse, since: str, **given: str | None) -> str:
         raise click.BadParameter(text, param_hint="--since")
     options = {name: value for name, value in given.items() if value is not None}
     check_keys(warehouse, options)
-    # Not before 1970, which is as far back as any capture was recorded.
+    # Not before 1970: no capture is older.
     query = "SELECT greatest(make_timestamp(epoch_us(now())) - $since::INTERVAL, TIMESTAMP '1970-01-01')"
     [(begin,)] = warehouse.rows(query, since=since)[1]
     found = [cause for cause in causes.causes_of(warehouse, **options) if cause["recorded_at"] >= begin]

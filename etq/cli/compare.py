@@ -43,9 +43,9 @@ TITLES: Final = {
     "startup": "Start-up",
     "memory": "Memory",
 }
-# Parts that are shown only where something changed.
+# Parts that are shown only if something changed.
 ONLY_CHANGED: Final = ("startup", "memory")
-# Verdicts for which these are shown.
+# The verdicts that count as a change there.
 CHANGED: Final = (*words.COUNTING, words.CONDITIONS_DIFFER)
 
 
@@ -85,7 +85,7 @@ judging_options: Final = together(
 
 
 def _refuse_more(context: click.Context, _: click.Parameter, more: tuple[str, ...]) -> None:
-    """Raise `UsageError` for more than two sides: the shell has replaced patterns by files."""
+    """Raise `UsageError` for more than two sides, which mean that the shell has expanded patterns."""
     if not more:
         return
     files = [context.params["base"], context.params["new"], *more]
@@ -164,7 +164,7 @@ def compare(
             write_text(text, output, force=force, is_printable=form == "table")
         else:
             part = "ops" if what is None or what == "all" else what
-            if part != "efficiency":  # which needs no comparison by steps
+            if part != "efficiency":  # needs no comparison by steps
                 _print_findings(comparison)
             view = catalog.named(VIEWS[part])
             rows = comparison.rows(part, selection.get().columns_of(view, form in TO_READ))
@@ -173,7 +173,7 @@ def compare(
 
 @contextmanager
 def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[Warehouse, str, str]]:
-    """The warehouse, and both sides as selectors in it: files are put into one in memory."""
+    """The warehouse, and both sides as selectors in it. Files are loaded into a warehouse in memory."""
     from etq.warehouse.warehouse import open
 
     files = [_files(side, db) for side in (base, new)]
@@ -216,7 +216,7 @@ def _files(side: str, db: str) -> list[str]:
         paths = sorted(glob.glob(side, recursive=True))  # noqa: PTH207 - of a pattern with folders
         if paths:
             return paths
-        # Labels and names of captures may hold what patterns are made of.
+        # Labels and names of captures may contain characters of patterns.
         if "=" not in side and (os.sep in side or not is_there(db)):
             raise EtqError(f"{side}: no such files")
     return []
@@ -225,7 +225,7 @@ def _files(side: str, db: str) -> list[str]:
 def whole(comparison: Comparison, form: str, limit: int, to_file: bool, hint: str = HINT) -> str:
     """The whole comparison as text for people, as Markdown or as JSON. Markdown lists only what is worse.
 
-    hint  how to see the columns for which a terminal has no room
+    hint  how to see the columns that don't fit on a terminal
     """
     if form == "json":
         import json
@@ -241,7 +241,7 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, hint: st
     findings = comparison.rows("findings")[1]
     style = style_of(sys.stdout) if form == "table" and not to_file else PLAIN
     parts = [*_across_devices(comparison, form, style, limit)]
-    is_comment = form == "markdown"  # whose first line stands alone in lists and notifications
+    is_comment = form == "markdown"  # the first line is shown alone in lists and notifications
     parts.insert(0 if is_comment else len(parts), headline(comparison.lines(is_total_first=is_comment), form, style))
     if form == "markdown" and (worse := find_worse(comparison).worse):
         parts.append(regressions(comparison, worse))
@@ -256,7 +256,7 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, hint: st
         if part == "modules" and not comparison.has_modules():
             continue
         view = catalog.named(VIEWS[part])
-        if part == "captures":  # whose notes are in the lines above
+        if part == "captures":  # their notes are in the lines above
             view = view.without(("note",))
         columns, rows = _rows(comparison, part, view.to_read, limit if part in ("modules", "ops") else None)
         if rows and (part not in ONLY_CHANGED or any(row[columns.index("verdict")] in CHANGED for row in rows)):
@@ -284,12 +284,12 @@ def regressions(comparison: Comparison, worse: Sequence[str]) -> str:
 
 
 def _rows(comparison: Comparison, part: str, columns: str = "*", limit: int | None = None) -> tuple[list[str], Rows]:
-    """The rows of a part among all others, with which start-up shares the probability of a false verdict."""
+    """The rows of a part; start-up gets its share of the probability of a false verdict."""
     return comparison.rows(part, columns, limit, **(comparison.shared if part == "startup" else {}))
 
 
 def _meanings(comparison: Comparison, part: str) -> list[str]:
-    """A line that explains the numbers of a part if new divided by base gives another change; else none."""
+    """A line that explains the numbers of a part if the change isn't new divided by base; otherwise none."""
     columns = "what, change_percent, greatest(base_captures, new_captures)"
     rows = comparison.rows("captures", columns)[1]
     if part == "captures":
@@ -321,7 +321,7 @@ def _is_of_devices(comparison: Comparison) -> bool:
 
 
 def _across_devices(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:
-    """A note that the sides ran on different devices, and the differences by op; nothing for equal devices."""
+    """For different devices, a note that says so, and the differences by op; nothing for equal devices."""
     from etq.render.markdown import inline
 
     if comparison.devices is None:
@@ -332,7 +332,7 @@ def _across_devices(comparison: Comparison, form: str, style: TerminalStyle, lim
     if not _is_of_devices(comparison):
         return [text]
     view = catalog.named(VIEWS["efficiency"])
-    # Names of kernels are too long to stand beside the numbers.
+    # Names of kernels are too long to fit beside the numbers.
     kernels = [column.name for column in view.shown if column.name.endswith("_kernel")]
     numbers = [column.name for column in view.shown[2:] if column.name not in kernels]
     titles = {
@@ -352,7 +352,7 @@ def _heading(title: str, form: str, style: TerminalStyle) -> str:
 
 
 def _changed_calls(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:
-    """Numbers of calls that differ between traces, which are certain where times are not; nothing if none differ."""
+    """Numbers of calls that differ between traces, as they are certain even if times aren't; nothing if none differ."""
     if not comparison.is_of_traces():
         return []
     view = catalog.named(VIEWS["calls"])
@@ -401,7 +401,9 @@ def find_worse_startup(comparison: Comparison) -> Worse:
 def find_worse(
     comparison: Comparison, of_ops: bool = True, metrics: tuple[str, ...] = (), of_once: bool = True
 ) -> Worse:
-    """The metrics that are worse; without metrics, the total, its slow runs, ops, loading and memory that are."""
+    """The metrics that are worse; without metrics, whichever of the total, its slow runs, ops, loading and memory is
+    worse.
+    """
     if metrics:
         verdicts_by_name = dict(comparison.verdicts("metrics", "name"))
         for name in metrics:
@@ -415,7 +417,7 @@ def find_worse(
         columns = "what, 'total of ' || method, verdict, low_percent"
         totals = [row[1:] for row in comparison.rows("captures", columns)[1] if row[0] == "total"]
         results = [(what, verdict) for what, verdict, _ in totals]
-        # Not decided, but with an interval above 0.
+        # Not decided, although the interval is above 0.
         slower = {what for what, _, low in totals if low is not None and low > 0}
         results += [(f"slow runs of {method}", verdict) for method, verdict, _ in comparison.slow_tails()]
         if of_ops and not comparison.has_few_common_ops():

@@ -1,6 +1,6 @@
 """Shell completion: names of captures, records, views and labels, by the name of an argument.
 
-The shell waits for completions and inserts them into a command line: so nothing here waits, writes or fails, and names
+The shell waits for completions, so nothing here waits, writes or fails. It inserts them into a command line, so names
 with characters that are special to a shell are left out.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # How many completions are shown: nobody reads more.
 MOST: Final = 500
 _SAFE: Final = re.compile(r"[\w@%+=:,./][\w@%+=:,./-]*", re.ASCII)
-# A selector: complete parts, a key, a sign and complete values, and the beginning of another value.
+# A selector: complete parts; then a key, a sign and complete values; then the beginning of a value.
 _BEGUN: Final = re.compile(r"((?:[^,]*,)*)([^,=<>!]*)(?:(!=|=|[<>]=?)((?:[^,|]*\|)*)[^,|]*)?")
 _CAPTURES: Final = "SELECT c.name FROM captures AS c ORDER BY c.capture_id DESC"
 _LABELS: Final = "SELECT DISTINCT l.key || '=' || l.value FROM labels AS l ORDER BY ALL"
@@ -76,7 +76,7 @@ def completed(
 
 
 def _continued(known: list[str], begun: str) -> list[str]:
-    """Return names as they continue a selector: its last part, or value of several, that is not complete yet."""
+    """Return names as completions of a selector: of its incomplete last part, or of the last of several values."""
     begun_part = _BEGUN.fullmatch(begun)
     if begun_part is None:
         return known
@@ -109,7 +109,7 @@ def _connected(path: str) -> duckdb.DuckDBPyConnection:
     if not is_lake_path(path):
         from etq.database.schema import check
 
-        # Commands wait until a writer ends; a completion must not.
+        # Unlike commands, a completion must not wait until a writer ends.
         connection = connect(path, True, 0)
         check(connection, path)
         return connection
@@ -141,7 +141,7 @@ class _Bash(BashComplete):
 
 
 def install() -> None:
-    """Make this process, which a shell started, complete texts with these functions and never fail."""
+    """Make this process, which a shell started, complete texts with these functions without ever failing."""
     click.types.StringParamType.shell_complete = completed  # type: ignore[method-assign, assignment]
     for shell in (_Bash, ZshComplete, FishComplete):
         add_completion_class(_quiet(shell))

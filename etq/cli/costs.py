@@ -83,7 +83,7 @@ def roofline(
             raise EtqError("--assume is for traces; a record has all sizes")
         else:
             show_opened("roofline", capture, target, written, total=total, by=by, **options)
-            # Imported here, as other questions need none of it.
+            # Imported here, as only this case needs it.
             from etq.storage.metrics import PEAKS
 
             query = f"SELECT 1 FROM metrics AS m WHERE m.capture_id = $key AND starts_with(m.name, '{PEAKS}')"

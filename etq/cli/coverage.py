@@ -1,4 +1,4 @@
-"""The command about what delegates run, and what is known of delegates without a run."""
+"""The command about what delegates run, with or without a capture."""
 
 from __future__ import annotations
 

@@ -91,7 +91,9 @@ def export(captures: tuple[str, ...], to: str, output: str | None, force: bool, 
 def _open_targets(
     captures: tuple[str, ...], db: str, read_options: FileOptions, to: str
 ) -> Iterator[tuple[Warehouse, list[Capture]]]:
-    """Provide a warehouse and the captures in it that the arguments name. Several files are loaded into one on disk."""
+    """Provide a warehouse and the captures in it that the arguments name. Several files are loaded into a warehouse on
+    disk.
+    """
     from etq.warehouse.warehouse import open
 
     files = [capture for capture in captures if is_file(capture, db)]
@@ -119,7 +121,7 @@ def _open_targets(
 
 
 def _note_unaligned(warehouse: Warehouse, captures: list[Capture]) -> None:
-    """Print which of several traces are placed by the time of day, as no collective aligns their clocks."""
+    """Print which of several traces are aligned only by the time of day, as no collective aligns their clocks."""
     if len(captures) == 1:
         return
     query = """

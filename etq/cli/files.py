@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Program, Record, Warehouse
 
 
-# What tells the events of a file apart.
+# The columns that identify the events of a file.
 _PLACE: Final = {"block_index", "slot"}
 # Up to this many files, a command prints a line for each.
 LISTED: Final = 20
@@ -97,7 +97,7 @@ def inspect(
         raise click.MissingParameter(ctx=context, param=context.command.params[0])
     refuse_warehouse(file, "of its captures there is etq show inspector_events CAPTURE")
     read_options = pop_file_options(options)
-    # The Inspector's unit is milliseconds, in which people would read zeros.
+    # The Inspector's unit is milliseconds, in which short times would be shown as 0.
     is_given = context.get_parameter_source("unit") is not ParameterSource.DEFAULT
     if read_options.time_scale == "cycles" or (not is_given and is_to_read(format, output)):
         unit = None
@@ -120,7 +120,7 @@ def inspect(
             note_no_rows(warehouse, "inspector_events", file, capture, schedule)
 
 
-# Options of `ingest` that are for a single file.
+# Options of `ingest` that need a single file.
 _OF_ONE: Final = ("name", "debug_buffer", "graph_capture", "metrics")
 
 
@@ -131,7 +131,7 @@ def _moment(_: click.Context, __: click.Parameter, text: str | None) -> datetime
 
 
 def _files_unless_again(context: click.Context, argument: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
-    """Raise `click.MissingParameter` if there are no files, and they are needed."""
+    """Raise `click.MissingParameter` if files are needed, but none is given."""
     if not files and not context.params.get("again") and not context.resilient_parsing:
         raise click.MissingParameter(ctx=context, param=argument)
     return files
@@ -236,8 +236,8 @@ def ingest(
     A trace into which SGLang or TraceLens merged those of several ranks becomes a capture of each rank, unless it is
     given a --name.
 
-    Labels of --label have precedence over those of a sidecar (run.etdp.json or run.etdp.toml next to run.etdp), these
-    over --label-from, these over --label-git. Only --label replaces labels of a known capture.
+    Labels with the same key are taken from --label, else from a sidecar (run.etdp.json or run.etdp.toml next to
+    run.etdp), else from --label-from, else from --label-git. Only --label replaces labels of a known capture.
 
     With --reference, torch or executorch runs the program of model.etrecord on its representative inputs. The capture
     model-reference has the values, with which etq gap compares those of runtimes.
@@ -327,7 +327,7 @@ def _without_merged(
 
 
 def _ingest_again(folders: tuple[str, ...], db: str, *, verbose: bool, quiet: bool) -> None:
-    """Read the files of all stored captures anew, and print what became of them."""
+    """Read the files of all stored captures again, and print the results."""
     if missing := [folder for folder in folders if not os.path.isdir(folder)]:
         raise EtqError(f"{missing[0]}: not a folder; --again takes folders in which the files of captures are")
     numbers = Counter[str]()
@@ -413,9 +413,9 @@ def _ingest_many(
 
 
 class _NewWarehouse:
-    """Removes the file of a warehouse that this command makes, if an interrupt comes before anything is stored in it.
+    """Removes the warehouse that this command created if it is interrupted before anything is stored.
 
-    An interrupt within a long call of a library ends the process with its functions for the exit alone.
+    An interrupt during a long library call ends the process and runs only the functions registered for that.
     """
 
     def __init__(self, db: str) -> None:
@@ -472,7 +472,7 @@ class _Printed:
         return self._lists or isinstance(result, EtqError)
 
     def result(self, file: str, result: Capture | EtqError, name: str | None = None) -> None:
-        """Print the result of a file, or count it. `name` is the one that its capture had before."""
+        """Print the result of a file, or count it. `name` is the former name of its capture."""
         if isinstance(result, EtqError):
             self._numbers["failed"] += 1
             say(f"Error: {result!s}")
@@ -549,7 +549,7 @@ def link(capture: str, record: str, force: bool, db: str) -> None:
 
 
 def _linked_before(warehouse: Warehouse, capture: Capture, kind: str) -> str | None:
-    """Return the name of the record or program that a link to another one replaces."""
+    """Return the name of the record or program that a new link replaces."""
     query = f"""
         SELECT r.name FROM captures AS c JOIN {kind}s AS r ON r.{kind}_id = c.{kind}_id WHERE c.capture_id = $capture
     """

@@ -52,7 +52,7 @@ _CHOSEN: Final = """
         WHERE $depth::INTEGER IS NULL OR t.depth - f.depth <= $depth
     )
 """
-# The parameters of `time_tree`. The chart needs no paths, whose memory would grow with the square of the tree's depth.
+# The parameters of `time_tree`. Paths are left out, as their memory grows with the square of the tree's depth.
 _PARAMETERS: Final = {"by": None, "unit": None, "steps": None, "phase": None, "method": None, "runs": "typical"}
 _NODES: Final = """
     SELECT t.* EXCLUDE (level, is_large) FROM chosen AS t WHERE t.is_large ORDER BY t.node_index
@@ -96,7 +96,7 @@ _OF_EXECUTES: Final = {
     "self_time": "t.self_per_execute",
     "drawn": "t.total",
     "share": "t.share_percent",
-    # Executes of several methods can't be added.
+    # Executes of different methods can't be added up.
     "sum_of_times": "CASE WHEN count(DISTINCT t.executes) = 1 THEN fsum(t.per_execute) END",
 }
 _OF_STEPS: Final = {**_OF_EXECUTES, "drawn": "t.per_execute"}
@@ -216,7 +216,7 @@ def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], heading
 
 
 def _bounds(warehouse: Warehouse, capture: Capture, rows: Rows, *, are_sums: bool) -> list[float]:
-    """Return what the time of each row is less than if it is 0, by the steps of clocks; 0 where these are unknown.
+    """Return an upper bound for each row whose time is 0, from the steps of clocks; 0 if these are unknown.
 
     Prints a note about the clocks of rows with a time of 0.
     """

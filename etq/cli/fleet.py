@@ -76,7 +76,7 @@ def fleet(
         if is_by_op:
             arguments["what"] = "op"
         elif is_to_read(format, output):
-            # What is judged is judged once, for the sentence and the table.
+            # Outliers are computed once, for the sentence and the table.
             warehouse.rows(f"CREATE OR REPLACE TEMP TABLE {_ROWS} AS {totals}", **arguments)
             query, arguments = f"FROM {_ROWS}", {name: arguments[name] for name in ("unit",) if name in arguments}
             rows = [row for (row,) in warehouse.rows(f"SELECT r FROM {_ROWS} AS r")[1]]

@@ -93,7 +93,7 @@ def gate(
                 write_text(text, output, force=force, is_printable=form != "markdown")
             else:
                 write_rows(COLUMNS, judged.rows(), format, output, force=force)
-            if form != "github" or output is not None:  # whose log would have each twice
+            if form != "github" or output is not None:  # the log would contain each twice
                 report_worse(found)
     except EtqError as error:
         if not bisect:

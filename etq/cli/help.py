@@ -38,7 +38,7 @@ def show_help(context: click.Context, words: tuple[str, ...]) -> None:
 
 
 def _command(context: click.Context, words: tuple[str, ...]) -> click.Context:
-    """Return the context of a command; of one of a group of its own, such as `db merge`."""
+    """Return the context of a command, which may be one of a group, such as `db merge`."""
     for word in words:
         command = context.command.get_command(context, word) if isinstance(context.command, click.Group) else None
         if command is None:
@@ -63,7 +63,7 @@ def _group(root: click.Context, name: str) -> str:
 
 
 def common_options(root: click.Context) -> dict[str, list[tuple[str, str]]]:
-    """Return what the help has of the options that commands share, by topic."""
+    """Return the help of the options that commands share, by topic."""
     return {
         "Any command, before its name": [record for option in main.params if (record := option.get_help_record(root))],
         "Warehouse and output": _records(root, lambda command: output_options(warehouse_option(command))),
@@ -81,7 +81,7 @@ def _common_options(root: click.Context) -> str:
 
 
 def _records(root: click.Context, decorate: Callable[[Callable[..., None]], Any]) -> list[tuple[str, str]]:
-    """Return what the help has of the common options that a decorator adds."""
+    """Return the help of the common options that a decorator adds."""
 
     def command(**_: Any) -> None: ...
 

@@ -16,7 +16,7 @@ from typing import Final
 
 # The exit status that shells report for a command that an interrupt ended.
 STATUS: Final = 130
-# How long a command may take to clean up after itself, in seconds; most have nearly nothing to clean up.
+# How long a command may take to clean up, in seconds; most have almost nothing to clean up.
 GRACE: Final = 0.1
 _grace = GRACE
 
@@ -44,9 +44,9 @@ def install() -> None:
 
 @contextmanager
 def cancelling() -> Iterator[None]:
-    """Have an interrupt raise `KeyboardInterrupt` and not end the process, until the block ends.
+    """Within the block, an interrupt raises `KeyboardInterrupt` instead of ending the process.
 
-    A call of DuckDB, during which Python raises nothing, is ended by the function of `cancelled_by`.
+    A call of DuckDB, during which Python can't raise it, is ended by the function given to `cancelled_by`.
     """
     read, write = os.pipe()
     os.set_blocking(write, False)
@@ -62,7 +62,7 @@ def cancelling() -> Iterator[None]:
 
 @contextmanager
 def cancelled_by(cancel: Callable[[], None]) -> Iterator[None]:
-    """Have an interrupt call a function on another thread, within `cancelling` and until the block ends."""
+    """Within the block and `cancelling`, an interrupt calls a function on another thread."""
     _cancels.append(cancel)
     try:
         yield
@@ -84,20 +84,20 @@ def allow(seconds: float) -> None:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether an error is an interrupt, or an error into which a library turned an interrupt."""
+    """Whether an error is an interrupt, or what a library turned an interrupt into."""
     return _requested.is_set() or isinstance(error, KeyboardInterrupt)
 
 
 def is_cancelled_query(error: BaseException) -> bool:
-    """Whether an error is DuckDB's for a query during which the user pressed Ctrl-C: it notices that itself, if it is
-    before the function of `cancelled_by`, and then Python's `KeyboardInterrupt` is lost.
+    """Whether an error is DuckDB's for a query during which the user pressed Ctrl-C. DuckDB may notice that before the
+    function given to `cancelled_by` runs; Python's `KeyboardInterrupt` is then lost.
     """
     return type(error) is RuntimeError and str(error) == "Query interrupted"
 
 
 def _interrupt(_: int, frame: FrameType | None) -> None:
     _requested.set()
-    # An interrupt in the import of a library may abort the process; `_watch` ends it without that.
+    # An interrupt during the import of a library may abort the process; `_watch` ends it cleanly.
     if sys.platform == "win32" or not _is_importing(frame):
         raise KeyboardInterrupt
 
@@ -114,8 +114,9 @@ def _watch(signals: int) -> None:
     while signal.SIGINT not in os.read(signals, 1):
         pass
     time.sleep(_grace)
-    # Half-written files are in temporary folders, which are removed here as at a regular exit. Libraries may wait for
-    # what the main thread does: DuckDB closes its connections only after a query has ended.
+    # Half-written files are in temporary folders, which are removed as at a regular exit. Exit functions run on a
+    # thread with limited time, as libraries may wait for the main thread: DuckDB closes its connections only after a
+    # query has ended.
     sys.unraisablehook = lambda _: None
     weakref.finalize._exitfunc()  # type: ignore[attr-defined]
     others = threading.Thread(target=atexit._run_exitfuncs, daemon=True)

@@ -1,4 +1,4 @@
-"""What `etq DIR` says of a job on one screen: whom its ranks wait for, in which collective, and what else is known."""
+"""The screen of `etq DIR` about a job: which rank the others wait for, in which collective, and other findings."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from etq.advice.job_evidence import Clock, Rank, Ranks
     from etq.warehouse.warehouse import Warehouse
 
-# Ranks of a larger job that are listed: half of them those that others wait for, half those that wait most.
+# How many ranks of a larger job are listed: half are those that others wait for, half those that wait most.
 _MOST_RANKS: Final = 8
 _MOST: Final = 4
 _LONGEST: Final = 44
 _UNKNOWN: Final = "-"
-# Words of a command that is proposed.
+# A proposed command has fewer words than this.
 _MOST_WORDS: Final = 12
 _WAITS: Final = """
     SELECT list(w.rank ORDER BY w.rank), w.last_rank, w.collective, w.process_group, max(w.calls),
@@ -51,7 +51,7 @@ _EFFICIENCY: Final = """
     FROM _job_ranks($selector, NULL) AS k JOIN _trace_efficiency AS e USING (capture_id)
     WHERE e.mfu_percent IS NOT NULL
 """
-# The captures of ranks: of some in memory it is found out first, of many that would take long.
+# The captures of ranks. For a few ranks in memory, this is computed first; for many, it would take long.
 _KEYS: Final = "SELECT k.rank, k.capture_id FROM _job_ranks($selector, NULL) AS k"
 _MOST_RATED: Final = 8
 _OPS: Final = """
@@ -63,7 +63,7 @@ _OPS: Final = """
 
 
 def lines_of_job(job: Job, shown: Sequence[str], db: str, style: TerminalStyle) -> Iterator[str]:
-    """Yield the lines about a job; `shown` are the arguments that named it."""
+    """Yield the lines about a job; `shown` are the arguments that name it."""
     from etq.advice.jobs import judged
 
     with opened_job(job, db) as warehouse:
@@ -140,7 +140,7 @@ def show_advice(job: Job, db: str, output: tuple[str | None, str | None, bool], 
 
 
 def show_jobs(jobs: tuple[Job, Job], db: str, output: tuple[str | None, str | None, bool], unit: str | None) -> None:
-    """Print two jobs side by side, rank by rank: for people, the sentence first."""
+    """Print two jobs side by side, rank by rank; for people, the sentence comes first."""
     from etq import catalog
     from etq.render.writers import is_to_read, write
 
@@ -177,7 +177,7 @@ def _of_two(warehouse: Warehouse, base: str, new: str, style: TerminalStyle) -> 
 
 
 def _finding(finding: Finding, sentence: str, style: TerminalStyle) -> list[str]:
-    """The lines of a finding; of one that the headline has, what to do."""
+    """The lines of a finding; if the headline already states it, only what to do."""
     text = finding.remedy if finding.text in sentence else finding.text
     colour = {"high": "red", "medium": "yellow"}.get(finding.severity)
     first, *others = wrapped(printable(f"{finding.severity} {finding.rule}: {text}"), "  ", style)
@@ -195,7 +195,7 @@ def _title(of_job: Ranks | None, name: str) -> str:
 
 
 def _efficiencies(warehouse: Warehouse, job: Job, ranks: Sequence[Rank]) -> dict[int, tuple[float, bool]]:
-    """Return the MFU of ranks in percent where it is known, and whether that is a lower bound."""
+    """Return the MFU of ranks in percent, where known, and whether it is a lower bound."""
     keys = dict(warehouse.rows(_KEYS, selector=job.selector)[1])
     warehouse.complete_steps([keys[rank.rank] for rank in ranks[:_MOST_RATED] if rank.rank in keys])
     return {rank: (mfu, is_least) for rank, mfu, is_least in warehouse.rows(_EFFICIENCY, selector=job.selector)[1]}
@@ -227,14 +227,14 @@ def _ranks(warehouse: Warehouse, job: Job, ranks: Sequence[Rank], style: Termina
 
 
 def _clock(clock: Clock | None) -> str:
-    """How far a clock is ahead of the job's, with the distance of single collectives from that."""
+    """How far a clock is ahead of the job's, with the deviation of single collectives."""
     if clock is None:
         return "unknown"
     return f"{clock.offset / 1000:+,.1f} ±{clock.spread / 1000:,.1f} us"
 
 
 def _waits(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterator[str]:
-    """Yield who waits for whom, and in which collective."""
+    """Yield which rank waits for which, and in which collective."""
     rows = warehouse.rows(_WAITS, selector=job.selector, most=_MOST)[1]
     if not rows:
         return
@@ -249,7 +249,7 @@ def _waits(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterator[str
 
 
 def _collectives(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterator[str]:
-    """Yield the collectives that take most time: waits apart from transfers, and what links carry."""
+    """Yield the collectives that take the most time, with waits, transfers, and the rates of links."""
     rows = warehouse.rows(_COLLECTIVES, selector=job.selector, most=_MOST)[1]
     if not rows:
         return
@@ -275,7 +275,7 @@ def _collectives(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterat
 
 
 def _ops(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterator[str]:
-    """Yield the kernels and ops that a rank spends most on beyond the others."""
+    """Yield the kernels and ops on which a rank spends most more than the others."""
     rows = warehouse.rows(_OPS, selector=job.selector, most=_MOST)[1]
     if not rows:
         return
@@ -297,7 +297,7 @@ def _times(values: Sequence[float | None]) -> list[str]:
 
 
 def _grid(heads: Sequence[str], columns: Sequence[Sequence[str]], left: Sequence[int] = ()) -> Iterator[str]:
-    """Yield lines of columns below their heads, to the right but for those `left`."""
+    """Yield lines of columns with their heads, right-aligned except those in `left`."""
     whole = [[head, *column] for head, column in zip(heads, columns, strict=True)]
     widths = [max(map(width_of, column)) for column in whole]
     for row in zip(*whole, strict=True):
@@ -322,5 +322,5 @@ def _next(shown: Sequence[str], db: str | None, style: TerminalStyle) -> Iterato
 
 
 def _commands(style: TerminalStyle, *commands: tuple[Sequence[str], str]) -> Iterator[str]:
-    """Return lines with the commands to type next, without long ones, as with many files."""
+    """Return lines with the commands to type next, without those that are long because of many files."""
     return next_commands(style, *(each for each in commands if len(each[0]) < _MOST_WORDS))

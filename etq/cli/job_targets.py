@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Job(NamedTuple):
-    """A job: its name, the files of its ranks, by rank, or a merged trace, or the selector of its captures."""
+    """A job: its name, and the files of its ranks, a merged trace, or the selector of its captures."""
 
     name: str
     files: dict[int, str]
@@ -29,7 +29,7 @@ class Job(NamedTuple):
     selector: str | None = None
 
 
-# Traces, and how many ranks of how many jobs; none if another capture is among them.
+# The number of traces, of ranks and of jobs; no row if another capture is among them.
 _SELECTED: Final = """
     SELECT count(*), count(DISTINCT r.value), list(DISTINCT j.value), bool_and(c.format = 'torch_trace')
     FROM _matching_captures($selector) AS m
@@ -40,8 +40,8 @@ _SELECTED: Final = """
 
 
 def found_job(arguments: Sequence[str], db: str) -> Job | None:
-    """Return the job whose ranks the arguments name: a folder, a pattern, files, a merged trace, or a selector of a
-    warehouse; None if they name anything else. Of files, only the beginnings are read.
+    """Return the job that the arguments name: a folder, a pattern, files, a merged trace, or a selector of a warehouse;
+    None for anything else. Only the beginnings of files are read.
     """
     if len(arguments) == 1 and "=" in arguments[0] and is_there(db) and not os.path.exists(arguments[0]):
         return _selected(arguments[0], db)
@@ -52,7 +52,7 @@ def found_job(arguments: Sequence[str], db: str) -> Job | None:
 
 
 def _is_pattern(argument: str) -> bool:
-    """Whether files match a pattern; names of captures may hold what patterns are made of."""
+    """Whether files match a pattern; names of captures may contain characters of patterns."""
     return glob.has_magic(argument) and any(glob.iglob(argument, recursive=True))  # noqa: PTH207 - may have folders
 
 
@@ -97,7 +97,7 @@ def _selected(selector: str, db: str) -> Job | None:
 
 @contextmanager
 def opened_job(job: Job, db: str) -> Iterator[Warehouse]:
-    """Provide a warehouse with a job, whose captures `job.selector` chooses; None: it has no others."""
+    """Provide a warehouse with a job, whose captures `job.selector` chooses; None: all captures."""
     from etq.warehouse.ephemeral import open_ephemeral_ranks
     from etq.warehouse.warehouse import open
 

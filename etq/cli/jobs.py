@@ -1,4 +1,4 @@
-"""Notes about the ranks of a job, after its traces were ingested."""
+"""Notes about the ranks of a job after its traces were ingested."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def note_ranks(warehouse: Warehouse, job: str) -> None:
         say(f"Note: job {job}: {note}")
 
 
-# More processes than any job has: a damaged file may have any number.
+# More processes than any job has: a damaged file may claim any number.
 MOST_RANKS: Final = 1_000_000
 
 

@@ -18,12 +18,12 @@ from etq.verdicts import words
 FOR_CI: Final = ("github", "junit")
 COLUMNS: Final = ("what", "name", "verdict", "change_percent", "base", "new", "unit", "note")
 _NAME: Final = "etq gate"
-# What GitHub shows of the instances of an op in an annotation.
+# How many instances of an op an annotation on GitHub shows.
 _MOST: Final = 20
 
 
 class Judged(NamedTuple):
-    """A comparison, and what of it a gate judges."""
+    """A comparison, and the parts of it that a gate judges."""
 
     comparison: Comparison
     of_ops: bool
@@ -36,7 +36,7 @@ class Judged(NamedTuple):
         return not self.startup and not self.metrics
 
     def lines(self, *, is_total_first: bool = False) -> list[tuple[str, str | None]]:
-        """Return what was decided as sentences, and what was judged, each with the verdict on a total if it is one."""
+        """Return the result as sentences, and what was judged, each with its verdict if it is about a total."""
         of = self.comparison
         if self.is_of_times:
             lines = of.lines(of_ops=self.of_ops, of_once=self.of_once, is_total_first=is_total_first)
@@ -130,7 +130,7 @@ def _annotations(judged: Judged) -> Iterator[tuple[str, list[str], _Place | None
 
 
 def _lines_at(cause: Cause, place: _Place | None, sources: dict[str, _Place]) -> list[str]:
-    """Return a sentence on an op, and which of its instances are at a place."""
+    """Return a sentence on an op, with its instances at a source line."""
     text = f"{words.counted_ops(len(cause.instances), cause.verdict)}: {cause.text}"
     if len(cause.instances) == 1:
         name, change = cause.instances[0]
@@ -140,8 +140,8 @@ def _lines_at(cause: Cause, place: _Place | None, sources: dict[str, _Place]) ->
 
 
 def _in_checkout(file: str) -> str:
-    """Return a file of the machine that exported the program as GitHub needs it: relative to the checkout, if that has
-    it, at the same place or below another folder.
+    """Return the path of a source file, from the machine that exported the program, as GitHub needs it: relative to the
+    checkout, if the checkout has it at the same place or below another folder.
     """
     root = Path(os.environ.get("GITHUB_WORKSPACE") or ".")
     parts = PurePath(file).parts

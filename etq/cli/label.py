@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # A number and optionally its unit, with or without a colon: 41, 41:degC, 1200ms, 80 %.
 _VALUE: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*:?\s*(.*)", re.DOTALL)
-# Values of --phase that are no phases.
+# Values of --phase that aren't phases.
 _NONE: Final = "none"
 _COUNTED: Final = "from-metrics"
 
@@ -122,7 +122,7 @@ def label(
         for file in files:
             added = warehouse.ingest_metrics(target, file)
             say(f"{target.name}: {file}: {f'{added} metrics added' if added else 'known already'}")
-        # Labels come last: if what is before them fails, the same command can be repeated.
+        # Labels come last, so that the same command can be repeated if an earlier step fails.
         if labels or remove:
             warehouse.label(target, **labels, **dict.fromkeys(remove))
             _say_set(target, "label", len(labels), len(remove))

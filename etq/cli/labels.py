@@ -46,7 +46,7 @@ def parsed_labels(_: click.Context, __: click.Parameter, pairs: tuple[str, ...])
 
 
 def check_pattern(pattern: str | None, files: Sequence[str]) -> None:
-    """Raise `EtqError` if a pattern for labels isn't one, or is the end of no file's path: once, not for each file."""
+    """Raise one `EtqError` if a pattern for labels is invalid or matches the path of no file."""
     if pattern is None:
         return
     from etq.annotations.discovery import labels_of_path

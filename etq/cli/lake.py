@@ -16,7 +16,7 @@ from etq.errors import counted
 if TYPE_CHECKING:
     from etq.lake import Added
 
-# Options of `ingest` that change no capture that a lake has.
+# Options of `ingest` that don't change captures that a lake already has.
 _OF_NEW: Final = (
     "name", "metrics", "time_scale", "clock_bits", "etrecord", "pte", "graph_capture", "debug_buffer", "values",
 )  # fmt: skip

@@ -136,7 +136,7 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
 
 
 def _until_compacted(db: str) -> str:
-    """Return how long the bytes of removed rows stay."""
+    """Return a text on how long the bytes of removed rows stay."""
     from etq.database.connection import is_lake_path
 
     if is_lake_path(db):

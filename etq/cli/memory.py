@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _PEAKS: Final = """
     SELECT DISTINCT p.device, p.peak_bytes, p.peak_time, p.unit FROM peak_memory($capture) AS p ORDER BY p.device
 """
-# For each of equally long parts of the time: the most memory in use, and the memory in use at its end.
+# For each of equally long intervals: the most memory in use, and the memory in use at the end.
 _PARTS: Final = """
     WITH line AS (FROM memory_timeline($capture)),
     range AS (SELECT min(l.time) AS first, max(l.time) AS last FROM line AS l)

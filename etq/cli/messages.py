@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def say(text: str, *, bold: bool | None = None) -> None:
     """Print a text on stderr, with control characters escaped; on a terminal, its lines fit.
 
-    If a pager shows the output, it is printed when that is left.
+    If a pager shows the output, the text is printed after the pager ends.
     """
     pager.after(partial(click.secho, wrapped(printable(text), style_of(sys.stderr)), err=True, bold=bold))
 

@@ -14,7 +14,7 @@ from etq.warehouse.formats import TRACE
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
-# By what `key_averages` divides the calls of an op: the column, what it has, and what records that.
+# The groupings of `key_averages`: the column, its content, and the profiler option that records it.
 _DIVIDED: Final = {
     "shape": ("shapes", "shapes of inputs", "record_shapes=True"),
     "stack": ("stack", "call stacks", "with_stack=True and experimental_config=_ExperimentalConfig(verbose=True)"),
@@ -28,13 +28,13 @@ def note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: Captur
 
 
 def note_unaligned(warehouse: Warehouse, capture: str, selector: Capture) -> None:
-    """Print a note if delegates' events fit none of the graphs that the program has for them."""
+    """Print a note if delegates' events fit none of the program's graphs for them."""
     if are_unaligned(warehouse, selector):
         say(f"Note: {UNALIGNED.format(capture)}")
 
 
 def note_undivided(warehouse: Warehouse, call: str, by: str, capture: str, parameters: Mapping[str, Any]) -> None:
-    """Print a note if no row of `key_averages`, whose call this is, has what it divides ops by."""
+    """Print a note if no row of this call of `key_averages` has a value in the column by which it divides ops."""
     column, what, option = _DIVIDED[by]
     if not warehouse.rows(f"SELECT 1 FROM {call} AS k WHERE k.{column} <> '[]' LIMIT 1", **parameters)[1]:
         say(f"Note: {capture} has no {what}, by which to divide ops: record it with {option}")
@@ -76,7 +76,7 @@ def _reason(warehouse: Warehouse, name: str, capture: str, selector: Capture, op
 
 
 def _left_out(warehouse: Warehouse, capture: str, selector: Capture, steps: str | None) -> str | None:
-    """Return that `steps` leaves out all runs, if so."""
+    """Return a note if `steps` leaves out all runs."""
     if steps is None:
         return None
     query = """SELECT count(*), count(*) FILTER (WHERE _is_recorded(r.iteration, r.phase, $steps, NULL))

@@ -18,7 +18,7 @@ from etq.warehouse.formats import TRACE
 _PLACES: Final = {"module": "module_totals", "source": "source_totals"}
 # Groupings of a trace's ops.
 CALLS_BY: Final = ("name", "shape", "stack", "module", "source", "family")
-# Those whose rows are no ops, and what these are.
+# Groupings whose rows are not ops, with the word for their rows.
 _NO_OPS: Final = {"source": "lines of the source", "family": "families of kernels"}
 
 

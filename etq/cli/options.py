@@ -40,7 +40,7 @@ _BANDWIDTH: Final = re.compile(_NUMBER + r"([KMGT]i|[kKMGTP]?)(?:B/s|byte/s|byte
 
 
 class CommonOption(click.Option):
-    """An option that many commands have: `etq help options` describes it, and the help of a command names it."""
+    """An option of many commands: `etq help options` describes it, and the help of a command names it."""
 
 
 common_option: Final = partial(click.option, cls=CommonOption)
@@ -72,7 +72,7 @@ class Command(click.Command):
 
 
 def _neighbour_with(option: str, context: click.Context) -> str:
-    """Return which other command of the same group takes an option, for the error that this one doesn't."""
+    """Return which other command of the group takes an option, for the error that this one doesn't."""
     from etq.cli.commands import GROUPS
 
     group = next((group for group in GROUPS.values() if context.info_name in group.commands), None)
@@ -100,7 +100,7 @@ def is_given(name: str) -> bool:
 
 
 def check_alone(option: str, *names: str) -> None:
-    """Raise `click.UsageError` if the command line has other options than `option` and those of some names."""
+    """Raise `click.UsageError` if the command line has options other than `option` and `names`."""
     context = click.get_current_context()
     known = (option, *(f"--{name}" for name in names))
     for other in context.command.params:
@@ -109,7 +109,7 @@ def check_alone(option: str, *names: str) -> None:
 
 
 def classes_option(command: Decorated) -> Decorated:
-    """Add --classes, which applies while the command runs, also in processes that it starts."""
+    """Add --classes, which applies while the command runs, including to processes that it starts."""
 
     def use(context: click.Context, _: click.Parameter, file: str | None) -> None:
         if file is None:
@@ -162,7 +162,7 @@ def output_options(command: Callable[..., Any], *, has_wide: bool = False) -> Ca
     return row_options(file_output_options(command), has_wide=has_wide)
 
 
-# The limits of time and memory for queries on files that aren't trusted.
+# The time and memory limits for queries on untrusted files.
 query_limits: Final = together(
     common_option(
         "--seconds",
@@ -202,7 +202,7 @@ _output_file: Final = together(
         help="In CSV and TSV: put an apostrophe before texts that begin like formulas.",
     ),
 )
-# The format of it, too.
+# The file of a command's output, and its format.
 file_output_options: Final = together(
     common_option(
         "--format",
@@ -222,7 +222,7 @@ def formats_option(more: Sequence[str], text: str) -> Callable[[Any], Any]:
 def row_options(command: Callable[..., Any], *, has_wide: bool = False) -> Callable[..., Any]:
     """Add the options that select the rows and columns of a table, and their order.
 
-    A command that `has_wide` has an option --wide of its own.
+    A command that `has_wide` has its own option --wide.
     """
 
     @wraps(command)

@@ -15,7 +15,7 @@ from etq.errors import EtqError
 from etq.render.writers import file_of, write_text
 from etq.report.page import subject_of
 
-# Where a page names its subject: before its style.
+# The place where a page names its subject: before its style.
 _HEAD: Final = 4096
 
 
@@ -24,8 +24,8 @@ def open_option(command: Decorated) -> Decorated:
 
 
 def check_page(path: str | None, *, force: bool, opens: bool) -> None:
-    """Raise `EtqError` before a page is made: if its file exists, unless `force` is set or it is a page of etq, if
-    its folder can't be written to, and if stdout is to be opened.
+    """Raise `EtqError` before a page is made: if its file exists (unless `force` is set or it is a page of etq), if its
+    folder can't be written, or if stdout is to be opened in a browser.
     """
     if opens and path == "-":
         raise EtqError("--open needs a file; name one other than -")
@@ -35,7 +35,7 @@ def check_page(path: str | None, *, force: bool, opens: bool) -> None:
 
 
 def write_page(page: str, path: str, of: str, *, force: bool, opens: bool) -> None:
-    """Write a page to a file or to stdout (-), say what it is of, and open it if it is to be opened.
+    """Write a page to a file or to stdout (-), print what it shows, and open it if asked to.
 
     Raises `EtqError` if the file exists, unless `force` is set or it is an earlier page of etq about the same.
     """

@@ -26,7 +26,7 @@ A statement may have several lines and ends with ;
 Tab completes names of views, columns, and within quotes of captures.
 """
 _LONGEST_HISTORY: Final = 2000
-# Where a ; doesn't end a statement: texts, names in quotes, comments.
+# Parts in which a ; doesn't end a statement: texts, names in quotes, comments.
 _QUOTED: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _KEYWORDS: Final = frozenset(
     {"all", "and", "as", "by", "case", "desc", "describe", "distinct", "else", "end", "from", "group", "having", "in"}
@@ -36,7 +36,7 @@ _KEYWORDS: Final = frozenset(
 
 
 def run_prompt(answer: Callable[[str], object], show_views: Callable[[str | None], None], names: list[str]) -> None:
-    """Read statements from the terminal until its user ends it, and have each answered.
+    """Read statements from the terminal until the user ends the input, and answer each.
 
     answer      prints the result of statements; its errors are printed
     show_views  prints the list of views, or the documentation of one
@@ -48,13 +48,13 @@ def run_prompt(answer: Callable[[str], object], show_views: Callable[[str | None
         while text is not None:
             try:
                 text = _after_line(text, answer, show_views)
-            except KeyboardInterrupt:  # at any time, also while an error is printed
+            except KeyboardInterrupt:  # at any time, including while an error is printed
                 click.echo()
                 text = ""
 
 
 def _after_line(text: str, answer: Callable[[str], object], show_views: Callable[[str | None], None]) -> str | None:
-    """Read a line after the text of a begun statement; return the text that is begun then, None at the end."""
+    """Read a line that continues the text of a statement; return the text that is still incomplete, None at the end."""
     try:
         line = input(CONTINUED if text else PROMPT)
     except EOFError:
@@ -72,13 +72,13 @@ def _after_line(text: str, answer: Callable[[str], object], show_views: Callable
 
 
 def is_whole(text: str) -> bool:
-    """Whether a text ends with the end of a statement, outside of quotes and comments."""
+    """Whether a text ends with a complete statement: a ; outside quotes and comments."""
     rest = _QUOTED.sub("", text)
     return rest.rstrip().endswith(";") and not re.search(r"['\"]|/\*", rest)
 
 
 def _directive(words: list[str], show_views: Callable[[str | None], None]) -> bool:
-    """Run a line that begins with a dot; return whether the prompt goes on."""
+    """Run a line that begins with a dot; return whether the prompt continues."""
     name, *arguments = words
     if name in (".quit", ".exit", ".q"):
         return False
@@ -92,7 +92,7 @@ def _directive(words: list[str], show_views: Callable[[str | None], None]) -> bo
 
 
 def _answered(answer: Callable[[], object]) -> None:
-    """Print an answer, or its error; an interrupt ends it."""
+    """Print an answer, or its error; an interrupt ends the query."""
     try:
         answer()
     except KeyboardInterrupt:
@@ -109,7 +109,7 @@ def _answered(answer: Callable[[], object]) -> None:
 
 @contextmanager
 def _lines(names: list[str]) -> Iterator[None]:
-    """Have lines edited, completed and remembered, where Python has readline."""
+    """Enable editing, completion and history of lines, if Python has readline."""
     try:
         import readline
     except ImportError:  # on Windows

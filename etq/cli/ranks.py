@@ -1,4 +1,4 @@
-"""What is unknown of the ranks of a job, and why."""
+"""Notes on what is unknown about the ranks of a job, and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from etq.render.times import range_text
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-# By job, how far clocks differ, if by more than the estimates are uncertain.
+# By job, how far clocks differ, if that exceeds the error of the estimates.
 _DIFFERENCES: Final = """
     SELECT c.job, max(c.clock_offset) - min(c.clock_offset), min(c.unit)
     FROM clock_offsets({arguments}) AS c
@@ -47,7 +47,9 @@ _UNKNOWN: Final = {
 
 
 def note_unknown(warehouse: Warehouse, view: str, parameters: dict[str, Any]) -> None:
-    """Print what a view of ranks doesn't know of some; of a view that compares their steps, if their clocks differ."""
+    """Print what a view of ranks lacks for some of them, and, for a view that compares their steps, whether their
+    clocks differ.
+    """
     if view not in _UNKNOWN:
         return
     query, text = _UNKNOWN[view]

@@ -21,7 +21,7 @@ from etq.cli.trends import order_options
 from etq.errors import printable
 from etq.render.progress import working
 
-# Options that apply to only some kinds of report: of one capture, of two sides, of series.
+# Options for only some kinds of report: of one capture, of two sides, of series.
 OF_FILES: Final = FileOptions._fields
 OF_SIDES: Final = ("quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch", "step_name")
 OF_SERIES: Final = ("over", "by", "since", "phase", "alpha", "min_effect")

@@ -1,4 +1,4 @@
-"""The commands about the server: it, its tokens, and sending captures to it."""
+"""The commands about the server: run it, make its tokens, and send captures to it."""
 
 from __future__ import annotations
 

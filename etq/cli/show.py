@@ -1,4 +1,4 @@
-"""`etq show VIEW`: any table or view, with its parameters as arguments and options; all is read from the catalogue."""
+"""`etq show VIEW`: any table or view, with its parameters as arguments and options, as the catalogue has them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 _KINDS: Final = ("table", "view", "table macro")
-# Of the parameters whose default is NULL, those that are numbers. The others are lists or texts: labels of builds and
-# hash prefixes may look like numbers.
+# The parameters with the default NULL that are numbers. Others are lists or texts, as labels of builds and hash
+# prefixes may look like numbers.
 _NUMBERS: Final = frozenset(("launch_delay_us", "min_effect", "step"))
 
 
@@ -133,8 +133,8 @@ def _command(view: catalog.SqlObject) -> click.Command:
 
 @contextmanager
 def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str, file: str | None) -> Iterator[Warehouse]:
-    """Provide the warehouse; of a view of records, a program or the ranks of a trace, and of a table of a file, one in
-    memory with the files that arguments name.
+    """Provide the warehouse. If arguments name files (for views of records, of a program or of a trace's ranks, and
+    tables of a file), it is one in memory with these files.
     """
     from etq.warehouse.ephemeral import open_ephemeral_program, open_ephemeral_ranks
     from etq.warehouse.warehouse import open

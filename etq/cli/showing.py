@@ -41,7 +41,7 @@ def check_phase(warehouse: Warehouse, capture: Capture, phase: str | None) -> No
 
 
 def note_excluded_runs(warehouse: Warehouse, capture: Capture, view: str, options: Mapping[str, Any]) -> None:
-    """Print how many runs a view leaves out because they are not typical, and how they would change the result."""
+    """Print how many runs a view leaves out as not typical, and how they would change the result."""
     takes_typical = options.get("runs") != "all" and _defaults(view).get("runs") == "'typical'"
     others = left_out(warehouse, capture, options) if takes_typical else None
     if others is not None:
@@ -64,7 +64,7 @@ def show_view(
     read_options: FileOptions,
     **options: Any,
 ) -> None:
-    """Print a view of a capture: opens it, and shows it by `show_opened`, which has the other parameters."""
+    """Open a capture and print a view of it, see `show_opened` for the other parameters."""
     with open_target(capture, db, read_options) as (warehouse, selector):
         baseline = options.get("baseline")
         if baseline is not None and Path(baseline).is_file():
@@ -81,7 +81,7 @@ def show_opened(
     total: bool = False,
     **options: Any,
 ) -> None:
-    """Print a view of a capture in an open warehouse; `total` states whether people see sums, see `seen_of`."""
+    """Print a view of a capture in an open warehouse; `total`: whether people see sums, see `seen_of`."""
     warehouse, selector = target
     check_runs(warehouse, selector, options)
     parameters = {"capture": selector, **{name: value for name, value in options.items() if value is not None}}
@@ -140,8 +140,9 @@ def check_runs(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any
 
 
 def seen_of(warehouse: Warehouse, capture: Capture, view: catalog.SqlObject, total: bool) -> catalog.SqlObject:
-    """Return a view with what people see of a capture: no sums, unless `total` or that is what the table is sorted by,
-    and no method if it has only one. A trace without steps is shown with its sums and without columns of steps.
+    """Return a view with the columns that people see of a capture: without sums, unless `total` is set or the table is
+    sorted by one; without the method, if there is only one. For a trace without steps, sums are shown and columns about
+    steps are not.
     """
     hidden = {name for name in view.sums if not total and name != selection.get().sort_by}
     if "steps" in view.sums and not has_steps(warehouse, capture):

@@ -121,7 +121,7 @@ def sql(
 
 
 def _confined(statements: str, seconds: float, megabytes: int, *, has_files: bool) -> int:
-    """Have a confined process run this command with these statements; return its exit status."""
+    """Run this command with these statements in a confined process; return its exit status."""
     from etq.ingest.memory import available
 
     context = click.get_current_context()
@@ -147,7 +147,7 @@ def _confined(statements: str, seconds: float, megabytes: int, *, has_files: boo
 
 
 def is_prompt() -> bool:
-    """Whether there is a person to ask: a terminal for questions and answers."""
+    """Whether a person types and reads: stdin and stdout are terminals."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -161,7 +161,7 @@ def _prompt(db: str, answer: Callable[[str], object]) -> None:
 
 
 def _read(files: Sequence[str], *, external_access: bool) -> Warehouse:
-    """Read files into a warehouse in memory, of which queries see nothing else unless they have `external_access`."""
+    """Read files into a warehouse in memory; without `external_access`, queries can read nothing else."""
     from etq.database.connection import withdraw_access
     from etq.warehouse.ephemeral import read
 

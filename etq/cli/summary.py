@@ -1,4 +1,4 @@
-"""`etq FILE...`: what files are and what is most worth knowing about them, on one screen."""
+"""`etq FILE...`: what files are, and the most important facts about them, on one screen."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ _ANNOTATED: Final = """
     WHERE s.host IS NOT NULL AND _step_count($capture, NULL, NULL) IS NOT NULL
     HAVING count(*) > 0
 """
-# The longest wait of a device's event for what isn't recorded, as for earlier work: after its launch, and after all
-# that ran before it; and the rest of its step from there on.
+# The longest wait of a device event, after its launch and after all recorded earlier work, for something that isn't
+# recorded; and the rest of its step after the wait.
 _WAITED: Final = """
     SELECT _in_unit(d.waited_ticks, a.scale), _in_unit(s.end_ticks - d.start_ticks, a.scale), a.unit
     FROM _scaled_capture($capture, NULL) AS a
@@ -100,9 +100,9 @@ _WAITED: Final = """
     ORDER BY d.waited_ticks DESC, s.start_ticks DESC
     LIMIT 1
 """
-# The least difference of the two that is told.
+# The smallest reported difference of the two.
 _DIFFERS: Final = 0.01
-# The step that is farthest from the median, if it changes the mean by a twentieth: the mean of the others.
+# The step furthest from the median, if it changes the mean by a twentieth, and the mean of the others.
 _FAR: Final = """
     SELECT f.step, f.total, (f.sum - f.total) / (f.steps - 1) AS mean, f.unit
     FROM (
@@ -115,8 +115,8 @@ _FAR: Final = """
     ) AS f
     WHERE abs(f.sum / f.steps - mean) > 0.05 * mean
 """
-# How long after the start of a trace's first step work runs that was launched before: work without a recorded launch in
-# a stream that ran nothing else before it.
+# How long work that was launched before the recording runs after the start of the first step. Such work has no recorded
+# launch and is the first in its stream.
 _EARLIER: Final = """
     SELECT s.step, _in_unit(max(d.start_ticks + d.elapsed_ticks) - s.start_ticks, a.scale) AS until, a.unit
     FROM _scaled_capture($capture, NULL) AS a
@@ -142,7 +142,7 @@ _RECORDING: Final = f"""
     SELECT 'recording', NULL, r.value, NULL, NULL, NULL, 1, r.unit FROM ({_RECORDED}) AS r WHERE r.value > 0
 """
 _RUNS: Final = "SELECT 1 FROM runs AS r WHERE r.capture_id = $capture LIMIT 1"
-# Whether torch.compile compiled within a trace, or graphs were captured: that takes less time to ask than for how long.
+# Whether torch.compile compiled, or graphs were captured: this query takes less time than that for the durations.
 _COMPILES: Final = """
     SELECT 1 FROM signatures AS s
     WHERE s.capture_id = $capture AND NOT s.on_device
@@ -159,13 +159,13 @@ _COMPILATION: Final = f"""
         FROM compilation($capture) AS c
     ) AS c CROSS JOIN ({_RECORDED}) AS r
 """
-# How many compilations are of functions that were compiled before, of those of which that is known.
+# How many compilations are recompilations, among those for which this is known.
 _RECOMPILATIONS: Final = """
     SELECT count(*) FILTER (WHERE c.recompilation > 0), count(c.recompilation) FROM compilations($capture) AS c
     WHERE NOT c.is_backward
     HAVING count(*) FILTER (WHERE c.recompilation > 0) > 0
 """
-# The least share of the time of compilation, or of captures, that is told.
+# The smallest reported share of the time of compilation, or of captures.
 _COMPILED: Final = 0.01
 # The note on the mean of a figure.
 _MEANT: Final = {
@@ -214,7 +214,7 @@ _ALLOCATED: Final = """
     SELECT coalesce(m.allocator, '(unnamed)'), max(m.largest_run_bytes) FROM {rows} AS m
     WHERE m.largest_run_bytes > 0 GROUP BY ALL ORDER BY 2 DESC
 """
-# Devices by the numbers that their kernels have, as elsewhere on the screen.
+# Devices with the numbers that their kernels have, as elsewhere on the screen.
 _PEAKS: Final = """
     SELECT DISTINCT
         CASE
@@ -346,7 +346,7 @@ def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: T
 
 
 def _of_jobs(captures: Sequence[str], db: str, style: TerminalStyle) -> Iterator[str] | None:
-    """The lines about a job, or about two; None if the arguments name neither."""
+    """The lines about one or two jobs; None if the arguments name no jobs."""
     from etq.cli.job_screen import lines_of_job, lines_of_jobs
 
     if len(captures) == 2 and (jobs := found_jobs(captures[0], captures[1], db)) is not None:
@@ -361,7 +361,7 @@ def _holds_files(argument: str, db: str) -> bool:
 
 
 def kind_of_argument(argument: str, db: str) -> str | None:
-    """Return what a file is: as `kind_of`, a warehouse, or a folder; None if it isn't one."""
+    """Return the kind of a file, as `kind_of`, or that of a warehouse or a folder; None for anything else."""
     from etq.ingest.recognition import kind_of
 
     if is_warehouse(argument):
@@ -403,26 +403,26 @@ def _title(warehouse: Warehouse, capture: Capture, name: str, style: TerminalSty
     yield from (style.styled(line, "bold") for line in wrapped(printable(f"{name}: {', '.join(facts)}"), "", style))
 
 
-# What captures of memory alone are, by the rule of their finding. Their ops have no times.
+# Kinds of captures that have only memory, by the rule of their finding. Their ops have no times.
 _OF_MEMORY: Final = {
     "memory snapshot": "memory snapshot of torch.cuda", "memory timeline": "memory timeline of torch.profiler"
 }  # fmt: skip
 
 
 def _of_memory(warehouse: Warehouse, capture: Capture) -> str | None:
-    """Return what a capture of memory alone is; None for others."""
+    """Return the kind of a capture that has only memory; None for other captures."""
     query = "SELECT f.rule FROM findings AS f WHERE f.capture_id = $capture AND list_contains($rules, f.rule)"
     found = warehouse.rows(query, capture=capture.capture_id, rules=[*_OF_MEMORY])[1]
     return _OF_MEMORY[found[0][0]] if found else None
 
 
 def _rows_of(warehouse: Warehouse, view: str) -> str:
-    """The stored rows of a view, or else its call."""
+    """The stored rows of a view, or a call of the view."""
     return stored_rows(warehouse, view, {}, is_with_advice=True) or f"{view}($capture)"
 
 
 def _figures(warehouse: Warehouse, capture: Capture) -> Rows:
-    """Return each key figure, as `_HEADLINE`."""
+    """Return the key figures, as `_HEADLINE`."""
     of_dumps = _HEADLINE.format(rows=_rows_of(warehouse, "headline"))
     for figures in (_STEPS, _RECORDING) if capture.format == TRACE else (of_dumps,):
         if rows := warehouse.rows(figures, capture=capture.capture_id)[1]:
@@ -431,7 +431,7 @@ def _figures(warehouse: Warehouse, capture: Capture) -> Rows:
 
 
 def _noun(number: str) -> str:
-    """Return what a key figure is the median of."""
+    """Return the word for what a key figure is the median of."""
     return {"load": "load", "step": "step"}.get(number, "typical run")
 
 
@@ -460,7 +460,7 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
 
 
 def _far_step(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
-    """Yield what the mean is without a step that is far from the others."""
+    """Yield the mean without an outlying step, if there is one."""
     for step, total, others, unit in warehouse.rows(_FAR, capture=capture.capture_id)[1]:
         far, mean = quantities([total, others], unit)
         besides = ""
@@ -472,7 +472,7 @@ def _far_step(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
 
 
 def _annotated(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
-    """Yield how long the annotations of steps are, and what a step is, where these differ."""
+    """Yield the length of the steps' annotations, and the definition of a step, if steps are longer."""
     for total, host, steps, unit in warehouse.rows(_ANNOTATED, capture=capture.capture_id)[1]:
         if abs(total - host) > _DIFFERS * host:
             [annotation] = quantities([host], unit)
@@ -506,7 +506,7 @@ def _compilation(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
 
 
 def _efficiency(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Iterator[str]:
-    """Yield lines with the MFU of a step, a lower bound where too little is known, or why it is unknown."""
+    """Yield lines with the MFU of a step, which may be a lower bound, or why it is unknown."""
     found = efficiency_of(warehouse, capture)
     if found is None:
         return
@@ -529,7 +529,7 @@ def _rate(flops: float) -> str:
 
 
 def _times(warehouse: Warehouse, capture: Capture) -> tuple[str, Rows]:
-    """Return the title of the first list of times that has rows, and these."""
+    """Return the title and rows of the first list of times that has rows."""
     of_dumps = {**_MODULES, **_OPS} if warehouse.rows(_IS_LINKED, capture=capture.capture_id)[1] else _OPS
     for title, query in (_OPS_OF_TRACES if capture.format == TRACE else of_dumps).items():
         rows = warehouse.rows(query.format(rows=_rows_of(warehouse, "op_totals")), capture=capture.capture_id)[1]
@@ -539,7 +539,7 @@ def _times(warehouse: Warehouse, capture: Capture) -> tuple[str, Rows]:
 
 
 def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Iterator[str]:
-    """Yield a bar for each module or op that takes most time, with its time in an execute or step."""
+    """Yield a bar for each of the longest modules or ops, with its time per execute or step."""
     title, rows = _times(warehouse, capture)
     if not rows:
         return
@@ -571,7 +571,7 @@ def _findings(warehouse: Warehouse, capture: Capture) -> Rows:
 
 
 def _advice(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Iterator[str]:
-    """Yield the findings of advice that cost most."""
+    """Yield the most costly findings of advice."""
     findings = _findings(warehouse, capture)
     if findings:
         left = f", the first {_MOST_FINDINGS} of {len(findings)} findings" if len(findings) > _MOST_FINDINGS else ""
@@ -586,16 +586,17 @@ def _advice(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Ite
 
 
 def _sizes(warehouse: Warehouse, capture: Capture) -> Rows:
-    """Return the memory that is known: of allocators, or at the peak of devices."""
+    """Return memory use: of allocators, or at the peak of devices."""
     of_dumps = _ALLOCATED.format(rows=_rows_of(warehouse, "memory_totals"))
     return warehouse.rows(_PEAKS if capture.format == TRACE else of_dumps, capture=capture.capture_id)[1]
 
 
 def _memory(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
-    """Yield a line with the memory that is known."""
+    """Yield a line with memory use."""
     if rows := _sizes(warehouse, capture):
         is_trace = capture.format == TRACE
-        # Torch's total of the CPU counts what is allocated while memory is profiled; those of devices are allocators'.
+        # Torch's total for the CPU counts only what is allocated while memory is profiled; totals of devices are those
+        # of their allocators.
         parts = [
             f"{what} {shown_size(size)}{' allocated while recording' if is_trace and what == 'CPU' else ''}"
             for what, size in rows[:3]

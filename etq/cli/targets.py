@@ -39,7 +39,7 @@ class FileOptions(NamedTuple):
 
 
 def file_options(command: Decorated, without: Collection[str] = ()) -> Decorated:
-    """Add options for a file, but those `without`; captures in a warehouse have them from their ingest."""
+    """Add options for a file, except those in `without`; captures in a warehouse got them when they were ingested."""
     for name, option in {
         "pte": common_option("--pte", metavar="FILE", help="For a file: its program."),
         "etrecord": common_option("--etrecord", metavar="FILE", help="For a file: the ETRecord of its program."),
@@ -57,12 +57,12 @@ def file_options(command: Decorated, without: Collection[str] = ()) -> Decorated
 
 
 def not_for(view: str) -> Collection[str]:
-    """Return the options of `file_options` that no file of a view's formats takes."""
+    """Return those of `file_options` that don't apply to files of the view's formats."""
     return {"dump": ["graph_capture"], "torch_trace": ["pte"]}.get(next(iter(catalog.named(view).needs), ""), [])
 
 
 def graph_capture_option(what: str, add: Any = click.option) -> Callable[[Decorated], Decorated]:
-    """Return the option for traces of the capture of graphs."""
+    """Return the option for traces in which graphs were captured."""
     option: Callable[[Decorated], Decorated] = add(
         "--graph-capture",
         metavar="TRACE",
@@ -116,9 +116,9 @@ def open_unrun(file: str) -> tuple[Warehouse, Record | Program]:
 
 @contextmanager
 def open_existing(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
-    """Open a warehouse that exists, to change it. Raises `EtqError` if it doesn't: its name may be mistyped.
+    """Open an existing warehouse to change it. Raises `EtqError` if it doesn't exist: its name may be mistyped.
 
-    In a lake, what killed commands have begun is completed first.
+    In a lake, changes begun by killed commands are completed first.
     """
     from etq.database.connection import NONE_THERE, is_lake_path
     from etq.warehouse.warehouse import open
@@ -139,7 +139,7 @@ def open_existing(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
 
 @contextmanager
 def without_panics() -> Iterator[None]:
-    """Leave out what deltalake's threads print where a disk is full: the error that is raised says it in one line."""
+    """Hide what deltalake's threads print when a disk is full: the raised error says it in one line."""
     with os.fdopen(os.dup(2), "w", errors="backslashreplace") as kept, open(os.devnull, "wb") as nothing:
         os.dup2(nothing.fileno(), 2)
         try:
@@ -165,14 +165,14 @@ def is_warehouse(argument: str) -> bool:
 
 
 def refuse_warehouse(argument: str, instead: str = "name a capture and") -> None:
-    """Raise `EtqError` for a warehouse in the place of a capture, with what to do `instead`."""
+    """Raise `EtqError` for a warehouse given as a capture, with what to do `instead`."""
     if is_warehouse(argument):
         named = f"--db {shlex.quote(argument)}"
         raise EtqError(f"{argument}: a warehouse; {instead} {named}; etq captures {named} lists them")
 
 
 def is_file(capture: str, db: str) -> bool:
-    """Whether an argument names a file that exists; a plain word is a capture's name if the warehouse exists.
+    """Whether an argument names an existing file; a plain word is a capture's name if the warehouse exists.
 
     Raises `click.UsageError` for a file beside --db.
     """
@@ -184,14 +184,14 @@ def is_file(capture: str, db: str) -> bool:
 
 
 def is_folder(argument: str) -> bool:
-    """Whether an argument names a folder of files; its plain name is that of captures if --db names the warehouse."""
+    """Whether an argument names a folder of files; with --db, a plain word is a name of captures."""
     is_default = click.get_current_context().get_parameter_source("db") is ParameterSource.DEFAULT
     return os.path.isdir(argument) and (os.sep in argument or is_default)
 
 
 def command_about(*words: str) -> str:
-    """Return the line of another command about the same capture, which takes the same options for files, the warehouse
-    and runs.
+    """Return the line of another command about the same capture, with the same options for files, the warehouse and
+    runs.
     """
     context = click.get_current_context()
     line = ["etq", *words, context.params["capture"]]
@@ -213,13 +213,13 @@ def refuse_db(file: str) -> None:
 
 
 def check_path(argument: str, db: str) -> None:
-    """Raise `EtqError` for a path of no file: without a warehouse, it isn't the name of a capture either."""
+    """Raise `EtqError` for a path without a file: without a warehouse, it can't be the name of a capture either."""
     if not is_there(db) and looks_like_path(argument) and not os.path.exists(argument):
         raise EtqError(f"{argument}: no such file")
 
 
 def looks_like_path(argument: str) -> bool:
-    """Whether an argument is written as a path rather than as a name or labels."""
+    """Whether an argument looks like a path, not a name or labels."""
     return "=" not in argument and (os.sep in argument or argument.endswith(_FILE_ENDINGS))
 
 
@@ -241,8 +241,8 @@ def is_unrun(argument: str) -> bool:
 def open_file_or_warehouse(
     argument: str, db: str, load: Callable[[str], tuple[Warehouse, Loaded]]
 ) -> Iterator[tuple[Warehouse, Loaded | None]]:
-    """Provide the warehouse in memory into which `load` loads the file that an argument names, and what it loaded; if
-    the argument names no file, the warehouse that exists, and None.
+    """If an argument names a file, provide a warehouse in memory, and the result of `load`, which loads the file into
+    it; otherwise the existing warehouse, and None.
     """
     from etq.warehouse.warehouse import open
 
@@ -259,7 +259,7 @@ def open_file_or_warehouse(
 
 @contextmanager
 def open_graphs(base: str, new: str, db: str) -> Iterator[tuple[Warehouse, str, str]]:
-    """Provide the warehouse and two sides of it that have graphs; files of records are put into one in memory."""
+    """Provide the warehouse and two sides with graphs; files of records are loaded into a warehouse in memory."""
     are_files = [is_record(side) for side in (base, new)]
     for side, is_one in zip((base, new), are_files, strict=True):
         check_path(side, "" if any(are_files) else db)
@@ -279,7 +279,7 @@ def open_graphs(base: str, new: str, db: str) -> Iterator[tuple[Warehouse, str, 
 
 @contextmanager
 def open_target(capture: str, db: str, read_options: FileOptions) -> Iterator[tuple[Warehouse, Capture]]:
-    """Provide a warehouse and the capture in it that an argument names; a file is loaded into one in memory."""
+    """Provide a warehouse and the capture in it that an argument names; a file is loaded into a warehouse in memory."""
     names = [f"--{name.replace('_', '-')}" for name, value in read_options._asdict().items() if value is not None]
     if names and not is_file(capture, db):
         check_path(capture, db)
@@ -289,7 +289,7 @@ def open_target(capture: str, db: str, read_options: FileOptions) -> Iterator[tu
 
 
 def report_unmatched(warehouse: Warehouse, selectors: Sequence[str]) -> None:
-    """Print a note about each selector that no capture matches, with the reason."""
+    """Print a note with the reason about each selector that no capture matches."""
     query = """SELECT DISTINCT g.selector FROM (SELECT unnest($selectors::VARCHAR[]) AS selector) AS g,
         LATERAL (FROM _matching_captures(g.selector))"""
     matched = {selector for (selector,) in warehouse.rows(query, selectors=list(selectors))[1]}
@@ -302,7 +302,7 @@ def report_unmatched(warehouse: Warehouse, selectors: Sequence[str]) -> None:
 
 
 def report_findings(warehouse: Warehouse, capture_id: int) -> None:
-    """Print the findings about a capture; a record of another program is printed as a warning."""
+    """Print the findings about a capture; that a record is of another program is a warning."""
     for rule, detail in findings_of(warehouse, capture_id):
         _report(rule, detail)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 
-# Which captures form a series, and their order.
+# Options for which captures form a series, and in which order.
 order_options: Final = together(
     click.option("--by", metavar="KEY,...", help="Labels that separate series.  [default: model,device,backend]"),
     click.option(
@@ -56,7 +56,7 @@ _series_options: Final = together(
 )
 
 
-# What a trend is of.
+# Options for the subject of a trend.
 item_options: Final = together(
     click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq show metric_values."),
     click.option("--module", metavar="PATH", help="Trend of a module, by its path."),
@@ -65,7 +65,7 @@ item_options: Final = together(
 
 
 def item_of(op: str | None, module: str | None, metric: str | None) -> tuple[str, str | None]:
-    """Return what a trend is of, and its name: the total unless one of the options is given."""
+    """Return the subject of a trend and its name: the total unless one of the options is given."""
     given = {"op": op, "module": module, "metric": metric}
     items = [(what, item) for what, item in given.items() if item is not None]
     if len(items) > 1:
@@ -173,7 +173,7 @@ def regressions(
 
 
 def _note_shifts(changes: Sequence[Mapping[str, Any]]) -> None:
-    """Print which totals changed where no op did, and why."""
+    """Print which totals changed although no op did, and why."""
     of_ops = {(change["series"], change["first_bad"]) for change in changes if change["what"] != "total"}
     for change in changes:
         if (
@@ -194,8 +194,8 @@ def _print_next(changes: Sequence[Mapping[str, Any]], db: str) -> None:
 
 
 def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> tuple[str, Sequence[Mapping[str, Any]]]:
-    """Return each series as bars from its least to its greatest value, with its changes, and its captures; few captures
-    as a table, too.
+    """Return each series as bars from its smallest to its largest value, with its changes; few captures also as a
+    table.
     """
     view = catalog.named("trend").without(("series",))
     names, rows = warehouse.rows(f"SELECT {view.to_read}, t {query} AS t", **arguments)
@@ -223,7 +223,7 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> tuple
             if (line := change_text(at, at["label"], at["capture"], p_value(at["p"]))) is None:
                 continue
             line += f"; {'accepted: ' if at['is_accepted'] else ''}{at['comment']}" if at["comment"] else ""
-            # For times, more is worse; for a metric, its direction decides.
+            # For times, larger is worse; for a metric, its direction decides.
             is_judged = at["stage"] == KEPT and not at["is_accepted"] and arguments["what"] != "metric"
             colours = ["red" if change > 0 else "green"] if is_judged else []
             lines.append(style.styled(printable(line), *colours))

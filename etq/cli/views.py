@@ -1,4 +1,4 @@
-"""Makes the commands that print a view of one capture: from their table, and from the view's parameters."""
+"""Makes the commands that print a view of one capture, from their table and the view's parameters."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def _parameters(view: str) -> dict[str, str | None]:
 
 
 def _taken(view: str, options: dict[str, Any], choice: str) -> dict[str, Any]:
-    """Return the options without those that select steps, if the view doesn't take them. Raises `UsageError` if one is
-    given.
+    """Return the options; without those that select steps, if the view doesn't take them. Raises `UsageError` if one of
+    those is given.
     """
     if "steps" not in options or "steps" in _parameters(view):
         return options
@@ -73,7 +73,7 @@ def _taken(view: str, options: dict[str, Any], choice: str) -> dict[str, Any]:
 
 
 def _refuse_others(view: str, command: ViewCommand, options: dict[str, Any]) -> None:
-    """Take out the command's own options that the view doesn't take. Raises `UsageError` if one is given."""
+    """Remove the command's own options that the view doesn't take. Raises `UsageError` if one is given."""
     for name, described in command.options.items():
         if described.instead or name in _parameters(view) or options.pop(name) in (None, False):
             continue
@@ -86,7 +86,7 @@ def _refuse_others(view: str, command: ViewCommand, options: dict[str, Any]) -> 
 
 
 def _with_options(show: Callable[..., None], command: ViewCommand) -> Callable[..., None]:
-    """Add the argument and the options; those that are added last are first in the help text."""
+    """Add the argument and the options; the last one added is the first in the help text."""
     parameters = _parameters(command.view)
     decorated: Callable[..., None] = warehouse_option(file_options(show, not_for(command.view)))
     decorated = unit_option(None)(decorated) if "unit" in parameters else decorated

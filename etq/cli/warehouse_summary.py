@@ -1,4 +1,4 @@
-"""What `etq FILE` says of a warehouse: what is slower in it, how much is in it, of what, and what came last."""
+"""The screen of `etq FILE` for a warehouse: what is slower, how many captures it has, their labels, and the latest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from etq.render.terminal import PAGE, TerminalStyle, width_of
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-# The keys of labels that are first, and how many keys and values of a key are listed.
+# The keys of labels that are listed first; how many keys, and values of a key, are listed.
 _FIRST: Final = ("model", "device", "backend", "build")
 _MOST_KEYS: Final = 8
 _MOST_VALUES: Final = 6
@@ -39,7 +39,7 @@ _MOST_CAUSES: Final = 10
 
 
 def of_causes(warehouse: Warehouse, style: TerminalStyle) -> Iterator[str]:
-    """Yield lines about what is slower, the most costly first, and which series are judged."""
+    """Yield lines on what is slower, the most costly first, and on which series are judged."""
     series = causes.all_series(warehouse)
     if not series:
         return

@@ -1,8 +1,8 @@
-"""Processes of etq that ask what isn't trusted, and may die of it.
+"""Processes of etq that run untrusted queries, and may die of them.
 
-DuckDB has functions that crash it, such as `json_contains` of 200,000 brackets, that it can't interrupt, such as
-`parse_path` of a long text, and that its own limit of memory doesn't hold, such as `repeat`. A process of its own has
-limits of the operating system, and what it dies of is an error of who asked.
+Some functions crash DuckDB, such as `json_contains` of 200,000 brackets; some can't be interrupted, such as
+`parse_path` of a long text; some exceed its memory limit, such as `repeat`. A separate process has the limits of the
+operating system, and its death becomes an error of the query.
 
 `python -m etq.confined SECONDS MEGABYTES MODULE [ARGUMENT]...` is such a process.
 """
@@ -21,18 +21,18 @@ from typing import Final, TextIO
 from etq.errors import QueryError
 from etq.processes import command, end_with_parent, environment
 
-# What a process may take beside its query, in MB: the libraries 250, the stack of each thread 8. A machine with many
-# cores has a thread for each.
+# Memory of a process besides its query, in MB: the libraries 250, the stack of each thread 8. A machine with many cores
+# has a thread for each.
 _LIBRARIES: Final = 512
 _STACK: Final = 16
-# Seconds that a process may take beside its query: to start, and to end when its time is over.
+# Seconds of a process besides its query: to start, and to end when its time is over.
 _BESIDE: Final = 15
 
 _given: str | None = None
 
 
 def given() -> str | None:
-    """Return the text that this process is to ask; None if it isn't confined."""
+    """Return the text that this process was given to run; None if it isn't confined."""
     return _given
 
 
@@ -46,13 +46,14 @@ def ask(
     beside: int = 0,
     output: TextIO | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Call the function `main` of a module in a confined process, which finds the text by `given`.
+    """Call the function `main` of a module in a confined process, which gets the text from `given`.
 
-    Return its exit status, and what it writes; nothing of that where it writes to `output` and standard error itself.
+    Return its exit status and its output; the output is empty if the process writes directly to `output` and standard
+    error.
 
     seconds    limit of the query's time
     megabytes  limit of its memory
-    beside     what the process may take besides, in MB, as to read files
+    beside     what the process may take besides, in MB, for example to read files
 
     Raises `QueryError` if the process dies: of its limits, or by a fault of DuckDB.
     """
@@ -83,25 +84,25 @@ def _death(number: int, seconds: float, megabytes: int) -> str:
 
 
 def _enter(seconds: float, megabytes: int) -> None:
-    """Limit this process. Where the operating system has no such limits, only those of DuckDB hold, and of time."""
+    """Limit this process. If the operating system has no such limits, only DuckDB's limits and the time limit apply."""
     with suppress(ImportError):
         import resource
 
         cores = os.cpu_count() or 1
         byte_size = (megabytes + _LIBRARIES + _STACK * cores) << 20
         of_time = int(seconds + _BESIDE) * cores + 1
-        # Of the memory that is written, also by threads and mappings: reserved addresses are no memory.
+        # The limit counts writable memory, including that of threads and mappings: reserved addresses aren't memory.
         limits = {resource.RLIMIT_DATA: byte_size, resource.RLIMIT_CPU: of_time, resource.RLIMIT_CORE: 0}
         for kind, limit in limits.items():
             with suppress(ValueError, OSError):  # a lower limit is set already
                 resource.setrlimit(kind, (limit, limit))
-    # What libraries write as they abort isn't for readers.
+    # Messages of aborting libraries aren't for users.
     sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, encoding="utf-8", errors="backslashreplace")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def run(seconds: str, megabytes: str, module: str, *arguments: str) -> None:
-    """Limit this process, read the text that it is to ask, and call the function `main` of a module."""
+    """Limit this process, read the text to run, and call the function `main` of a module."""
     global _given  # noqa: PLW0603 - a process is confined or not
     _enter(float(seconds), int(megabytes))
     end_with_parent()

@@ -1,4 +1,4 @@
-"""Writing the clocks of captures: what each measured, and its step, which their durations show."""
+"""Writes the clocks of captures: which durations each measured, and its step, derived from these durations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INSERTED: Final = f"""
 
 
 def write_clocks(connection: duckdb.DuckDBPyConnection, first: int = 0, last: int = 2**31 - 1) -> None:
-    """Write the clocks of captures from one key up to another that have none."""
+    """Write the clocks of captures in a range of keys that have none yet."""
     from etq.ingest.events.clock_step import clocks_of
 
     rows = clocks_of(connection.sql(_DURATIONS, params=[first, last]).to_arrow_table())

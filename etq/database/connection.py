@@ -28,9 +28,9 @@ CLOSED: Final = {
     "python_enable_replacements": "false",
 }
 # The time of this optimizer grows with the square of a query's parts: with DuckDB 2.0.1 it is a sixth of `advice`
-# (0.94 and 0.80 s), and a seventh of `roofline` (0.20 and 0.175). What it moves changes no view's time.
+# (0.94 and 0.80 s), and a seventh of `roofline` (0.20 and 0.175). Views are as fast without it.
 _SLOW_OPTIMIZER: Final = "projection_pullup"
-# Memory for what a killed process left to be written; the rest is in a temporary folder meanwhile.
+# Memory for writing the log of a killed process; the rest goes to a temporary folder meanwhile.
 _REPLAYING: Final = "512MiB"
 # Files next to a warehouse, such as its write-ahead log, have a longer name; file systems allow 255 bytes.
 LONGEST_NAME: Final = 220
@@ -44,7 +44,7 @@ _FULL: Final = ("No space left on device", "File too large", "Disk quota exceede
 _INVALIDATED: Final = "has been invalidated"
 FULL: Final = "out of space: free some and repeat"
 _WHEN_FULL: Final = f"{FULL}; nothing was stored"
-# For commands that free space: to change a file, DuckDB needs some, for its log.
+# For commands that free space: to change a file, DuckDB needs space for its log.
 NOTHING_FREED: Final = (
     "out of space, also for this; the warehouse is unchanged: free some and repeat, or copy it to another disk "
     "(etq db backup), do it there, and move it back"
@@ -53,7 +53,7 @@ Result = TypeVar("Result")
 
 
 def in_memory() -> duckdb.DuckDBPyConnection:
-    """Return a connection to a new database in memory, with the library. Its instance has other databases, too."""
+    """Return a connection to a new database in memory, with the library. Other databases share its instance."""
     settings = _settings()
     return new_database(settings, lambda: _opened(":memory:", settings))
 
@@ -90,8 +90,8 @@ def connect(
 ) -> duckdb.DuckDBPyConnection:
     """Connect to an existing file, with the library, unless the file `is_own`: made by this version, or noted as such.
 
-    Unless `is_shared`, no other process can open the file, and it may be where locks don't work. Queries can access no
-    files but the databases `reads`, and load no extensions, unless `external_access` is set.
+    Unless it `is_shared`, no other process can open the file, and the file may be in a folder where locks don't work.
+    Queries can access no files but the databases `reads`, and load no extensions, unless `external_access` is set.
 
     Waits while other processes hold the file, see `retry_while_locked`. Raises `WarehouseError` if the file can't be
     opened.
@@ -101,7 +101,7 @@ def connect(
         raise WarehouseError(f"{path}: a folder; a warehouse is a file")
     if os.path.exists(path) and not Path(path).is_file():
         raise WarehouseError(f"{path}: a pipe or device; a warehouse is a file")  # opening a pipe may block forever
-    if _is_other_file(path):  # such as JSON, which DuckDB would open as a view in memory
+    if _is_other_file(path):  # other files, such as JSON, which DuckDB would open as a view in memory
         raise WarehouseError(f"{path}: not a DuckDB database; name another file")
     try:
         if not read_only and is_shared:
@@ -164,7 +164,7 @@ def withdraw_access(connection: duckdb.DuckDBPyConnection) -> None:
 def allow_only(connection: duckdb.DuckDBPyConnection, paths: Iterable[str]) -> None:
     """Revoke a connection's access to files other than its own and these databases, permanently.
 
-    Without this, a new database would follow a link that somebody plants in the place of its log.
+    Without this, a new database would follow a link that somebody has put in the place of its log.
     """
     names = [os.path.realpath(absolute(path)) + ending for path in paths for ending in ("", *LOGS)]
     with suppress(duckdb.InvalidInputException):  # revoked, as another connection of the process has the file
@@ -196,7 +196,7 @@ def _attempt(path: str, read_only: bool) -> duckdb.DuckDBPyConnection:
         if file is None:
             raise MissingWarehouseError(f"{path}: {NONE_THERE.format(path)}")
         if log_of(path).exists():
-            with suppress(duckdb.Error):  # the file is held, or may not be written
+            with suppress(duckdb.Error):  # another process holds the file, or it is write-protected
                 _write_log(path)
         connection = open_unchanged(
             path, lambda: _opened(absolute(path), _settings(), read_only=read_only), lambda opened: opened.close()
@@ -213,8 +213,8 @@ def _attempt(path: str, read_only: bool) -> duckdb.DuckDBPyConnection:
 
 
 def _write_log(path: str) -> None:
-    """Write the log that a killed process left to the file: each reader would replay it, and a large one takes more
-    memory than a query may. Raises `duckdb.Error`.
+    """Write the log that a killed process left into the file. Otherwise each reader would replay it, and replaying a
+    large log takes more memory than a query may use. Raises `duckdb.Error`.
     """
     config = {"memory_limit": _REPLAYING, **_settings(), "temp_directory": f"{os.path.realpath(path)}{FOLDER}"}
     open_unchanged(path, lambda: _opened(absolute(path), config), lambda opened: opened.close()).close()
@@ -254,7 +254,7 @@ def is_without_access(error: BaseException | None) -> bool:
 
 
 def is_lake_path(path: str) -> bool:
-    """Whether a path or address is not that of a file: what is there may be a lake."""
+    """Whether a path or address is not that of a file, so that it may be that of a lake."""
     return "://" in path or os.path.isdir(path)
 
 
@@ -279,7 +279,7 @@ def is_invalidated(error: BaseException | None) -> bool:
 
 
 def is_of_file(error: BaseException | None) -> bool:
-    """Whether a database can't be written now, whatever is to be stored in it: its disk is full, its folder may not be
-    written, or it has to be opened again.
+    """Whether a database can't be written at all now: its disk is full, its folder is write-protected, or it has to be
+    opened again.
     """
     return isinstance(error, duckdb.Error) and any(each in str(error) for each in (*_FULL, *_FORBIDDEN, _INVALIDATED))

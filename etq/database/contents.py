@@ -1,11 +1,11 @@
-"""Checks that a warehouse's file has etq's tables, and rows that queries can be made on.
+"""Checks that a warehouse's file has etq's tables, and rows that queries can handle.
 
 A file may come from anyone. Its tables must have the columns, defaults and constraints of this version, without indexes
-and triggers, and no view may stand in place of one. Other tables, views and macros of the file replace nothing: see
+and triggers, and none may be a view. Other tables, views and macros of the file replace nothing: see
 `etq.database.library`.
 
 The check reads all keys of events, which takes longer than opening the file. So the user's cache lists the files that
-passed, with properties that change whenever a file does.
+passed, with properties that change whenever the file changes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OWN: Final = " own"
 def check(connection: duckdb.DuckDBPyConnection, path: str, database: str | None = None) -> None:
     """Check the database of a connection, or an attached one.
 
-    Raises `WarehouseError` if a table is missing or not as etq creates it, and for rows that queries can't be made on.
+    Raises `WarehouseError` if a table is missing or differs from etq's, and for rows that queries can't handle.
     """
     name = database or database_of(connection)
     found = dict(connection.execute(_TABLES, {"database": name}).fetchall())
@@ -77,7 +77,7 @@ def _expected() -> dict[str, str]:
 
 def refuse_computed(connection: duckdb.DuckDBPyConnection, path: str, database: str | None = None) -> None:
     """Raise `WarehouseError` for a table with a generated column or a CHECK, which DuckDB computes when it reads or
-    copies the table: somebody else may have written one that never ends. etq's tables have none.
+    copies the table: in a file of somebody else, one may never end. etq's tables have none.
     """
     query = """
         SELECT t.table_name FROM system.main.duckdb_tables() AS t
@@ -151,7 +151,7 @@ def _note_of(path: str) -> Path:
 
 
 def _state(path: str) -> str | None:
-    """Return what changes with a file, and the versions that the check depends on.
+    """Return properties that change with a file, and the versions that the check depends on.
 
     None if a write-ahead log is next to the file.
     """
@@ -159,5 +159,5 @@ def _state(path: str) -> str | None:
         return None
     file, library = Path(path).stat(), files().library
     state = (file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns)
-    # A package may be built anew in the same place, of the same version and with other views.
+    # A package of the same version may be rebuilt in the same place with other views.
     return " ".join([*map(str, (*state, library.stat().st_mtime_ns)), VERSION, str(library), duckdb.__version__])

@@ -1,4 +1,4 @@
-"""Connections: the database of each, and how it looks up the names in a query, which each cursor of it must be told."""
+"""Connections: the database of each, and its lookup of names in queries, which must be set for each of its cursors."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from weakref import WeakKeyDictionary
 
 import duckdb
 
-# A macro of the SQL, by types: so a key is planned without the search for a text, and a text without that for a key. It
-# replaces the other one for etq, as DuckDB before 2.0.1 can't bind columns to it in LATERAL.
+# A macro with one body per type: a key is then planned without the search for a text, and a text without that for a
+# key. Only etq uses it in place of the file's macro, as DuckDB before 2.0.1 can't bind columns to it in LATERAL.
 TYPED: Final = "MACRO _any_capture_id(capture VARCHAR) AS (_id_of_text(capture)), (capture) AS (_id_of_key(capture))"
 
 
 class Found(NamedTuple):
-    """The database of a connection, whether its own views and macros are used, and what sets up each cursor: statements
-    and tables of Python.
+    """The database of a connection, whether its own views and macros are used, and what each new cursor gets:
+    statements, and tables from Python.
     """
 
     database: str
@@ -27,21 +27,21 @@ _found: Final[WeakKeyDictionary[duckdb.DuckDBPyConnection, Found]] = WeakKeyDict
 
 
 def cursor(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Return another connection to the database of a connection, which finds names as it does."""
+    """Return a cursor: another connection to the same database, with the same lookup of names."""
     made = connection.cursor()
     set_up(made, _found[connection])
     return made
 
 
 def run_on_each(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
-    """Run a statement on a connection, and on each cursor that is made of it later."""
+    """Run a statement on a connection, and on each cursor made from it later."""
     found = _found[connection]
     connection.execute(statement)
     _found[connection] = found._replace(setting=f"{found.setting}; {statement}")
 
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, table: Any) -> None:
-    """Have queries find a table by a name on a connection, and on each cursor that is made of it later."""
+    """Register a table under a name on a connection, and on each cursor made from it later."""
     found = _found[connection]
     connection.register(name, table)
     _found[connection] = found._replace(tables=(*found.tables, (name, table)))
@@ -53,12 +53,12 @@ def database_of(connection: duckdb.DuckDBPyConnection) -> str:
 
 
 def is_own(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Whether the views and macros of a connection's own database are used, which somebody else can't have made."""
+    """Whether the views and macros of a connection's own database are used, as nobody else can have made them."""
     return _found[connection].is_own
 
 
 def set_up(connection: duckdb.DuckDBPyConnection, found: Found) -> None:
-    """Have a connection find names so."""
+    """Set how a connection looks up names."""
     connection.execute(found.setting)
     for name, table in found.tables:
         connection.register(name, table)

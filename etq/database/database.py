@@ -1,4 +1,4 @@
-"""A warehouse's database: each thread has a connection of its own to it, and one at a time writes."""
+"""A warehouse's database. Each thread has its own connection; one thread at a time writes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Database:
         self.path = path
         self.read_only = read_only
         self.file = None if path is None else identity(path)
-        # Whether several threads ask: storing doesn't lower the limit of their memory.
+        # Whether several threads run queries: then storing doesn't lower their memory limit.
         self.is_shared = False
         self._first: _OfThread | None = _OfThread(connection)
         self._opener = get_ident()
@@ -78,7 +78,7 @@ class Database:
 
     def _another(self) -> _OfThread:
         if not self.is_shared:
-            with self._write_lock:  # what is being stored has lowered the limit
+            with self._write_lock:  # storing has lowered the memory limit
                 self.is_shared = True
         with self._replacing:
             made = _OfThread(cursors.cursor(self._of_opener().connection))
@@ -117,7 +117,7 @@ class Database:
             contents.note_passed(self.path, is_own=is_own)
 
     def _close_others(self, seconds: float) -> None:
-        """Close the connections of other threads, which get others when they ask again."""
+        """Close the connections of other threads; they get new ones on their next query."""
         for each in list(self._others):
             with self._idle(each, seconds):
                 _close_when_idle(each.connection)
@@ -140,7 +140,7 @@ class Database:
         self.file = identity(self.path)
 
     def forget(self) -> None:
-        """Mark the database as closed, as the owner of its connection has closed it."""
+        """Mark the database as closed after the owner of its connection has closed it."""
         self._first = None
 
     def fetch(self, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
@@ -152,7 +152,7 @@ class Database:
     def snapshot(self) -> Iterator[None]:
         """Have this thread's queries read one state of the database, until the block ends or one of them fails.
 
-        Functions that are registered meanwhile can't be called within the block.
+        Functions that are registered within the block can't be called in it.
         """
         self.connection.execute("BEGIN TRANSACTION READ ONLY")
         self._has_snapshot = True
@@ -162,7 +162,7 @@ class Database:
             self.end_snapshot()
 
     def end_snapshot(self) -> None:
-        """End the snapshot, if there is one: after an error, DuckDB refuses all else in it."""
+        """End the snapshot, if there is one: after an error, DuckDB refuses all further statements in it."""
         if self._has_snapshot:
             self._has_snapshot = False
             self.connection.rollback()
@@ -177,7 +177,7 @@ class Database:
     def write(self, work: Callable[[], Result], *, frees: bool = False) -> Result:
         """Run `work` in a transaction of its own and return its result. If it raises an error, nothing is written.
 
-        With `frees`, the error on a full disk is about work that frees space.
+        With `frees`, the error for a full disk says that even work that frees space needs some.
 
         Raises `WarehouseError` for a database that is read-only or can't be written, and what `work` raises.
         """
@@ -214,7 +214,7 @@ def _close(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _close_when_idle(connection: duckdb.DuckDBPyConnection) -> None:
-    """Close a connection once the result that another thread reads of it is read: DuckDB refuses it before."""
+    """Close a connection as soon as other threads have read its result: DuckDB refuses to close it earlier."""
     while True:
         try:
             connection.close()

@@ -1,4 +1,4 @@
-"""Whether locks of files work in a folder: without them, two writers would overwrite each other's captures."""
+"""Checks whether file locks work in a folder: without them, two writers would overwrite each other's captures."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _NO_LOCKS: Final = (
 
 
 def check_locks(path: str) -> None:
-    """Raise `WarehouseError` if a lock of a file in the folder of `path` doesn't keep others out.
+    """Raise `WarehouseError` if locking a file in the folder of `path` doesn't exclude others.
 
-    Some network folders and user-space file systems grant each lock that they are asked for, or none. Only Linux can
-    ask for the same lock twice in one process. Where no file can be made, nothing is checked. What killed processes
-    left in the folder is removed.
+    Some network folders and user-space file systems grant every lock, or none. Only Linux can ask for the same lock
+    twice in one process. If no file can be made, nothing is checked. Leftovers of killed processes in the folder are
+    removed.
     """
     if sys.platform != "linux":
         return

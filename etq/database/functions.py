@@ -1,7 +1,7 @@
 """The Python functions that SQL calls: registered with a connection when a query needs them.
 
-To register a function takes a tenth of a second, as DuckDB imports numpy then; a warehouse is opened without it. In a
-database that etq didn't open, a view that decides something ends with an error that says so.
+Registering a function takes a tenth of a second, as DuckDB then imports numpy, so opening a warehouse doesn't do it. In
+a database that etq didn't open, views that need a function end with an error that says so.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Row = Mapping[str, str]
 
 
 class Function(NamedTuple):
-    """A function that SQL calls. Lists of rows are numpy arrays by column for it, with NaN and None for NULL.
+    """A function that SQL calls. It receives lists of rows as numpy arrays by column, with NaN and None for NULL.
 
-    arguments  a type for each: a row's columns for a list of rows
+    arguments  the type of each; for a list of rows, the columns of a row
     returns    the columns of the rows that it returns
     """
 
@@ -55,8 +55,8 @@ class Function(NamedTuple):
         return ", ".join(f"argument_{place}" for place in range(len(self.arguments)))
 
     def macro(self, *, is_known: bool) -> str:
-        """Return the definition of the macro through which SQL calls it; unless it `is_known`, as in DuckDB
-        without etq, calling the macro is an error that says so.
+        """Return the definition of the macro through which SQL calls it; unless the function `is_known` to DuckDB,
+        calling the macro is an error that says that etq is needed.
         """
         call = f"{self.registered}({self.parameters})" if is_known else f"error({_UNKNOWN})::{_list_of(self.returns)}"
         return f"MACRO {self.name}({self.parameters}) AS ({call})"
@@ -90,7 +90,7 @@ _SAMPLE: Final = {
     "is_additive": "BOOLEAN",
     "counted": "VARCHAR",
 }
-# An op of a capture, to align, an op with other shapes on each side, and a row of what was decided about a comparison.
+# The columns of rows: ops of captures to align; ops whose shapes differ between the sides; results of a comparison.
 _TO_ALIGN: Final = {
     "capture_id": "BIGINT",
     "op_index": "BIGINT",
@@ -256,8 +256,8 @@ _UNKNOWN: Final = "'this view needs functions of etq: query it by etq sql, or et
 _KINDS: Final = {"BIGINT": "int64", "DOUBLE": "float64", "BOOLEAN": "bool", "VARCHAR": "object"}
 # The prefix of the functions' names.
 PREFIX: Final = "needs_etq_"
-# What is in all queries that need one: parts of the names of the views that call one of them. Columns are called
-# series, too: to ask for these needs none.
+# Every query that needs a function contains one of these: parts of the names of views that call functions. `series` is
+# also the name of columns, which need no function.
 _NEEDED: Final = re.compile(rf"compar|regress|trend|outlier|\b(?:series|causes)\"?\s*\(|{PREFIX}", re.IGNORECASE)
 
 # Connections with which they are registered.
@@ -265,7 +265,7 @@ _registered: Final[WeakSet[duckdb.DuckDBPyConnection]] = WeakSet()
 
 
 def _array(values: Sequence[Any], kind: str) -> Any:
-    """Return values of a column as an array; of lists, an array of each."""
+    """Return a column's values as an array; of a column of lists, an array per list."""
     import numpy as np
 
     if kind.endswith("[]"):
@@ -286,7 +286,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     if connection in _registered:
         return
     with connection.cursor() as registering:
-        # Where a file has a macro of such a name, DuckDB would find it and register none.
+        # If the file has a macro of this name, DuckDB would find that and register nothing.
         registering.execute("SET search_path = 'system.main'")
         for function in FUNCTIONS:
             arguments: list[Any] = [
@@ -301,7 +301,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
                     type=PythonUDFType.ARROW,
                     null_handling=FunctionNullHandling.SPECIAL,
                 )
-    if is_own(connection):  # its file has a macro for each that is an error
+    if is_own(connection):  # its file has a macro for each function that raises an error
         run_on_each(
             connection, "; ".join(f"CREATE OR REPLACE TEMP {function.macro(is_known=True)}" for function in FUNCTIONS)
         )
@@ -309,7 +309,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def answered(name: str, arguments: pa.Table) -> pa.ChunkedArray:
-    """Return what the function of this name returns for each row, whose first columns are its arguments."""
+    """Return the results of the function for each row, whose first columns are the arguments."""
     import pyarrow as pa
 
     [function] = [function for function in FUNCTIONS if function.name == name]
@@ -322,10 +322,10 @@ def _list_of(row: Row) -> str:
 
 @cache
 def _in_arrow(name: str) -> Callable[..., Any]:
-    """Return a function of Arrow arrays, as DuckDB calls it: each of their values is an argument of one call.
+    """Return a function that DuckDB calls with Arrow arrays; each of their values is an argument of one call.
 
-    It is kept for ever. DuckDB 2.0.1 calls it for all connections to an instance, also when the one that has registered
-    it is closed, and would then call what was freed.
+    It is never freed. DuckDB 2.0.1 calls it for all connections to an instance, even after the connection that
+    registered it is closed.
     """
     [each] = [function for function in FUNCTIONS if function.name == name]
 
@@ -357,7 +357,7 @@ def _columns(rows: pa.StructArray | None, row: Row) -> dict[str, Any]:
 
     from etq.ingest.arrow import as_numpy
 
-    if rows is None:  # of no rows, DuckDB makes no list
+    if rows is None:  # DuckDB returns NULL instead of an empty list
         return {name: _array((), kind) for name, kind in row.items()}
     columns: dict[str, Any] = {}
     for name, kind in row.items():
@@ -377,7 +377,7 @@ def _columns(rows: pa.StructArray | None, row: Row) -> dict[str, Any]:
 
 
 def _flags(values: pa.Array) -> npt.NDArray[np.bool_]:
-    """Return booleans, which are bits, or bytes on a connection whose types Arrow is to keep."""
+    """Return booleans: bits, or bytes on a connection set to lossless conversion to Arrow."""
     import numpy as np
     import pyarrow as pa
 
@@ -389,7 +389,7 @@ def _flags(values: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _bits(values: pa.Array, buffer: int) -> npt.NDArray[np.bool_]:
-    """Return a buffer of bits of an array: 0 has those that are set where a value isn't NULL, 1 those of booleans."""
+    """Return a buffer of bits of an array: number 0 has the bits of values that aren't NULL, number 1 the booleans."""
     import numpy as np
 
     bits = np.frombuffer(values.buffers()[buffer], np.uint8)

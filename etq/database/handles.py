@@ -80,7 +80,7 @@ class Capture(Handle):
     _warehouse: ClassVar[weakref.ref[Any] | None] = None
 
     def within(self, warehouse: Answers) -> Self:
-        """Set the warehouse that returns the handle, and return the handle itself."""
+        """Set the warehouse that the handle comes from, and return the handle."""
         object.__setattr__(self, "_warehouse", weakref.ref(warehouse))
         return self
 

@@ -1,14 +1,14 @@
 """The library: a DuckDB file that holds etq's views and macros, and no tables.
 
-A database holds tables. One in memory, or a lake, copies them from a file, as to create them by statements takes three
-times as long, and finds views and macros in the library, which its instance of DuckDB attaches. A warehouse is a copy
-of a third file, which has the tables and a copy of the views and macros, so that DuckDB without etq opens it and asks.
-etq uses this copy where it knows that it is its own: where this version made the file, and nobody else has changed it
-since: to attach the library takes 55 ms of CPU.
+A database in memory, and that of a lake, holds tables only. They are copied from a file, as creating them by statements
+takes three times as long. Its instance of DuckDB attaches the library, where it finds views and macros. A new warehouse
+is a copy of a third file, which has the tables and a copy of the views and macros, so that DuckDB without etq can query
+it. etq uses this copy only if this version made the file and nobody else has changed it since: attaching the library
+takes 55 ms of CPU.
 
-Of any other file, which another version or somebody else made, etq uses the tables alone: names in a query are looked
-up in the library first, then among DuckDB's own functions, then in the file, so that nothing in it can replace what etq
-uses.
+Of any other file, made by another version or by somebody else, etq uses only the tables. Names in a query are looked up
+in the library first, then among DuckDB's own functions, then in the file, so that nothing in the file can replace what
+etq uses.
 
 The files come with a built package. In a checkout they are made in the user's cache, see `etq.database.making`.
 """
@@ -32,10 +32,10 @@ from etq.catalog import identifier, quoted, state
 from etq.database.cursors import TYPED, Found, database_of, set_up
 from etq.version import Files
 
-# A warehouse's file may have the first of these names, too.
+# A warehouse's file may have the first of these names as well.
 _NAMES: Final = ("etq", "etq_library")
 
-# Databases in memory share an instance for each process and settings, and its library, while it has access to files.
+# Databases in memory share one instance per process and settings, with its library, as long as it has access to files.
 _ACCESS: Final = "SELECT system.main.current_setting('enable_external_access')"
 _instances: Final[dict[tuple[object, ...], duckdb.DuckDBPyConnection]] = {}
 _finalizers: Final[WeakKeyDictionary[duckdb.DuckDBPyConnection, finalize[..., object]]] = WeakKeyDictionary()
@@ -64,10 +64,10 @@ def files() -> Files:
 
 
 def attach(connection: duckdb.DuckDBPyConnection) -> None:
-    """Attach the library to a new connection, and have names found there first. Raises `duckdb.Error`."""
+    """Attach the library to a new connection; names are looked up there first. Raises `duckdb.Error`."""
     database = _current(connection)
     name = _NAMES[database.lower() == _NAMES[0]]
-    # DuckDB 2.0.1's ATTACH IF NOT EXISTS may never end where the process has the same file attached, or had.
+    # DuckDB 2.0.1's ATTACH IF NOT EXISTS may never end if the process has, or had, the same file attached.
     try:
         if not _is_attached(connection, name):
             connection.execute(f"ATTACH {quoted(str(files().library))} AS {name} (READ_ONLY)")
@@ -92,9 +92,9 @@ def use_own(connection: duckdb.DuckDBPyConnection) -> None:
 def new_database(
     settings: Mapping[str, str], connect: Callable[[], duckdb.DuckDBPyConnection]
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection to a new database in memory, in the instance of these settings, which `connect` makes once.
+    """Return a connection to a new database in memory, in the instance with these settings, which `connect` makes once.
 
-    `detach` frees it, also if the connection is just no longer used.
+    `detach` frees the database; so does garbage collection of the connection.
     """
     with _lock:
         key = (os.getpid(), *sorted(settings.items()))
@@ -129,7 +129,9 @@ def detach(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _detach(instance: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Free a database in memory; after the last of its instance, what queries attached: files would stay locked."""
+    """Free a database in memory. After the last one of its instance, also detach what queries attached, as files would
+    stay locked.
+    """
     with suppress(duckdb.Error), _lock:
         instance.execute(f"DETACH {name}")
         query = "SELECT d.database_name FROM system.main.duckdb_databases() AS d WHERE NOT d.internal"

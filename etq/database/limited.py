@@ -1,10 +1,10 @@
-"""Queries that aren't trusted, in this process: one SELECT, which only reads, within a limit of time.
+"""Untrusted queries in this process: a single SELECT, read-only, within a time limit.
 
-The connection has no access to files but the warehouse's own, and a query may read tables alone.
-Its configuration is locked, as of every warehouse that etq opens. DuckDB ends a query at its memory limit, and when it
-is interrupted, but for a few functions, such as `repeat` of a large number, which go on for tens of seconds. The reader
-of such a query gets an error at the limit of time all the same; the query keeps its thread until it ends, and while
-`MOST_LEFT` of them run, others are refused.
+The connection has no access to files except the warehouse's own, and a query may only read tables. The configuration is
+locked, as for every warehouse that etq opens. DuckDB ends a query at its memory limit, and when it is interrupted,
+except within a few functions, such as `repeat` with a large number, which run on for tens of seconds. The caller still
+gets an error at the time limit, but the query keeps its thread until it ends. While `MOST_LEFT` such queries run,
+others are refused.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from etq.errors import QueryError, message_of, place_in
 # Planning can't be interrupted. Its time grows with the text: 5,000 SELECTs in 95 kB take 2 s.
 MOST_TEXT: Final = 100_000
 MOST_LEFT: Final = 4
-# At one time; further ones wait for their turn, as each could be one that can't be interrupted.
+# Queries that run at one time; others wait, as each could be one that can't be interrupted.
 _turns: Final = threading.BoundedSemaphore(2 * MOST_LEFT)
-# Of one asker; further ones are refused.
+# Queries of one asker at one time; others are refused.
 MOST_OF_ONE: Final = 2
-# How long an interrupted query may take to end, before who asks gets the error, and before `when_stuck` is called.
+# How long an interrupted query may take to end: before its asker gets the error, and before `when_stuck` is called.
 _GRACE: Final = 1.0
 _LONGEST: Final = 10.0
 
-# Revokes the access to DuckDB's log: where DuckDB can't write the log's file, it aborts the process.
+# Revokes the access to DuckDB's log: if DuckDB can't write the log's file, it aborts the process.
 _WITHOUT_LOG: Final = """
     SET VARIABLE etq_settings = (
         SELECT list(s.name) FROM system.main.duckdb_settings() AS s
@@ -45,15 +45,15 @@ _WITHOUT_LOG: Final = """
     SET lock_configuration = true
 """
 
-# DuckDB's table functions that read tables, the names of what there is, or nothing. Others read files, also the
-# warehouse's own with what was removed from its tables, run texts, or tell what DuckDB knows of removed rows and of
-# other queries. So do DuckDB's views that call them, and its table macros.
+# DuckDB's table functions that read only tables, names of objects, or nothing. Others read files (including the
+# warehouse's own, with removed rows), run SQL from texts, or reveal removed rows and other queries. So do DuckDB's
+# views that call them, and its table macros.
 _HARMLESS: Final = re.compile(
     r"duckdb_(columns|constraints|coordinate_systems|databases|functions|indexes|keywords|schemas|sequences|tables|types"
     r"|views)|pragma_(collations|platform|show|table_info|version)|generate_series|icu_calendar_names|json_each|json_tree"
     r"|pg_timezone_names|range|repeat|repeat_row|summary|test_all_types|test_vector_types|unnest"
 )
-# Its other functions that do so: DuckDB has no mark of them.
+# DuckDB's scalar functions that do so; its catalog doesn't tell them apart.
 _TELLING: Final = frozenset(("current_setting", "json_serialize_plan", "stats", "write_log"))
 # The functions, the table functions and the tables of a query, in the text of `json_serialize_sql`; functions in the
 # text of a view; and the functions that a plan calls, those of macros and views included.
@@ -69,27 +69,29 @@ _others: Final[set[str]] = set()
 _left: Final[set[threading.Thread]] = set()
 _askers: Final[Counter[str]] = Counter()
 _lock: Final = threading.Lock()
-# What is called where a query does not end: a server ends its process, as nothing else ends the query.
+# Called if a query does not end: a server ends its process, as nothing else ends the query.
 when_stuck: Callable[[], object] = lambda: None  # noqa: E731
 
 
 class BusyError(QueryError):
-    """Too many queries run already; a later attempt may succeed."""
+    """Too many queries are running; a later attempt may succeed."""
 
 
 def left() -> int:
-    """Return how many queries run past their limits."""
+    """Return how many queries are running past their time limit."""
     with _lock:
         return sum(thread.is_alive() for thread in _left)
 
 
 def has_left() -> bool:
-    """Whether a query runs past its limit: its connection can't be closed."""
+    """Whether a query is running past its time limit: then its connection can't be closed."""
     return left() > 0
 
 
 def when_ended(act: Callable[[], object]) -> None:
-    """Call a function that closes a connection; if queries run past their limits, later, when they have ended."""
+    """Call a function that closes a connection. If queries are running past their time limit, it is called after they
+    have ended.
+    """
     with _lock:
         left = [thread for thread in _left if thread.is_alive()]
     if not left:
@@ -117,21 +119,22 @@ def check_select(query: str) -> None:
 
 
 def _check_reads(cursor: duckdb.DuckDBPyConnection, query: str, parameters: object) -> None:
-    """Raise `QueryError` for a query that reads other than tables. Macros and views of a file that somebody else may
-    have made are checked, too.
+    """Raise `QueryError` for a query that reads anything but tables. If somebody else may have made the file, its
+    macros and views are checked as well.
     """
     [(tree,)] = cursor.execute("SELECT system.main.json_serialize_sql(?::VARCHAR)", [query]).fetchall()
     if tree.startswith('{"error":true'):
         raise QueryError("the query can't be checked; write it as one SELECT")
     if not _others:
-        _others.update(_found_others(cursor))  # at once: another thread must not see a part of them
+        _others.update(_found_others(cursor))  # in one step: another thread must not see a part of them
     tables = set(map(json.loads, _TABLE.findall(tree)))
     read = _others.intersection(map(str.lower, (*_CALLED_AS_TABLE.findall(tree), *tables)))
     read |= _TELLING.intersection(map(str.lower, _CALLED.findall(tree)))
     # DuckDB may take these for files.
     files = {name for name in tables if "." in name}
     if not read and files:
-        # Without CTEs where these are in scope. Plans don't name a file of which the statistics are the answer.
+        # The names without CTEs that are in scope. Plans are no help: they don't name a file whose statistics are the
+        # answer.
         with suppress(duckdb.Error):  # of a query with parameters
             files.intersection_update(cursor.get_table_names(query))
         read = files
@@ -155,7 +158,7 @@ def _found_others(cursor: duckdb.DuckDBPyConnection) -> set[str]:
 
 
 def _is_received(cursor: duckdb.DuckDBPyConnection) -> bool:
-    """Whether a database is a file with macros and views of somebody else, perhaps."""
+    """Whether a database is a file whose macros and views somebody else may have made."""
     query = "FROM system.main.duckdb_databases() AS d WHERE d.database_name = ? AND d.path IS NOT NULL"
     return not cursors.is_own(cursor) and bool(cursor.execute(query, [cursors.database_of(cursor)]).fetchall())
 
@@ -168,7 +171,7 @@ def ask(
     parameters: object = None,
     asker: str | None = None,
 ) -> Answer:
-    """Return what `answer` makes of a cursor on which it runs the query, in a transaction that only reads.
+    """Return the result of `answer`, which runs the query on the cursor that it gets, in a read-only transaction.
 
     Raises `QueryError` for a query that isn't one SELECT, is wrong, or takes longer than `seconds`, and what `answer`
     raises; `BusyError` while `MOST_OF_ONE` queries of an `asker` run, or too many of all.
@@ -192,7 +195,7 @@ def ask(
         except BaseException as error:
             failure.append(error)
         finally:
-            with suppress(duckdb.Error):  # where the error has ended the transaction
+            with suppress(duckdb.Error):  # if the error has ended the transaction
                 cursor.rollback()
             cursor.close()
             if has_turn:
@@ -203,7 +206,7 @@ def ask(
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        with suppress(duckdb.Error):  # of a query that has just ended
+        with suppress(duckdb.Error):  # if the query has just ended
             cursor.interrupt()
         thread.join(_GRACE)
         if thread.is_alive():
@@ -222,7 +225,7 @@ def ask(
 
 
 def _enter(asker: str | None) -> None:
-    """Count a query of an asker that begins. Raises `BusyError` if it may not."""
+    """Count a query that an asker begins. Raises `BusyError` if there are too many."""
     with _lock:
         _left.difference_update([thread for thread in _left if not thread.is_alive()])
         if len(_left) >= MOST_LEFT:

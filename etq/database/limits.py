@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 
-# How long a query that isn't trusted may take, in seconds, and how much memory, in MB, unless somebody says otherwise.
+# The defaults of how long an untrusted query may take, in seconds, and how much memory, in MB.
 SAFE_SECONDS: Final = 10.0
 SAFE_MEGABYTES: Final = 512
 
 
 class Limits(NamedTuple):
-    """What a command's options say of the connections that it opens; None: no limit, or the usual one.
+    """A command's options for the connections that it opens; None: no limit, or the default.
 
     query_seconds    how long a query may take
     query_megabytes  how much memory it may take, in MB
     wait             how long to wait for a file that other processes hold, in seconds
-    notify           gets what to tell meanwhile: a wait that takes a while
+    notify           receives messages meanwhile, about a long wait
     """
 
     query_seconds: float | None = None
@@ -55,11 +55,11 @@ def limiting_settings() -> dict[str, str]:
     seconds, megabytes = limits().query_seconds, limits().query_megabytes
     return {
         **({} if seconds is None else {"max_execution_time": str(max(int(seconds * 1000), 1))}),
-        # Without a folder for what exceeds the memory, the limit is one.
+        # Without a folder to spill to, this is a limit.
         **({} if megabytes is None else {"memory_limit": f"{megabytes}MiB", "temp_directory": ""}),
     }
 
 
 def within(byte_size: int) -> dict[str, str | bool | int | float | list[str]]:
-    """Return the settings of a connection that reads a received file within a limit of memory."""
+    """Return the settings of a connection that reads a received file within a memory limit."""
     return {"memory_limit": f"{byte_size}B", "temp_directory": ""}

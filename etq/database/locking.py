@@ -29,13 +29,13 @@ Result = TypeVar("Result")
 
 
 class HeldError(WarehouseError):
-    """Another process holds the file, and did so for the whole time of waiting."""
+    """Another process held the file during the whole wait."""
 
 
 def retry_while_locked(path: str, attempt: Callable[[], Result], wait: float | None = None) -> Result:
     """Return the result of a function that opens a database; it is called again while other processes hold the file.
 
-    Raises `HeldError` if the file is held for longer than `seconds_to_wait`, `WarehouseError` where locks don't work,
+    Raises `HeldError` if the file is held for longer than `seconds_to_wait`, `WarehouseError` if locks don't work,
     `duckdb.Error` for other failures.
     """
     # Imported here, as commands that use no database start faster without it.
@@ -128,21 +128,21 @@ _guard: Final = threading.Lock()
 
 
 def note_opened(opened: Opened) -> None:
-    """Note what has a file open in this process: who waits for it to be closed would else wait for itself."""
+    """Note an object that has a file open in this process: a wait for the file to be closed would never end."""
     with _guard:
         _opened.add(opened)
 
 
 def is_open_here(path: str | os.PathLike[str]) -> bool:
-    """Whether this process has a file open as a warehouse, by whatever name."""
+    """Whether this process has a file open as a warehouse, under any path."""
     file = identity(path)
     with _guard:
         return file is not None and any(each.file == file for each in _opened if each.is_open)
 
 
 def refuse_gone(path: str) -> None:
-    """Raise `WarehouseError` if this process has a warehouse of this path open, whose file was removed: DuckDB would
-    open that again.
+    """Raise `WarehouseError` if this process has a warehouse with this path open although its file was removed: DuckDB
+    would return the removed one.
     """
     with _guard:
         paths = [each.path for each in _opened if each.is_open and each.path is not None]
@@ -156,7 +156,7 @@ def refuse_open(path: str | os.PathLike[str]) -> None:
     """Raise `WarehouseError` for a file that this process has open as a warehouse.
 
     All locks that a process has on a file end when it closes any descriptor of it: after reading such a file, another
-    process could open it for writing. And a file that replaces it would not have what is written to it later.
+    process could open it for writing. And if another file replaces it, later writes to the warehouse are lost.
     """
     if is_open_here(path):
         raise WarehouseError(f"{displayed(os.fspath(path))}: the warehouse itself; name another file")

@@ -1,4 +1,4 @@
-"""Making the library and an empty warehouse from the SQL, where the package is built, or in the user's cache."""
+"""Makes the library and an empty warehouse from the SQL, when the package is built, or in the user's cache."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from etq.database.functions import FUNCTIONS
 from etq.database.temporary import temporary_folder
 from etq.version import SCHEMA_VERSION, VERSION, Files
 
-# DuckDB 1.5 and later can read and write these files. Blocks of a quarter of the default size waste less space in a
-# file of few captures (0.5 MB of 1.6) and of many (1.4 bytes per event of 10.1), and are read as fast.
+# DuckDB 1.5 and later can read and write these files. Blocks of a quarter of the default size save space in files of
+# few captures (0.5 of 1.6 MB) and of many (1.4 of 10.1 bytes per event), and are read as fast.
 STORAGE: Final = {"storage_compatibility_version": "v1.5.0", "default_block_size": "65536"}
 # The name of the macro with the query of a view of the library.
 _QUERY_OF: Final = "_query_of_"
@@ -30,8 +30,8 @@ _UNUSED_SECONDS: Final = 30 * 24 * 3600
 
 
 def make(folder: Path) -> Path:
-    """Make the files in a folder of the cache, complete or not at all, and remove what is unused. Where that can't be
-    written, they are made in a temporary folder. Returns their folder.
+    """Make the files in a folder of the cache, all or none, and remove unused ones. If the cache can't be written, make
+    them in a temporary folder. Returns their folder.
     """
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def make(folder: Path) -> Path:
             try:
                 made.rename(folder)
             except OSError:
-                if not folder.exists():  # else another process was faster
+                if not folder.exists():  # otherwise another process was faster
                     raise
     except (OSError, duckdb.Error):
         until_exit = ExitStack()
@@ -86,8 +86,8 @@ def build(folder: Path) -> None:
 
 
 def _for_any_database(view: catalog.SqlObject) -> Sequence[str]:
-    """Return the statements that replace a view by one for the tables of any database. A view keeps the database of
-    each table that it names; a macro doesn't, so that the view's query is in one.
+    """Return the statements that replace a view by one for the tables of any database. A view is bound to the databases
+    of its tables; a macro isn't, so the view's query is put into a macro.
     """
     query = view.statement.split(" AS\n", 1)[1]
     name = f"{_QUERY_OF}{view.name}"

@@ -1,4 +1,5 @@
-"""Files that DuckDB opens next to a warehouse: its log and its temporary folder. A received warehouse may bring them.
+"""Files that DuckDB opens next to a warehouse: its log and its temporary folder. A received warehouse may come with
+them.
 
 DuckDB follows links and waits for pipes. So these names are checked before it opens anything.
 """
@@ -13,19 +14,19 @@ from typing import Final
 
 from etq.errors import WarehouseError
 
-# The log; and what DuckDB 2.0 writes while it checkpoints, and while it recovers from a crash of that.
+# The log, and the files that DuckDB 2.0 writes during a checkpoint, and during recovery from a crashed checkpoint.
 LOGS: Final = (".wal", ".wal.checkpoint", ".wal.recovery")
-# Results of queries that take more memory than they may.
+# Intermediate results of queries that exceed the memory limit.
 FOLDER: Final = ".tmp"
 
 
 def log_of(path: str) -> Path:
-    """Return the path of a warehouse's log. DuckDB has it next to the file that a link leads to."""
+    """Return the path of a warehouse's log. DuckDB puts it next to the target of a link."""
     return Path(f"{os.path.realpath(path)}{LOGS[0]}")
 
 
 def check_neighbours(path: str) -> None:
-    """Raise `WarehouseError` if something next to a warehouse isn't what DuckDB puts there."""
+    """Raise `WarehouseError` if a file next to a warehouse isn't of the kind that DuckDB puts there."""
     for base in dict.fromkeys((path, os.path.realpath(path))):
         for ending in (*LOGS, FOLDER):
             neighbour = Path(base + ending)
@@ -41,7 +42,7 @@ def check_neighbours(path: str) -> None:
 
 
 def check_free(path: str) -> None:
-    """Raise `WarehouseError` if something lies where DuckDB would put files next to a new warehouse."""
+    """Raise `WarehouseError` if files exist where DuckDB would put its own next to a new warehouse."""
     for ending in (*LOGS, FOLDER):
         if os.path.lexists(path + ending):
             raise WarehouseError(
@@ -50,8 +51,8 @@ def check_free(path: str) -> None:
 
 
 def remove_temporary(path: str) -> None:
-    """Remove what queries of killed processes left in the temporary folder of a warehouse, and the folder if it is
-    empty then.
+    """Remove leftovers of killed processes' queries from a warehouse's temporary folder, and the folder if it is then
+    empty.
 
     The caller has opened the warehouse for writing, so no other process uses the folder.
     """

@@ -1,4 +1,4 @@
-"""Moving a finished file into its place: only complete, only after it is on the disk, and never over another file."""
+"""Moves a finished file to its path: only complete, only after it is on the disk, and never over another file."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, 
 
 
 def private_folder(target: Path) -> AbstractContextManager[str]:
-    """Provide a folder next to `target` where only this user writes the file before it is moved."""
+    """Provide a folder next to `target`, accessible to this user only, in which the file is written before it
+    is moved.
+    """
     return temporary_folder(BESIDE, target.parent)
 
 
 def publish_new(written: Path, target: Path) -> None:
-    """Move a file to a path at which there is none. Raises `FileExistsError` if there is one, and `OSError`."""
+    """Move a file to an unused path. Raises `FileExistsError` if there is one, and `OSError`."""
     fsync_file(written)
     if sys.platform == "win32":
         written.rename(target)  # fails if the target exists
@@ -47,8 +49,8 @@ def new_file(path: str, *, overwrite: bool = True) -> Iterator[str]:
     moved to `path`.
 
     Anything but a regular file, such as a pipe, is written in place; of a link, the target is replaced. Raises
-    `EtqError` if the file can't be written, and, unless `overwrite`, if it exists by then; also for a warehouse that
-    this process has open.
+    `EtqError` if the file can't be written, if it exists by then (unless `overwrite`), and for a warehouse that this
+    process has open.
     """
     refuse_open(path)
     target = Path(path).resolve()
@@ -89,7 +91,7 @@ def check_folder(path: str) -> None:
 
 @contextmanager
 def _reader_of(target: Path) -> Iterator[None]:
-    """Hold a pipe open. Raises `OSError` if nobody reads it, for which others that open it would wait."""
+    """Hold a pipe open. Raises `OSError` if nobody reads it: opening it later would wait for a reader."""
     if not target.is_fifo():
         yield
         return

@@ -1,6 +1,4 @@
-"""Returns times with a time zone as Python values without the package pytz, which DuckDB would need and may be
-missing.
-"""
+"""Returns times with a time zone as Python values without the package pytz, which DuckDB would need."""
 
 from __future__ import annotations
 

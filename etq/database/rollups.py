@@ -16,13 +16,13 @@ from etq.errors import WarehouseError
 PRUNED: Final = "events pruned"
 _HAS_EVENTS: Final = f"capture_id NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}')"
 
-# Rollups of dumps, in the order in which they are computed, from a temporary table of the times of events.
+# Rollups of dumps, computed in this order from a temporary table of the times of events.
 ROLLUPS: Final = {
     "op_times": "_find_op_times('_filled_times', ?, ?)",
     "module_times": "_find_module_times(?, ?)",
     "capture_ops": "_find_capture_ops(?, ?)",  # columns of op_times
 }
-# The rollups of PyTorch traces that are computed from events, and those that are computed from these rollups.
+# Rollups of PyTorch traces: those computed from events, and those computed from these rollups.
 OF_TRACES: Final = ("step_times", "op_shapes")
 ACROSS_TRACES: Final = {
     "op_times": "_find_trace_op_times",
@@ -36,9 +36,9 @@ _TRACES: Final = """
     ORDER BY c.capture_id
 """
 
-# The tables of answers: those of views with default arguments, and the facts of other views. They are computed from
-# `_filled_parts`, rows of `_signature_times` of typical runs, the tables of `answered_times`, and the first and last
-# key.
+# The tables of answers: the rows of views with default arguments, and the facts that other views read. They are
+# computed from `_filled_parts`, rows of `_signature_times` of typical runs, the tables of `answered_times`, and the
+# first and last key.
 ANSWERS: Final = {
     "signature_times": "_find_signature_times('_filled_parts')",
     "all_op_totals": "_find_all_op_totals('_filled_parts')",
@@ -47,13 +47,13 @@ ANSWERS: Final = {
     "all_headline": "_find_all_headline('_filled_loads', '_filled_runs')",
     "all_memory_totals": f"_find_all_memory_totals({{first:d}}, {{last:d}}) WHERE {_HAS_EVENTS}",
 }
-# The table of advice, whose rows Python words. In a database in memory, which etq alone asks, a row at place 0 stands
-# for the answers and the advice about a capture until they are asked for: to compute them takes longer than to store a
-# small file.
+# The table of advice, whose texts are written in Python. In a database in memory, which only etq queries, a row at
+# place 0 marks that answers and advice about a capture are postponed until a query reads them: computing them takes
+# longer than storing a small file.
 ADVICE: Final = "all_advice"
-# The table of the steps of traces with their operations, which is written with the advice, as that rates ops, too.
+# The table of the steps of traces with their operations. It is written with the advice, which also computes operations.
 EFFICIENCY: Final = "all_step_efficiency"
-# The names in a query that reads them: those tables, and the views on them.
+# The names of those tables and of the views on them: a query that reads them contains one.
 ANSWERED: Final = frozenset(
     {
         *ANSWERS, ADVICE, EFFICIENCY, "all_module_totals", "all_delegate_coverage", "all_source_totals", "advice",
@@ -63,7 +63,7 @@ ANSWERED: Final = frozenset(
 _UNWRITTEN: Final = (
     "Advice about a file in memory is computed when etq is asked for it: by advice(), rows() or sql() in Python."
 )
-# Up to this number, the times of events are computed once for all, and held in memory, about 70 bytes each.
+# Up to this number of events, their times are computed once and held in memory, about 70 bytes each.
 _HELD: Final = 2_000_000
 _EVENTS: Final = """
     SELECT c.capture_id, count(e.capture_id) FROM captures AS c
@@ -74,8 +74,8 @@ _EVENTS: Final = """
 
 # Derived columns of `runs`, in the order in which they are found.
 RUN_FINDERS: Final = {"_find_run_scopes": "scope", "_find_typical_runs": "is_typical"}
-# Where all runs of a name have the same event block, as in most captures, they ran the same program. To plan the search
-# for programs takes longer than all else that describes a few runs.
+# If all runs of a name have the same event block, as in most captures, they ran the same program. Then the search for
+# programs is skipped: planning it takes longer than everything else about a few runs.
 _SEVERAL_BLOCKS: Final = """
     SELECT 1 FROM runs AS r
     WHERE r.capture_id BETWEEN ? AND ? AND r.method IS NULL
@@ -88,10 +88,10 @@ _SCOPES_OF_NAMES: Final = """
     WHERE capture_id BETWEEN ? AND ? AND scope IS DISTINCT FROM coalesce(method, name)
 """
 
-# Without a linked record no module is known; to plan the search for modules' times takes longer than this question.
+# Without a linked record no module is known; planning the query for modules' times takes longer than this check.
 _HAS_MODULES: Final = "SELECT 1 FROM signature_ops WHERE capture_id BETWEEN ? AND ? AND module_path IS NOT NULL LIMIT 1"
 
-# Few captures have allocations; to plan their sums takes longer than to ask.
+# Few captures have allocations; planning their sums takes longer than this check.
 _HAS_ALLOCATIONS: Final = """
     SELECT 1 FROM allocators AS a WHERE a.capture_id BETWEEN $first AND $last
     UNION ALL
@@ -104,7 +104,7 @@ _HAS_MODULE_CALLS: Final = """
 """
 
 
-# Writes the rows of `ADVICE` of a trace, or of all dumps from one key up to another, within `answered_times`.
+# Writes the rows of `ADVICE` of a trace, or of all dumps in a range of keys, within `answered_times`.
 Advise = Callable[[duckdb.DuckDBPyConnection, int, int], None]
 
 
@@ -147,13 +147,13 @@ def fill_rollups(
         fill_steps(connection, key)
     if is_left:
         leave_answers(connection, *keys)
-    elif advise is not None:  # about a rank, it is about the steps of the others, too
+    elif advise is not None:  # advice about a rank depends on the steps of other ranks
         for key in traces:
             advise(connection, key, key)
 
 
 def leave_answers(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
-    """Write the row that stands for answers and advice, for each capture from one key up to another that has events."""
+    """Write the row that marks answers and advice as postponed, for each capture in a range of keys that has events."""
     connection.execute(
         f"""
         INSERT INTO {ADVICE} (capture_id, place, rule, severity, finding, evidence, remedy)
@@ -165,7 +165,7 @@ def leave_answers(connection: duckdb.DuckDBPyConnection, first: int, last: int) 
 
 
 def fill_answers(connection: duckdb.DuckDBPyConnection, first: int, last: int, advise: Advise) -> None:
-    """Write the answers and the advice that were left, about all captures but traces from one key up to another."""
+    """Write the postponed answers and advice about all captures but traces in a range of keys."""
     write_clocks(connection, first, last)
     for begin, end, events in _parts(connection.execute(_EVENTS, [first, last]).fetchall()):
         with answered_times(connection, begin, end, is_held=events <= _HELD):
@@ -173,7 +173,7 @@ def fill_answers(connection: duckdb.DuckDBPyConnection, first: int, last: int, a
 
 
 def _fill_runtime(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
-    """Write the rollups of all captures but traces from one key up to another, within `answered_times`."""
+    """Write the rollups of all captures but traces in a range of keys, within `answered_times`."""
     for table, rows in ROLLUPS.items():
         if table != "module_times" or connection.execute(_HAS_MODULES, [first, last]).fetchall():
             connection.execute(f"INSERT INTO {table} FROM {rows} WHERE {_HAS_EVENTS}", [first, last])
@@ -195,12 +195,12 @@ def _fill_answers(connection: duckdb.DuckDBPyConnection, first: int, last: int, 
 def answered_times(
     connection: duckdb.DuckDBPyConnection, first: int, last: int, *, is_held: bool = True, has_names: bool = True
 ) -> Iterator[None]:
-    """Provide temporary tables of all captures but traces from one key up to another, until the block ends: the times
-    of their events, `_filled_times`; and what answers read: times with names, `_filled_events`, the executes of runs,
-    `_filled_runs`, and parts of loading, `_filled_loads`.
+    """Provide temporary tables about all captures but traces in a range of keys until the block ends: the times of
+    events, `_filled_times`; and the tables that answers read: `_filled_events` (times with names), `_filled_runs`
+    (executes of runs) and `_filled_loads` (parts of loading).
 
-    is_held    whether the times are computed once, rather than where they are read
-    has_names  whether there is what answers read
+    is_held    whether the times are stored, not computed on each read
+    has_names  whether to provide the tables that answers read
     """
     made = {
         "_filled_times": (
@@ -220,15 +220,15 @@ def answered_times(
             connection.execute(f"CREATE TEMP {kind} {name} AS FROM {rows}")
         yield
     except BaseException:
-        with suppress(duckdb.Error):  # a transaction that failed drops them itself
+        with suppress(duckdb.Error):  # a failed transaction drops them by itself
             connection.execute(dropped)
         raise
     connection.execute(dropped)
 
 
 def _parts(events: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Yield the first and last key of successive captures, and how many events they have: at most `_HELD`, or one
-    capture with more. `events` are keys and numbers, in order.
+    """Yield ranges of successive captures: first key, last key and number of events, at most `_HELD` unless it is a
+    single capture. `events` are keys and numbers of events, in order.
     """
     first, last, held = None, 0, 0
     for key, number in events:
@@ -243,12 +243,12 @@ def _parts(events: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
 def fill_steps(connection: duckdb.DuckDBPyConnection, key: int, step_name: str | None = None) -> None:
     """Write the rollups of a trace, which has none; its steps are profiler steps, or the calls of an annotation.
 
-    To plan a search takes longer than to ask whether it finds anything.
+    Planning a search takes longer than checking whether it would find anything.
     """
     finders = ["_find_step_times"]
     if connection.execute("SELECT 1 FROM device_events AS d WHERE d.capture_id = ? LIMIT 1", [key]).fetchall():
         finders.append("_find_device_step_times")
-    # Written into the statement, NULL saves the planner the branch for annotations.
+    # As a literal, NULL lets the planner drop the branch for annotations.
     name, given = ("NULL", [key]) if step_name is None else ("?", [key, step_name])
     for finder in finders:
         connection.execute(f"INSERT INTO step_times FROM {finder}(?, {name})", given)

@@ -1,7 +1,7 @@
-"""A check of rows that queries rely on: events are within each other without a circle.
+"""Checks a property of rows that queries rely on: the nesting of events has no cycle.
 
-Queries follow the events that contain an event to the outermost one: in a circle they would not end. A warehouse from
-others may have such rows.
+Queries follow parents up to the outermost event; with a cycle they would not end. A warehouse from somebody else may
+have such rows.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-# Captures in which some events come before and some after the one that contains them, and how many have one: ETDumps
-# write an event when it ends, and have no others; traces write events in any order.
+# Captures in which parents come both before and after their children, with the number of events that have parents. Only
+# traces can be such captures: an ETDump writes an event when it ends, so parents always come later.
 _MIXED: Final = """
     SELECT e.capture_id, count(*) FROM {events} AS e
     WHERE e.parent_index IS NOT NULL
@@ -38,14 +38,14 @@ _EVENTS: Final = """
     FROM {events} AS e
     WHERE e.capture_id = $capture_id AND e.parent_index IS NOT NULL
 """
-# Bytes of memory per event as arrays, with what DuckDB takes to make them (measured: 73).
+# Bytes of memory per event, for the arrays and for DuckDB to make them (measured: 73).
 _ROW_BYTES: Final = 80
 
 
 def check_rows(connection: duckdb.DuckDBPyConnection, path: str, prefix: str) -> None:
-    """Raise `WarehouseError` if events of a capture contain each other in a circle, in which a query would run forever.
+    """Raise `WarehouseError` if parents of a capture's events form a cycle, with which a query would run forever.
 
-    `prefix` is that of the tables' names. Raises `FormatError` for more events than there is memory for.
+    `prefix` precedes the tables' names. Raises `FormatError` if the events don't fit into memory.
     """
     for capture_id in in_circles(connection, f"{prefix}event_ticks", path):
         raise WarehouseError(
@@ -54,9 +54,9 @@ def check_rows(connection: duckdb.DuckDBPyConnection, path: str, prefix: str) ->
 
 
 def in_circles(connection: duckdb.DuckDBPyConnection, events: str, path: str) -> Iterator[int]:
-    """Yield the keys of captures with events that contain each other, of rows of `event_ticks`.
+    """Yield the keys of captures whose parents form a cycle, from rows of `event_ticks`.
 
-    Raises `FormatError` for the file at `path` if a capture has more events than there is memory for.
+    Raises `FormatError` for the file at `path` if a capture's events don't fit into memory.
     """
     for capture_id, rows in connection.execute(_MIXED.format(events=events)).fetchall():
         memory.refuse_beyond(path, f"to check the {rows:,} events of the capture {capture_id}", rows * _ROW_BYTES)
@@ -66,7 +66,7 @@ def in_circles(connection: duckdb.DuckDBPyConnection, events: str, path: str) ->
 
 
 def _has_circle(keys: npt.NDArray[np.int64], parents: npt.NDArray[np.int64]) -> bool:
-    """Whether events lead back to themselves, or two have one key. Each step looks twice as far up."""
+    """Whether parents form a cycle, or two events have one key. Each step looks twice as far up."""
     # Imported here, as most warehouses are opened without it.
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""The tables of a warehouse: made for a new one, and their version checked in one that exists."""
+"""The tables of a warehouse: creates those of a new one, and checks the version of an existing one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def create_file(path: str) -> bool:
-    """Write a warehouse without captures, complete; return whether there was no file. An empty file is replaced.
+    """Write a complete warehouse without captures; return whether the file was new. An empty file is replaced.
 
     Raises `OSError`.
     """
@@ -48,7 +48,7 @@ def create_file(path: str) -> bool:
 
 
 def note_creation(connection: duckdb.DuckDBPyConnection) -> None:
-    """Write when a new warehouse was created."""
+    """Write the time at which a new warehouse was created."""
     connection.execute("UPDATE warehouse SET created_at = now()::TIMESTAMP")
 
 
@@ -63,7 +63,7 @@ def check(connection: duckdb.DuckDBPyConnection, path: str, database: str | None
     query = "SELECT 1 FROM system.main.duckdb_tables() WHERE table_name = 'warehouse' AND database_name = ?"
     try:
         if not has_passed and not connection.execute(query, [database or database_of(connection)]).fetchall():
-            raise ValueError  # or it is a view
+            raise ValueError  # or the name is that of a view
         [(version,)] = connection.execute(f"SELECT schema_version FROM {prefix}main.warehouse").fetchall()
     except (duckdb.CatalogException, duckdb.BinderException, ValueError):
         raise WarehouseError(f"{path}: a DuckDB database, but not a warehouse of etq; name another file") from None

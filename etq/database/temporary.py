@@ -1,4 +1,4 @@
-"""Temporary folders, which later processes remove if their own was killed."""
+"""Temporary folders that later processes remove if the owner was killed."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-# A file in each folder that this module makes: a folder of somebody else may have such a name, too. It names the
-# machine: in a network folder, others don't see the lock of a folder.
+# A file in each folder that this module makes, as other folders may have such a name. It contains the machine's name,
+# as locks in a network folder may not be visible on other machines.
 _MARK: Final = ".made-by-etq"
-# A folder that was just made may not be locked or marked yet.
+# A folder younger than this may not be locked or marked yet.
 _YOUNG_SECONDS: Final = 60
 _PREFIX: Final = "etq-"
-# The prefix of those next to a warehouse or another file that is written.
+# The prefix of folders next to a warehouse or another file that is written.
 BESIDE: Final = ".etq-"
 
 
 @contextmanager
 def temporary_folder(prefix: str = _PREFIX, within: str | os.PathLike[str] | None = None) -> Iterator[str]:
-    """A folder for files of this process alone, in the folder `within` or that of the system.
+    """A folder for files of this process only, in the folder `within` or the system's temporary folder.
 
-    Folders of the same prefix that killed processes left there are removed first: those with the exact form of name
-    and the mark of this module, of the same user and machine, whose lock is free.
+    First, folders with this prefix that killed processes left there are removed. A folder is removed if its name has
+    this module's form, it has the mark of this module, it is of the same user and machine, and its lock is free.
     """
     parent = Path(tempfile.gettempdir() if within is None else within)
     _remove_left(parent, prefix)
@@ -56,14 +56,15 @@ def _remove_left(parent: Path, prefix: str) -> None:
                 if (left / _MARK).read_bytes() == platform.node().encode():
                     shutil.rmtree(left)
             elif found.st_mtime < time.time() - _YOUNG_SECONDS:
-                left.rmdir()  # its process was killed before it marked it; fails for a folder with files
+                left.rmdir()  # its process was killed before marking it; fails for a folder with files
 
 
 @contextmanager
 def _locked(folder: Path, *, waits: bool = False) -> Iterator[None]:
-    """Hold the lock of a folder, which ends with the process.
+    """Hold the lock of a folder. The end of the process releases it.
 
-    Raises `OSError` if another process has it, or `waits`: one that looks for left folders has it for a moment.
+    If another process has the lock, raises `OSError`, or waits if `waits`: a process that looks for left folders holds
+    it only briefly.
     """
     if sys.platform == "win32":
         yield

@@ -27,7 +27,7 @@ class ExportFormat(NamedTuple):
 
     text: str  # one line of description
     options: tuple[str, ...] = ()
-    selects_runs: bool = True  # whether it takes the options of `SCHEDULE`, too
+    selects_runs: bool = True  # whether it takes the options of `SCHEDULE`
 
 
 FORMATS: Final = {
@@ -67,7 +67,7 @@ def parts(warehouse: Answers, capture: str | Capture | Sequence[Capture], to: st
     if len(targets) > 1:
         _check_traces(targets, to)
     try:
-        if "phase" in options:  # views check the phase only where there are rows
+        if "phase" in options:  # views check the phase only if there are rows
             warehouse.rows("SELECT _known_phase($phase)", phase=options["phase"])
         if len(targets) > 1:
             from etq.export.job_trace import job_trace
@@ -80,7 +80,9 @@ def parts(warehouse: Answers, capture: str | Capture | Sequence[Capture], to: st
 
 
 def captures_of(warehouse: Answers, selector: str, to: str) -> list[Capture]:
-    """Return the captures to write: for chrome all traces of a selector of labels, else the one that it names."""
+    """Return the captures to write: for chrome all traces that a selector of labels matches, otherwise the one that it
+    names.
+    """
     if to == "chrome":
         from etq.database.handles import Capture
 
@@ -103,7 +105,7 @@ def _listed(captures: Capture | Sequence[Capture]) -> list[Capture]:
 
 
 def _check_traces(captures: Sequence[Capture], to: str) -> None:
-    """Raise `QueryError` for captures that can't be one file."""
+    """Raise `QueryError` for captures that can't be written to one file."""
     if to != "chrome":
         raise QueryError(f"{to} takes one capture, not {len(captures)}; only chrome takes the traces of a job's ranks")
     for capture in captures:

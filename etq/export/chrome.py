@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
 
 HOST: Final = "host"
-# Readers of PyTorch's traces take category `kernel` for something that a GPU runs.
+# Other categories, as readers of PyTorch's traces take `kernel` for work of a GPU.
 CATEGORIES: Final = {"kernel": "op_kernel"}
 _COLUMNS: Final = ("run_index", "event_index", "signature_index", "track", "is_estimated", "logged", "logged_unit")
 
@@ -132,7 +132,7 @@ def _at(dump: int, thread: int, start: int) -> str:
 
 
 def _spans(warehouse: Answers, capture: Capture, unit: str, options: dict[str, Any]) -> dict[int, tuple[int, int]]:
-    """Return when the first of each run's events on the host began and the last ended, in whole nanoseconds."""
+    """Return the start of each run's first event on the host and the end of its last, in whole nanoseconds."""
     query = f"""
         SELECT t.run_index, any_value(coalesce(t.run_start, 0)), max(coalesce(t.run_start, 0) + t.start + t.duration)
         FROM timeline($capture, unit := $unit{catalog.more_arguments(options)}) AS t

@@ -1,8 +1,7 @@
 """Writes the PyTorch Profiler traces of several ranks of a job as one trace, on one clock.
 
-Processes have names and ids numbers of their own, and devices those that none before has. Times are on the clock
-that `clock_offsets` aligns. A trace whose clock no collective tells of is placed by the time of day at which it was
-recorded, or, without that, as it is.
+Processes get distinct names, ids and devices get distinct numbers. Times are on the clock that `clock_offsets` aligns.
+A trace whose clock isn't aligned by a collective is placed by its time of recording, or, without that, unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def job_trace(warehouse: Answers, captures: Sequence[Capture], options: dict[str
         most, devices, processes = _contents(warehouse, capture)
         renamed = {device: _free(device, taken) for device in devices}
         title = _title(capture, known, ordered).replace("]", ")")
-        # As the reader of merged traces knows ranks.
+        # In the form that the reader of merged traces recognises.
         named = {name: (next(numbers), f"[{title}] {text}") for name, text in processes}
         places.append(Place(shift, first_id, {old: new for old, new in renamed.items() if old != new}, named))
         first_id += most + 1
@@ -69,18 +68,18 @@ def _title(capture: Capture, known: dict[int, dict[str, Any]], captures: Sequenc
 
 
 def _free(device: int, taken: set[int]) -> int:
-    """Take the number of a device, or the next that is free."""
+    """Take the number of a device, or the next free one."""
     number = next(number for number in count(device) if number not in taken)
     taken.add(number)
     return number
 
 
 def _shifts(warehouse: Answers, captures: Sequence[Capture]) -> tuple[int, list[int]]:
-    """Return the origin of times in nanoseconds since 1970, 0 if unknown, and the shift of each capture's times."""
+    """Return the origin of times in nanoseconds since 1970 (0 if unknown), and the shift of each capture's times."""
     rows = warehouse.rows(_OFFSETS, captures=[capture.capture_id for capture in captures])[1]
     offsets = {key: (job, offset) for key, job, offset in rows}
     bases = {capture.capture_id: base_of(warehouse, capture) for capture in captures}
-    # The aligned clock of a job counts from where that of its first rank does.
+    # The aligned clock of a job has the origin of its first rank's clock.
     begins: dict[str, int] = {}
     for capture in captures:
         if capture.capture_id in offsets:
@@ -90,7 +89,7 @@ def _shifts(warehouse: Answers, captures: Sequence[Capture]) -> tuple[int, list[
     for capture in captures:
         job, offset = offsets.get(capture.capture_id, (None, 0))
         absolute.append(bases[capture.capture_id] if job is None else begins[job] - offset)
-    # Kineto's base has whole microseconds.
+    # Kineto's base is in whole microseconds.
     base = bases[captures[0].capture_id] // 1000 * 1000
     return base, [each - base for each in absolute]
 
@@ -101,7 +100,7 @@ _OFFSETS: Final = """
 
 
 def _contents(warehouse: Answers, capture: Capture) -> tuple[int, list[int], list[tuple[str, str]]]:
-    """Return the greatest id of a capture, the devices that it used, and its processes with their kinds."""
+    """Return the largest id of a capture, the devices that it used, and its processes with their kinds."""
     parameters = {"id": capture.capture_id}
     [(most,)] = warehouse.rows(_MOST, **parameters)[1]
     devices = [device for (device,) in warehouse.rows(_DEVICES, **parameters)[1]]

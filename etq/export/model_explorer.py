@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 GRAPH: Final = "graph"
 EDGE: Final = "edge_dialect_exported_program"
-# Colours from the least time to the greatest.
+# Colours from the shortest to the longest time.
 GRADIENT: Final = [
     {"stop": 0, "bgColor": "#fff7ec", "textColor": "#000000"},
     {"stop": 0.5, "bgColor": "#fc8d59", "textColor": "#000000"},

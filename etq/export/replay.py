@@ -1,6 +1,6 @@
 """A Python script that measures one op of a trace with torch alone: with its shapes, types, strides and values.
 
-The arguments in the trace are written as JSON into the script, so that nothing in them is run.
+The trace's arguments are written into the script as JSON, so that nothing in them is executed.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from etq.errors import EtqError, QueryError, printable
 if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
 
-# The calls of an op by their arguments, those of most time first, and their times.
+# The calls of an op by their arguments, with their times, the longest first.
 _CALLS: Final = """
     SELECT e.inputs, e.shapes, e.types, e.strides, e.calls, e.total, e.flops, e.bytes, e.device
     FROM op_efficiency($capture, unit := 'us') AS e
     WHERE e.op = $op AND e.shapes IS NOT NULL
     ORDER BY e.total DESC, e.inputs
 """
-# The values that such a call mostly has.
+# The most frequent values of such a call.
 _VALUES: Final = """
     SELECT mode(o.inputs ORDER BY o.inputs)
     FROM op_arguments AS o
@@ -34,7 +34,7 @@ _OPS: Final = "SELECT e.op FROM op_efficiency($capture, \"by\" := 'op') AS e WHE
 
 
 def replay(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
-    """Yield the script of the call of an op that took most time, or of that whose inputs are named.
+    """Yield the script for the call of an op with the most time, or for the call with the given inputs.
 
     op      name of the op, such as aten::mm
     shapes  types and sizes as in the column `inputs` of `op_efficiency`, or sizes as a JSON list

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from etq.database.handles import Answers, Capture
 
-# How many rows of a capture Python has in memory at once.
+# How many rows of a capture are in Python's memory at once.
 AT_ONCE: Final = 8192
-# The number of digits by which nanoseconds are longer than microseconds.
+# The digits of a nanosecond count after the point of microseconds.
 _FRACTIONS: Final = [f".{number:03d}" for number in range(1000)]
 # The longest time in nanoseconds: about 290 years.
 LONGEST: Final = 9.2e18
-# The most lanes for overlapping bars in a track; events that don't nest in any lane get a track of their own.
+# The most lanes for overlapping bars in a track; events that don't nest in any lane get a separate track.
 LANES: Final = 8
 
 

@@ -123,7 +123,7 @@ class _Profiles:
         return profile if profile.takes(start, stop, parent) else None
 
     def _overflow_profile(self, track: str, start: int, stop: int, parent: tuple[int, int] | None) -> _Profile:
-        """Return a profile for an event that doesn't fit the track's own: one that has room, a new one, or the last,
+        """Return a profile for an event that doesn't fit the track's own: one with room, a new one, or the last one,
         which clips.
         """
         number = 1
@@ -176,7 +176,7 @@ def _frames(warehouse: Answers, capture: Capture) -> Iterator[str]:
     for place, (index, label, family, kind, module, file, line) in enumerate(rows):
         assert index == place, "signatures are numbered from 0"
         name = family if kind == "kernel" else label
-        # Operator calls have the same source everywhere; their kernels show the model's.
+        # All operator calls have the runtime's source; their kernels have the model's.
         is_placed = module and kind != "operator_call"
         frame: dict[str, Any] = {"name": f"{name} [{module}]" if is_placed else name}
         if file is not None:

@@ -1,4 +1,4 @@
-"""Writes a capture of a PyTorch Profiler trace as a trace again: the stored part, as Kineto would write it.
+"""Writes a capture of a PyTorch Profiler trace as a trace again: the stored part, in Kineto's form.
 
 Format: Google's "Trace Event Format" with Kineto's names of arguments, as `etq.ingest.trace.scanner` reads them. Events
 are in the file's order, with its processes, threads and clock. Missing are the parts that etq doesn't store: flows,
@@ -73,20 +73,20 @@ PROPERTIES: Final = {
 }
 
 
-# Columns of ids that events of one process share, with the least valid id.
+# Columns of ids that events of one process share, with the smallest valid id.
 _IDS: Final = {"external_id": 1, "correlation_id": 1, "sequence_number": 0, "wait_correlation_id": 1}
-# Ids from here on aren't counted up by a process.
+# Ids from this one on aren't counters of a process.
 MOST_IDS: Final = 2**48
 
 
 @dataclass(frozen=True)
 class Place:
-    """How to write the events of a capture in a file with those of others.
+    """Changes with which a capture's events are written into a file with those of others.
 
     shift      added to times, in nanoseconds
     ids        added to ids that events share
     devices    new numbers of devices
-    processes  the order of processes, and their names, by which they are known
+    processes  the order of processes and their new names, by their old names
     """
 
     shift: int = 0
@@ -161,7 +161,7 @@ def events(warehouse: Answers, capture: Capture, options: dict[str, Any], place:
 
 
 def base_of(warehouse: Answers, capture: Capture) -> int:
-    """Return the origin of the times in nanoseconds since 1970, from captured_at; 0 if it is unknown or they count from
+    """Return the origin of the times in nanoseconds since 1970, from captured_at; 0 if unknown, or if times count from
     1970.
     """
     [(moment, first)] = warehouse.rows(_FIRST, id=capture.capture_id)[1]
@@ -172,7 +172,7 @@ def base_of(warehouse: Answers, capture: Capture) -> int:
     return max(base, 0)
 
 
-# When the recording began, determined as in the reader of traces.
+# The start of the recording, determined as in the reader of traces.
 _FIRST: Final = """
     SELECT
         any_value(epoch_us(c.captured_at)),
@@ -224,7 +224,7 @@ def _memory(place: Place) -> str:
 
 
 def _counters(options: dict[str, Any], place: Place) -> str:
-    """Changes of counters; if options select steps, those between the first and the last moment of one of them."""
+    """Changes of counters; if options select steps, only those between the first and the last moment of these."""
     within = f"""
         SEMI JOIN (
             SELECT min(t.start_ticks) AS start_ticks, max(t.start_ticks + t.elapsed_ticks) AS end_ticks
@@ -278,7 +278,7 @@ def _of_memory(rows: pa.RecordBatch, threads: dict[int, str]) -> Iterator[str]:
 def _of_counters(rows: pa.RecordBatch, place: Place) -> Iterator[str]:
     for row in rows.to_pylist():
         at = f'"pid":{place.process(row["process"])},"tid":0,"ts":{microseconds(row["at_ticks"])}'
-        # A viewer has a track for each name.
+        # Viewers have a track for each name.
         name = encoded(f"{row['counter']}, {row['series']}")
         yield f'{{"ph":"C","name":{name},{at},"args":{{"value":{encoded(row["value"])}}}}}'
 
@@ -324,7 +324,7 @@ def _as_written(name: str) -> str:
 
 
 def device_properties(warehouse: Answers, capture: Capture) -> list[dict[str, Any]]:
-    """Return what the trace states of the devices of its machine."""
+    """Return the trace's description of its machine's devices."""
     query = f"""
         SELECT {", ".join(f"d.{name}" for name in PROPERTIES)}
         FROM trace_devices AS d WHERE d.capture_id = $id ORDER BY d.device

@@ -21,8 +21,8 @@ IntermediateOutputMapping = dict[tuple[DebugHandle, Any], tuple[DebugHandle, Any
 
 
 class Comparator(Protocol):
-    """What `Inspector.calculate_numeric_gap` takes as a distance: `NumericalComparatorBase`, executorch's, or any other
-    class with this method; `preprocessing` and `inspector` are used if it has them.
+    """A distance for `Inspector.calculate_numeric_gap`: `NumericalComparatorBase`, executorch's, or any other class
+    with this method; `preprocessing` and `inspector` are used if it has them.
     """
 
     def element_compare(self, a: Any, b: Any) -> float:
@@ -32,7 +32,7 @@ class Comparator(Protocol):
 class NumericalComparatorBase(ABC):
     """A distance between two values, for `Inspector.calculate_numeric_gap`; users may derive classes from it.
 
-    inspector  the Inspector whose data `preprocessing` needs; set by the Inspector itself if it isn't given
+    inspector  the Inspector whose data `preprocessing` needs; set by the Inspector if not given
     """
 
     def __init__(self, inspector: Any = None) -> None:

@@ -156,7 +156,7 @@ class Event:
     _start_time: list[int] | None = None
     occurrence: int = field(default=0, kw_only=True)
     _shortens: bool = field(default=False, kw_only=True)
-    # The unit of values that are no times; None for times.
+    # The unit of values that aren't times; None for times.
     _other_unit: str | None = field(default=None, kw_only=True)
 
     @cached_property
@@ -206,7 +206,7 @@ class Event:
 
 
 class _Symbol:
-    """An attribute of an event that its symbols have; an attribute of the instance takes its place once they are read.
+    """An attribute of an event that is read with its symbols; afterwards, an attribute of the instance replaces it.
 
     of  the attribute of `Symbols`
     """
@@ -223,7 +223,7 @@ class _Symbol:
 
 
 class LoadedEvent(Event):
-    """An event whose symbols are read when one of them is asked for first: times need no nodes."""
+    """An event whose symbols are read on first access, as times need no nodes."""
 
     op_types = _Symbol("op_types")
     debug_handles = _Symbol("debug_handles")
@@ -239,7 +239,7 @@ class LoadedEvent(Event):
         self._symbols = symbols
 
     def read(self) -> None:
-        """Read the symbols, and set those attributes that nobody has set."""
+        """Read the symbols, and set the attributes that aren't set yet."""
         found = self._symbols()
         for name, each in _SYMBOLS.items():
             value = getattr(found, each.of)
@@ -253,7 +253,7 @@ class LoadedEvent(Event):
     __hash__ = None  # type: ignore[assignment]  # as of every object that can change
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes, with the symbols: what reads them stays where the file was read."""
+        """Return the attributes with the symbols, as the function that reads them can't be pickled."""
         return {name: getattr(self, name) for name in (*_SYMBOLS, *vars(self)) if name != "_symbols"}
 
 
@@ -264,7 +264,7 @@ _SYMBOLS: Final = {name: each for name, each in vars(LoadedEvent).items() if isi
 class EventBlock:
     """The runs of one name that logged the same events in the same order.
 
-    name                 the name that the runtime gave them: Default (loading), Execute, or the user's
+    name                 the name that the runtime gave them: Default (loading), Execute, or one by the user
     events               their events, in order
     source_time_scale    unit of one tick
     target_time_scale    unit of the durations shown

@@ -18,7 +18,7 @@ COLUMNS: Final = (
     *("event_name", "raw", *STATISTICS, "op_types", "delegate_debug_identifier", "stack_traces"),
     *("module_hierarchy", "is_delegated_op", "delegate_backend_name", "debug_data", "start_time"),
 )
-# A column of events whose values are no times: their unit, None for times.
+# A column with the unit of events whose values aren't times; None for times.
 OTHER_UNIT: Final = "other_unit"
 NOT_PRINTED: Final = ("raw", "delegate_debug_identifier", "stack_traces", "module_hierarchy", "debug_data")
 _OF_TEXT: Final = ("event_block_name", "event_name")
@@ -57,8 +57,8 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> Columns:
 
 
 def frame_of(columns: Columns, units: str) -> pandas.DataFrame:
-    """Return columns as a DataFrame; `units` is appended to the names of statistics, which are NaN where values have
-    another unit. Raises `EtqError` without pandas.
+    """Return columns as a DataFrame; `units` is appended to the names of statistics; values in another unit are NaN.
+    Raises `EtqError` without pandas.
     """
     pandas = import_pandas()
     others = columns[OTHER_UNIT]

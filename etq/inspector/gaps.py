@@ -34,7 +34,7 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True)
 class Pair:
-    """A value of the reference and the runtime's value of the same op: their distance by each metric, and the reason if
+    """A value of the reference and the runtime's value of the same op: their distance by each metric, or the reason why
     it is unknown.
     """
 
@@ -50,10 +50,9 @@ class Pair:
 
 @dataclass(frozen=True)
 class Compared:
-    """Two values that were compared, with the debug handles of each: their distances, and the reason if those are
-    unknown.
+    """Two compared values, with the debug handles of each: their distances, or the reason why these are unknown.
 
-    pair  the pair that they come from; None if a comparator made them up
+    pair  the pair that they come from; None if a comparator created them
     """
 
     pair: Pair | None
@@ -66,7 +65,7 @@ class Compared:
 class Gaps:
     """A run and its reference, for several kinds of distance.
 
-    queries  the run's, which is linked to its record
+    queries  those of the run, which is linked to its record
     """
 
     def __init__(self, queries: CaptureQueries, record: str, buffer: Source, graph: str | None) -> None:
@@ -97,13 +96,13 @@ class Gaps:
                 f"not {distance!r}"
             )
         if getattr(distance, "inspector", inspector) is None:
-            with suppress(AttributeError):  # one that can't be set isn't used
+            with suppress(AttributeError):  # if it can't be set, it isn't used
                 distance.inspector = inspector  # type: ignore[attr-defined]
         return _frame(self._nodes, _compared(self._pairs, distance))
 
 
 def _graph_of(queries: CaptureQueries, graph: str | None) -> tuple[str, str, str, int]:
-    """Return the graph to run, that of a name or the first that the record has: its name, stage, method and record."""
+    """Return the graph to run, the named one or the record's first: its name, stage, method and record."""
     held = queries.rows("SELECT g.stage, g.member, g.method, g.record_id FROM graphs AS g ORDER BY g.graph_id")
     names = list(dict.fromkeys(stage for stage, *_ in held))
     name = graph or (EXPORTED if EXPORTED in names else EDGE)
@@ -150,7 +149,7 @@ def _distances_of(truth: OpValue, given: OpValue) -> tuple[dict[str, float | Non
 
 
 def _shown(value: OpValue) -> Any:
-    """Return a value as executorch's Inspector gives it to comparators: a tensor of torch, or a number."""
+    """Return a value as executorch's Inspector passes it to comparators: a torch tensor, or a number."""
     assert value.value is not None
     return value.value.item() if value.sizes is None else tensor_of(value.value.reshape(value.sizes), value.scalar_type)
 
@@ -165,7 +164,7 @@ def _by(pair: Pair, metric: str) -> Compared:
 def _compared(pairs: list[Pair], comparator: Comparator) -> list[Compared]:
     """Return gaps by a user's comparator: if it raises an exception for a pair, only that pair has no gap.
 
-    As in executorch, what its `preprocessing` returns is compared, but None and outputs of several values.
+    As in executorch, the results of its `preprocessing` are compared, except None and outputs of several values.
     """
     mapping = {(pair.handles, pair.truth): (pair.handles, pair.given) for pair in pairs}
     preprocessing = getattr(comparator, "preprocessing", None)
@@ -189,7 +188,7 @@ def _compared(pairs: list[Pair], comparator: Comparator) -> list[Compared]:
 
 
 def _check_mapping(mapping: Any) -> None:
-    """Raise `ArgumentTypeError` or `ArgumentError` for what a comparator's `preprocessing` must not return."""
+    """Raise `ArgumentTypeError` or `ArgumentError` for invalid results of a comparator's `preprocessing`."""
     if not isinstance(mapping, dict):
         raise ArgumentTypeError(f"preprocessing() returned {type(mapping).__name__}; it returns a dict of pairs")
     for side, each in [side for pair in mapping.items() for side in zip(("key", "value"), pair, strict=True)]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from etq.inspector.comparators import Comparator
     from etq.inspector.gaps import Gaps
 
-# Findings that are reported as warnings, as results differ from what users may expect; others are only in `findings`.
+# Findings that become warnings, as they mean unexpected results; others are only in `findings`.
 _WARNED_OF: Final = ("foreign record", "method unknown", "several dumps", "trailing bytes", "impossible times")
 _WRAPPER: Final = "OPERATOR_CALL"
 
@@ -40,12 +40,12 @@ class Inspector:
     target_time_scale              unit of the durations shown; cycles can't be converted to time
     debug_buffer_path              file of the values that the runtime logged; without it they are unknown
     delegate_metadata_parser       given what a delegate logged of an event in each run, its columns, or a list
-    delegate_time_scale_converter  function of a delegate's event name and a time in ticks that returns the time to
-                                   show; called for start and end separately
+    delegate_time_scale_converter  returns the time to show, given a delegate's event name and a time in ticks; called
+                                   separately for start and end
     enable_module_hierarchy        accepted for compatibility: modules are always shown
-    reference_graph_name           the record's graph that events get their nodes from: that of the edge program, or a
-                                   member of the record by its name, as exported_program
-    compat                         answer as executorch's Inspector does where that is wrong; see below
+    reference_graph_name           the record's graph with the nodes of events: that of the edge program, or a member of
+                                   the record by its name, as exported_program
+    compat                         reproduce the errors of executorch's Inspector; see below
 
     event_blocks    a list of `EventBlock`; changes to it show in all later results. Logged values and expected outputs
                     are tensors where torch is imported before the Inspector is made, else numpy arrays
@@ -154,7 +154,7 @@ class Inspector:
     def _total_of(self, path: str) -> float | None:
         totals = self._totals.setdefault(path, [])
         if len(totals) != 1:
-            # A part of paths, as that of a list of modules, and a module of several methods need a query of their own.
+            # Parts of paths, such as a list of modules, and modules of several methods need a separate query.
             is_known = totals or any(f"{each}.".startswith(f"{path}.") for each in self._paths_of_modules.values())
             totals[:] = [symbols.total_for_module(self._queries.with_ops, path) if is_known else 0.0]
         return totals[0]
@@ -224,8 +224,8 @@ class Inspector:
         include_delegate_debug_data  whether to include the delegates' metadata: a column for each field
                                      of the parser's result, or the column delegate_debug_metadata
 
-        Where values are no times, such as counters of a delegate, a last column other_unit names their unit, and
-        columns whose names have a unit have NaN for them. Raises `EtqError` if pandas is missing.
+        For values that aren't times, such as counters of a delegate, a last column other_unit names the unit, and
+        columns with a unit in their names are NaN. Raises `EtqError` if pandas is missing.
         """
         frames.import_pandas()
         if include_delegate_debug_data and self.event_blocks:
@@ -396,8 +396,8 @@ def _queries(
 
 
 def _first_dump(dump: Any) -> Any:
-    """Return the first of several dumps in a file, as the Inspector reads no other;
-    the whole file if it has only one.
+    """Return the first of several dumps in a file, the only one that the Inspector reads; the whole file if it has one
+    dump.
     """
     from etq.ingest.etdump.containers import find_dumps, is_etdump
 

@@ -1,5 +1,5 @@
-"""The values of ops, by debug handle: those that a runtime logged, and those of a reference. They are those of the view
-`numeric_gap`, but nothing is stored, and no large query is planned for them.
+"""The values of ops by debug handle, logged by a runtime or from a reference. They equal those of the view
+`numeric_gap`, but nothing is stored, and no large query is planned.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class OpValue(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A logged value of an event that may be that of an op. The least is taken."""
+    """A logged value of an event that may be that of an op. Of several, the smallest in this order is taken."""
 
     is_unknown: bool
     run: int
@@ -109,7 +109,7 @@ class _Owner(NamedTuple):
 def logged_values(queries: CaptureQueries, buffer: Source, graphs: Graphs) -> dict[Key, OpValue]:
     """Return the value of each op of a linked capture, from the first run that has a value.
 
-    graphs  those of its record, with the edge graphs
+    graphs  the graphs of its record, including the edge graphs
 
     Raises `FormatError` for a debug buffer of another run.
     """
@@ -188,7 +188,7 @@ def _outputs_of_events(queries: CaptureQueries) -> Iterator[tuple[_Logged, _Owne
 def reference_op_values(
     graphs: Graphs, stage: str, method: str, given: Mapping[str, Sequence[Any]]
 ) -> dict[Key, OpValue]:
-    """Return the value of each op of a stage's graph of a method, by those of its nodes.
+    """Return the value of each op of a method's graph at a stage, from the values of its nodes.
 
     given  the outputs of each node: arrays and numbers; None for outputs that are neither
     """
@@ -217,7 +217,7 @@ def _reference_value(names: list[str], given: Mapping[str, Sequence[Any]], outpu
 
 def _can_be(logged: list[int] | None, sizes: list[int | None] | None) -> bool:
     """Whether a logged tensor can be the value of a node, by its sizes: dimensions of 1 may be left out, symbolic sizes
-    can be any.
+    match any.
     """
     if logged is None or sizes is None or without_ones(logged) == without_ones(sizes):
         return True

@@ -35,7 +35,7 @@ _NUMBERED: Final = """
     SELECT s.block_index, s.slot, any_value(s.delegate_debug_id) FROM signatures AS s
     WHERE s.capture_id = $key AND s.delegate_debug_id IS NOT NULL GROUP BY ALL
 """
-# Of all events of the slots for which any is logged.
+# The metadata of all events in slots for which any is logged.
 _METADATA: Final = """
     WITH logged AS (
         SELECT DISTINCT s.block_index, s.slot
@@ -103,7 +103,7 @@ class CaptureQueries:
 class Rows:
     """Events in order, by columns: `raw`, the six statistics and `starts`, as `inspector_events` has them.
 
-    units  the unit of an event whose values are no times; None for others
+    units  the unit of an event whose values aren't times; None for others
     """
 
     keys: list[Key]

@@ -82,7 +82,7 @@ class Symbols:
 
 @dataclass(frozen=True)
 class SymbolTable:
-    """The symbols of a capture's events, which are read when the first of them is asked for.
+    """The symbols of a capture's events, which are read on first access.
 
     queries  None for a capture without a record
     graph    the graph of the record whose nodes the events get

@@ -1,4 +1,4 @@
-"""Values as torch's tensors, for those who work with torch: what executorch's Inspector gives them."""
+"""Values as torch tensors, like executorch's Inspector, for users of torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def is_torch_loaded() -> bool:
 def tensor_of(array: npt.NDArray[Any], scalar_type: str | None) -> Any:
     """Return a copy of an array as a tensor.
 
-    scalar_type  the type by torch's name, as bfloat16, which numpy doesn't have; None, or unknown: the array's
+    scalar_type  the type by torch's name, such as bfloat16, which numpy lacks; None, or an unknown name: the array's
+                 type
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""The values that a runtime logged, of events and as outputs of the program."""
+"""The values that a runtime logged, for events and as outputs of the program."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Values:
 
 
 def read_values(queries: CaptureQueries, buffer: Any, as_tensors: bool, has_repeats: bool) -> Values:
-    """Return all logged values, with the tensors from a debug buffer; None for tensors that it doesn't have.
+    """Return all logged values, with the tensors from a debug buffer; None for tensors missing from it.
 
-    as_tensors   whether tensors are torch's; else they are numpy arrays
+    as_tensors   whether to return torch tensors instead of numpy arrays
     has_repeats  whether values may be those of later occurrences of an event in a run
 
     With `compat` and without a buffer, tensors are zeros.

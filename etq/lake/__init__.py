@@ -1,8 +1,8 @@
 """A lake: the base tables of a warehouse as Delta tables in a folder or an object store, for fleets beyond one file.
 
 Each table is a Delta table of its own, which other engines open, too. Keys are derived from the content (60 bits of its
-SHA-256): the same capture has the same key in every lake. Several processes may add at once; a capture is there whole
-or not at all.
+SHA-256): the same capture has the same key in every lake. Several processes may add at the same time; a capture is
+added completely or not at all.
 """
 
 from __future__ import annotations

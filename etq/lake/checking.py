@@ -1,4 +1,4 @@
-"""Checking a lake: its files, and then what is checked of a warehouse."""
+"""Checks a lake: its files, and then the same as in a warehouse."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def check(
     folder: str | os.PathLike[str] = ".",
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[Part]:
-    """Check a lake part by part, as it is now. It is only read; writers go on meanwhile.
+    """Check the current state of a lake part by part. It is only read; writers continue meanwhile.
 
     The parts are: the files of tables, all of which are read; the loads, in which the rows of a capture must be; and
     those of `etq.maintenance.checking.check`. After a damaged file, nothing else is checked. Advice about the ranks of
-    jobs isn't compared: those that were added one after another know nothing of each other.
+    jobs isn't compared, as ranks that were added separately have advice without each other.
 
     Raises `WarehouseError` for what isn't a lake of this schema.
     """
@@ -84,7 +84,7 @@ def _files(connection: duckdb.DuckDBPyConnection, state: LakeState) -> Part:
 def _problem(
     connection: duckdb.DuckDBPyConnection, state: LakeState, table: str, files: Sequence[DataFile]
 ) -> str | None:
-    """What is wrong with files; None if nothing is."""
+    """The problem with files; None if there is none."""
     named = f"{table}/{files[0].path}"
     query = (
         f"SELECT count(*), max(hash(COLUMNS(*))) FROM {read_parquet([state.lake.uri(table, f.path) for f in files])}"
@@ -98,7 +98,9 @@ def _problem(
 
 
 def _loads(connection: duckdb.DuckDBPyConnection, state: LakeState) -> Part:
-    """Find rows that are in another load than what they are about, and count loads that aren't part of the lake."""
+    """Find rows that are in another load than the capture, record or program that they describe, and count loads that
+    aren't part of the lake.
+    """
     problems = []
     query = f"SELECT DISTINCT {{kind}}_id AS key, {LOAD} AS load FROM {{files}}"
     for kind in KINDS:
@@ -129,7 +131,7 @@ def _number_left(state: LakeState) -> int:
 
 
 def _computed(state: LakeState, keys: Sequence[int]) -> tuple[list[str], list[str]]:
-    """What is wrong with the times and rollups of captures: they are computed again, in a warehouse."""
+    """Problems with the times and rollups of captures, which are computed again in a warehouse."""
     with temporary_folder() as folder, open(Path(folder) / "checked.duckdb", external_access=True) as warehouse:
         take(warehouse.connection, state, choose(state, keys))
         return time_problems(warehouse.connection), rollup_problems(warehouse.connection, has_all_ranks=False)

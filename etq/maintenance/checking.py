@@ -79,11 +79,11 @@ KEYS: Final = (
 )  # fmt: skip
 # How many captures' own times, or rollups, are computed at once.
 _AT_ONCE: Final = 1000
-# Of more captures, times and rollups are computed of so many: of 10,000, they would take minutes. They are in this many
-# ranges of successive keys, as to compute a range takes hardly longer than one capture.
+# If there are more captures, times and rollups are computed for this many: for 10,000 they would take minutes. They are
+# in a few ranges of successive keys, as computing a range takes hardly longer than computing one capture.
 SAMPLE: Final = 500
 _RANGES: Final = 10
-# What is wrong with derived rows.
+# The problem with derived rows.
 _WITHIN: Final = "the times of {:,} rows differ from what the events within them give"
 _OF_TICKS: Final = "{:,} rows differ from those of event_ticks, and from what these give"
 _OF_LAUNCHES: Final = "{:,} rows differ from their events, and from those that launched them"
@@ -102,10 +102,10 @@ def check(
 ) -> Iterator[Part]:
     """Check a warehouse part by part. It is only read; writers wait meanwhile.
 
-    The parts are: the tables, all of which are read; keys; references between tables; own times of events; what is
-    computed from these; the files in `folder` that captures, records and programs were read from. After a damaged
-    table, nothing else is checked. Of more than `SAMPLE` captures, times and rollups are computed of so many, of others
-    each time; of all if the check `is_whole`.
+    The parts are: the tables, all of which are read; keys; references between tables; own times of events; values
+    computed from these; the files in `folder` from which captures, records and programs were read. After a damaged
+    table, nothing else is checked. Times and rollups are computed for at most `SAMPLE` captures, different ones each
+    time, or for all if the check `is_whole`.
 
     Raises `WarehouseError` for a file that isn't a warehouse of this schema, or whose tables are not etq's.
     """
@@ -154,10 +154,10 @@ def _tables(connection: duckdb.DuckDBPyConnection) -> Part:
 
 
 def of_keys(connection: duckdb.DuckDBPyConnection) -> Part:
-    """Find rows with the same key: queries that join them would count them twice.
+    """Find rows with the same key, which joins would count twice.
 
-    Where each key is greater than the one before, all differ. Rows are stored so, unless captures were changed; to
-    group them takes 50 s for 100 million events, to compare each with the one before 2.
+    If each row's key is greater than that of the row before, all keys differ. Rows are stored in this order unless
+    captures were changed. For 100 million events, this comparison takes 2 s, and grouping the keys 50 s.
     """
     problems = []
     for table, columns in KEYS:
@@ -197,7 +197,7 @@ def of_references(connection: duckdb.DuckDBPyConnection) -> Part:
 
 
 def of_times(captures: int, problems: Sequence[str], checked: int | None = None) -> Part:
-    """The part about `time_problems` of so many captures, of which so many were `checked`; None: all."""
+    """The part about `time_problems`, given the numbers of captures and of those `checked`; None: all."""
     return Part(f"times of events and runs ({_number_checked(captures, checked)})", tuple(problems))
 
 
@@ -206,8 +206,8 @@ def _number_checked(captures: int, checked: int | None) -> str:
 
 
 def time_problems(connection: duckdb.DuckDBPyConnection, ranges: Sequence[tuple[int, int]] | None = None) -> list[str]:
-    """Compute the own times of events again, from the times of those within them, and the times of runs from these;
-    look up what events of traces and devices have of others.
+    """Compute the own times of events again from those of their children, and the times of runs from these; compare
+    columns of trace and device events that are copied from other tables.
 
     Captures whose events were pruned are left out.
 

@@ -44,9 +44,9 @@ def compact(database: Database) -> tuple[int, int]:
 def _write_anew(
     database: Database, open_connection: duckdb.DuckDBPyConnection, path: Path, fresh: Path
 ) -> os.stat_result:
-    """Copy the whole database to a new file. Returns the old file's status at that time.
+    """Copy the whole database to a new file. Returns the status of the old file at that time.
 
-    The copy needs a connection of its own, as the connection of an open warehouse can access no other files.
+    The copy needs a separate connection, as that of an open warehouse can access no other files.
     """
     open_connection.execute("CHECKPOINT")
     open_connection.close()

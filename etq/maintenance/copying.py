@@ -46,10 +46,10 @@ def backup(
 ) -> int:
     """Copy a warehouse to another file, without the free space in it; return the copy's bytes.
 
-    beside  copies what belongs to it: entered before the warehouse is copied, left when the copy is whole
+    beside  a context that copies related files: entered before the copy begins, left when it is complete
 
-    The copy is of one moment: writers wait until it is made, readers don't. All that is in the file is read and
-    written again, so that a damaged file is noticed. The copy appears when it is complete and on the disk.
+    The copy has the state of one moment: writers wait for it, readers don't. All data are read and written, so damage
+    is noticed. The copy appears when it is complete and on the disk.
 
     Raises `WarehouseError` for a file that isn't a warehouse of this schema, is damaged or can't be written, and for an
     output that exists, unless `overwrite`, or is anything but a file.
@@ -70,7 +70,7 @@ def backup(
 
 
 def _check_output(source: str, target: str, overwrite: bool) -> None:
-    """Raise `WarehouseError` for a path where no copy is made."""
+    """Raise `WarehouseError` for a path to which a copy can't be written."""
     if Path(target).is_symlink():
         raise WarehouseError(f"{target}: a link; name the file itself")
     if identity(source) == identity(target):
@@ -91,7 +91,7 @@ def check_warehouse(path: str) -> None:
 
 
 def copy_whole(path: str, fresh: Path) -> None:
-    """Copy a database to a new file, which no other process opens.
+    """Copy a database to a new file that no other process opens.
 
     Raises `duckdb.Error`, and `WarehouseError` for a database that isn't a warehouse.
     """
@@ -107,5 +107,5 @@ def copy_whole(path: str, fresh: Path) -> None:
         contents.check(connection, path, "source")
         contents.refuse_computed(connection, path, "source")
         connection.execute("COPY FROM DATABASE source TO fresh")
-        # Closing a connection writes its log into the file, and doesn't report errors of that.
+        # Closing a connection writes its log into the file without reporting errors.
         connection.execute("CHECKPOINT fresh")

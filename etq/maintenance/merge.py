@@ -48,7 +48,7 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
     """Create a warehouse from all captures, records and programs of several others, which are only read.
 
     The same content is stored once, with the labels, metrics, phases, record and program of any warehouse; where they
-    differ, the first warehouse has precedence, and the result lists the difference. Events are stored if at least one
+    differ, the first warehouse's are kept, and the result lists the difference. Events are stored if at least one
     warehouse has not pruned them. Keys are assigned again, in the order of the warehouses; a name that other content
     has is extended by the file's folders or its hash. Tables that are not etq's are left out.
 
@@ -99,7 +99,7 @@ def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Me
         known += result.known
         conflicts += [f"{path}: {conflict}" for conflict in result.conflicts]
     [(captures,)] = connection.execute("SELECT count(*) FROM captures").fetchall()
-    # Closing a connection writes its log into the file, and doesn't report errors of that.
+    # Closing a connection writes its log into the file without reporting errors.
     connection.execute("CHECKPOINT")
     return Merged(captures, known, tuple(conflicts))
 
@@ -213,7 +213,7 @@ def _unite(connection: duckdb.DuckDBPyConnection) -> None:
     for (capture_id,) in sorted({*changed}):
         fill_rollups(connection, capture_id)
     refill_rated(connection, [key for (key,) in connection.execute(_RATED).fetchall()])
-    # Ranks of a job may come from both.
+    # The ranks of a job may come from both warehouses.
     new = connection.execute("SELECT m.new_key FROM _capture_keys AS m WHERE m.is_new").fetchall()
     refill(connection, ranks_of(connection, [key for (key,) in [*new, *ranked]]))
 
@@ -227,7 +227,7 @@ _REFILLED: Final = f"""
     )
 """
 _KNOWN: Final = "JOIN _capture_keys AS m ON NOT m.is_new AND m.old_key = s.capture_id"
-# Adds the comments of another table that aren't there yet.
+# Adds the comments of another table that are missing here.
 COMMENTS_OF: Final = """
     INSERT INTO change_comments
     SELECT s.* REPLACE (
@@ -266,7 +266,7 @@ _UNITED: Final = (
     )
     """,
 )
-# Keys of known captures that get the label of a job or of a rank, and of those that the source has peaks of.
+# Keys of known captures that get a label job or rank, or for which the source has peaks.
 _RANKED: Final = f"""
     SELECT DISTINCT m.new_key FROM _source.labels AS s {_KNOWN}
     WHERE s.key IN ({", ".join(map(quoted, RANKS))})
@@ -294,7 +294,7 @@ _LINKED: Final = " UNION ALL ".join(
     """
     for kind in ("program", "record")
 )
-# Values that may differ between warehouses: the one here, and the one in the source.
+# Values that may differ between warehouses: the one here and the one in the source.
 _COMPARED: Final = {
     **{column: (f"c.{column}", f"s.{column}") for column in ("captured_at", "time_scale", "clock_bits")},
     **{

@@ -20,7 +20,8 @@ EVENT_TABLES: Final = (
     "event_ticks", "allocations", "debug_values", "trace_events", "op_arguments", "device_events", "event_counters",
     "trace_memory",
 )  # fmt: skip
-# The tables of which `remove_captures`, and `prune_events`, need the rows of the captures: other rows are deleted.
+# The tables whose rows of the captures `remove_captures` and `prune_events` read; rows of other tables are only
+# deleted.
 REMOVING: Final = ("captures", "labels")
 PRUNING: Final = tuple(table.name for table in catalog.tables() if table.name not in EVENT_TABLES)
 
@@ -77,7 +78,7 @@ def prune_events(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[in
         "INSERT INTO findings SELECT unnest($keys::INTEGER[]), $rule, $detail",
         {"keys": list(capture_ids), "rule": PRUNED, "detail": detail},
     )
-    # What others waited for is no longer there.
+    # The rank that others waited for may be gone.
     refill(connection, ranks_of(connection, capture_ids))
 
 

@@ -10,15 +10,15 @@ from etq.errors import printable
 
 # The levels of annotations.
 ERROR, WARNING, NOTICE = "error", "warning", "notice"
-# What the runner decodes: in messages, and in values of properties.
+# The escapes that the runner decodes: in messages, and in values of properties.
 _IN_MESSAGES: Final = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _IN_PROPERTIES: Final = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"})
-# Characters that XML 1.0 lacks, even as references, and that `printable` leaves.
+# Characters that `printable` keeps, but that XML 1.0 forbids, even as references.
 _NOT_XML: Final = re.compile("[\ufffe\uffff]")
 
 
 def workflow_command(level: str, lines: Sequence[str], properties: Mapping[str, object]) -> str:
-    """Return the line by which a step of GitHub Actions makes an annotation of some lines of text.
+    """Return the line with which a step of GitHub Actions makes an annotation from lines of text.
 
     The format is that of "Workflow commands for GitHub Actions"; which characters are escaped is that of
     `@actions/core`. Properties that are None are left out.
@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
 
 def junit(suite: str, cases: Sequence[Case], output: str) -> str:
-    """Return test cases as XML that readers of JUnit's reports take: a failure has its text as message.
+    """Return test cases as XML for readers of JUnit reports. A failure has its text as message.
 
     suite   the name of the test suite
     output  what it printed
@@ -75,5 +75,5 @@ def junit(suite: str, cases: Sequence[Case], output: str) -> str:
 
 
 def _legal(text: str) -> str:
-    """Return a text of characters that XML has."""
+    """Return a text without characters that XML can't contain."""
     return _NOT_XML.sub(lambda match: f"\\u{ord(match.group()):04x}", printable(text))

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import duckdb
 
 DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
-# Spreadsheets also take full-width signs for the beginning of a formula.
+# For spreadsheets, full-width signs also begin a formula.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _CHUNK: Final = 1 << 20
-_NUMBER: Final = "CASE WHEN isnan({0}) THEN 'nan' ELSE {0}::VARCHAR END"  # some NaNs would be -nan
-# Writers of cells, by type, for types whose text in DuckDB is different.
+_NUMBER: Final = "CASE WHEN isnan({0}) THEN 'nan' ELSE {0}::VARCHAR END"  # otherwise some NaNs would be -nan
+# Expressions for cells, by type, for types that DuckDB writes differently.
 _CELLS: Final = {
     "BOOLEAN": "CASE {0} WHEN true THEN 'True' WHEN false THEN 'False' END",
     "DOUBLE": _NUMBER,
@@ -83,7 +83,7 @@ def write_delimited(
 
 
 def _cell(index: int, kind: str) -> str:
-    """Return the SQL of a column's cells, by the column's position and type."""
+    """Return the SQL for a column's cells, from the column's position and type."""
     column = f"#{index}"
     if kind == "VARCHAR" and display().escapes_formulas:
         starts = ", ".join(f"chr({ord(each)})" for each in _FORMULA)

@@ -30,9 +30,9 @@ _BAR_STYLES: Final = {"rest": "yellow", "module": "blue", "method": "blue", "run
 
 
 class Row(NamedTuple):
-    """One row: a node of `time_tree`, or several small nodes together. `time` and `self_time` are shown, `time` is None
-    if unknown. `length` and `start`, the length from the first row's beginning to the node's, place the bar. `share` is
-    in percent of the first row's time, None if that is 0.
+    """One row: a node of `time_tree`, or several small nodes together. `time` (None if unknown) and `self_time` are
+    shown. The bar has `length`, and begins `start` after the beginning of the first row. `share` is in percent of the
+    first row's time, None if that is 0.
     """
 
     depth: int
@@ -52,7 +52,7 @@ def _share(share: float | None) -> str:
 
 
 def flame(rows: Sequence[Row], heading: str, unit: str, style: TerminalStyle) -> str:
-    """Return the rows as text, with that heading of their times, as wide as the terminal, or `WIDTH` without one."""
+    """Return the rows as text, with a heading for times, as wide as the terminal, or `WIDTH` without one."""
     room = style.width or shutil.get_terminal_size((WIDTH, 24)).columns
     is_whole = style.width is None or display().has_full_names
     short = {} if is_whole else short_names(row.name for row in rows)
@@ -72,7 +72,7 @@ def flame(rows: Sequence[Row], heading: str, unit: str, style: TerminalStyle) ->
 
     self_column = f"self {unit}"
     if left() < _SHORTEST_BAR:
-        # Bars are more useful than the last letters of the longest name.
+        # Bars are more useful than the end of the longest name.
         name_width = max(min(name_width, _SHORTEST_NAME), name_width + left() - _SHORTEST_BAR)
     if left() < _SHORTEST_BAR:
         del widths[self_column]
@@ -83,7 +83,7 @@ def flame(rows: Sequence[Row], heading: str, unit: str, style: TerminalStyle) ->
     head = ["name".ljust(name_width), *(title.rjust(width) for title, width in widths.items())]
     lines = [style.styled("  ".join(head), "bold")]
     whole = rows[0].length
-    # Not all of the blanks: their number grows with the square of the depth.
+    # The indentation is limited, as its sum grows with the square of the depth.
     indented = [" " * min(2 * row.depth, name_width + 1) + name for row, name in zip(rows, names, strict=True)]
     for at, (row, cell) in enumerate(zip(rows, aligned(indented, name_width, False, style), strict=True)):
         cells = [columns[title][at].rjust(width) for title, width in widths.items()]

@@ -20,19 +20,19 @@ _CLOSING: Final = {closing: opening for opening, closing in _OPENING.items()}
 
 
 class _Name(NamedTuple):
-    """A name without namespaces and parameters, with its template arguments; None if it has none."""
+    """A name without namespaces and parameters, and its template arguments; None if it has no arguments."""
 
     text: str
     arguments: tuple[_Name, ...] | None = None
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Return each name as it is shown next to the others; different names are shown differently."""
+    """Return the shown form of each name; different names are shown differently."""
     distinct = list(dict.fromkeys(names))
     parsed = {name: found for name in distinct if (found := _parsed(name)) is not None}
     texts = dict(zip(parsed, _distinguished(list(parsed.values())), strict=True))
     shown = {name: texts.get(name, name) for name in distinct}
-    # Names that differ in what is folded are shown whole. What they are then may be what others are shown as.
+    # Names that differ only in folded parts are shown whole, which may again equal the shown form of others.
     while len(counts := Counter(shown.values())) < len(shown):
         for name, text in shown.items():
             if counts[text] > 1:
@@ -41,25 +41,27 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def cut(texts: Iterable[str], width: int, mark: str) -> dict[str, str]:
-    """Return each text in at most that width, cut in the middle; of texts that then are the same, what differs."""
+    """Return each text cut in the middle to at most a width; texts that would become the same show the part that
+    differs.
+    """
     distinct = list(dict.fromkeys(texts))
     end = (width - 1) // 2
     middle = {text: f"{text[: width - 1 - end]}{mark}{text[len(text) - end :]}" for text in distinct}
     shown = {text: text if len(text) <= width else middle[text] for text in distinct}
     for group in _same(shown):
-        # The ends, as of the same part of several layers.
+        # The ends differ, as in names of the same part of several layers.
         ends = {text: mark + text[len(text) - width + 1 :] for text in group}
         if len({*ends.values()}) == len(ends):
             shown |= ends
             continue
-        # From the first letter that differs.
+        # Show the text from the first letter that differs.
         at, first = _common(group), width // 3
         for text in group:
             start, room = max(at - 1, first + 1), width - first - 1
             rest = text[start:] if len(text) - start <= room else text[start : start + room - 1] + mark
             shown[text] = text[:first] + mark + rest
     if groups := _same(shown):
-        # If they differ further on, too: the first differing letters, and the last letters.
+        # If they also differ later: the first differing letters, and the last letters.
         same = [text for group in groups for text in group]
         at, part = max(_common(same) - 1, 0), (width - 2) // 2
         for text in same:
@@ -68,7 +70,7 @@ def cut(texts: Iterable[str], width: int, mark: str) -> dict[str, str]:
 
 
 def _numbered(shown: dict[str, str], width: int, mark: str) -> dict[str, str]:
-    """Return texts as they are shown, with a number at the end of those that are still shown as another one is."""
+    """Return shown texts, with a number at the end of those that still equal another."""
     taken, number = set(shown.values()), 1
     for group in _same(shown):
         for text in group[1:]:
@@ -80,13 +82,13 @@ def _numbered(shown: dict[str, str], width: int, mark: str) -> dict[str, str]:
 
 
 def _common(texts: Sequence[str]) -> int:
-    """Return how many first letters all texts have in common."""
+    """Return the length of the common prefix of all texts."""
     one, other = min(texts), max(texts)
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _same(shown: dict[str, str]) -> list[list[str]]:
-    """Return the texts that are shown as another one is, in groups."""
+    """Return groups of different texts that are shown the same."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for text, each in shown.items():
         groups[each].append(text)
@@ -94,7 +96,7 @@ def _same(shown: dict[str, str]) -> list[list[str]]:
 
 
 def _distinguished(names: Sequence[_Name]) -> list[str]:
-    """Return the texts of names, with the arguments in which otherwise equal names differ."""
+    """Return names as text, with those arguments in which otherwise equal names differ."""
     groups: defaultdict[tuple[str, bool], list[int]] = defaultdict(list)
     for place, name in enumerate(names):
         groups[name.text, name.arguments is None].append(place)
@@ -109,7 +111,7 @@ def _distinguished(names: Sequence[_Name]) -> list[str]:
 
 
 def _arguments(lists: Sequence[tuple[_Name, ...]]) -> list[list[str]]:
-    """Return the texts of the arguments of names, of which at least two differ."""
+    """Return the arguments of names as text; at least two of the names differ in them."""
     if len({len(each) for each in lists}) > 1:
         flat = iter(_distinguished([argument for each in lists for argument in each]))
         return [[next(flat) for _ in each] for each in lists]
@@ -145,7 +147,7 @@ def _name_of(text: str, depth: int) -> _Name | None:
         bare = words[-1]
         while bare.endswith(")") and (at := _opening_of(bare)) > 0:
             bare = bare[:at]
-        # A function object and a lambda are named after the function that they are in.
+        # A function object or lambda is named after the function that contains it.
         if bare and not bare.startswith(("{", "operator", "(")):
             return _with_arguments(text if len(parts) == 1 and words[:-1] and "<" not in text else bare, depth)
     return _Name(text)
@@ -184,7 +186,7 @@ def _split(text: str, separator: str) -> list[str] | None:
 
 
 def _opening_of(text: str) -> int:
-    """Return where the bracket opens that the last letter closes; -1 if there is none."""
+    """Return the position of the bracket that the last character closes; -1 if there is none."""
     depth = 0
     for at in range(len(text) - 1, -1, -1):
         depth += (text[at] in _CLOSING) - (text[at] in _OPENING)

@@ -11,9 +11,9 @@ from etq.errors import printable
 from etq.render.display import display
 from etq.render.table import Rows, shown
 
-# Links, images, HTML, entities, mentions, references to issues, code, emphasis, formulas, addresses and emoji. Sites
-# search the displayed text for mentions and references, so escaping their characters is not enough: only code is
-# displayed unchanged.
+# Characters of links, images, HTML, entities, mentions, references to issues, code, emphasis, formulas, addresses and
+# emoji. Sites search the displayed text for mentions and references, so escaping their characters is not enough: only
+# code is displayed unchanged.
 _ACTIVE: Final = re.compile(
     r"[\[\]<>&@#`*$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|~.*~|://|www\.|:[\w+-]+:|\bGH-\d|^[ +-]+\s|^\d+[.)]\s",
     re.IGNORECASE | re.DOTALL,
@@ -50,7 +50,7 @@ def markdown(columns: Sequence[str], rows: Rows) -> str:
 
 
 def markdown_parts(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[str]:
-    """Yield the same for rows that come in parts; of several, all columns."""
+    """Yield the same for rows that come in parts; with several parts, all columns are kept."""
     remaining = iter(parts)
     first, second = next(remaining, []), next(remaining, None)
     if first and second is None and not display().is_wide:

@@ -1,4 +1,4 @@
-"""A pager for text on a terminal that is longer than its screen, as git has it."""
+"""A pager for text that is longer than the terminal's screen, as in git."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ from etq.render.display import display
 if TYPE_CHECKING:
     import subprocess
 
-# The pager that is shown, and what is printed when it is left.
+# The pager that is shown, and what to print after it.
 _shown: Final[list[_Pages]] = []
 _after: Final[list[Callable[[], object]]] = []
 _DEFAULT: Final = "less"
-# The options of less, without any of the user's: quit if it fits one screen, show colours, leave the text there.
+# The options of less instead of the user's: quit if the text fits one screen, show colours, keep the text on the
+# screen.
 _OPTIONS_OF_LESS: Final = "FRX"
 
 
 @contextmanager
 def paged() -> Iterator[IO[str]]:
-    """Provide standard output, or what writes to a pager as soon as the text is longer than the screen.
+    """Provide standard output, or on a terminal a stream that starts a pager as soon as the text is longer than the
+    screen.
 
-    The pager stays until `wait` is called: meanwhile the caller can close the warehouse, for which others may wait.
+    The caller waits for the user to leave the pager with `wait`, so that it can first close the warehouse, for which
+    others may wait.
     """
     wait()
     command = _command()
@@ -36,7 +39,7 @@ def paged() -> Iterator[IO[str]]:
         yield sys.stdout
         return
     pages = _Pages(command)
-    # Whoever leaves the pager before the end wants to see no more.
+    # A user who leaves the pager early wants to see no more.
     with suppress(BrokenPipeError):
         try:
             yield pages  # type: ignore[misc]  # of a stream, it has what writers of text use
@@ -45,7 +48,7 @@ def paged() -> Iterator[IO[str]]:
 
 
 def wait() -> None:
-    """Wait until the pager is left, if one is shown."""
+    """Wait until the user leaves the pager, if one is shown."""
     while _shown:
         _shown.pop().wait()
     while _after:
@@ -53,15 +56,15 @@ def wait() -> None:
 
 
 def after(show: Callable[[], object]) -> None:
-    """Print by `show`: at once, or when the pager is left."""
+    """Call `show` to print: immediately, or after the user has left the pager."""
     _after.append(show)
     if not _shown:
         wait()
 
 
 def _command() -> str | None:
-    """Return the command of the pager; None if there is none, no terminal to read its keys and show its pages, or CI,
-    which may have one that nobody reads.
+    """Return the command of the pager. None without a pager, without a terminal for its keys and pages, and in CI,
+    whose terminal nobody reads.
     """
     is_read = display().is_paged and "CI" not in os.environ and os.environ.get("TERM") != "dumb"
     if not is_read or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -88,7 +91,7 @@ class _Pages:
         if self._pager is None:
             self._kept.append(text)
             self._height += sum(1 + len(line) // (self._columns + 1) for line in text.splitlines())
-            # The prompt of the shell takes a line, too.
+            # The shell's prompt also takes a line.
             if self._height < self._lines:
                 return len(text)
             self._start()
@@ -109,11 +112,11 @@ class _Pages:
             errors=sys.stdout.errors,
             env={"LESS": _OPTIONS_OF_LESS, **os.environ},
         )
-        # Ctrl-C is for the pager, which has handlers of its own by now or gets the default one.
+        # Ctrl-C is for the pager, which by now has its own handler or the default one.
         self._handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def end(self) -> None:
-        """Write what was kept if it fits the screen, else end the pager's text."""
+        """Write the kept text if it fits the screen, otherwise end the pager's text."""
         if self._pager is None:
             sys.stdout.write("".join(self._kept))
             return
@@ -123,7 +126,7 @@ class _Pages:
             self._pager.stdin.close()
 
     def wait(self) -> None:
-        """Wait until the pager is left."""
+        """Wait until the user leaves the pager."""
         assert self._pager is not None
         try:
             self._pager.wait()

@@ -1,4 +1,4 @@
-"""A line on a terminal that shows a command's progress, below the messages that the command prints meanwhile."""
+"""A progress line on a terminal, below the messages that the command prints meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from etq.render.terminal import bar, style_of
 # The shortest time between two updates, in seconds.
 _PAUSE: Final = 0.1
 _LONGEST_BAR: Final = 36
-# How long a command works before a terminal shows what it does, in seconds.
+# How long a command works before its progress is shown, in seconds.
 _SILENT: Final = 1.0
 _stage: Final[ContextVar[Callable[[str], None] | None]] = ContextVar("stage", default=None)
 
@@ -46,7 +46,7 @@ class Progress:
         self.clear()
 
     def begin(self) -> None:
-        """Count one more item that is on its way; several may be finished at once later."""
+        """Count one more item in progress; several may finish at once."""
         self._begun += 1
         self._update()
 
@@ -88,7 +88,7 @@ class Progress:
 
 @contextmanager
 def working(text: str, stream: IO[str]) -> Iterator[None]:
-    """Show on a terminal what is done in the `with` block, and for how long, if it takes more than a second.
+    """Show on a terminal what the `with` block does, and for how long, if it takes more than a second.
 
     Nothing else may be written to the terminal meanwhile.
     """
@@ -108,7 +108,7 @@ def working(text: str, stream: IO[str]) -> Iterator[None]:
 
 
 def stage(text: str) -> None:
-    """State which part of its work a command does, see `working`."""
+    """State which part of its work a command is doing, see `working`."""
     if (show := _stage.get()) is not None:
         show(text)
 

@@ -38,8 +38,8 @@ def paragraphs(
 
 
 def _heads(values: Sequence[tuple[str, Any, str]]) -> list[str]:
-    """Return short values as people write them: numbers with their name, the first with the unit of
-    the row, and a share with what it is of.
+    """Return short values as text: numbers with their name, the first with the row's unit, and a share with its
+    whole.
     """
     heads: list[str] = []
     time: tuple[int, str, float] | None = None

@@ -1,4 +1,4 @@
-"""Selects what is written of a result: `--limit`, `--sort-by` and `--columns` of all tables."""
+"""Selects the rows and columns of a result to write: `--limit`, `--sort-by` and `--columns` of all tables."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class Selection(NamedTuple):
-    """Selects the first `limit` rows, sorted by a column: numbers and times from the largest, texts from A to Z,
-    NULL last; and of these some `columns`, in their order.
+    """Selects the first `limit` rows sorted by a column (numbers and times from the largest, texts from A to Z, NULL
+    last), and `columns` in the given order.
     """
 
     limit: int | None = None
@@ -24,8 +24,8 @@ class Selection(NamedTuple):
     columns: tuple[str, ...] | None = None
 
     def columns_of(self, view: SqlObject, is_for_people: bool) -> str:
-        """Return the columns of a view to read, as those of a SELECT: all, or what people see if it is for them, and
-        what it is sorted by; both if `columns` has names that only people see.
+        """Return the columns of a view to SELECT: all, or, for people, those that they see and the one to sort by; both
+        sets if `columns` has names that only people see.
         """
         if not view.shown or (self.columns is None and not is_for_people):
             return "*"
@@ -39,7 +39,7 @@ class Selection(NamedTuple):
         return ", ".join([view.to_read, *map(_quoted, more)])
 
     def with_unit(self, view: SqlObject) -> Selection:
-        """Return the selection with the unit of times of a view, if it has such times."""
+        """Return the selection, with the column unit added if columns of a view are times."""
         has_unit = self.columns is None or "unit" in self.columns or not {*self.columns} & {*view.times}
         return self if has_unit else self._replace(columns=(*(self.columns or ()), "unit"))
 
@@ -75,14 +75,16 @@ class Selection(NamedTuple):
         return columns, rows if self.limit is None else rows[: self.limit]
 
     def _named(self, columns: Sequence[str]) -> tuple[str | None, list[str] | None]:
-        """Return the names of the column to sort by and of the selected ones. Raises `EtqError` for an unknown one."""
+        """Return the names of the column to sort by and of the selected columns. Raises `EtqError` for an
+        unknown one.
+        """
         sort_by = None if self.sort_by is None else column_named(self.sort_by, columns, " to sort by")
         chosen = None if self.columns is None else [column_named(name, columns) for name in self.columns]
         return sort_by, chosen
 
 
 def column_named(name: str, columns: Sequence[str], purpose: str = "") -> str:
-    """Return the column of a name or of a head in a table. Raises `EtqError` for an unknown one."""
+    """Return the column with a name or a table's heading. Raises `EtqError` for an unknown one."""
     found = name if name in columns else next((column for column in columns if title(column) == name), None)
     if found is None:
         near = nearest_words(name, columns)

@@ -17,29 +17,29 @@ from etq.render.terminal import PAGE, PLAIN, TerminalStyle, bar, width_of, wrap
 from etq.verdicts import words
 from etq.verdicts.words import number_text
 
-# Texts of the first column and of others are shortened to so many letters before a column is left out, and to fewer
-# where no more columns can be left out; the first column to a part of the line, too.
+# Numbers of letters, for the first column and others: texts are shortened to these before columns are left out, and to
+# fewer if no more columns can be left out. The first column is also limited to a part of the line.
 _WHOLE: Final = sys.maxsize, sys.maxsize
 _READABLE: Final = 30, 18
 _SHORTEST: Final = 16, 8
 _PART_OF_FIRST: Final = 0.4
-# Texts of more letters, and of so many words, are wrapped, to so many lines, before they are shortened.
+# Texts with more than this many letters and words are wrapped to up to this many lines before they are shortened.
 _LONG: Final = 40
 _WORDS: Final = 4
 _LINES: Final = 8
-# Where the name of a column is wrapped.
+# Places at which the name of a column is wrapped.
 _PIECE: Final = re.compile(r"[^_ ]+_*|_+")
 _LONGEST_LIST: Final = 12
-# A git commit's hash: its first digits are enough for git, too.
+# A git commit's hash: git also accepts its first digits.
 _COMMIT: Final = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{32}\b")
-# Significant digits of the largest number of a column; of percentages.
+# Significant digits of the largest number of a column, and of percentages.
 _DIGITS: Final = 4
 _DIGITS_OF_PERCENT: Final = 3
 # Columns of probabilities and of gaps, whose sizes differ by powers of ten: each number has its own exponent.
 _OF_ANY_SIZE: Final = ("p", "q", "gap")
-# How to see the columns that a line has no room for.
+# How to see the columns that don't fit.
 HINT: Final = "--wide shows all columns, --columns those that you name"
-# Columns that a wide terminal shows with bars; only the first of these that a table has.
+# Columns that a wide terminal shows with bars; a table has bars for the first of these.
 _SHARES: Final = ("share_percent", "self_cpu_percent")
 _REST: Final = ("(framework)", "(unattributed)", "(delegate layout)", "(delegate unaccounted)")
 _BAR_WIDTHS: Final = (24, 16, 10)
@@ -55,7 +55,7 @@ Rows = Sequence[Sequence[Any]]
 
 
 class Below(float):
-    """A time of 0 that is less than `bound`: by how much, its clock can't show."""
+    """A time of 0, shown as less than `bound`, as its clock can't show more."""
 
     bound: float
 
@@ -66,7 +66,7 @@ class Below(float):
 
     def __str__(self) -> str:
         exponent = math.floor(math.log10(self.bound)) - 1 if self.bound > 0 else 0
-        # Rounded up, to two digits.
+        # Rounded up to two digits.
         return f"<{number_text(math.ceil(round(self.bound / 10.0**exponent, 6)) * 10.0**exponent, 2)}"
 
 
@@ -75,14 +75,14 @@ def table(
 ) -> str:
     """Return the rows as aligned text, in lines that fit the terminal; without a terminal, `PAGE`.
 
-    Numbers of a column have the same decimals, and names of kernels are folded. A line above has what is the same in
-    all rows, and names the columns without a value. If the others don't fit, their names and texts of several words are
-    wrapped, texts are shortened such that they stay different, and columns are left out from the right, but none
-    without which rows would be the same; a line below names them, with a hint at how to see them. The first column, the
-    unit and the `foremost` stay: those without room follow in a table of their own.
+    Numbers of a column have the same decimals, and names of kernels are folded. A line above the table has values that
+    are the same in all rows, and names columns without values. If the rest doesn't fit, headings and texts of several
+    words are wrapped, texts are shortened (different texts stay different), and columns are left out from the right,
+    except those that distinguish rows. A line below names them, with a hint on how to see them. The first column, the
+    unit and the `foremost` columns stay; those that don't fit follow in a second table.
 
-    If `wide` is set, nothing is shortened or left out, and only a terminal limits the lines. On a terminal, shares have
-    bars if there is room; verdicts are coloured if colours are on.
+    If `wide` is set, nothing is shortened or left out. On a terminal, shares have bars if there is room; verdicts are
+    coloured if colours are on.
     """
     return "".join(table_parts(columns, [rows], style, hint, foremost))
 
@@ -95,8 +95,8 @@ def table_parts(
     foremost: Collection[str] = (),
     share: str = "",
 ) -> Iterator[str]:
-    """Yield the same for rows that come in parts: columns become wider if a later part needs it. What is the same in
-    all rows is known if there is one part. `share` has what shares are of.
+    """Yield the same for rows that come in parts: columns become wider if a later part needs it. Values that are the
+    same in all rows are recognised only if there is one part. `share` has the wholes of shares.
     """
     remaining = iter(parts if display().has_full_names else map(_with_short_names, parts))
     first, second = next(remaining, []), next(remaining, None)
@@ -124,7 +124,7 @@ def table_parts(
 
 
 def fits(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> bool:
-    """Whether a table of all columns fits without a shorter text."""
+    """Whether a table of all columns fits without shortening texts."""
     return _Layout(columns, rows, style).is_whole()
 
 
@@ -134,8 +134,8 @@ def note(text: str, style: TerminalStyle) -> str:
 
 
 def _without_common(columns: Sequence[str], rows: Rows) -> tuple[Sequence[str], Rows, str]:
-    """Return the columns and rows without what all rows have in common, and that as a text. Of a single row, that is
-    the unit and the empty columns. Rows that don't differ stay as they are.
+    """Return the columns and rows without the columns that are the same in all rows, and a text on these. For a single
+    row, these are the unit and the empty columns. Rows that don't differ at all stay unchanged.
     """
     by_column = list(zip(*rows, strict=True))
     empty = [at for at, values in enumerate(by_column) if all(value is None or value == "" for value in values)]
@@ -159,7 +159,7 @@ def _are_same(values: Sequence[Any]) -> bool:
 
 
 def _with_short_names(rows: Rows) -> Rows:
-    """Return rows with names as people read them; in a column, no two names become the same."""
+    """Return rows with names in their shown form; within a column, different names stay different."""
     columns = [
         [names.get(value, value) if isinstance(value, str) else value for value in values]
         if (names := _short(value for value in values if isinstance(value, str)))
@@ -170,7 +170,7 @@ def _with_short_names(rows: Rows) -> Rows:
 
 
 def _short(texts: Iterable[str]) -> dict[str, str]:
-    """Return each text as people read it: names of kernels folded, of a git commit's hash the first digits."""
+    """Return the shown form of each text: names of kernels folded, hashes of git commits cut to their first digits."""
     names = short_names(texts)
     short = {text: with_short_commits(name) for text, name in names.items()}
     return short if len(set(short.values())) == len(short) else names
@@ -188,7 +188,7 @@ def _of(kept: Sequence[int], rows: Rows) -> Rows:
 
 
 class _Layout:
-    """The columns of a table: their texts and widths, which are numbers, and which one is shown with bars."""
+    """The columns of a table: their texts and widths, which of them are numbers, and which one has bars."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class _Layout:
         self._barred = share if self._bar_width else None
 
     def _least(self, letters: tuple[int, int] = _READABLE) -> list[int]:
-        """Return the width that each column needs whose texts are shortened to so many letters."""
+        """Return the width that each column needs if its texts are shortened to these numbers of letters."""
         first, other = letters
         if letters != _WHOLE:
             first = max(min(first, int(_PART_OF_FIRST * self._room)), other)
@@ -233,12 +233,12 @@ class _Layout:
         return sum(widths[at] + 2 for at in kept) - 2 <= self._room
 
     def is_whole(self) -> bool:
-        """Whether all columns fit without a shorter text."""
+        """Whether all columns fit without shortening texts."""
         return self._fits(range(len(self._columns)), self._widest)
 
     def fitting(self) -> list[int]:
-        """Return the positions of the columns to show: those on the right are left out until the others fit, but not
-        the first, the unit, the foremost, nor those without which rows that differ would look the same.
+        """Return the positions of the columns to show: columns on the right are left out until the others fit, except
+        the first, the unit, the foremost, and those that distinguish rows.
         """
         kept, least = [*range(len(self._columns))], self._least()
         for at in kept[:0:-1]:
@@ -251,15 +251,17 @@ class _Layout:
         return kept
 
     def _count(self, kept: Collection[int]) -> int:
-        """Return how many different rows these columns have."""
+        """Return the number of different rows in these columns."""
         return len(set(zip(*(self._texts[at] for at in kept), strict=True)))
 
     def groups(self, kept: Sequence[int]) -> list[list[int]]:
-        """Return the positions of the columns of each table that fits. Each table has those that tell rows apart."""
+        """Return the positions of the columns of each table that fits. Each table has the columns that distinguish
+        rows.
+        """
         widths = self._widths if display().is_wide else self._least(_SHORTEST)
         if self._fits(kept, widths):
             return [[*kept]]
-        keys = 1  # how many of the first columns tell rows apart, as far as they leave room for others
+        keys = 1  # how many of the first columns distinguish rows, as long as others still fit
         for number in (2, 3):
             if self._count(kept[:number]) > self._count(kept[:keys]):
                 keys = number if sum(widths[at] for at in kept[:number]) <= 2 * self._room // 3 else keys
@@ -281,7 +283,7 @@ class _Layout:
         )
 
     def lines(self, rows: Rows) -> str:
-        """Return the lines of these rows. Those of a later part may have numbers that need more room or decimals."""
+        """Return the lines of these rows. Numbers of a later part may need more room or decimals."""
         if not rows:
             return ""
         by_column = zip(self._columns, zip(*rows, strict=True), self._decimals, strict=True)
@@ -308,7 +310,7 @@ class _Layout:
         return "".join(lines)
 
     def _decimals_of(self, column: str, values: Sequence[Any]) -> int | None:
-        """Return how many decimals numbers of a column have; where they have no unit, sizes may differ by the row."""
+        """Return the decimals for the numbers of a column. Numbers without a common unit may differ widely in size."""
         return _decimals(column, values) if self._has_unit or column.endswith("percent") else None
 
     def _texts_of(self, rows: Rows) -> list[Sequence[str]]:
@@ -337,12 +339,12 @@ class _Layout:
 
 
 def title(column: str) -> str:
-    """Return the head of a column: with a sign for percent."""
+    """Return the heading of a column, with a sign for percent."""
     return re.sub(r"_?percent$", " %", printable(column)).strip()
 
 
 def _wrapped_head(head: str, width: int) -> list[str]:
-    """Return the lines of a column's name: it is wrapped at blanks and after underscores."""
+    """Return the lines of a column's name, wrapped at blanks and after underscores."""
     lines = [""]
     for piece in re.findall(r"[^_ ]+_*|_+| +", head):
         if len(lines[-1] + piece) > width and lines[-1]:
@@ -352,7 +354,7 @@ def _wrapped_head(head: str, width: int) -> list[str]:
 
 
 def _is_prose(cells: Sequence[str]) -> bool:
-    """Whether a column's texts are of several words, and can be wrapped; names of kernels are not."""
+    """Whether a column's texts have several words, so that they can be wrapped; names of kernels can't."""
     text = max(cells, key=len, default="")
     return len(text) > _LONG and text.count(" ") >= max(_WORDS - 1, len(text) // _LONG) and width_of(text) == len(text)
 
@@ -362,8 +364,8 @@ def _more(decimals: int | None, others: int | None) -> int | None:
 
 
 def _decimals(column: str, values: Sequence[Any]) -> int | None:
-    """Return how many decimals numbers of a column have: its largest has `_DIGITS` digits, one below 10 has a decimal
-    or more, and none is 0 in all rows; None for other columns.
+    """Return the decimals for the numbers of a column; None for other columns. The largest number gets `_DIGITS`
+    digits, one below 10 at least one decimal; decimals that are 0 in all rows are dropped.
     """
     sizes = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value)]
     if not sizes or not max(sizes) or not _is_number(values) or column in _OF_ANY_SIZE:
@@ -385,12 +387,14 @@ def _decimals(column: str, values: Sequence[Any]) -> int | None:
 
 
 def number_texts(values: Sequence[float | None], unit: str) -> list[str]:
-    """Return numbers as in a column of a table: with the same decimals; of percent, with fewer digits."""
+    """Return numbers as in a column of a table: with the same decimals, and fewer digits for percent."""
     return _column_texts(values, "", _decimals(unit, values))
 
 
 def _rounded(value: float | None, decimals: int) -> str:
-    """Return a number with so many decimals; one that would be shown as zero, and isn't, as less than the smallest."""
+    """Return a number with these decimals; a number other than 0 that would be shown as 0 is shown as less than the
+    smallest.
+    """
     if value is None:
         return ""
     text = f"{value:.{decimals}f}"
@@ -405,7 +409,7 @@ def p_value(p: float) -> str:
 
 
 def _column_texts(values: Sequence[Any], column: str, decimals: int | None = None) -> list[str]:
-    """The text of each value, as by `shown`; columns of numbers and of plain texts are converted as a whole."""
+    """The text of each value, as by `shown`; columns of numbers or plain texts are converted as a whole."""
     kinds = set(map(type, values)) - {type(None)}
     if Below in kinds:
         others = _column_texts([None if isinstance(value, Below) else value for value in values], column, decimals)
@@ -443,7 +447,7 @@ def aligned(cells: Sequence[str], width: int, right: bool, style: TerminalStyle)
 
 
 def shortened(cells: Sequence[str], width: int, style: TerminalStyle) -> Sequence[str]:
-    """Return texts of at most that width, in which the middle is left out; those that differ stay different."""
+    """Return texts of at most a width, cut in the middle; different texts stay different."""
     if not cells or _widest(cells) <= width:
         return cells
     has_wide = any(width_of(cell) > len(cell) for cell in cells)
@@ -457,7 +461,7 @@ def _is_number(values: Sequence[Any]) -> bool:
 
 
 def _is_fixed(values: Sequence[Any]) -> bool:
-    """Whether values would be wrong if they were shortened: numbers, times, and yes and no."""
+    """Whether shortening would make values wrong: numbers, times, and yes and no."""
     return {type(value) for value in values if value is not None} <= {int, float, Below, datetime, date, bool}
 
 
@@ -470,13 +474,13 @@ def _styles(columns: Sequence[str], row: Sequence[Any]) -> list[str | None]:
 
 
 def _styled(padded: str, style: TerminalStyle, name: str | None) -> str:
-    """Return a cell whose text has this style; the blanks around the text have no style."""
+    """Return a cell whose text has this style; blanks around the text have no style."""
     text = padded.strip(" ")
     return padded.replace(text, style.styled(text, name), 1) if text and name else padded
 
 
 def _narrowed(widths: Sequence[int], least: Sequence[int], room: float) -> list[int]:
-    """Return widths that fit: of the widest columns less, down to the least width of each."""
+    """Return widths that fit: the widest columns become narrower, down to the minimum of each."""
     widths = [*widths]
     while sum(widths) + 2 * (len(widths) - 1) > room:
         widest = max(range(len(widths)), key=lambda at: (widths[at] > least[at], widths[at]))
@@ -487,7 +491,7 @@ def _narrowed(widths: Sequence[int], least: Sequence[int], room: float) -> list[
 
 
 def shown(value: Any) -> str:  # noqa: PLR0911 - a case a line
-    """A value for people: numbers as in `number_text`, the first values of a long list, nothing for NULL."""
+    """A value for people: numbers as in `number_text`, of a long list the first values, nothing for NULL."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -66,7 +66,7 @@ def width_of(text: str) -> int:
 
 
 def wrapped(text: str, style: TerminalStyle) -> str:
-    """Return a text whose lines fit the terminal, where words do; unchanged without a terminal."""
+    """Return a text wrapped to the terminal's width; unchanged without a terminal."""
     if style.width is None:
         return text
     lines = (
@@ -77,7 +77,7 @@ def wrapped(text: str, style: TerminalStyle) -> str:
 
 
 def wrap(text: str, width: int, **options: Any) -> list[str]:
-    """Return the lines of a text as `textwrap.wrap` does; a number and its unit stay in one line."""
+    """Return the lines of a text as `textwrap.wrap` does, but keep a number and its unit in one line."""
     lines = textwrap.wrap(_BEFORE_UNIT.sub("\xa0", text), width, **options)
     return [line.replace("\xa0", " ") for line in lines]
 
@@ -86,7 +86,7 @@ def style_of(stream: IO[Any]) -> TerminalStyle:
     """Return the style of text on a stream.
 
     A terminal has colours unless NO_COLOR is set (https://no-color.org) or TERM is dumb; FORCE_COLOR turns them on for
-    any stream; `etq --color` has precedence over these.
+    any stream; `etq --color` overrides these.
     """
     width = max(shutil.get_terminal_size().columns, _NARROWEST) if stream.isatty() else None
     return TerminalStyle(width, has_colours(stream), has_blocks(stream))
@@ -126,7 +126,7 @@ def bar(start: float, share: float, width: int, style: TerminalStyle) -> str:
     """
     if share <= 0:
         return ""
-    # No character is filled from its middle on: a bar begins at the cell's edge and keeps its length.
+    # No character is filled only on the right, so a bar begins at a cell's edge, and keeps its length.
     first = min(int(max(start, 0.0) * width + 1e-9), width - 1)
     filled = min(share * width, width - first)
     if not style.has_blocks:
@@ -136,8 +136,8 @@ def bar(start: float, share: float, width: int, style: TerminalStyle) -> str:
 
 
 def sparkline(values: Sequence[float], style: TerminalStyle = PLAIN) -> str:
-    """Return a line of bars from the least to the greatest value. Each bar is the median of so many neighbours that all
-    bars fit `WIDTH`, or a narrower terminal.
+    """Return a line of bars between the smallest and the largest value. Neighbours are combined to their median so that
+    all bars fit `WIDTH`, or a narrower terminal.
     """
     if not values:
         return ""

@@ -1,4 +1,4 @@
-"""The unit of times for people: one for a whole table or line, by the size of its numbers."""
+"""Units of times for people: one for a whole table or line, depending on the size of its numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from etq.render.table import Rows, number_texts
 from etq.verdicts.words import number_text
 
-# A unit with times from this number on becomes the next larger one.
+# Numbers from this on are written in the next larger unit.
 _LARGE: Final = 10_000
 _LARGER: Final = {"ns": "us", "us": "ms", "ms": "s"}
 
@@ -23,21 +23,21 @@ def unit_for(largest: float, unit: str) -> tuple[float, str]:
 
 
 def quantities(values: Sequence[float], unit: str) -> list[str]:
-    """Return numbers as texts with their unit: that which suits the largest, if they are times."""
+    """Return numbers as texts with their unit; for times, the unit that suits the largest."""
     divisor, unit = unit_for(max(values), unit)
     shown = "%" if unit == "percent" else unit
     return [f"{text} {shown}" for text in number_texts([value / divisor for value in values], unit)]
 
 
 def range_text(values: Sequence[float], unit: str) -> str:
-    """Return the first time to the last one as a text, in the unit that suits the largest."""
+    """Return times as a text of the form `first to last`, in the unit that suits the largest."""
     divisor, unit = unit_for(max(values), unit)
     return f"{' to '.join(number_text(value / divisor) for value in values)} {unit}"
 
 
 def in_one_unit(columns: Sequence[str], parts: Iterable[Rows], times: Sequence[str]) -> Iterator[Rows]:
-    """Yield rows with these columns in a unit that suits the first of them: its largest time in the first part. Rows of
-    other units keep theirs.
+    """Yield rows with these columns converted to the unit that suits the largest time of the first column in the first
+    part. Rows with other units keep them.
     """
     remaining = iter(parts)
     first = next(remaining, [])

@@ -55,10 +55,10 @@ def write(
     """Write a query's result to a file or to standard output. Returns whether it has rows; True for binary formats.
 
     format      one of `FORMATS`; by default that of the file's suffix, or a table
-    view        what the rows are of: people get the columns that its line `Shown:` has, and unless a unit is among the
-                parameters, times in the one that suits them, see `in_one_unit`
-    marked      for people, rows with what cells say beside their values
-    needs_rows  whether people get no head of a table without rows: the caller says why there are none
+    view        the view of the rows: people get the columns of its line `Shown:`, and, without a unit among the
+                parameters, times in a suitable unit, see `in_one_unit`
+    marked      for people, rows whose cells have notes beside their values
+    needs_rows  whether to omit the heading of a table without rows, as the caller explains why there are none
 
     Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an unknown
     file name ending, and for a binary format on a terminal; `QueryError` for a query that fails; no file is left then.
@@ -92,11 +92,11 @@ def write(
 
 
 class _Kept(NamedTuple):
-    """What a table of a view has: columns that are never left out, and those whose texts become paragraphs."""
+    """Columns of a view's table that are never left out, and columns whose texts become paragraphs."""
 
     foremost: Sequence[str] = ()
     long: Collection[str] = ()
-    share: str = ""  # of what the shares are
+    share: str = ""  # the wholes of shares
 
     @classmethod
     def of(cls, query: str, view: catalog.SqlObject | None) -> _Kept:
@@ -143,7 +143,7 @@ def write_each(warehouse: Warehouse, script: str, format: str | None, path: str 
 
 @contextmanager
 def _in_full(statement: str) -> Iterator[None]:
-    """Show all columns of a statement that names each of them, also those that don't fit."""
+    """If a statement names each of its columns, show all, even those that don't fit."""
     import json
 
     import duckdb
@@ -169,9 +169,9 @@ def write_rows(
     view: catalog.SqlObject | None = None,
     long: Collection[str] = (),
 ) -> None:
-    """Write rows as `write` writes a query's result; of `view`, those columns that are to be written.
+    """Write rows as `write` writes a query's result; for `view`, only its columns to be written.
 
-    long  columns with long texts, if it is no view that states them
+    long  columns with long texts, if no view states them
     """
     refuse_existing(path, force)
     format = _checked_format(format, path)
@@ -194,8 +194,8 @@ def write_rows(
 def write_text(text: str, path: str | None, *, force: bool = False, is_printable: bool = False) -> None:
     """Write a text to a file or to standard output. Raises `EtqError` if the file exists and `force` is not set.
 
-    `is_printable` states that all names in the text are printable. Otherwise a terminal gets it with control characters
-    escaped, and so without colours.
+    `is_printable` states that all names in the text are printable. Otherwise, control characters are escaped on a
+    terminal, so that there are no colours.
     """
     refuse_existing(path, force)
     with _text_output(path, force=force, is_printable=is_printable) as stream:
@@ -211,8 +211,8 @@ def _checked_format(format: str | None, path: str | None) -> str:
 
 
 def format_of(path: str | None) -> str:
-    """Return the format of a file by the ending of its name, a table without an ending.
-    Raises `EtqError` for an unknown one.
+    """Return the format of a file by the ending of its name; without an ending, a table. Raises `EtqError` for an
+    unknown one.
     """
     _refuse_compressed(path)
     ending = "" if path is None else Path(path).suffix.lower()
@@ -223,7 +223,7 @@ def format_of(path: str | None) -> str:
 
 
 def is_to_read(format: str | None, path: str | None) -> bool:
-    """Whether people read what is written in a format, by default that of the file's ending."""
+    """Whether a format, by default that of the file's ending, is for people."""
     return (format or format_of(path)) in TO_READ
 
 
@@ -240,7 +240,7 @@ def file_of(path: str | None, force: bool) -> str | None:
 
 
 def refuse_existing(path: str | None, force: bool) -> None:
-    """Raise `EtqError` if a path is empty, and if its file exists and `force` is not set: before there is an output."""
+    """Before output is written, raise `EtqError` if a path is empty, or if its file exists and `force` is not set."""
     if path == "":
         raise EtqError("the name of the output is empty; name a file, or - for stdout")
     if path is not None and os.path.isdir(path):
@@ -274,7 +274,7 @@ def _write_parts(
     if kept.long and format == "table":
         whole = [row for rows in parts for row in rows]
         parts = [whole]
-        # Without a terminal, a single long column is the end of a line, which other programs can search.
+        # Without a terminal, a single long column ends each line, so that other programs can search lines.
         if (style.width or len(kept.long) > 1) and not fits(columns, whole, style):
             from etq.render.records import paragraphs
 
@@ -309,7 +309,8 @@ def _text_output(path: str | None, *, force: bool, is_printable: bool = False) -
     """Provide a stream to standard output, or to a file, which appears when it is complete."""
     if path is None:
         with paged() as stream:
-            # Files and pipes get names unchanged; a terminal would interpret control characters in them.
+            # Files and pipes get names unchanged; on a terminal they are escaped, as it would interpret control
+            # characters.
             yield _PrintableLines(stream) if sys.stdout.isatty() and not is_printable else stream
         return
     with new_file(path, overwrite=force) as written, Path(written).open("w", encoding="utf-8", newline="\n") as file:
@@ -317,7 +318,7 @@ def _text_output(path: str | None, *, force: bool, is_printable: bool = False) -
 
 
 def _plain(value: Any) -> Any:
-    """Return a value for JSON, in full."""
+    """Return a value for JSON in full precision."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, datetime | date):
@@ -346,7 +347,7 @@ def json_objects(columns: Sequence[str], rows: Rows) -> list[dict[str, Any]]:
 
 
 def _unique(columns: Sequence[str]) -> list[str]:
-    """Return distinct names, as an object has one value per name."""
+    """Make names distinct, as an object has one value per name."""
     return [
         name if name not in columns[:at] else f"{name}_{columns[:at].count(name)}" for at, name in enumerate(columns)
     ]

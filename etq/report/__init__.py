@@ -122,7 +122,7 @@ def graph_node_data_of(
 ) -> str:
     """Return an overlay of the graph of `graph_page_of` as node data for Model Explorer: of its edge program, by name.
 
-    overlay  what nodes are coloured by: a key of `overlays` in the graph's JSON
+    overlay  the value that colours nodes: a key of `overlays` in the graph's JSON
 
     Nodes whose value is unknown are left out. Other options and errors are those of `graph_page_of`; `EtqError` also
     for an overlay that the graph doesn't have, and if several methods ran and `method` is missing.
@@ -133,7 +133,7 @@ def graph_node_data_of(
 
 
 def _more(warehouse: Warehouse, options: dict[str, Any]) -> GraphExtras:
-    """Remove the options of a graph alone, and return them."""
+    """Remove the options that only graphs have, and return them."""
     from etq.report import single
     from etq.report.graph_extras import GraphExtras
 
@@ -187,7 +187,7 @@ def trends_report_of(warehouse: Warehouse, selector: str | None = None, **option
 
 
 def job_page_of(warehouse: Warehouse, selector: str | None, *, name: str | None = None, unit: str | None = None) -> str:
-    """Return a report of a job as the text of an HTML page: whom its ranks wait for, and why.
+    """Return a report of a job as the text of an HTML page: which ranks the others wait for, and why.
 
     selector  the captures of its ranks, such as job=train; None: all of the warehouse
     name      what to call it; by default the selector
@@ -209,8 +209,8 @@ def job_report_of(
 
 
 def home_page_of(warehouse: Warehouse, selector: str | None = None, *, name: str | None = None) -> str:
-    """Return a report of a warehouse as the text of an HTML page: what is slower, and its series, as the first page of
-    `etq serve` has them.
+    """Return a report of a warehouse as the text of an HTML page: what is slower, and its series, as on the first page
+    of `etq serve`.
 
     selector  which captures; None: all
     name      what to call the warehouse; by default its path

@@ -15,7 +15,7 @@ from etq.analysis.delegates import UNALIGNED, are_unaligned
 from etq.report.graph_extras import rows_of
 from etq.report.target import Target
 
-# More ops would make pages too large to explore: one graph in a small program may be that of many calls.
+# More ops would make pages too large to explore: in a small program, many calls may share one graph.
 MOST_OPS: Final = 20_000
 
 # Calls of delegates with graphs: the blob of each, and its number of ops.
@@ -45,7 +45,7 @@ OPS: Final = """
         d.per_execute, d.calls / d.executes AS calls_per_execute
     FROM delegate_graph($capture, unit := $unit, method := $method, runs := $basis) AS d
 """
-# Uses of values within the graph of a blob. One op makes each value, so these are no more than inputs of ops.
+# Uses of values within the graph of a blob. Each value has one maker, so there are no more uses than inputs of ops.
 USES: Final = """
     WITH
     ops AS MATERIALIZED (
@@ -61,7 +61,7 @@ USES: Final = """
     JOIN taken AS t ON t.blob_offset = m.blob_offset AND t.value_id = m.value_id
     ORDER BY ALL
 """
-# Times of modules, by call: of the ops in them, and of those that are in no deeper module.
+# Times of modules by call: of all ops in them, and of ops that are in no deeper module.
 TOTALS: Final = f"""
     WITH
     ops AS MATERIALIZED ({OPS}),
@@ -96,7 +96,7 @@ TOTALS: Final = f"""
 
 @dataclass
 class DelegateGraphs:
-    """More rows for a graph, with graph_ids of their own.
+    """More rows for a graph, with separate graph_ids.
 
     nodes   as those of the graph, without names
     levels  modules of ops: graph, node, path, class; outermost first
@@ -116,9 +116,8 @@ class DelegateGraphs:
     origins: list[tuple[int, int] | None] = field(default_factory=list)
 
     def links(self, numbers: Mapping[tuple[int, int], int]) -> list[tuple[str | None, int | None]]:
-        """Return for each node of the record, then for each node here, the ops that it became, and the node that a
-        click leads to: the first of these ops, or the node that it was made from. `numbers` has the number of each node
-        of the record.
+        """Return for each node of the record, then for each node here, the ops made from it, and the target of a click:
+        the first of these ops, or the node from which it was made. `numbers` has the number of each node of the record.
         """
         became: dict[int, list[int]] = defaultdict(list)
         for number, origin in enumerate(self.origins, len(numbers)):
@@ -132,7 +131,7 @@ class DelegateGraphs:
 def delegate_graphs(
     target: Target, names: Sequence[str], nodes: Sequence[tuple[Any, ...]], levels: Sequence[tuple[int, int, str, str]]
 ) -> DelegateGraphs:
-    """Return the graphs of delegates' calls; `nodes` are rows of the record's graphs with these names of columns."""
+    """Return the graphs of delegate calls; `nodes` are rows of the record's graphs, with `names` of columns."""
     found = DelegateGraphs()
     called = _calls(target)
     if not called or _size(called) > MOST_OPS:
@@ -144,7 +143,7 @@ def delegate_graphs(
         chains[graph_id, node_index].append((path, module_class))
     op_names, rows = rows_of(target, OPS)
     ops = [dict(zip(op_names, row, strict=True)) for row in rows]
-    # Negative numbers: the record has other graphs, too.
+    # Negative numbers distinguish these from the record's graphs.
     calls = dict.fromkeys((op["method"], op["instruction_id"]) for op in ops)
     graphs = {call: -number for number, call in enumerate(calls, 1)}
     titles = {}
@@ -173,7 +172,7 @@ def delegate_graphs(
 
 
 def note_of(target: Target) -> str | None:
-    """Return what a reader must know about the graphs of delegates' calls, if anything."""
+    """Return a note on the graphs of delegate calls, if one is needed."""
     called = _calls(target)
     size = _size(called)
     if size > MOST_OPS:
@@ -198,7 +197,9 @@ def _size(called: Sequence[tuple[Any, ...]]) -> int:
 
 
 def _values(op: Mapping[str, Any], graph: int, title: str, origin: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an op's values by the names of a node's columns; `origin` has those of the node that it was made from."""
+    """Return an op's values by the names of a node's columns; `origin` has the values of the node from which it was
+    made.
+    """
     same = ("backend", "op", "calls", "calls_per_execute", "self_time", "share_percent", "unit", "per_execute")
     return {
         **{name: origin.get(name) for name in ("module_path", "source_file", "source_line", "stack_trace")},

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # The options of a comparison, as in `compare_ops`, and the annotation whose calls are the steps of traces.
 OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch", "step_name")
-# How many ops and how many captures a page shows at most: the ops that explain most, and some captures of each side.
+# The most ops and captures on a page: the ops that explain most, and some captures of each side.
 MOST_OPS: Final = 5000
 MOST_CAPTURES: Final = 2000
 NO_MODULES: Final = (
@@ -57,7 +57,7 @@ def _grid(comparison: Comparison, part: str, title: str | None = None, most: int
 
 
 def _listed(part: str, title: str) -> Make:
-    """Return what makes a section that is a part of the comparison, in a table."""
+    """Return a function that makes a section with a part of the comparison as a table."""
 
     def made(comparison: Comparison) -> Section | None:
         if part == "modules" and not comparison.has_modules():
@@ -72,7 +72,7 @@ def _listed(part: str, title: str) -> Make:
 def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
     made = _grid(comparison, "captures", "What makes up the difference")
     tables = {"totals": _table(comparison, "captures"), "findings": _table(comparison, "findings")}
-    # Verdicts on slow tails have no row of their own.
+    # Verdicts on slow tails have no separate row.
     tails = comparison.tail_lines()
     ops = dict(Counter(verdict for _, verdict in comparison.verdicts("ops", "op")))
     of_ops = comparison.op_tail_line()
@@ -97,7 +97,7 @@ def _captures(comparison: Comparison) -> Section:
     for name in ("base", "new"):
         mine = [row for row in rows if row[side] == name]
         step = -(-len(mine) // MOST_CAPTURES)
-        # A selection evenly through time, and all captures that the comparison leaves out.
+        # A selection of captures evenly spaced in time, and all captures that the comparison leaves out.
         kept += [row for at, row in enumerate(mine) if at % step == 0 or row[disturbed]] if step > 1 else mine
         if step > 1:
             notes.append(f"Of {len(mine):,} captures of {name} the page has every {step}th, and all disturbed ones.")

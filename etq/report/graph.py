@@ -1,4 +1,4 @@
-"""The graph of a report: nodes by module with their times and costs, and where each is drawn within its module."""
+"""The graph of a report: nodes by module with their times and costs, and their places within modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EDGE: Final = "edge_dialect_exported_program"
 EXPORTED: Final = "exported_program"
 # The format of captures without runs: reference values, and records and programs alone.
 WITHOUT_RUNS: Final = "reference"
-# Hash of the record, and the stage of its graphs: the edge program, whose nodes have times, or else the exported one.
+# Hash of the record, and the stage of its graphs: the edge program, whose nodes have times, otherwise the exported one.
 RECORD: Final = f"""
     SELECT r.sha256, CASE WHEN bool_or(g.stage = '{EDGE}') THEN '{EDGE}' ELSE '{EXPORTED}' END AS stage
     FROM captures AS c
@@ -30,8 +30,8 @@ RECORD: Final = f"""
 # Names of columns, and rows.
 Rows = tuple[Sequence[str], Sequence[tuple[Any, ...]]]
 
-# Nodes with times, of the edge program; and without, of the exported program, the only one of a half-written record, or
-# where no run is known.
+# Nodes of the edge program, with times; and of the exported program, without times, for an incomplete record, or if no
+# run is known.
 TIMED: Final = "FROM node_totals($capture, unit := $unit, method := $method, runs := $basis)"
 UNTIMED: Final = """
     SELECT
@@ -47,7 +47,7 @@ UNTIMED: Final = """
     WHERE coalesce($method, g.method) = g.method
 """
 
-# A node without events has no time, rather than 0: a delegate may run it in an event of several nodes.
+# A node without events has no time, not 0, as a delegate may run it in an event of several nodes.
 NODES: Final = """
     WITH
     linked AS (SELECT c.capture_id, c.record_id FROM captures AS c WHERE c.capture_id = $capture),
@@ -171,10 +171,9 @@ def graph_rows(target: Target, more: GraphExtras = NOTHING_MORE, *, with_delegat
     A group is a module, a nested graph, a node with its nested graphs, or a whole graph (without a parent). Nodes and
     groups have their parent group, and their rank and order among its children. Groups come after nodes in one
     numbering: group g is number len(nodes) + g. Edges are between nodes, by number. A bend is a place in a group that
-    edges of its owner pass: of a child of the group, by number, or of a node outside of it.
+    edges of its owner pass. The owner is a child of the group, by number, or a node outside it.
 
-    `with_delegates` adds the graphs in delegates' blobs, as graphs with negative numbers, and to nodes the ops that
-    they became.
+    `with_delegates` adds the graphs in delegates' blobs, with negative numbers, and to each node the ops made from it.
     """
     found = rows_of(target, RECORD)[1]
     if not found:

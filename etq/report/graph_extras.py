@@ -1,4 +1,4 @@
-"""Further values that some graphs have: numeric gaps, planned memory, distance from the roofline."""
+"""Values that only some graphs have: numeric gaps, planned memory, distance from the roofline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAN: Final = 1.5e308
 
 @dataclass(frozen=True)
 class GraphExtras:
-    """The options for further values of a graph.
+    """The options for these values.
 
     gap             the capture whose values are assumed to be right: its nodes have the gaps to it
     peak_flops      peak rate of the device in operations per second; None: the capture's metric
@@ -59,7 +59,8 @@ GAPS: Final = f"""
     GROUP BY ALL
 """
 
-# Why no node has a gap: by capture, the right one first, the number of logged values; then problems of values.
+# The reasons why no node has a gap: by capture, the reference first, the number of logged values; then problems of
+# values.
 LACK: Final = """
     SELECT c.name, count(v.capture_id) AS number
     FROM captures AS c
@@ -90,7 +91,7 @@ WITH_GROUPS: Final = """
 
 
 def more_values(target: Target, more: GraphExtras) -> Iterator[tuple[list[str], dict[Any, Any], dict[Any, Any]]]:
-    """Yield further values of nodes and groups: names of columns, values by (graph, node) and by (graph, path)."""
+    """Yield these values of nodes and groups: names of columns, values by (graph, node) and by (graph, path)."""
     worst = {metric: f"max(e.{metric})" for metric in METRICS}
     worst |= {metric: f"-max(-e.{metric})" for metric in ("snr", "cosine")}
     # Not all captures have what these views need, and planning them takes time.

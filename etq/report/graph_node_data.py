@@ -1,7 +1,7 @@
 """One overlay of a graph as node data for Model Explorer (https://github.com/google-ai-edge/model-explorer).
 
-The format is that of its `node_data_builder`, with ids as in `etq.export.model_explorer`. Nodes have colours of their
-own, as on the page: a gradient of Model Explorer has equal steps, and its worst value is the greatest.
+The format is that of its `node_data_builder`, with ids as in `etq.export.model_explorer`. Each node has an explicit
+colour, as on the page, because a gradient of Model Explorer has equal steps, with the greatest value as the worst.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def node_data_of(
 
 
 def _value(value: Any, overlay: Overlay) -> float | str:
-    """Return a value as Model Explorer reads it: JSON has no infinities and NaN, which are texts."""
+    """Return a value as Model Explorer reads it; infinities and NaN are texts, as JSON lacks them."""
     if overlay.kind == "word":
         return str(value or overlay.none)
     number = float(value)

@@ -97,7 +97,7 @@ COMPARED: Final = """
     ORDER BY method, coalesce(new_node, origin, base_node), new_node, base_node, side, module_path
 """
 
-# The values of a node from its own side, and from its pair.
+# The columns of a node from its own side, and from its pair.
 OF_SIDE: Final = ("shapes", "dtypes", "backend", "time", "gap", "grows")
 OF_PAIR: Final = ("change", "changed", "basis", "score", "difference", "unit", "gap_problem")
 GROUP_NAMES: Final = (
@@ -176,7 +176,7 @@ def _values_of(
     pairs: Sequence[dict[str, Any]],
     others: Mapping[tuple[str, int], int],
 ) -> list[tuple[Any, ...]]:
-    """Return for each node of a side the values of its pair, and the number of its counterpart, -1 for none."""
+    """For each node of a side, return the values of its pair, and the number of its counterpart, -1 for none."""
     of_nodes = {(row["method"], row[f"{side}_node"]): row for row in pairs if row[f"{side}_node"] is not None}
     values = []
     for row in nodes:
@@ -196,7 +196,7 @@ def _listed(pairs: Sequence[dict[str, Any]], numbers: Mapping[str, Mapping[tuple
 
 
 def _bounded(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of `COMPARED` with gaps that are not finite as a page has them."""
+    """Return a row of `COMPARED` with gaps that aren't finite converted for a page."""
     sign = -1 if row["metric"] in ("snr", "cosine") else 1
     return row | {name: bounded(row[name], sign) for name in ("gap", "base_gap", "new_gap")}
 
@@ -216,7 +216,7 @@ def _placed(
     graphs: tuple[int, str],
     times: dict[tuple[str, str], tuple[float | None, float | None]],
 ) -> dict[str, Table]:
-    """Return the tables of one side, as `graph_tables` does, with other values."""
+    """Return the tables of one side, as `graph_tables` does, with the values of this page."""
     keys = [(row[0], row[2]) for row in nodes[1]]
     numbers = {key: number for number, key in enumerate(keys)}
     methods = {row[0]: row[1] for row in nodes[1]}

@@ -13,7 +13,7 @@ from etq.report.page import Report
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-# The most captures of a series that are drawn, the last ones, and the most series of which any are.
+# The most drawn captures of a series, which are the last ones, and the most series that are drawn.
 _MOST_POINTS: Final = 90
 _MOST_DRAWN: Final = 300
 _POINTS: Final = f"""
@@ -34,7 +34,7 @@ _OVERVIEW: Final = """
 
 
 def home_of(warehouse: Warehouse, selector: str | None, name: str) -> Report:
-    """Return the report of the captures that a selector chooses; None: of all of the warehouse of that name.
+    """Return the report of the captures that a selector chooses; None: all. `name` is that of the warehouse.
 
     Raises `QueryError` for an unknown selector.
     """
@@ -65,15 +65,15 @@ def home_of(warehouse: Warehouse, selector: str | None, name: str) -> Report:
 
 
 def series_of(warehouse: Warehouse, selector: str | None) -> tuple[str, Table]:
-    """Return the rows of `series`, and which of them are judged, with how far devices are compared, in words."""
+    """Return the rows of `series`, and a text on which of them are judged, and whether devices are compared."""
     names, rows = warehouse.rows("FROM series($selector)", selector=selector)
     series = [dict(zip(names, row, strict=True)) for row in rows]
     return causes.judged(series, causes.compared_devices(warehouse, selector=selector)), table(names, rows)
 
 
 def overview(warehouse: Warehouse, selector: str | None = None) -> tuple[int, str]:
-    """Return the number of the captures that a selector chooses; None: of all; and in words with that of models and
-    devices, and when the newest was recorded.
+    """Return the number of captures that a selector chooses (None: all), and a text with the numbers of captures,
+    models and devices, and the time of the newest recording.
     """
     [(captures, newest, models, devices)] = warehouse.rows(_OVERVIEW, selector=selector)[1]
     of_models = f" of {counted(models, 'model')}" if models else ""

@@ -1,4 +1,4 @@
-"""The report of a job: whom its ranks wait for, and why; its steps, collectives and clocks, by rank."""
+"""The report of a job: which ranks the others wait for, and why; steps, collectives and clocks by rank."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from etq.report.page import Report
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-# The most rows of a table, those that come first.
+# The most rows of a table: the first ones.
 _MOST: Final = 500
 # The most ranks that are drawn.
 _MOST_RANKS: Final = 16
-# The views of each section, with a title of the table, and what its call has besides the selector and unit.
+# The views of each section, with the table's title, and arguments besides the selector and unit.
 _SECTIONS: Final[Mapping[tuple[str, str], Mapping[str, tuple[str | None, str]]]] = {
     ("waits", "Who waits for whom"): {"rank_waits": (None, ""), "stragglers": ("By rank", "")},
     ("collectives", "Collectives"): {
@@ -36,7 +36,7 @@ _SECTIONS: Final[Mapping[tuple[str, str], Mapping[str, tuple[str | None, str]]]]
     ("clocks", "Clocks"): {"clock_offsets": (None, "")},
 }
 
-# The most steps that are drawn in time, those in which ranks wait longest, and the cells of equal length of each.
+# The most steps that are drawn in time, those with the longest waits, and the number of equally long cells of a step.
 _MOST_STEPS: Final = 4
 _CELLS: Final = 200
 _LANES: Final = f"""
@@ -49,7 +49,8 @@ _LANES: Final = f"""
     ) AS t
 """
 
-# How long each rank waits for each other one, of those that wait, or are waited for, longest; and how many do at all.
+# How long each rank waits for each other rank, for the ranks that wait, or are waited for, longest; and the number of
+# all such ranks.
 _PAIRS: Final = f"""
     WITH pairs AS MATERIALIZED (
         SELECT p.rank, p.last_rank, sum(p.waited) AS waited, p.unit
@@ -97,7 +98,7 @@ def job_of(warehouse: Warehouse, selector: str | None, name: str, unit: str | No
 
 
 def _overview(found: Judged, unit: str) -> Section:
-    """The sentence, and what each rank does in a step: computes, waits, transfers, and the rest."""
+    """The sentence, and the time of each rank in a step: computation, waits, transfers, and the rest."""
     scale = scale_of("ns", unit)
     names = ("rank", "step", "computation", "waited", "transfer", "exposed", "waited_for", "unit")
 
@@ -120,7 +121,7 @@ def _overview(found: Judged, unit: str) -> Section:
 
 
 def _lanes(warehouse: Warehouse, selector: str | None, unit: str | None, found: Judged) -> Section | None:
-    """What ranks do in time, in the steps in which they wait longest; None if no clock of theirs is known."""
+    """Lanes of the ranks in time, for the steps in which they wait longest; None if their clocks are unknown."""
     ranks = [rank.rank for rank in foremost(found.by_rank, _MOST_RANKS)]
     lanes = ask(warehouse, _LANES, selector=selector, unit=unit, ranks=ranks)
     if not lanes.length:

@@ -1,4 +1,6 @@
-"""The kit of a page: sections are declared as the tables of views, whose columns the catalogue has, below a drawing."""
+"""Building blocks of a page: a section is declared as tables of views, with columns from the catalogue, below a
+drawing.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Section:
-    """One part of a page, as data: its drawing is registered in the page's script under `kind`, if it has one.
+    """One part of a page, as data. A drawing, if it has one, is registered in the page's script under `kind`.
 
-    kind     its name, and that of what draws its tables
+    kind     its name, and the name of its drawing
     title    its heading, without names from files
     tables   what is drawn, by name
     facts    single values by name
-    note     limits that the reader must know, such as a cap, a sample or an estimate
+    note     limits of the content, such as a maximum, a sample or an estimate
     missing  why there is nothing to show, and what is needed
     grids    tables that are shown below the drawing
     """
@@ -87,8 +89,8 @@ class Grid:
 
 @dataclass(frozen=True)
 class Rows:
-    """A grid as it is declared: the view, `given` and `rest`, SQL within its call and after it, and at `most` so many
-    rows. Other fields are those of `Grid`; the name is that of the view by default.
+    """The declaration of a grid: the view, SQL within its call (`given`) and after it (`rest`), and the most rows
+    (`most`). Other fields are those of `Grid`; the default name is that of the view.
     """
 
     view: str
@@ -121,12 +123,14 @@ class Rows:
 
 
 def shown_of(view: str) -> str:
-    """Return what people see of a view as the columns of a SELECT, with all digits: a page rounds numbers itself."""
+    """Return the columns that people see of a view, for a SELECT, with all digits: a page rounds numbers itself."""
     return ", ".join(each.expression for each in catalog.named(view).shown) or "*"
 
 
 def added_of(view: str) -> str:
-    """Return what people see of a view that is no column of it: as columns of a SELECT, each after a comma."""
+    """Return the expressions that people see of a view and that aren't its columns, for a SELECT, each after a
+    comma.
+    """
     known = catalog.named(view)
     names = {each.name for each in known.columns}
     return "".join(f", {each.expression}" for each in known.shown if each.name not in names)
@@ -148,10 +152,10 @@ def grid(
     kinds: Mapping[str, str] = MappingProxyType({}),
     is_own: bool = False,
 ) -> Grid:
-    """Return a grid of rows that a view returned: the columns that it shows, then `others`; all of a query `is_own`.
-    `kinds` has those of the numbers that the view's line `Shown:` doesn't have.
+    """Return a grid of a view's rows: the columns that it shows, then `others`; if `is_own`, all columns of the query.
+    `kinds` has the kinds of numbers that the view's line `Shown:` lacks.
 
-    Sums over all executes or steps are shown where times per execute or step are unknown.
+    Sums over all executes or steps are shown if times per execute or step are unknown.
     """
     known = catalog.named(view)
     texts = {each.name: each.text for each in known.columns}
@@ -185,7 +189,7 @@ def _title(name: str) -> str:
 
 
 def _kind(name: str, rows: Table) -> str:
-    """Return how a page writes a column that has no declared kind, by its values."""
+    """Return the kind of a column without a declared kind, from its values."""
     if name == "unit":
         return "unit"
     values = rows.columns[rows.names.index(name)]
@@ -200,10 +204,10 @@ def declared(
     when: Callable[[Target], bool] = lambda target: True,
     missing: str | None = None,
 ) -> Make:
-    """Return what makes a section of grids; None if the first has no rows.
+    """Return a function that makes a section of grids, or None if the first grid has no rows.
 
     when     whether a capture can have it
-    missing  why the first has no rows, and what is needed: the section is made to say so
+    missing  why the first grid has no rows, and what is needed: the section is then made to say so
     """
 
     def made(target: Target) -> Section | None:

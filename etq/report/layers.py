@@ -12,13 +12,13 @@ from typing import Final
 
 # Sweeps over all ranks, downward and upward in turn; more hardly reduce crossings further.
 SWEEPS: Final = 8
-# Long edges get bends, the shortest first, as long as there are at most so many bends per vertex.
+# Long edges get bends, the shortest first, up to this number of bends per vertex.
 MOST_BENDS: Final = 3
 
 
 @dataclass(frozen=True)
 class Layers:
-    """Where the vertices 0, 1, ... of a graph are.
+    """The places of the vertices 0, 1, ... of a graph.
 
     ranks   the rank of each vertex, from 0
     orders  its position within its rank, from 0; bends count
@@ -36,9 +36,9 @@ def layered(
 ) -> Layers:
     """Return the layers of a graph of `count` vertices. Each edge leads to a later rank, except some within cycles.
 
-    The time is linear in vertices and edges, but for sorting within ranks; the result only depends on the arguments.
+    The time is linear in vertices and edges, except for sorting within ranks. The result depends only on the arguments.
 
-    entries  for each value from outside of the graph the vertices that take it; their edges come from above
+    entries  for each value from outside the graph, the vertices that use it; their edges come from above
     exits    vertices with edges to outside of the graph, which leave it below
     """
     below = _acyclic(count, sorted({(one, other) for one, other in edges if one != other}))
@@ -47,7 +47,7 @@ def layered(
     lowest = max(ranks, default=-1)
     for vertex in exits:
         last[vertex] = lowest + 1
-    # An entry is a vertex above all others, without a place of its own.
+    # An entry is a vertex above all others that has no place.
     for users in entries:
         below.append(sorted(users))
         ranks.append(-1)
@@ -81,7 +81,7 @@ def layered(
 
 
 def _acyclic(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Return the successors of each vertex, with those edges reversed that close a cycle."""
+    """Return the successors of each vertex, with edges that close a cycle reversed."""
     after: list[list[int]] = [[] for _ in range(count)]
     for one, other in edges:
         after[one].append(other)
@@ -110,7 +110,9 @@ def _acyclic(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
 
 
 def _ranks(below: Sequence[Sequence[int]]) -> list[int]:
-    """Return the longest path to each vertex; vertices without predecessors are right above what uses them."""
+    """Return the length of the longest path to each vertex; vertices without predecessors are right above their
+    users.
+    """
     above = [0] * len(below)
     for others in below:
         for other in others:

@@ -1,4 +1,4 @@
-"""The section about memory: what was allocated, and what the program's file plans."""
+"""The section about memory: allocated, and planned in the program's file."""
 
 from __future__ import annotations
 

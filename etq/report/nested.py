@@ -1,8 +1,8 @@
-"""The graphs of control flow (cond, map, while) and of delegates' calls: the node that has each, and its edges to the
+"""Nested graphs, of control flow (cond, map, while) and delegate calls: the node that has each, and its edges to the
 nodes around it.
 
-A record has them as the arguments of a node, whose row comes before those of their nodes. Their inputs are the node's
-last arguments, in order; parameters of a delegate's graph are not among the arguments of its call.
+In a record, they are arguments of a node, whose row precedes those of their nodes. Their inputs are the node's last
+arguments, in order; parameters of a delegate's graph are not among the arguments of its call.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ USES: Final = """
 
 
 def owners_of(keys: Sequence[Key], subgraphs: Sequence[str]) -> dict[int, int]:
-    """Return, of each node in a nested graph, the node that has this graph as an argument; both by number.
+    """For each node in a nested graph, return the node that has the graph as an argument; both by number.
 
     keys       graph and node_index of each node, in order
     subgraphs  the nested graphs that contain it, joined by /
@@ -60,13 +60,14 @@ def owners_of(keys: Sequence[Key], subgraphs: Sequence[str]) -> dict[int, int]:
 def nested_edges(
     warehouse: Warehouse, record: str, stage: str, keys: Sequence[Key], subgraphs: Sequence[str]
 ) -> list[tuple[int, int]]:
-    """Return the edges between nodes in and outside of nested graphs, by number: from the maker of an argument to the
-    nodes that take it within the graph, and from the nodes that no other one of the graph takes to the graph's node.
+    """Return the edges between nodes inside and outside nested graphs, by number: from the maker of an argument to the
+    nodes that use it within the graph, and from nodes whose results no other node of the graph uses to the graph's
+    node.
 
     record  the record's hash
     stage   stage of its graphs, in `graphs`
 
-    Where the arguments are not as many as the graph's inputs, no edges lead into it.
+    If the numbers of arguments and of the graph's inputs differ, no edges lead into it.
     """
     owners = owners_of(keys, subgraphs)
     if not owners:
@@ -101,7 +102,7 @@ def nested_edges(
         operands, before = _operands(arguments[owner])
         if not operands or not inputs or len(inputs) % operands:
             continue
-        # An earlier graph of the node without nodes has its inputs right before.
+        # If an earlier graph of the node has no nodes, its inputs come directly before.
         inputs = inputs[-operands:]
         for maker, position in uses[owner]:
             if position >= before:
@@ -110,7 +111,7 @@ def nested_edges(
 
 
 def _inputs(graph: int, values: Sequence[int], kinds: Mapping[Key, str]) -> list[int]:
-    """Return the inputs of a nested graph, by value_index: they are right before the first of its nodes' values."""
+    """Return the inputs of a nested graph, by value_index: they precede the first value of its nodes."""
 
     def backwards() -> Iterator[int]:
         for value in count(min(values) - 1, -1):
@@ -123,9 +124,10 @@ def _inputs(graph: int, values: Sequence[int], kinds: Mapping[Key, str]) -> list
 
 
 def _operands(arguments: Sequence[tuple[int, int | None]]) -> tuple[int, int]:
-    """Return how many values of a node its graphs take, and how many precede these, such as a predicate.
+    """Return how many of a node's arguments are inputs of its graphs, and how many precede these, such as a predicate.
 
-    The graphs are arguments too, but not in the table: the first position without a row is that of the first one.
+    The graphs are arguments, too, but the table lacks them: the first position without a row is that of the first
+    graph.
     """
     positions = {position for position, _ in arguments}
     graph = next(position for position in count() if position not in positions)

@@ -1,4 +1,4 @@
-"""Overlays: the values that colour the boxes of a graph, one at a time, numbers or words."""
+"""Overlays: values that colour the boxes of a graph, numbers or words; one overlay is shown at a time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Overlay:
     key    its name in options
     title  its name for people
     node   the column of nodes that has it
-    group  the column of groups that has it; None for words, which groups have only as their nodes do
+    group  the column of groups that has it; None for words, as a group has the word of its nodes
     kind   time (in the unit of the page), percent, number, bytes, gap, decibels, or word
-    none   of words: what to call a node without one
-    scale  what makes a value bad: greater ones in steps of 2 (halves) or 10 (tenths); less decibels, in steps of 10 dB;
-           a cosine farther from 1, in steps of 10
-    needs  what the graph needs to have it; empty if nothing
+    none   for words: the word for a node without one
+    scale  how badness grows: with greater values, by factors of 2 (halves) or 10 (tenths); with fewer decibels, by 10
+           dB; with the distance of a cosine from 1, by factors of 10
+    needs  what the graph needs to have it; empty if it needs nothing
     """
 
     key: str
@@ -41,7 +41,9 @@ class Overlay:
 
     @property
     def heat(self) -> tuple[float, ...]:
-        """Boxes from this share of the worst badness on have the same colour, the darkest first; others the palest."""
+        """Lower bounds of the colours, as shares of the worst badness, the darkest first; boxes below all have the
+        palest colour.
+        """
         step = 2 if self.scale == "halves" else 10
         return tuple(step**-power for power in (1, 2, 3, 4))
 
@@ -71,5 +73,5 @@ OVERLAYS: Final = (
 )
 # The overlays that are metrics of numeric gaps.
 METRICS: Final = tuple(each.key for each in OVERLAYS if each.needs == _BASE)
-# Words beyond the five most frequent ones have one colour.
+# Words other than the five most frequent ones share one colour.
 WORDS: Final = 5

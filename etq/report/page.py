@@ -22,7 +22,7 @@ from etq.report.kit import Section
 from etq.verdicts import words
 from etq.version import VERSION
 
-# The order matters: a file comes after those that it uses. Each is a block of its own in one strict script.
+# The order matters: a file comes after those that it uses. Each becomes a block of one strict script.
 SCRIPTS: Final = (
     "core.js",
     "numbers.js",
@@ -58,8 +58,8 @@ SCRIPTS: Final = (
     "main.js",
 )
 _GENERATOR: Final = re.compile('<meta name="generator" content="etq: ([^"]*)">')
-# The last script of a report in a file: it draws the report that the page has in it. The pages of `etq serve` have no
-# such script, and call `etq.drawReport`.
+# The last script of a report in a file: it draws the report from the page's data. Pages of `etq serve` call
+# `etq.drawReport` instead.
 START: Final = "start.js"
 VENDORED_SCRIPTS: Final = ("uPlot.iife.min.js",)
 VENDORED_STYLES: Final = ("uPlot.min.css",)
@@ -112,13 +112,13 @@ def assemble(report: Report) -> str:
 
 
 def subject_of(page: str) -> str | None:
-    """Return what a page of etq is about: the kind of report and its title, in HTML; None for another text."""
+    """Return the kind and title of the report in a page of etq, in HTML; None for another text."""
     found = _GENERATOR.search(page)
     return None if found is None else found[1]
 
 
 def script_of(names: Sequence[str] = SCRIPTS, more: Sequence[tuple[str, str]] = ()) -> str:
-    """Return one strict script: what is vendored, then the files of that name, then `more` files as name and text."""
+    """Return one strict script: vendored files, then the named files, then `more` files given as name and text."""
     sources = [*((name, _read("assets", name)) for name in names), *more]
     blocks = [f"// {name}\n{{\n{text}}}" for name, text in sources]
     verdicts = {"keys": words.KEYS, "shown": words.SHOWN, "counting": words.COUNTING, "order": words.ORDER}
@@ -127,7 +127,7 @@ def script_of(names: Sequence[str] = SCRIPTS, more: Sequence[tuple[str, str]] = 
 
 
 def style_of(names: Sequence[str] = STYLES) -> str:
-    """Return one style: what is vendored, then the files of that name."""
+    """Return one style: vendored files, then the named files."""
     return "\n".join([*(_read("vendor", name) for name in VENDORED_STYLES), *(_read("assets", name) for name in names)])
 
 

@@ -55,8 +55,8 @@ def _made(target: Target, makes: Sequence[Make]) -> Iterator[Section]:
 
 
 def _prepared(target: Target) -> Iterator[AbstractContextManager[None]]:
-    """Yield a context that makes queries faster, where preparing it takes less time than it saves."""
-    # Advice about a file is computed before: it asks views with other arguments than the page.
+    """Provide a context that makes queries faster, if preparing it takes less time than it saves."""
+    # Advice about a file is computed before, as it reads views with other arguments than the page.
     target.warehouse.connection_for(advised(target.warehouse, target.capture, {})[0])
     if target.is_trace:
         yield computed_once(target.warehouse, target.capture, of_trace(target.unit, target.has_devices))
@@ -70,12 +70,12 @@ def graph_of(
     method: str | None = None,
     runs: str = "typical",
 ) -> Report:
-    """Return a report with the graph alone; arguments and errors are those of `report_of`."""
+    """Return a report with only the graph; arguments and errors are those of `report_of`."""
     target = target_of(warehouse, capture, unit, method, runs)
     section = graph_section.graph(target, more)
     if not section.tables:
         raise EtqError(f"{target.name}: {graph_section.without_graph(target)}")
-    # Without times, it doesn't matter which runs count.
+    # Without times, the choice of runs doesn't matter.
     is_timed = section.note not in (graph_section.EXPORTED_NOTE, graph_section.UNRUN_NOTE)
     notes = [section.note, basis_of(target) if is_timed else None]
     if more.gap is not None:
@@ -110,7 +110,7 @@ def _headline(target: Target) -> Section:
         tables |= traces.idle_cards(target) | traces.efficiency_cards(target)
     grids += filter(None, [Rows("metric_values", "Metrics").of(target)])
     facts = {"name": target.name, "is_trace": target.is_trace, "runs": target.runs}
-    # Said once, here: sections that need a record are left out.
+    # Said only here: sections that need a record are left out.
     lacking = None if target.is_trace or target.has_record else without_record(target)
     note = " ".join(filter(None, [basis_of(target), lacking])) or None
     return Section("headline", "Overview", tables, facts, note, grids=grids)
@@ -313,8 +313,8 @@ OF_TRACES: Final[tuple[Make, ...]] = (
     traces.memory_timeline,
 )
 
-# Two parts of a report that take about as long, which a server computes at the same time: what is up to the breakdown,
-# and the rest.
+# Two parts of a report that a server computes at the same time, as they take about as long: up to the breakdown, and
+# the rest.
 PARTS: Final = ("first", "rest")
 
 

@@ -12,7 +12,7 @@ from etq.report.columns import Table, ask
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
-# The options of a report, of which a trace has the first: their names in views, and in queries.
+# The options of a report by their names in views and queries; a trace has only the first.
 _OPTIONS: Final = {"unit": "unit", "method": "method", "runs": "basis"}
 
 
@@ -40,8 +40,8 @@ class Target:
         return self.format == "torch_trace"
 
     def view(self, name: str, select: str = "*", given: str = "", rest: str = "") -> Table:
-        """Return the rows of a view of $capture, with those of the report's options that it has and what is `given`;
-        `select` and `rest` are SQL before and after its call.
+        """Return the rows of a view of $capture, called with the report's options that it takes and with `given`;
+        `select` and `rest` are SQL before and after the call.
         """
         known = {each.name for each in catalog.named(name).parameters}
         options = ("unit",) if self.is_trace else tuple(_OPTIONS)
@@ -51,7 +51,7 @@ class Target:
 
     def table(self, query: str, **parameters: Any) -> Table:
         """Return the result of a query about $capture; `$unit`,
-        `$method` and `$basis` (of runs) are the report's options. A query that several sections have runs once.
+        `$method` and `$basis` (of runs) are the report's options. A query that several sections share runs once.
         """
         arguments: dict[str, Any] = {"capture": self.capture.capture_id, **parameters}
         for name, value in (("unit", self.unit), ("method", self.method), ("basis", self.runs)):
@@ -88,7 +88,7 @@ def target_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, me
 
 
 def basis_of(target: Target) -> str | None:
-    """Return which runs the page is about, as text; None if there is nothing to state."""
+    """Return a text on the page's choice of runs; None if there is nothing to state."""
     texts = [] if target.method is None else [f"Only runs of method {target.method}."]
     if target.runs == "typical":
         others = left_out(target.warehouse, target.capture, {"unit": target.unit, "method": target.method})
@@ -104,7 +104,7 @@ OF_RECORD: Final = "modules, source lines, the graph of its program, and what fe
 
 
 def without_record(target: Target, what: str = OF_RECORD) -> str:
-    """Return why a report of a capture without a whole record lacks something."""
+    """Return why a report of a capture without a complete record lacks something."""
     if target.record is not None:
         return f"The capture's ETRecord {target.record} is half-written, and doesn't show {what}."
     return f"Without its ETRecord the capture doesn't show {what}: etq link {target.name} RECORD, or --etrecord FILE."

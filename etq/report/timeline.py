@@ -1,4 +1,4 @@
-"""The timeline of a report: as many events as a page can have, with their details."""
+"""The timeline of a report: as many events as fit into a page, with their details."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from etq.report.kit import Section
 # The most events on a page: about 2 MB, drawn at once.
 MOST_EVENTS: Final = 200_000
 
-# The runs to show, as many as fit: of each block the first runs, those nearest to the median, the slowest and the
-# fastest; at least one run.
+# The runs to show, as many as fit but at least one: of each block the first runs, those nearest to the median, the
+# slowest and the fastest.
 RUNS: Final = """
     WITH
     counted AS (

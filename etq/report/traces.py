@@ -17,7 +17,7 @@ MOST_ROWS: Final = 500
 
 
 def top_grids(target: Target) -> list[Grid]:
-    """Return the ops, and the kernels and copies, that take most time: ops by device time, if devices ran anything."""
+    """Return the longest ops, and the longest kernels and copies: ops by device time, if devices ran anything."""
     kernels = target.view(
         "work_totals",
         "event, per_step, total, calls, unit",
@@ -48,7 +48,7 @@ def _times_of(rows: Table) -> dict[str, str]:
 
 
 def _per_step(rows: Table) -> Table:
-    """Return rows with their times per step alone if they have these, else with those of the whole trace alone."""
+    """Return rows with only their times per step, if they have these, otherwise with only those of the whole trace."""
     has_steps = any(
         any(value is not None for value in values)
         for name, values in zip(rows.names, rows.columns, strict=True)
@@ -64,7 +64,7 @@ def _per_step(rows: Table) -> Table:
 
 def nested_times(target: Target) -> dict[str, Table]:
     """Return the times of events within events, for a trace that doesn't name modules."""
-    # The section of modules has the same query, which runs once.
+    # The section of modules has the same query, so it runs once.
     if target.view("module_tree", shown_of("module_tree")).length:
         return {}
     query = "SELECT n.path, n.calls, n.self_time, n.unit FROM _nested_times($capture, $unit) AS n ORDER BY n.node_index"
@@ -72,7 +72,7 @@ def nested_times(target: Target) -> dict[str, Table]:
 
 
 def idle_cards(target: Target) -> dict[str, Table]:
-    """Return how long each device was idle, with the cause that took most of it."""
+    """Return how long each device was idle, with the main cause."""
     rows = target.table(
         """
         SELECT d.device, d.idle, d.idle_percent, d.unit, c.cause, c.share_percent
@@ -227,7 +227,7 @@ kernels = declared(
 
 passes = declared(
     *("passes", "Forward and backward"),
-    # Of training alone: with a backward pass or an optimizer that took time.
+    # Only for training: a backward pass or an optimizer took time.
     Rows("passes", rest="QUALIFY bool_or(pass IN ('backward', 'optimizer') AND host_time > 0) OVER ()"),
     *(
         Rows(
@@ -260,7 +260,7 @@ _NO_TIMES: Final = "run_index, step, is_slow, unit"
 
 
 def efficiency(target: Target) -> Section | None:
-    """Return the section about the distance of ops from the peaks of the device, if the costs of some are known."""
+    """Return the section about how far ops are from the device's peaks, if the costs of some are known."""
     grids = (
         Rows("op_efficiency", title, given=f"by := '{by}'", most=MOST_ROWS, name=f"efficiency_{by}")
         for by, title in (("family", None), ("op", "By op"), ("shape", "By shape"))

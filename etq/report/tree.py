@@ -1,4 +1,4 @@
-"""The nodes of a graph in groups by module, and where each is drawn within its group."""
+"""Groups the nodes of a graph by module, and finds the place of each within its group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from etq.report.layers import layered
 from etq.report.nested import owners_of
 
-# Levels of groups; deeper ones count to the last of these.
+# The most levels of groups; deeper groups count as part of the last level.
 MOST_LEVELS: Final = 64
 
 
@@ -47,7 +47,7 @@ class Tree:
     ) -> None:
         """Group the nodes of `keys` (graph, node) by rows of `levels` (graph, node, path, class), outermost first.
 
-        ops  what to call a node with nested graphs, which are in a group with it
+        ops  the names of nodes with nested graphs, which form a group with these
         """
         chains: dict[tuple[int, int], list[tuple[str, str]]] = defaultdict(list)
         for graph_id, node_index, path, module_class in levels:
@@ -70,7 +70,7 @@ class Tree:
                 for name in subgraph.split("/") if subgraph else ():
                     at = self._within(at, name, name)
             else:
-                # A nested graph's modules are within those of its node.
+                # A nested graph's modules lie within those of its node.
                 around = {path for path, _ in chains.get(keys[owner], [])}
                 at = self._within(self.parents[owner], subgraph, subgraph.rpartition("/")[2])
                 at = self._within_modules(at, [each for each in chain if each[0] not in around])
@@ -79,7 +79,7 @@ class Tree:
             self.parents.append(at)
 
     def _within_modules(self, at: int, chain: Sequence[tuple[str, str]]) -> int:
-        """Return the group of the innermost of these modules in a group."""
+        """Return the group, within a group, of the innermost of these modules."""
         for path, module_class in chain:
             around = at
             while self.groups[around].path is None:
@@ -126,7 +126,9 @@ class Tree:
         return places, bends
 
     def _children(self, above: Sequence[int]) -> list[list[int]]:
-        """Return the children of each group, in order of their first node: the program's, where edges don't decide."""
+        """Return the children of each group in the order of their first node: the program's order, used where edges
+        don't decide.
+        """
         children: list[list[int]] = [[] for _ in self.groups]
         seen = [False] * len(self.groups)
         for node in range(len(self.parents)):

@@ -30,7 +30,7 @@ MOST_IN_ALL: Final = 60_000
 MOST_CHANGES: Final = 5000
 
 # If a series has too many captures for a chart, neighbouring captures are combined, but never across a change point.
-# `place` is that of a point's first label among the labels of all series, which may be drawn over each other.
+# `place` is the position of a point's first label among the labels of all series, for charts of several series.
 TOTALS: Final = """
     WITH labels_of_all AS (
         SELECT s.label, row_number() OVER (ORDER BY min(s.label_key), s.label) AS place
@@ -82,7 +82,7 @@ KINDS: Final = {
     **dict.fromkeys(("first", "last"), "time"),
     "last_change": "change",
 }
-# The ops that changed, and of the other ops those that take most time.
+# The ops that changed, and the longest of the others.
 OPS: Final = """
     WITH points AS MATERIALIZED (
         SELECT t.*, concat_ws(chr(31), t.series, t.op, t.module_path, '@' || t.instruction_id) AS name
@@ -232,7 +232,7 @@ def _regressions(trends: _Trends, changes: Table, accepted: Table, points: Table
 
 
 def _ops(trends: _Trends) -> tuple[Table, Section | None]:
-    """Return the points of the ops that a page has room for, and a section that lists all ops."""
+    """Return the points of as many ops as fit into a page, and a section that lists all ops."""
     listed = ask(
         trends.warehouse,
         f"""

@@ -1,6 +1,6 @@
 """A warehouse or lake in a browser: `etq serve`.
 
-Pages are shells that fetch their data; data are answers of views, as reports and commands have them. `app` has the
-routes, `access` decides who may ask, `instance` is the open warehouse, `questions` are what pages ask, and `pushes`
-stores what is sent. No number is defined here.
+Pages are shells that fetch their data, which are rows of the same views as in reports and commands. `app` has the
+routes, `access` decides who may send requests, `instance` is the open warehouse, `questions` has the data of pages, and
+`pushes` stores captures that are sent. No number is defined here.
 """

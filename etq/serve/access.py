@@ -1,9 +1,9 @@
-"""Decides who may ask a server, before anything else of a request is looked at.
+"""Decides whether a request is allowed, before any other part of it is read.
 
-Without tokens, a server answers this machine alone. The header `Host` must name it, so that no page of another site
-reads it by a name that resolves to this machine. With tokens, each request needs one: in the header `Authorization`, or
-in the cookie that the sign-in form sets. Browsers send the cookie by themselves, so requests that carry one must come
-from this server's own pages.
+Without tokens, a server answers only this machine. The header `Host` must name the machine, so that no page of another
+site can read the server by a name that resolves to it. With tokens, each request needs one: in the header
+`Authorization`, or in the cookie that the sign-in form sets. Browsers send the cookie by themselves, so requests that
+carry one must come from this server's own pages.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 SIGN_IN: Final = "/sign-in"
 COOKIE: Final = "etq_token"
-# Who asks a server without tokens.
+# The user of a server without tokens.
 ANYONE: Final = Token("-", frozenset(("read", "sql")))
-# What paths need; others need the role read.
+# The roles that paths need; other paths need the role read.
 _ROLES: Final = {"/api/push": "push", "/api/query": "sql", "/data/sql": "sql"}
 # Paths that anyone may read, and one for any token. They have no data; the sign-in page needs its style.
 _OPEN: Final = ("/healthz", SIGN_IN, "/assets/")
@@ -48,7 +48,7 @@ HEADERS: Final = (
 
 
 class Guard:
-    """The outermost application: refuses a request, or hands it on with the token as `request.state.token`."""
+    """The outermost application: refuses a request, or passes it on with the token as `request.state.token`."""
 
     def __init__(self, app: ASGIApp, tokens: TokenFile | None, host: str) -> None:
         self._app = app
@@ -78,7 +78,7 @@ class Guard:
         if isinstance(found, Response):
             await found(scope, receive, sending)
             return
-        with suppress(ClientDisconnect):  # before all was sent: nobody reads an answer
+        with suppress(ClientDisconnect):  # the client has gone before sending all: nobody reads an answer
             await self._app(scope, receive, sending)
 
     def _checked(self, request: Request) -> Token | Response:  # noqa: PLR0911 - a case a line
@@ -105,7 +105,7 @@ class Guard:
     def _from_own_page(request: Request) -> Response | None:
         """Return a refusal if a page of another site or port made the browser send the request.
 
-        Browsers tell where a request comes from; links from elsewhere open pages, which have no data.
+        Browsers state where a request comes from. Links from other sites may open pages, which contain no data.
         """
         site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
         is_data = request.scope["path"].startswith(("/data/", "/api/"))
@@ -117,7 +117,7 @@ class Guard:
 
 
 def _refused(token: Token, path: str) -> Response | None:
-    """Return a refusal if a token isn't for what a path needs."""
+    """Return a refusal if a token lacks the role that a path needs."""
     needed = _ROLES.get(path, "read")
     if token.may(needed) or path == _WHO or path.startswith(_OPEN):
         return None
@@ -129,14 +129,14 @@ def _refused(token: Token, path: str) -> Response | None:
 
 
 class SignIn:
-    """The form that signs a browser in with a token, and signs it out."""
+    """The form with which a browser signs in with a token, or signs out."""
 
     def __init__(self, tokens: TokenFile | None, style: str) -> None:
         self._tokens = tokens
         self._style = style
 
     async def answer(self, request: Request) -> Response:
-        """Show the form; with a token, set the cookie, and open the page that was asked for."""
+        """Show the form; after a valid token, set the cookie, and open the requested page."""
         if self._tokens is None:
             return RedirectResponse("/", HTTPStatus.SEE_OTHER)
         place = _place(request.query_params.get("next", "/"))

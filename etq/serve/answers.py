@@ -32,14 +32,14 @@ MOST: Final = 64 * 2**20
 # The rows that the page of SQL shows; files have all.
 MOST_SHOWN: Final = 10_000
 _ROWS_AT_ONCE: Final = 2_000
-# Whole numbers that a reader of JSON takes: one in a browser, and one of 64 bits.
+# The largest whole numbers in JSON: for browsers, and for readers of 64-bit numbers.
 _EXACT_IN_BROWSER: Final = 2**53
 _LARGEST: Final = 2**64
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A status of HTTP and bytes, compressed by gzip if `is_compressed`; `file` is the name under which it is saved."""
+    """An HTTP status and bytes, compressed by gzip if `is_compressed`; `file` is the name for saving it."""
 
     body: bytes
     type: str = JSON
@@ -49,7 +49,7 @@ class Answer:
 
 
 def of_data(data: Any, status: int = 200) -> Answer:
-    """Return an answer of JSON. NaN and infinities become null, lone surrogates question marks."""
+    """Return an answer in JSON. NaN and infinities become null, lone surrogates question marks."""
     try:
         body = msgspec.json.encode(data)
     except UnicodeEncodeError:
@@ -60,7 +60,7 @@ def of_data(data: Any, status: int = 200) -> Answer:
 
 
 def of_error(error: EtqError) -> Answer:
-    """Return the answer of an error: its message, and the place in a query that it is about."""
+    """Return the answer for an error: its message, and its place in the query."""
     place = error.place if isinstance(error, QueryError) else ""
     return of_data({"error": str(error), **({"place": printable_lines(place)} if place else {})}, _status_of(error))
 
@@ -99,7 +99,7 @@ def _encodable(data: Any) -> Any:
 
 
 class _Limited(io.RawIOBase):
-    """A stream that keeps what is written, up to `MOST` bytes."""
+    """A stream that keeps up to `MOST` written bytes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ def _plain(value: Any) -> Any:
 
 
 def _page(connection: duckdb.DuckDBPyConnection, query: str, parameters: Any) -> Answer:
-    """The first rows by column, for the page of SQL, whether columns are numbers or texts, and how many rows there are.
+    """For the page of SQL: the first rows by column, whether columns are numbers or texts, and the number of rows.
 
     Whole numbers that a browser can't hold are texts.
     """
@@ -169,7 +169,7 @@ def _kind(values: Iterator[Any]) -> str:
 
 
 def _csv(connection: duckdb.DuckDBPyConnection, query: str, parameters: Any) -> Answer:
-    """Like files that commands write; an apostrophe stands before texts that spreadsheets would take for formulas."""
+    """Like files that commands write, but with an apostrophe before texts that spreadsheets would take for formulas."""
     answer = QueryResult(connection, query, parameters, is_limited=True)
     stream = _Limited()
     with shown_as(escapes_formulas=True):

@@ -35,17 +35,17 @@ from etq.serve.state import state_of
 from etq.tokens import Token, TokenFile
 from etq.version import VERSION
 
-# Bytes of a query with its parameters, and of answers to pages that are kept.
+# The most bytes of a query with its parameters, and of cached answers.
 MOST_SENT: Final = 2**20
 MOST_KEPT: Final = 24 * 2**20
-# Bytes that an answer takes in addition to its body: without them, short ones would never be dropped.
+# Bytes that an answer takes besides its body: without them, short answers would never be dropped.
 _OVERHEAD: Final = 1000
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class _Any(PathConvertor):
-    """A part of a path with any characters: a name in somebody's warehouse may have line ends, too."""
+    """A part of a path with any characters, as names may even contain line ends."""
 
     regex = r"[\s\S]*"
 
@@ -54,7 +54,7 @@ register_url_convertor("any", _Any())
 
 
 class _Asked(msgspec.Struct, forbid_unknown_fields=True):
-    """A program's request to POST /api/query."""
+    """The body of a program's POST /api/query."""
 
     sql: str
     parameters: dict[str, Any] | list[Any] | None = None
@@ -62,7 +62,7 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Kept:
-    """Answers to pages, the latest ones, up to `MOST_KEPT` bytes."""
+    """A cache of the latest answers to pages, up to `MOST_KEPT` bytes."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[str, Answer] = OrderedDict()
@@ -126,18 +126,18 @@ class _Served:
         self._since = datetime.now(UTC).isoformat(timespec="seconds")
 
     async def me(self, request: Request) -> Response:
-        """The facts that pages show about the warehouse, and who asks."""
+        """The facts that pages show about the warehouse, and the user."""
         token: Token = request.state.token
         user = token.name if token.name != "-" else None
         facts = {"source": printable(self._instance.path), "user": user, "asks_sql": token.may("sql")}
         return _response(request, of_data(facts))
 
     async def state(self, request: Request) -> Response:
-        """The state, by which pages notice that captures were added."""
+        """The warehouse's state, from which pages notice that captures were added."""
         return _response(request, of_data({"state": await run_in_threadpool(state_of, self._instance.path)}))
 
     async def data(self, question: str, request: Request) -> Response:
-        """The answer to a question of a page; answers are kept while the warehouse stays as it is."""
+        """The answer to a question of a page; answers are cached until the warehouse changes."""
         state = await run_in_threadpool(state_of, self._instance.path)
         arguments = dict(request.query_params)
         key = digest(f"{VERSION} {state} {question}?{urlencode(sorted(arguments.items()))}")
@@ -159,13 +159,13 @@ class _Served:
             return of_error(error)
 
     async def sql(self, request: Request) -> Response:
-        """The rows of a query that the page of SQL has, to show or as a file."""
+        """The rows of a query from the page of SQL, to show or as a file."""
         given = request.query_params
         asked = _Asked(given.get("query", ""), None, given.get("format", "page"))
         return _response(request, await run_in_threadpool(self._queried, asked, request.state.token))
 
     async def query(self, request: Request) -> Response:
-        """The rows of a SELECT that a program asks."""
+        """The rows of a SELECT that a program sends."""
         body = bytearray()
         async for part in request.stream():
             body += part
@@ -203,8 +203,8 @@ class _Served:
             return _response(request, of_error(error))
 
     async def health(self, request: Request) -> Response:
-        """Whether the warehouse answers a query; since when this process runs, and how many queries run past their
-        limits.
+        """Whether the warehouse answers a query, since when this process runs, and how many queries exceed their time
+        limit.
         """
         return _response(request, await run_in_threadpool(self._health))
 
@@ -214,7 +214,7 @@ class _Served:
                 captures = warehouse.rows("SELECT count(*) FROM captures")[1][0][0]
             return of_data({"captures": captures, "since": self._since, "left": limited.left()})
         except EtqError as error:
-            # Anyone may ask, so the text, which has paths, is for the log.
+            # Anyone may send this request, so the text, which has paths, goes to the log only.
             sys.stderr.write(f"{printable(str(error))}\n")
             return of_data({"error": "the warehouse can't be read; see the server's log"}, 503)
 
@@ -261,7 +261,7 @@ def _headers(tag: str | None) -> dict[str, str]:
 
 
 class _Logged:
-    """Writes a line for each request to standard error, with who asked: the name of the token."""
+    """Writes a line for each request to standard error, with the name of the token."""
 
     def __init__(self, app: ASGIApp, *, is_on: bool) -> None:
         self._app = app

@@ -1,7 +1,7 @@
 """The warehouse of a server: one instance of DuckDB, on which each request has a cursor, and one thread writes.
 
-It is opened when somebody asks, and closed when nobody has for a while, so that other processes, such as a backup or
-`etq ingest`, have the file in between.
+It is opened by a request, and closed after a while without requests, so that other processes, such as a backup or `etq
+ingest`, can open the file.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ from etq.warehouse.warehouse import open as open_warehouse
 
 # Seconds without requests after which the file is closed.
 IDLE: Final = 2.0
-# Seconds after which it is closed between two requests, and for how long: another process may wait for it.
+# Seconds after which the file is closed between two requests, and for how long, as another process may wait for it.
 LONGEST: Final = 10.0
 PAUSE: Final = 0.2
 # How long a request waits for a process that holds the file, and how long the writer does, in seconds.
 WAIT: Final = 10.0
 WAIT_TO_WRITE: Final = 30.0
-# How long a process that ends waits for what is being stored, as queries that can't be interrupted may hold DuckDB's
-# threads, and how long it takes to answer those whose captures are stored, in seconds.
+# Seconds that an ending process waits for captures being stored, as queries that can't be interrupted may hold DuckDB's
+# threads; and seconds to send the answers for stored captures.
 _STORING: Final = 10.0
 _ANSWERING: Final = 0.5
 
-# With less memory, small warehouses can't be asked.
+# With less memory, even small warehouses can't be queried.
 _LEAST_MEMORY: Final = 2**28
-# What Python, the libraries and the threads' stacks take beside what queries and pushes do.
+# Memory of Python, the libraries and the threads' stacks, besides that of queries and pushes.
 _BESIDE: Final = 2**30
 
 Result = TypeVar("Result")
 
 
 class Instance:
-    """The warehouse or lake at a path; what is sent is stored in it if it `is_writable`.
+    """The warehouse or lake at a path; captures that are sent are stored in it if it `is_writable`.
 
-    All queries and pushes together may take half of the memory that is free when it is made.
+    All queries and pushes together may take half of the memory that is free at its creation.
     """
 
     def __init__(self, path: str, *, is_writable: bool) -> None:
         self.path = path
         self._memory = max(_LEAST_MEMORY, available() // 2)
         self._is_writable = is_writable
-        # The first guards the fields; the second is held while the file is opened, for which others may wait.
+        # The first lock guards the fields; the second is held while the file is opened, and others may wait for that.
         self._lock, self._opening = threading.Lock(), threading.Lock()
         self._opened: Warehouse | None = None
         self._opened_at = self._closed_at = 0.0
@@ -71,8 +71,8 @@ class Instance:
 
     @contextmanager
     def reading(self, *, is_snapshot: bool = False) -> Iterator[Warehouse]:
-        """Provide the warehouse to read from, on a connection of its own; others read and write meanwhile. Of a lake,
-        or with `is_snapshot`, all queries read one state of it.
+        """Provide the warehouse for reading, on its own connection; others read and write meanwhile. For a lake, or
+        with `is_snapshot`, all queries read one state.
 
         Raises `WarehouseError` if it can't be opened.
         """
@@ -106,7 +106,7 @@ class Instance:
             ) from error
 
     def confine(self) -> None:
-        """Limit the memory of this process: DuckDB's own limit doesn't hold what functions of SQL make of texts."""
+        """Limit the memory of this process: DuckDB's own limit doesn't cover texts that SQL functions make."""
         with suppress(ImportError, ValueError, OSError):  # on Windows; a lower limit is set already
             import resource
 
@@ -114,7 +114,7 @@ class Instance:
             resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
     def write(self, work: Callable[[Warehouse], Result]) -> Future[Result]:
-        """Have the writer do some work with the warehouse, after all that it has to do already."""
+        """Queue work on the warehouse for the writer."""
 
         def working() -> Result:
             if is_lake_path(self.path):
@@ -131,9 +131,9 @@ class Instance:
             raise HeldError(f"{self.path}: the server's process ends, and another one starts; try again") from error
 
     def end(self, why: str) -> None:
-        """End this process as soon as what was sent is stored, or can't be: nothing else ends a query that can't be
-        interrupted, or opens a database that an error has made unusable, while it has users. The server starts another
-        one.
+        """End this process as soon as captures that were sent are stored or have failed. Nothing else ends a query that
+        can't be interrupted, or reopens a database that an error has made unusable, while it has users. The server
+        starts another process.
         """
         with self._lock:
             if self._is_ending:
@@ -150,7 +150,7 @@ class Instance:
         threading.Thread(target=ending, name="ending").start()
 
     def close(self) -> None:
-        """Wait for what is being written, and close the file."""
+        """Wait for the writer, and close the file."""
         self._writer.shutdown(cancel_futures=True)
         with self._lock:
             self._close()
@@ -167,7 +167,7 @@ class Instance:
                     self._close_later()
 
     def _joined(self) -> Warehouse | None:
-        """Return the warehouse if it is open, for one more user."""
+        """Return the warehouse if it is open, and count one more user."""
         with self._lock:
             if self._opened is not None:
                 self._users += 1
@@ -177,7 +177,7 @@ class Instance:
             return self._opened
 
     def _open(self, wait: float) -> Warehouse:
-        """Open the warehouse, or wait for who does. Raises `WarehouseError`."""
+        """Open the warehouse, or wait for the thread that is opening it. Raises `WarehouseError`."""
         ends = time.monotonic() + wait
         if not self._opening.acquire(timeout=wait):
             raise HeldError(f"{self.path}: is still being opened; waited {wait:g} s for it")
@@ -188,10 +188,10 @@ class Instance:
             left = max(0.0, ends - time.monotonic())
             opened = open_warehouse(self.path, read_only=not self._is_writable, wait=left)
             opened.share()
-            functions.register(opened.connection)  # before the snapshots of those who ask
-            # By itself, DuckDB takes 80 % of all memory, also where others have it; queries aren't trusted.
+            functions.register(opened.connection)  # before snapshots begin
+            # By default, DuckDB takes 80 % of all memory, even if others use it; queries aren't trusted.
             opened.connection.execute(f"SET memory_limit = '{self._memory}B'")
-            if self._is_writable:  # what is left in the log is written when the file is closed, for which readers wait
+            if self._is_writable:  # otherwise closing the file writes the rest of the log, while readers wait
                 opened.connection.execute("SET wal_autocheckpoint = '1MB'")
             with self._lock:
                 self._opened, self._opened_at, self._users = opened, time.monotonic(), 1
@@ -200,7 +200,9 @@ class Instance:
             self._opening.release()
 
     def _close_later(self) -> None:
-        """Close the file if nobody asks for a while; if it was open for long, at once: others may wait for it."""
+        """Close the file after a while without requests; if it was open for long, immediately, as others may wait for
+        it.
+        """
         is_over = time.monotonic() - self._opened_at > LONGEST and not has_left()
         if is_over:
             self._close()

@@ -96,7 +96,7 @@ def assets() -> dict[str, Asset]:
 
 
 def shell(page: str) -> str:
-    """Return the HTML of a page. It says nothing about the warehouse: everybody gets it."""
+    """Return the HTML of a page. It reveals nothing about the warehouse, as anyone may read it."""
     links = "".join(_link(name, title, name == page) for name, title in PAGES.items())
     used = ["editor.js", "pages.js"] if page == "sql" else ["pages.js"]
     return _SHELL.format(

@@ -1,4 +1,4 @@
-"""Captures that are sent to a server: `POST /api/push`, a form with the file, its labels and its name.
+"""Stores captures sent to a server: `POST /api/push`, a form with the file, its labels and its name.
 
 A file that was sent before is known by its SHA-256, so a repeated push stores it once.
 """
@@ -35,9 +35,9 @@ _REPEATED: Final = ("label", "metrics")
 
 
 async def push(request: Request, instance: Instance, most_bytes: int) -> Answer:
-    """Store what a request sends: 201 with the capture's name if it is new, 200 if it is known.
+    """Store a request's file: 201 with the capture's name if it is new, 200 if it is known.
 
-    Raises `EtqError` for a form, a file or an option that is wrong.
+    Raises `EtqError` for a wrong form, file or option.
     """
     with temporary_folder() as folder:
         given = await _received(request, folder, most_bytes)
@@ -62,7 +62,7 @@ class TooLargeError(EtqError):
 
 
 class _Counted:
-    """Counts the bytes of a request, and ends it where there are too many."""
+    """Counts the bytes of a request, and ends it if there are too many."""
 
     def __init__(self, request: Request, most: int) -> None:
         self._receive = request.receive

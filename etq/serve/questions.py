@@ -26,7 +26,7 @@ PLACES: Final = """
 
 
 def _overview(warehouse: Warehouse, _: Arguments) -> Answer:
-    """The number of captures, and what they are of in words."""
+    """The number of captures, and a text on their models and devices."""
     captures, text = home.overview(warehouse)
     return of_data({"captures": captures, "text": text})
 
@@ -38,7 +38,7 @@ def _home(warehouse: Warehouse, arguments: Arguments) -> Answer:
 
 
 def _findings(warehouse: Warehouse, arguments: Arguments) -> Answer:
-    """What is slower, as `causes` has it, in words; also changes that were accepted."""
+    """Causes of slowdowns, as in `causes`, in words; including accepted changes."""
     return of_data(causes.causes_of(warehouse, selector=arguments.get("selector") or None, with_accepted=True))
 
 
@@ -86,8 +86,8 @@ def _counts(warehouse: Warehouse, _: Arguments) -> Answer:
 
 
 def _matches(warehouse: Warehouse, arguments: Arguments) -> Answer:
-    """The places of the captures that a selector matches, in the list of all; and its labels by key, if it has nothing
-    else. Raises `QueryError` if no capture matches.
+    """The places, in the list of all, of the captures that a selector matches; and the selector's labels by key, if it
+    has only labels. Raises `QueryError` if no capture matches.
     """
     query = f"""
         SELECT p.place
@@ -100,7 +100,7 @@ def _matches(warehouse: Warehouse, arguments: Arguments) -> Answer:
     [(terms,)] = warehouse.rows("SELECT _selector_terms($selector)", selector=selector)[1]
     is_labels = all(term["sign"] == "=" and len(term["values"]) == 1 and not term["is_time"] for term in terms)
     pairs = {term["key"]: term["values"][0] for term in terms} if is_labels else {}
-    # Two values of one label are no choice of one.
+    # Two values of one label aren't the choice of one value.
     return of_data({"places": [place for (place,) in rows], "pairs": pairs if len(pairs) == len(terms) else None})
 
 
@@ -108,7 +108,7 @@ def _series(warehouse: Warehouse, arguments: Arguments) -> Answer:
     """The execute time of each capture, also in its series, in order, and kept changes, as `trend` has them."""
     options = {name: arguments[name] for name in ("over", "by") if arguments.get(name)}
     rows: Table | None = None
-    with suppress(QueryError) if not options else nullcontext():  # nothing to order captures by
+    with suppress(QueryError) if not options else nullcontext():  # captures have no order
         call = ", ".join(f'"{name}" := ${name}' for name in options)
         query = f"""
             SELECT series, ordered_by, label, capture, p25, unit,
@@ -116,7 +116,7 @@ def _series(warehouse: Warehouse, arguments: Arguments) -> Answer:
             FROM trend({call}) ORDER BY series, position
         """
         rows = columns_of(warehouse, query, **options)
-    # Captures without the label that orders series have an execute time, too.
+    # Captures without the label that orders series also have an execute time.
     executes = columns_of(warehouse, EXECUTES).as_data()
     return of_data({"rows": None if rows is None else rows.as_data(), "executes": executes})
 

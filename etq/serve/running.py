@@ -1,5 +1,5 @@
-"""Runs the server until it is interrupted, in a process that may die of a query: uvicorn's supervisor starts another,
-which answers half a second later. The socket stays open meanwhile.
+"""Runs the server until it is interrupted. A query may end its process: uvicorn's supervisor then starts another, which
+answers half a second later. The socket stays open meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ANY: Final = ("0.0.0.0", "::", "")
 _GRACE: Final = 10
 # Seconds without a sign of life after which a process is replaced.
 _HANGS: Final = 60
-# The most requests at one time; further ones are answered with 503.
+# The most requests at one time; others are answered with 503.
 _MOST_REQUESTS: Final = 200
 
 
@@ -49,14 +49,14 @@ def run(
 ) -> None:
     """Serve the pages of a warehouse or lake until the process is interrupted.
 
-    tokens     the file of tokens; without one, this machine alone may ask
+    tokens     the file of tokens; without one, only this machine may send requests
     seconds    limit of a query's time
     megabytes  limit of what is sent at once
     opens      whether to open the first page in a browser
     report     called with the text that users need to open a page
 
-    Raises `EtqError` if the server's packages aren't installed, the port isn't free, or another address is to be
-    listened on without tokens; `WarehouseError` if there is no warehouse that can be read.
+    Raises `EtqError` if the server's packages aren't installed, the port isn't free, or the host is another address and
+    there are no tokens; `WarehouseError` if there is no warehouse that can be read.
     """
     try:
         import python_multipart  # noqa: F401
@@ -92,13 +92,13 @@ def run(
             limit_concurrency=_MOST_REQUESTS, workers=1, timeout_worker_healthcheck=_HANGS,
         )  # fmt: skip
         _allow_connections()
-        signal.set_wakeup_fd(-1)  # the supervisor ends this process, when the other one has answered all
+        signal.set_wakeup_fd(-1)  # the supervisor ends this process after the other one has answered all requests
         _supervisor()(config, [listener]).run()
 
 
 def _allow_connections() -> None:
-    """Allow as many open files as the system does: with 1,024, a usual limit, idle connections keep all others out."""
-    with suppress(ImportError, OSError, ValueError):  # on Windows; more than the system has
+    """Raise the limit of open files to the system's: with the usual 1,024, idle connections could block all others."""
+    with suppress(ImportError, OSError, ValueError):  # on Windows, or above the system's limit
         import resource
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -109,8 +109,8 @@ def _supervisor() -> type[Multiprocess]:
     from uvicorn.supervisors import Multiprocess
 
     class Supervisor(Multiprocess):  # type: ignore[misc]
-        """Notices the end of the process at once. uvicorn holds both ends of the pipe by which it asks for a sign of
-        life: where the process dies instead, it would wait for one up to the limit.
+        """Notices the end of the process immediately. uvicorn holds both ends of the pipe for signs of life, so without
+        this it would wait for a dead process up to the limit.
         """
 
         def keep_subprocess_alive(self) -> None:
@@ -123,7 +123,7 @@ def _supervisor() -> type[Multiprocess]:
 
 @dataclass(frozen=True)
 class _Served:
-    """What a process of the server needs to make its application, with the arguments of `run`."""
+    """The data from which a server process makes its application; fields are arguments of `run`."""
 
     path: str
     tokens: str | None

@@ -1,4 +1,4 @@
-"""The state of a warehouse as a text that changes with its content: answers are kept by it."""
+"""The state of a warehouse as a text that changes with its content: the key of cached answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from etq.database.neighbours import log_of
 
 
 def state_of(path: str) -> str | None:
-    """Return the state of a file, or of a lake in a folder; None for others, and if there is none."""
+    """Return the state of a file, or of a lake in a folder; None for anything else, or if it doesn't exist."""
     if "://" in path:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Reading the files of stored captures anew, so that their rows are those of this version of etq."""
+"""Reads the files of stored captures again, so that their rows are those that this version of etq produces."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from etq.errors import EtqError, displayed
 from etq.storage.capture import Options, read_again
 from etq.storage.sources import Source, source_of
 
-# Findings about what was given beside a trace, which isn't known any more.
+# Findings about files that were given with a trace, which are no longer known.
 _GIVEN: Final = ("graph capture", "graph not matched", "no graph launched")
 
 
 class Again(NamedTuple):
-    """What became of a stored capture."""
+    """The result for a stored capture."""
 
     capture: Capture
     path: str | None = None  # the file that was read, or tried
-    left: str | None = None  # why it stays as it was; None: its file was read
+    left: str | None = None  # why it is unchanged; None: its file was read
     error: EtqError | None = None  # the error with which its file was read
 
 
 class Stored(NamedTuple):
-    """A stored capture, with what is known of its file."""
+    """A stored capture, with the properties of its file."""
 
     capture: Capture
     uri: str
     size: int
-    kept: str | None  # why it is left as it is, whatever files there are
+    kept: str | None  # why it stays unchanged, whatever files exist
 
 
 def stored(connection: duckdb.DuckDBPyConnection, keys: Sequence[int] | None) -> list[Stored]:
@@ -61,10 +61,10 @@ def stored(connection: duckdb.DuckDBPyConnection, keys: Sequence[int] | None) ->
 
 
 def found(each: Stored, folders: Iterable[str]) -> Source | str:
-    """Return the file of a capture from one of the folders, or why there is none.
+    """Return the file of a capture from one of the folders, or why there isn't one.
 
-    It is at the path that was stored, or has only its name. A name that leads out of a folder isn't opened: somebody
-    else may have written it.
+    The file is at the stored path within a folder, or has the stored name. A path that leads out of the folder isn't
+    opened: somebody else may have written it.
     """
     others = []
     for path in _places(each.uri, folders):
@@ -82,7 +82,7 @@ def found(each: Stored, folders: Iterable[str]) -> Source | str:
 
 
 def _places(uri: str, folders: Iterable[str]) -> Iterator[str]:
-    """Yield the files that may be that of a stored path."""
+    """Yield the candidates for the file of a stored path."""
     path = PurePath(uri)
     is_inside = not path.is_absolute() and ".." not in path.parts
     for folder in folders:

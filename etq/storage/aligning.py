@@ -1,4 +1,4 @@
-"""Linking the events within delegates' calls to the ops of the delegates' graphs, and to nodes, by their order."""
+"""Links the events within delegate calls to the ops of the delegates' graphs, and to nodes, by their order."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from etq.ingest.arrow import batch, integers, numbers
 from etq.ingest.program.alignment import KINDS, aligned, may_run
 from etq.storage.inserting import insert
 
-# The most pairs of event and op that calls of a capture may have together: each takes a byte, and 5 ns.
+# The most pairs of event and op in all calls of a capture: each takes a byte, and 5 ns.
 MOST_PAIRS: Final = 50_000_000
-# The nodes of a call don't show these: XNNPACK adds and removes changes of layout and type.
+# Kinds that the nodes of a call don't determine: XNNPACK adds and removes changes of layout and type.
 _LAYOUT: Final = frozenset({"convert", "copy", "transpose"})
 _Places: TypeAlias = "Sequence[int | None]"
 _Any = TypeVar("_Any")
@@ -55,7 +55,7 @@ def align_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int, has_
 
     has_ops  whether the capture's program has graphs of delegates
 
-    The nodes of the delegates' calls must be there.
+    The nodes of the delegate calls must already be stored.
     """
 
     def rows(macro: str) -> list[tuple[Any, ...]]:
@@ -64,7 +64,7 @@ def align_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int, has_
     ops = _grouped((_Op(*row) for row in rows("_classified_delegate_ops")) if has_ops else (), "blob")
     of_calls = [_Node(*row) for row in rows("_delegate_call_nodes")]
     all_events = [_Event(*row) for row in rows("_delegate_events")]
-    # For all at once, as planning it takes longer than the rest.
+    # One query for all calls, as planning it takes longer than the rest.
     names = [*{node.kind for node in of_calls} | {event.kind for event in all_events}]
     classified = "SELECT n.name, _delegate_op_class(n.name) FROM (SELECT unnest(?::VARCHAR[]) AS name) AS n"
     kinds = dict(connection.execute(classified, [names]).fetchall())
@@ -102,7 +102,7 @@ def _nodes_of_call(
     """Yield the events of a call that have a node, with it.
 
     The debug handle of an event's op has the node. Without such a handle, or a graph, the events are aligned with the
-    nodes themselves. With a graph, an event without an op has no node: the graph shows more than the nodes.
+    nodes themselves. With a graph, an event without an op has no node, as the graph is more exact than the nodes.
     """
     of_ops = _nodes_of_ops(graph, nodes)
     ops = dict(_placed(range(len(events)), by_graph))
@@ -119,9 +119,10 @@ def _nodes_of_call(
 
 
 def _nodes_of_ops(graph: Sequence[_Op], nodes: Sequence[_Node]) -> dict[int, _Node]:
-    """The nodes that the ops of a graph were made from, by place of the op: those of their handle and kind, in order.
+    """The nodes from which the ops of a graph were made, by place of the op: nodes with the op's handle and kind, in
+    order.
 
-    Where numbers of ops and nodes differ, it is unknown which op was made from which node.
+    If the numbers of ops and nodes differ, it is unknown which op was made from which node.
     """
     found: dict[int, _Node] = {}
     for columns in (("handle",), ("handle", "kind")):
@@ -141,7 +142,7 @@ class _Placed(NamedTuple):
 
 
 class _Aligner:
-    """Aligns calls, each sequence of events and ops once, as far as together they aren't too large."""
+    """Aligns calls, each distinct sequence of events and ops once, up to a limit on their total size."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[str, ...], tuple[tuple[str, ...], ...]], _Places] = {}
@@ -160,7 +161,7 @@ def _placed(events: Iterable[_Any], places: _Places) -> Iterator[tuple[_Any, int
 
 
 def _scored(found: Sequence[tuple[int, _Any]], counted: Sequence[int]) -> list[tuple[int, _Any, float]]:
-    """The events of a call that were placed, each with the share of the counted events that were; 1 if none counts."""
+    """The aligned events of a call, each with the share of the counted events that are aligned; 1 if none counts."""
     share = len({signature for signature, _ in found}.intersection(counted)) / len(counted) if counted else 1.0
     return [(signature, each, share) for signature, each in found]
 

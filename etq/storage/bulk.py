@@ -1,4 +1,4 @@
-"""Storing many files: small ones share a transaction, as a transaction takes longer than storing a small file."""
+"""Stores many files. Small ones share a transaction, as a transaction takes longer than storing a small file."""
 
 from __future__ import annotations
 
@@ -47,12 +47,14 @@ class FileToStore:
 
 @dataclass(frozen=True)
 class Batch:
-    """Files that are stored together, and what was read from them: by hash, or, of a large trace, by a process."""
+    """Files that are stored together, and what was read from them: results by hash, or the process that reads a large
+    trace.
+    """
 
     files: Sequence[FileToStore | EtqError]
     tables: Mapping[str, Future[Tables]]
     process: OtherProcess | None = None
-    on_read: Callable[[], None] = lambda: None  # called when another of the files was read, before it is committed
+    on_read: Callable[[], None] = lambda: None  # called after each read of a file, before the commit
 
 
 def files_of(
@@ -73,19 +75,19 @@ def store_many(
     links: Links,
     on_read: Callable[[], None] = lambda: None,
 ) -> Iterator[list[Outcome]]:
-    """Store files, and link their captures. Yields lists of outcomes, in the files' order, that are committed.
+    """Store files, and link their captures. Yields lists of committed outcomes, in the files' order.
 
     Each file is stored completely or not at all; a failure doesn't stop the others. An error among `files` is returned
     as the outcome. Files are read on another thread, large traces in other processes, while earlier ones are written.
-    `on_read` is called when another file was read that shares a transaction.
+    `on_read` is called after each read of a file that shares a transaction.
 
-    Raises `WarehouseError` where the database can't be written, whatever the file: its disk is full, for example.
+    Raises `WarehouseError` if the database can't be written at all, for example because its disk is full.
     """
     pool, most = ThreadPoolExecutor(1), processes()
     waiting: deque[Batch] = deque()
     try:
         for together in _batches(files):
-            # A first file is read here: there is nothing to store meanwhile.
+            # The first file is read in this process, as there is nothing to store meanwhile.
             process = _process_for(connection, together) if waiting and most else None
             waiting.append(Batch(together, _read_ahead(connection, together, pool), process, on_read))
             if len(waiting) > max(most, 1):
@@ -100,8 +102,8 @@ def store_many(
 
 
 def _store_next(connection: duckdb.DuckDBPyConnection, waiting: deque[Batch], links: Links) -> Iterator[list[Outcome]]:
-    """Store the batch that waits longest; its process, if it has one, ends with it. Raises as `store_many` does, after
-    the outcomes before.
+    """Store the oldest waiting batch, and end its process, if it has one. Raises as `store_many` does, after yielding
+    the outcomes so far.
     """
     batch = waiting[0]
     outcomes, failure = _store_together(connection, batch, links)
@@ -173,9 +175,9 @@ def _unpacked_bytes(source: Source) -> int:
 def _store_together(
     connection: duckdb.DuckDBPyConnection, batch: Batch, links: Links
 ) -> tuple[list[Outcome], WarehouseError | None]:
-    """Return the outcomes of files. New ones share a transaction; each known one has its own, if anything changes.
+    """Return the outcomes of files. New files share a transaction; each known file has its own, if anything changes.
 
-    If the database can't be written, they are those of the files before, and the error.
+    If the database can't be written, return the outcomes of earlier files, and the error.
     """
     outcomes: dict[int, Outcome] = {at: each for at, each in enumerate(batch.files) if isinstance(each, EtqError)}
     readable = {at: each for at, each in enumerate(batch.files) if isinstance(each, FileToStore)}
@@ -199,7 +201,7 @@ def _store_together(
 
 @dataclass(frozen=True)
 class _Stored:
-    """A capture of the warehouse, with the properties that may change when its file is stored again."""
+    """A stored capture, with the properties that may change when its file is stored again."""
 
     capture_id: int
     clock_bits: int | None
@@ -282,7 +284,7 @@ def _store_new(
         try:
             keys = in_transaction(connection, lambda: store_new(connection, list(captures.values()), links))
         except duckdb.Error:
-            # At least one file is the reason, but others can be stored: the caller stores each file in its own
+            # At least one file caused the error, but others may be stored: the caller stores each file in its own
             # transaction.
             return outcomes
         outcomes |= {at: (key, True) for at, key in zip(captures, keys, strict=True)}
@@ -290,7 +292,7 @@ def _store_new(
 
 
 def _taken(connection: duckdb.DuckDBPyConnection, files: Iterable[FileToStore]) -> set[str]:
-    """Return which of the names that the files may get are already names of captures."""
+    """Of the names that the files may get, return those that captures already have."""
     names = [name for file in files for name in _names(file.source)]
     query = "SELECT c.name FROM captures AS c WHERE c.name IN (SELECT unnest($names::VARCHAR[]))"
     return {name for (name,) in connection.execute(query, {"names": names}).fetchall()}

@@ -1,4 +1,4 @@
-"""Storing one profiling file in a warehouse: within a transaction, completely or not at all."""
+"""Stores a profiling file in a warehouse within a transaction, completely or not at all."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Links = Sequence[tuple[str, int]]
 class Options:
     """The options that a user sets for a file, and the annotations found for it; None where not set.
 
-    Raises `ArgumentError` for values that can't be, `FormatError` for files that aren't what they are given as.
+    Raises `ArgumentError` for invalid values, `FormatError` for files of another kind than stated.
     """
 
     name: str | None = None
@@ -87,15 +87,13 @@ class Options:
 
     @property
     def recorded(self) -> list[tuple[bytes | mmap | LargeFile, str]]:
-        """The bytes and names of the traces of the capture of graphs."""
+        """The bytes and names of the traces in which graphs were captured."""
         return [(source.content, source.uri) for source in self.graph_captures]
 
 
 @dataclass(frozen=True)
 class NewCapture:
-    """A file whose content the warehouse doesn't have yet, with its name and labels,
-    and the tables that were read from it.
-    """
+    """A file with new content, its name and labels, and the tables that were read from it."""
 
     name: str
     source: Source
@@ -107,7 +105,7 @@ class NewCapture:
 def new_capture(name: str, source: Source, options: Options, tables: Iterable[tuple[str, Rows]]) -> NewCapture:
     """Return a file that is to be stored. Raises `ArgumentError` for an invalid name or label."""
     check_name(name)
-    # Labels that the user gives have precedence over those that were found.
+    # Labels that the user gives override those that were found.
     labels = {**options.discovered.labels, **options.labels}
     for key, value in labels.items():
         check_label(key, value)
@@ -190,7 +188,7 @@ def _fill_rollups(
     connection: duckdb.DuckDBPyConnection, first: int, last: int | None = None, *, is_new: bool = False
 ) -> None:
     """Write rollups and advice, as `etq.advice.filling` does."""
-    # Imported here, as to read a file needs none.
+    # Imported here, as reading a file doesn't need it.
     from etq.advice.filling import fill_rollups
 
     fill_rollups(connection, first, last, is_new=is_new)
@@ -233,7 +231,9 @@ def last_id(connection: duckdb.DuckDBPyConnection) -> int:
 
 
 def ensure_ingest_order(connection: duckdb.DuckDBPyConnection, first_id: int) -> None:
-    """Make the ingest times of captures from this key on later than those before, even if the clock was set back."""
+    """Make the ingest times of captures from this key on later than all earlier ones, even if the clock was set
+    back.
+    """
     query = """
         SELECT
             max(c.ingested_at) FILTER (WHERE c.capture_id < $first),
@@ -247,7 +247,9 @@ def ensure_ingest_order(connection: duckdb.DuckDBPyConnection, first_id: int) ->
 
 
 def _annotate(connection: duckdb.DuckDBPyConnection, capture_id: int, options: Options) -> None:
-    """Attach labels and metrics to a known capture. Only those that the user gives replace existing ones."""
+    """Attach labels and metrics to a known capture. Only labels and metrics that the user gives replace
+    existing ones.
+    """
     when = {"captured_at"} if options.captured_at is not None else set()
     set_labels(connection, capture_id, {key: each for key, each in options.labels.items() if key not in when})
     add_labels(connection, capture_id, options.discovered.labels)
@@ -261,7 +263,7 @@ def _annotate(connection: duckdb.DuckDBPyConnection, capture_id: int, options: O
 
 
 def _link(connection: duckdb.DuckDBPyConnection, capture_id: int, links: Links) -> None:
-    """Link a known capture, unless it has these links already."""
+    """Link a known capture, unless it already has these links."""
     for column, key in links:
         query = f"SELECT 1 FROM captures AS c WHERE c.capture_id = ? AND c.{column} = ?"
         if not connection.execute(query, [capture_id, key]).fetchall():
@@ -304,8 +306,8 @@ def store_once(
 
 @contextmanager
 def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Limit DuckDB's memory to `INSERT_MEMORY` in the with block, up to the advice that ends it, except for a database
-    in memory.
+    """Limit DuckDB's memory to `INSERT_MEMORY` within the block, except while advice is computed, and for a database in
+    memory.
     """
     before = _byte_size(connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
     most = max(before // 10**6, 1)
@@ -317,10 +319,10 @@ def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def _byte_size(limit: str) -> int:
-    """Return the least number of bytes that DuckDB prints as this memory limit, such as 1.8 GiB.
+    """Return the smallest number of bytes that DuckDB prints as this memory limit, such as 1.8 GiB.
 
     DuckDB cuts off all but one digit, in whole numbers of the smaller unit: 1.8 GiB is 1 GiB and 820 MiB or more. A
-    larger number would exceed the limit that was set, a smaller one would lower it each time that it is set again.
+    larger number could exceed the limit that was set; a smaller one would lower it each time that it is restored.
     """
     number, unit = limit.split()
     whole, _, tenth = number.partition(".")
@@ -353,7 +355,7 @@ def described_tables(capture: NewCapture) -> Iterator[tuple[str, Rows]]:
     options = capture.options
     for table, rows in capture.tables:
         if table == "labels" and isinstance(rows, pa.RecordBatch):
-            # Labels that are given have precedence over the file's.
+            # Given labels override those of the file.
             labels = [each for each in rows.to_pylist() if each["key"] not in capture.labels]
             if labels:
                 yield table, batch({column: texts([label[column] for label in labels]) for column in ("key", "value")})
@@ -363,7 +365,7 @@ def described_tables(capture: NewCapture) -> Iterator[tuple[str, Rows]]:
             continue
         described = _described(rows, capture.source, capture.name)
         columns = dict(zip(described.schema.names, described.columns, strict=True))
-        # The time that is given has precedence over the file's.
+        # A given time overrides that of the file.
         if options.captured_at is not None or "captured_at" not in columns:
             moment = None if options.captured_at is None else _microseconds(options.captured_at)
             columns["captured_at"] = integers([moment], np.int64).view(pa.timestamp("us"))
@@ -413,7 +415,7 @@ def read_again(
         options, name=name, captured_at=captured_at, time_scale=time_scale, clock_bits=options.clock_bits or clock_bits
     )
     reading = read_capture(source.content, source.uri, again.clock_bits, again.recorded)
-    # The capture's labels stay; the caller sets those of the options.
+    # The capture's labels stay; the caller sets labels from the options.
     capture = NewCapture(name, source, again, {}, reading)
     insert_new(connection, {capture_id: capture}, lambda table, _: table in staying)
     # Keys are in the order of ingest.

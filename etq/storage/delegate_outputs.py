@@ -1,4 +1,4 @@
-"""Which values of a record's graphs are the outputs of its calls of delegates."""
+"""Finds which values of a record's graphs are the outputs of its delegate calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from etq.storage.op_results import Ask, Graphs, Node
 
 # A call of a delegate: its method and instruction.
 Call = tuple[str, int]
-# The most pairs of nodes of one op in different places that are judged; the order of more is unknown.
+# The most pairs of nodes of one op in different places that are checked; with more, their order counts as unknown.
 MOST_PAIRS: Final = 1_000_000
 _UNORDERED: Final = "nodes of one op run in several calls, in an unknown order"
 _MUTATED: Final = "the call changes buffers, so the order of its outputs is unknown"
@@ -28,7 +28,9 @@ class Output(NamedTuple):
 
 
 class _Placed(NamedTuple):
-    """A node with a debug handle of a call, as `_node_delegates` places it: by `basis` into a call, or none."""
+    """A node with a debug handle of a call, as `_node_delegates` places it: into a call or none, and on which
+    `basis`.
+    """
 
     method: str
     graph: int
@@ -41,10 +43,10 @@ class _Placed(NamedTuple):
 class _Entry(NamedTuple):
     """One handle in a call's list, with the value that belongs to it.
 
-    is_output   whether something outside of the call takes the value; None if that is unknown
+    is_output   whether something outside the call uses the value; None if unknown
     is_mutated  whether it is the new content of a buffer
     is_shared   whether nodes of the handle may be in other calls
-    is_guessed  whether the value is unknown, or its node's call inferred
+    is_guessed  whether the value is unknown, or its node's call is only inferred
     """
 
     graph: int | None
@@ -59,13 +61,13 @@ class _Entry(NamedTuple):
 def outputs_of_calls(
     ask: Ask, keys: tuple[int, int, int | None], graphs: Graphs, placed_nodes: str
 ) -> dict[Call, list[Output] | str]:
-    """Return the outputs of each call of a delegate in the program's order, or why that is unknown.
+    """Return the outputs of each delegate call in the program's order, or why they are unknown.
 
     keys          of the capture, the record and the program
-    placed_nodes  the table that has the rows of `_node_delegates` for these
+    placed_nodes  the table with the rows of `_node_delegates` for these keys
 
-    A call's outputs are the values of its nodes that other nodes take, or the graph returns; the export keeps the order
-    of nodes, which is that of the call's debug handles.
+    A call's outputs are the values of its nodes that other nodes use, or that the graph returns. The export keeps the
+    order of nodes, so it is that of the call's debug handles.
     """
     lists: dict[Call, list[int]] = defaultdict(list)
     counts: dict[Call, int | None] = {}
@@ -86,7 +88,7 @@ def outputs_of_calls(
 
 
 def _decided(entries: list[_Entry], outputs: int | None) -> list[Output] | str:
-    """Return the outputs of a call, or why they are unknown. `outputs`: how many the program says."""
+    """Return the outputs of a call, or why they are unknown. `outputs`: their number in the program."""
     found = sum(entry.is_output is True for entry in entries)
     shared = sum(entry.is_shared for entry in entries)
     is_open = any(entry.is_output is None for entry in entries)
@@ -128,8 +130,8 @@ class _Values:
             yield _Entry(graph, node, output, is_output, is_mutated, not is_certain, is_unknown or is_inferred)
 
     def _listed(self, call: Call, handle: int) -> list[tuple[Any, ...]]:
-        """Return the values of a handle's nodes in a call: graph, node, output and the value's key. A node with several
-        outputs comes before the nodes that select them.
+        """Return the values of a handle's nodes in a call: graph, node, output and key. A node with several outputs
+        comes before the nodes that select them.
         """
         found: list[tuple[Any, ...]] = []
         for one in sorted(self._of_call.get((call, handle), []), key=lambda each: each.node):
@@ -145,8 +147,8 @@ class _Values:
         return found
 
     def _use(self, call: Call, value: tuple[int, int]) -> tuple[bool | None, bool]:
-        """Whether something outside of a call takes a value of its graph, None if unknown, and whether it is the new
-        content of a buffer.
+        """Whether something outside a call uses a value of its graph (None if unknown), and whether the value is the
+        new content of a buffer.
         """
         kinds = self._graphs.returned.get(value, [])
         users = [self._places.get((value[0], user)) for user in self._graphs.users.get(value, ())]
@@ -157,7 +159,7 @@ class _Values:
 
 
 class _Pair(NamedTuple):
-    """Two nodes of a handle in different places, the first one first."""
+    """Two nodes of a handle in different places, in order."""
 
     one: _Placed
     other: _Placed
@@ -171,8 +173,7 @@ class _Certainty:
     """How certain the calls of nodes are.
 
     Nodes of one handle in several calls are in the order of the calls; this order is certain only if each call depends
-    on all calls before it. Of nodes that delegates don't run, only those with the op of one that they run can be taken
-    for it.
+    on all calls before it. A node that no delegate runs can only be confused with a delegated node of the same op.
     """
 
     def __init__(self, ask: Ask, keys: tuple[int, int, int | None], graphs: Graphs, placed: list[_Placed]) -> None:
@@ -254,7 +255,7 @@ class _Edges:
 
 
 class _Instructions:
-    """Between which instructions the nodes of several calls can be."""
+    """The range of instructions in which the nodes of several calls can be."""
 
     def __init__(
         self,
@@ -302,7 +303,7 @@ class _Instructions:
             self._calls[method, handle].append(instruction)
 
     def is_open(self, pair: _Pair, is_reached: bool) -> bool:
-        """Whether the nodes of a pair may be in other calls than they were placed in."""
+        """Whether the nodes of a pair may be in other calls than those they were placed in."""
         one, other = self._possible(pair.one), self._possible(pair.other)
         if one is None or other is None or pair.one.call is None or pair.other.call is None:
             return True
@@ -311,8 +312,8 @@ class _Instructions:
         return not are_within or can_turn
 
     def _possible(self, placed: _Placed) -> tuple[int, int] | None:
-        """Return the first and the last call in which a node can be: between the nodes before and after it whose
-        instructions are known.
+        """Return the first and last call in which a node can be: those between the nearest nodes before and after it
+        with known instructions.
         """
         node = (placed.graph, placed.node)
         before = [first for first, _ in self._nearest(node, self._edges.before)]
@@ -325,7 +326,7 @@ class _Instructions:
         return (min(calls), max(calls)) if calls else None
 
     def _nearest(self, start: Node, edges: Mapping[Node, list[int]]) -> list[tuple[int, int]]:
-        """Return the first and last instruction of the known nodes that are met first on the ways from a node."""
+        """Return the first and last instruction of the nearest known nodes on all paths from a node."""
         graph, first = start
         seen, left, found = {first}, [first], []
         while left:

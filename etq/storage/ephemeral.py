@@ -1,7 +1,7 @@
 """Loading files into a database in memory for a few queries, by the same code that stores files.
 
-Two things differ: rows are queried where they were decoded if inserting them would take longer than most queries; and
-there are no rollups.
+Two things differ: rows are queried in place, without inserting them, if inserting would take longer than most queries;
+and there are no rollups.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from etq.storage.sources import Source
 
 
 def load(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source, options: Options) -> None:
-    """Load a file into a database in memory, as a capture of this key, without what stands for its answers."""
+    """Load a file into a database in memory, as a capture with this key, without the row that marks postponed
+    answers.
+    """
     reading = read_capture(source.content, source.uri, options.clock_bits, options.recorded)
     capture = new_capture(free_name(connection, "captures", source), source, options, reading)
-    # An ETDump's events are queried where they were decoded. A trace's events are inserted: views join them by time,
-    # and without their number DuckDB would choose a plan that compares every pair. Those of a second file are where
-    # those of the first are.
+    # An ETDump's events are queried in place. A trace's events are inserted: views join them by time, and without their
+    # number DuckDB would choose a plan that compares every pair. Events of a second file are kept like those of the
+    # first.
     is_dump = not is_json(source.content) if capture_id == 1 else _view_of(connection, EVENTS) is not None
 
     def is_in_place(table: str, rows: Rows) -> bool:
@@ -46,7 +48,7 @@ def load(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source,
 
 
 def _see(connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, rows: list[Rows]) -> None:
-    """Have queries see rows where they were decoded, after those that are in the table."""
+    """Make queries read decoded rows in place, after the rows of the table."""
     [*batches] = (part for part in rows if isinstance(part, pa.RecordBatch))
     register(connection, f"_{table}_{capture_id}", pa.Table.from_batches(batches) if batches else rows[-1])
     seen = f"SELECT {capture_id:d} AS capture_id, * FROM _{table}_{capture_id}"
@@ -61,7 +63,7 @@ def _see(connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, row
 
 
 def _view_of(connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
-    """Return the definition of the view that stands for a table, None if that is a table."""
+    """Return the definition of the view that replaces a table; None if it isn't replaced."""
     query = "SELECT sql FROM duckdb_views() WHERE view_name = ? AND database_name = ? AND NOT temporary"
     found = connection.execute(query, [table, database_of(connection)]).fetchall()
     return found[0][0] if found else None

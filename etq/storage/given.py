@@ -1,4 +1,4 @@
-"""Files that are given with a profiling file, such as its ETRecord: checks that each is of the stated kind."""
+"""Checks that files given with a profiling file, such as its ETRecord, are of the stated kind."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from etq.ingest.recognition import KINDS, PROGRAM, RECORD, kind_of_bytes
 from etq.storage.sources import Source
 
 _TRACE: Final = "torch_trace"
-# What a file may be given as, with advice on what to give; the kinds of files that surely aren't that.
+# By the stated kind: advice on what to give, and the kinds that files may be recognised as.
 _MEANT: Final = {
     "a graph capture": ("the trace that torch's profiler wrote while the graphs were captured", {_TRACE}),
     "an ETRecord": ("the .etrecord of the program", {RECORD}),
     "a program": ("the .pte that was run", {PROGRAM}),
     "a debug buffer": ("the file of values that the runtime wrote with the ETDump", set[str]()),
-    # A device's log has both, perhaps.
+    # A device's log may contain both.
     "a file of metrics": ("a log of the runner, or JSON", {"etdump"}),
 }
 
 
 def check_given(source: Source, meant: str) -> None:
-    """Raise `FormatError` if a file surely isn't what it is given as: `meant` is one of those above."""
+    """Raise `FormatError` if a file certainly isn't of the stated kind `meant`, a key of `_MEANT`."""
     advice, fitting = _MEANT[meant]
     kind = kind_of_bytes(source.content)
     if kind in KINDS and kind not in fitting:
@@ -29,14 +29,14 @@ def check_given(source: Source, meant: str) -> None:
 
 
 def check_takes(source: Source, **given: object) -> None:
-    """Raise `FormatError` if a trace is given what only an ETDump has; `given` are files by what they are given as."""
+    """Raise `FormatError` if a trace is given files that belong to an ETDump; `given` has the files by kind."""
     names = [name.replace("_", " ") for name, each in given.items() if each is not None]
     if names and kind_of_bytes(source.content) == _TRACE:
         raise FormatError(source.uri, f"a trace in JSON has no {' or '.join(names)}: leave it out, or give an ETDump")
 
 
 def check_captures(source: Source, captures: tuple[Source, ...]) -> None:
-    """Raise `FormatError` if one of the traces of the capture of graphs is the trace that launched them."""
+    """Raise `FormatError` if one of the traces in which graphs were captured is the trace itself."""
     for capture in captures:
         if len(capture.content) == len(source.content) and capture.sha256 == source.sha256:
             what = "is the trace itself; give the trace that was recorded while its graphs were captured"

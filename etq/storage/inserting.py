@@ -38,7 +38,7 @@ def insert_captures(
     Events are inserted while they are decoded, in one stream; the other tables follow, one statement each. Errors of
     the readers are raised.
     """
-    # The Arrow types of a table's rows may differ: texts may be dictionaries. Rows of each type are inserted
+    # The Arrow types of a table's rows may differ, as texts may be dictionary-encoded. Rows of each type are inserted
     # separately.
     others: dict[tuple[str, pa.Schema], list[tuple[int, Rows]]] = {}
     unsettled: list[int] = []
@@ -64,7 +64,7 @@ def insert_captures(
         if first is not None:
             _insert_keyed(connection, EVENTS, pa.RecordBatchReader.from_batches(_KEYED_EVENTS, chain([first], stream)))
     except duckdb.Error:
-        # The decoder's error is raised here, as the database would only report that reading failed.
+        # Raise the decoder's own error, as the database would only report that reading failed.
         if failures:
             raise failures[0] from None
         raise
@@ -77,7 +77,7 @@ def insert_captures(
 
 
 def settle(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
-    """Compute the own times of events, and the times of runs, again: of all captures from one key up to another."""
+    """Compute the own times of events and the times of runs again, for all captures in a range of keys."""
     connection.execute(
         f"""
         UPDATE {EVENTS} AS e SET {_set_to(OWN_TIMES)} FROM _find_own_times({first:d}, {last:d}) AS o
@@ -88,7 +88,7 @@ def settle(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None
 
 
 def settle_runs(connection: duckdb.DuckDBPyConnection, first: int, last: int) -> None:
-    """Compute the times of the runs of captures again, from one key up to another."""
+    """Compute the times of runs again, for the captures in a range of keys."""
     connection.execute(
         f"""
         UPDATE runs AS r SET {_set_to(RUN_TIMES)} FROM _find_run_times({first:d}, {last:d}) AS o
@@ -116,7 +116,7 @@ def settled(connection: duckdb.DuckDBPyConnection, key: int) -> pa.Table:
 def set_aside(
     reading: Iterable[tuple[str, Rows]], is_aside: Callable[[str, Rows], bool], aside: list[tuple[str, Rows]]
 ) -> Iterator[tuple[str, Rows]]:
-    """Yield the rows that are read; those for which `is_aside` is true are appended to the list `aside` instead."""
+    """Yield rows; those for which `is_aside` is true are appended to the list `aside` instead."""
     for table, rows in reading:
         if is_aside(table, rows):
             aside.append((table, rows))

@@ -16,7 +16,7 @@ CHANGED: Final = "changed while it was read; repeat when it is complete"
 
 
 class LargeFile:
-    """The bytes of a file, read in parts, where a copy would take longer than reading.
+    """The bytes of a file, read in parts, for files of which a copy would take longer than reading.
 
     Slices are bytes. Each read raises `FormatError` if the file was changed after it was opened, so all parts
     are of the same content.
@@ -70,7 +70,7 @@ class LargeFile:
 def state_of(descriptor: int) -> tuple[int, int]:
     """Return properties of an open file that change when it is written to: its size and the time of the last change.
 
-    The time at which its properties changed is not among them: it changes when a file is moved or linked.
+    The ctime is not among them, as it changes when a file is moved or linked.
     """
     status = os.fstat(descriptor)
     return status.st_size, status.st_mtime_ns

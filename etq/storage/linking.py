@@ -27,13 +27,13 @@ def link(
     """Link a capture to a record or program, by the column of `captures` that has its key.
 
     Infers the methods of its runs, and finds the nodes of its events. A record or program that doesn't fit is linked
-    too, with a finding; if it `must_fit` some block of events, raises `WarehouseError`, as for a PyTorch trace, which
-    has neither. The caller holds a transaction.
+    too, with a finding, unless it `must_fit` some block of events. Raises `WarehouseError` if it must and doesn't, and
+    for a PyTorch trace, which has no program. The caller holds a transaction.
     """
     query = "SELECT name FROM captures WHERE capture_id = ? AND format = 'torch_trace'"
     for (name,) in connection.execute(query, [capture_id]).fetchall():
         raise WarehouseError(f"{name} is a PyTorch trace, which has no record or program: link an ETDump")
-    # Imported here, as to read a file needs no advice.
+    # Imported here, as reading a file needs no advice.
     from etq.advice.filling import fill_rollups
 
     link_many(connection, [capture_id], column, key)
@@ -43,7 +43,7 @@ def link(
 
 
 def _check_fits(connection: duckdb.DuckDBPyConnection, capture_id: int, column: str) -> None:
-    """Raise `WarehouseError` if what a capture is linked to by that column fits none of its blocks."""
+    """Raise `WarehouseError` if the record or program that the column links to fits none of the capture's blocks."""
     query = """
         SELECT any_value(f.detail) FROM findings AS f
         WHERE f.capture_id = $capture AND f.rule = $rule AND NOT EXISTS (
@@ -57,7 +57,7 @@ def _check_fits(connection: duckdb.DuckDBPyConnection, capture_id: int, column: 
 
 
 def link_many(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], column: str, key: int) -> None:
-    """Link captures as `link` does, except for their rollups, which the caller fills.
+    """Link captures as `link` does, but without their rollups, which the caller fills.
 
     The results depend only on the signatures, so they are computed once for all captures with the same signatures.
     PyTorch traces among them are left out.
@@ -69,7 +69,7 @@ def link_many(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int],
 
 
 def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], links: Mapping[str, int]) -> None:
-    """Link captures that are no PyTorch traces to a record, a program or both, as `link_many` does."""
+    """Link captures, which aren't PyTorch traces, to a record, a program or both, as `link_many` does."""
     keys = {"keys": list(capture_ids)}
     for table in FOUND:
         connection.execute(f"DELETE FROM {table} WHERE capture_id IN {_KEYS}", keys)
@@ -90,8 +90,8 @@ def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], 
 
 
 def link_new(connection: duckdb.DuckDBPyConnection, capture_id: int, links: Mapping[str, int]) -> None:
-    """Link a capture that never was, as `link_many` does, except for what `find_new_nodes`, `find_ops` and
-    `find_outputs` find, which the caller calls when it needs that, in this order.
+    """Link a capture that was never linked, as `link_many` does, but without nodes, ops and outputs. The caller calls
+    `find_new_nodes`, `find_ops` and `find_outputs`, in this order, when it needs these.
     """
     _set_links(connection, [capture_id], links)
     find_methods(connection, capture_id)
@@ -115,7 +115,7 @@ def set_methods(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int
 
 
 def _groups(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> list[list[int]]:
-    """Return these captures in groups with the same signatures, record and program; each reference alone."""
+    """Return captures in groups with the same signatures, record and program; each reference is a group by itself."""
     columns = [f"s.{column.name}" for column in catalog.named("signatures").columns if column.name != "capture_id"]
     query = f"""
         SELECT list(k.capture_id ORDER BY k.capture_id)

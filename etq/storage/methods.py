@@ -1,4 +1,4 @@
-"""Finding the methods that the runs of a capture ran: rows of `linked_methods`, and of `findings`."""
+"""Finds the methods that the runs of a capture ran: rows of `linked_methods`, and of `findings`."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class _Operator(NamedTuple):
 
 
 def find_methods(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
-    """Fill `linked_methods` for a linked capture, and `findings` with what doesn't fit its record or program.
+    """Fill `linked_methods` for a linked capture, and `findings` about events that don't fit its record or program.
 
     The methods are the record's; without a complete record, the program's, whose kernels have the same names as the
-    events. A block ran the method that most of its distinct operators fit: that has the operator at the same
-    instruction; of those that fit equally well, the shortest.
+    events. A block ran the method that fits most of its distinct operators, by having the same operator at the same
+    instruction; of methods that fit equally well, the shortest.
     """
 
     def rows(query: str, key: int) -> list[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Storing metrics in a warehouse, with the units and directions that are known by their names."""
+"""Stores metrics in a warehouse, with the units and directions that their names imply."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from etq.ingest.metrics.rows import DIRECTIONS, Metric, metric_batch
 from etq.storage.sources import Source
 
 _NOT_IN_NAMES: Final = re.compile(r"[=\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-# How the names of the metrics begin that are peak rates of a capture's device.
+# The prefixes of the names of metrics that are peak rates of a capture's device.
 PEAKS: Final = "peak_"
-# The macro that converts the rows that were read for each table to rows of `metrics`.
+# For each table that a reader yields, the macro that converts its rows to rows of `metrics`.
 _COUNTED: Final = {"metrics": "_known_metrics", "runner_stats": "_runner_metrics"}
 
 
@@ -99,14 +99,16 @@ def set_metric(
 
 
 def advise_by_peaks(connection: duckdb.DuckDBPyConnection, capture_id: int, name: str | None = None) -> None:
-    """Write the advice about a trace again after a metric of this name changed, or any: it rests on those of peaks."""
+    """Write the advice about a trace again after a metric of this name changed, or any: advice depends on peak
+    rates.
+    """
     query = "SELECT 1 FROM metrics AS m WHERE m.capture_id = ? AND starts_with(m.name, ?) LIMIT 1"
     if name is None:
         is_rated = bool(connection.execute(query, [capture_id, PEAKS]).fetchall())
     else:
         is_rated = name.startswith(PEAKS)
     if is_rated:
-        # Imported here, as to read a file needs none.
+        # Imported here, as reading a file doesn't need it.
         from etq.advice.filling import refill_rated
 
         refill_rated(connection, [capture_id])

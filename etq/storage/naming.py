@@ -17,7 +17,7 @@ _ENDINGS: Final = sorted({".json.gz", *(ending for each in FORMATS.values() for 
 
 
 def check_name(name: str) -> None:
-    """Raise `ArgumentError` for an invalid name, `ArgumentTypeError` for what is no text."""
+    """Raise `ArgumentError` for an invalid name, `ArgumentTypeError` for anything but a text."""
     if not isinstance(name, str):
         raise ArgumentTypeError(f"a name is a text, not {name!r}")
     if not name.strip() or name.startswith("@") or "=" in name:
@@ -45,12 +45,12 @@ def free_name(connection: duckdb.DuckDBPyConnection, table: str, source: Source)
 
 
 def names_for(uri: str, sha256: Callable[[], str]) -> Iterator[str]:
-    """Yield the file's stem, then the stem with folders before it, and at last the stem with the hash,
-    which is unique.
+    """Yield the file's stem, then the stem with more and more folders before it, and last the stem with the hash, which
+    is unique.
     """
     path = PurePath(uri)
     stem = next((path.name[: -len(ending)] for ending in _ENDINGS if path.name.endswith(ending)), "") or path.stem
-    # What names can't contain (see `check_name`) is left out.
+    # Characters that names can't contain (see `check_name`) are left out.
     folders = [part for part in path.parts[:-1] if part != ".."]
     parts = [printable(part.replace("\\", "-").replace("=", "-")).lstrip("@") or "capture" for part in (*folders, stem)]
     for start in range(len(parts) - 1, -1, -1):

@@ -22,12 +22,12 @@ _NODES: Final = """
 
 
 def placed_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> pa.RecordBatch | None:
-    """Return which nodes delegates run, as `_node_delegates` has them for a capture; None if its record has none."""
+    """Return the nodes that delegates run, as rows of `_node_delegates`; None if the capture's record has none."""
     query = "SELECT k.record_id, k.program_id FROM captures AS k JOIN delegates AS d USING (record_id)"
     found = connection.execute(f"{query} WHERE k.capture_id = ? LIMIT 1", [capture_id]).fetchall()
     if not found:
         return None
-    # Written into the statement, NULL saves the planner what is for programs.
+    # As a literal, NULL lets the planner drop the part for programs.
     record, program = ("NULL" if key is None else f"{key:d}" for key in found[0])
     rows = connection.execute(
         f"SELECT {_PLACED} FROM _node_delegates({record}, {program}, {capture_id:d}) AS d"

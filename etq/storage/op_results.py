@@ -1,4 +1,4 @@
-"""Which values of a record's graphs are the results of ops, from rows of its tables."""
+"""Finds which values of a record's graphs are the results of ops, from rows of its tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-# Returns the rows of a query.
+# A function that returns the rows of a query.
 Ask = Callable[[str], list[tuple[Any, ...]]]
 EDGE: Final = "edge_dialect_exported_program"
 # Ops whose output has the elements of their first argument, in the same order.
@@ -35,12 +35,12 @@ class Value(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A value with the elements of an op's output.
+    """A value that has the elements of an op's output.
 
     node    the node whose value it is; None with a problem
     output  the node's output; None: each of them
     result  the op's output; None: that of the same index
-    depth   how many nodes that only change the shape are between this node and the op's last
+    depth   the number of nodes that only change the shape between this node and the op's last node
     last    the op's last node, whose outputs are those of the op
     """
 
@@ -59,7 +59,7 @@ class Graphs:
     stages    the stage of each graph; `methods`: its method
     names     name of each node with a handle; `ops`: its op, as kernels are named
     values    its outputs, in order
-    users     nodes that take a value, by graph and the value's key; `firsts`: values of a node's first argument
+    users     nodes that use a value, by graph and the value's key; `firsts`: values of a node's first argument
     returned  kinds as which a graph returns a value, by graph and the value's key
     """
 
@@ -119,13 +119,13 @@ class Graphs:
     def results(self, stage: str = EDGE) -> dict[Op, list[Result]]:
         """Return the values that have the elements of each op's outputs, of a stage's graphs.
 
-        Nodes of one op share a debug handle. The op's outputs are those of the one node whose values other ops take, or
-        the graph returns. If that node only changes the shape, the value that it takes has the same elements.
+        Nodes of one op share a debug handle. The op's outputs are those of the one node whose values other ops use, or
+        the graph returns. If that node only changes the shape, its input has the same elements.
         """
         found: dict[Op, list[Result]] = defaultdict(list)
         for (graph, handle), nodes in self.handled(stage).items():
             of_op = found[self.methods[graph], handle]
-            if len(nodes) == 1:  # as most, and no node takes its own value
+            if len(nodes) == 1:  # as most ops have, and no node uses its own value
                 of_op.append(Result(graph, nodes[0], None, None, 0, nodes[0], None))
                 continue
             last = [node for node in nodes if not self._is_inner(graph, node, nodes)]
@@ -136,13 +136,13 @@ class Graphs:
         return found
 
     def _is_inner(self, graph: int, node: int, nodes: Sequence[int]) -> bool:
-        """Whether only nodes of the same op take a node's values."""
+        """Whether only nodes of the same op use a node's values."""
         keys = [(graph, value.key) for value in self.values.get((graph, node), ())]
         users = [user for key in keys for user in self.users.get(key, ())]
         return bool(users) and not any(key in self.returned for key in keys) and all(user in nodes for user in users)
 
     def _chain(self, graph: int, last: int, nodes: Sequence[int]) -> Iterator[Result]:
-        """Yield an op's last node, then values from which only nodes that change the shape come to it."""
+        """Yield an op's last node, then the values before it that only nodes that change the shape separate from it."""
         makers = {value.key: (node, value.output) for node in nodes for value in self.values.get((graph, node), ())}
         level = [Result(graph, last, None, None, 0, last, None)]
         while level:

@@ -1,6 +1,6 @@
 """Reads traces in other processes, while this process stores earlier files.
 
-Python decodes a trace on one core. Its tables are returned as Arrow streams, one after the other, in a temporary file.
+Python decodes a trace on one core. The tables come back as consecutive Arrow streams in a temporary file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _END: Final = ""
 
 
 def processes() -> int:
-    """Return how many processes may read while this one stores; 0 on a machine with one core, and in limited memory."""
+    """Return how many processes may read while this one stores; 0 on a machine with one core or with limited memory."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores - 1, _MOST) if sys.executable and limit.get() is None else 0
 
@@ -60,12 +60,12 @@ class OtherProcess:
         If the process failed for any reason, the file is read in this process, which raises the error of the file.
         """
         failed = self._process.wait() != 0
-        # Both processes have read the same content if the file didn't change. Raises `FormatError` if it did.
+        # Raises `FormatError` if the file changed, so that both processes read the same content.
         self._source.content[:1]
         yield from read_capture(self._source.content, self._source.uri) if failed else _read(self._tables)
 
     def stop(self) -> None:
-        """End the process, if it still runs, and free what it has read."""
+        """End the process, if it still runs, and free its results."""
         self._process.kill()
         self._process.wait()
         self._tables.close()

@@ -1,4 +1,4 @@
-"""Finding which logged outputs of events are which results of ops: the rows of `signature_outputs`."""
+"""Matches logged outputs of events with results of ops: the rows of `signature_outputs`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from etq.storage.delegate_outputs import Output, outputs_of_calls
 from etq.storage.inserting import insert
 from etq.storage.op_results import EDGE, Ask, Graphs, Op, Result
 
-# The nodes that delegates run, as `_node_delegates` has them for the capture; there if its record has delegates.
+# The nodes that delegates run, rows of `_node_delegates` for the capture; it exists if the record has delegates.
 PLACED: Final = "_placed_nodes"
 _NO_NODE: Final = "only values of other nodes of the op are logged"
 Sizes = list[int | None] | None
@@ -34,8 +34,8 @@ class OpOutput(NamedTuple):
 
 
 class _Event(NamedTuple):
-    """An event whose outputs may be those of an op: it is of the last instruction with the op's debug handle, as all
-    nodes of the op come before the one with its outputs.
+    """An event whose outputs may be those of an op. It is of the last instruction with the op's debug handle, as the
+    node with the outputs is the op's last.
     """
 
     signature: int
@@ -50,7 +50,7 @@ class _Event(NamedTuple):
 
 
 def find_outputs(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
-    """Find which logged values are the outputs of which ops, after the nodes of its events; see `outputs_of`."""
+    """Match a capture's logged values with the outputs of ops, after its events' nodes were found; see `outputs_of`."""
 
     def ask(query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
@@ -60,7 +60,7 @@ def find_outputs(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None
 
 
 def outputs_of(ask: Ask, capture_id: int, graphs: Graphs | None = None) -> Iterator[OpOutput]:
-    """Yield which outputs of a linked capture's events are which results of ops. `ask` finds the table PLACED.
+    """Yield the matches of outputs of a linked capture's events with results of ops. `ask` can read the table PLACED.
 
     graphs  the edge graphs of its record; None: they are read
     """
@@ -94,7 +94,7 @@ def _of_reference(ask: Ask, capture_id: int, record: int) -> Iterator[OpOutput]:
 def outputs_of_nodes(
     graphs: Graphs, stage: str, method: str, places: Mapping[str, Sequence[tuple[int, int]]]
 ) -> Iterator[OpOutput]:
-    """Yield which values of a reference, of a stage's graph of a method, are results of ops.
+    """Yield which values of a reference are results of ops, for a method's graph of a stage.
 
     places  the event and the position of the values of each node, by its name
     """
@@ -133,12 +133,14 @@ def _last_events(ask: Ask, capture_id: int, record: int) -> list[_Event]:
 
 
 def _node_op(op: str) -> str:
-    """Return the op of the node that a kernel runs: a view of a tensor whose shape is dynamic has its own kernel."""
+    """Return the op of the node that a kernel runs. The name differs for views of tensors with dynamic shapes, which
+    have their own kernel.
+    """
     return "view_copy" if op == "et_view" else op
 
 
 def _of_kernels(graphs: Graphs, results: dict[Op, list[Result]], events: list[_Event]) -> Iterator[OpOutput]:
-    # An op with a single node is that of its kernel, whatever the kernel's name.
+    # An op with a single node is the kernel's op, whatever the kernel's name.
     nodes: dict[Op, int] = defaultdict(int)
     for (graph, handle), each in graphs.handled().items():
         nodes[graphs.methods[graph], handle] += len(each)
@@ -183,7 +185,7 @@ def _of_delegates(
         if event.kind == "delegate_call":
             of_call = calls.get((event.method, event.instruction), [])
             yield from _of_call(graphs, event, results.get((event.method, event.handle), []), of_call)
-    # Of several events within a call that have a handle, the last one computes the outputs of its op.
+    # If several events within a call have a handle, the last one computes the outputs of the op.
     within = [
         (event, result)
         for event in events

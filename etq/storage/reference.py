@@ -23,7 +23,7 @@ def store_reference(
     """Store the outputs of a graph's nodes as a capture; if a capture has the same outputs, only rename it.
 
     graph  a stage, or a member of the file, as in the table `graphs`
-    name   None: that of the record, followed by `-reference`, or by the graph if another graph has this name
+    name   None: the record's name, followed by `-reference`, or by the graph if another graph has that name
 
     Returns the capture_id, and whether it is new. The caller holds a transaction. Raises `WarehouseError` for a name
     that is taken, and for a record that lacks the graph.

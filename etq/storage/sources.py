@@ -21,7 +21,7 @@ from etq.storage.large_file import CHANGED, LargeFile, state_of, unreadable
 
 # Files of more bytes than this are read in parts, or copied and mapped, instead of being read into memory.
 SMALL: Final = 64 * 2**20
-# How many bytes are copied at once: memory that is used again needs no new pages.
+# How many bytes are copied at once: reused memory needs no new pages.
 _AT_ONCE: Final = 2**18
 
 
@@ -46,19 +46,19 @@ class Source:
         return source
 
     def named(self, path: str) -> Source:
-        """Return this source with another path, which it has where it comes from."""
+        """Return this source with the path that it has at its origin."""
         self.path = path
         self.uri = displayed(path)
         return self
 
     @property
     def place(self) -> str:
-        """Where the file is, as stored: below the present folder, else its name. A warehouse that is handed on doesn't
-        name its maker's folders.
+        """The path as stored: relative to the current folder if the file is below it, otherwise only the name. So a
+        warehouse that is passed on doesn't reveal the folders of its author.
         """
         try:
             inside = os.path.relpath(self.path)
-        except (OSError, ValueError):  # of a folder that was removed, or on another drive
+        except (OSError, ValueError):  # the current folder was removed, or the file is on another drive
             inside = os.pardir
         is_outside = inside == os.pardir or inside.startswith(os.pardir + os.sep)
         return displayed(os.path.basename(self.path) if is_outside else inside)  # noqa: PTH119
@@ -70,7 +70,7 @@ class Source:
             self._hashing.start()
 
     def skip_hashing(self) -> None:
-        """Have no hash computed: it is the empty text."""
+        """Don't compute the hash: it is the empty text."""
         self._digest = ""
 
     @property
@@ -130,7 +130,7 @@ def _read(file: BinaryIO, path: str) -> Source:
 
 
 def _large(file: BinaryIO, path: str) -> Source:
-    """Return a source of a large file. Text is read in parts; readers of other formats need memory to look up."""
+    """Return a source of a large file. Text is read in parts; readers of other formats need random access in memory."""
     from etq.ingest.registry import is_json
 
     large = LargeFile(file, path)

@@ -12,7 +12,7 @@ from etq.storage.sources import Source
 def insert_values(
     connection: duckdb.DuckDBPyConnection, capture_id: int, rows: pa.RecordBatch, buffer: Source, keep: bool
 ) -> None:
-    """Insert rows of `debug_values` with the statistics of their tensors, and, if `keep` is set, with the elements."""
+    """Insert rows of `debug_values` with the statistics of their tensors, and with the elements if `keep` is set."""
     for part in with_elements(rows, buffer.content, buffer.uri):
         insert_rows(connection, capture_id, part, keep=keep)
 
@@ -32,7 +32,7 @@ def insert_rows(connection: duckdb.DuckDBPyConnection, capture_id: int, rows: pa
 
 
 def keep_values(connection: duckdb.DuckDBPyConnection, capture_id: int, buffer: Source) -> None:
-    """Add to the rows of `debug_values` of a capture that was stored without a debug buffer the tensors in it."""
+    """Add the tensors of a debug buffer to the rows of `debug_values` of a capture that was stored without it."""
     query = "SELECT * EXCLUDE (capture_id, min, max, mean, nan_count, inf_count, sha256, elements) FROM debug_values"
     rows = connection.sql(f"{query} WHERE capture_id = ?", params=[capture_id]).to_arrow_table()
     connection.execute("DELETE FROM debug_values WHERE capture_id = ?", [capture_id])
@@ -41,7 +41,7 @@ def keep_values(connection: duckdb.DuckDBPyConnection, capture_id: int, buffer: 
 
 
 def find_in_values(connection: duckdb.DuckDBPyConnection, capture_id: int, buffer: Source) -> None:
-    """Add findings about tensors that the buffer lacks, and values that differ between runs."""
+    """Add findings about tensors missing from the buffer, and about values that differ between runs."""
     connection.execute(
         "DELETE FROM findings WHERE capture_id = ? AND rule IN ('short debug buffer', 'values differ')", [capture_id]
     )

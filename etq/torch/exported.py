@@ -1,8 +1,8 @@
 """Running an exported program from its JSON, node by node, with torch's operators. Needs torch.
 
 torch's own reader, `torch._export.serde`, imports the compiler and sympy, which takes as long as torch itself, and
-evaluates the texts of symbolic sizes as Python. Here sizes are those of the inputs, and nothing in a program is called
-but registered operators and arithmetic.
+evaluates the texts of symbolic sizes as Python. Here sizes are those of the inputs, and a program can only call
+registered operators and arithmetic.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from etq.errors import EtqError
 from etq.ingest.etrecord.export_json import DTYPES, Node
 from etq.ingest.etrecord.node_names import NodeNames
 
-# Kinds of arguments that are neither names nor literals; of constants of torch, their names by torch.export's numbers.
+# Kinds of arguments that are neither names nor literals; names of torch's constants by torch.export's numbers.
 _OF_TORCH: Final[Mapping[str, Sequence[str | None]]] = {
     "as_scalar_type": DTYPES,
     "as_memory_format": (None, "contiguous_format", "channels_last", "channels_last_3d", "preserve_format"),
     "as_layout": (*(None, "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "_mkldnn", "strided"),),
     **dict.fromkeys(("as_operator", "as_complex", "as_device"), ()),
 }
-# The functions on sizes, which are no operators.
+# The functions on sizes, which aren't operators.
 _ON_SIZES: Final = re.compile(
     r"_operator\.(eq|ne|le|ge|lt|gt|neg|pos|add|sub|mul|truediv|floordiv|mod|pow|and_|or_|lshift|rshift)"
     r"|math\.trunc|torch\.sym_(not|int|float|ite|max|min|sqrt)"
@@ -45,9 +45,9 @@ def run_program(program: Json, tensors: Mapping[str, Any], inputs: Any) -> Itera
 
     program  as torch.export writes it
     tensors  its parameters, buffers and other tensors, by name
-    inputs   what it is called with: tensors and plain values, nested as its module takes them
+    inputs   its arguments: tensors and plain values, nested as its module takes them
 
-    Raises `EtqError` for what is not known here, and whatever an operator raises.
+    Raises `EtqError` for unsupported parts, and whatever an operator raises.
     """
     module = program["graph_module"]
     graph = module["graph"]
@@ -61,7 +61,7 @@ def run_program(program: Json, tensors: Mapping[str, Any], inputs: Any) -> Itera
 
 
 def _names_of(nodes: Sequence[Json], values: Values) -> list[str]:
-    """The names of nodes, made as torch makes them where none is stored."""
+    """The names of nodes, derived as in torch if none is stored."""
     shown = [
         {
             "name": node.get("name"),
@@ -130,7 +130,7 @@ def _on_sizes(target: str) -> Callable[..., Any]:
 
 
 def _value(argument: Json, values: Values) -> Any:
-    """Return the value of an argument, in which others are named."""
+    """Return the value of an argument, which may name other values."""
     [(kind, held)] = argument.items()
     if kind in _OF_TORCH:
         return _of_torch(kind, held)
@@ -184,7 +184,7 @@ def _bound(outputs: Sequence[Json], result: Any) -> Iterator[tuple[str, Any]]:
     if len(outputs) == 1 and isinstance(next(iter(outputs[0].values())), list):
         results = [results]  # a list of tensors is one output
     if not outputs:
-        results = []  # that of an assertion is None
+        results = []  # an assertion's is None
     for output, value in zip(outputs, results, strict=True):
         [held] = output.values()
         if isinstance(held, list):

@@ -31,9 +31,10 @@ _TARGET: Final = re.compile(rb'"target"\s*:\s*"(?:torch|executorch\.exir\.dialec
 
 
 def register_operators(program: bytes, path: str, graph: str) -> None:
-    """Import what registers the operators of a program, the JSON of a graph. Modules are those of the table alone.
+    """Import the modules that register the operators of a program, given as the JSON of a graph. Only modules of the
+    table are imported.
 
-    Raises `EtqError`, naming the package to install, if torch doesn't know an operator then.
+    Raises `EtqError`, naming the package to install, if torch still doesn't know an operator.
     """
     for space, op in sorted({(space.decode(), op.decode()) for space, op in _TARGET.findall(program)}):
         if not _is_registered(space, op):
@@ -46,7 +47,7 @@ def register_operators(program: bytes, path: str, graph: str) -> None:
 
 
 def _is_registered(space: str, op: str) -> bool:
-    """Whether torch knows an operator, after importing what registers it if necessary."""
+    """Whether torch knows an operator, after importing the modules that register it if necessary."""
     for module, _ in LIBRARIES.get(space, ()):
         if _is_known(space, op):
             return True

@@ -21,11 +21,11 @@ EXPORTED: Final = "exported_program"
 EDGE: Final = "edge_dialect_exported_program"
 # The method of a graph whose name has none.
 _FORWARD: Final = "forward"
-# What an expression of sizes doesn't have: texts, attributes, calls of anything but functions such as Max and FloorDiv.
+# Parts that no expression of sizes has: texts, attributes, calls except functions such as Max and FloorDiv.
 _MORE_THAN_ARITHMETIC: Final = re.compile(
     r"""[^\w\s.,()+\-*/%<>=!&|~^]|__|\.\s*[^\W\d]|\b[^\WA-Z\d]\w*\s*\(|\)\s*\(|\blambda\b""", re.ASCII
 )
-# Characters of an error of torch that are shown.
+# How many characters of torch's error are shown.
 MOST_SHOWN: Final = 300
 NO_TORCH: Final = "running a reference needs torch; install it with: pip install 'etq[torch]'"
 NO_EXECUTORCH: Final = (
@@ -63,7 +63,7 @@ def reference_values(path: str | os.PathLike[str], graph: str = EXPORTED) -> dic
 
 
 def _first_line(error: Exception) -> str:
-    """The first line of an error's text: torch's go on with whole nodes and programs."""
+    """The first line of an error's text, as torch's continue with whole nodes and programs."""
     line = (str(error).strip() or type(error).__name__).splitlines()[0]
     return line if len(line) <= MOST_SHOWN else line[:MOST_SHOWN] + " …"
 
@@ -101,7 +101,7 @@ def _tensors(archive: zipfile.ZipFile, path: str, name: str) -> Any:
 
 
 def _exported(archive: zipfile.ZipFile, path: str, inputs: Any) -> Iterator[tuple[str, list[Any]]]:
-    """Return what runs the exported program; yields as `_run` does."""
+    """Return a function that runs the exported program and yields as `_run` does."""
     written = _member(archive, path, EXPORTED)
     try:
         program = json.loads(written)

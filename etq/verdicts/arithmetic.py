@@ -1,4 +1,4 @@
-"""The arithmetic of tests: medians, Student's t, the correction for many tests, and how many captures show what."""
+"""The arithmetic of tests: medians, Student's t, the correction for many tests, and the captures that a test needs."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ Numbers: TypeAlias = "npt.NDArray[np.float64]"
 Flags: TypeAlias = "npt.NDArray[np.bool_]"
 Texts: TypeAlias = "npt.NDArray[np.object_]"
 
-# A normal distribution's standard deviation by its median deviation.
+# The standard deviation of a normal distribution, as a multiple of its median absolute deviation.
 DEVIATION = 1.4826
-# The normal quantile with a tenth above it.
+# The normal distribution exceeds this quantile in a tenth.
 TENTH = 1.2815515655446
-# The parts of the machine in a common shift that are tried, in standard errors of it. In squared standard errors, what
-# a difference costs at most; and how much more than the whole shift none costs, and a part. Fewer items show no part.
+# The machine's parts of a common shift that are tried, in standard errors of the shift. In squared standard errors: the
+# most that a difference costs, and how much more no part and a part cost than the whole shift. With fewer items, no
+# part is estimated.
 PARTS, CLEAR, NONE, PART, FEW_ITEMS = np.linspace(-2.5, 2.5, 101), 9, 4, 13, 5
 # The numbers of captures per side that notes may state.
 FEWEST, MOST = 5, 100
 
 
 def medians(values: Numbers) -> Numbers:
-    """Return the median of each row without its NaN. numpy's would import what takes 7 ms."""
+    """Return the median of each row without its NaN. numpy's nanmedian would import modules for 7 ms."""
     if not values.shape[1]:
         return np.full(len(values), np.nan)
     ordered, counts = np.sort(values, axis=1), np.isfinite(values).sum(axis=1)
@@ -62,13 +63,13 @@ def p_of(t: float, freedom: int) -> float:
     else:
         sine = size * math.sqrt(freedom) / (freedom + t * t) * total if freedom > 1 else 0.0
         within = 2 / math.pi * (math.atan(size / math.sqrt(freedom)) + sine)
-    # The rest of 1 may be rounded to less than zero.
+    # Rounding may make the difference negative.
     return max(0.0, 1 - within)
 
 
 @lru_cache(4096)
 def quantile(p: float, freedom: int) -> float:
-    """Return the value that Student's t is above with probability `p`, below 0.5: by bisection."""
+    """Return the value that Student's t exceeds with probability `p`, which is below 0.5: by bisection."""
     low, high = 0.0, 1.0
     while p_of(high, freedom) > 2 * p:
         low, high = high, 2 * high
@@ -80,13 +81,13 @@ def quantile(p: float, freedom: int) -> float:
 
 @dataclass(frozen=True)
 class Differences:
-    """The difference of each item between the sides, without what follows the state of the machine."""
+    """The difference of each item between the sides, without effects of the machine's state."""
 
     bases: Numbers  # the captures of base that have it
     news: Numbers
-    difference: Numbers  # mean of new less that of base
+    difference: Numbers  # the mean of new less that of base
     shift: Numbers  # the mean common shift of these captures of new less that of base
-    within: Numbers  # items and captures: what each differs by from its side; NaN where it lacks the item
+    within: Numbers  # by item and capture: the difference from the side's mean; NaN if the capture lacks the item
     variance: Numbers  # of these; NaN if unknown
     inverse: Numbers  # variance of the difference if that of a capture is 1
     freedom: Numbers
@@ -95,11 +96,12 @@ class Differences:
 def differences(logs: Numbers, factors: Numbers, is_new: Flags) -> Differences:
     """Return the differences of items between the sides, without what follows the state of the machine.
 
-    A busy machine slows some ops more than others. So the common shift is removed, and what else of an op's times
-    follows the shifts within the sides (analysis of covariance): by a slope that a ridge shrinks towards 0, as if its
-    standard deviation among ops were 1. Not by all of the shift where the program made a part of it, or another clock.
-    Without the slope, 5 % more in an op of a busy machine is found in 8 to 35 instead of 65 to 82 % of comparisons (10
-    a side); with it for any shift, ops are blamed in 58 to 95 % where all take 50 % more (convolution 1).
+    A busy machine slows some ops more than others. So the common shift is removed, and also the part of an op's times
+    that varies with the shifts within the sides (analysis of covariance): by a slope that a ridge shrinks towards 0, as
+    if its standard deviation among ops were 1. The slope applies only to the machine's part of the shift, not to that
+    of the program or of another clock. Without the slope, 5 % more in an op of a busy machine is found in 8 to 35
+    instead of 65 to 82 % of comparisons (10 a side); with it for any shift, ops are blamed in 58 to 95 % where all take
+    50 % more (convolution 1).
 
     logs     items and captures; NaN where a capture doesn't have the item
     factors  the common shift of each capture, as logarithms
@@ -117,7 +119,7 @@ def differences(logs: Numbers, factors: Numbers, is_new: Flags) -> Differences:
         ridge = np.maximum(1e-6, (within**2).sum(axis=1) / np.maximum(1, free))
         slope, used = (within * states).sum(axis=1) / (squares + ridge), squares / (squares + ridge)
         rest = ((within - slope[:, None] * states) ** 2).sum(axis=1) / np.maximum(1, free - used)
-        # The squared errors of the differences, of the slopes, and of the shift if the machine made all of it.
+        # The squared errors of the differences, of the slopes, and of the shift if the machine caused all of it.
         errors = rest * inverse, rest * used / (squares + ridge), squares / np.maximum(1, free) * inverse
         moved = _of_machine(new - base, slope, shift, *errors)
         slope, used = slope * (moved != 0), np.round(used) * (moved != 0)
@@ -130,12 +132,13 @@ def differences(logs: Numbers, factors: Numbers, is_new: Flags) -> Differences:
 def _of_machine(
     difference: Numbers, slope: Numbers, shift: Numbers, squared: Numbers, of_slope: Numbers, of_shift: Numbers
 ) -> Numbers:
-    """Return how much of the common shift of each item the machine made: all of it, or what explains most.
+    """Return how much of the common shift of each item the machine caused: all of it, or the part that explains most.
 
-    The machine moves items by their slopes, a program all alike. So the cost of a size of the machine's part is its
-    square and those of the differences that it leaves, by their squared errors. An item that changed itself costs no
-    more than a clear difference; and so much more does a part than none, so that one such item never makes a part. Few
-    items show no part: the machine made all of the shift, or nothing if that is more than two standard errors.
+    The machine moves items by their slopes, a program moves all alike. So the cost of a machine's part is its square,
+    plus the squares of the differences that remain, each in units of its squared error. A remaining difference costs at
+    most `CLEAR`, and any part costs that much more than none: so one item that changed itself never produces a part.
+    With few items, no part is estimated: the machine caused the whole shift, or nothing if the shift exceeds two
+    standard errors.
     """
     is_known = np.isfinite(difference) & (squared > 0) & (of_shift > 0)
     if not is_known.any():
@@ -152,18 +155,18 @@ def _of_machine(
 
 
 def mean_difference(values: Numbers, is_new: Flags) -> tuple[float, float, int]:
-    """Return the mean of new less that of base, its standard error by one variance of both, and that's degrees of
-    freedom; the error is NaN without these.
+    """Return the mean of new less that of base, its standard error by the pooled variance, and the degrees of freedom;
+    the error is NaN without degrees of freedom.
     """
     found = differences(values[None], np.zeros(len(values)), is_new)
     return float(found.difference[0]), math.sqrt(found.variance[0] * found.inverse[0]), int(found.freedom[0])
 
 
 def _within(values: Numbers, sides: tuple[Flags, Flags]) -> tuple[list[Numbers], Numbers]:
-    """Return the mean of each item on both sides, and the values less that of their side; 0 where there is none."""
+    """Return the mean of each item on both sides, and the values less the mean of their side; 0 for missing values."""
     means, rest = [], np.zeros(values.shape)
     for side in sides:
-        # Equal values have no variance, however their mean is rounded: it is that of differences from one of them.
+        # Differences from one of the values are averaged, so that equal values have no variance, whatever the rounding.
         one = np.where(side, values, -np.inf).max(axis=1, initial=-np.inf)
         off = np.where(side, values - one[:, None], 0)
         mean = off.sum(axis=1) / side.sum(axis=1)
@@ -175,7 +178,8 @@ def _within(values: Numbers, sides: tuple[Flags, Flags]) -> tuple[list[Numbers],
 def holm(p: Sequence[float], weights: Sequence[float], others: float = 0) -> list[float]:
     """Return p-values corrected so that any false positive has this q: by Holm's procedure.
 
-    A test of a smaller weight takes less of the error; `others` is the weight of further tests, with larger p-values.
+    A test with a smaller weight uses less of the error probability; `others` is the weight of other tests, whose
+    p-values are larger.
     """
     found, rest, most = [0.0] * len(p), sum(weights) + others, 0.0
     for at in sorted(range(len(p)), key=lambda at: p[at] / weights[at]):
@@ -189,11 +193,11 @@ def captures_needed(
 ) -> int:
     """Return the captures per side, from 5, that show a difference in nine of ten comparisons; 101 for more than 100.
 
-    The test has this power, and the difference that it finds reaches the smallest one that counts. The variance is an
-    estimate, too: in one of ten cases, the standard deviation is so many times as large (Wilson, Hilferty 1931).
+    The test has this power, and the difference that it finds reaches the smallest one that counts. The variance is also
+    an estimate: the standard deviation is replaced by its upper bound in nine of ten cases (Wilson, Hilferty 1931).
 
     difference, smallest  of logarithms
-    variance, freedom     of one capture, estimated from so many `captures` of both sides
+    variance, freedom     of one capture, estimated from `captures` captures of both sides
     """
     times = (1 - 2 / (9 * freedom) - TENTH * math.sqrt(2 / (9 * freedom))) ** -1.5
 

@@ -1,18 +1,18 @@
-"""Since when a series of builds is slower: steps of its level, kept or not yet, reverted ones, and creep, slow growth.
+"""Finds since when a series of builds is slower: steps of its level (kept, not kept yet, or reverted), and creep.
 
 A series has a value for each capture, in order: the logarithm of a time, so that a difference is a ratio. Its captures
 are of builds, and the program changes between builds only.
 
 1. The captures of a build become one level, with an error from how captures of a build differ (`levels_of`).
-2. Builds are modelled in windows, of which every one has half of the builds of its neighbours (`etq.verdicts.fits`).
-   A change is taken from the window in whose middle it is.
-3. A step is kept if its levels lie apart as those of a disturbed week hardly do, or if both lasted for long. The last
-   level is "not kept yet" until then; others are of disturbed builds, and no change (`_levels_kept`).
-4. A step to a level that the series had before is its return: the change was reverted. Levels that the series often
-   leaves and comes back to are states: no change between them is kept (`_with_stages`).
+2. Builds are modelled in windows that overlap by half (`etq.verdicts.fits`). A change is taken from the window in whose
+   middle it lies.
+3. A step is kept if its levels are further apart than those of a disturbed week usually are, or if both lasted long.
+   Until then, the last level is "not kept yet"; earlier such levels are disturbed builds, not changes (`_levels_kept`).
+4. A step to a level that the series had before is its return: the change was reverted. Levels between which the series
+   often alternates are states: no change between them is kept (`_with_stages`).
 5. p-values are corrected for the number of series (Bonferroni).
 
-Where somebody has accepted a change, a series begins anew: what is before is no longer looked at (`changes_of`).
+At an accepted change, a new series begins: the builds before it are ignored (`changes_of`).
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ from etq.verdicts.comparison import LEAST_PART
 from etq.verdicts.fits import CHANCE, CLIP, LEAST, LONG, Column, Model, modelled, trimmed_sd
 from etq.verdicts.samples import is_unseen
 
-# Builds that are modelled at once, and how far the next ones are.
+# The builds of a window, and the distance between windows.
 WINDOW: Final = 120
 STRIDE: Final = 60
 # Levels lie apart if Welch's test has less than this p. A week of 7 builds, each 0 to 20 % slower, reaches it in 1 %.
 APART: Final = 1e-7
-# Levels of so many builds have lasted for longer than a disturbed week.
+# Levels of this many builds have lasted longer than a disturbed week.
 LASTING: Final = 15
-# A step of the last builds is seen if it has so many standard errors.
+# A step of the last builds is reported from this many standard errors on.
 SEEN: Final = 4.7
-# Builds of a level that are further off its median than this, and five times the others, are disturbed, as captures of
-# a side of a comparison.
+# Builds further from their level's median than this, and five times as far as the others, are disturbed, like captures
+# in a comparison.
 FAR: Final = math.log(1.03)
-# A state that lasts longer than others would in so many cases is a new level.
+# A state whose length is less likely than this is a new level.
 RETURNS: Final = 0.05
 
-# More degrees of freedom make no difference of 0.2 %.
+# More degrees of freedom change results by less than 0.2 %.
 NORMAL: Final = 1000
 
 KEPT, OPEN, REVERTED, RETURNED, STATE = "kept", "not kept yet", "reverted", "returned", "one of two levels"
 
 
 class Least(NamedTuple):
-    """What a change must be to count: as a logarithm at least `ratio`, and as a time a part of the `total`, and what a
-    clock with steps of `ticks` shows; 0 where these don't matter.
+    """The smallest change that counts: `ratio` as a logarithm, a part of the `total` as a time, and visible with a
+    clock whose steps are `ticks`. `total` and `ticks` are 0 if they don't apply.
     """
 
     ratio: float
@@ -65,26 +65,26 @@ class Least(NamedTuple):
         return abs(step) >= self.ratio and abs(cost) >= LEAST_PART * self.total and not is_unseen(cost, self.ticks)
 
     def noise(self, level: float) -> float:
-        """The noise that is assumed at first: a sixth of the change, or the step of a coarse clock."""
+        """The initially assumed noise: a sixth of the change, or the step of a coarse clock."""
         return max(self.ratio / 6, 1e-4, self.ticks / math.exp(level) if self.ticks else 0.0)
 
 
 class Reset(NamedTuple):
-    """An accepted change: the first build after a step, from 0, or after a creep."""
+    """An accepted change: the index of the first build after the step or creep."""
 
     place: int
     is_creep: bool = False
 
 
 class Level(NamedTuple):
-    """Builds between two steps, and their mean without those far off."""
+    """The builds between two steps, and their mean without outliers."""
 
     first: int
     end: int
     mean: float
     sd: float
-    kept: int  # builds of which the mean is
-    step: Column  # the one with which it begins
+    kept: int  # the number of builds in the mean
+    step: Column  # the step with which it begins
 
     @property
     def builds(self) -> int:
@@ -93,7 +93,7 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a series' level, with builds from 0. Those between `last` and `place` are disturbed."""
+    """A change of a series' level; builds are numbered from 0. Builds between `last` and `place` are disturbed."""
 
     first: int  # of the level before
     last: int
@@ -110,7 +110,7 @@ class Change:
     back: int | None = None  # where it was reverted
 
     def moved(self, by: int) -> Change:
-        """Return it in a series that begins so many builds before."""
+        """Return the change with its builds moved by this number."""
         places = {name: getattr(self, name) + by for name in ("first", "last", "place", "end")}
         return replace(self, **places, back=None if self.back is None else self.back + by)
 
@@ -121,8 +121,8 @@ class Change:
 
 
 class Stretch(NamedTuple):
-    """Builds between accepted changes, how far they are from their neighbours, and the change that five more would
-    show; NaN if too few to be judged.
+    """The builds between accepted changes, their deviation from neighbours, and the change that five more builds would
+    show; NaN if there are too few to judge.
     """
 
     first: int
@@ -139,7 +139,7 @@ class Found(NamedTuple):
 
 
 def levels_of(values: Numbers, builds: Numbers) -> tuple[Numbers, Numbers | None]:
-    """Return the levels of builds, and their error variances in units of their mean; None if they are equal.
+    """Return the levels of builds, and their error variances in units of their mean; None if the variances are equal.
 
     The captures of a build are clipped around their median.
     """
@@ -157,7 +157,7 @@ def levels_of(values: Numbers, builds: Numbers) -> tuple[Numbers, Numbers | None
         return levels, None
     parts = own**2 / counts
     between = max(trimmed_sd(np.diff(levels)[None])[0] ** 2 - parts.mean(), 0.1 * parts.min(), 1e-12)
-    # Rounded, so that many series have the same errors.
+    # Rounded, so that many series share the same errors.
     share = round(2 * parts.mean() / (parts.mean() + between)) / 2
     return levels, (1 - share) + share * (1 / counts) / (1 / counts).mean()
 
@@ -168,9 +168,9 @@ def changes_of(
     resets: Sequence[Sequence[Reset]] | None = None,
     errors: Sequence[Numbers | None] | None = None,
 ) -> list[Found]:
-    """Return the changes of each series of levels of builds, in order, and where a change was accepted, that one.
+    """Return the changes of each series in order, including accepted ones.
 
-    A series is as many series as it has levels that somebody has accepted: neither a step nor a creep is across one.
+    Accepted changes split a series: no step or creep crosses one.
     """
     all_resets = [()] * len(all_values) if resets is None else resets
     all_errors = [None] * len(all_values) if errors is None else errors
@@ -195,7 +195,7 @@ def changes_of(
 
 
 class _Part:
-    """A series between changes that were accepted, as windows say of it."""
+    """A series between accepted changes, with the results of its windows."""
 
     def __init__(self, values: Numbers, least: Least, errors: Numbers | None) -> None:
         self.values, self.least, self.errors = values, least, errors
@@ -206,11 +206,11 @@ class _Part:
 
     @property
     def noise(self) -> float:
-        """How far builds are from their neighbours, as a standard deviation; NaN if too few to be judged."""
+        """The standard deviation of builds by differences of neighbours; NaN if there are too few to judge."""
         return float(trimmed_sd(np.diff(self.values)[None])[0]) if len(self.values) >= LONG else math.nan
 
     def windows(self) -> list[tuple[int, int, int, int]]:
-        """The first and last builds of each window, and of its middle, which together are all builds."""
+        """The start and end of each window, and of its middle. The middles together are all builds."""
         n = len(self.values)
         if n < LONG:
             return []
@@ -220,17 +220,21 @@ class _Part:
         return [*zip(starts, ends, middles, middles[1:], strict=False)]
 
     def errors_of(self, first: int, end: int) -> bytes | None:
-        """The errors of some builds in units of their mean, as a basis has them; None if they are equal."""
+        """The errors of some builds in units of their mean, as the bytes that `basis_of` takes; None if they
+        are equal.
+        """
         if self.errors is None:
             return None
         errors = self.errors[first:end] / self.errors[first:end].mean()
         return None if np.ptp(errors) < 1e-9 else errors.tobytes()
 
     def take(self, model: Model, window: tuple[int, int, int, int]) -> None:
-        """Take what a model says of the middle of its window; of steps also near it, where the next one may be late."""
+        """Take a model's results for the middle of its window. Steps are also taken near it, as the next window may
+        place them later.
+        """
         start, _, first, last = window
         size = np.abs(model.slopes)
-        # After growth that ends, a little may be left of it.
+        # After growth has ended, a small slope may remain.
         is_rest = (size < size.max()) & ((size * len(size) < self.least.ratio) | (size < size.max() / 4))
         self.slopes[first:last] = np.where(is_rest, 0, model.slopes)[first - start : last - start]
         self.other[first:last] = model.other[first - start : last - start]
@@ -244,7 +248,7 @@ class _Part:
 
 
 def _model(parts: Sequence[_Part]) -> None:
-    """Model windows of the same length at once, those of the same errors one after the other."""
+    """Model windows of one length together, sorted by their errors."""
     asked = [(part, window) for part in parts for window in part.windows()]
     errors = [part.errors_of(*window[:2]) for part, window in asked]
     lengths = np.array([window[1] - window[0] for _, window in asked])
@@ -260,10 +264,10 @@ def _model(parts: Sequence[_Part]) -> None:
 
 
 def _with_accepted(ends: Sequence[int], parts: Sequence[_Part], resets: Sequence[Reset]) -> list[Change]:
-    """Return the changes of the parts of a series, which meet where changes were accepted, with these.
+    """Return the changes of the parts of a series, and the accepted changes between the parts.
 
-    An accepted step has the size that it would have: from the level before it, up to the one after it. An accepted
-    creep is one that lasts up to there.
+    The size of an accepted step is the difference between the levels after and before it. A creep that ends there is
+    the accepted creep.
     """
     creeps = {reset.place for reset in resets if reset.is_creep}
     found: list[Change] = []
@@ -286,7 +290,7 @@ def _with_accepted(ends: Sequence[int], parts: Sequence[_Part], resets: Sequence
 
 
 def _decided(part: _Part) -> tuple[list[Change], list[Level]]:
-    """Return the changes of a part of a series, and its levels, those of disturbed builds left out."""
+    """Return the changes of a part of a series, and its levels without disturbed builds."""
     if not len(part.values):
         return [], []
     for first, end in _stretches(part.slopes):
@@ -301,7 +305,7 @@ def _decided(part: _Part) -> tuple[list[Change], list[Level]]:
     known = levels if last is None else [*levels, last]
     changes = [_step(old, new, part.least) for old, new in pairwise(known)]
     staged = _with_stages(rest, known, changes, part.least)
-    if last is not None and staged[-1].stage != RETURNED:  # disturbed builds are seldom at an old level
+    if last is not None and staged[-1].stage != RETURNED:  # disturbed builds are rarely at an old level
         staged = _with_stages(rest, levels, changes[:-1], part.least)
         staged.append(replace(changes[-1], stage=OPEN))
     changes = staged
@@ -328,7 +332,7 @@ def _step(old: Level, new: Level, least: Least) -> Change:
 
 def _apart(old: Level, new: Level, least: Least) -> tuple[float, int, float]:
     """Return Welch's t of two levels, its degrees of freedom, and the error of their difference. A level has at least
-    the noise that is assumed at first.
+    the initially assumed noise.
     """
     parts = [max(level.sd, least.noise(level.mean)) ** 2 / level.kept for level in (old, new)]
     error = math.sqrt(sum(parts))
@@ -339,10 +343,10 @@ def _apart(old: Level, new: Level, least: Least) -> tuple[float, int, float]:
 
 
 def _levels_kept(levels: Sequence[Level], least: Least) -> tuple[list[Level], Level | None]:
-    """Return the levels that the series had, without disturbed builds, and the last one, if it isn't kept yet.
+    """Return the levels of the series without disturbed builds, and the last level if it isn't kept yet.
 
-    Of two levels that don't lie apart, the shorter one is of disturbed builds: unless the next one, which does, is
-    still further off the first.
+    Of two levels that aren't clearly apart, the shorter one is disturbed builds, unless the next level is clearly apart
+    and even further from the first.
     """
     kept, between = [levels[0]], None
     for level in levels[1:]:
@@ -369,13 +373,13 @@ def _levels_kept(levels: Sequence[Level], least: Least) -> tuple[list[Level], Le
 
 
 def _are_apart(old: Level, new: Level, least: Least) -> bool:
-    """Whether disturbed builds are hardly as far apart, or both levels lasted for long."""
+    """Whether two levels are further apart than disturbed builds usually are, or both lasted long."""
     t, freedom, _ = _apart(old, new, least)
     return (new.builds >= LASTING and old.builds >= LONG) or p_of(t, freedom) < APART
 
 
 def _joined(old: Level, new: Level) -> Level:
-    """Return two levels that are one, with disturbed builds between."""
+    """Merge two levels that are one, with disturbed builds between them."""
     count = old.kept + new.kept
     mean = (old.kept * old.mean + new.kept * new.mean) / count
     squares = sum((part.kept - 1) * part.sd**2 + part.kept * (part.mean - mean) ** 2 for part in (old, new))
@@ -383,7 +387,7 @@ def _joined(old: Level, new: Level) -> Level:
 
 
 def _with_stages(rest: Numbers, levels: Sequence[Level], changes: Sequence[Change], least: Least) -> list[Change]:
-    """Return the changes between levels, with those that were reverted and those between states."""
+    """Return the changes between levels, with the stage of those that were reverted or are between states."""
     changes = list(changes)
     for at in range(2, len(levels)):
         error = max(level.sd / math.sqrt(level.kept) for level in levels[: at + 1])
@@ -403,8 +407,9 @@ def _with_stages(rest: Numbers, levels: Sequence[Level], changes: Sequence[Chang
 
 
 def _is_known(rest: Numbers, old: Level, new: Level) -> bool:
-    """Whether a series was at the new level before, left it, and now is there for no longer than by chance, as it was
-    at the old one before. Of outliers that are anywhere, some are at the new level: they don't count.
+    """Whether a series alternates between two levels: it was at the new level before, and its current stay, like its
+    last stay at the old level, is no longer than chance allows. Outliers that happen to be at the new level don't
+    count.
     """
     y = rest[max(0, new.end - WINDOW) : new.end]
     off, reach = np.minimum(np.abs(y - new.mean), np.abs(y - old.mean)), abs(new.mean - old.mean) / 4
@@ -417,20 +422,20 @@ def _is_known(rest: Numbers, old: Level, new: Level) -> bool:
 
 
 def _may_last(stays: Numbers) -> bool:
-    """Whether the first stay is no longer than by chance: of states that are left at random, one of K + 1 stays longer
-    than m times the others together with probability (1 + m)^-K.
+    """Whether the first stay is no longer than chance allows: if states are left at random, one of K + 1 stays is
+    longer than m times the sum of the others with probability (1 + m)^-K.
     """
     return bool((1 + stays[0] / stays[1:].sum()) ** (1 - len(stays)) >= RETURNS)
 
 
 def _stretches(slopes: Numbers) -> list[tuple[int, int]]:
-    """Return the first builds of stretches that grow, from the build before, and their ends."""
+    """Return the stretches that grow or decline: the build before their first slope, and their end."""
     bounds = [0, *(np.flatnonzero(np.diff(np.sign(slopes))) + 1).tolist(), len(slopes)]
     return [(max(0, first - 1), end) for first, end in pairwise(bounds) if slopes[first]]
 
 
 def _creeps(part: _Part, rest: Numbers, growth: Numbers) -> list[Change]:
-    """Return the stretches of a part that grow or decline by what counts."""
+    """Return the stretches of a part that grow or decline by enough to count."""
     found = []
     for first, end in _stretches(part.slopes):
         size, before = float(part.slopes[first + 1 : end].sum()), float(np.median(rest) + growth[first])

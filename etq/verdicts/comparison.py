@@ -1,14 +1,14 @@
-"""The verdicts of a comparison of two sides: the method, from samples to words.
+"""The verdicts of a comparison of two sides; the steps from samples to words:
 
 1. samples   the time of each item in each capture, as arrays (`samples`)
-2. shift     what all ops of a capture have in common, as the clock's frequency, and which captures are disturbed and
-             left out (`states`)
+2. shift     the change common to all ops of a capture, such as by the clock's frequency, and which captures are
+             disturbed and left out (`states`)
 3. effects   the difference of each item between the sides, without the common shift (`effects`)
-4. noise     what captures vary by within a side, and how the machine drifts; of single captures, by a history
+4. noise     the variation of captures within a side, and the machine's drift; for single captures, from a history
 5. verdict   here, `_Comparison.decided`: a difference counts if it isn't by chance, if it reaches the smallest effect
              (2 %; of totals 3 % if the sides were not measured in turns; of single captures 10 %), if it is 0.05 % of
-             the total (0.1 %), and if the clock shows it. There is none if the interval is within what doesn't count.
-             Otherwise it isn't decided.
+             the total (0.1 %), and if the clock shows it. There is no difference if the whole interval is below what
+             counts. Otherwise the verdict is not decided.
 6. words     of verdicts, notes and findings (`words`)
 
 The arithmetic of tests is in `arithmetic`. How often verdicts are wrong is measured in docs/explanation/error-rates.md.
@@ -30,16 +30,16 @@ from etq.verdicts.findings import findings, findings_of_input
 from etq.verdicts.samples import Samples, comparisons, is_unseen
 from etq.verdicts.states import LEAST, common_shift, states
 
-# With fewer captures in a history, single ones have no verdict.
+# With fewer captures in a history, single captures have no verdict.
 LEAST_HISTORY = 10
-# The smallest change that counts, unless another is asked for; of totals of sides that were not measured in turns, as
-# with 2 % none of the quiet mlp, 10 a side, is about the same, with 3 % all are; and of single captures.
+# The default of the smallest change that counts: in general; for totals of sides not measured in turns (with 2 %, no
+# total of the quiet mlp, 10 a side, is about the same; with 3 %, all are); and for single captures.
 SMALLEST, SMALLEST_APART, SMALLEST_OF_SINGLE = 0.02, 0.03, 0.1
 # The smallest change that counts, as a part of the total: of several captures, and of single ones.
 LEAST_PART, LEAST_PART_OF_SINGLE = 0.0005, 0.001
-# All verdicts of a comparison share one probability of a false positive: the parts of it that tests may take. Those of
-# ops are one test, by Holm's procedure; so are those of modules, which are sums of ops. Slow runs of totals have a 40th
-# of it, and so have those of ops; start-up, of which a gate judges loading, has a 20th.
+# All verdicts of a comparison share one probability of a false positive; these are the parts of each test. All ops are
+# one test, by Holm's procedure, and so are all modules, which are sums of ops. Slow runs of totals have a 40th, slow
+# runs of ops another 40th, and start-up, of which a gate judges loading, a 20th.
 PARTS = {"total": 0.33, "op": 0.57, "call": 0.57, "module": 0.57}
 SLOW_PART, LOADING_PART = 0.025, 0.05
 
@@ -64,7 +64,7 @@ class Verdict:
     base_captures: int = 0
     new_captures: int = 0
     note: str | None = None
-    may_be: str | None = None  # of an op of one side: the note's words before the ops that it may be on the other
+    may_be: str | None = None  # of an op of one side only: the note's words before the ops that may correspond to it
     # At level capture: its state.
     capture_id: int = 0
     step: int = 0
@@ -84,14 +84,13 @@ def compare(
     phase: str | None,
     allow_mismatch: bool,
 ) -> dict[str, list[Any]]:
-    """Return the verdicts on all items, the change that all ops share, the state of each capture, and findings.
+    """Return the verdicts on all items, the common shift of all ops, the state of each capture, and findings.
 
-    They are returned by column, see `Verdict`.
+    The result is columns, those of `Verdict`.
 
     samples         columns of `_comparison_samples`
-    shapes          ops with inputs of other shapes on both sides: item, and shapes that only base, and only new, has
-    conditions      under which the sides were measured and that differ: name and detail; and is_label, for labels of
-                    the sides that differ, too
+    shapes          ops whose input shapes differ between the sides: item, shapes of base only, shapes of new only
+    conditions      conditions of measurement that differ between the sides: name, detail, and is_label for labels
     is_one_clock    whether both sides count time, or cycles
     alpha           accepted probability of a false verdict slower or faster
     min_effect      smallest change that counts; None: the default
@@ -107,8 +106,8 @@ def compare(
         found += [_finding(each.index, *finding) for finding in findings(each, comparison.states, is_one_clock)]
         slow = None if comparison.states.is_single or each.is_apart else each.of_slow_runs()
         if slow is not None:
-            # Slow runs drift more: with those of sides measured apart, gates of equal ones failed in 5 %. Those of ops
-            # need sides that were measured in turns.
+            # Slow runs drift more: judging them for sides measured apart, gates of equal sides failed in 5 %. Slow runs
+            # of ops need sides that were measured in turns.
             levels = ("total", "op") if each.is_interleaved else ("total",)
             of_slow = _Comparison(slow, alpha, dict.fromkeys(levels, SLOW_PART), min_effect)
             found += of_slow.slow_runs({(row.level, row.item): row.verdict for row in found})
@@ -135,7 +134,7 @@ class _Comparison:
         self.effects = {level: effects(samples, state, level) for level in levels}
         if state.is_single:
             set_history(samples, state, [effect for found in self.effects.values() for effect in found])
-        # The weights of the tests of a level that aren't certain.
+        # The sum of the weights of a level's tests that aren't certain.
         self.open_weights = {
             level: sum(weight_of(each.share) for each in found if each.q is not None and each.q >= alphas[level])
             for level, found in self.effects.items()
@@ -145,7 +144,7 @@ class _Comparison:
         self.slow_off = words.percent(median(state.off[slow & samples.is_new]))
 
     def decided(self, effect: Effect) -> tuple[str, str | None]:
-        """The verdict on an item, and why there is none or what is needed for one."""
+        """The verdict on an item, and a note: why there is none, or what one needs."""
         if not effect.bases or not effect.news:
             return words.REMOVED if effect.bases else words.ADDED, None
         verdict, note = self._of_used(effect)
@@ -154,16 +153,17 @@ class _Comparison:
         return verdict, note
 
     def _hidden(self, effect: Effect) -> tuple[str, str] | None:
-        """The verdict on a total, if captures of new that are left out may hide that it is slower.
+        """The verdict on a total if captures of new that were left out may hide that it is slower.
 
-        Without this, 0 to 3 instead of 82 to 100 % of changes of 4 of new's 10 captures are reported. Of sides measured
-        apart, the machine disturbs several captures of one: as unstable, 5 to 7 % of equal totals failed a gate. So did
-        4 to 8 % of sides of 10 in turns under a load of every fourth capture, where 20 instead of 30 % more sufficed.
+        Without this, changes in 4 of new's 10 captures are reported in 0 to 3 instead of 82 to 100 %. If sides are
+        measured apart, the machine may disturb several captures of one side, so the verdict is then only not decided:
+        with unstable, 5 to 7 % of equal totals failed a gate. With a threshold of 20 instead of 30 %, so did 4 to 8 %
+        of sides of 10 captures in turns under a load of every fourth capture.
         """
         if effect.history is not None:
             is_slower = self.slow_news == 1 and effect.is_rare and effect.change >= self._smallest(effect)
             return (words.UNSTABLE, words.UNSTABLE_SINGLE.format(self.slow_off)) if is_slower else None
-        # Their part of new less that of base.
+        # The ops' part of new less that of base.
         more = (self.slow_news * effect.bases - self.slow_bases * effect.news) / (effect.news * effect.bases)
         if self.slow_news < 2 or more <= 0.2:
             return None
@@ -172,7 +172,7 @@ class _Comparison:
         return words.OPEN if self.samples.is_apart or more <= 0.3 else words.UNSTABLE, note
 
     def _unjudged(self, effect: Effect, is_single: bool) -> tuple[str, str] | None:
-        """Why there is no verdict, if there is none."""
+        """Why there can be no verdict; None if there can be one."""
         if (self.samples.ticks[effect.row] <= 0).any():
             return words.CANT_JUDGE, words.ZERO
         if not is_single and min(effect.used_bases, effect.used_news) < LEAST:
@@ -184,7 +184,7 @@ class _Comparison:
         return None
 
     def _of_used(self, effect: Effect) -> tuple[str, str | None]:
-        """The verdict by the captures that are not left out."""
+        """The verdict from the captures that are not left out."""
         is_single = effect.history is not None and effect.history >= LEAST_HISTORY
         if (unjudged := self._unjudged(effect, is_single)) is not None:
             return unjudged
@@ -210,14 +210,16 @@ class _Comparison:
         return words.MEASURED_APART if effect.is_drift else words.within_noise(self._needed(effect))
 
     def _most(self, effect: Effect) -> float:
-        """The largest change that isn't excluded: by its interval, or with the largest difference of the history."""
+        """The largest change that isn't excluded: the far end of the interval, or the change plus the largest
+        difference of the history.
+        """
         if effect.history is not None:
             return math.expm1(abs(effect.difference) + effect.usual)
         low, high = effect.interval(self.alpha)
         return math.inf if low is None or high is None else max(-low, high)
 
     def _smallest(self, effect: Effect) -> float:
-        """The smallest change that counts of an item by itself."""
+        """The smallest change of an item that counts, whatever its part of the total."""
         if effect.history is not None:
             return max(SMALLEST_OF_SINGLE, self.min_effect or 0)
         if self.min_effect is not None:
@@ -225,14 +227,14 @@ class _Comparison:
         return SMALLEST_APART if effect.level == "total" and not self.samples.is_interleaved else SMALLEST
 
     def _counting(self, effect: Effect) -> float:
-        """The smallest change that counts of an item by itself and as a part of the total. Without the part of the
-        total, an op of equal sides of 3 captures is blamed in 12 instead of 3 %.
+        """The smallest change of an item that counts, by itself and as a part of the total. Without the condition on
+        the total, an op of equal sides of 3 captures is blamed in 12 instead of 3 %.
         """
         of_total = LEAST_PART if effect.history is None else LEAST_PART_OF_SINGLE
         return max(self._smallest(effect), of_total / effect.part if effect.part else math.inf)
 
     def _needed(self, effect: Effect) -> int | None:
-        """The captures per side that would show a difference; None if there are as many, and more won't be needed."""
+        """The captures per side that would show a difference; None if there are already as many."""
         if not effect.error > 0:
             return None
         part = 1 if effect.level == "total" else weight_of(effect.share) / self.open_weights[effect.level]
@@ -257,10 +259,10 @@ class _Comparison:
 
     def slow_runs(self, verdicts: Mapping[tuple[str, str], str | None]) -> Iterator[Verdict]:
         """Yield totals whose slow runs are slower or faster although the total is not, and ops whose slow runs are
-        slower.
+        slower although the op is not.
 
-        Nothing else finds a tail: 30 % of an op's runs 1.5 times as long are found in 20 to 100 % with 10 a side. Those
-        of ops need a common shift, too.
+        Only this finds a slow tail: if 30 % of an op's runs take 1.5 times as long, it is found in 20 to 100 % of
+        comparisons of 10 captures a side. Slow runs of ops need a common shift.
         """
         for level in ("total", "op") if self.states.has_factor else ("total",):
             for each in self._of_level(level):
@@ -284,11 +286,11 @@ class _Comparison:
             yield row
 
     def _of_trace(self, found: Verdict, of_calls: Verdict | None, shapes: str | None) -> Verdict:
-        """Verdicts that only traces have; others stay as they are.
+        """Verdicts that only traces have; other verdicts stay unchanged.
 
-        An op with more calls in each sample of one side than in each of the other is judged by the time per call: it is
-        slower or faster if its calls are, and has more or fewer calls otherwise. An op with inputs of other shapes than
-        the other side's isn't slower or faster, as it computes something else.
+        If every sample of one side has more calls of an op than every sample of the other, the time per call is judged:
+        the op is slower or faster if its calls are, otherwise it has more or fewer calls. An op whose input shapes
+        differ between the sides isn't slower or faster, as it computes something else.
         """
         verdict, note = self._of_steps(of_calls or found, found.share)
         is_changed = verdict.endswith((words.SLOWER, words.FASTER))
@@ -303,8 +305,8 @@ class _Comparison:
         return replace(found, verdict=verdict, note="; ".join(notes) or note)
 
     def _of_steps(self, found: Verdict, share: float | None) -> tuple[str, str | None]:
-        """The verdict, and its note; by steps of one trace a side, which share the state of the machine, at most
-        possible.
+        """The verdict and its note. If each side's samples are steps of one trace, which share the state of the
+        machine, it is at most possible.
         """
         verdict = found.verdict or ""
         if not self.samples.is_by_step:
@@ -317,11 +319,11 @@ class _Comparison:
             if abs(change) >= least:
                 return words.POSSIBLY + words.direction(change), words.BY_STEPS
             return words.OPEN, words.STEPS_DIFFER
-        # Not of how many captures would show it.
+        # The note doesn't say how many captures would show it.
         return verdict, {words.TOO_FEW: words.FEW_STEPS, words.SAME: None, words.OPEN: None}.get(verdict, found.note)
 
     def _calls(self, item: str) -> tuple[float, float]:
-        """How often both sides call an op in a step."""
+        """The calls of an op per step on both sides."""
         row = next(at for at in np.flatnonzero(self.samples.of_level("call")) if self.samples.items[at] == item)
         calls = self.samples.calls[row]
         return median(calls[self.samples.is_base]), median(calls[self.samples.is_new])
@@ -338,7 +340,7 @@ class _Comparison:
             yield found
 
     def _outside_ops(self) -> Iterator[Verdict]:
-        """What the ops leave of each run's total, in the median capture; not judged."""
+        """The part of each run's total outside ops, in the median capture; not judged."""
         for row in np.flatnonzero(self.samples.of_level("outside ops")):
             ticks = self.samples.ticks[row]
             found = Verdict(self.samples.index, "outside ops", self.samples.scopes[row], self.samples.items[row])

@@ -1,8 +1,8 @@
-"""The effect of each item, its difference between both sides, and the noise of that.
+"""The effect of each item: its difference between the sides, and the noise of the difference.
 
-The sample is a capture, never a run: runs of one capture share the state of the device. Of several captures a side, the
-noise is what captures vary by within their side, and how the machine drifts from one side to the other. Of one capture
-a side, it is what successive captures of the same program, the history, differ by.
+The sample is a capture, never a run: runs of one capture share the state of the device. With several captures a side,
+the noise is the variation of captures within a side, and the machine's drift between the sides. With one capture a
+side, it is the differences of successive captures of the same program, the history.
 """
 
 from __future__ import annotations
@@ -30,34 +30,35 @@ from etq.verdicts.arithmetic import (
 from etq.verdicts.samples import COARSE, Samples, is_unseen
 from etq.verdicts.states import States
 
-# With fewer captures, the halves of a side hardly show how the machine drifts, nor which values are far off; fewer ops
-# not how they vary.
+# Fewer captures hardly show the machine's drift or outliers; fewer ops hardly show their variation.
 FEW = 5
-# The times of both sides are rounded to a step of the clock: 95 % of such differences are less than so many steps off.
+# Times of both sides are rounded to a step of the clock: 95 % of their differences are wrong by less than this many
+# steps.
 ROUNDED = 1 - math.sqrt(0.05)
-# Values of ops further off than so many standard deviations are clipped.
+# Values of ops that are further off, in standard deviations, are clipped.
 FAR = 5
-# The most degrees of freedom that the variance of the median op counts as. It is 1 at least, so that an op that is the
-# same in all captures of a side can be judged.
+# The most degrees of freedom of the prior, the variance of the median op. They are at least 1, so that an op that is
+# equal in all captures of a side can be judged.
 MOST_PRIOR = 4
-# Ops of 1 % of the total or more are of one size, those of 0.1 to 1 % of another.
+# Two sizes of ops: those with 0.1 to 1 % of the total, and those with more.
 SMALL, LARGE = 0.001, 0.01
-# The machine slows an op by so much more or less than others, as a part of what it slows these, at most.
+# The machine slows an op at most by this part more or less than other ops.
 STATE = 0.5
-# A difference of single captures is rare if it is so many times the greatest one of the history: an op of equal ones is
-# blamed in 0 to 3 %, and 20 % in an op found in 92 to 100 % of five programs' comparisons; with 2, in 8 to 100 %.
+# A difference of single captures is rare if it is this multiple of the largest one of the history: in comparisons of
+# five programs, an op of equal captures is blamed in 0 to 3 %, and 20 % more in an op are found in 92 to 100 %; with 2,
+# in 8 to 100 %.
 RARE = 1.5
 
 
 @dataclass
 class Effect:
-    """The difference of an item that a side has, and its noise; NaN if a side has none that is used."""
+    """The difference of an item, and its noise; NaN if a side has no used capture with the item."""
 
     level: str
     row: int  # in the samples
     bases: int  # the captures of base that have it
     news: int
-    used_bases: int  # those of them that aren't left out
+    used_bases: int  # the used ones: those that aren't left out
     used_news: int
     base_ticks: float  # the median of these
     new_ticks: float
@@ -66,11 +67,11 @@ class Effect:
     difference: float  # of logarithms, without the common shift
     error: float  # the standard error of that
     freedom: int  # its degrees of freedom; 0 if it is unknown
-    is_drift: bool = False  # most of the error is what the machine changed from side to side
+    is_drift: bool = False  # most of the error is the machine's drift between the sides
     p: float | None = None
     q: float | None = None  # p, corrected for the number of items: that of any false positive with this q or less
-    history: int | None = None  # of single captures, those of the history that have it
-    usual: float = math.nan  # the greatest difference of two successive ones of them
+    history: int | None = None  # of single captures: the captures of the history that have it
+    usual: float = math.nan  # the greatest difference of two successive captures of these
 
     @property
     def change(self) -> float:
@@ -88,16 +89,16 @@ class Effect:
 
     @property
     def variance(self) -> float:
-        """The variance of one capture that the error is of."""
+        """The variance of one capture that the error corresponds to."""
         return self.error**2 / (1 / self.used_bases + 1 / self.used_news)
 
     @property
     def is_rare(self) -> bool:
-        """Whether single captures of the history differ by less; their distribution is unknown, with heavy tails."""
+        """Whether the difference exceeds those within the history. Their distribution is unknown, with heavy tails."""
         return abs(self.difference) > RARE * self.usual
 
     def interval(self, alpha: float = 0.05) -> tuple[float | None, float | None]:
-        """The ends of the interval that misses the change with this probability."""
+        """The ends of the interval that doesn't contain the change with this probability."""
         if self.p is None:
             return None, None
         rounded = ROUNDED * self.resolution / self.base_ticks
@@ -106,7 +107,7 @@ class Effect:
 
 
 def effects(samples: Samples, states: States, level: str) -> list[Effect]:
-    """Return the effects of the items of a level that a side has, with p and q of a t-test on logarithms."""
+    """Return the effects of the items of a level, with p and q of a t-test on logarithms."""
     rows = np.flatnonzero(samples.of_level(level))
     columns = np.flatnonzero(states.is_used & (samples.is_base | samples.is_new))
     part = np.ix_(rows, columns)
@@ -146,7 +147,7 @@ def effects(samples: Samples, states: States, level: str) -> list[Effect]:
 
 
 def _totals(samples: Samples, rows: Any, columns: Any) -> Numbers:
-    """The total of the scope of each item, the median of these captures; NaN if it is unknown."""
+    """The total of each item's scope, the median of these captures; NaN if unknown."""
     of_totals = np.flatnonzero(samples.of_level("total"))
     typical = medians(samples.ticks[np.ix_(of_totals, columns)])
     known = {samples.scopes[row]: total for row, total in zip(of_totals, typical, strict=True) if total > 0}
@@ -154,14 +155,14 @@ def _totals(samples: Samples, rows: Any, columns: Any) -> Numbers:
 
 
 def shrunk(variances: Numbers, freedom: Numbers, is_precise: Flags) -> tuple[Numbers, Numbers]:
-    """The variances of ops, shrunk towards their median, and their degrees of freedom, with those of the prior.
+    """The variances of ops, shrunk towards their median, and their degrees of freedom, including those of the prior.
 
-    Few captures hardly show an op's variance, and those of others help the more, the more alike they are. After Smyth,
-    Linear models and empirical Bayes methods, 2004: the logarithm of an estimate of n degrees of freedom varies by
-    trigamma(n/2), and what the ops' vary by more is trigamma of the prior's. The median of chi-square is about
-    (1 - 2/9n)^3 of its n (Wilson, Hilferty 1931). Without shrinkage, 5 % in an op is found in 40 instead of 60 % of
-    comparisons of 3 captures a side (quiet mlp); with 3 degrees of freedom always, in 40 instead of 50 % of 5 a side
-    (convolution 2).
+    Few captures hardly show an op's variance; the variances of other ops help, and help more the more alike they are.
+    After Smyth, Linear models and empirical Bayes methods, 2004: the logarithm of an estimate with n degrees of freedom
+    has variance trigamma(n/2); the additional variance among ops is trigamma of half of the prior's degrees. The median
+    of chi-square is about (1 - 2/9n)^3 of its n (Wilson, Hilferty 1931). Without shrinkage, 5 % in an op is found in 40
+    instead of 60 % of comparisons of 3 captures a side (quiet mlp); with 3 degrees of freedom always, in 40 instead of
+    50 % of 5 a side (convolution 2).
     """
     is_known = is_precise & (freedom > 0)
     if is_known.sum() < FEW:
@@ -175,8 +176,8 @@ def shrunk(variances: Numbers, freedom: Numbers, is_precise: Flags) -> tuple[Num
 
 
 def _bounded(logs: Numbers, within: Numbers, is_new: Flags, steps: Numbers) -> Numbers:
-    """The values of ops, of which those are clipped that are off their side's median by more than 5 standard deviations
-    of the op (by the median deviation), or `steps` of its clock, besides what follows the state of the machine.
+    """The values of ops, clipped where their distance from the side's median, without effects of the machine's state,
+    exceeds 5 standard deviations of the op (by the median deviation) and 5 `steps` of its clock.
 
     Without this, 5 % in an op that takes 3 to 25 % longer in 5 % of captures is found in 52 instead of 83 % of
     comparisons of 10 captures a side.
@@ -184,18 +185,19 @@ def _bounded(logs: Numbers, within: Numbers, is_new: Flags, steps: Numbers) -> N
     off = np.empty_like(within)
     for side in (~is_new, is_new):
         off[:, side] = within[:, side] - medians(within[:, side])[:, None]
-    # Medians of sides are estimates, and so is the slope. An op varies by 0.1 % at least.
+    # The medians of the sides and the slope are estimates, hence the 3 degrees of freedom. An op varies by at least 0.1
+    # %.
     deviations = DEVIATION * medians(np.abs(off)) * math.sqrt(within.shape[1] / (within.shape[1] - 3))
     most = FAR * np.fmax(steps, np.maximum(0.001, deviations))[:, None]
     return logs - off + np.clip(off, -most, most)
 
 
 def _of_state(found: Differences, squared_error: Numbers, shift: float, error: float) -> float:
-    """The squared error of ops by the state of the machine, which slows some of them more than others.
+    """The squared error of ops due to the machine's state, which slows some ops more than others.
 
-    Where the sides' shifts differ by more than two standard errors, by so much ops differ from the median op beyond
-    their errors, at most by half of what is more. Without it, a gate of equal sides of 3 in turns failed in 6 to 8
-    instead of 4 to 5 % on a machine with a load every fourth capture.
+    If the sides' shifts differ by more than two standard errors, this is how far ops differ from the median op beyond
+    their errors, at most half of the excess. Without it, a gate of equal sides of 3 in turns failed in 6 to 8 instead
+    of 4 to 5 % on a machine with a load every fourth capture.
     """
     known = np.isfinite(squared_error)
     if known.sum() < FEW:
@@ -207,11 +209,12 @@ def _of_state(found: Differences, squared_error: Numbers, shift: float, error: f
 
 
 def drift_of(within: Numbers, is_new: Flags, positions: Numbers) -> Numbers:
-    """Return the squared error of items by what the machine changed between sides that were measured apart.
+    """Return the squared error of items due to the machine's drift between sides that were measured apart.
 
-    How much each item moved from the first half of a side to the second, as the mean of both sides. Without it, totals
-    of equal sides of a busy machine differ in 20 %, ops in 13 to 15 %. Halves of few captures hardly show it: it counts
-    twice then. Else, of 3 captures a side, 5 instead of 0 % of ops and of totals differ (convolution 2).
+    It is estimated by each item's change from the first half of a side to the second, averaged over the sides. Without
+    it, totals of equal sides of a busy machine differ in 20 %, ops in 13 to 15 %. With few captures, the halves hardly
+    show the drift, and it is doubled; otherwise, with 3 captures a side, 5 instead of 0 % of ops and of totals differ
+    (convolution 2).
     """
     order = np.argsort(positions, kind="stable")
     sides = order[~is_new[order]], order[is_new[order]]
@@ -224,15 +227,16 @@ def drift_of(within: Numbers, is_new: Flags, positions: Numbers) -> Numbers:
 
 
 def weight_of(share: float | None) -> float:
-    """Return the weight of an op of this share of the total among the tests of all ops: less than all below 1 %.
+    """Return the weight, among the tests of all ops, of an op with this share of the total: the full weight from 1 %
+    on.
 
-    So 5 % more of a large op is found in 93 instead of 88 % of comparisons of 5 captures a side (quiet mlp).
+    With weights, 5 % more of a large op is found in 93 instead of 88 % of comparisons of 5 captures a side (quiet mlp).
     """
     return min(0.01, max(0.0005, 0.01 if share is None or math.isnan(share) else share))
 
 
 def _test(found: Sequence[Effect]) -> None:
-    """Set p where the noise is known, and q of those of them that the clock can show."""
+    """Set p if the noise is known, and also q if the clock can show the change."""
     for effect in found:
         if effect.freedom >= 1:
             effect.p = p_of(effect.difference / effect.error, effect.freedom) if effect.error > 0 else 1.0
@@ -243,10 +247,11 @@ def _test(found: Sequence[Effect]) -> None:
 
 
 def set_history(samples: Samples, states: States, found: Sequence[Effect]) -> None:
-    """Set what single captures of the history differ by: in each item, and in ops no less than the others of its size.
+    """Set by how much successive captures of the history differ: for each item, and for an op at least as the other ops
+    of its size.
 
-    Disturbed captures are left out, but not for totals: a total is judged by how often whole captures are disturbed.
-    With them left out, the total of equal captures was unstable in 9 % on a very busy machine, with them in 0 %.
+    Disturbed captures are left out, except for totals, whose noise is how often whole captures are disturbed. Without
+    them, the total of equal captures was unstable in 9 % on a very busy machine; with them, in 0 %.
     """
     of_history = ~(samples.is_base | samples.is_new)
     in_time = np.argsort(samples.positions, kind="stable")

@@ -1,4 +1,4 @@
-"""Findings of a comparison: what affects how far its verdicts can be trusted."""
+"""Findings of a comparison: conditions that affect how far its verdicts can be trusted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The linear model of series: a level, steps, and bends from which on it grows, under white and slow noise.
+"""The linear model of series: a level, steps, and bends, after which it grows, under white and slow noise.
 
 Many series of one length are fitted at once. Rows of an array are series; a column of `Basis` is a step or a bend at a
-place. What is chosen for a series is a row of columns' numbers, with -1 for none.
+place. The columns chosen for a series are a row of their numbers, with -1 for none.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy as np
 
 from etq.verdicts.arithmetic import DEVIATION, Flags, Numbers, medians
 
-# The builds of a level, fewer are outliers; and of a growth that does not begin with the series.
+# The fewest builds of a level (fewer are outliers), and of growth that does not begin with the series.
 LEAST: Final = 3
 LONG: Final = 8
 # A series without changes has a step or bend with less than this probability.
 CHANCE: Final = 0.01
-# The builds whose change a series tells in advance.
+# The number of next builds for which a series predicts the change that would be seen.
 NEW: Final = 5
-# The price of a step or bend in -2 log likelihood; the second is times ln(n), as in Schwarz's criterion; the third is
-# that of all but a bend of the whole series. And that of slow noise.
+# Prices in -2 log likelihood: of a step or bend; of its place, times ln(n) as in Schwarz's criterion; of all except a
+# bend of the whole series; of slow noise.
 PRICE: Final = 6.0
 PLACE: Final = 2.5
 ANYWHERE: Final = 4.0
@@ -33,7 +33,7 @@ SLOW: Final = 6.0
 MOST: Final = 12
 # The prior degrees of freedom of the noise.
 PRIOR: Final = 2.0
-# Where the deviation of a build from its neighbours is cut off, in standard deviations.
+# The limit, in standard deviations, at which deviations of builds from their neighbours are clipped.
 CLIP: Final = 3.0
 # Slow noise: its share of the variance, and the correlation of neighbours.
 SHAPES: Final = ((0.0, 0.0), *((share, r) for share in (0.4, 0.9) for r in (0.7, 0.95)))
@@ -49,14 +49,14 @@ class Columns(NamedTuple):
     places: Places
     is_bend: Flags
     prices: Numbers
-    is_free: Flags  # far enough from the ends
+    is_free: Flags  # whether far enough from the ends
     near: Flags  # pairs that are too near to both be chosen
 
 
 class Basis(NamedTuple):
-    """What rows of one length, noise, errors and period have in common."""
+    """The matrices that rows of one length, noise, errors and period share."""
 
-    precision: Numbers  # the inverse of the noise's covariance, without what levels explain
+    precision: Numbers  # the inverse of the noise's covariance, without the part that levels explain
     gram: Numbers  # products of columns under it
     price: float  # the determinant's logarithm, and the price of slow noise and of a period
 
@@ -105,7 +105,7 @@ def _products(values: Numbers) -> Numbers:
 
 @dataclass
 class Rows:
-    """Rows of series under one kind of noise, and what is chosen for them."""
+    """Rows of series under one kind of noise, and the columns chosen for them."""
 
     columns: Columns
     gram: Numbers  # of each basis
@@ -159,7 +159,8 @@ class Rows:
         return np.asarray(np.einsum("bcc->bc", self.gram)[self.basis])
 
     def beside(self, chosen: Places) -> tuple[Numbers, Numbers, Numbers]:
-        """Return cross products, squared lengths of columns and squares of rows without what chosen columns explain.
+        """Return cross products, squared lengths of columns and squares of rows, without the part that chosen columns
+        explain.
 
         `found` are products of these columns, made orthonormal one after the other, with all.
         """
@@ -243,7 +244,9 @@ class Rows:
         return np.asarray(np.sqrt((np.maximum(self.beside(self.chosen)[2], 0) + self.prior) / freedom / length))
 
     def pruned(self, least: Numbers) -> Rows:
-        """Undo the least clear step or bend and move the others, until each is clear and steps are at least `least`."""
+        """Remove the least clear step or bend and move the others, until each is clear and steps are at least
+        `least`.
+        """
         active = np.flatnonzero((self.chosen >= 0).any(axis=1))
         while len(active):
             part = self.at(active)
@@ -258,7 +261,7 @@ class Rows:
 
 
 class Column(NamedTuple):
-    """A step or bend of a series: from this build on, it is so much more, or grows by so much a build."""
+    """A step or bend of a series: from build `place` on, it is higher by `size`, or grows by `size` per build."""
 
     place: int
     is_bend: bool
@@ -268,12 +271,12 @@ class Column(NamedTuple):
 
 
 class Model(NamedTuple):
-    """What is found in a series; for each build, what it has grown by, and what a period or a state adds."""
+    """The model found for a series: its columns; for each build, its growth, and what a period or a state adds."""
 
     columns: list[Column]
     slopes: Numbers
     other: Numbers
-    seen: float  # the error of a step of which there are five builds
+    seen: float  # the error of a step that has five builds
 
 
 # Rows of series, and their fits under one noise.
@@ -289,7 +292,7 @@ def trimmed_sd(differences: Numbers) -> Numbers:
 def modelled(y: Numbers, errors: Sequence[bytes | None], floor: Numbers, least: Numbers) -> list[Model]:
     """Return the model of each row of series.
 
-    errors  of its builds, as `basis_of` has them
+    errors  those of its builds, as for `basis_of`
     floor   the noise that is assumed at first
     least   the smallest step that counts
     """
@@ -317,7 +320,9 @@ def _modelled(y: Numbers, errors: Sequence[bytes | None], floor: Numbers, least:
 
 
 def _with_states(y: Numbers, errors: Sequence[bytes | None], floor: Numbers) -> tuple[Fits, Numbers]:
-    """Return fits of series without two states where these are likelier, and what the states add to each build."""
+    """Return fits of series without the effect of two states, if the states make the fit likelier, and their effect on
+    each build.
+    """
     rows = every = np.arange(len(y))
     states, best = np.zeros_like(y), fitted(y, every, errors, floor)
     last, score = best, _scores(best, len(y))
@@ -350,7 +355,7 @@ def _scores(fits: Fits, count: int) -> Numbers:
 
 
 def _parts(fits: Fits, y: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Return what fits say of each build: its steps, growth, and the level, or that of its phase."""
+    """Return the fitted values of each build: its steps, growth, and the level, or that of its phase."""
     steps, growth, phases = np.zeros_like(y), np.zeros_like(y), np.zeros_like(y)
     t = np.arange(y.shape[1])
     for rows, fit in fits:
@@ -377,7 +382,7 @@ def fitted(y: Numbers, rows: Places, errors: Sequence[bytes | None], floor: Numb
         for shape in SHAPES:
             fit = Rows.of(z[at], floor[rows[at]], shape, [errors[row] for row in rows[at]], int(period)).grown()
             fits.append((at, fit))
-            # Steps of a stair look like growth at first.
+            # Several steps in one direction look like growth at first.
             has_bends = np.asarray((fit.columns.is_bend[fit.chosen] & (fit.chosen >= 0)).any(axis=1))
             if has_bends.any():
                 of_steps = replace(fit.at(has_bends), chosen=np.full((has_bends.sum(), 0), -1))
@@ -398,7 +403,9 @@ def running_medians(y: Numbers) -> Numbers:
 
 
 def periods_of(y: Numbers, sd: Numbers) -> Places:
-    """Return the period of a regular load in each row; 1 without. Differences hardly see steps and growth."""
+    """Return the period of a regular load in each row; 1 without. Differences are used, as steps and growth hardly
+    affect them.
+    """
     d, n = np.clip(np.diff(y), -CLIP * sd[:, None], CLIP * sd[:, None]), y.shape[1]
     d -= d.mean(axis=1, keepdims=True)
     best, found, squares = np.zeros(len(y)), np.ones(len(y), np.intp), np.maximum((d**2).sum(axis=1), 1e-300)
@@ -412,7 +419,9 @@ def periods_of(y: Numbers, sd: Numbers) -> Places:
 
 
 def states_of(rest: Numbers, floor: Numbers) -> tuple[Numbers, Numbers, Flags]:
-    """Return what builds are above the lower of two states that they often go between, its price, and which rows do."""
+    """For rows that often alternate between two states, return how far each build is above the lower state, the price,
+    and which rows these are.
+    """
     n, order = rest.shape[1], np.sort(rest, axis=1)
     k, sums = np.arange(1, n), np.cumsum(order, axis=1)
     apart = (sums[:, :-1] / k - (sums[:, -1:] - sums[:, :-1]) / (n - k)) ** 2 * k * (n - k)

@@ -1,4 +1,4 @@
-"""Which rank of a job is late, and which of its links is slow, more than by chance."""
+"""Decides which rank of a job is late, and which of its links is slow, by more than chance."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from math import comb
 from statistics import median
 from typing import Final, NamedTuple
 
-# The probability with which any rank, or any group, is named where none differs from others.
+# The probability that any rank, or any group, is named although none differs.
 ALPHA: Final = 0.05
-# How much longer than those of other groups transfers take at least: topologies of one kind differ by less.
+# The smallest ratio to other groups' transfers: topologies of one kind differ by less.
 _SLOWER: Final = 1.25
 
 
@@ -18,9 +18,9 @@ class Late(NamedTuple):
 
     rank    the rank
     waited  how long the others waited for it, all together
-    steps   the number of steps in which they waited for it longest, of the ranks not named before it
+    steps   the number of steps in which they waited longest for it, among ranks not named before it
     of      the number of steps
-    p       the probability that any rank is that in as many steps by chance, if each is equally likely to be last
+    p       the probability that by chance any rank is last in as many steps, if all are equally likely
     """
 
     rank: int
@@ -34,7 +34,7 @@ class Slow(NamedTuple):
     """A process group whose transfers take longer than those of other groups of its size, with the same messages.
 
     times   its median, and that of the others
-    longer  the number of its transfers that take longer than that of the others, and of all
+    longer  the number of its transfers that take longer than the others' median, and of all
     p       the probability that those of any group are as many by chance
     """
 
@@ -45,10 +45,10 @@ class Slow(NamedTuple):
 
 
 def late_ranks(waits: Collection[Mapping[int, int]], ranks: Collection[int], least: float) -> list[Late]:
-    """Return the ranks that others wait for, for at least the time `least`, that longest first; each is told from those
-    that are left. The last one may be so by chance, as its `p` tells; then none follows.
+    """Return the ranks that others wait for, for at least the time `least`, the longest first. Each is tested against
+    the remaining ranks. The last one may be due to chance, as its `p` shows; then none follows.
 
-    waits  how long the others waited for a rank, by rank, of each step; of a step without waits, nothing
+    waits  for each step, how long the others waited for each rank; empty for a step without waits
     """
     found: list[Late] = []
     left = set(ranks)
@@ -68,7 +68,7 @@ def late_ranks(waits: Collection[Mapping[int, int]], ranks: Collection[int], lea
 
 
 def _most(waits: Mapping[int, int], ranks: Collection[int]) -> int | None:
-    """The rank of these that is waited for longest; None if none is."""
+    """The rank among these that is waited for longest; None if none is waited for."""
     among = {rank: ticks for rank, ticks in waits.items() if rank in ranks and ticks > 0}
     return min(among, key=lambda rank: (-among[rank], rank)) if among else None
 
@@ -92,5 +92,5 @@ def slow_groups(transfers: Mapping[str, Sequence[float]]) -> list[Slow]:
 
 
 def at_least(times: int, of: int, probability: float) -> float:
-    """Return the probability that something of this probability happens at least so many times of all."""
+    """Return the probability that an event of this probability happens at least `times` times."""
     return float(sum(comb(of, k) * probability**k * (1 - probability) ** (of - k) for k in range(times, of + 1)))

@@ -11,11 +11,11 @@ import numpy as np
 
 from etq.verdicts.arithmetic import Flags, Numbers, Texts
 
-# A change is seen if it is more than so many steps of a coarse clock: times on both sides are rounded to a step, and
-# divided by the common shift.
+# A change is visible from this many steps of a coarse clock on: times of both sides are rounded to a step, and divided
+# by the common shift.
 SEEN: Final = 1.5
-# Of times of fewer steps, 2 % aren't seen, the smallest change that counts; and those of fewer than 50 don't show the
-# state of the machine.
+# In times of fewer steps, 2 %, the smallest change that counts, isn't visible; times of fewer than 50 steps don't show
+# the state of the machine.
 COARSE, ROUGH = 75, 50
 
 
@@ -23,15 +23,15 @@ COARSE, ROUGH = 75, 50
 class Samples:
     """The time of each item in each capture, a quantile of its runs. NaN where the capture lacks the item.
 
-    An item of level total is all that a method does, of level op an op, of level module a module of the model, of level
-    call an op per call. Steps of a trace count as captures, too.
+    An item of level total is a whole method, of level op an op, of level module a module of the model, of level call an
+    op's time per call. Steps of a trace count as captures, too.
     """
 
     index: int  # of the comparison
     levels: Texts
     items: Texts
     scopes: Texts
-    ops: Texts  # of what op an item is an instance
+    ops: Texts  # the op of which an item is an instance
     ticks: Numbers
     slow_ticks: Numbers  # the slowest tenth's quantile; NaN where it isn't judged
     resolutions: Numbers  # the step of the clock
@@ -42,7 +42,7 @@ class Samples:
     positions: Numbers  # in time; NaN where unknown
 
     def of_slow_runs(self) -> Samples | None:
-        """The same of the slowest tenth of runs; None if these aren't judged."""
+        """The same for the slowest tenth of runs; None if these aren't judged."""
         return replace(self, ticks=self.slow_ticks) if np.isfinite(self.slow_ticks).any() else None
 
     @cached_property
@@ -52,7 +52,7 @@ class Samples:
 
     @cached_property
     def is_rough(self) -> Flags:
-        """Whether the clock is too coarse to show the state of the machine by this time."""
+        """Whether the clock is too coarse for this time to show the state of the machine."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self.ticks < ROUGH * self.resolutions, np.bool_)
 
@@ -131,7 +131,9 @@ def _places(first: Any, second: Any) -> tuple[list[tuple[Any, Any]], list[int], 
 
 
 def _with_calls(samples: Samples) -> Samples:
-    """Add the ops that all samples of a side call more often than the other's: their times per call, of level call."""
+    """Add the times per call, as level call, of ops that all samples of one side call more often than those of the
+    other.
+    """
     sides = samples.calls[:, samples.is_base], samples.calls[:, samples.is_new]
     # NaN, where a side has no calls, is neither more nor less.
     (base_least, new_least), (base_most, new_most) = (

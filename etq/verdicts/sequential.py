@@ -1,10 +1,10 @@
 """When a benchmark that measures round by round has measured enough.
 
 A round is two captures of each side, in turns. After some rounds, the looks, the comparison is asked for its verdicts.
-Looking again and again finds a difference at last where there is none: at 5 % a look, in far more than 5 % of
-benchmarks. Therefore the looks share the probability of a false verdict: each has a part of it, `alpha_of`, and the
-parts sum to the whole (Bonferroni's bound, which holds however the looks depend on each other; a spending function as
-of Kim and DeMets, Design and analysis of group sequential tests, 1987).
+Repeated looks eventually find a difference where there is none: at 5 % a look, in far more than 5 % of benchmarks.
+Therefore the looks share the probability of a false verdict: each has a part of it, `alpha_of`, and the parts sum to
+the whole (Bonferroni's bound, which holds however the looks depend on each other; a spending function as of Kim and
+DeMets, Design and analysis of group sequential tests, 1987).
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from etq.verdicts.arithmetic import Numbers, median
 CAPTURES = 2
 # Ops with this share of the total must be decided.
 MATTERS = 0.03
-# If the total is slower or faster, only those that may explain this part of its change must be.
+# If the total is slower or faster, only ops that may explain this part of its change must be decided.
 EXPLAINS = 0.25
-# Further rounds than these are not named.
+# The most rounds that a forecast names.
 MOST_ROUNDS = 100
 # The normal quantile with 2.5 % above it.
 NORMAL = 1.959963984540054
 # With fewer rounds, the spread of one program's captures says nothing about how many more are needed.
 FORECAST = 5
 _CHANGED = {words.SLOWER, words.FASTER, words.DIFFERS}
-# More captures change nothing about these.
+# Verdicts that more captures don't change.
 _CLOSED = {
     *(*_CHANGED, words.SAME, words.ADDED, words.REMOVED, words.MORE_CALLS, words.FEWER_CALLS, words.OTHER_SHAPES),
     words.CANT_JUDGE,
 }
-# Nor about other conditions, from so many captures on: by chance, one is apart in 3 % for 4 and 4, in 0.8 % for 5 and
-# 5.
+# With this many captures, conditions that differ are final, too: by chance, the ranges of a condition are apart in 3 %
+# with 4 captures a side, in 0.8 % with 5.
 _OF_CONDITIONS = 10
 
 
@@ -52,7 +52,7 @@ class Judged:
     low: float | None  # the ends of its interval of 95 %; None if there is none
     high: float | None
     share: float | None = None  # None: not part of the total
-    captures: int = 0  # of both sides that are used
+    captures: int = 0  # the used captures of both sides
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Standing:
 
 
 def looks(rounds: int) -> list[int]:
-    """Return the rounds after which a benchmark of at most so many rounds is looked at: 2, 3, 5, 7, 10, 14, 20, ..."""
+    """Return the rounds after which a benchmark of at most `rounds` rounds is looked at: 2, 3, 5, 7, 10, 14, 20, ..."""
     found = [2, 3, 5, 7]
     while found[-1] < rounds:
         found.append(2 * found[-2])
@@ -79,11 +79,11 @@ def looks(rounds: int) -> list[int]:
 def alpha_of(measured: int, alpha: float, rounds: int, *, is_last: bool = False) -> float | None:
     """Return the probability of a false verdict that the look after `measured` rounds may take; None if there is none.
 
-    Those of all looks of a benchmark of at most `rounds` rounds sum to `alpha`: what is spent until a look grows with
-    the square of its rounds, as the noise is least known of few captures.
+    Those of all looks of a benchmark of at most `rounds` rounds sum to `alpha`. The part spent until a look grows with
+    the square of its rounds, as few captures show the noise least.
 
-    is_last  the benchmark ends now for a reason that its verdicts have no part in, as its time is over: this is a look,
-             and takes all that is left. Not if a user ends it, who has seen its intervals
+    is_last  the benchmark ends now for a reason independent of its verdicts, such as the end of its time: this is then
+             a look, which takes the rest of alpha. Not set if a user ends it, who has seen its intervals
     """
     at = looks(rounds)
     before = max((look for look in at if look < measured), default=0)
@@ -98,8 +98,8 @@ def standing(verdicts: Iterable[Judged], measured: int) -> Standing:
     """Return whether the verdicts of the look after `measured` rounds decide a benchmark.
 
     They do if no total and no op that matters is open. An op matters with 3 % of the total; if the total is slower or
-    faster, only if it may explain a quarter of that. Slower, faster and about the same are closed, and so is what more
-    captures don't change.
+    faster, only if it may explain a quarter of that. Slower, faster and about the same are closed, and so are verdicts
+    that more captures don't change.
     """
     rows = list(verdicts)
     total = max((abs(row.change or 0) for row in rows if row.level == "total" and row.verdict in _CHANGED), default=0.0)
@@ -109,13 +109,15 @@ def standing(verdicts: Iterable[Judged], measured: int) -> Standing:
 
 
 def _is_open(row: Judged, total: float) -> bool:
-    """Whether a verdict is waited for; `total` is by how much the total is slower or faster, 0 if it isn't."""
+    """Whether a verdict is still open and matters; `total` is by how much the total is slower or faster, 0 if
+    it isn't.
+    """
     share = row.share or 0.0
     if row.verdict is None or row.verdict in _CLOSED or (row.level == "op" and share < MATTERS):
         return False
     if row.verdict == words.CONDITIONS_DIFFER and row.captures >= _OF_CONDITIONS:
         return False
-    # Without an interval, it may take twice as long, or no time.
+    # Without an interval, any change is possible.
     most = 1.0 if row.low is None or row.high is None else max(-row.low, row.high)
     return not (row.level == "op" and share * most < EXPLAINS * total)
 

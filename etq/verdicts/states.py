@@ -1,4 +1,4 @@
-"""The state of the machine in each capture, as far as it shows: what all ops have in common, and what is disturbed.
+"""The state of the machine in each capture: the change that all ops share, and whether the capture is disturbed.
 
 A capture's factor is the size factor of Anders and Huber (Differential expression analysis for sequence count data,
 2010): the median over ops of the ratio of the op's time to its median over all captures. Here all are logarithms.
@@ -23,22 +23,23 @@ from etq.verdicts.arithmetic import (
 )
 from etq.verdicts.samples import Samples
 
-# With fewer captures a side there is no verdict.
+# With fewer captures a side, there is no verdict.
 LEAST = 3
-# Ops moved apart if those of a quarter of the weight are so far from the median op, or one standard error of the common
-# shift: then it is unknown which of them the program changed, and no common shift is removed. Without this, where half
-# of the ops take 10 % longer, others are blamed in 53 to 100 % of comparisons.
+# Ops have moved apart if ops with a quarter of the weight are this far from the median op, or one standard error of the
+# common shift. Then it is unknown which of them the program changed, and no common shift is removed. Without this, if
+# half of the ops take 10 % longer, the others are blamed in 53 to 100 % of comparisons.
 APART = 0.0225
-# With fewer captures a side, whose ops' errors aren't known: ops agree on a common shift that are so far from it, or a
-# quarter of it. If those of less than half of the time do, none is removed from here on.
+# For single captures, whose ops' errors are unknown: ops within this distance of the common shift, or a quarter of it,
+# agree on it. If ops with less than half of the time agree, no common shift from the second number on is removed.
 NEAR, LEAST_SHIFT = 0.05, 0.02
-# Added to each op's squared error, (1 %)²: an op whose error is estimated as almost 0 does not outweigh all others.
+# Added to each op's squared error, (1 %)²: so that an op with an estimated error of almost 0 does not outweigh all
+# others.
 LEAST_SQUARED_ERROR = 0.0001
 
 
 @dataclass(frozen=True)
 class States:
-    """The state of each capture, as an array, and what holds for all of them."""
+    """The state of each capture, as arrays, and flags for all of them."""
 
     is_single: bool  # each side is one capture, compared with a history
     has_factor: bool
@@ -53,8 +54,9 @@ class States:
 
 
 def states(samples: Samples, *, is_slow: bool = False) -> States:
-    """Return the states of all captures. Slow runs of ops differ as if they moved apart, and only slower ones are told:
-    else, 30 % of runs 1.5 times as long are found in 50 instead of 100 % (convnet, 5 captures a side).
+    """Return the states of all captures. For slow runs, ops aren't checked for having moved apart, and only slower ones
+    are reported: otherwise, 30 % of runs 1.5 times as long are found in 50 instead of 100 % (convnet, 5 captures a
+    side).
     """
     is_op, is_total = samples.of_level("op"), samples.of_level("total")
     is_single = "history" in samples.sides
@@ -88,8 +90,8 @@ def states(samples: Samples, *, is_slow: bool = False) -> States:
 
 
 def _common(deviations: Numbers, ops: Texts) -> Numbers:
-    """The factor of each capture: the median over ops; if more than half of them are instances of one, over the medians
-    of the instances of each, so that the one is not taken for all.
+    """The factor of each capture: the median over ops. If more than half of the items are instances of one op, the
+    instances of each op are first reduced to their median, so that this op doesn't stand for all.
     """
     _, places, counts = np.unique(ops.astype(np.str_), return_inverse=True, return_counts=True)
     if len(counts) >= 3 and 2 * counts.max() > len(ops):
@@ -98,10 +100,10 @@ def _common(deviations: Numbers, ops: Texts) -> Numbers:
 
 
 def common_shift(samples: Samples, found: States) -> tuple[float, float, float] | None:
-    """What all ops changed by, as a logarithm: the mean factor of new less that of base, and its interval of 95 %.
+    """The change of all ops, as a logarithm: the mean factor of new less that of base, and its interval of 95 %.
 
-    None if factors are unknown, or a side has no capture that is used. The interval is that of sides that the machine
-    doesn't separate: its ends are NaN if they were not measured in turns.
+    None if factors are unknown, or a side has no used capture. The interval is valid only for sides measured in turns:
+    otherwise its ends are NaN.
     """
     used = found.is_used & (samples.is_base | samples.is_new)
     factors, is_new = found.factors[used], samples.is_new[used]
@@ -115,11 +117,12 @@ def common_shift(samples: Samples, found: States) -> tuple[float, float, float] 
 def _disturbed(samples: Samples, state: Numbers, has_factor: bool, is_single: bool) -> tuple[Numbers, Flags]:
     """How far captures are off, and which are disturbed: off by 3 % (single ones 5 %), and by 5 standard deviations.
 
-    With factors, they must be so from both sides, as a machine may have two states of which each side has another one
-    more often. Without, the state is the total, which is what is judged: where most of a side are off, that is what is
-    compared. Where fewer than 3 would be left of a side, none is left out: else 68 of 100 equal comparisons of 3
-    captures a side of the smallest model had no verdict; no more are blamed for it. With none left out at all, 5 % in a
-    total is found in 35 instead of 50 % (convolution 1), and equal totals measured apart differ in 3 instead of 0 %.
+    With factors, captures must be off from both sides, as a machine may have two states, one more frequent on each
+    side. Without factors, the state is the total itself: if most captures of a side are off, that is the difference to
+    compare. If fewer than 3 captures of a side would remain, none is left out: otherwise 68 of 100 equal comparisons of
+    3 captures a side of the smallest model had no verdict; false verdicts don't become more frequent. With none left
+    out at all, 5 % in a total is found in 35 instead of 50 % (convolution 1), and equal totals measured apart differ in
+    3 instead of 0 %.
     """
     sides = np.array(samples.sides)
     middles = {side: median(state[sides == side]) for side in ("base", "new")}
@@ -140,7 +143,7 @@ def _disturbed(samples: Samples, state: Numbers, has_factor: bool, is_single: bo
 
 
 def _are_apart(deviations: Numbers, factors: Numbers, is_new: Flags) -> bool:
-    """Whether ops moved from base to new by different ratios; not if a side has one capture, which shows no errors.
+    """Whether ops changed from base to new by different ratios; False if a side has one capture, which shows no errors.
 
     An op's weight is the inverse of its squared error.
     """
@@ -152,7 +155,7 @@ def _are_apart(deviations: Numbers, factors: Numbers, is_new: Flags) -> bool:
 
 
 def _disagree(deviations: Numbers, ticks: Numbers, is_base: Flags, is_new: Flags) -> bool:
-    """Whether ops of half of the time moved from base to new by another ratio than the median op, if that moved."""
+    """Whether ops with half of the time changed by another ratio than the median op, if that changed."""
     shifts = deviations[:, is_new].mean(axis=1) - deviations[:, is_base].mean(axis=1)
     shift = median(shifts)
     times = medians(ticks[:, is_base | is_new])

@@ -1,4 +1,6 @@
-"""Two sides of values, one per capture: a t-test for each name, for metrics and for what a capture does once."""
+"""Compares two sides of values, one per capture: a t-test for each name, for metrics and for values that a capture has
+once.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def value_changes(
     kind               metric; time, which is slower or faster; or size, which has no noise
     alpha              accepted share of false positives
     min_effect         smallest change that counts; None: 2 %
-    conditions_differ  whether there are no verdicts, as the sides were measured under other conditions
+    conditions_differ  whether there are no verdicts because the sides were measured under different conditions
     """
     places: dict[tuple[str, str | None], list[int]] = {}
     for place, key in enumerate(zip(values["name"], values["unit"], strict=True)):
@@ -79,7 +81,7 @@ def _verdict(row: Mapping[str, Any], is_time: bool, alpha: float, smallest: floa
 
 
 def _of_size(row: Mapping[str, Any], smallest: float) -> tuple[str, str | None]:
-    """The verdict on sizes, which differ by chance only where those of one side do, and its note."""
+    """The verdict on sizes, which differ by chance only if those within a side do, and its note."""
     change, difference = abs(row["change"]), row["new"] - row["base"]
     if not difference:
         return words.SAME, None

@@ -42,7 +42,7 @@ STATED = {
     CANT_JUDGE: "It can't be judged",
     CONDITIONS_DIFFER: "Measured under other conditions",
 }
-# Verdicts that count, and those of them that are worse.
+# Verdicts that count as a change, and those that are worse.
 COUNTING, ARE_WORSE = (SLOWER, FASTER, BETTER, WORSE), (SLOWER, WORSE)
 # Verdicts that leave open whether something changed: a gate that demands a clear result fails.
 UNCLEAR = (UNSTABLE, POSSIBLY + SLOWER, TOO_FEW, CANT_JUDGE, CONDITIONS_DIFFER, ADDED, REMOVED)
@@ -86,7 +86,7 @@ MEASURED_APART = f"measured apart: {MACHINE}; measure both sides in turns (etq b
 NO_TIMES = "of {} has no {}{}, and is excluded"
 OTHER_PROGRAMS = "ops are matched by {}: {} of new are not in base, {} of base not in new"
 CONDITION = "{}: {}; this may be the reason for differences"
-# Of ranks of jobs: the rule, and what it means.
+# Findings about ranks of jobs: the rule and its meaning.
 RANKS_OF_A_JOB = (
     "ranks of one job (not builds)",
     "{}: processes of a job do different work and wait for each other; whom they wait for, and why: etq FOLDER, or etq "
@@ -108,7 +108,7 @@ NO_SHIFT = "fewer than 3 ops with a precise clock in all captures, or fewer than
 SCATTERED = "ops moved apart, and it is unknown which of them the program changed"
 SHIFT_UNKNOWN = "{}: the common shift of all ops cannot be told from the change of one op"
 
-# Of benchmarks that are asked after rounds.
+# Texts of benchmarks, after rounds.
 DECIDED = "decided after {}"
 NO_PRECISION = "{} measured; an interval needs 3"
 PRECISE = "known to ±{:.2g} % after {}"
@@ -122,7 +122,7 @@ def of_condition(name: str, detail: str) -> tuple[str, str]:
 
 
 def of_label(name: str, detail: str, labels: Collection[str]) -> tuple[str, str]:
-    """The rule and text of a label that differs, among all that do; those of ranks say what is compared then."""
+    """The rule and text of a label that differs, among all differing labels; for ranks, what is then compared."""
     if name == "ranks":
         return RANKS_AS_CAPTURES[0], RANKS_AS_CAPTURES[1].format(detail)
     if name == "rank" and "job" not in labels:
@@ -141,7 +141,7 @@ def better(is_better: bool, is_time: bool) -> str:
 
 
 def are(verdict: str) -> str:
-    """Says that several items have this verdict."""
+    """A text that several items have this verdict."""
     return "differ" if verdict == DIFFERS else f"are {verdict}"
 
 
@@ -153,7 +153,7 @@ def counted_ops(count: int, verdict: str) -> str:
 
 
 def other_devices(base: str, new: str, has_verdicts: bool) -> str:
-    """Says that the sides ran on different devices."""
+    """A text that the sides ran on different devices."""
     asked = "" if has_verdicts else f"; {SLOWER} and {FASTER} are shown as {DIFFERS} (--verdicts shows them)"
     return f"base ran on {base}, new on {new}: ops are matched by name and inputs, their kernels differ{asked}"
 
@@ -180,7 +180,9 @@ def within_noise(captures: int | None) -> str:
 
 
 def too_few(base: int, new: int, history: int | None) -> str:
-    """How many more captures of which side a verdict needs; `history` are those of the history of single captures."""
+    """How many more captures, of which side, a verdict needs; `history` is the size of the history of single
+    captures.
+    """
     needed = [f"{3 - captures} more of {side}" for side, captures in (("base", base), ("new", new)) if captures < 3]
     rest = ", better 5 per side"
     if history is not None:
@@ -197,7 +199,7 @@ def below_clock(resolution: float, ticks: float) -> str:
 
 
 def calls(base: float, new: float, base_ticks: float, new_ticks: float) -> str:
-    """How much more or less often an op is called, and how long that takes."""
+    """How much more or less often an op is called, and how long these calls take."""
     each = f"each {_length(base_ticks)} to {_length(new_ticks)}"
     return f"calls per step {number_text(base)} to {number_text(new)}, {each}"
 
@@ -226,7 +228,7 @@ def no_op_changed(is_same_program: bool) -> str:
 
 
 def common_shift(shift: float, low: float, high: float) -> str:
-    """By how many percent all ops differ, with the interval of that; NaN if there is none."""
+    """By how many percent all ops differ, with the interval; its ends are NaN if there is none."""
     interval = "" if math.isnan(low) else f" ({low:+.1f} to {high:+.1f} %)"
     if low * high > 0:
         changed = f"the whole program took {_more(shift)}{interval}"
@@ -247,7 +249,7 @@ def rounds(count: int) -> str:
 def rounds_needed(count: int | None, is_beyond: bool) -> str:
     """About how many more rounds are needed; None if more than 100 in all.
 
-    The estimate is as rough as the spread that it is made from: steps of about 1.5 don't claim more.
+    The estimate is as rough as the spread on which it is based: it has steps of about 1.5, to claim no more.
     """
     if count is None:
         return "likely needs more than 100 rounds"
@@ -256,13 +258,13 @@ def rounds_needed(count: int | None, is_beyond: bool) -> str:
 
 
 def still_open(round: int, items: Sequence[str]) -> str:
-    """Says what isn't decided after a round."""
+    """A text on what isn't decided after a round."""
     named = ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")
     return f"not decided after {rounds(round)}: {named}"
 
 
 def number_text(value: float, digits: int = 4) -> str:
-    """A number that stands alone, to so many digits; a larger one without decimals, never with an exponent."""
+    """A number by itself, to this many digits; a larger one without decimals, never with an exponent."""
     return f"{value:.0f}" if 10.0**digits <= abs(value) < math.inf else f"{value:.{digits}g}"
 
 

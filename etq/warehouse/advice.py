@@ -1,4 +1,4 @@
-"""The rows of `advice` as a query: those of the table, or computed for other arguments."""
+"""The rows of `advice` as a query: stored rows, or rows computed for other arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
 
 VIEW: Final = "advice"
-# An error for arguments that are wrong. A text, here '', is a capture that is asked for alone.
+# Raises an error for wrong arguments. The text '' stands for a single capture.
 _CHOSEN: Final = """
     SELECT _runs_method('', $key, $method),
         (SELECT count(*) FROM _selected_runs($key, $steps, $phase, $method, $runs) AS r)
@@ -25,8 +25,8 @@ _CHECKED: Final = """
 def advised(warehouse: Answers, capture: Capture, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return a query with the rows of `advice` about a capture, and its parameters; `given` are the other arguments.
 
-    Those about runs change nothing for a trace, whose texts have the default unit. Raises `QueryError` for an unknown
-    unit, phase, method, or choice of runs.
+    For a trace, arguments about runs have no effect, and texts have the default unit. Raises `QueryError` for an
+    unknown unit, phase, method, or choice of runs.
     """
     others = {name: value for name, value in given.items() if value is not None}
     checked = {"unit": others.pop("unit", None), "phase": others.get("phase")}
@@ -37,7 +37,7 @@ def advised(warehouse: Answers, capture: Capture, given: Mapping[str, Any]) -> t
         return _stored(capture, None if is_default else unit)
     chosen = {name: others.get(name) for name in ("steps", "phase", "method")}
     warehouse.rows(_CHOSEN, key=capture.capture_id, runs=others.get("runs", "typical"), **chosen)
-    # Imported here, as other views need none of it.
+    # Imported here, as only this view needs it.
     from etq.advice.collecting import Given, rows_of
     from etq.advice.filling import as_query
 
@@ -46,7 +46,7 @@ def advised(warehouse: Answers, capture: Capture, given: Mapping[str, Any]) -> t
 
 
 def _stored(capture: Capture, unit: str | None) -> tuple[str, dict[str, Any]]:
-    """The rows of the table, with times in a unit; None: that of the table."""
+    """The stored rows, with times in a unit; None: the stored unit."""
     columns, parameters = (
         [f"t.{column.name}" for column in catalog.named(VIEW).columns],
         {"capture": capture.capture_id},

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from etq.warehouse.result import Result
     from etq.warehouse.views import Views
 
-# Options that the view of findings lacks: they are about what is measured.
+# Options that the view of findings lacks, as they are about times.
 _NOT_OF_FINDINGS: Final = ("unit", "alpha", "min_effect")
 
 
 class Compared:
-    """Two sides that were compared.
+    """The result of a comparison of two sides.
 
     `verdicts` are sentences: what changed, then the totals, each with its verdict. `totals`, `modules`, `ops` and
     `findings` are the rows of the views `compare_captures`, `compare_modules`, `compare_ops` and `compare_findings`.
@@ -46,7 +46,7 @@ class Compared:
 
     @property
     def findings(self) -> Result:
-        """The rows of `compare_findings`: what to know about the sides."""
+        """The rows of `compare_findings`: conditions that affect the verdicts."""
         options = {name: value for name, value in self._options.items() if name not in _NOT_OF_FINDINGS}
         return self._warehouse.compare_findings(self._base, self._new, **options)
 

@@ -24,7 +24,7 @@ from etq.warehouse.warehouse import Warehouse
 
 Result = TypeVar("Result")
 Given = str | os.PathLike[str] | bytes
-# What DuckDB may take while a job is read and asked about: 64 ranks of 100 MB then stay below 2 GB.
+# DuckDB's memory limit while a job is read and queried: 64 ranks of 100 MB then need less than 2 GB.
 _MEMORY_OF_JOB: Final = "768MiB"
 
 
@@ -37,16 +37,16 @@ def read(
     pte: str | os.PathLike[str] | None = None,
     graph_captures: Sequence[str | os.PathLike[str] | bytes] = (),
 ) -> Warehouse:
-    """Read profiling files (or their bytes) to ask about them, without storing them: as `etq FILE` does.
+    """Read profiling files (or their bytes) to query them without storing them, as `etq FILE` does.
 
-    Returns a warehouse in memory, a context manager as what `open` returns. Of one file, it has the capture `only`,
-    which all views take where no capture is given: `etq.read("run.etdp").op_totals(unit="us")`; nothing is computed for
-    questions across captures, so that such views as `trend` are empty. Several files, a list of them, a folder or a
-    pattern (`"runs/*.etdp"`) are ingested as by `Warehouse.ingest_many`, each under its name, with the labels of
-    sidecars.
+    Returns a warehouse in memory, a context manager as what `open` returns. For one file, the capture is its attribute
+    `only`, which all views use if no capture is given: `etq.read("run.etdp").op_totals(unit="us")`; views across
+    captures, such as `trend`, are empty. Several files, a list of them, a folder or a pattern (`"runs/*.etdp"`) are
+    ingested as by `Warehouse.ingest_many`, each under its name, with the labels of sidecars.
 
-    The options, and errors, are those of `Warehouse.ingest`, with the elements of the values in a debug buffer. Those
-    about what belongs to a file need a single one. Raises the error of the first file that can't be read.
+    Options and errors are those of `Warehouse.ingest`; elements of values in a debug buffer are kept. Options with
+    files that belong to a capture, such as `etrecord`, need a single file. Raises the error of the first file that
+    can't be read.
     """
     files = [each for source in sources for each in _files_of(source)]
     if not files:
@@ -68,7 +68,7 @@ def read(
 
 
 def _files_of(source: Given | Sequence[Given]) -> Sequence[Given]:
-    """The files that an argument names: itself, or those of a list, a folder or a pattern."""
+    """The files that an argument names: the file itself, or those of a list, a folder or a pattern."""
     if isinstance(source, bytes):
         return [source]
     if isinstance(source, list | tuple):
@@ -101,13 +101,13 @@ def open_ephemeral(
 ) -> tuple[Warehouse, Capture]:
     """Do what `read` does; return the warehouse and the capture.
 
-    If it `is_for_all_runs`, for one query, no run is known as typical, no logged output as an op's result, nobody asks
-    for advice, and the capture has no hash: each would take as long as the query. Unless it `has_nodes`, only the
-    methods of its runs are known; the caller finds the nodes and ops of its events when it needs them. Other options
-    and errors are those of `Warehouse.ingest`; with `etrecord` and `program`, the capture is linked to them; with
-    `debug_buffer`, logged values are stored.
+    If it `is_for_all_runs`, for a single query, typical runs, logged results of ops, advice and the capture's hash
+    aren't computed: each would take as long as the query. Unless it `has_nodes`, only the methods of its runs are
+    known; the caller finds the nodes and ops of its events when it needs them. Other options and errors are those of
+    `Warehouse.ingest`; with `etrecord` and `program`, the capture is linked to them; with `debug_buffer`, logged values
+    are stored.
     """
-    # The database is created while the first modules are imported, as DuckDB doesn't hold the interpreter's lock.
+    # The database is created on another thread while modules are imported, as DuckDB releases the interpreter's lock.
     creation = BackgroundCall(_create)
     try:
         from etq.storage.capture import Options
@@ -201,7 +201,7 @@ def open_ephemeral_program(path: str | os.PathLike[str]) -> tuple[Warehouse, Pro
 
 
 def open_ephemeral_ranks(path: str | os.PathLike[str]) -> Warehouse:
-    """Load the ranks of a merged trace into a warehouse in memory, a capture each. Errors are those of
+    """Load the ranks of a merged trace into a warehouse in memory, as a capture per rank. Errors are those of
     `Warehouse.ingest_ranks`, and `FormatError` for another file.
     """
     warehouse = Warehouse(Database(_create(), None))
@@ -216,11 +216,10 @@ def open_ephemeral_ranks(path: str | os.PathLike[str]) -> Warehouse:
 def open_ephemeral_jobs(
     jobs: Mapping[str, Mapping[int, Given]], progress: Callable[[], None] = lambda: None
 ) -> Iterator[Warehouse]:
-    """Provide a warehouse with the traces of jobs, which have a file (or its bytes) by rank; it is removed in the end.
+    """Provide a temporary warehouse with the traces of jobs, each given as files (or their bytes) by rank.
 
-    They are read one after the other into a temporary file: memory holds the events of one. Nothing is computed ahead,
-    neither advice nor what compares captures. `progress` is called after each. Raises the error of the first that can't
-    be read.
+    Files are read one by one into a temporary file, so that memory holds the events of one. No advice or rollups are
+    computed. `progress` is called after each file. Raises the error of the first file that can't be read.
     """
     from etq.database.connection import connect, explained
     from etq.ingest.registry import read_capture

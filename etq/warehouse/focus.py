@@ -1,7 +1,7 @@
-"""Many queries about one capture, as a report asks, at less than the cost of each alone.
+"""Makes many queries about one capture, as in a report, cheaper than the queries alone.
 
-What several views compute is computed once: temporary macros, which have the names of those that compute it, read it.
-The report of a trace takes a quarter to a third less CPU so.
+Results that several views need are computed once and stored; temporary macros, which replace the macros that compute
+them, read the stored rows. The report of a trace takes a quarter to a third less CPU this way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from etq.errors import QueryError, message_of
 
 
 class Locking(Protocol):
-    """A warehouse, of which only the connection is used."""
+    """A warehouse. Only its connection is used."""
 
     def locked(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
         """Lend the connection; other threads wait."""
@@ -46,7 +46,9 @@ _OF_DEVICES: Final = ("_path_elements", "_idle_causes", "_rated_calls")
 def _temporary(
     warehouse: Locking, statements: Iterable[str], tables: Iterable[str], macros: Iterable[str] = ()
 ) -> Iterator[None]:
-    """Create temporary tables and macros by these statements, until the block ends. Raises `QueryError`."""
+    """Create temporary tables and macros by these statements, and drop them at the end of the block. Raises
+    `QueryError`.
+    """
     with warehouse.locked() as connection:
         try:
             for statement in statements:
@@ -55,7 +57,7 @@ def _temporary(
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
         finally:
-            with suppress(duckdb.TransactionException):  # an error has ended a snapshot, and these with it
+            with suppress(duckdb.TransactionException):  # an error has ended the snapshot and removed these
                 for name in macros:
                     connection.execute(f"DROP MACRO TABLE IF EXISTS temp.{name}")
                 for name in tables:
@@ -63,9 +65,9 @@ def _temporary(
 
 
 def of_trace(unit: str | None, has_devices: bool) -> Mapping[str, Sequence[Arguments]]:
-    """Return what several views of a trace compute, as `OF_TRACES`, for times in a unit.
+    """Return the macros that several views of a trace call, as `OF_TRACES`, for times in a unit.
 
-    To plan the search for a capture and its unit takes 4 ms in each of 45 queries, to plan reading a row 1.
+    In each of 45 queries, planning the search for a capture and its unit takes 4 ms, planning to read a row 1 ms.
     """
     units = [[name] for name in dict.fromkeys([None, unit])]
     shared = {name: calls for name, calls in OF_TRACES.items() if has_devices or name not in _OF_DEVICES}
@@ -75,7 +77,7 @@ def of_trace(unit: str | None, has_devices: bool) -> Mapping[str, Sequence[Argum
 def computed_once(
     warehouse: Locking, capture: Capture, shared: Mapping[str, Sequence[Arguments]] = OF_TRACES
 ) -> AbstractContextManager[None]:
-    """Have views read what several of them compute from temporary tables, until the block ends.
+    """Within the block, views read shared results from temporary tables.
 
     Within the block, queries see only this capture. `shared` has macros with the arguments that follow the key
     of the capture; other arguments are an error. The warehouse is not changed. Other threads wait. Raises `QueryError`
@@ -93,7 +95,7 @@ def computed_once(
 
 @contextmanager
 def reading(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, str]) -> Iterator[None]:
-    """Have macros of these names read temporary tables, whatever their arguments, until the block ends.
+    """Within the block, macros of these names read temporary tables, whatever their arguments.
 
     The caller holds the connection's lock.
     """
@@ -118,7 +120,7 @@ def _literal(value: str | bool | None) -> str:
 
 
 def _reading(name: str, calls: Sequence[Arguments]) -> str:
-    """Return the definition of a macro that reads what the macro of this name returned for these calls."""
+    """Return the definition of a macro that reads the stored results of the macro of this name for these calls."""
     parameters = [catalog.identifier(each.name) for each in catalog.named(name).parameters]
     source = f"SELECT * EXCLUDE (call_number) FROM temp._computed{name}"
     if len(parameters) > 1:

@@ -1,4 +1,4 @@
-"""Views for captures of a format, and views whose rows are stored."""
+"""Finds which views are for captures of a format, and which views have stored rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRACE: Final = "torch_trace"
 
 
 def instead(view: catalog.SqlObject, format: str | None) -> str:
-    """Return which method answers for captures of a format that a view is not for; empty if it is for that."""
+    """If a view is not for captures of a format, return a text on which method answers for them; otherwise ''."""
     if format is None or view.otherwise is None or (format == TRACE) == (view.needs[0] == TRACE):
         return ""
     name, _, by = view.otherwise.partition(" by ")
@@ -25,8 +25,8 @@ def instead(view: catalog.SqlObject, format: str | None) -> str:
 def stored_rows(warehouse: Answers, view: str, given: Mapping[str, Any], *, is_with_advice: bool = False) -> str | None:
     """A subquery of `$capture` with the rows of a view, in its order, from the view's table of answers.
 
-    None if it has no such table, an argument is not the default one, or the warehouse is a file in memory, of which all
-    answers are computed with the advice, unless it `is_with_advice` that the caller shows them.
+    None if there is no such table, or an argument is not the default. Also None for a file in memory, where reading
+    answers computes all of them and the advice, unless the caller shows the advice as well (`is_with_advice`).
     """
     from etq.database.rollups import ANSWERS
 
@@ -39,7 +39,7 @@ def stored_rows(warehouse: Answers, view: str, given: Mapping[str, Any], *, is_w
     if any(catalog.quoted(str(value)) != defaults.get(name) for name, value in others.items()):
         return None
     names = {column.name for column in catalog.named(table).columns}
-    # By default, rows are of no instruction.
+    # The default is rows without an instruction.
     columns = ", ".join(
         f"t.{each.name}" if each.name in names else f"NULL::INTEGER AS {each.name}" for each in target.columns
     )

@@ -1,4 +1,4 @@
-"""Decodes metadata that delegates log with times by a user's function, for backends that `delegate_metadata` lacks."""
+"""Decodes metadata that delegates log with times, by a user's function, for backends that `delegate_metadata` lacks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TYPES = (pa.int32(), pa.int32(), pa.string(), pa.string(), pa.string(), pa.int6
 def decoded_metadata(warehouse: Answers, capture: Capture, decoder: Decoder) -> pa.Table:
     """Return a row for each field of an event's metadata: block_index, slot, event_name, field, value (text), runs.
 
-    Bytes that the decoder doesn't know have one row without a field, whose value is in hexadecimal. Raises `QueryError`
+    Bytes that the decoder doesn't know give one row without a field, with the value in hexadecimal. Raises `QueryError`
     if the decoder raises an error or returns neither a mapping nor None.
     """
     _, logged = warehouse.rows(_LOGGED, capture=capture.capture_id)

@@ -20,16 +20,16 @@ _UNKNOWN: Final = re.compile(r"no capture matches (\S.*?[=<>].*?)(?:; (?:the nea
 
 
 def unknown_key(key: str, keys: Collection[str], columns: Collection[str] = ()) -> str:
-    """Return what to say of the key of a label that no capture has; `columns` are names that are taken, too."""
+    """Return the message for the key of a label that no capture has; `columns` are other accepted names."""
     known = f"labels are {', '.join(keys)}" if keys else "no capture has labels"
     others = f"; columns {', '.join(columns)}" if columns else ""
     return f"no capture has a label {key!r}{nearest_words(key, [*keys, *columns])}; {known}{others}"
 
 
 def explained(connection: duckdb.DuckDBPyConnection, message: str) -> str:
-    """Return an error message with more detail: if no capture matches some labels, the key or value that no capture
-    has, or how times are written; if none matches a number, the name of the capture with that key; if a capture's name
-    has no quotes, so. Other messages are unchanged.
+    """Return an error message with more detail. If no capture matches some labels: the key or value that no capture
+    has, or the format of times. If none matches a number: the name of the capture with that key. If a capture's name
+    lacks quotes: that it needs them. Other messages are unchanged.
     """
     import duckdb
 
@@ -51,13 +51,13 @@ def explained(connection: duckdb.DuckDBPyConnection, message: str) -> str:
         rows = connection.execute("SELECT l.key, list(DISTINCT l.value ORDER BY l.value) FROM labels AS l GROUP BY ALL")
         labels = dict(rows.fetchall())
         [(terms,)] = connection.execute("SELECT _selector_terms(?)", [match[1]]).fetchall()
-    except duckdb.Error:  # a warehouse with only some of the tables
+    except duckdb.Error:  # the warehouse has only some of the tables
         return message
     return f"no capture matches {match[1]}{_reason(terms, labels)}"
 
 
 def _reason(terms: Sequence[Mapping[str, Any]], labels: Mapping[str, list[str]]) -> str:
-    """Return why no capture matches a selector, given its parts and the values of all labels."""
+    """Return why no capture matches a selector, from its parts and the values of all labels."""
     for term in terms:
         key = term["key"]
         if term["is_time"] or not key:

@@ -18,13 +18,13 @@ from etq.render.table import Rows, table
 from etq.render.terminal import style_of, wrapped
 
 ROWS: Final = 60
-# The package of which a method makes an object, and how to install it.
+# The package that a method needs, and how to install it.
 _NEEDS: Final = {**dict.fromkeys(("df", "fetchdf", "to_df"), ("pandas", "'etq[pandas]'")), "pl": ("polars", "polars")}
 _HINT: Final = ".select(NAME, ...) has those that you name"
 
 
 class Result:
-    """The rows of a query, which runs each time they are read; of a view that has arguments, once in each thread.
+    """The rows of a query, which runs each time they are read; the query of a view with arguments runs once per thread.
 
     `show` prints them. All else is that of DuckDB's relation, `relation`: `fetchall()`, `df()` with pandas,
     `to_arrow_table()`, `columns`, `select("op", "total")`, `filter("total > 5")`, `limit(3)`. A method that reads rows
@@ -41,9 +41,9 @@ class Result:
         view: SqlObject | None = None,
         made: duckdb.DuckDBPyRelation | None = None,
     ) -> None:
-        """Hold the relation that `make` returns for each thread that asks, and `made` for this one; `query` names the
-        views that it is of, for `show`; `view` is the one whose rows these are, of which people see a choice of
-        columns; `note` says why it has no rows.
+        """`make` returns the relation for each thread; `made` is this thread's. `query` names the views that `show`
+        looks at; `view` is the view whose rows these are, which decides the columns that people see; `note` says why
+        there are no rows.
         """
         self._make = make
         self._of_thread = local()
@@ -61,9 +61,7 @@ class Result:
         return found
 
     def show(self, rows: int = ROWS) -> None:
-        """Print the first rows as a table, of a view with the columns that people see, and of these on a terminal those
-        that fit.
-        """
+        """Print the first rows as a table: of a view the columns that people see, and on a terminal those that fit."""
         if not isinstance(rows, int) or rows < 1:
             raise ArgumentTypeError(f"show prints a number of rows, not {rows!r}")
         sys.stdout.write(self._text(*self._first(rows), rows))
@@ -98,7 +96,7 @@ class Result:
         return Result(call, note=self._note, made=answer) if isinstance(answer, duckdb.DuckDBPyRelation) else answer
 
     def _first(self, rows: int) -> tuple[list[str], Rows, list[str]]:
-        """Return the columns that people see, the first rows, and notes on what there is more."""
+        """Return the columns that people see, the first rows, and notes on further rows and columns."""
         seen = self if self._view is None else self.project(self._view.to_read)
         found = seen.limit(rows + 1).fetchall()
         others = [name for name in self.relation.columns if name not in seen.columns]
@@ -159,7 +157,9 @@ class Result:
 
 
 def run_once(make: Callable[[], duckdb.DuckDBPyRelation]) -> Callable[[], duckdb.DuckDBPyRelation]:
-    """Return what makes a relation, and runs it: its rows are computed once, and errors in the data raised at once."""
+    """Return a function that makes a relation and runs it: its rows are computed once, and errors in the data are
+    raised immediately.
+    """
 
     def made() -> duckdb.DuckDBPyRelation:
         try:

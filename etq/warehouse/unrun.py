@@ -1,4 +1,4 @@
-"""An ETRecord or a program as a capture without runs, so that what shows a capture's graph shows its graph."""
+"""Loads an ETRecord or a program as a capture without runs, so that its graph is shown like that of a capture."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _CAPTURE: Final = """
     FROM records AS r
     RETURNING capture_id, name, sha256, format
 """
-# A program's instructions as the graph of a record: kernels, calls of delegates, moves and jumps. An instruction makes
-# the values that no instruction before has, and that are neither inputs nor constants.
+# A program's instructions as the graph of a record: kernels, calls of delegates, moves and jumps. An instruction
+# produces the values that no earlier instruction has, and that are neither inputs nor constants.
 _INSTRUCTIONS: Final = """
     CREATE TEMP TABLE _instructions AS
     SELECT
@@ -93,7 +93,7 @@ _INSTRUCTIONS: Final = """
 
 
 def open_unrun(path: str | os.PathLike[str]) -> tuple[Warehouse, Capture]:
-    """Load an ETRecord or a program into a warehouse in memory, with a capture of its name that has no runs.
+    """Load an ETRecord or a program into a warehouse in memory, with a capture of the same name that has no runs.
 
     Errors are those of `Warehouse.ingest_record` and `ingest_program`.
     """

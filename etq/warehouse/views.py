@@ -21,20 +21,20 @@ from etq.warehouse.result import Result, run_once
 if TYPE_CHECKING:
     import duckdb
 
-# Parameters that name a capture: they are resolved first, so that errors are raised at the call, not when rows are
+# Parameters that name a capture. They are resolved at the call, so that errors are raised there, not when rows are
 # read.
 CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
 # Prefixes of views that take selectors of several captures, or programs, as `base` and `new`.
 OF_SIDES: Final = "compare"
 _KINDS: Final = ("table", "view", "table macro")
-# What a parameter takes, by the type of its default.
+# The types that a parameter accepts, by the type of its default.
 _TYPES: Final[Mapping[type, tuple[tuple[type, ...], str]]] = {
     str: ((str,), "a text"),
     bool: ((bool,), "True or False"),
     int: ((Number,), "a number"),
     float: ((Number,), "a number"),
 }
-# Parameters that take texts, and whose default is NULL.
+# Parameters that take texts although their default is NULL.
 _TEXTS: Final = frozenset({"unit", "steps", "phase", "method", "over"})
 
 # The captures that texts match, a row with NULL for a text that matches none.
@@ -43,7 +43,8 @@ _MATCHING: Final = """
     FROM (SELECT unnest($texts::VARCHAR[]) AS text, generate_subscripts($texts::VARCHAR[], 1) AS place) AS g
     LEFT JOIN LATERAL (FROM _matching_captures(g.text)) AS m ON true
     ORDER BY g.place, m.capture_id"""
-# The rows of a view of each of some captures. A call for each would be planned in a time that grows with their square.
+# The rows of a view for each of some captures. The planning time of a call per capture would grow with the square of
+# their number.
 _OF_EACH: Final = """
     SELECT c.name AS capture, t.*
     FROM (SELECT unnest($capture) AS capture_id, generate_subscripts($capture, 1) AS place) AS g
@@ -92,7 +93,7 @@ class Views:
             query = f"FROM {name}({', '.join(_argument(macro, parameter) for parameter in captures)})"
             make: Callable[[], duckdb.DuckDBPyRelation] = partial(self.relation, query, **captures)
             if name.startswith(OF_SIDES) or not passed.keys() <= CAPTURES:
-                make = run_once(make)  # a wrong value is an error when rows are computed
+                make = run_once(make)  # a wrong value raises an error when rows are computed
             return Result(make, query, instead(macro, self._format(captures)), macro)
 
         view.__name__ = name
@@ -109,7 +110,7 @@ class Views:
         return self.capture(rows[0][0])
 
     def _of_each(self, macro: catalog.SqlObject, passed: Mapping[str, Any]) -> Result:
-        """Return the rows of a view of several captures, with the name of each in a first column."""
+        """Return the rows of a view for several captures, with the capture's name in a first column."""
         texts = [self._text_of(item) for item in passed["capture"]]
         found = self.rows(_MATCHING, texts=texts)[1]
         for text in (text for text, key in found if key is None):
@@ -121,7 +122,7 @@ class Views:
         return self.sql(_OF_EACH.format(call.replace("$capture", "c.capture_id", 1)), **values)
 
     def _text_of(self, item: Any) -> str:
-        """Return the text that names a capture of a list."""
+        """Return the text that selects a capture of a list."""
         capture = self._of_key(item) if isinstance(item, int) else item
         return capture.sha256 if isinstance(capture, Capture) else capture
 

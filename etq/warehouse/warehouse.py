@@ -74,11 +74,11 @@ if TYPE_CHECKING:
     Given = str | os.PathLike[str] | bytes
 
 Changed = TypeVar("Changed")
-# DuckDB's error for a name without a database, which is the library's.
+# DuckDB's error for a name without a database: it looks in the library's database.
 _READ_ONLY: Final = "which is attached in read-only mode"
 _OF_LIBRARY: Final = re.compile(f'on database "etq(_library)?" {_READ_ONLY}')
 _ROWS_AT_ONCE: Final = 10_000
-# For queries that aren't trusted: DuckDB's memory limit doesn't cover rows in Python.
+# For untrusted queries: DuckDB's memory limit doesn't cover rows in Python.
 _MOST_ROWS: Final = 1_000_000
 
 __all__ = ("Capture", "Program", "Record", "TimeScale", "Warehouse", "open")
@@ -139,7 +139,7 @@ def open(
 
 
 def _create(path: str) -> bool:
-    """Make a warehouse at a path unless there is a file; return whether it did."""
+    """Make a warehouse at a path unless a file exists there; return whether it was made."""
     check_path(path)
     if Path(path).exists() and (not Path(path).is_file() or Path(path).stat().st_size):
         return False
@@ -156,7 +156,7 @@ def _create(path: str) -> bool:
 def _check_is_no_profiling_file(path: str) -> None:
     """Raise `WarehouseError` for a file that a warehouse ingests. DuckDB takes some of them for databases."""
     if not Path(path).is_file():
-        return  # to open a pipe may block forever
+        return  # opening a pipe may block forever
     try:
         with Path(path).open("rb") as file:
             if file.read(12)[8:] == b"DUCK":
@@ -195,7 +195,7 @@ def _open_lake(
 
 @dataclass(frozen=True)
 class _OpenLake:
-    """A lake that may be changed, and what connects to it as it is now."""
+    """A lake that may be changed, and a function that connects to its current state."""
 
     lake: Lake
     connect: Callable[[], duckdb.DuckDBPyConnection]
@@ -204,8 +204,8 @@ class _OpenLake:
 class Warehouse(Views):
     """An open warehouse, returned by `open`. A context manager; `close` may be called more than once.
 
-    Threads may share a warehouse: each has a connection of its own, so that any of them may ask, and read what another
-    has asked, at any time. Writes take turns. What a thread makes on its `connection`, such as temporary tables and
+    Threads may share a warehouse: each has its own connection, so that any of them may query, and read results of
+    others, at any time. Writes take turns. What a thread makes on its `connection`, such as temporary tables and
     transactions, is its own.
 
     Each view (public table macro of the SQL) is a method of the same name, which returns a `Result`: `.show()`,
@@ -215,7 +215,7 @@ class Warehouse(Views):
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # The capture of the file that `etq.read` read: views take it where no other is given.
+        # The capture of the file that `etq.read` read: views use it if no other is given.
         self.only: Capture | None = None
         # None for a file, and for a lake that was opened read-only.
         self._lake: _OpenLake | None = None
@@ -232,7 +232,7 @@ class Warehouse(Views):
             yield self.connection
 
     def share(self) -> None:
-        """Note that several threads will ask, before they do: storing then doesn't lower the limit of their memory."""
+        """Call this before several threads use the warehouse: storing then doesn't lower their memory limit."""
         self._database.is_shared = True
 
     @property
@@ -279,13 +279,13 @@ class Warehouse(Views):
         return None if make is None else Result(make, query)
 
     def relation(self, query: str, /, **parameters: Any) -> duckdb.DuckDBPyRelation:
-        """Return the same as DuckDB's relation, which is this thread's."""
+        """Return the result as DuckDB's relation, on this thread's connection."""
         make = self._relations(query, parameters)
         return None if make is None else make()
 
     def _relations(self, query: str, parameters: dict[str, Any]) -> Callable[[], duckdb.DuckDBPyRelation]:
-        """Return what makes a query's relation for a thread, None for statements without rows. A query that reads
-        tables of the caller's, or does something, runs now, and once.
+        """Return a function that makes a query's relation for a thread; None for statements without rows. A query that
+        reads the caller's tables, or has side effects, runs immediately, and once.
         """
         _check_query(query)
         try:
@@ -325,7 +325,7 @@ class Warehouse(Views):
     ) -> Iterator[tuple[list[str], Iterator[list[tuple[Any, ...]]]]]:
         """Provide the names of a query's columns, and its rows in lists of up to 10,000, read while the query runs.
 
-        Ask nothing else in this thread until the `with` block ends. Raises `QueryError` as `rows` does.
+        Run no other query in this thread until the `with` block ends. Raises `QueryError` as `rows` does.
         """
         try:
             with self._database.lock:
@@ -344,10 +344,10 @@ class Warehouse(Views):
             return self.connection
 
     def _complete_for(self, names: Set[str]) -> None:
-        """Write what was left in memory, if a query reads it that has these names."""
+        """Write postponed answers in memory, if the names in a query show that it reads them."""
         if not ANSWERED.isdisjoint(names):
             self.complete()
-        if "metric_values" in names:  # of traces it has the MFU
+        if "metric_values" in names:  # the metrics of traces include the MFU
             keys = self.connection.execute("SELECT c.capture_id FROM captures AS c").fetchall()
             self.complete_steps([key for (key,) in keys])
         if not READ_BY.isdisjoint(names):
@@ -355,11 +355,11 @@ class Warehouse(Views):
                 write_clocks(self.connection)
 
     def complete(self) -> None:
-        """Write the tables `all_...` in memory, where they are left until they are asked for."""
+        """Write the tables `all_...` in memory, where they are postponed until a query reads them."""
         if self._database.path is None:
             from etq.advice.filling import write_once
 
-            with self._database.lock, self._database.writing():  # one thread; others wait for it
+            with self._database.lock, self._database.writing():  # one thread computes it; others wait
                 write_once(self.connection)
 
     def complete_steps(self, keys: Sequence[int]) -> None:
@@ -373,10 +373,10 @@ class Warehouse(Views):
     def safe_sql(
         self, query: str, /, *, seconds: float = 10, **parameters: Any
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Return the names of a query's columns, and all its rows, as `rows` does, but for SQL that isn't trusted.
+        """Return the names of a query's columns, and all its rows, as `rows` does, but for untrusted SQL.
 
-        The query must be one SELECT. It reads tables and nothing else, and writes nothing. What it takes of memory is
-        limited as of all queries of the warehouse, by `SET memory_limit` before it is opened or etq --megabytes.
+        The query must be one SELECT. It reads tables and nothing else, and writes nothing. Its memory is limited like
+        that of all queries of the warehouse, by `SET memory_limit` before opening it, or by etq --megabytes.
 
         seconds    limit of the query's time
 
@@ -406,7 +406,7 @@ class Warehouse(Views):
             raise CallError(f"a selector is a text, not {selector!r}")
         query = "SELECT c.capture_id, c.name, c.sha256, c.format FROM captures AS c WHERE "
         try:
-            # To plan a selector takes 7 ms, to find a name 0.5; a text as long as a hash may be one.
+            # Planning a selector takes 7 ms, finding a name 0.5; a text of the length of a hash may be one.
             rows = self._database.fetch(query + "c.name = ? AND length(c.name) <> 64", [selector])
             rows = rows or self._database.fetch(query + "c.capture_id = _any_capture_id(?)", [selector])
             return Capture(*rows[0]).within(self)
@@ -424,7 +424,7 @@ class Warehouse(Views):
         return self.sql(f"FROM capture_summary AS s WHERE s.name IN ({chosen})", selector=selector)
 
     def compare(self, base: str | Capture, new: str | Capture, **options: Any) -> Compared:
-        """Compare two sides, each of one capture or of several, by a selector. `show()` prints what changed.
+        """Compare two sides, each one capture or, by a selector, several. `show()` prints what changed.
 
         options  as of `compare_ops`: unit, quantile, phase, history, alpha, min_effect, allow_mismatch
 
@@ -503,8 +503,8 @@ class Warehouse(Views):
         graph_captures  of a trace: traces of the capture of its CUDA or HIP graphs, or annotations of their kernels (or
                       their bytes, or folders), from which the graphs' kernels get their ops and modules
 
-        Labels of `labels` have precedence over those of the sidecar, these over those of the path, these over those of
-        git. For a capture that is already stored, only `labels` replace existing labels.
+        Labels with the same key are taken from `labels`, else from the sidecar, else from the path, else from git. For
+        a capture that is already stored, only `labels` replace existing labels.
 
         Raises `FormatError` for a file that can't be read or is damaged, also a record or program, `ArgumentError` for
         an option that isn't possible and a name that is taken, `WarehouseError` for a warehouse that can't be written,
@@ -612,14 +612,15 @@ class Warehouse(Views):
         folders: Sequence[str | os.PathLike[str]] = (),
         progress: Callable[[Again], None] | None = None,
     ) -> list[Again]:
-        """Read the files of stored captures anew: those that a selector matches, or all, in the order of ingest.
+        """Read the files of stored captures again: those that a selector matches, or all, in the order of ingest.
 
-        A file is that of a capture if it has its content. Names, labels, metrics, phases, times, comments and links
-        stay. Each capture is replaced by what its file gives now, or, at an error, stays as it was; so does one whose
-        file isn't found or has other content, one whose events were pruned, and one that was read with files beside it.
+        A file belongs to a capture if it has the capture's content. Names, labels, metrics, phases, times, comments and
+        links stay. Each capture's rows are replaced by those that its file gives now. A capture stays unchanged after
+        an error, if its file isn't found or has other content, if its events were pruned, or if it was read together
+        with other files.
 
-        folders   folders in which the files are, at the paths that were stored or by name alone; by default the
-                  present one and that of the warehouse
+        folders   folders with the files, at the stored paths or by name alone; by default the current folder and that
+                  of the warehouse
         progress  called with the outcome of each capture after it is committed
 
         Raises `QueryError` for an invalid selector, and `WarehouseError` for a warehouse that can't be written.
@@ -686,7 +687,7 @@ class Warehouse(Views):
         found = discover(path, label_from, repository, sidecar, labels)
         names = [*names_for(file.uri, lambda: file.sha256)]
         sources = [
-            # Another version of zlib packs a rank to other bytes.
+            # The bytes of a packed rank depend on the version of zlib.
             Source.known(
                 sha256(f"{file.sha256} {rank.name}".encode()).hexdigest(),
                 str(Path(file.path).with_name(f"{names[0]}.{rank.name}.json.gz")),
@@ -726,10 +727,11 @@ class Warehouse(Views):
     def ingest_opened(
         self, files: Iterable[FileToStore], *, program: Source | None = None, record: Source | None = None
     ) -> list[Capture | EtqError]:
-        """Ingest files that are open already, each with options of its own, and link them: what a server was sent.
+        """Ingest files that are already open, each with its own options, and link them: for files that a server
+        received.
 
-        The results are those of `ingest_many`, in whose transactions only the first of several files can be given a
-        name. Raises `FormatError` for a program or record that can't be read; then nothing is ingested.
+        The results are those of `ingest_many`. Only the first of several files may have a given name. Raises
+        `FormatError` for a program or record that can't be read; then nothing is ingested.
         """
         from etq.storage.records import store_program, store_record
 
@@ -742,7 +744,7 @@ class Warehouse(Views):
             return [*self._ingested(files, links)]
 
     def _ranks_together(self) -> AbstractContextManager[None]:
-        """Return a context in which captures are added, after which the advice about ranks is written once."""
+        """Return a context for adding captures; at its end, the advice about ranks is written once."""
         from etq.advice.filling import ranks_together
 
         def write(work: Callable[[], None]) -> None:
@@ -825,9 +827,10 @@ class Warehouse(Views):
     ) -> Record | Program:
         """Link a capture to a record, which maps its events to ops and modules, or to a program, which names methods.
 
-        `to` is one that is stored, a record by its name, or the path of a file, which is ingested if it is linked.
-        The methods are inferred from the record, or from the program if there isn't one. Findings report what doesn't
-        fit; without `force`, what fits none of its blocks of events is not linked. Returns the record or program.
+        `to` is a stored record or program, the name of a record, or the path of a file, which is ingested if it is
+        linked. The methods are inferred from the record, or from the program if there isn't one. Findings report what
+        doesn't fit; without `force`, a record or program that fits none of the event blocks is not linked. Returns the
+        record or program.
 
         Raises `QueryError` for an unknown capture or record, `FormatError` for a file that can't be read, and
         `WarehouseError` for what is not linked.
@@ -1106,7 +1109,7 @@ class Warehouse(Views):
 
     @contextmanager
     def _joined(self, parameters: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Have queries find those parameters that are tables by their names; provide the others."""
+        """Register parameters that are tables under their names; provide the others."""
         tables = {name: value for name, value in parameters.items() if _is_table(value)}
         for name in tables:
             if catalog.found(name) is not None:
@@ -1126,12 +1129,12 @@ class Warehouse(Views):
         return {name: self._value(value) for name, value in parameters.items()} or None
 
     def _value(self, value: Any) -> Any:
-        """Return the key of a capture, by which views are planned fastest, and the hash of another handle; also of a
-        capture that isn't here: it was removed, or is of another warehouse.
+        """Return the key of a capture, as views are planned fastest with keys. For other handles, and for a capture
+        that was removed or is of another warehouse, return the hash.
         """
         if isinstance(value, Capture):
             query = "SELECT c.capture_id FROM captures AS c WHERE c.sha256 = ?"
-            # Of a column of keys, none is a HUGEINT: by this `_lacking` tells a capture that is asked for alone.
+            # A column of keys is never a HUGEINT: by this type, `_lacking` recognises a single capture.
             keys = (duckdb.Value(key, duckdb.type("HUGEINT")) for (key,) in self._database.fetch(query, [value.sha256]))
             return next(keys, value.sha256)
         return value.sha256 if isinstance(value, Program | Record) else value
@@ -1178,8 +1181,8 @@ class Warehouse(Views):
         frees: bool = False,
         **of_lake: Any,
     ) -> Changed:
-        """Run `work` on captures, given by a connection and their keys, in a transaction: of a lake, on a copy, which
-        takes their place. `of_lake` are options of `etq.lake.writing.changing.change`.
+        """Run `work` on captures, given by a connection and their keys, in a transaction. For a lake, it runs on a copy
+        that replaces them. `of_lake` are options of `etq.lake.writing.changing.change`.
         """
         keys = [self._key(each) for each in captures]
         self._check_changeable()
@@ -1198,7 +1201,7 @@ class Warehouse(Views):
         return result
 
     def _changed(self, change: Callable[[Lake], Changed]) -> Changed:
-        """Change the lake, and have queries read it as it is then."""
+        """Change the lake; queries then read its new state."""
         assert self._lake is not None
         result, connect = change(self._lake.lake), self._lake.connect
         with self._database.alone() as connection:
@@ -1240,7 +1243,7 @@ class Warehouse(Views):
         return ("program_id", target.program_id) if isinstance(target, Program) else ("record_id", target.record_id)
 
     def _next(self, stored: Iterator[list[Outcome]]) -> list[Outcome] | None:
-        """Return the outcomes of the next files, None after the last."""
+        """Return the outcomes of the next files; None after the last."""
         with self._storing():
             return next(stored, None)
 
@@ -1276,5 +1279,5 @@ def _is_program(path: str | os.PathLike[str]) -> bool:
 
 
 def _later(module: str) -> Any:
-    """Return a module of a layer above: a user finds its function at the warehouse, which is imported without it."""
+    """Return a module of a later layer. The warehouse offers its function, but is imported without it."""
     return import_module(module)

@@ -1,4 +1,4 @@
-"""The positions of the ETDumps of a file: one, several concatenated, or printed as base64 into a device's log."""
+"""Finds the ETDumps of a file: one, several concatenated, or printed as base64 into a device's log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from etq.ingest.memory import Watch
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{4,}={0,2}")
 # Base64 text shorter than this doesn't begin a dump: devices print lines of 64 characters or more.
 _SHORTEST_FIRST_LINE: Final = 16
-# The prefix that a device prints before a line of a dump is searched again for each word of the line, so it is short.
+# The longest prefix of a dump's line: it is searched again for each word of the line, so it must be short.
 _LONGEST_PREFIX: Final = 1024
 _LINE: Final = re.compile(rb"[^\n]+")
 _AROUND: Final = b"\r \t\"'"
@@ -43,7 +43,7 @@ def is_etdump(data: Any) -> bool:
 
 
 def zeros_before(data: Any, at: int = 0) -> int:
-    """Return how many zeros stand between byte `at` and the dump that follows them; 0 if none does."""
+    """Return the number of zeros between byte `at` and a dump; 0 if no dump follows the zeros."""
     first = _NOT_ZERO.search(data, at)
     if first is None:
         return 0
@@ -58,8 +58,8 @@ def zeros_before(data: Any, at: int = 0) -> int:
 def find_dumps(data: Any, path: str) -> tuple[list[Dump], int]:
     """Return the dumps of a binary file, in order, and the number of bytes after the last dump that belong to none.
 
-    Zeros may stand before a dump. A dump with a size prefix has that size; another dump may follow. A dump without a
-    size prefix takes the rest of the file. Raises `FormatError` for a truncated dump.
+    Zeros may precede a dump. A dump with a size prefix has that size; another dump may follow. A dump without a size
+    prefix takes the rest of the file. Raises `FormatError` for a truncated dump.
     """
     dumps: list[Dump] = []
     at, size = zeros_before(data), len(data)
@@ -100,9 +100,9 @@ def dumps_in_log(data: Any, path: str) -> list[bytes]:
     A dump begins with base64 text that decodes to an ETDump's first bytes. Each further line of the dump has the same
     prefix (except for numbers in it, such as the time) or no prefix, and has the length of the first line;
     the last line may be shorter if it completes the size of the size prefix (or, without a size prefix, ends in
-    padding). All other text is skipped. Where another dump begins, the previous dump ends, complete or not.
+    padding). All other text is skipped. The beginning of another dump ends the previous one, complete or not.
 
-    Raises `FormatError` for dumps that take more memory than there is.
+    Raises `FormatError` for dumps that need more memory than there is.
     """
     found: list[bytes] = []
     letters = bytearray()  # of the present dump

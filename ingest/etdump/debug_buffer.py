@@ -41,8 +41,8 @@ _FLOAT8: Final = {
 _MOST_DIMENSIONS: Final = 64
 # A batch holds at most this many elements, unless a single tensor has more.
 _ELEMENTS: Final = 4_000_000
-# The tensors of one dump take at most the size of its buffer. A file of several dumps, each with its own buffer, may
-# claim more than the one buffer that is given: up to this many times its size is accepted.
+# The tensors of one dump take at most the size of its buffer. Several dumps in a file, each with its own buffer, may
+# claim more than the given buffer: up to this many times its size is accepted.
 _MOST_TIMES: Final = 16
 _MOST_CLAIMED: Final = 2**24
 
@@ -90,8 +90,8 @@ def tensors_at(
     path    the buffer's file, for messages
 
     Raises `FormatError` if the buffer is of another run: a tensor of type bool would have a byte that is neither 0 nor
-    1. Raises it also if tensors overlap so much that they exceed the buffer's size many times: the runtime never writes
-    such dumps, but a small hostile ETDump could claim the whole buffer again and again.
+    1. It is also raised if the tensors' total size exceeds the buffer's many times because they overlap: the runtime
+       never writes such dumps, but a small hostile ETDump could claim the whole buffer again and again.
     """
     claimed = 0
     most = max(_MOST_CLAIMED, _MOST_TIMES * len(buffer))
@@ -177,7 +177,7 @@ def _single(array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 
 def doubles(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Return the elements of an array in row-major order as doubles; a complex element becomes two."""
-    # numpy would warn about signalling NaNs, which a buffer may contain.
+    # numpy would warn about signalling NaNs in a buffer.
     with np.errstate(invalid="ignore"):
         if np.iscomplexobj(array):
             return np.ascontiguousarray(array.astype(np.complex128)).reshape(-1).view(np.float64)

@@ -1,4 +1,4 @@
-"""Values of debug events: tensors by shape and position in the debug buffer, tensor lists, numbers."""
+"""Values of debug events: tensors (shape, and position in the debug buffer), tensor lists, numbers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_debug_values(debug: Tables, debug_at: Positions) -> DebugValues:
     places = np.concatenate([place for place, _ in parts])
     table = pa.concat_tables([part for _, part in parts])
     order = np.lexsort((as_numpy(table.column("value_index"), np.int32), places))
-    if (np.diff(order) < 0).any():  # else they are in order; the first `take` of a process imports for 40 ms
+    if (np.diff(order) < 0).any():  # otherwise they are in order; a process's first `take` imports modules for 40 ms
         table = table.take(numbers(order))
     return DebugValues(is_output, debug_at[owners[places[order]]], table)
 

@@ -33,7 +33,7 @@ from etq.ingest.events.rows import Mask, Place, Runs
 from etq.ingest.flatbuffers.reader import REFERENCE, Buffer, Tables
 from etq.ingest.other_files import other_file
 
-# How many runs' tables are read at a time: they are spread over the file, and every page that is read stays in memory.
+# How many runs' tables are read at a time: they are spread over the file, and each page that is read stays in memory.
 RUNS: Final = 4096
 # After this many groups of runs, about 35 MB, the pages of a mapped file are released.
 RELEASE_EVERY: Final = 8
@@ -87,15 +87,15 @@ def _what_it_is(data: Any) -> str:
 
 @dataclass
 class _Facts:
-    """Properties of a whole file that are known only at its end."""
+    """Properties of a whole file that are only known at its end."""
 
     types: set[int] = field(default_factory=set)
     # Runs with an execute that did not end.
     unended: list[int] = field(default_factory=list)
-    # For each signature of a delegate: the number of events, of bare values, which start at 0, and of events whose
-    # clock is not the host's.
+    # For each signature of a delegate: the number of events, of bare values (which start at 0), and of events on
+    # another clock than the host's.
     clocks: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
-    # For each signature, whether its events count ticks, of whatever clock.
+    # For each signature, whether its events count ticks of any clock.
     count_ticks: list[bool] = field(default_factory=list)
 
 
@@ -150,7 +150,7 @@ class _Reader:
             here = slice(group.start, group.stop)
             yield from self._read_group(first_run + group.start, spans.count[here], spans.present[here], slices)
             if number % RELEASE_EVERY == 0 and isinstance(data, mmap.mmap):
-                # Decoded pages need not stay in memory: they can be read from the file again.
+                # Decoded pages needn't stay in memory: they can be read from the file again.
                 data.madvise(mmap.MADV_DONTNEED)
 
     def _allocators(self, runs: Tables, first_run: int) -> Iterator[Batch]:
@@ -170,7 +170,7 @@ class _Reader:
 
     def _read_group(self, first_run: int, counts: Indexes, listed: Mask, slices: list[EventSlice]) -> Iterator[Batch]:
         """Yield the rows of consecutive runs from `first_run` on; run i has `counts[i]` events, all of which are in the
-        slices. Runs that are not `listed` have no list of events, and no block, as in the Inspector.
+        slices. Runs that aren't `listed` have no list of events and no block, as in the Inspector.
         """
         codes = np.concatenate([self.keys.codes(part.keys)[part.codes] for part in slices])
         start = np.concatenate([part.start for part in slices])
@@ -233,8 +233,8 @@ class _Reader:
         return found.events
 
     def _are_host_ticks(self) -> npt.NDArray[np.bool_] | None:
-        """Return for each signature whether its events are in ticks of the host's clock, as the events so far show;
-        None if all are, as those of the runtime.
+        """Return for each signature whether its events are in ticks of the host's clock, according to the events so
+        far; None if all are, as for the runtime's events.
         """
         if not (self.keys.column(Keys.ROLE) == Keys.DELEGATE).any():
             return None
@@ -245,9 +245,9 @@ class _Reader:
         return is_host & np.array(counted, np.bool_)
 
     def _failed_runs(self, names: Mapping[int, str]) -> list[tuple[str, str]]:
-        """Return findings (rule, detail) about runs whose execute has no end, and about runs that log ops but not their
-        execute, as others of their name do: the runtime logs it at its end, unless an op fails. `names` has the name of
-        each block's runs.
+        """Return findings (rule, detail) about runs whose execute has no end, and about runs that log ops without their
+        execute, although other runs of the name log it: the runtime logs an execute at its end, unless an op fails.
+        `names` has the name of each block's runs.
         """
         rows = self.blocks.signatures
         executes = {row.block_index for row in rows if row.key.name in (signatures.EXECUTE, signatures.STEP)}

@@ -1,10 +1,11 @@
-"""Events of runs whose bytes repeat those of a first run, but for the times: decoded once, and compared.
+"""Decodes events of runs whose bytes, except times, repeat those of a first run: only the first run is decoded, others
+are compared with it.
 
 A loop that executes a method writes the same tables each time, at a constant distance in the file. So the first run of
 such a stretch is decoded by the fields of its tables; the others are compared with it as rows of a matrix of 32-bit
-words. Only times may differ, and references to a vtable that all runs share, as these count back from where they
-stand. Runs that differ in anything else are decoded like any others; so is often the very first, which has the vtables
-among its tables.
+words. Only times may differ, and references to a vtable that all runs share, as they are relative to their own
+position. Runs that differ in anything else are decoded normally; this is often the case for the very first run, which
+has the vtables among its tables.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from etq.ingest.etdump.slices import read_slice
 from etq.ingest.events.event import EventSlice, Ticks
 from etq.ingest.flatbuffers.reader import REFERENCE, SCALARS, Buffer, Mask, Positions, Spans, Tables, element_positions
 
-# A comparison takes as long as decoding a few thousand events. More bytes than these would take too much memory; only
-# runs with long texts have as many.
+# With fewer events, decoding takes less time than the comparison. More bytes would take too much memory; only runs with
+# long texts have as many.
 FEWEST_RUNS: Final = 4
 FEWEST_EVENTS: Final = 4096
 MOST_BYTES: Final = 1 << 26
@@ -33,9 +34,9 @@ Words = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True)
 class _Layout:
-    """The bytes that the events of a run are decoded from; positions count from the start of the file.
+    """The bytes from which a run's events are decoded; positions count from the start of the file.
 
-    begin, end  bounds of all of them but vtables that the runs share
+    begin, end  their bounds, without vtables that the runs share
     shared      positions of references to these vtables
     times       positions of each event's start_time and end_time
     """
@@ -108,7 +109,7 @@ def _layout(runs: Tables, spans: Spans, chosen: range, distance: int) -> _Layout
 
 
 def _is_shared(tables: Tables, distance: int) -> Mask:
-    """Whether the next run's copy of each table refers to the same vtable, not to another copy of it."""
+    """Whether the next run's copy of each table refers to the same vtable, not to a copy of it."""
     buffer = tables.buffer
     following = tables.positions + distance
     is_inside = (following >= buffer.start) & (following <= buffer.end - REFERENCE.itemsize)
@@ -148,7 +149,9 @@ def _columns(layout: _Layout, positions: Positions) -> Positions:
 
 
 def _are_repeated(words: Words, layout: _Layout, distance: int) -> bool:
-    """Whether all rows are equal but for times and for references to shared vtables, and these refer to the same."""
+    """Whether all rows are equal except times and references to shared vtables, and these references have the same
+    targets.
+    """
     is_free = np.zeros(words.shape[1], np.bool_)
     for time in layout.times:
         is_free[_columns(layout, time)] = is_free[_columns(layout, time) + 1] = True

@@ -1,4 +1,4 @@
-"""The runs of a dump in groups of whole runs, with their events decoded ahead on other threads."""
+"""Groups the runs of a dump, whose events are decoded ahead on other threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ THREADS: Final = max(1, min(4, (os.cpu_count() or 1) - 1))
 
 
 def decoded_groups(runs: Tables, spans: Spans) -> Iterator[tuple[range, list[EventSlice]]]:
-    """Yield groups of consecutive runs, of about `SLICE` events each, in order: the range of runs and their events.
+    """Yield groups of consecutive runs with about `SLICE` events each, in order: the range of runs and their events.
 
     A run of more than `SLICE` events is a group of its own, with several slices.
     """
@@ -63,7 +63,7 @@ def _read_slices(runs: Tables, spans: Spans, group: range, events: range) -> lis
     for stretch in stretches(spans, group):
         count = int(spans.count[stretch.start])
         end = first + count * len(stretch)
-        # The first run may differ: the vtables stand among its tables.
+        # The first run may differ, as the vtables are among its tables.
         for skipped in (0, 1):
             start = first + skipped * count
             if (repeated := read_repeated(runs, spans, stretch[skipped:], start)) is not None:

@@ -45,7 +45,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Size(msgspec.Struct, gc=False):
-    """A size or stride: a number, or an expression, which is read as None."""
+    """A size or stride: a number; an expression is read as None."""
 
     as_int: Int64 | None = None
 
@@ -66,7 +66,7 @@ class Named(msgspec.Struct, gc=False):
 
 
 class OptionalTensor(msgspec.Struct, gc=False):
-    """A reference to a value, or nothing."""
+    """An optional reference to a value."""
 
     as_tensor: Named | None = None
 
@@ -155,7 +155,7 @@ class Graph(msgspec.Struct, gc=False):
 
 
 class ProgramGraph(msgspec.Struct, gc=False):
-    """The outermost graph of a program: as `Graph`, but its nodes are not decoded, as there may be very many."""
+    """The outermost graph of a program, like `Graph`, but with raw nodes, as there may be very many."""
 
     nodes: list[msgspec.Raw]
     inputs: list[Argument] = []
@@ -164,7 +164,7 @@ class ProgramGraph(msgspec.Struct, gc=False):
 
 
 class SpecArgument(msgspec.Struct, gc=False):
-    """The name of the value that an input or output is; empty if it is not a tensor."""
+    """The name of the value of an input or output; empty if it is not a tensor."""
 
     name: str | None = None
 

@@ -8,23 +8,23 @@ import msgspec
 
 from etq.ingest.etrecord.export_json import Graph, ProgramGraph, TensorMeta
 
-# Stands for the node of a value that no node computes: an input of the graph.
+# The node of a value that no node computes: an input of the graph.
 NO_NODE: Final = -1
-# Stands for the tensor of a value that isn't a tensor.
+# The tensor of a value that isn't a tensor.
 NO_TENSOR: Final = 0
 _decoder: Final = msgspec.json.Decoder(TensorMeta)
 
 
 def placed(error: msgspec.DecodeError, place: str) -> msgspec.DecodeError:
-    """Return an error in a part of a member's JSON with its path in the whole JSON: the part is at `place`,
-    in msgspec's notation.
+    """Return an error about a part of a member's JSON, with the path in the whole JSON; `place` is the part's path in
+    msgspec's notation.
     """
     what, _, within = str(error).partition(" - at `$")
     return type(error)(f"{what} - at `{place}{within or '`'}")
 
 
 class TensorsOfValues(dict[str, int]):
-    """The number of each value's tensor, by the value's name; for other values `NO_TENSOR`."""
+    """The number of each value's tensor, by the value's name; `NO_TENSOR` for other values."""
 
     def __missing__(self, name: str) -> int:
         return NO_TENSOR

@@ -1,4 +1,4 @@
-"""Texts that are repeated in exported programs' nodes: each distinct text is decoded and stored once."""
+"""Interns texts that repeat in exported programs' nodes: each distinct text is decoded and stored once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs among the arguments of nodes: those of control flow, and those that delegates were made from."""
+"""Graphs among the arguments of nodes: of control flow, and graphs from which delegates were made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from etq.ingest.etrecord.export_json import NOTHING, LoweredModule, NamedArgument, NestedGraph, Node, Signature
 
-# Calls of delegates have their graph as a text: how their targets end.
+# The ending of targets of delegate calls, whose graph is a text.
 DELEGATE_CALL: Final = "executorch_call_delegate"
 _text: Final = msgspec.json.Decoder(str)
 _lowered: Final = msgspec.json.Decoder(LoweredModule)
@@ -24,8 +24,8 @@ def nested_graphs(node: Node) -> list[Nested]:
 
 
 def graph_of(target: str, argument: NamedArgument) -> tuple[NestedGraph, Signature | None] | None:
-    """Return the graph that an argument of a node with this target is; None if it is something else, such as a text
-    that isn't a delegate's graph.
+    """Return the graph in an argument of a node with this target; None for other arguments, such as a text without a
+    delegate's graph.
     """
     if argument.arg.as_graph is not None:
         return argument.arg.as_graph, None

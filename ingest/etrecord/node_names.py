@@ -1,7 +1,8 @@
-"""Names of nodes in records that have names of values only, as executorch before 1.0 writes them.
+"""Derives names of nodes for records that only have names of values, as executorch before 1.0 writes them.
 
-Source: `deserialize_node` in `torch/_export/serde/serialize.py` of PyTorch 2.8 names a node by its result if it has a
-single one. `_Namespace.create_name` in `torch/fx/graph.py` makes other names of the op's, numbered where it is taken.
+Source: `deserialize_node` in `torch/_export/serde/serialize.py` of PyTorch 2.8 names a node after its result if it has
+a single one. For others, `_Namespace.create_name` in `torch/fx/graph.py` uses the op's name, with a number if it is
+taken.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class NodeNames:
         self._numbers = defaultdict[str, int](int)
 
     def of(self, nodes: list[Node]) -> list[str]:
-        """Return the names of the next nodes: those that are stored, and made ones where none is stored."""
+        """Return the names of the next nodes: stored names, or derived ones where none is stored."""
         names = [node.name for node in nodes]
         return [self._name(node) for node in nodes] if None in names else [name or "" for name in names]
 
@@ -46,9 +47,9 @@ class NodeNames:
 
 
 def _base(target: str) -> str:
-    """Return the `__name__` of what a target names, as a part of a name in Python.
+    """Return the `__name__` of a target's object, as a valid part of a Python name.
 
-    That of an op has its namespace in the edge dialect alone: `aten_topk_default`, else `topk_default`.
+    Only in the edge dialect, an op's has the namespace: `aten_topk_default`, otherwise `topk_default`.
     """
     name = op_type(target)
     if target.startswith("torch.ops."):

@@ -17,7 +17,7 @@ ModuleLevel = tuple[str, str, str, int]
 
 @lru_cache(maxsize=65536)
 def op_type(target: str) -> str:
-    """Return a target without the module in which it is found: `aten.addmm.default`."""
+    """Return a target without its Python module: `aten.addmm.default`."""
     for module in _MODULES_OF_TARGETS:
         if target.startswith(module):
             return target.removeprefix(module)
@@ -26,7 +26,7 @@ def op_type(target: str) -> str:
 
 @lru_cache(maxsize=65536)
 def op_name(target: str) -> str:
-    """Return the name of the op alone, as kernels have it: `addmm` of `aten.addmm.default`, `cond` of
+    """Return only the name of the op, as kernels have it: `addmm` of `aten.addmm.default`, `cond` of
     `torch.ops.higher_order.cond`.
     """
     parts = op_type(target).split(".")

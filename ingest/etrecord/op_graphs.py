@@ -59,7 +59,7 @@ class GraphRows:
     """Collects the rows of all graphs of a record, program by program. Nodes are numbered by their row."""
 
     def __init__(self, path: str, export_graph_id: str | None) -> None:
-        """Nodes of the graph `export_graph_id`, if given, get the handles of the edge nodes made from them."""
+        """If `export_graph_id` is given, the nodes of that graph get the handles of the edge nodes made from them."""
         self._path = path
         self._origins = None if export_graph_id is None else Origins(export_graph_id)
         # One entry per program: its graph_id, the number of its nodes and the number of its values.
@@ -147,7 +147,7 @@ class GraphRows:
         `values` has the latest value of each name. Returns the number of nodes added, and the last node's graphs, each
         with its argument's number.
         """
-        # This is the most frequent operation, so the most frequent kinds are handled here without a call.
+        # This is the most frequent operation, so the most frequent kinds are handled inline.
         find, names_of, literal_numbers = values.get, self._argument_names, self._literal_numbers
         uses, literals = list[int](), list[int]()
         names, places = list[str](), list[int]()
@@ -226,7 +226,7 @@ class GraphRows:
                 each.append(handle)
 
     def handles_of(self, graph_ids: set[int]) -> set[int]:
-        """Return the debug handles that the nodes of these graphs have themselves."""
+        """Return the nodes' own debug handles in these graphs."""
         graph_of, _ = self._keys()
         return set(np.array(self._handles)[np.isin(graph_of, list(graph_ids))].tolist()) - {0}
 

@@ -35,11 +35,12 @@ WEIGHTS: Final = ("_state_dict", "_constants", "_example_inputs")
 # ETRecords store their members uncompressed. A member that is compressed more tightly than JSON ever is, is a bomb.
 LARGEST_RATIO: Final = 100
 LARGEST_JSON: Final = 2**30
-# Memory that Python takes for a member of a zip; least bytes of its entry in the list; most bytes of the list's end.
+# Memory that Python takes for a member of a zip; the fewest bytes of its entry in the list; the most bytes of the
+# list's end.
 _MEMBER: Final = 1_000
 _LEAST_ENTRY: Final = 46
 _ENDING: Final = 2**16 + 200
-# A checksum of fewer bytes than this is not worth a thread.
+# A checksum of fewer bytes doesn't justify a thread.
 LITTLE: Final = 2**20
 # Exceptions of zipfile for damaged zips. ValueError: names that aren't UTF-8, offsets before the start.
 DAMAGES: Final = (
@@ -129,8 +130,7 @@ def read_etrecord(data: Any, path: str) -> Iterator[Batch]:
         archive = zipfile.ZipFile(file)
     except DAMAGES as error:
         raise FormatError(path, f"the zip is damaged: {error}") from error
-    # A record's objects don't refer to each other in cycles; not searching for cycles saves a tenth of the reading
-    # time.
+    # A record's objects have no reference cycles; not searching for cycles saves a tenth of the reading time.
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -143,7 +143,9 @@ def read_etrecord(data: Any, path: str) -> Iterator[Batch]:
 
 
 def _list_size(data: Any) -> int:
-    """Return the bytes of a zip's list of members, as its end states them (APPNOTE.TXT 4.3.16, 4.3.14)."""
+    """Return the number of bytes of a zip's list of members, as stated at the zip's end (APPNOTE.TXT 4.3.16,
+    4.3.14).
+    """
     end = bytes(data[-_ENDING:])
     at, at64 = end.rfind(b"PK\5\6"), end.rfind(b"PK\6\6")
     stated = int.from_bytes(end[at + 12 : at + 16], "little") if at >= 0 else 0
@@ -278,7 +280,7 @@ class _Record:
         rows = GraphRows(self.path, export_graph_id if has_exported else None)
         graphs = []
         for number, (stage, written, name) in enumerate(placed):
-            # A record with one method calls it `forward`, whatever its name; the delegate maps have the actual name.
+            # A record with one method always calls it `forward`; the delegate maps have the actual name.
             method = methods[0] if len(edge_methods) <= 1 and len(methods) == 1 else written
             graphs.append(self._graph(rows, number, stage, method, name))
         return graphs, rows

@@ -1,4 +1,4 @@
-"""Event blocks: which runs logged the same events, and the slot of each event in its run.
+"""Finds event blocks: which runs logged the same events, and the slot of each event in its run.
 
 Runs that logged the same sequence of events share one `Pattern`, computed once: slots and occurrences (as the Inspector
 groups and orders events), and parents (which event contains which). Parents depend on times, so a pattern's parents are
@@ -55,10 +55,10 @@ class Pattern:
 
 @dataclass(frozen=True)
 class _Shape:
-    """The properties that all sequences with the same `Keys.shape` have in common, whatever their events' names.
+    """The properties that all sequences with the same `Keys.shape` share, whatever their events' names.
 
     slots     slot of each event; NOWHERE if it has none
-    of_slots  the events that make the signature of each slot: a profile event or NOWHERE, a value or NOWHERE
+    of_slots  the events that define the signature of each slot: a profile event or NOWHERE, a value or NOWHERE
     is_profile, occurrence, parent, execute, order  as in `Pattern`
     """
 
@@ -172,8 +172,8 @@ class Blocks:
         )
 
     def _short_pattern(self, name: str, bundled: int, codes: Indexes, start: Ticks, ended: Indexes | None) -> Pattern:
-        """Return the pattern of a short run. Lists are used: for few events,
-        arrays take longer to make than to fill.
+        """Return the pattern of a short run. It uses lists, as for few events, making arrays takes longer than filling
+        them.
         """
         listed = codes.tolist()
         known = self.keys.shape(listed), b"" if ended is None else ended.tobytes()
@@ -183,7 +183,7 @@ class Blocks:
                 self._shapes.clear()
             shape = self._shapes[known] = self._shape(codes, start, ended)
         block = self._block(name, bundled, listed, shape.of_slots)
-        # In the order of slots and keys, by which signatures are numbered.
+        # In the order of slots and keys, in which signatures are numbered.
         pairs = sorted({(slot, code) for slot, code in zip(shape.slots, listed, strict=True) if slot != NOWHERE})
         rows = {
             (slot, code): self._signature(block, slot, code, _value_of(listed, shape.of_slots[slot]))
@@ -222,7 +222,7 @@ class Blocks:
     def _signature(self, block: int, slot: int, code: int, value: int) -> int:
         """Return the row of a signature; adds it if it is new.
 
-        An event without a name has that of the value logged beside it, of code `value`, as in the Inspector.
+        An event without a name gets the name of the value logged with it, of code `value`, as in the Inspector.
         """
         row = self._signature_of.get((block, slot, code))
         if row is None:
@@ -265,9 +265,10 @@ def _same_as_before(codes: Indexes, ends: Indexes) -> list[bool]:
 def _fill(
     structure: Structure, patterns: list[Pattern], start: Ticks, begins: Indexes, is_all: bool
 ) -> npt.NDArray[np.bool_]:
-    """Write the patterns of runs, which begin at `begins`, into these; return for which runs the parents don't hold.
+    """Write the patterns of runs, which begin at `begins`, into `structure`; return the runs for which the parents
+    don't hold.
 
-    The patterns differ in their signatures alone. `is_all` is true if these runs are all runs, one after the other.
+    The patterns differ only in their signatures. `is_all` is true if these runs are all runs, in order.
     """
     pattern = patterns[0]
     length = len(pattern.signature)
@@ -294,7 +295,7 @@ def _fill(
 
 def _slots(keys: Keys, codes: Indexes) -> tuple[Indexes, list[tuple[int, int]]]:
     """Return the slot of each event (NOWHERE for allocations, outputs, and values logged without a profile event); and,
-    in the order of slots, the two events that make a slot's signature: a profile event and a value, NOWHERE if one is
+    in the order of slots, the two events that define a slot's signature: a profile event and a value, NOWHERE if one is
     missing.
 
     The Inspector's rules (its `InstructionEvent`, `EventSignature`): events are collected in groups, ordered by the

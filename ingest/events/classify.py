@@ -16,7 +16,7 @@ OPERATOR_CALL: Final = "OPERATOR_CALL"
 DELEGATE_CALL: Final = "DELEGATE_CALL"
 EXECUTE: Final = "Method::execute"
 STEP: Final = "Method::step"
-# The delegate's part of a DELEGATE_CALL; only the profiler before ETDump writes it.
+# The delegate's part of a DELEGATE_CALL; only the profiler before ETDump writes this event.
 DELEGATE_EXECUTE: Final = "delegate_execute"
 # Events of the runtime's own classes: Program::load_method, Method::init, Method::execute, …
 FRAMEWORK_PREFIXES: Final = ("Program::", "Method::")
@@ -52,7 +52,7 @@ def event_kind(key: EventKey) -> str:  # noqa: PLR0911 - a case a line
 
 
 def profiling_level(keys: Iterable[EventKey]) -> str | None:
-    """Return the profiling level, by the events that exist: all, method_only, or None if nothing ran."""
+    """Return the profiling level, inferred from the events: all, method_only, or None if nothing ran."""
     profiled = [key for key in keys if key.type == PROFILE]
     if any(event_kind(key) not in ("framework", "user") for key in profiled):
         return "all"
@@ -62,7 +62,7 @@ def profiling_level(keys: Iterable[EventKey]) -> str | None:
 
 
 def event_label(key: EventKey) -> str:
-    """Return the label of an event, as in the Inspector: its delegate id, else its name, else ''."""
+    """Return the label of an event, as in the Inspector: its delegate id, otherwise its name, otherwise ''."""
     if key.delegate_debug_id != -1:
         return str(key.delegate_debug_id)
     return key.delegate_debug_str or key.name or ""
@@ -85,7 +85,7 @@ def event_family(key: EventKey) -> str:
 
 
 def is_dispatch(key: EventKey) -> bool:
-    """Whether a delegate's event is a dispatch of Vulkan's, which a clock of the GPU times."""
+    """Whether a delegate's event is a dispatch of Vulkan, which is timed by the GPU's clock."""
     return _VULKAN_KERNEL.search(event_label(key)) is not None
 
 

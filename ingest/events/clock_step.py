@@ -13,22 +13,21 @@ from etq.ingest.arrow import as_numpy
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-# A step is at least this many ticks, and the distance between two of so many of the most frequent durations, or of one
-# from zero. It is judged by so many durations.
+# The fewest ticks of a step; how many of the most frequent durations give candidates, and how many judge these.
 _LEAST: Final = 8
 _FREQUENT: Final = 16
 _JUDGES: Final = 256
-# A step that is no whole number of ticks is longer, and judged by durations of fewer steps.
+# A step that isn't a whole number of ticks must be longer, and is judged by durations of fewer steps.
 _LEAST_FITTED: Final = 12
 _MOST_STEPS: Final = 1000
-# A distance fits so many durations by chance in one capture of 100.
+# A distance fits this many durations by chance in one capture of 100.
 _EVIDENCE: Final = float(np.log(20000))
 
 
 def clocks_of(measured: pa.Table) -> list[tuple[int, str, int, int, int, float | None]]:
     """Return the rows of `capture_clocks` for clocks with the durations that they measured.
 
-    measured  a capture_id, a clock, and lists of its ticks, in order, and of events, as `clock_step` takes them
+    measured  a capture_id, a clock, and lists of ticks, in order, and events, as for `clock_step`
     """
     rows = []
     for batch in measured.to_batches():
@@ -43,20 +42,20 @@ def clocks_of(measured: pa.Table) -> list[tuple[int, str, int, int, int, float |
 
 
 def clock_step(ticks: Ints, events: Ints) -> float | None:
-    """Return the step of a clock in ticks; None where none is seen.
+    """Return the step of a clock in ticks; None if none is seen.
 
-    ticks   the different durations that it measured, from 0
+    ticks   the distinct durations that it measured, from 0
     events  how many events have each
 
-    A clock whose step matters shows adjacent multiples of it, so that a step is the distance between two of the most
-    frequent durations, or of one from zero. The step is the longest one of at least 8 ticks of which at least 90 % of
-    five or more durations above zero are multiples. By chance 12.5 % are multiples of 8. A step may be no whole
-    number of ticks, such as 41.67 ns of 24 MHz: then a duration is up to a tick from a multiple, and the distance is
-    fitted, three times, to the durations whose multiple is certain by then. It is judged by durations of less than
-    1000 steps, at least half of all, and by as many different ones that a distance fits them by chance in one capture
-    of 100. The same duration again and again, without another one, shows no step; durations of zero show one as well
-    as three others. Of too few durations for this, it is the largest power of 1000 of which 90 % are multiples, two
-    different ones or more: by chance in one capture of a million.
+    A clock whose step matters shows adjacent multiples of it, so candidates are distances between two of the most
+    frequent durations, or of one from zero. The step is the longest candidate, of at least 8 ticks, of which at least
+    90 % of five or more durations above zero are multiples. By chance, 12.5 % are multiples of 8. A step need not be a
+    whole number of ticks, such as 41.67 ns of 24 MHz: durations are then up to a tick from a multiple, and the distance
+    is fitted, three times, to the durations whose multiple is certain by then. It is judged by durations of less than
+    1000 steps, at least half of all, and by so many distinct ones that a distance fits them by chance in one capture of
+    100. A single distinct duration shows no step; durations of zero count as three others. If there are too few
+    durations, the step is the largest power of 1000 of which 90 % are multiples, with at least two distinct ones: by
+    chance in one capture of a million.
     """
     above = ticks > 0
     has_zeros = not above.all()
@@ -65,7 +64,7 @@ def clock_step(ticks: Ints, events: Ints) -> float | None:
     if len(ticks) > 1 and len(order):
         distances = _distances(durations[order[:_FREQUENT]], has_zeros)
         judges, weights = durations[order].astype(float), numbers[order].astype(float)
-        # Sorted, those of a range of multiples of a step are adjacent.
+        # Sorted, so that the durations in a range of multiples of a step are adjacent.
         by_size = np.argsort(judges)
         judges, weights = judges[by_size], weights[by_size]
         for tolerance, steps in ((0, distances), (1, _fitted(distances, judges))):
@@ -81,13 +80,13 @@ def clock_step(ticks: Ints, events: Ints) -> float | None:
 
 
 def _distances(frequent: Ints, has_zeros: bool) -> Floats:
-    """Return the distances between frequent durations, and of each from zero."""
+    """Return the distances between frequent durations, and between each and zero."""
     found = np.subtract.outer(frequent, np.append(frequent, 0))
     return np.unique(found[found >= _LEAST]).astype(float)
 
 
 def _fitted(distances: Floats, judges: Floats) -> Floats:
-    """Return distances that are fitted to durations.
+    """Return distances after fitting them to durations.
 
     The error of a step at its multiple n is n times that of the step: at first up to 2 ticks, then about 2 ticks by the
     largest multiple before.
@@ -101,8 +100,8 @@ def _fitted(distances: Floats, judges: Floats) -> Floats:
 
 
 def _fit(steps: Floats, reach: Floats, judges: Floats, tolerance: int | None) -> Floats:
-    """Return the steps that fit durations best, of half a step up to `reach` steps, if these are within a tolerance of
-    a multiple, in ticks; None: of a tick, and 2 more for each step. Steps that no duration fits are left out.
+    """Return the steps that fit durations of half a step up to `reach` steps best. A duration fits if it is within a
+    tolerance of a multiple, in ticks; None: a tick, and 2 more for each step. Steps that no duration fits are left out.
     """
     step = steps[:, None]
     nearest = np.floor(judges / step + 0.5)
@@ -116,7 +115,9 @@ def _fit(steps: Floats, reach: Floats, judges: Floats, tolerance: int | None) ->
 
 
 def _are_seen(steps: Floats, tolerance: int, judges: Floats, weights: Floats, has_zeros: bool) -> npt.NDArray[np.bool_]:
-    """Return which steps the durations show, in order and with the number of their events; a tolerance is in ticks."""
+    """Return which steps are shown by the durations, given in order with their numbers of events; a tolerance is in
+    ticks.
+    """
     step = steps[:, None]
     multiples = np.abs(judges - np.floor(judges / step + 0.5) * step) <= tolerance
     if tolerance:

@@ -1,11 +1,11 @@
-"""Which events do not fit into their parent, and so are not counted within it.
+"""Finds events that don't fit into their parent, and therefore aren't counted within it.
 
 Events of a delegate nest by their times: an event that encloses others of its call contains them. A delegate may run
-asynchronously, run several things at a time, or use a clock of its own. Events on another clock do not count, and leave
-the others as they are. If other events of a delegate call start before it, end after it, or together take longer, the
-call has no breakdown: none of the delegate's events in it count, and the call's time counts as a whole. The same holds
-for any other event that takes less time than its children. Therefore the times of the remaining events add up to those
-of the executes, and no self time is negative.
+asynchronously, run several things at a time, or use its own clock. Events on another clock don't count, and don't
+affect the others. If other events of a delegate call start before it, end after it, or are longer in sum, the call has
+no breakdown: none of the delegate's events in it counts, and the call's time counts as a whole. The same holds for any
+other event that takes less time than its children. Therefore the times of the remaining events add up to those of the
+executes, and no self time is negative.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Mask = npt.NDArray[np.bool_]
 # A finding names at most this many instructions.
 NAMED: Final = 5
 
-# Reasons why a call has no breakdown; the first that holds is reported.
+# Reasons why a call has no breakdown; the first that applies is reported.
 FITS, OTHER_CLOCK, LATE, PARALLEL = range(4)
 _CAUSES: Final = {
     OTHER_CLOCK: "{} on another clock than the host's",
@@ -66,7 +66,7 @@ class Detached:
 
 
 def leave_out_unended(structure: Structure, start: Ticks, elapsed: Ticks, before: Indexes) -> Indexes:
-    """Have the events within executes that did not end belong to no execute, as those of an execute that failed.
+    """Make events within executes that did not end belong to no execute, like those of an execute that failed.
 
     Returns the indexes of these executes.
     """
@@ -130,7 +130,7 @@ def find_detached(
 
 
 class _Delegates:
-    """The delegates' events among some events, and their position relative to the calls that contain them."""
+    """The delegates' events among some events, and their times relative to the calls that contain them."""
 
     def __init__(self, events: Indexes, outer: Indexes, number: int) -> None:
         self.events = events
@@ -147,7 +147,7 @@ class _Delegates:
         self, clock: HostClock, structure: Structure, start: Ticks, elapsed: Ticks, length: Ticks, before: Indexes
     ) -> None:
         """Find which events start before their call, which end after it, which can't be on the host's clock, and which
-        of these are outside of their call altogether.
+        of the latter are completely outside of their call.
         """
         self.since = since = clock.since(start, elapsed, self.events, self.outer)
         self.early, self.late = since < 0, since + length[self.events] > length[self.outer]
@@ -163,8 +163,8 @@ class _Delegates:
         self.apart = self.elsewhere & is_outside
 
     def counted_from_0(self, start: Ticks, length: Ticks, counts: Mask) -> Mask:
-        """Find the events at 0 of calls whose counter starts there: their other events, which are not on the host's
-        clock, follow within the time that they all take.
+        """Find the events at 0 of calls whose counter starts at 0: the call's other events, which aren't on the host's
+        clock, follow within the total time of all.
         """
         begin, held = start[self.events], np.where(counts, length[self.events], 0)
         is_later = counts & self.elsewhere & (begin > 0)
@@ -203,7 +203,7 @@ class _Delegates:
         self.causes[foreign[~has_any[foreign]]] = OTHER_CLOCK
 
     def judge_length(self, is_too_long: Mask) -> None:
-        """Find which of the other calls have no breakdown because their events together take longer."""
+        """Find which of the other calls have no breakdown because their events are longer in sum."""
         self.causes[(self.causes == FITS) & is_too_long[self.calls]] = PARALLEL
 
     def nest(self, chosen: Mask, length: Ticks) -> Indexes:
@@ -215,7 +215,7 @@ class _Delegates:
 
 
 def _spread(detached: Mask, inside: Indexes, outer: Indexes, is_execute: Mask) -> None:
-    """Detach events within detached events, too; executes always count, and so do their children."""
+    """Also detach events within detached events; executes and their children always count."""
     kept = ~is_execute[inside] & ~is_execute[outer]
     inside, outer = inside[kept], outer[kept]
     number = 0

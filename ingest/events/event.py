@@ -18,7 +18,7 @@ Ticks = npt.NDArray[np.int64]
 
 
 class EventKey(NamedTuple):
-    """The properties that the same event of different runs has in common.
+    """The properties that the same event has in all runs.
 
     `type` is PROFILE, DEBUG (a logged value), OUTPUT (a logged program output) or ALLOCATION. The other attributes are
     the file's fields; absent numbers are -1, absent texts None. `chain_index` is an i32 of profile events and a u64 of

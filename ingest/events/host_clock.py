@@ -1,4 +1,4 @@
-"""The clock of a file: its counter's width, whether the counter wrapped, and which times are impossible."""
+"""The clock of a file: its counter's width, wraparounds, and impossible times."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class HostClock:
         return np.where(_may_be_turned(start, elapsed), elapsed + WRAP, np.maximum(elapsed, 0))
 
     def turned(self, start: Ticks, elapsed: Ticks) -> npt.NDArray[np.bool_]:
-        """Return in which events a 32-bit counter passed zero, if the counter has 32 bits as far as is known."""
+        """Return in which events the counter passed zero, if it has 32 bits according to the events so far."""
         return _may_be_turned(start, elapsed) & (self.bits() == 32)
 
     def since(self, start: Ticks, elapsed: Ticks, inner: npt.NDArray[np.int64], outer: npt.NDArray[np.int64]) -> Ticks:
@@ -118,7 +118,7 @@ class HostClock:
 
 
 def _may_be_turned(start: Ticks, elapsed: Ticks) -> npt.NDArray[np.bool_]:
-    """Return which events end before they start as a 32-bit counter that passed zero has it."""
+    """Return which events end before they start in a way that a wrapped 32-bit counter explains."""
     found: npt.NDArray[np.bool_] = (
         (elapsed < 0) & (elapsed > -WRAP) & (start >= 0) & (start < WRAP) & ~are_unended(start, elapsed)
     )
@@ -126,6 +126,6 @@ def _may_be_turned(start: Ticks, elapsed: Ticks) -> npt.NDArray[np.bool_]:
 
 
 def are_unended(start: Ticks, elapsed: Ticks) -> npt.NDArray[np.bool_]:
-    """Return which events started and have the end 0: nothing wrote it."""
+    """Return which events started but have the end 0, which was never written."""
     found: npt.NDArray[np.bool_] = (elapsed == -start) & (start > 0)
     return found

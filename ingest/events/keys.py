@@ -17,7 +17,9 @@ NOWHERE: Final = -1
 
 @dataclass
 class Keys:
-    """The distinct `EventKey`s of a file, numbered in order of appearance, with arrays of what grouping needs."""
+    """The distinct `EventKey`s of a file, numbered in order of appearance, with arrays of the attributes that grouping
+    needs.
+    """
 
     keys: list[EventKey] = field(default_factory=list)
     _codes: dict[EventKey, int] = field(default_factory=dict)
@@ -49,7 +51,7 @@ class Keys:
         return self._table[:, which]
 
     def shape(self, codes: list[int]) -> tuple[tuple[int, ...], ...]:
-        """Return what determines grouping and nesting in a sequence of events.
+        """Return the key of the grouping and nesting of a sequence of events.
 
         Two sequences have an equal shape if their groups, identities and instructions are equal at the same places,
         even if the events' names differ.
@@ -72,7 +74,7 @@ class Keys:
 
     def _describe(self, key: EventKey) -> tuple[int, ...]:
         # The Inspector groups events by these four attributes (its class InstructionEventSignature). A debug event's
-        # chain is a u64 and a profile event's an i32; as numbers they are equal only where they are not "none".
+        # chain is a u64 and a profile event's an i32; as numbers, they are equal unless they mean "none".
         group = (key.instruction_id, key.chain_index, key.delegate_debug_id, key.delegate_debug_str)
         # The Inspector distinguishes a group's events by these attributes (ProfileEventSignature, DebugEventSignature).
         identity = (

@@ -92,24 +92,24 @@ def find_parents(
 
 
 def find_enclosing(group: Indexes, start: Ticks, length: Ticks) -> Indexes:
-    """Return for each event the index of the one that encloses it in time: of those of its group that do, the one that
-    began last; NOWHERE if none does.
+    """Return for each event the index of the event that encloses it in time: among those of its group, the one that
+    began last; NOWHERE if there is none.
 
     Times of a group are on one clock. Of events with equal times, one that was logged later encloses the earlier ones,
-    as events are logged when they end. An event without length is enclosed by those that begin before it and end after
-    it: at its edge, it may as well be the neighbour of an event.
+    as events are logged when they end. An event of length 0 is enclosed only by events that begin before it and end
+    after it: at an edge, it may be a neighbour of the event.
     """
     found = np.full(len(group), NOWHERE, np.int64)
     end = start + length
     by_group = np.argsort(group, kind="stable")
     same = group[by_group[1:]] == group[by_group[:-1]]
     overlaps = same & (start[by_group[1:]] < end[by_group[:-1]])
-    # Mostly, the events of a group follow each other.
+    # Usually, the events of a group don't enclose each other.
     if not overlaps.any():
         return found
     at = np.flatnonzero(np.isin(group, group[by_group[1:][overlaps]]))
     at = at[np.lexsort((-at, -end[at], length[at] > 0, start[at], group[at]))]
-    around: list[tuple[int, int]] = []  # Events that enclose each other, the outermost first: index and end.
+    around: list[tuple[int, int]] = []  # The currently open events, the outermost first: index and end.
     before = NOWHERE
     for event, of, ends, lasts in zip(
         at.tolist(), group[at].tolist(), end[at].tolist(), length[at].tolist(), strict=True
@@ -126,8 +126,8 @@ def find_enclosing(group: Indexes, start: Ticks, length: Ticks) -> Indexes:
 
 
 class _Above:
-    """The framework and user events that contain each other. Each has a chain of ancestors,
-    which is climbed in steps that double in length.
+    """The nesting of framework and user events. The chain of an event's ancestors is climbed in steps of doubling
+    length.
     """
 
     def __init__(self, chain: Indexes, times: Ticks) -> None:

@@ -1,4 +1,4 @@
-"""What is known of an event when its run is read: what it contains, its own time, and whether it counts."""
+"""Computes own times while a file is read: the children of each event, its own time, and whether it counts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Mask = npt.NDArray[np.bool_]
 
 # Up to this value, sums of integers in floating point are exact.
 EXACT: Final = 2.0**53
-# What a reader yields, without rows, instead of a table: the own times of its events rest on what later events refuted,
-# and are to be computed again from the rows.
+# The marker that a reader yields in place of a table, without rows: own times rest on assumptions that later events
+# refuted, and must be computed again from the rows.
 UNSETTLED: Final = "unsettled"
 
 
@@ -29,12 +29,12 @@ class OwnTimes:
     """Durations and columns of `event_ticks`, with a value for each event.
 
     ticks            its duration, 0 if its times are impossible
-    is_possible      where they are possible; None: everywhere
-    children         how many events that count are directly within it
+    is_possible      whether its times are possible; None: all are
+    children         the number of events that count directly within it
     self_ticks       its own time
     is_additive      whether its own time counts in totals
     is_execute       whether an execute begins with it
-    is_unwrapped     in which events a 32-bit counter passed zero; None if in none
+    is_unwrapped     whether a 32-bit counter passed zero in it; None: in no event
     """
 
     ticks: Ticks
@@ -63,15 +63,15 @@ class Settling:
     """The own times of a file's events, run by run, as the file is read.
 
     Whether a delegate's signature counts ticks of the host's clock, and whether the counter has 32 bits, is known when
-    all of the file is read. Until then, both are taken to be as the events so far show.
+    all of the file is read. Until then, both are assumed from the events so far.
     """
 
     def __init__(self, keys: Keys, clock: HostClock) -> None:
         self._keys = keys
         self._clock = clock
-        # For each signature of a delegate: whether some of its events were taken to count, and whether some not to.
+        # For each signature of a delegate: whether some of its events were counted, and whether some were not.
         self._taken = np.zeros((0, 2), np.bool_)
-        # The widths of the counter with which durations were computed.
+        # The counter widths with which durations were computed.
         self._bits: set[int] = set()
 
     def own_times(
@@ -110,7 +110,7 @@ class Settling:
         return OwnTimes(length, is_possible, children, self_ticks, is_additive, is_execute, is_unwrapped)
 
     def _begins(self, structure: Structure, codes: Indexes, is_outermost: Mask) -> Mask:
-        """Return with which of the outermost events an execute begins.
+        """Return which of the outermost events begin an execute.
 
         A run that is driven step by step is one execute, which begins with the step of the first instruction.
         """
@@ -122,7 +122,7 @@ class Settling:
         return found
 
     def _take(self, signature: npt.NDArray[np.int32], are_host_ticks: Mask) -> None:
-        """Note what events of these signatures were taken to be."""
+        """Note the assumptions about events of these signatures."""
         if len(self._taken) < len(are_host_ticks):
             grown = np.zeros((len(are_host_ticks), 2), np.bool_)
             grown[: len(self._taken)] = self._taken
@@ -130,7 +130,7 @@ class Settling:
         self._taken[signature, are_host_ticks[signature].astype(np.int8)] = True
 
     def is_settled(self, are_host_ticks: Mask | None) -> bool:
-        """Whether the whole file shows what was taken to be so, run by run."""
+        """Whether the whole file confirms the assumptions made run by run."""
         if not self._bits <= {self._clock.bits()}:
             return False
         if are_host_ticks is None:
@@ -154,5 +154,5 @@ def summed(outer: Indexes, ticks: Ticks, number: int) -> Ticks:
 
 
 def unsettled() -> tuple[str, pa.RecordBatch]:
-    """Return what a reader yields if own times are to be computed again."""
+    """Return the marker that a reader yields if own times must be computed again."""
     return UNSETTLED, batch({})

@@ -50,7 +50,7 @@ EVENT_TICKS: Final = pa.schema(
 # The columns that `own_times` computes.
 OWN_TIMES: Final = EVENT_TICKS.names[EVENT_TICKS.get_field_index("unwrapped_ticks") :]
 
-# The batches of a large file, which have as many rows, share the memory of their empty columns.
+# The batches of a large file have equally many rows, and share the memory of their empty columns.
 _nulls: Final = lru_cache(maxsize=4)(pa.nulls)
 
 
@@ -65,7 +65,7 @@ def event_batch(columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
 
 @dataclass
 class Runs:
-    """The RunDatas of a file, in order: every list has one entry per run; `block_index` is NOWHERE without a block."""
+    """The RunDatas of a file, in order: each list has one entry per run; `block_index` is NOWHERE without a block."""
 
     dump_index: list[int] = field(default_factory=list)
     name: list[str] = field(default_factory=list)
@@ -155,7 +155,7 @@ def event_ticks(
 
 
 def _columns(slices: Sequence[EventSlice], chosen: Mask | None) -> dict[str, pa.Array]:
-    """Return the columns that a slice has, NULL for the chosen events of other slices."""
+    """Return the columns that only some slices have; NULL for chosen events of other slices."""
     names = dict.fromkeys(name for part in slices for name in part.columns)
     if not names:
         return {}

@@ -1,4 +1,4 @@
-"""What the executes of each run take, and the work in them: columns of the table `runs`."""
+"""The times of each run's executes, and of the work in them: columns of the table `runs`."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from etq.ingest.flatbuffers.reader import REFERENCE, Buffer, Positions, Spans
 
-# A view has room for a string of at most so many bytes. A longer string has its first 4 bytes there, and its place.
+# A view has room for a string of at most this many bytes. Of a longer string, it has the first 4 bytes and the place.
 _MOST_IN_VIEW: Final = 12
 
 

@@ -21,7 +21,7 @@ DIRECTIONS: Final = ("lower", "higher")
 
 @dataclass(frozen=True)
 class Metric:
-    """One number with its name, and its unit and direction if they are known."""
+    """A number with its name, and its unit and direction if known."""
 
     name: str
     value: float

@@ -3,7 +3,7 @@
 {"model": "mlp", "labels": {"device": "pixel8"}, "captured_at": "2026-05-01T12:00:00Z",
  "metrics": {"temperature": 41, "peak_memory": {"value": 12.5, "unit": "MB", "better": "lower"}}}
 
-Keys other than `labels` and `metrics` are labels, too.
+Other keys than `labels` and `metrics` are labels.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`prof_result.bin`: entries that ExecuTorch's profiler before ETDump logged, as tables.
 
 The one public function is `read_prof_result`. `blocks` finds the blocks' positions, `checks` compares iterations;
-grouping, nesting and rows use the same code as ETDumps. Two things differ from ETDumps: an entry takes its slot when it
-begins, so the order of ends must be found first; and iterations repeat their keys byte for byte, so each distinct
+grouping, nesting and rows use the same code as ETDumps. Two things differ from ETDumps: entries are in the order of
+their begin, so the order of ends must be found first; and iterations repeat their keys byte for byte, so each distinct
 sequence of keys is decoded once.
 """
 
@@ -41,7 +41,7 @@ def read_prof_result(data: Any, path: str, clock_bits: int | None = None) -> Ite
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages, `clock_bits` as for ETDumps. Every
     block is a run of its name; allocations follow its entries, by event_index. If a block's table lacks an allocator
-    that its allocations use, the allocator is taken from the last block of the file that has it.
+    that its allocations use, it is taken from the last block of the file that has it.
 
     Findings report iterations of one name that differ, and allocators that no block has. Raises `FormatError`,
     naming the byte, for files of another version, truncated ones, counts that the file can't hold, and names that are

@@ -1,6 +1,6 @@
-"""Which ops of a delegate's graph the events within its call ran: two sequences, aligned by order and kind.
+"""Aligns the events within a delegate's call with the ops of the delegate's graph, by order and kind.
 
-XNNPACK runs the ops of a graph in order, and logs an event for each operator that it made of them. An event has the
+XNNPACK runs the ops of a graph in order, and logs an event for each operator that it made from them. An event has the
 name of the operator's kind, which need not be that of the op: a convolution of 1x1 runs as fully connected. Ops that
 are fused into others, or removed, have no event.
 """
@@ -23,8 +23,8 @@ _UNARY: Final = frozenset(
 _BINARY: Final = frozenset(
     {"add", "divide", "maximum", "minimum", "multiply", "prelu", "squareddifference", "subtract"}
 )
-# The kinds of ops that run as operators of another kind, by that kind.
-# A table takes the place of unary ops on 8-bit numbers and the conversions around them, never of conversions alone.
+# The kinds of ops that run as operators of another kind, by that kind. A lookup table replaces unary ops on 8-bit
+# numbers with the conversions around them, never conversions alone.
 _RUN_AS: Final[Mapping[str, AbstractSet[str]]] = {
     "fullyconnected": {"convolution"},
     "deconvolution": {"convolution"},
@@ -34,7 +34,7 @@ _RUN_AS: Final[Mapping[str, AbstractSet[str]]] = {
     "invalidbinaryop": _BINARY,
     "binaryelementwise": _BINARY,
 }
-# The kinds of events that an op must explain. Operators of other names may run any op, or none: they prove nothing.
+# The kinds of events that must have an op. Operators with other names may run any op, or none, so they prove nothing.
 KINDS: Final = frozenset(
     {
         *(_UNARY | _BINARY | _RUN_AS.keys()),
@@ -46,12 +46,12 @@ KINDS: Final = frozenset(
 
 
 def aligned(events: Sequence[str], ops: Sequence[Sequence[str]]) -> list[int | None]:
-    """The op that each event of a call ran, as its place in the call's graph, where that is sure; else None.
+    """The op that each event of a call ran, as its place in the call's graph; None if uncertain.
 
-    Events are given as their kinds; ops as the kinds of the events that they may have, in order. If the events of known
-    kinds can be assigned to ops in order, an event is sure if each way to do so assigns it to the same op. If they
-    can't, the graph is not what ran, and no event is sure. Time and memory are proportional to the number of events
-    times that of all events that ops may have.
+    Events are given as their kinds; ops as the kinds of the events that they may have, in order. An event is certain if
+    every way to assign the events of known kinds to ops in order assigns it to the same op. If there is no way, another
+    graph ran, and no event is certain. Time and memory are proportional to the number of events times the number of
+    events that all ops may have.
     """
     owners = np.repeat(np.arange(len(ops)), [len(kinds) for kinds in ops])
     known = [at for at, kind in enumerate(events) if kind in KINDS]
@@ -65,7 +65,7 @@ def aligned(events: Sequence[str], ops: Sequence[Sequence[str]]) -> list[int | N
 
 
 def _first_places(fits: npt.NDArray[np.bool_]) -> list[int] | None:
-    """The place of each event if each is as early as it can be; None if one finds no place."""
+    """The earliest possible place of each event; None if one has no place."""
     places: list[int] = []
     start = 0
     for row in fits:

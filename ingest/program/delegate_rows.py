@@ -1,4 +1,6 @@
-"""The rows of the tables `delegate_ops` and `delegate_values`, and what readers of delegates' graphs share."""
+"""The rows of the tables `delegate_ops` and `delegate_values`, and functions that the readers of delegates' graphs
+share.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from etq.errors import FormatError
 from etq.ingest.arrow import batch, flags, integers, lists, numbers, texts
 from etq.ingest.flatbuffers.reader import REFERENCE, Buffer, Tables, TableType
 
-# More are refused: an op takes 20 bytes in a file, and 0.5 kB or more in memory.
+# The most ops or values: an op takes 20 bytes in a file, but 0.5 kB or more in memory.
 MOST_OPS: Final = 200_000
 MOST_VALUES: Final = 1_000_000
 # The header of blobs: an identifier at byte 4, its length (u16), position and size of the graph (u32s).
@@ -121,7 +123,7 @@ def check_apart(tables: Tables, backend: str) -> None:
 
 
 def check_few(tables: Tables, number: int, most: int, what: str, backend: str) -> None:
-    """Raise `FormatError` for more ops or values than are read."""
+    """Raise `FormatError` for more ops or values than the limit."""
     if number > most:
         raise FormatError(
             tables.buffer.path,

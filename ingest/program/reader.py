@@ -2,7 +2,7 @@
 
 A program is a FlatBuffers buffer, followed by segments with constants and delegates' blobs, whose start the header
 states. The tables of all methods are read at once, as columns; of constants and blobs only position and size are read,
-and XNNPACK's graphs.
+and the graphs of XNNPACK and Vulkan.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def add_graph(buffer: Buffer, start: int, size: int, ops: OpRows, values: ValueR
 
 
 class _Values:
-    """The values of a graph: by their ids, the tensors, and what the others are."""
+    """The values of a graph by their ids: tensors, and other values."""
 
     def __init__(self, values: Tables, kinds: Any) -> None:
         self._values, self._kinds = values, kinds
@@ -127,7 +127,7 @@ def _add_ops(rows: OpRows, blob: int, graph: Tables, values: _Values) -> None:
 
 
 def _op(graph: Tables, position: int, arguments: Sequence[int], values: _Values) -> _Op:
-    """Return an op by its arguments, the last of which is what it produces."""
+    """Return an op from its arguments, the last of which is its result."""
     found = _Op([], [], {})
     for place, each in enumerate(arguments):
         into = found.outputs if place == len(arguments) - 1 else found.inputs
@@ -145,7 +145,7 @@ def _op(graph: Tables, position: int, arguments: Sequence[int], values: _Values)
 
 
 def _length(values: _Values, value: int) -> int:
-    """Return how many numbers, values or bytes an argument has, and an item of a list at most."""
+    """Return the size of an argument in numbers, values or bytes, and the largest size of an item of a list."""
     if value in values.lists:
         return 1 + sum(1 + _size(values.others.get(item)) for item in values.lists[value])
     return 1 + _size(values.others.get(value))

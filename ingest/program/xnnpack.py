@@ -47,7 +47,7 @@ def _add_ops(rows: OpRows, blob: int, graph: Tables, ids: npt.NDArray[Any]) -> N
     inputs: list[list[int]] = [[] for _ in range(count)]
     outputs: list[list[int]] = [[] for _ in range(count)]
     parameters: list[dict[str, Any]] = [{} for _ in range(count)]
-    # An op that a newer schema has only has a number.
+    # An op from a newer schema has only a number.
     for number in sorted({kind for kind in kinds if 0 < kind < len(_NAMES)}):
         op = schema.OPS[str(_NAMES[number])]
         found, at = members(nodes, "xnode_union", np.array(kinds) == number, op.table)
@@ -103,7 +103,7 @@ def _add_values(rows: ValueRows, blob: int, values: Tables) -> npt.NDArray[Any]:
 
 
 def _check_made_once(nodes: Tables, outputs: Sequence[Sequence[int]]) -> None:
-    """Raise `FormatError` for a value that is made twice: XNNPACK knows one op that makes it, its producer."""
+    """Raise `FormatError` for a value that is made twice: in XNNPACK, a value has one producer."""
     made = set()
     for at, each in enumerate(outputs):
         for value in each:

@@ -1,1 +1,3 @@
-"""Memory snapshots of torch.cuda: what the caching allocators of devices held, and who asked for it."""
+"""Memory snapshots of torch.cuda: the memory held by the devices' caching allocators, and the stacks that
+allocated it.
+"""

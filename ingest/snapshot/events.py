@@ -8,16 +8,16 @@ from typing import Final, NamedTuple
 
 from etq.ingest.memory import refuse_beyond
 
-# By how much moments differ at least, in nanoseconds: the calls of an allocation end before.
+# The smallest difference of moments, in nanoseconds: the calls of an allocation end before the next moment.
 STEP: Final = 4
-# How often the trace's JSON is in memory while it is made and read.
+# How many copies of the trace's JSON are in memory while it is made and read.
 _COPIES: Final = 3
-# After how many bytes of JSON the free memory is looked up.
+# The free memory is checked each time after this many bytes of JSON.
 _PART: Final = 2**24
 
 
 class Moment(NamedTuple):
-    """A device at a time, in nanoseconds, with the bytes that are allocated and that its allocator has then."""
+    """A device at a time, in nanoseconds, with its allocated bytes and the bytes of its allocator."""
 
     device: int
     at: int
@@ -41,7 +41,7 @@ class Events:
         self.change(moment, address, size)
 
     def change(self, moment: Moment, address: int, size: int) -> None:
-        """Add what changes the memory in use: an allocation, or with a negative size a release."""
+        """Add a change of the memory in use: an allocation, or with a negative size a release."""
         arguments = {
             "Bytes": size, "Total Allocated": moment.total, "Total Reserved": moment.reserved,
             "Device Type": self._type, "Device Id": moment.device, "Addr": address,

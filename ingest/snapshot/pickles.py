@@ -1,7 +1,8 @@
-"""Pickles of plain data: lists, tuples, dicts, texts, numbers, None. Nothing else is made, and nothing is called.
+"""Reads pickles of plain data: lists, tuples, dicts, texts, numbers, None. Nothing else is created, and nothing is
+called.
 
-The operations are those of Python's `pickletools`, protocols 2 to 5, without all that name a class or a function, call
-one, or set what an object has. Another operation is an error, so that a pickle's author can run nothing.
+The operations are those of Python's `pickletools`, protocols 2 to 5, without those that name or call a class or
+function, or set an object's state. Any other operation is an error, so that a pickle can't run code.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import Any, Final
 from etq.errors import FormatError
 from etq.ingest.memory import Watch
 
-# More digits than any number of a snapshot has.
+# The most digits: no number of a snapshot has more.
 _LONGEST_NUMBER: Final = 16
-# After how many operations the free memory is looked up.
+# The free memory is checked each time after this many operations.
 _OPERATIONS: Final = 2**16
 # The bottom of a part of the stack.
 _MARK: Final = object()
@@ -24,7 +25,7 @@ _CONSTANTS: Final[dict[int, Any]] = {ord("N"): None, 0x88: True, 0x89: False}
 _NUMBERS: Final = {ord("K"): "<B", ord("M"): "<H", ord("J"): "<i", ord("G"): ">d"}
 # Texts, by operation: the layout of their length.
 _TEXTS: Final = {0x8C: "<B", ord("X"): "<I", 0x8D: "<Q"}
-# What is put into the memo or taken from it, by operation: the layout of its number.
+# Puts into and gets from the memo, by operation: the layout of the index.
 _PUTS: Final = {ord("q"): "<B", ord("r"): "<I"}
 _GETS: Final = {ord("h"): "<B", ord("j"): "<I"}
 _LONGS: Final = {0x8A: "<B", 0x8B: "<i"}
@@ -35,8 +36,8 @@ _TUPLES: Final = {0x85: 1, 0x86: 2, 0x87: 3}
 def loads(data: bytes, path: str) -> Any:
     """Return the value of a pickle.
 
-    Raises `FormatError`, naming the byte, for one that is damaged or makes anything but lists, tuples, dicts, texts and
-    numbers.
+    Raises `FormatError`, naming the byte, for a damaged pickle, and for one with other objects than lists, tuples,
+    dicts, texts and numbers.
     """
     reader = _Reader(data, path)
     try:
@@ -98,7 +99,7 @@ class _Reader:
             self._combine(operation)
 
     def _combine(self, operation: int) -> None:
-        """Take values from the stack, and put what has them on it."""
+        """Take values from the stack, and push their container."""
         stack = self._stack
         if operation == ord("a"):
             value = stack.pop()
@@ -127,7 +128,7 @@ class _Reader:
             )
 
     def _begin(self, operation: int) -> None:
-        """Read a protocol, or the length of a frame, which doesn't matter where all bytes are there."""
+        """Read a protocol, or the length of a frame, which is unneeded as all bytes are in memory."""
         if operation == 0x80 and self._number("<B") not in _PROTOCOLS:
             raise self.error("its protocol isn't known")
         if operation == 0x95:
@@ -143,7 +144,7 @@ class _Reader:
     def _set(self, values: list[Any]) -> None:
         target = self._of(dict)
         for key, value in zip(values[::2], values[1::2], strict=True):
-            # Others could take any time to be compared.
+            # Comparing other keys could take any time.
             if type(key) not in (str, int):
                 raise TypeError(key)
             target[key] = value

@@ -1,8 +1,8 @@
 """Memory snapshots (`torch.cuda.memory._dump_snapshot`) as traces: an op for each allocation, with its stack.
 
 Source: `_snapshot` of `torch/cuda/memory.py`. A snapshot has for each device the last allocations and releases, and the
-memory that is held at the end (`segments`), each with the frames of the stack, the innermost first. Allocations that it
-no longer has are those of memory that is released later, or held at the end: they were made before it begins.
+memory that is held at the end (`segments`), each with the frames of the stack, the innermost first. Memory that is
+released or held at the end without a recorded allocation was allocated before the snapshot's first entry.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _CUDA: Final = 1
 # A call of an op in a frame of C++.
 _OP: Final = re.compile(r"\bat::_ops::(\w+?)(?:_(?:out|Tensor|Scalar|int|dim|default)\w*)?::(?:call|redispatch)\b")
 _RELEASES: Final = ("free_requested", "free_completed")
-# What changes the memory that an allocator has.
+# Actions that change the memory of an allocator.
 _RESERVED: Final = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 _ACTIONS: Final = ("alloc", *_RELEASES, *_RESERVED)
-# The function that calls a module's, and its file.
+# The function that calls a module, and its file.
 _CALL: Final = "_call_impl"
 _OF_MODULES: Final = "torch/nn/modules/module.py"
-# How many functions around the innermost of the user's own a stack has.
+# How many functions around the innermost user function are kept of a stack.
 _AROUND: Final = 5
-# The most functions and modules of a stack that are kept, the innermost, and the longest name of a file or function: an
-# allocation has a text of its own for what many share in the file.
+# The most functions and modules, the innermost ones, that are kept of a stack, and the longest name of a file or
+# function: each allocation gets its own text, although the file shares stacks.
 _MOST_FUNCTIONS: Final = 256
 _MOST_MODULES: Final = 64
 _LONGEST_NAME: Final = 500
@@ -47,7 +47,7 @@ _MOST: Final = 2**62
 def read_snapshot(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Read a snapshot and yield pairs of base table and rows, as `read_torch_trace`; a finding says what it is.
 
-    Raises `FormatError` for what isn't one, and for a pickle of more than lists, dicts, texts and numbers.
+    Raises `FormatError` for anything else, and for a pickle with other objects than lists, dicts, texts and numbers.
     """
     snapshot = loads(bytes(data), path)
     try:
@@ -124,8 +124,8 @@ class _Snapshot:
     def _held_before(
         self, device: int, entries: Sequence[tuple[str, int, int, Any]]
     ) -> tuple[list[tuple[int, int, Any]], int]:
-        """Return the address, size and frames of what was allocated before the first entry and is held at the end; and
-        the bytes of what was allocated before and is released by an entry.
+        """Return the address, size and frames of memory that was allocated before the first entry and is held at the
+        end; and the bytes of memory that was allocated before and is released by an entry.
         """
         held: dict[int, int] = {}
         released: dict[int, int] = {}
@@ -154,8 +154,9 @@ class _Snapshot:
         return before, sum(released.values())
 
     def _stack(self, frames: Any) -> list[str]:
-        """Return the calls around an allocation by its stack, as `Events.allocate` takes them: that of modules, if any;
-        the outermost op, or else the innermost function, with the functions. None without a stack.
+        """Return the calls around an allocation from its stack, for `Events.allocate`: a call for the modules, if there
+        are any, and one for the outermost op, or otherwise the innermost function, with the list of functions. None
+        without a stack.
         """
         if not frames:
             return []
@@ -181,8 +182,8 @@ class _Snapshot:
 
 
 def _modules(frames: Sequence[Any]) -> list[str]:
-    """Return the modules around an allocation, the outermost first: the file of what `Module._call_impl` calls, with
-    the line from which the next is called. A stack has no names of modules.
+    """Return the modules around an allocation, the outermost first. As a stack has no names of modules, a module is the
+    file that `Module._call_impl` calls, with the line that calls the next one.
     """
     found: list[str] = []
     called = line = ""

@@ -2,8 +2,8 @@
 
 Source: `MemoryProfileTimeline` of `torch/profiler/_memory_profiler.py`. A timeline is of one device, which it doesn't
 name, and has one of two forms: times in microseconds, and for each the bytes of each category after a 0; or (`raw`)
-changes, each with its time in nanoseconds, or -1 before the recording, what it is, bytes and category. Pages have only
-an image.
+changes, each with its time in nanoseconds (-1 before the recording), action, bytes and category. Timelines in HTML have
+only an image and can't be read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAMES: Final = [[f'"cat": "cpu_op", "name": "{name}"'] for name in CATEGORIES]
 _MOST: Final = 2**61
 # The bytes of memory that a change takes.
 _CHANGE_SIZE: Final = 160
-# What changes are: PREEXISTING, CREATE, INCREMENT_VERSION, DESTROY.
+# The actions: PREEXISTING, CREATE, INCREMENT_VERSION, DESTROY.
 _ACTIONS: Final = range(1, 5)
 
 # UTF-8's byte order mark.
@@ -48,7 +48,7 @@ def read_timeline(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Read a timeline, also as gzip, and yield pairs of base table and rows, as `read_torch_trace`; a finding says what
     it is.
 
-    Raises `FormatError` for what isn't one.
+    Raises `FormatError` for anything else.
     """
     text, content = Text(data, path), bytearray()
     text.release()
@@ -68,12 +68,12 @@ def read_timeline(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch]]:
     yield "findings", batch({"rule": texts([FINDING]), "detail": texts([detail])})
 
 
-# A change: when, in nanoseconds or before the recording (-1), bytes and category.
+# A change: time in nanoseconds (-1: before the recording), bytes and category.
 _Change = tuple[int, int, int]
 
 
 def _read(content: bytearray, path: str) -> tuple[list[_Change], bool]:
-    """Return the changes of a timeline, and whether each is one of an allocation.
+    """Return the changes of a timeline, and whether each is of a single allocation.
 
     Raises `msgspec.DecodeError` or `ValueError` for other content, `FormatError` for more than fits into memory.
     """
@@ -131,7 +131,7 @@ class _Timeline:
         return self._events.trace(base)
 
     def _release(self, blocks: list[tuple[int, int]], size: int, category: int) -> None:
-        """Release the last blocks of a category, of a size together; of a larger one a part remains."""
+        """Release the last blocks of a category up to a total size; a part of the last block may remain."""
         while size > 0:
             address, held = blocks.pop()
             self._change(address, -held)

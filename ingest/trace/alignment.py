@@ -1,4 +1,4 @@
-"""Matches kernels of a graph to the launches of a recording, by names and order, where these leave no doubt."""
+"""Matches kernels of a graph to the launches of a recording, by names and order, if these are unambiguous."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from etq.ingest.trace.nesting import occurrences
 from etq.ingest.trace.scanner import NONE
 
 Whole = npt.NDArray[np.int64]
-# A table of so many cells takes 64 MB and a quarter of a second: two sequences of 5,800.
+# The most cells of a table, for two sequences of 5,800: 64 MB and a quarter of a second.
 _MOST_CELLS: Final = 2**25
 
 
@@ -19,8 +19,8 @@ def aligned(kernels: Whole, launches: Whole, stream: Whole) -> tuple[Whole, int]
     """Return the launch of each kernel, -1 for none, and how many kernels could be matched.
 
     `kernels` [n], `launches` [m] are numbers of names in order, `stream` [n] a number of each kernel's stream. Kernels
-    of a stream start in the order in which they were recorded, those of several streams in any. A kernel that several
-    launches could be is in the number, but has no launch.
+    of a stream start in the order in which they were recorded, those of several streams in any. A kernel that fits
+    several launches counts in the number, but has no launch.
     """
     if len(np.unique(stream)) > 1:
         return _of_streams(kernels, launches, stream)
@@ -37,8 +37,9 @@ def aligned(kernels: Whole, launches: Whole, stream: Whole) -> tuple[Whole, int]
 
 
 def _of_streams(kernels: Whole, launches: Whole, stream: Whole) -> tuple[Whole, int]:
-    """Match kernels of several streams: each stream's are in order among the launches, which gives a first and a last
-    place to each kernel. Where one launch of its name is left between these, it is that; this narrows other places.
+    """Match kernels of several streams. Those of one stream are in order among the launches, which gives each kernel a
+    first and a last place. If only one launch of its name is left between these, the kernel is matched, which narrows
+    the places of others.
     """
     first, last = np.full(len(kernels), NONE, np.int64), np.full(len(kernels), NONE, np.int64)
     streams = [np.flatnonzero(stream == number) for number in np.unique(stream).tolist()]
@@ -71,9 +72,9 @@ def _of_streams(kernels: Whole, launches: Whole, stream: Whole) -> tuple[Whole, 
 
 
 def _common(a: Whole, b: Whole) -> tuple[Whole, Whole]:
-    """Return for each of `a` the first and the last place in `b` that longest common subsequences give it, -1 for none.
+    """Return for each of `a` the first and the last place in `b` in longest common subsequences, -1 for none.
 
-    Sequences that are too long for a table lose what they have in common at the beginning and the end.
+    From sequences too long for a table, the common beginning and end are cut off first.
     """
     first, last = np.full(len(a), NONE, np.int64), np.full(len(a), NONE, np.int64)
     begin, end = 0, 0
@@ -98,7 +99,7 @@ def _length_of_equal(a: Whole, b: Whole) -> int:
 
 
 def _lengths(a: Whole, b: Whole) -> npt.NDArray[np.uint16]:
-    """Return the lengths of the longest common subsequences of all beginnings [n + 1, m + 1]."""
+    """Return the lengths of the longest common subsequences of all prefixes [n + 1, m + 1]."""
     table = np.zeros((len(a) + 1, len(b) + 1), np.uint16)
     for row, value in enumerate(a.tolist(), 1):
         before = table[row - 1]
@@ -108,7 +109,9 @@ def _lengths(a: Whole, b: Whole) -> npt.NDArray[np.uint16]:
 
 
 def _traced(table: npt.NDArray[np.uint16], a: list[int], b: list[int], *, prefers_match: bool) -> list[tuple[int, int]]:
-    """Return the pairs of a longest common subsequence: that of the last places, or, without `prefers_match`, first."""
+    """Return the pairs of a longest common subsequence: the one with the last places, or, without `prefers_match`, the
+    first places.
+    """
     pairs = []
     row, column = len(a), len(b)
     while row and column:
@@ -125,7 +128,9 @@ def _traced(table: npt.NDArray[np.uint16], a: list[int], b: list[int], *, prefer
 
 
 def _by_name(a: Whole, b: Whole) -> Whole:
-    """Return for each of `a` the place of its equal in `b`, in order, of names that both have as often; else -1."""
+    """Return for each of `a` the place of its equal in `b`, in order, for names that occur equally often in both;
+    otherwise -1.
+    """
     found = np.full(len(a), NONE, np.int64)
     if not len(a) or not len(b):
         return found

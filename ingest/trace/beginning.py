@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# A text without an end is matched to the end of the bytes: else each quotation mark within would begin a text again.
+# A text without an end is matched to the end of the bytes; otherwise each quotation mark within it would begin another
+# text.
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)(\s*:)?|[\[\]{}]', re.DOTALL)
 _EVENT: Final = re.compile(rb'\[\s*\{[^\[]*"ph"\s*:\s*"\w"')
 _EVENTS_KEY: Final = b'"traceEvents"'
-# Keys that PyTorch writes before the events; their values may be longer than the bytes that are looked at.
+# Keys that PyTorch writes before the events; their values may be longer than the examined bytes.
 _FIRST_KEYS: Final = {b'"schemaVersion"', b'"deviceProperties"', b'"distributedInfo"'}
 
 

@@ -1,9 +1,10 @@
-"""A trace's text in lists of its events, one at a time, and what is around them: of a text of any size, few megabytes
-are held.
+"""Splits a trace's text into lists of its events, read one at a time, and the text around them. Of a text of any size,
+only a few megabytes are held.
 
 Finding the end of each event takes half as long as decoding all events. So the text is split where one event seems to
-follow another. Such a block is decoded as a JSON list: it is one only if the place was between two events, as JSON has
-one meaning from its beginning on. Else, as within a text, the end of the event is found by its brackets.
+follow another. Such a block is decoded as a JSON list; this succeeds only if the place was really between two events,
+as JSON is unambiguous from its beginning. Otherwise, for example within a text, the end of the event is found by its
+brackets.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from etq.ingest.trace.text import LARGEST_VALUE
 
 # Size of a block in bytes: small enough to stay in the processor's cache while it is decoded.
 _BLOCK: Final = 2**17
-# How many bytes of the text are held at once; more only of a larger event.
+# The most bytes of the text that are held at once, except for a larger event.
 _CHUNK: Final = 2**22
 _BOM: Final = b"\xef\xbb\xbf"
 # The key may be written with escapes.
@@ -41,7 +42,7 @@ _NO_LIST: Final = (msgspec.DecodeError, RecursionError)
 _PLACE: Final = re.compile(r"\(byte (\d+)\)$")
 _TEXT_AT: Final = 24
 _QUOTE, _BACKSLASH, _COMMA = b'"\\,'
-# What a byte outside of texts adds to the depth of brackets; of those that are looked at.
+# What each examined byte outside of texts adds to the depth of brackets.
 _STEPS: Final = np.zeros(256, np.int8)
 _STEPS[[*b"[{"]], _STEPS[[*b"]}"]] = 1, -1
 _IS_MARK: Final = _STEPS != 0
@@ -57,7 +58,8 @@ class BrokenError(Exception):
 class Outline:
     """The brackets of JSON that comes in parts.
 
-    depth  how many are open at the end of the parts; -1 if the list or object that the parts are within is closed
+    depth  the number of brackets open at the end of the parts; -1 after the end of the list or object that contains
+           them
     """
 
     def __init__(self) -> None:
@@ -66,7 +68,9 @@ class Outline:
         self._is_within, self._backslashes = False, 0
 
     def add(self, part: bytes) -> npt.NDArray[np.int64]:
-        """Return the places in the next part where values or members end: at commas, and where the last is closed."""
+        """Return the places in the next part where values or members end: commas, and the closing bracket of
+        the last.
+        """
         codes = np.frombuffer(part, np.uint8)
         places = np.flatnonzero(_IS_MARK[codes])
         marks = codes[places]
@@ -97,14 +101,14 @@ class Outline:
 class Blocks:
     """A trace's text, which is read once, from its parts.
 
-    `take` gets entries as a JSON list, and the number of those before; it returns how many these are, or raises
-    `msgspec.DecodeError` if that is no list. `begins` and `ends` have the places of these lists in the text, `sizes`
-    how many entries each has.
+    `take` gets entries as a JSON list, and the number of earlier entries; it returns their number, or raises
+    `msgspec.DecodeError` if the text is no list. `begins` and `ends` have the places of these lists in the text,
+    `sizes` how many entries each has.
     """
 
     def __init__(self, parts: Iterator[bytes], path: str, take: Callable[[int, bytes], int]) -> None:
         self._parts, self._path, self._take = parts, path, take
-        # What is held of the text; the place in it up to which it was read, and its own place in the whole text.
+        # The held part of the text, the place in it up to which it was read, and its place in the whole text.
         self._text, self._at, self._offset = b"", 0, 0
         self._count = 0
         self.begins, self.ends, self.sizes = (array("q") for _ in range(3))
@@ -112,7 +116,7 @@ class Blocks:
     def read(self) -> Trace:
         """Return the trace without its entries, which `take` gets.
 
-        Raises `BrokenError` for what isn't the JSON of a trace, `FormatError` for what isn't read.
+        Raises `BrokenError` for anything but the JSON of a trace, `FormatError` for unsupported content.
         """
         self._hold(_CHUNK)
         head = self._text
@@ -126,7 +130,7 @@ class Blocks:
             raise
 
     def _hold(self, size: int) -> bool:
-        """Hold so many further bytes of the text, and drop what was read; return whether there were any."""
+        """Hold this many further bytes of the text, and drop those that were read; return whether there were any."""
         held, added = [self._text[self._at :]], 0
         while added < size and (part := next(self._parts, None)) is not None:
             held.append(part)
@@ -160,7 +164,7 @@ class Blocks:
         members = [at]
         while True:
             piece = self._text[at : at + _BLOCK]
-            # The last member is looked at again: it may not have been held as a whole.
+            # The last member is examined again, as it may have been incomplete.
             members = [members[-1], *(outline.add(piece) + at + 1).tolist()]
             for member in members:
                 if (key := _BEGIN.match(self._text, member)) is not None and _is_key(key[1]):
@@ -234,19 +238,19 @@ class Blocks:
         return trace
 
     def _check_begun(self) -> None:
-        """Raise `BrokenError` if the entry that is held can't be JSON, whatever follows."""
+        """Raise `BrokenError` if the held beginning of an entry can't be JSON, whatever follows."""
         text, offset = b"[" + self._text[self._at :], self._offset + self._at - 1
         try:
             msgspec.json.decode(text, type=msgspec.Raw)
         except (msgspec.DecodeError, RecursionError) as error:
-            # What is only truncated has no place, or one at the end, within a number or an escape.
+            # For a truncated text, the error has no place, or one at the end, within a number or an escape.
             named = _PLACE.search(str(error))
             is_within = named is not None and int(named[1]) < len(text) - _TEXT_AT
             if is_within or isinstance(error, RecursionError):
                 raise _broken(error, text, offset) from error
 
     def _decoded(self, text: bytes, offset: int, kind: type[T]) -> T:
-        """Return JSON whose first byte is at this place of the whole text, as a type; raise `BrokenError` for other."""
+        """Return JSON that begins at this place of the whole text, as a type; raise `BrokenError` for anything else."""
         try:
             return msgspec.json.decode(text, type=kind)
         except (msgspec.DecodeError, RecursionError) as error:
@@ -299,8 +303,8 @@ def _outer_keys(text: bytes) -> list[str]:
 
 
 def _broken(error: Exception, text: bytes, offset: int) -> BrokenError:
-    """Return what a decoder's error says about a text whose first byte is at this place of the whole text, what is
-    written there, and the cause if it is known.
+    """Return a message for a decoder's error in a text that begins at this place of the whole text: the error, the text
+    there, and the cause if known.
     """
     named = _PLACE.search(str(error))
     if named is None:

@@ -1,4 +1,6 @@
-"""Which call each event of a trace belongs to: an event that only calls another of its own name is one call with it."""
+"""Finds which call each event of a trace belongs to: an event that only calls another of the same name is one call with
+it.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,9 @@ class Calls(NamedTuple):
 def operator_ticks(
     classes: Sequence[Class], kind: Whole, operator: Whole, node: Whole, elapsed: Whole, counted: Whole
 ) -> Whole:
-    """Return the own time of each call of an op, module or other node: its time, `counted` [n], less that of the calls
-    of runtimes that belong to it, and of the calls in it; 0 for other slices. `node` is the node that contains each, -1
-    for none; `operator` is that of `Calls`.
+    """Return the own time of each call of an op, module or other node: its time, `counted` [n], without its runtime
+    calls and nested calls; 0 for other slices. `node` is the node that contains each, -1 for none; `operator` is that
+    of `Calls`.
     """
     is_own = operator == np.arange(len(operator))
     is_runtime = are(kind, [each.activity == "call" and each.purpose != "module" for each in classes])
@@ -59,7 +61,7 @@ def covering(kinds: Sequence[tuple[str, str]], kind: Whole, thread: Whole, start
 
 
 def family_of(name: str) -> str:
-    """Return the name that the events of all steps share; another name as it is."""
+    """Return the name that all steps share; other names are unchanged."""
     return "ProfilerStep*" if name.startswith(_STEP) else name
 
 

@@ -1,5 +1,5 @@
-"""Launches of kernels that are recorded into a graph, between the calls that begin and end its capture: nothing runs
-until the graph is launched.
+"""Finds launches of kernels that are recorded into a graph, between the calls that begin and end its capture: nothing
+runs until the graph is launched.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _ENGINE: Final = "autograd::engine::evaluate_function: "
 
 
 class Calls(NamedTuple):
-    """What is known of a trace's slices, as arrays [n]; `kinds`, `classes` have category and name, and class, of each
-    kind.
+    """Properties of a trace's slices, as arrays [n]; `kinds` has the category and name of each kind, `classes` its
+    class.
 
     process  a number of the process
     forward  the thread that ran the forward op; -1 for none
@@ -54,8 +54,8 @@ class _Capture(NamedTuple):
 def are_captured(calls: Calls, are_empty: Flags) -> Flags:
     """Return which launches are recorded into a graph; `are_empty` [n] are the launches without work.
 
-    They lie in a capture of their thread; or of another thread of the process, if theirs runs the backward pass, whose
-    launches go to the streams of the forward pass. Other threads launch on as ever.
+    They lie in a capture of their thread, or, if their thread runs the backward pass, of another thread of the process,
+    as its launches go to the streams of the forward pass. Launches of other threads aren't captured.
     """
     found = np.zeros(len(are_empty), np.bool_)
     if not any(_BEGIN.match(name) or _END.match(name) for _, name in calls.kinds):
@@ -89,8 +89,8 @@ def _are_within(captures: Sequence[_Capture], moments: Whole) -> Flags:
 def _captures(calls: Calls) -> Iterator[_Capture]:
     """Yield the captures of each thread; one begins within another if several streams are captured.
 
-    A capture may end in another thread than it began in. Of one whose begin or end was not recorded, the times are from
-    or to the nearest call of its thread that no thread makes while it captures.
+    A capture may end in another thread than it began in. If its begin or end was not recorded, it is taken to extend to
+    the nearest call of its thread that can't happen during a capture.
     """
     are_begins, are_ends = (
         np.array([each.match(name) is not None for _, name in calls.kinds], np.bool_)[calls.kind]
@@ -110,7 +110,7 @@ def _captures(calls: Calls) -> Iterator[_Capture]:
             alone.append(row)
     breaks, first, last = _breaks(calls), int(calls.start.min()), _end(calls)
     left = set(alone)
-    # Both are in the order of their starts: an end before one begin is before those after it, too.
+    # Both are ordered by start: an end before a begin is also before all later begins.
     ends: dict[int, deque[int]] = defaultdict(deque)
     for row in alone:
         ends[int(calls.process[row])].append(row)
@@ -146,8 +146,8 @@ def _end(calls: Calls, row: int | None = None) -> int:
 
 
 def _breaks(calls: Calls) -> defaultdict[int, Whole]:
-    """Return, by thread, the sorted starts of the calls that no capture has: they wait for a device, instantiate a
-    graph, or launched work that ran.
+    """Return, by thread, the sorted starts of calls that can't happen during a capture: they wait for a device,
+    instantiate a graph, or launched work that ran.
     """
     are_breaks = np.array(
         [

@@ -1,4 +1,4 @@
-"""Categories of a trace's events that are missing or unknown: what the rules of tracks make of them."""
+"""Resolves missing or unknown categories of a trace's events by the rules of tracks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.types import Entries, Part, lenient
 
 Whole = npt.NDArray[np.int64]
-# How many events of a category are looked at.
+# How many events of a category are examined.
 _SAMPLED: Final = 32
 # How many categories a finding names.
 _NAMED: Final = 5
 
 
 class _Event(msgspec.Struct, gc=False):
-    """An entry of which only the arguments are read, whichever they are."""
+    """An entry of which only the arguments, of any kind, are read."""
 
     args: dict[str, Any] | None = None
 
@@ -34,7 +34,7 @@ def of_tracks(columns: TraceColumns, entries: Entries) -> Mapping[str, Class]:
     """Return the classes of unknown categories by the rules of tracks without names, with a finding for each, and one
     for the other unknown categories.
 
-    Before that, events of a track that a rule names get the category of the rule, see `_name_categories`.
+    First, events of a track that a rule names get the rule's category, see `_name_categories`.
     """
     known = rules()
     _name_categories(columns, entries, known)
@@ -67,10 +67,10 @@ def of_tracks(columns: TraceColumns, entries: Entries) -> Mapping[str, Class]:
 
 
 def _name_categories(columns: TraceColumns, entries: Entries, known: Rules) -> None:
-    """Give events of the tracks that rules name, without a category or of an unknown one, the category of the rule, or
-    no kind if it has none.
+    """On tracks that rules name, give events without a category, or with an unknown one, the rule's category, or no
+    kind if the rule has none.
 
-    The arguments of the first event of each name and thread are those of all of them.
+    All events of a name and thread are taken to have the arguments of the first one.
     """
     tracks = _named_tracks(columns, known)
     if not tracks:

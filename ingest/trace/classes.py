@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from etq.errors import FormatError
 
-# Names a file of further rules, which come before those that are known.
+# Names a file of further rules, which precede the built-in ones.
 VARIABLE: Final = "ETQ_CLASSES"
-# How much of a name is read: demangled names of templates have thousands of characters, those of calls some tens.
+# How many characters of a name are read: demangled names of templates have thousands, names of calls some tens.
 _MOST_CHARACTERS: Final = 4_000
 _MOST_OF_CALLS: Final = 200
 # Kernels of these families are products, which matrix units can compute; those of the other families aren't.
@@ -32,7 +32,7 @@ Patterns = re.Pattern[str]
 
 
 class Class(NamedTuple):
-    """The class of an event: the columns of `signatures` of these names. None: unknown, or not for such events."""
+    """The class of an event: the columns of `signatures` with these names. None: unknown, or not for such events."""
 
     activity: str
     on_device: bool = False
@@ -48,15 +48,15 @@ class Class(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """The class of a kernel by its name; None if that tells nothing."""
+    """The class of a kernel by its name; None if the name doesn't determine it."""
 
     family: str | None
     uses_matrix_units: bool | None
 
 
 class Track(NamedTuple):
-    """A rule: events in a process and thread of certain names that have one of certain arguments are of a category;
-    None: they repeat the times of others.
+    """A rule: events in a process and thread with certain names that have one of certain arguments get a category;
+    None: they repeat the times of other events.
     """
 
     category: str | None
@@ -70,14 +70,14 @@ class Track(NamedTuple):
         return self.process is not None or self.thread is not None
 
     def has_one(self, written: Mapping[str, Any]) -> bool:
-        """Return whether an event with these arguments has one of the rule's, or the rule has none."""
+        """Return whether an event with these arguments has one of the rule's arguments, or the rule has none."""
         values = ((pattern, written.get(name)) for name, pattern in self.args.items())
         return not self.args or any(value is not None and pattern.search(str(value)) for pattern, value in values)
 
 
 class _Named(NamedTuple):
-    """A rule: the activity or purpose of events with certain names, among the activities `of`; with `only_without`,
-    only in traces without that activity; with `on_device`, whether they then are events of a device.
+    """A rule: the activity or purpose of events with certain names, among the activities `of`. `only_without`: only in
+    traces without that activity; `on_device`: whether they become events of a device.
     """
 
     what: str
@@ -91,7 +91,7 @@ class _Named(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The rules of `classes.toml`, after those of a user's file if there is one."""
+    """The rules of `classes.toml`, preceded by those of a user's file if there is one."""
 
     categories: Mapping[str, Class]
     endings: Sequence[tuple[str, Class]]
@@ -112,11 +112,11 @@ class Rules(NamedTuple):
         return next((each for ending, each in self.endings if lower.endswith(ending)), None)
 
     def is_library(self, function: str) -> bool:
-        """Return whether a function of Python, named as the profiler does, is none of the user's own code."""
+        """Return whether a Python function, named as by the profiler, is not the user's own code."""
         return any(each.what == _LIBRARY and each.has(_FUNCTION, function) for each in self.purposes)
 
     def of_call(self, name: str) -> tuple[str | None, bool | None]:
-        """Return the purpose of a call of a runtime or driver, and whether it waits; None for what is unknown."""
+        """Return the purpose of a runtime or driver call, and whether it waits; None if unknown."""
         found = self.call_name.match(name) if len(name) <= _MOST_OF_CALLS else None
         if (known := self.calls.get(name if found is None else found[1])) is not None:
             return known
@@ -159,7 +159,7 @@ def _active(known: Rules, found: Class, name: str) -> Class:
 
 
 def _detailed(known: Rules, purposes: Sequence[_Named], found: Class, name: str) -> Class:
-    """Add the properties that the name tells."""
+    """Add the properties that follow from the name."""
     if found.activity == _KERNEL:
         kernel = known.of_kernel(name)
         return found._replace(kernel_family=kernel.family, uses_matrix_units=kernel.uses_matrix_units)
@@ -195,7 +195,7 @@ def _rules(path: str | None) -> Rules:
 
 
 def _content(path: str) -> str:
-    """Return the text of a file. Raises `ValueError` for what is not a file, and for a file that is too large."""
+    """Return the text of a file. Raises `ValueError` for anything but a file, and for a file that is too large."""
     file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with open(file, "rb") as opened:
         if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -207,7 +207,7 @@ def _content(path: str) -> str:
 
 
 def _check_words(own: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for an activity, or the purpose of a call, that no view counts."""
+    """Raise `ValueError` for an activity, or a purpose of calls, that no view counts."""
     for word, tables in (("activity", ("category", "name")), ("purpose", ("call",))):
         words = sorted({entry[word] for table in tables for entry in known[table]})
         for entry in (entry for table in tables for entry in own.get(table, ())):
@@ -216,7 +216,7 @@ def _check_words(own: Mapping[str, Any], known: Mapping[str, Any]) -> None:
 
 
 def _joined(key: str, own: Any, known: Any) -> Any:
-    """Return the entries of a user's file before those that are known."""
+    """Return the entries of a user's file, followed by the built-in ones."""
     if own is None:
         return known
     if isinstance(known, dict):

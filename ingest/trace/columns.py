@@ -28,22 +28,22 @@ UNREAD: Final = -2
 _COUNTERS: Final = frozenset(
     ("mtia_counters", "mtia_insight", "xpu_scope_profiler", "cuda_profiler_range", "hardware_counters")
 )
-# From how many on the numbers that the profiler gives ops, annotations and allocations tell how many there were.
+# From this count on, the profiler's numbers of ops, annotations and allocations show how many there were.
 _MANY: Final = 1000
-# Counters that `etq export --counters` computed from the events, as it would compute them again.
+# Counters that `etq export --counters` computed from the events; they are skipped, as they can be computed again.
 _COMPUTED_COUNTERS: Final = ("Queue length, ", "Memory bandwidth (GB/s), ")
 
 
 class Numbered(defaultdict[Any, int]):
-    """Numbers of values that repeat often, in the order in which the values first appear."""
+    """Assigns numbers to values that repeat often, in the order of their first appearance."""
 
     def __init__(self) -> None:
         super().__init__(count().__next__)
 
 
 class Keys(dict[tuple[str, str | None, str, Written, Written], int]):
-    """Numbers of the distinct (phase, category, name, pid, tid) of slices; of other entries -1, or -2 if they are not
-    read, as the flows of launches, of which a trace has as many as launches.
+    """Numbers of the distinct (phase, category, name, pid, tid) of slices. Other entries have -1, or -2 if they aren't
+    read, such as the flows of launches, of which there are as many as launches.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Keys(dict[tuple[str, str | None, str, Written, Written], int]):
 
 
 class TraceColumns:
-    """Columns of a trace's slices, and rows of properties that only some events have.
+    """The columns of a trace's slices, and rows of properties that only some events have.
 
     at            [n] position in `traceEvents`
     key           [n] number in `keys`
@@ -181,7 +181,7 @@ class TraceColumns:
             self.thread_names[spelled(event.pid), spelled(event.tid)] = args.name
 
     def _close(self, end: TraceEvent | PlainEvent) -> None:
-        """Make a slice of an end and the beginning that precedes it, as other tools write them."""
+        """Make a slice from an end and the beginning that precedes it, as other tools write them."""
         waiting = self._open[self.threads[end.pid, end.tid]]
         moment = tick_of(end.ts)
         if not waiting or NO_TIME in (moment, waiting[-1][2]):
@@ -193,7 +193,7 @@ class TraceColumns:
         self._append(np.array([at], np.int32), [begin], self._keys_of([begin]), start, duration)
 
     def _add_moment(self, at: int, event: TraceEvent | PlainEvent) -> None:
-        """Make a slice of no length of a counter's value."""
+        """Make a slice of length 0 from a counter's value."""
         if (moment := tick_of(event.ts)) == NO_TIME:
             self.leave_out("a counter without a time")
             return
@@ -207,9 +207,9 @@ class TraceColumns:
         return self.start, self.duration
 
     def finish(self) -> None:
-        """Add findings about the entries that were left out, of this reading or of the file."""
+        """Add findings about entries that were left out, by this reader or already in the file."""
         self._join_threads()
-        # A part in time of a recording has all numbers from one to another, of ops and of Python's functions.
+        # A time range of a recording has consecutive numbers of ops and of Python functions.
         steps = np.diff(np.unique(np.frombuffer(self._numbers, np.int64)))
         if steps.sum() >= _MANY and 2 * np.count_nonzero(steps == 1) < len(steps):
             self.find(
@@ -232,7 +232,7 @@ class TraceColumns:
 
 
 def spelled(value: Written) -> str:
-    """Return a process or thread as text: some files write it sometimes as a number, sometimes as a text."""
+    """Return a process or thread as text, as some files write it both as a number and as a text."""
     return "" if value is None else str(value)
 
 

@@ -1,4 +1,4 @@
-"""The counters of a trace's ranges, which the profiler records with `profiler_metrics`: how often CUPTI counted what.
+"""The counters of a trace's ranges, which the profiler records by CUPTI with `profiler_metrics`.
 
 Source: Kineto's `CuptiRangeProfiler.cpp`. Each range has its counters among its arguments, by their names. A sample of
 a device's counter (`handleCounterEvent` of `output_json.cpp`) has the counter's name, and the value without one.
@@ -25,7 +25,7 @@ Whole = npt.NDArray[np.int64]
 _OTHERS: Final = frozenset(
     each.encode_name for kind in (Arguments, DeviceArguments) for each in msgspec.structs.fields(kind)
 )
-# Values from this one on can't be true, and sums of them would not be finite.
+# Values from this one on are impossible, and their sums would not be finite.
 _MOST: Final = 1e18
 
 
@@ -44,7 +44,7 @@ _number: Final = msgspec.json.Decoder(float)
 def event_counters(entries: Entries, at: Whole, run: Whole, find: Callable[[str, str], Any]) -> pa.RecordBatch:
     """Return the table `event_counters` of the entries at these positions; `run` has the run of each.
 
-    Values that are not numbers, or can't be true, are left out, with a finding.
+    Values that aren't numbers, or are impossible, are left out, with a finding.
     """
     order = np.argsort(at, kind="stable")
     names, left_out = Numbered(), 0
@@ -81,7 +81,7 @@ def event_counters(entries: Entries, at: Whole, run: Whole, find: Callable[[str,
 
 
 def _value_of(written: msgspec.Raw) -> float | None:
-    """Return a number; None for other JSON, and for numbers that can't be true."""
+    """Return a number; None for other JSON, and for impossible numbers."""
     try:
         value = _number.decode(written)
     except msgspec.DecodeError:

@@ -1,5 +1,5 @@
-"""The details of a trace's device and memory events. Few events have them, so they are decoded from those entries
-alone.
+"""The details of a trace's device and memory events. Few events have them, so only those entries are decoded
+for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from etq.ingest.trace.types import Entries, Part, lenient
 
 Places: TypeAlias = "Whole | slice"
 EVERY: Final = slice(None)
-# Numbers and sizes from these on can't be true, and sums of them would not be finite.
+# Numbers and sizes from these on are impossible, and their sums would not be finite.
 MOST: Final = 1e15
 MOST_BYTES: Final = 2**53
 
@@ -43,7 +43,7 @@ class DeviceDetails:
     def __init__(self, at: Whole, calls: Whole) -> None:
         self._at, self._calls = at, calls
         self._order = np.argsort(at, kind="stable")
-        # The calls of a kernel mostly have the same details, so that few are converted.
+        # The calls of a kernel mostly have the same details, so few distinct values are converted.
         self._distinct = Numbered()
         self._codes = array("q")
         self.part = Part(at[self._order], _devices, _device, self._add)
@@ -122,7 +122,9 @@ class MemoryDetails:
 
 
 def _bytes(entries: Entries, sizes: Sequence[int | None], codes: Whole, calls: Whole) -> pa.Array:
-    """Return sizes in bytes; copies and fills that have none, as those of ROCm, have those of their launching calls."""
+    """Return sizes in bytes; copies and fills without a size, as those of ROCm, get that of the call that launched
+    them.
+    """
     is_unsized = np.array([size is None for size in sizes], np.bool_)
     places = np.flatnonzero((calls != NONE) & is_unsized[codes])
     if not len(places):
@@ -139,7 +141,7 @@ def _bytes(entries: Entries, sizes: Sequence[int | None], codes: Whole, calls: W
 
 
 def _stream_of(written: int | str | None) -> int | str | None:
-    """Return the number of a stream that is written as a text, as of other ids; else what is written."""
+    """Return the number of a stream that is written as a text; other values are unchanged."""
     is_number = isinstance(written, str) and written.isascii() and written.isdecimal() and len(written) < 20
     return int(written) if is_number and written is not None else written
 
@@ -150,7 +152,7 @@ def _texts(written: Sequence[bytes], codes: Whole) -> pa.Array:
 
 
 def _plain(written: bytes) -> int | str | None:
-    """Return a text or an integer; None for other JSON, and if nothing is written."""
+    """Return a text or an integer; None for other JSON, and for a missing value."""
     try:
         value = msgspec.json.decode(written) if written else None
     except (msgspec.DecodeError, RecursionError):
@@ -168,12 +170,12 @@ def _held(values: Sequence[Any], codes: Places = EVERY, dtype: type[np.signedint
 
 
 def _floats(values: Sequence[float | None], codes: Places = EVERY) -> pa.Array:
-    """Return numbers; those that can't be true, such as infinity, become null."""
+    """Return numbers; impossible ones, such as infinity, become null."""
     return _between(values, codes, float, -nextafter(MOST, 0), nextafter(MOST, 0), np.float64)
 
 
 def _sizes(values: Sequence[Any], codes: Places = EVERY) -> pa.Array:
-    """Return sizes in bytes, or numbers of elements; those that can't be true become null."""
+    """Return sizes in bytes, or numbers of elements; impossible ones become null."""
     return _between(values, codes, int, 1 - MOST_BYTES, MOST_BYTES - 1, np.int64)
 
 

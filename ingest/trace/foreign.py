@@ -1,4 +1,6 @@
-"""Traces of the same form by other tools than PyTorch's profiler: what wrote them, and what to give instead."""
+"""Recognises traces of the same form by other tools than PyTorch's profiler: which tool wrote them, and what to give
+instead.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ from etq.ingest.trace.columns import TraceColumns, spelled
 from etq.ingest.trace.scanner import Trace
 
 _GIVE: Final = "give the profiler's own file, as prof.export_chrome_trace of torch.profiler writes it"
-# What etq's own export of other captures has.
+# A mark of etq's own export of other captures.
 _MADE_BY: Final = re.compile(rb'"made_by"\s*:\s*"etq ')
 
 
 class _Tool(NamedTuple):
-    """A tool, by patterns of which one is in a category, in the name of a process, or in that of an event."""
+    """A tool, recognised by a pattern in a category, in the name of a process, or in the name of an event."""
 
     what: str
     category: str | None = None
@@ -58,15 +60,15 @@ _TOOLS: Final = (
 
 
 def check_is_torchs(trace: Trace, columns: TraceColumns, of_tracks: Collection[str], path: str) -> None:
-    """Raise `FormatError` for a trace of another tool: no event has a category of PyTorch's profiler, nor is it of the
-    categories `of_tracks`, and nothing else in the file is the profiler's.
+    """Raise `FormatError` for a trace of another tool: no event has a category of PyTorch's profiler or of `of_tracks`,
+    and nothing else in the file is the profiler's.
     """
     written = (trace.schemaVersion, trace.deviceProperties, trace.distributedInfo, trace.baseTimeNanoseconds)
     if not len(columns.key) or any(map(len, map(bytes, written))) or _MADE_BY.search(bytes(trace.otherData)):
         return
     known = rules()
     categories = {category for category, _ in columns.keys.kinds}
-    # Slices of no category and no process are a sketch, of no tool.
+    # Slices without category and process are written by hand, not by a tool.
     if categories == {""} and {process for process, _ in columns.threads} == {None}:
         return
     if any(each and (each in of_tracks or known.of_category(each) is not None) for each in categories):
@@ -87,7 +89,7 @@ def check_is_torchs(trace: Trace, columns: TraceColumns, of_tracks: Collection[s
 
 
 def _described(columns: TraceColumns) -> Iterator[tuple[str, str, str]]:
-    """Yield the category, process and name of each kind of event; the processes are their names and as in the file."""
+    """Yield the category, process and name of each kind of event; a process is its name, and its id in the file."""
     kinds, threads = [*columns.keys.kinds], [*columns.keys.threads]
     for kind, thread in zip(columns.keys.kind, columns.keys.thread, strict=True):
         category, name = kinds[kind] if kind >= 0 else ("", "")

@@ -1,4 +1,4 @@
-"""Python frames that a recording left open: they end with their callers."""
+"""Ends Python frames that a recording left open with their callers."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def clamped(
 ) -> Whole:
     """Return how long slices last, in nanoseconds: a Python frame ends no later than the frame that called it.
 
-    The caller is the frame of its thread that was open at its start and has the id `Python parent id`: the profiler
-    ends frames whose return it missed with the recording. `kind` [n] is the place of each slice's category, `at` [n]
-    its position in the file; a frame may end after its caller by up to `slack` [n].
+    The caller is the frame of the thread that was open at the frame's start and has the id `Python parent id`. The
+    profiler ends frames whose return it missed at the end of the recording. `kind` [n] is the place of each slice's
+    category, `at` [n] its position in the file; a frame may end after its caller by up to `slack` [n].
     """
     rows = np.flatnonzero(are(kind, [category.lower() == _FRAMES for category in categories]) & (elapsed >= 0))
     if not len(rows):
@@ -71,7 +71,7 @@ def clamped(
 
     for _ in range(_DEEPEST):
         opened = above_of(begin + 1, end, is_first)
-        # A frame that ends later than the one that was open at its start: that, or one around it, called it.
+        # A frame that ends later than the one that was open at its start was called by that one or by one around it.
         late = np.flatnonzero((opened != NONE) & (end - slack[rows] > end[opened]))
         around, was = opened[late], end.copy()
         while len(late):

@@ -1,9 +1,9 @@
-"""The ops and modules of kernels that graphs launched, from traces of the graphs' capture, and from annotations.
+"""Finds the ops and modules of kernels that graphs launched, from traces of the graphs' capture, and from annotations.
 
-A graph's kernels are matched to the launches that were recorded, see `alignment`. The ops and modules in which these
-lie then become slices within each launch of the graph, of a nanosecond each: when they ran, no trace knows, but what
-contains what, in which order, is as in the recording. The modules of a graph that none of the traces has recorded are
-those of its annotations, see `annotations`.
+A graph's kernels are matched to the launches that were recorded, see `alignment`. The ops and modules that contain
+these launches become slices within each launch of the graph, of a nanosecond each: their times are unknown, but their
+nesting and order are those of the recording. If no trace has recorded a graph, its modules come from its annotations,
+see `annotations`.
 """
 
 from __future__ import annotations
@@ -39,20 +39,22 @@ from etq.ingest.trace.slices import Added, Slices, Template
 from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
-# A recording of which fewer kernels are matched is another program's: nothing is taken from it.
+# A recording with a smaller share of matched kernels is of another program: nothing is taken from it.
 _LEAST_SCORE: Final = 0.5
-# Launches without names are matched by their order alone, if kernels of a name come from the same ops as often.
+# Launches without names are matched by order alone if at least this share of kernels of a name comes from the same op.
 _LEAST_AGREEMENT: Final = 0.9
-# A score below this is worth a finding of its own.
+# A lower score gets a separate finding.
 _GOOD_SCORE: Final = 0.9
-# So many graphs have a finding each.
+# The most graphs with a finding each.
 _LISTED: Final = 5
 # A recording with the matched launch of each kernel of a graph, -1 for none.
 _Fit = tuple[Recorder, Recording, Whole]
 
 
 class _Graph(NamedTuple):
-    """The kernels, copies and fills of one launch of a graph, in the order of its nodes or else of their starts."""
+    """The kernels, copies and fills of one launch of a graph, in the order of its nodes, or otherwise of their
+    starts.
+    """
 
     call: int
     work: Whole
@@ -65,8 +67,8 @@ class _Graph(NamedTuple):
 
 
 class _Match(NamedTuple):
-    """A graph's recording: the launch of each kernel, -1 for none; the properties that several fitting recordings
-    disagree on.
+    """A graph's recording: the launch of each kernel, -1 for none; and the properties on which several fitting
+    recordings disagree.
     """
 
     recorder: Recorder
@@ -85,8 +87,8 @@ def add_recorded(
     recorders: Sequence[Recorder],
     annotations: Mapping[int, str],
 ) -> None:
-    """Add the slices that the graphs' kernels were recorded in, with findings about the scores; else the modules of the
-    annotations, by the numbers of nodes, beside those in the trace.
+    """Add the slices in which the graphs' kernels were recorded, with findings about the scores. For other graphs, add
+    the modules of the annotations, given by numbers of nodes in addition to those in the trace.
     """
     graphs = _graphs(columns, slices, entries, annotations)
     if not graphs and not recorders and not annotations:
@@ -150,7 +152,7 @@ def _add_annotated(slices: Slices, graph: _Graph, added: Added) -> None:
 
 
 def _unlike(match: _Match, graph: _Graph) -> int:
-    """Return how many kernels were recorded in another module than most that are annotated alike."""
+    """Return how many kernels were recorded in another module than most kernels with the same annotation."""
     modules: dict[str, Counter[str]] = defaultdict(Counter)
     for launch, annotated in zip(match.launches.tolist(), graph.modules, strict=True):
         path = [] if launch == NONE else match.recorder.path_of(launch, match.recording.since)
@@ -163,7 +165,7 @@ def _unlike(match: _Match, graph: _Graph) -> int:
 def _add_details(
     columns: TraceColumns, match: _Match, template: Template, first: int, run: int, arguments: dict[int, ArgumentsOf]
 ) -> None:
-    """Add the inputs and call stacks of the slices that a launch has added, the first at position `first`."""
+    """Add the inputs and call stacks of the slices that a launch has added, beginning at position `first`."""
     recorder = match.recorder
     given = arguments[id(recorder)]
     for event, row in enumerate(template.rows.tolist(), first):
@@ -177,8 +179,8 @@ def _add_details(
 
 
 def _report(columns: TraceColumns, reports: Counter[tuple[float, int, int, str]], outside: int) -> None:
-    """Add findings about how well graphs were matched: of each the score, how many of how many events are matched, and
-    to what. `outside` is how many are matched to launches outside of ops and modules.
+    """Add findings about how well graphs were matched: for each the score, how many of its events are matched, and to
+    which recording. `outside` is the number matched to launches outside of ops and modules.
     """
     known = sum(few * times for (_, few, _, _), times in reports.items())
     events = sum(many * times for (_, _, many, _), times in reports.items())
@@ -251,7 +253,9 @@ def _graphs(columns: TraceColumns, slices: Slices, entries: Entries, annotations
 
 
 def _modules(columns: TraceColumns, at: Whole, node: Whole, annotations: Mapping[int, str]) -> list[str | None]:
-    """Return the module of each kernel by the trace, else by the annotations of nodes, and find if they differ."""
+    """Return the module of each kernel from the trace, or otherwise from the annotations of nodes, with a finding if
+    they differ.
+    """
     in_trace = [columns.names.get(place) for place in at.tolist()]
     by_node = [annotations.get(each) for each in node.tolist()]
     differing = sum(None not in (one, other) and one != other for one, other in zip(in_trace, by_node, strict=True))
@@ -273,7 +277,7 @@ def _labels(slices: Slices, around: Whole, call: int) -> list[str]:
 
 
 def _match(slices: Slices, graph: _Graph, recorders: Sequence[Recorder]) -> _Match | None:
-    """Return the recording that most kernels of a graph are in; None if there is none."""
+    """Return the recording that matches most kernels of a graph; None if there is none."""
     best: list[_Fit] = []
     least = (1, 0)
     for recorder, recording, bound in _candidates(graph, recorders):
@@ -295,7 +299,7 @@ def _match(slices: Slices, graph: _Graph, recorders: Sequence[Recorder]) -> _Mat
 
 
 def _candidates(graph: _Graph, recorders: Sequence[Recorder]) -> list[tuple[Recorder, Recording, int]]:
-    """Return the recordings, and how many kernels each could match; the most come first."""
+    """Return the recordings with the number of kernels that each could match, the largest first."""
     counts = Counter(graph.names)
     found = []
     for recorder in recorders:
@@ -316,8 +320,8 @@ def _aligned(graph: _Graph, recorder: Recorder, recording: Recording) -> tuple[W
 
 
 def _by_order(graph: _Graph, recorder: Recorder, recording: Recording) -> tuple[Whole, int]:
-    """Match the n-th kernel to the n-th launch, where launches have no names: if there are as many of both, their order
-    is certain, and kernels of a name mostly come from the same op.
+    """Match the n-th kernel to the n-th launch, for launches without names: only if the numbers are equal, the order is
+    certain, and kernels of one name mostly come from the same op.
     """
     none = np.full(len(graph.work), NONE, np.int64), 0
     if len(recording.launches) != len(graph.work) or len(set(graph.streams)) > 1:
@@ -336,7 +340,7 @@ def _by_order(graph: _Graph, recorder: Recorder, recording: Recording) -> tuple[
 
 
 def _same_shapes(graph: _Graph, recording: Recording, places: Whole) -> int:
-    """Return how many kernels have the blocks and threads of their launch, if both are written."""
+    """Return how many kernels have the same blocks and threads as their launch, if both are written."""
     return sum(
         place != NONE and shape is not None and shape == recording.shapes[place]
         for shape, place in zip(graph.shapes, places.tolist(), strict=True)
@@ -344,7 +348,7 @@ def _same_shapes(graph: _Graph, recording: Recording, places: Whole) -> int:
 
 
 def _of_size(best: list[_Fit], size: int | None) -> list[_Fit]:
-    """Return those of these recordings that were made for the size of a launch: the least that is no smaller."""
+    """Return the recordings that were made for the size of a launch: for the smallest size that suffices."""
     sizes = [recording.size for _, recording, _ in best]
     if size is None or None in sizes:
         return best
@@ -353,7 +357,7 @@ def _of_size(best: list[_Fit], size: int | None) -> list[_Fit]:
 
 
 def _agreed(match: _Match, others: Sequence[_Fit]) -> _Match:
-    """Return a match without what other recordings, which fit equally well, contradict: ops of other names, modules,
+    """Return a match without properties that other, equally fitting recordings contradict: names of ops, modules,
     inputs.
     """
     unsure: set[int] = set()
@@ -378,7 +382,7 @@ def _agreed(match: _Match, others: Sequence[_Fit]) -> _Match:
 def _of_other_sizes(match: _Match, graph: _Graph) -> _Match:
     """Return a match without the inputs of ops whose kernels had other blocks or threads when they were recorded.
 
-    If none has the same, they are taken to be written in other ways.
+    If no kernel has the same, both files are taken to write them in different ways.
     """
     recorded = dict(zip(match.recording.launches.tolist(), match.recording.shapes, strict=True))
     pairs = [
@@ -395,7 +399,7 @@ def _of_other_sizes(match: _Match, graph: _Graph) -> _Match:
 
 
 def _template(match: _Match) -> Template:
-    """Return the slices that the launches of a graph add, from the outermost to the innermost, in the order of the
+    """Return the slices that the launches of a graph add, from outermost to innermost, in the order of the
     recording.
     """
     recorder, slices = match.recorder, match.recorder.slices

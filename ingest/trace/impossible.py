@@ -1,4 +1,6 @@
-"""Impossible times of a trace: those the profiler did not get, and work that ends after later work of its stream."""
+"""Finds impossible times of a trace: times that the profiler did not get, and work that ends after later work of its
+stream.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,15 @@ from etq.ingest.trace.ticks import Whole
 
 # The ticks of an event whose time is unknown. Views leave out what ends before it starts.
 UNKNOWN: Final = -1
-# Profilers that write whole microseconds round start and duration of both events.
+# Profilers that write whole microseconds round the start and duration of both events.
 _ROUNDED: Final = 2_000
 _DAY: Final = 86_400_000_000_000
 
 
 def without_time(start: Whole, elapsed: Whole, call: Whole) -> Whole:
-    """Return the slices, as rows, that have no time: start and duration are 0, while the call that launched them starts
-    later, or all others are farther from 0 than they last together; or start alone is, and that is more than a day.
+    """Return the slices, as rows, that have no time. Start and duration are 0, while the call that launched them starts
+    later, or all other slices are further from 0 than their whole span; or only the start is 0, and the others are more
+    than a day away.
 
     `start`, `elapsed` [n] are ticks; `call` [n] is the row of the call that launched each, -1 for none.
     """
@@ -41,7 +44,7 @@ def outlasting(thread: Whole, start: Whole, elapsed: Whole, call: Whole) -> tupl
 
     A stream is serial: its work ends in the order in which it was launched. The next kernel may start early, as in
     programmatic dependent launch, but ends later. The work of one call, such as that of a graph, may run side by side.
-    Within a microsecond or two, it is rounding.
+    A microsecond or two is rounding.
 
     Arrays of n: `thread`, a number of each stream; `start` and `elapsed` in ticks; `call`, the row of the call that
     launched each, -1 for none.

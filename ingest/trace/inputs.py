@@ -29,7 +29,7 @@ _event: Final = msgspec.json.Decoder(InputsEvent, strict=False)
 
 
 class ArgumentsOf(NamedTuple):
-    """Events that take their inputs from ops of other files: the ops' positions there, the events, and their runs."""
+    """Events whose inputs are those of ops in other files: the ops' positions there, the events, and their runs."""
 
     at: list[int]
     event: list[int]
@@ -73,7 +73,7 @@ def _rows(parts: Sequence[tuple[Entries, Whole, Whole, Whole]]) -> pa.RecordBatc
 
 
 def _codes_at(entries: Entries, at: Whole, written: Numbered) -> Whole:
-    """Return the number in `written` of the inputs of the entries at these positions; -1 without shapes."""
+    """Return numbers of the inputs of the entries at these positions, as indexes of `written`; -1 without shapes."""
     places, back = np.unique(at, return_inverse=True)
     codes = array("q")
     entries.decode(
@@ -83,7 +83,9 @@ def _codes_at(entries: Entries, at: Whole, written: Numbered) -> Whole:
 
 
 def _codes(events: Sequence[InputsEvent], written: Numbered) -> list[int]:
-    """Return the number in `written` of each event's shapes, types, strides and values of inputs; -1 without shapes."""
+    """Return numbers of each event's input shapes, types, strides and values, as indexes of `written`; -1 without
+    shapes.
+    """
     return [
         NONE
         if (args := event.args) is None or (args.shapes is UNWRITTEN and args.old_shapes is UNWRITTEN)

@@ -1,5 +1,5 @@
-"""Kernels whose names tell too little: those that backends of communication, or ops of convolution and attention,
-launch; and a finding about those of unknown names.
+"""Classifies kernels whose names don't determine their family, by the communication backend or the op (convolution,
+attention) that launches them; and makes a finding about kernels of unknown names.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from etq.ingest.trace.classes import Class
 from etq.ingest.trace.scanner import NONE
 
 _COMMUNICATION = "communication"
-# Kernels by the family that their names tell, or none; a pattern of the ops that launch them; and their family then.
-# Libraries compute convolutions by products, too: of unfolded images, of Fourier transforms, of filters of one pixel.
+# Rules: the family of a kernel by its name, or None; a pattern of the ops that launch it; the resulting family.
+# Libraries also compute convolutions by products: of unfolded images, of Fourier transforms, of filters of one pixel.
 _BY_OP: Sequence[tuple[str | None, re.Pattern[str], str]] = (
     ("GEMM", re.compile("[cC]onv(?:olution|_|[1-3]d)"), "convolution"),
     (None, re.compile("flash_attn|[aA]ttention|fmha"), "attention"),
@@ -26,10 +26,10 @@ _BY_OP: Sequence[tuple[str | None, re.Pattern[str], str]] = (
 def with_communication(
     classes: Sequence[Class], is_launched_within: Callable[[int, npt.NDArray[np.bool_]], bool]
 ) -> list[Class]:
-    """Return the classes of a trace's kinds of slices; kernels of unknown families communicate if a backend of
-    communication launched them all.
+    """Return the classes of a trace's kinds of slices; kernels of an unknown family are communication if a
+    communication backend launched them all.
 
-    `is_launched_within` states whether all events of a kind were launched within slices of other kinds.
+    `is_launched_within` returns whether all events of a kind were launched within slices of other kinds.
     """
     around = np.array([each.purpose == _COMMUNICATION for each in classes], np.bool_)
     if not around.any():
@@ -45,8 +45,8 @@ def with_communication(
 def with_ops(
     kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: npt.NDArray[np.int64], op: npt.NDArray[np.int64]
 ) -> tuple[Sequence[tuple[str, str]], Sequence[Class], npt.NDArray[np.int64]]:
-    """Return the kinds of slices, their classes, and the kind of each slice, with kinds apart for kernels whose family
-    the op tells.
+    """Return the kinds of slices, their classes, and the kind of each slice, with separate kinds for kernels whose
+    family the op determines.
 
     `op` [n] is the op that launched each slice, the innermost.
     """

@@ -24,7 +24,7 @@ class Owners(NamedTuple):
     """The op and the owner of each slice, as arrays [n] of rows; -1 for none.
 
     op     the innermost op that contains its launch on the launch's thread
-    owner  the op or annotation (steps are annotations) that is nearest
+    owner  the nearest op or annotation (steps are annotations)
     """
 
     op: Whole
@@ -36,11 +36,11 @@ def calls_of(
 ) -> Whole:
     """Return the call that launched each event of a device, as a row; -1 for other slices, and if there is none.
 
-    It is the call of a runtime or driver with the same correlation id: of the same process if most events of this
-    process have theirs there, as where events of devices name the process that launched them; else of any process of
-    the same rank. If several calls have the id, it is the last that starts no later than the event, or, if none does,
-    the first; of those that start together, the first of the file. One call, such as that of a graph, may launch many
-    events.
+    It is the call of a runtime or driver with the same correlation id: in the same process if most events of this
+    process have their calls there, as in traces whose device events name the process that launched them; otherwise in
+    any process of the same rank. If several calls have the id, it is the last that starts no later than the event, or,
+    if none does, the first; of those that start together, the first of the file. One call, such as that of a graph, may
+    launch many events.
 
     `kind` [n] is the place of each slice's class; `start`, `elapsed` [n] are ticks; `process`, `rank` [n] any numbers
     from 0.
@@ -65,7 +65,7 @@ def calls_of(
         return rows
 
     own = found(process[both], np.isin(process[launched], process[calls]))
-    # A rank without calls doesn't count, such as a process of devices without a rank's number.
+    # A rank without calls doesn't count; for example, a process of devices may lack the rank's number.
     is_ranked = np.isin(rank[both], rank[calls])
     of_rank = found(np.where(is_ranked, rank[both], NONE) + 1, is_ranked[len(calls) :])
     others = np.where(of_rank == NONE, found(np.zeros(len(both), np.int64), ~is_ranked[len(calls) :]), of_rank)
@@ -76,8 +76,8 @@ def calls_of(
 
 
 def _last_before(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
-    """Return for each of the `wanted` ids the place of the last of `ids` that starts no later than the moment, or else
-    of the first; -1 if the id is not there.
+    """Return for each of the `wanted` ids the place of the last equal one of `ids` that starts no later than the
+    moment, otherwise of the first; -1 if the id is missing.
     """
     order = np.lexsort((starts, ids))
     is_first = np.ones(len(order), np.bool_)
@@ -91,7 +91,7 @@ def _last_before(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Wh
     place = np.empty(len(wanted), np.int64)
     is_wanted = merged >= count
     place[merged[is_wanted] - count] = last[is_wanted]
-    # For work that starts before all calls of its id, `place` is a call of another id, or none.
+    # For work that starts before all calls with its id, `place` is a call with another id, or none.
     first = np.minimum(np.searchsorted(ids[order], wanted), count - 1)
     place = np.where((place != NONE) & (ids[order][place] == wanted), place, first)
     return np.where(ids[order][place] == wanted, order[place], NONE)
@@ -103,11 +103,11 @@ def is_launch(what: Class) -> bool:
 
 
 def shared_ids(kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole, call: Whole) -> Flags:
-    """Return which work is surely or possibly of another call than its id tells: several launches have one id, or the
-    profiler gave work the id of another.
+    """Return which work belongs, certainly or possibly, to another call than its id says: several launches have one id,
+    or the profiler gave work the id of another.
 
-    Of a call that launches one kernel, that is all work if there is more than one; of a call that copies, a kernel
-    beside a copy.
+    For a call that launches one kernel, that is all work if there is more than one; for a call that copies, a kernel in
+    addition to a copy.
     """
     is_one = are(kind, [launches_one(each, name) for each, (_, name) in zip(classes, kinds, strict=True)])
     is_copying = are(kind, [each.activity == "call" and each.purpose == "copy" for each in classes])
@@ -124,8 +124,8 @@ def shared_ids(kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind:
 def of_several_processes(
     classes: Sequence[Class], kind: Whole, start: Whole, correlation: Whole, process: Whole, rank: Whole, call: Whole
 ) -> Flags:
-    """Return which work may be of the calls of several processes of its rank that have its id and started before it,
-    as less work than calls of these processes has the id: that of one was not recorded.
+    """Return which work may belong to calls of several processes of its rank: calls with its id started before it, and
+    less work than calls has the id, so that the work of one call was not recorded.
     """
     found = np.zeros(len(kind), np.bool_)
     work = np.flatnonzero(are(kind, [each.is_work for each in classes]) & (call != NONE))
@@ -163,7 +163,7 @@ def empty_launches(
     call: Whole,
     parent: Whole,
 ) -> Flags:
-    """Return whether each slice is a call that launches kernels, of which no work of a device was recorded.
+    """Return whether each slice is a call that launches kernels, but has no recorded work of a device.
 
     A call within another, or around one, is one launch with it. Where events of devices name the process that launched
     them, ids are of a process, else of a rank. `kind` [n] is the place of each slice's category and name, and of its
@@ -187,8 +187,8 @@ def empty_launches(
 
 
 def lost_launches(classes: Sequence[Class], kind: Whole, rank: Whole, call: Whole, is_empty: Flags) -> Flags:
-    """Return which of the launches without work are lost: none of a rank is if as many kernels of the rank, or of no
-    rank with launches, lack a call, as they may belong to it.
+    """Return which of the launches without work are lost. If as many kernels of the rank, or of no rank with launches,
+    lack a call, none of the rank's launches is, as the kernels may belong to them.
 
     `call` [n] is -1 for kernels whose call is unknown; the other arguments are as in `empty_launches`.
     """
@@ -203,7 +203,9 @@ def lost_launches(classes: Sequence[Class], kind: Whole, rank: Whole, call: Whol
 
 
 def launches_within(are_some: Flags, parent: Whole) -> Whole:
-    """Return how many of some launches each slice [n] contains or is; `parent` [n] is what contains each, or -1."""
+    """Return how many of some launches each slice [n] contains or is; `parent` [n] is the slice that contains each, or
+    -1.
+    """
     found = np.zeros(len(parent), np.int64)
     rows = np.flatnonzero(are_some)
     while len(rows):  # from level to level
@@ -216,7 +218,8 @@ def launches_within(are_some: Flags, parent: Whole) -> Whole:
 def owners_of(
     classes: Sequence[Class], kind: Whole, call: Whole, parent: Whole, external: Whole, correlation: Whole, rank: Whole
 ) -> Owners:
-    """Return the op and the owner of each event of a device: what contains its call, else as `owners_by_id`.
+    """Return the op and the owner of each event of a device: those that contain its call, otherwise those of
+    `owners_by_id`.
 
     `parent` [n] is the row of the slice that contains each, -1 for none.
     """
@@ -230,8 +233,8 @@ def owners_of(
 def owners_by_id(
     classes: Sequence[Class], kind: Whole, call: Whole, external: Whole, correlation: Whole, rank: Whole
 ) -> tuple[Whole, Owners]:
-    """Return the rows of work whose call the trace lacks, and its op and owner: those of its rank with the same
-    external id, the first of the file, unless that id is also the correlation id.
+    """Return the rows of work whose call is missing, with its op and owner: the first in the file, of its rank, with
+    the same external id, unless that is also the correlation id.
 
     External ids are not used in any other case: in traces of many versions they are the correlation id, 0, or the id of
     an older op.
@@ -240,7 +243,7 @@ def owners_by_id(
     alone = alone[external[alone] != correlation[alone]]
     if not len(alone):
         return alone, Owners(alone, alone)
-    # Ids of several ranks don't fit one number: they get other ones.
+    # Pairs of rank and id don't fit into one number, so they are renumbered.
     ids = np.unique(external, return_inverse=True)[1] * (int(rank.max()) + 1) + rank
     return alone, Owners(*(_first_of_id(ids, is_one & (external > 0), ids[alone]) for is_one in _owning(classes, kind)))
 
@@ -252,7 +255,7 @@ def _owning(classes: Sequence[Class], kind: Whole) -> tuple[Flags, Flags]:
 
 
 def around_of(classes: Sequence[Class], kind: Whole, parent: Whole) -> Iterator[tuple[str, Whole]]:
-    """Yield the columns of `trace_events` that have what contains each slice, as rows [n]; -1 for none.
+    """Yield the columns of `trace_events` about the slices that contain each slice, as rows [n]; -1 for none.
 
     `parent` is as in `owners_of`.
     """
@@ -279,7 +282,7 @@ AROUND: Final = tuple(_AROUND)
 
 
 def nearest(parent: Whole, is_one: Flags) -> Whole:
-    """Return for each row the nearest that contains it and `is_one`; -1 if there is none."""
+    """Return for each row the nearest containing row for which `is_one` is true; -1 if there is none."""
     found = parent.copy()
     at = np.flatnonzero((found != NONE) & ~is_one[found])
     while len(at):  # the distance doubles each time
@@ -289,7 +292,9 @@ def nearest(parent: Whole, is_one: Flags) -> Whole:
 
 
 def _first_of_id(every: Whole, is_one: Flags, wanted: Whole) -> Whole:
-    """Return for each of the `wanted` ids the first row of the file that has it and `is_one`; -1 if there is none."""
+    """Return for each of the `wanted` ids the first row of the file that has it and for which `is_one` is true; -1 if
+    there is none.
+    """
     rows = np.flatnonzero(is_one)
     if not len(rows):
         return np.full(len(wanted), NONE, np.int64)
@@ -299,8 +304,8 @@ def _first_of_id(every: Whole, is_one: Flags, wanted: Whole) -> Whole:
 
 
 def is_launched_within(call: Whole, parent: Whole, is_around: Flags, is_op: Flags) -> bool:
-    """Return whether each of some events, given by their calls, was launched within a slice that `is_around` [n], with
-    no op between them.
+    """Return whether each of some events, given by their calls, was launched within a slice marked in `is_around` [n],
+    with no op between them.
     """
     if not len(call) or (call == NONE).any():
         return False

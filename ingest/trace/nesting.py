@@ -22,7 +22,7 @@ def order_of(codes: Whole) -> Whole:
 
 
 def first_places(codes: Whole, count: int) -> Whole:
-    """Return for each code below `count` the first place that has it, -1 if none does."""
+    """Return for each code below `count` its first place, -1 if it doesn't occur."""
     first = np.full(count, NONE, np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     return first
@@ -39,8 +39,8 @@ def occurrences(codes: Whole) -> npt.NDArray[np.int32]:
 
 
 def nesting(thread: Whole, start: Whole, end: Whole, slack: Whole) -> tuple[Whole, Whole]:
-    """Return the parent of each slice: the slice of the same thread that contains it, -1 if there is none; and how long
-    before its end other slices have the time of the thread.
+    """Return the parent of each slice: the slice of the same thread that contains it, -1 if there is none; and how much
+    time before its end belongs to other slices of the thread.
 
     The rule for parents is torch's (`_populate_cpu_children`). A slice may end after its parent by up to its `slack`.
     """
@@ -72,7 +72,7 @@ def by_start(start: Whole, end: Whole) -> Whole:
 def above_of(reach: Whole, end: Whole, is_first: npt.NDArray[np.bool_]) -> Whole:
     """Return for each place the nearest earlier place whose end is not before `reach`; -1 if there is none.
 
-    `is_first` marks the first slice of each thread, which has none.
+    `is_first` marks the first slice of each thread, for which there is none.
     """
     above = np.arange(NONE, len(reach) - 1)
     above[is_first] = NONE
@@ -96,11 +96,11 @@ def above_of(reach: Whole, end: Whole, is_first: npt.NDArray[np.bool_]) -> Whole
 
 
 def _counted_ends(start: Whole, end: Whole, above: Whole, is_first: npt.NDArray[np.bool_]) -> Whole:
-    """Return for each place until when its slice has the time of its thread: not after the start of a later slice that
-    it doesn't contain, nor after the same of its parent. So the slices that one contains don't overlap within it.
+    """Return for each place until when the thread's time belongs to its slice: up to the start of a later slice that it
+    doesn't contain, and not beyond that limit of its parent. So slices within one slice don't overlap.
     """
     ends = end.copy()
-    # A slice that isn't in the one before it comes after all those from there up to its own parent.
+    # A slice that isn't within the previous one follows the whole chain from that one up to its own parent.
     later = np.flatnonzero(~is_first)
     before = later - 1
     while len(later):

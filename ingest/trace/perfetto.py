@@ -1,4 +1,5 @@
-"""Traces in Perfetto's format (`.pftrace`), which torch's profiler exports, too, as the JSON that the reader takes.
+"""Converts traces in Perfetto's format (`.pftrace`), which torch's profiler can also export, to the JSON that the
+reader takes.
 
 Perfetto's trace processor reads them: the package `perfetto` brings or downloads it.
 """
@@ -18,7 +19,7 @@ import msgspec
 
 from etq.errors import FormatError
 
-# Names the program, which is then not downloaded.
+# Names the trace processor's program, which is then not downloaded.
 VARIABLE: Final = "ETQ_TRACE_PROCESSOR"
 _INSTEAD: Final = "or give the JSON that export_chrome_trace writes (.pt.trace.json, .json.gz)"
 _SLICES: Final = """
@@ -47,7 +48,7 @@ _INDEX: Final = re.compile(r"\[(\d+)\]")
 def json_of(data: Any, path: str) -> bytes:
     """Return the JSON of a trace in Perfetto's format, packed or not.
 
-    Raises `FormatError` where the trace processor is missing, and for what it can't read.
+    Raises `FormatError` if the trace processor is missing, or can't read the file.
     """
     with _processor(bytes(data), path) as query:
         arguments = {row.arg_set: _arguments(msgspec.json.decode(row.json)) for row in query(_ARGUMENTS)}
@@ -77,7 +78,7 @@ def _event(row: Any, pid: int | None, tid: int | str | None, args: dict[str, Any
 
 
 def _category(name: str, args: Mapping[str, Any]) -> str:
-    """Return the category, which torch doesn't write in this format: by the arguments that it writes."""
+    """Return the category, derived from an event's arguments, as torch doesn't write it in this format."""
     if "stream" in args or "device" in args:
         of_name = {"Memcpy": "gpu_memcpy", "Memset": "gpu_memset"}.get(name[:6], "kernel")
         return "cuda_sync" if "cuda_sync_kind" in args else of_name
@@ -93,7 +94,7 @@ def _microseconds(nanoseconds: int) -> msgspec.Raw:
 def _arguments(written: Mapping[str, Any]) -> dict[str, Any]:
     """Return an event's arguments; elements of lists are written one by one, with their places in the key.
 
-    Empty lists have none, so that the shapes of inputs are known only if all of them have dimensions.
+    Empty lists aren't written, so the shapes of inputs are known only if all inputs have dimensions.
     """
     args: dict[str, Any] = {}
     for written_key, value in written.items():
@@ -121,7 +122,7 @@ def _grow(values: list[Any], place: int, empty: Any) -> None:
 
 @contextmanager
 def _processor(data: bytes, path: str) -> Iterator[Any]:
-    """Provide what runs a query on a trace in Perfetto's trace processor."""
+    """Provide a function that runs a query on a trace in Perfetto's trace processor."""
     what = "this is a trace of Protocol Buffers, as Perfetto (.pftrace, .perfetto-trace) and XPlane"
     advice = f"name the program in {VARIABLE}, {_INSTEAD}"
     try:
@@ -138,6 +139,6 @@ def _processor(data: bytes, path: str) -> Iterator[Any]:
         raise
     except subprocess.CalledProcessError:
         raise FormatError(path, f"{what}; Perfetto's trace processor can't be downloaded: {advice}") from None
-    except Exception as error:  # the package raises nothing more special, also where its program ends
+    except Exception as error:  # the package raises nothing more specific, even if its program ends
         reason = (str(error).splitlines() or [repr(error)])[0][:200]
         raise FormatError(path, f"{what}; Perfetto's trace processor failed: {reason}; {advice}") from error

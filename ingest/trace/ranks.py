@@ -1,4 +1,4 @@
-"""Traces of several ranks in one file, as other tools merge them: a process's rank, and each rank's trace."""
+"""Splits traces of several ranks that other tools merged into one file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BEGINNING: Final = re.compile(rb'"pid"\s*:\s*"([^"\\]*)"|"args"\s*:\s*\{[^{}]*"
 _NUMBER: Final = re.compile(r"\d+")
 # Names of ranks are short; Python refuses numbers of thousands of digits.
 _LONGEST: Final = 200
-# The packer of a rank takes 260 KB.
+# The compressor of a rank takes 260 KB.
 _MOST: Final = 1024
 _NO_NAME: Final = re.compile(r"[^\w-]+")
 
@@ -38,7 +38,7 @@ class _Arguments(msgspec.Struct, gc=False):
 
 
 class _Event(msgspec.Struct, gc=False):
-    """An entry of which only what tells its rank is read."""
+    """An entry of which only the parts that show its rank are read."""
 
     ph: str = ""
     pid: Written = None
@@ -59,7 +59,7 @@ class RankTrace(NamedTuple):
 
 @lru_cache(maxsize=2**12)
 def rank_of(process: str) -> str:
-    """Return what tells the rank in a process of a merged trace; empty if nothing does."""
+    """Return the part of a process in a merged trace that names its rank; empty if there is none."""
     found = _RANK.fullmatch(process) if len(process) <= _LONGEST else None
     return "" if found is None else "".join(found.groups(""))
 
@@ -74,7 +74,7 @@ def ranks_in(data: Any, path: str) -> list[RankTrace]:
     """Split a trace of several ranks, and return the trace of each rank, in the order of their numbers.
     Empty for other files, and if the rank of some event with a time is unknown.
 
-    The number of a rank is the one in its name, if names differ in nothing else, or its place among all names.
+    The number of a rank is the one in its name, if names differ only in numbers, otherwise its place among all names.
     """
     parts = _Parts()
     entries = Entries(data, path)
@@ -104,7 +104,7 @@ def _numbers(names: Iterable[str]) -> Mapping[str, int]:
 
 
 class _Parts:
-    """The entries of each rank, packed as they come."""
+    """The entries of each rank, compressed while they are read."""
 
     def __init__(self) -> None:
         self.packed: dict[str, tuple[Any, list[bytes]]] = defaultdict(lambda: (zlib.compressobj(1, wbits=31), []))

@@ -38,7 +38,7 @@ WORKER: Final = re.compile(r"(.+)\.\d+\.pt\.trace\.json(?:\.gz)?")
 NOT_IN_GROUPS: Final = re.compile(r"[^\w.+/-]")
 # More processes than any job has: a damaged file may have any number.
 MOST_PROCESSES: Final = 1_000_000
-# A process is in some groups for each kind of parallelism.
+# The most groups: a process is in some for each kind of parallelism.
 MOST_GROUPS: Final = 32
 
 _events: Final = msgspec.json.Decoder(list[TraceEvent], strict=False)
@@ -54,9 +54,9 @@ def read_torch_trace(
     `data` is the file's bytes (or a memory map of it), `path` its name for messages. Each profiler step is a run; all
     events outside of steps are one further run. Events without a duration, with impossible times or with other phases
     than slices are reported in `findings`. Rank, world size, process groups and worker become labels, if the file or
-    its name has them. The time at which the recording began is `captured_at`, if the file has it. `recorded` are the
-    bytes and names of traces of the capture of graphs, and of files of kernels' annotations: kernels of the graphs get
-    the ops and modules from there.
+    its name has them. The time at which the recording began is `captured_at`, if the file has it. `recorded` has the
+    bytes and names of traces in which graphs were captured, and of files with annotations of kernels: the graphs'
+    kernels get their ops and modules from these.
 
     Raises `FormatError` for anything but a JSON trace of PyTorch's profiler, for damaged or absurdly packed gzip.
     """
@@ -80,7 +80,7 @@ def read_torch_trace(
 
 
 def _recorder(data: Any, path: str, annotations: dict[int, str]) -> Recorder | None:
-    """Return what a trace of the capture of graphs recorded; None for a file of annotations, which are added."""
+    """Return the content of a trace in which graphs were captured; None for a file of annotations, which are added."""
     from etq.ingest.trace.annotations import annotations_in
     from etq.ingest.trace.recordings import Recorder
 
@@ -93,7 +93,7 @@ def _recorder(data: Any, path: str, annotations: dict[int, str]) -> Recorder | N
 
 def _decoded_without_cycles(entries: Entries) -> tuple[TraceColumns, Trace]:
     collecting = gc.isenabled()
-    # A trace's objects don't refer to each other in cycles.
+    # A trace's objects have no reference cycles.
     gc.disable()
     try:
         return _decoded(entries)
@@ -105,7 +105,7 @@ def _decoded_without_cycles(entries: Entries) -> tuple[TraceColumns, Trace]:
 def _labels_of(written: msgspec.Raw) -> dict[str, str]:
     """Return the labels of the process that wrote a trace: rank, number of processes, names and sizes of its groups.
 
-    What is of another type, or can't be true, is left out: a trace is more than its labels.
+    Values of another type, or impossible ones, are left out, as the trace is useful without them.
     """
     info = _value_of(DistributedInfo, written) or DistributedInfo()
     rank, size = _value_of(int, info.rank), _value_of(int, info.world_size)
@@ -129,7 +129,7 @@ def _labels_of(written: msgspec.Raw) -> dict[str, str]:
 
 
 def _value_of(kind: type[T], written: msgspec.Raw) -> T | None:
-    """Return a value of a trace as a type; None if it is of another."""
+    """Return a value of a trace as a type; None if it has another type."""
     try:
         return msgspec.json.decode(written, type=kind, strict=False)
     except (msgspec.DecodeError, RecursionError):
@@ -151,7 +151,7 @@ def _decoded(entries: Entries) -> tuple[TraceColumns, Trace]:
 def _add_block(columns: TraceColumns, first: int, block: bytes) -> int:
     """Add the events of a JSON list, the first at position `first`; return the number of events.
 
-    Raises `msgspec.DecodeError` for what isn't a JSON list.
+    Raises `msgspec.DecodeError` for anything but a JSON list.
     """
     try:
         events = _events.decode(block)

@@ -1,9 +1,9 @@
-"""What a trace of the capture of graphs recorded: the launches that a graph repeats, with the ops that they are in.
+"""Reads from a trace in which graphs were captured the launches that a graph repeats, with the ops that contain them.
 
-While a graph is captured, its kernels don't run: calls of the runtime are all that a trace has of them, between those
-that begin and end the capture. ROCm's calls name their kernels, CUDA's don't. A trace in which the same kernels ran
-without graphs, as of a warm-up, serves as well: each step, annotation and outermost module call of it may be what a
-graph repeats.
+While a graph is captured, its kernels don't run: the trace only has their runtime calls, between those that begin and
+end the capture. ROCm's calls name their kernels, CUDA's don't. A trace in which the same kernels ran without graphs, as
+in a warm-up, serves as well: each of its steps, annotations and outermost module calls may be the part that a graph
+repeats.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from etq.ingest.trace.types import Entries, Part
 Whole = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-# Copies and fills have a name per direction, or are kernels of the runtime; within a graph, they have other names.
+# Copies and fills have a name per direction, or are kernels of the runtime. Within a graph their names differ, so they
+# are matched under one name.
 COPY: Final = "copy"
 FILL: Final = "fill"
 _OF_RUNTIME: Final = (("__amd_rocclr_copyBuffer", COPY), ("__amd_rocclr_fillBuffer", FILL))
@@ -62,11 +63,11 @@ _event: Final = msgspec.json.Decoder(_Event, strict=False)
 
 
 class Recording(NamedTuple):
-    """Launches that may be those of a graph, in order, as rows of the trace's slices; their names and geometries."""
+    """A sequence of launches that may be a graph's, as rows of the trace's slices; their names and geometries."""
 
     label: str
     size: int | None
-    since: int  # the start of the recording in ticks: what began before is not a part of it
+    since: int  # the start of the recording in ticks: slices that began before are not part of it
     launches: Whole
     names: Sequence[str]
     shapes: Sequence[bytes | None]
@@ -77,7 +78,7 @@ class Recording(NamedTuple):
 
 
 class Recorder:
-    """A trace of the capture of graphs, or of their kernels without graphs."""
+    """A trace in which graphs were captured, or in which their kernels ran without graphs."""
 
     def __init__(self, columns: TraceColumns, entries: Entries, path: str) -> None:
         columns.finish()
@@ -98,7 +99,7 @@ class Recorder:
         return str(kind[1])
 
     def path_of(self, launch: int, since: int) -> list[int]:
-        """Return the ops and modules that a launch was recorded in, as rows from the innermost to the outermost."""
+        """Return the ops and modules that contain a launch, as rows from the innermost to the outermost."""
         path: list[int] = []
         row = int(self.above[launch])
         while row != NONE and self._starts[row] >= since and len(path) < _DEEPEST:
@@ -111,7 +112,7 @@ class Recorder:
         return [row for row in path if self.is_op[row]]
 
     def inputs_of(self, op: int) -> tuple[bytes, ...] | None:
-        """Return the inputs of an op as they are written; None if they are not."""
+        """Return the inputs of an op as written; None if missing."""
         return self._inputs.get(op)
 
     @cached_property
@@ -220,7 +221,7 @@ def _activity(each: Class) -> str:
 
 
 def _is_kept(each: Class) -> bool:
-    """Whether events become a part of the trace that launched the graph: ops and calls of modules."""
+    """Whether events are added to the trace that launched the graph: ops and calls of modules."""
     return each.activity == "op" or is_module(each)
 
 
@@ -254,7 +255,7 @@ def _name_of_call(label: str, details: Geometry) -> str:
 
 
 def shape_of(details: Geometry) -> bytes | None:
-    """Return the blocks and threads of a kernel as they are written; None if they are not."""
+    """Return the blocks and threads of a kernel as written; None if missing."""
     written = bytes(details.grid) + bytes(details.block)
     return written.translate(None, b" ") if details.grid and details.block else None
 
@@ -292,6 +293,7 @@ def size_of_launch(labels: Sequence[str]) -> int | None:
     return None
 
 
-# vLLM's annotations of a step: in detail with the number of tokens first; else tokens in brackets after requests.
+# vLLM's annotations of a step: detailed ones with the number of tokens first, others with tokens in brackets after
+# requests.
 _EXECUTED: Final = re.compile(r"^execute_(\d{1,9})_context_")
 _CONTEXT: Final = re.compile(r"^execute_context_\d+\((\d{1,9})\)_generation_\d+\((\d{1,9})\)")

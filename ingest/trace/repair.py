@@ -1,7 +1,7 @@
 """Repairs traces that PyTorch itself writes as broken JSON, and explains what is wrong with other files.
 
 Known causes: line breaks in names, which are written as they are; paths of Windows in names, whose backslashes are not
-doubled; numbers that are infinite, or none, as C++ prints them; quotation marks in names.
+doubled; infinities and NaN as C++ prints them; quotation marks in names.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from typing import Final
 
 from etq.ingest.trace.text import LARGEST_VALUE
 
-# A bare number that JSON hasn't.
+# A bare number that JSON doesn't have.
 _NUMBER: Final = rb"[+-]?(?i:inf(?:inity)?|nan(?:\([^()]{0,20}\))?|1\.#(?:inf|qnan|snan|ind)0*)(?=\s*[,}\]])"
-# What needs nothing; then a path of Windows, whose backslashes are not doubled; a text of JSON, or the rest if it has
-# no end; a bare number; or another character. The quantifiers give nothing back: else each character of a text takes
-# 120 bytes while it is matched.
+# Text that needs no repair; then a Windows path, whose backslashes are not doubled, a JSON text (or the rest, if it has
+# no end), a bare number, or another character. The quantifiers are possessive: otherwise each character of a text takes
+# 120 bytes during the match.
 _TOKEN: Final = re.compile(
     rb'((?:[^"+\-1iInN]++|"[^"\\\0-\x1f]*+"|1(?!\.#)|(?!' + _NUMBER + rb")[+\-1iInN])*+)"
     rb'("(?P<path>[a-zA-Z]:\\(?![\\"/])[^"\n]*)"|"(?:[^"\\]++|\\.)*+(?:"|\Z)|' + _NUMBER + rb"|\Z|.)",
     re.DOTALL,
 )
-# More bytes than any number and the blanks around it have.
+# More bytes than any number with the blanks around it.
 _LARGEST_NUMBER: Final = 2**16
 _CONTROL: Final = re.compile(rb"[\0-\x1f]")
-# An escape: as in JSON, or else a backslash that was not doubled.
+# An escape as in JSON, or a backslash that was not doubled.
 _ESCAPE: Final = re.compile(rb'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)', re.DOTALL)
-# In the name of a Python function, which has its path, every backslash is of the path.
+# In the name of a Python function, which contains its path, every backslash belongs to the path.
 _IS_PATH: Final = re.compile(rb"\.pyx?\(\d+\)")
 _SINGLE: Final = re.compile(rb'\\(\\|"|)')
 _NAMES: Final = {"control": "control characters in texts", "backslash": "single backslashes", "number": "inf or nan"}
 
 
 class Repair:
-    """Repairs what PyTorch writes as broken JSON. NaN becomes null."""
+    """Repairs broken JSON that PyTorch writes. NaN becomes null."""
 
     def __init__(self) -> None:
         self._counts = dict.fromkeys(_NAMES, 0)
-        self._open: int | None = None  # where a text begins that has no end in what is held
+        self._open: int | None = None  # the beginning of a text that has no end in the held part
         self._is_last = False
 
     @property
@@ -52,15 +52,16 @@ class Repair:
         self._counts, self._open, self._is_last = dict.fromkeys(_NAMES, 0), None, False
         for part in parts:
             held += part
-            # A text without an end is scanned again only if it may end in this part, and has doubled: linear time.
+            # A text without an end is scanned again only if it may end in this part and its length has doubled, so that
+            # time is linear.
             is_text = self._open is not None and len(held) < LARGEST_VALUE
             if is_text and (b'"' not in part or len(held) < 2 * seen):
                 continue
             self._open = None
-            # A backslash at the end may be of an escape.
+            # A backslash at the end may begin an escape.
             repaired = _TOKEN.sub(self._replaced, whole := held.rstrip(b"\\"))
             end = self._open
-            if end is None:  # a number may go on
+            if end is None:  # a number may continue
                 end = max(whole.rfind(b'"') + 1, *map(whole.rfind, (b"[", b"{", b",", b":", b"}", b"]")))
             if end:
                 yield repaired[: len(repaired) - len(whole) + end]
@@ -104,7 +105,9 @@ class Repair:
 
 
 def cause_of(message: str, before: bytes, after: bytes) -> str:
-    """Return why a text isn't JSON and what to do, by a decoder's message and the text around it; "" if unknown."""
+    """Return why a text isn't JSON and what to do, from a decoder's message and the text around the place; "" if
+    unknown.
+    """
     if "trailing characters" in message and re.match(rb"\s*[{\[]", before[-1:] + after):
         return "; the file has several traces, one after another: split it where the next begins"
     if "expected" in message and before.rstrip().endswith(b'"') and after[:1] not in (b"", b"\n", b'"'):

@@ -37,19 +37,19 @@ Whole = npt.NDArray[np.int64]
 LEFT_OUT: Final = "Incomplete step"
 # The most steps that a finding names.
 _MOST: Final = 5
-# By how much, in ticks, a step may go beyond the recording as both are rounded.
+# By how much, in ticks, a step may exceed the recording due to rounding.
 _ROUNDING: Final = 1000
-# What `trace_events` has of events that `event_ticks` has, too, or that is computed from it.
+# Columns of `trace_events` that `event_ticks` also has, or that are computed from it.
 OF_TICKS: Final = (
     *("event_signature", "start_ticks", "elapsed_ticks", "overlap_ticks", "parent_index", "covers_own"),
     "operator_ticks",
 )
-# What `device_events` has of events and calls that `event_ticks` and `trace_events` have, too.
+# Columns of `device_events` about events and calls that `event_ticks` and `trace_events` also have.
 OF_EVENTS: Final = (
     "event_signature", "start_ticks", "elapsed_ticks", "correlation_id", "call_signature", "call_thread",
     "call_start_ticks", "call_ticks", "launched", "annotation_signature", "op_signature",
 )  # fmt: skip
-# How many rows a batch has.
+# The rows of a batch.
 _BATCH: Final = 2**17
 
 
@@ -63,7 +63,7 @@ def trace_rows(
 ) -> Iterator[tuple[str, pa.RecordBatch | LazyBatch]]:
     """Yield the tables of a trace, including `captures` and `findings`. `entries` reads the JSON of single events,
     `tracks` has the classes of unknown categories. `base` is the time from which the trace's times count, in
-    nanoseconds since 1970. `recorders` have what the kernels of graphs belong to, `annotations` their modules by the
+    nanoseconds since 1970. `recorders` have the ops and modules of graphs' kernels, `annotations` the modules by the
     numbers of nodes.
     """
     slices = Slices(columns, entries, tracks)
@@ -182,7 +182,7 @@ def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> t
 
 
 def _beyond(steps: pa.RecordBatch, start: int, end: int) -> str:
-    """Return which steps of a recording begin before it or end after it, by how much; '' if none do."""
+    """Return a text on the steps that begin before or end after the recording, and by how much; '' if none do."""
     columns = (steps.column(name).to_pylist() for name in ("step", "host_start_ticks", "host_end_ticks"))
     found = []
     for step, begin, until in zip(*columns, strict=True):
@@ -215,7 +215,7 @@ def _left_out(numbers: Sequence[int | None]) -> str:
 
 
 def _lost(slices: Slices) -> str:
-    """Return how many launches have no event of a device."""
+    """Return a text on how many launches have no device event."""
     launches = sum(
         int(((slices.kind[: slices.own] == place) & ~slices.is_captured).sum())
         for place, each in enumerate(slices.classes)
@@ -336,7 +336,7 @@ def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> Iterator[pa.
 
 
 def _own_times(slices: Slices) -> tuple[npt.NDArray[np.int32], Whole, Whole]:
-    """Return how many slices each contains, its own time, and that by torch's formula."""
+    """Return for each slice the number of its children, its own time, and its own time by torch's formula."""
     inner = np.flatnonzero(slices.parent >= 0)
     outer = slices.parent[inner]
     is_possible = slices.elapsed >= 0
@@ -348,7 +348,7 @@ def _own_times(slices: Slices) -> tuple[npt.NDArray[np.int32], Whole, Whole]:
 
 
 def _counted(slices: Slices) -> Whole:
-    """Return the time of each slice without that which others of its thread have."""
+    """Return the time of each slice without time that belongs to other slices of its thread."""
     return np.where(slices.elapsed >= 0, slices.elapsed - slices.overlap, 0)
 
 

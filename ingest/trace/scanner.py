@@ -134,7 +134,7 @@ class CallArguments(msgspec.Struct, gc=False):
 
 
 class CallEvent(msgspec.Struct, gc=False):
-    """An entry of which only the size of what it copies is read."""
+    """An entry of which only the size of its copy is read."""
 
     args: CallArguments | None = None
 

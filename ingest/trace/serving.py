@@ -1,4 +1,4 @@
-"""Steps of vLLM and SGLang, from the names of their annotations, as `_serving_name` in SQL."""
+"""Steps of vLLM and SGLang, from the names of their annotations, like `_serving_name` in SQL."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _REQUESTS: Final = re.compile(
 _NEW: Final = re.compile(r"execute_new_(\d+)_cached_(\d+)", re.ASCII)
 _MODE: Final = re.compile(r"step\[(\w+) bs=(\d+)(?: toks=(\d+))?\]", re.ASCII)
 _PHASES: Final = {"EXTEND": "prefill", "DECODE": "decode", "MIXED": "mixed"}
-# Numbers of more digits can't be those of tokens.
+# Numbers with more digits can't be numbers of tokens.
 _MOST_DIGITS: Final = 12
 
 
 class Told(NamedTuple):
-    """The facts in the name of a step, as columns of `serving_steps`; None for those that it lacks."""
+    """The facts in the name of a step, as in the columns of `serving_steps`; None for missing ones."""
 
     engine: str
     phase: str | None
@@ -27,13 +27,13 @@ class Told(NamedTuple):
 
 
 def told_by(name: str) -> Told | None:
-    """Return what the name of an annotation tells of a step of a server; None for other names."""
+    """Return the facts in the name of a server step's annotation; None for other names."""
     if (found := _REQUESTS.fullmatch(name)) is not None:
         contexts, tokens, generations, tried = map(_number, found.groups())
         if contexts is None or generations is None:
             return Told("vllm", None, None, tokens, generations if tried == generations else None)
         phase = ("mixed" if generations else "prefill") if contexts else "decode" if generations else None
-        # A sequence with several tokens tries them: how many are kept isn't told.
+        # A sequence with several tokens tries them speculatively; how many are kept is unknown.
         return Told("vllm", phase, contexts + generations, tokens, generations if tried == generations else None)
     if (found := _NEW.fullmatch(name)) is not None:
         new, cached = map(_number, found.groups())
@@ -47,12 +47,12 @@ def told_by(name: str) -> Told | None:
 
 
 def is_sglang(name: str) -> bool:
-    """Whether an event of this name is SGLang's own: it names steps as vLLM does, too."""
+    """Whether an event with this name is only SGLang's, which also names steps as vLLM does."""
     return "sglang/" in name or _MODE.fullmatch(name) is not None
 
 
 def serving_labels(steps: Iterable[Told]) -> dict[str, str]:
-    """Return the labels of a trace with these steps: what is the same in all of them."""
+    """Return the labels of a trace with these steps: the facts that all of them share."""
     steps = [*steps]
     values: tuple[tuple[str, Callable[[Told], str | int | None]], ...] = (
         ("engine", lambda each: each.engine),

@@ -1,4 +1,4 @@
-"""A trace's slices as arrays: where they are nested, which call launched them, and in which step they are."""
+"""A trace's slices as arrays: their nesting, the call that launched each, and the step of each."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from etq.ingest.trace.types import Entries
 
 # The slice of the whole recording, which lies in no thread.
 _RECORDING: Final = "Trace"
-# Times that can be those of a recording, in microseconds since 1970: of 2001 to 2099. No clock that counts from the
-# start of a machine gets there.
+# Possible times of a recording, in microseconds since 1970: 2001 to 2099. Clocks that count from a machine's start
+# don't reach them.
 _FIRST_MOMENT: Final = 10**15
 _LAST_MOMENT: Final = 4_102_444_800_000_000
 
@@ -95,14 +95,14 @@ class Slices:
         self.run = self._runs()
         self.parent, self.overlap = self._nested()
         self.is_captured, self.is_lost, self.is_unsure = self._launches(columns)
-        # How many slices are the file's own; others follow these.
+        # The number of slices from the file; added slices follow.
         self.own = len(self.at)
         self.arguments: Sequence[tuple[Entries, ArgumentsOf]] = ()
         self._recorded: tuple[Whole, Whole, Whole] | None = None
 
     def _launches(self, columns: TraceColumns) -> tuple[npt.NDArray[np.bool_], ...]:
-        """Return which launches were recorded into a graph, which lost their kernels, and of which it is unknown which
-        kernels are theirs. Kernels that share an id have no call from here on, with a finding.
+        """Return which launches were recorded into a graph, which have lost their kernels, and for which the kernels
+        are unknown. Kernels that share an id lose their call here, with a finding.
         """
         places = (self.kind, self.correlation, self.process, self.rank, self.call, self.parent)
         is_empty = empty_launches(self.classes, *places)
@@ -123,7 +123,8 @@ class Slices:
         of_shared = self.call[shared]
         self.call = self.call.copy()
         self.call[shared] = NONE
-        # One kernel is of the launch with the id, whichever it is: the others are of those without.
+        # One of the kernels belongs to the launch with the id, it is unknown which; the others belong to launches
+        # without.
         call = self.call.copy()
         call[shared[np.unique(of_shared, return_index=True)[1]]] = launches
         is_lost = lost_launches(self.classes, self.kind, self.rank, call, is_empty)
@@ -140,7 +141,7 @@ class Slices:
 
     @property
     def is_without_time(self) -> npt.NDArray[np.bool_]:
-        """Whether each slice is work whose time is unknown, or its call."""
+        """Whether each slice is work of unknown time, or the call of such work."""
         found: npt.NDArray[np.bool_] = self._are([each.is_work for each in self.classes]) & (self.elapsed == UNKNOWN)
         found[self.call[found & (self.call != NONE)]] = True
         return found
@@ -153,7 +154,7 @@ class Slices:
 
     @property
     def rank(self) -> Whole:
-        """A number of the rank that each slice's process belongs to, in a file that several ranks share."""
+        """A number of the rank of each slice's process, in a file that several ranks share."""
         found: Whole = self._ranks[self.thread]
         return found
 
@@ -169,7 +170,9 @@ class Slices:
 
     @property
     def _external(self) -> Whole:
-        """The external id of each slice; -1 for work that shares an id, as it shares the external one."""
+        """The external id of each slice; -1 for work that shares a correlation id, as it shares the external
+        id, too.
+        """
         found: Whole = self.external
         if self._is_shared.any():
             is_shared = np.append(self._is_shared, np.zeros(len(self.at) - len(self._is_shared), np.bool_))
@@ -181,7 +184,7 @@ class Slices:
         """The calls that each slice belongs to."""
         call = self.call
         if self._recorded is not None:
-            # The ops that a graph's kernel was recorded in are nearer than those around the launch of the graph.
+            # The ops in which a graph's kernel was recorded are nearer than those around the graph's launch.
             call = call.copy()
             call[self._recorded[0]] = NONE
         places = (self.kind, self.thread, self.start, self.elapsed, self.parent, call)
@@ -223,14 +226,16 @@ class Slices:
             )
 
     def _most_in(self, rows: Whole) -> str:
-        """Return how many slices these are, and how many have the most frequent name, of devices if some are there."""
+        """Return a text with the number of these slices, and of those with the most frequent name, among slices of
+        devices if there are any.
+        """
         of_devices = rows[self.is_device[rows]]
         counts = np.bincount(self.kind[of_devices if len(of_devices) else rows])
         most = int(counts.argmax())
         return f"{len(rows):,}, of these {counts[most]:,} {str(self.kinds[most][1])[:100]}"
 
     def extend(self, columns: TraceColumns, added: Added) -> None:
-        """Add slices that lie within calls that launch graphs; their kernels belong to them."""
+        """Add slices within calls that launch graphs; the graphs' kernels belong to them."""
         if not added.parts:
             return
         at = np.arange(added.first_at, added.first_at + added.count)
@@ -263,8 +268,8 @@ class Slices:
         self._recorded = work, op, owner
 
     def recorded_at(self, base: int) -> int | None:
-        """Return when the recording began, in microseconds since 1970, by its own slice or else the first; None if the
-        trace's times count from something else, such as the start of the machine.
+        """Return when the recording began, in microseconds since 1970: the start of the recording's slice, or of the
+        first slice. None if the trace's times count from something else, such as the start of the machine.
         """
         recordings = self.start[self._are([category == _RECORDING for category, _ in self.kinds])]
         starts = recordings if len(recordings) else self.start
@@ -275,7 +280,7 @@ class Slices:
 
     @property
     def recording(self) -> tuple[int, int] | None:
-        """The start and end of the recording by its own slice; None if the trace has none."""
+        """The start and end of the slice of the whole recording; None if the trace has none."""
         found = self._are([category == _RECORDING for category, _ in self.kinds]) & (self.elapsed > 0)
         if not found.any():
             return None
@@ -285,13 +290,13 @@ class Slices:
         return self._are([each.activity in activities for each in self.classes])
 
     def _are(self, of_kinds: Sequence[bool]) -> npt.NDArray[np.bool_]:
-        """Return for each slice what holds for its kind."""
+        """Return for each slice the value of its kind."""
         found: npt.NDArray[np.bool_] = np.array(of_kinds, np.bool_)[self.kind]
         return found
 
     @property
     def is_range(self) -> npt.NDArray[np.bool_]:
-        """Whether each slice is a range of counters, as those of few traces."""
+        """Whether each slice is a range of counters; few traces have them."""
         return self._are_active("counter_range")
 
     def _steps(self) -> Whole:
@@ -316,7 +321,7 @@ class Slices:
 
     @cached_property
     def phases(self) -> Sequence[str | None]:
-        """The phase of each step [steps]: that of all the steps of a server in it; None if there is none."""
+        """The phase of each step [steps]: the common phase of the server's steps in it; None if there is none."""
         found: list[set[str | None]] = [set() for _ in self.steps]
         for run, told in zip(self.run[self.served].tolist(), self.told, strict=True):
             if run < len(found):
@@ -356,7 +361,8 @@ class Slices:
 
     def _denoised(self) -> Whole:
         """Return the annotations that are steps of a diffusion model, ordered by start, without those around others.
-        None if more than half of them are shorter than the time to the next: they only mark something in each step.
+        None are returned if more than half of them are shorter than the time to the next: then they only mark a part of
+        each step.
         """
         rows = np.flatnonzero(self._are([each.purpose == "denoising" for each in self.classes]) & (self.elapsed > 0))
         rows = rows[np.lexsort((-self.elapsed[rows], self.start[rows]))]
@@ -368,7 +374,7 @@ class Slices:
         return rows if 2 * are_short.sum() <= len(are_short) else rows[:0]
 
     def _is_in_turns(self, rows: Whole) -> bool:
-        """Whether there are such slices, and none of them, ordered by start, begins before the end of another."""
+        """Whether there are such slices, and none of them, ordered by start, overlaps another."""
         return len(rows) > 0 and bool((self.start[rows][1:] >= (self.start + self.elapsed)[rows][:-1]).all())
 
     def is_launched_within(self, kind: int, around: npt.NDArray[np.bool_]) -> bool:
@@ -379,7 +385,7 @@ class Slices:
         return is_launched_within(self.call[self.kind == kind], self.parent, around[self.kind], is_op)
 
     def _origins(self) -> Whole:
-        """Return the launch of each device event, or else the op or annotation that owns it; -1 for none."""
+        """Return the launch of each device event, otherwise the op or annotation that owns it; -1 for none."""
         places = (self.kind, self.call, self._external, self.correlation, self.rank)
         alone, by_id = owners_by_id(self.classes, *places)
         origin = self.call.copy()
@@ -387,10 +393,10 @@ class Slices:
         return origin
 
     def _runs(self) -> Whole:
-        """Return the run of each slice: the step in which it begins; for a device event, in which its launch begins, or
-        else the op or annotation that owns it.
+        """Return the run of each slice: the step in which it begins; for a device event, the step in which its launch
+        begins, or otherwise the op or annotation that owns it.
 
-        Work of which neither is known belongs to no step, as before the recording began, unless the trace has no
+        If neither is known, work belongs to no step, as it may be from before the recording, unless the trace has no
         launches.
         """
         if not len(self.steps):
@@ -400,9 +406,9 @@ class Slices:
         origin = self.origin
         moment = np.where(origin == NONE, self.start, self.start[origin])
         step = np.searchsorted(starts, moment, side="right") - 1
-        # After the end of a nested step, the step around it goes on.
+        # After the end of a nested step, the outer step continues.
         around = [_steps_around(ends)]
-        while (around[-1] != NONE).any():  # of n nested steps: in log2(n) passes
+        while (around[-1] != NONE).any():  # for n nested steps, in log2(n) passes
             last = around[-1]
             around.append(np.where(last == NONE, NONE, last[last]))
         for outer in reversed(around):
@@ -419,7 +425,7 @@ class Slices:
 
     def _nested(self) -> tuple[Whole, Whole]:
         """Return the parent of each slice, the slice of its thread that contains it; and the ticks before its end that
-        other slices have. Device events have no parent and no child.
+        belong to other slices. Device events have no parent and no child.
         """
         slack = _slack(self.start)
         is_nested = are_nested(self.kinds, self.classes, self.kind, self.elapsed)
@@ -435,10 +441,11 @@ class Slices:
 
 
 class Added:
-    """Slices to be added: of the calls that launch graphs, what their kernels were recorded in.
+    """Slices to be added within calls that launch graphs: the ops and modules in which the graphs' kernels were
+    recorded.
 
-    Each part has the slices that were recorded, their rows, and of each slice the call, start, ticks and parent; then
-    the kernels, the op and the owner of each, as rows; -1 for none.
+    Each part has the recorded slices and their rows, with the call, start, ticks and parent of each; then the kernels
+    with the op and the owner of each, as rows; -1 for none.
     """
 
     def __init__(self, first: int, first_at: int) -> None:
@@ -448,7 +455,7 @@ class Added:
 
     def add(self, slices: Slices, call: int, work: Whole, recorded: Any, template: Template) -> int:
         """Add the slices of one call; return the position of the first. Each lasts a nanosecond more than the number of
-        slices that it contains, within the call, and takes none of its time.
+        slices that it contains, within the call, whose own time it does not reduce.
         """
         first = self.first + self.count
         size = len(template.rows)
@@ -468,8 +475,8 @@ class Added:
 
 
 class Template(NamedTuple):
-    """What each launch of a graph adds: rows of the recorded slices, from outer to inner, their parents as places, how
-    many each contains; of each kernel the op and the innermost slice, as places; -1 for none.
+    """The slices that each launch of a graph adds: rows of the recorded slices from outer to inner, their parents as
+    places, and how many slices each contains; for each kernel the op and the innermost slice, as places; -1 for none.
     """
 
     rows: Whole
@@ -482,7 +489,7 @@ class Template(NamedTuple):
 def are_nested(
     kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole, elapsed: Whole
 ) -> npt.NDArray[np.bool_]:
-    """Return whether slices may contain each other: those of devices, or that end before they start, don't."""
+    """Return whether slices may contain each other: slices of devices, and slices that end before they start, don't."""
     is_apart = np.array(
         [each.on_device or category == _RECORDING for (category, _), each in zip(kinds, classes, strict=True)], np.bool_
     )
@@ -512,7 +519,7 @@ def _ranks(columns: TraceColumns, thread: npt.NDArray[np.int32]) -> Whole:
 
 
 def _steps_around(ends: Whole) -> Whole:
-    """Return for each step, in the order of starts, the last step before it that ends later; -1 if none does."""
+    """Return for each step, in the order of starts, the last earlier step that ends later; -1 if there is none."""
     around = np.full(len(ends), NONE, np.int64)
     running: list[int] = []
     for step, end in enumerate(ends.tolist()):
@@ -557,8 +564,8 @@ def _is_beyond(start: Whole, duration: Whole) -> npt.NDArray[np.bool_]:
 
 
 def _slack(start: Whole) -> Whole:
-    """Return by how much each slice may end after its parent, in ticks: by the step of a float of its microseconds, as
-    other tools write such files from floats.
+    """Return by how much each slice may end after its parent, in ticks: the precision of a float of its microseconds,
+    as other tools write times from floats.
     """
     slack = np.ceil(np.spacing(np.abs(start) / 1000) * 1000).astype(np.int64)
     return np.where(slack < 2, 0, slack)

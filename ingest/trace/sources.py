@@ -1,4 +1,4 @@
-"""Which line of the user's code ran each event of a trace: the innermost one of its stack."""
+"""Finds which line of the user's code ran each event of a trace: the innermost user line of its stack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # A function of a file, as the profiler writes it: `train.py(12): step`.
 _PLACE: Final = re.compile(r"[^;]+\(\d+\): ")
-# What stands for a stack that has no line of the user's code.
+# The value for a stack without a line of the user's code.
 NO_LINE: Final = ""
 
 
@@ -42,7 +42,7 @@ class Sources:
         return encoded(self._texts, self._codes[rows])
 
     def _of_kind(self, slices: Slices, place: int) -> int:
-        """Return the number of the line of a kind of slices; 0 for what is no function of Python."""
+        """Return the number of the line of a kind of slices; 0 for anything but a Python function."""
         activity = slices.classes[place].activity
         if activity != "python_function":
             return int(activity == "module")
@@ -69,11 +69,11 @@ class Sources:
             places = {at: row for row, at in enumerate(slices.at.tolist()) if at in stacks}
             for at, row in places.items():
                 codes[row] = of_stacks[stacks[at]]
-        # A line is that of the nearest slice around with one; else there may be a stack without.
+        # The line is that of the nearest enclosing slice with one; otherwise there may be a stack without a line.
         for least in (2, 1):
             outer = nearest(slices.parent, codes >= least)
             codes = np.where((codes < least) & (outer != NONE), codes[outer], codes)
-        # Work of devices has that of its call, or else of its owner.
+        # Work of devices has the line of its call, or otherwise of its owner.
         work = np.flatnonzero(slices.is_device)
         call = slices.call[work]
         launched = np.where(call == NONE, slices.owners.owner[work], call)

@@ -1,4 +1,4 @@
-"""The steps of a trace: how long each lasts, on the host and with the work that it launched, and what ran meanwhile."""
+"""The steps of a trace: their times on the host and with the work that they launched, and the time in each category."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_ACTIVITIES: Final = {
     **{"op": "cpu_exec", "python": "cpu_exec"},
 }
 _NUMBER: Final = re.compile(r"[^#]*#\s*([+-]?[0-9]{1,10})\s*(?:#|$)|[^#]*[^#\d]([0-9]{1,10})$")
-# Stands for a step's number that is unknown or has more than 32 bits.
+# The placeholder for a step's number that is unknown or has more than 32 bits.
 _UNKNOWN: Final = 2**31
 
 
@@ -61,10 +61,10 @@ def step_rows(
     is_denoised: bool = False,
 ) -> pa.RecordBatch:
     """Return the table `trace_steps`. `is_served`: the steps are those of a server, which are numbered in order;
-    `is_denoised`: those of a diffusion model, which are if the numbers in their names don't count up.
+    `is_denoised`: those of a diffusion model, which are numbered in order if the numbers in their names don't count up.
 
     `kind` [n] is the place of each slice's category and name, and of its class; `start`, `elapsed` [n] are ticks;
-    `call` [n] is the row of the call that launched it, `origin` [n] that or else the row of its owner, -1 for none;
+    `call` [n] is the row of the call that launched it, `origin` [n] that call or otherwise the owner, -1 for none;
     `run` [n] is the run in which its origin begins; `is_lost` [n] whether it is a launch whose work was not recorded.
     """
     if (elapsed < 0).any():  # these count nowhere
@@ -103,14 +103,14 @@ def _activity(each: Class) -> str:
 
 
 def _number(name: str) -> int:
-    """Return the number that the name of a step has, as in `ProfilerStep#3` and `denoise_step_3`."""
+    """Return the number in the name of a step, such as `ProfilerStep#3` and `denoise_step_3`."""
     found = _NUMBER.match(name)
     number = _UNKNOWN if found is None else int(found[1] or found[2])
     return number if -_UNKNOWN <= number < _UNKNOWN else _UNKNOWN
 
 
 def _steps(slices: _Slices, number: Whole, are_within: Flags, run: Whole) -> _Steps:
-    """Return the steps that these slices [n] make: one for each run, with the least number that their kinds have."""
+    """Return the steps from these slices [n]: one for each run, with the smallest number of its slices' kinds."""
     rows = np.flatnonzero(are_within)
     rows = rows[np.argsort(run[rows], kind="stable")]
     runs, first = np.unique(run[rows], return_index=True)
@@ -131,9 +131,9 @@ def _with_work(
 ) -> tuple[Whole, Whole, Flags]:
     """Return the start and end of each step, as torch-tb-profiler has them, and whether its work was recorded.
 
-    A step lasts from the end of the previous one to the end of the last event of a device that it launched. Those at
+    A step lasts from the end of the previous one to the end of the last event of a device that it launched. Steps at
     the end that launched nothing were cut off; others lack work if a fifth or more of their launches have none. If all
-    lack some, all count.
+    steps lack work, all count.
     """
     count = len(steps.run)
     is_work = slices.are("kernel", "copy", "fill")
@@ -181,29 +181,29 @@ def _categories(slices: _Slices, start: Whole, end: Whole) -> Iterator[tuple[str
 
 
 def _category(each: Class, has_kernels: bool) -> str | None:
-    """Return the category of the slices of a class; None for those that have none."""
+    """Return the category of the slices of a class; None if they have none."""
     activity = _activity(each)
     if activity == "kernel" and each.kernel_family == "communication":
         return "communication"
     if activity in ("op", "python", "annotation"):
         if each.purpose == "data_loading":
             return "data_loader"
-        # On the host it counts only where no device communicates.
+        # Communication on the host counts only if no device communicates.
         if each.purpose == "communication" and not has_kernels:
             return "communication"
     return _OF_ACTIVITIES.get(activity)
 
 
 def _joined(starts: Whole, ends: Whole) -> tuple[Whole, Whole]:
-    """Return starts and ends, in order, of the times in which any of these slices [n] runs."""
+    """Return the ordered starts and ends of the periods in which any of these slices [n] runs."""
     starts, ends = np.sort(starts), np.sort(ends)
-    # As many have ended as have started.
+    # Equal numbers of slices have started and ended.
     is_gap = starts[1:] > ends[:-1]
     return starts[np.concatenate([[True], is_gap])[: len(starts)]], ends[np.concatenate([is_gap, [True]])[: len(ends)]]
 
 
 def _until(starts: Whole, ends: Whole, moments: Whole) -> Whole:
-    """Return the part of the periods between these starts and ends, in order, that lies before each moment."""
+    """Return how much of the periods between these ordered starts and ends lies before each moment."""
     if not len(starts):
         return np.zeros(len(moments), np.int64)
     lengths = ends - starts

@@ -1,4 +1,4 @@
-"""The text of a trace in parts, from its beginning: the bytes of a file, or unpacked from gzip on another thread."""
+"""Reads the text of a trace in parts: the bytes of a file, or text unpacked from gzip on another thread."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from etq.errors import FormatError
 from etq.ingest.memory import Watch
 
 GZIP: Final = b"\x1f\x8b"
-# A file compressed more tightly than events are is a bomb. Of 69 real traces none unpacks to more than 26 times its
+# A file that is compressed more than events can be is a bomb. Of 69 real traces none unpacks to more than 26 times its
 # size, 30 at level 9 of gzip, idle ones whose events have call stacks of 14 kB to 136 times; blanks to 229 to 1,030.
 LARGEST_RATIO: Final = 200
 # No profiler writes a larger event, nor more beside the events.
 LARGEST_VALUE: Final = 2**26
-# Up to so many bytes of unpacked text are kept for later reads.
+# The most bytes of unpacked text that are kept for later reads.
 _KEPT: Final = 2**28
 # How many bytes of a gzip file are read at once; a bomb is detected by the unpacked size of these.
 PACKED: Final = 2**19
@@ -36,14 +36,14 @@ class Text:
         self._is_released = False
         self._kept: list[bytes] | None = None
         self._watch = Watch(path, len(data))
-        # What the rows of the parts that were read still need, in bytes.
+        # The bytes that rows of the parts read so far still need.
         self.needed = 0
 
     def parts(self) -> Iterator[bytes]:
         """Yield the parts of the text.
 
-        Raises `FormatError` for a damaged gzip and for a bomb, and when what is made of the parts takes more memory
-        than there is.
+        Raises `FormatError` for a damaged gzip, for a bomb, and when processing the parts needs more memory than there
+        is.
         """
         if self._kept is not None:
             yield from self._kept
@@ -61,7 +61,7 @@ class Text:
         self._kept = kept if is_kept else None
 
     def change(self, change: Callable[[Iterator[bytes]], Iterator[bytes]]) -> None:
-        """From now on, yield the parts that this function makes of the file's."""
+        """From now on, yield the parts that this function makes from the file's parts."""
         self._change, self._kept = change, None
 
     def _read(self) -> Iterator[bytes]:
@@ -80,7 +80,7 @@ class Text:
 
 
 def _prefetched(parts: Iterator[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
-    """Yield the same parts; another thread makes each part while the previous one is used."""
+    """Yield the same parts; another thread produces each part while the previous one is used."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:

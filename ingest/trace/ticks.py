@@ -19,12 +19,12 @@ Whole = npt.NDArray[np.int64]
 BEYOND: Final = 4_600_000_000_000_000_000
 # A missing time, and one that is not a number.
 NO_TIME: Final = -(2**63)
-# The number of digits of a microsecond that are ticks.
+# The number of digits after the point of a microsecond that are ticks.
 _DIGITS: Final = 3
 _TICK: Final = Decimal("0.001")
 # More digits don't fit 64-bit integers.
 _MOST_DIGITS: Final = 18
-# A number as JSON has it, or a text of one, as some tools write times.
+# A number in JSON, or a text with one, as some tools write times.
 _NUMBER: Final = re.compile(rb'"?\s*([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*"?')
 _COMMA, _POINT = b",."
 _POWERS: Final = 10 ** np.arange(_MOST_DIGITS, dtype=np.int64)
@@ -47,7 +47,7 @@ def ticks_of(written: Sequence[bytes]) -> Whole:
 
 
 def _integers(joined: bytes) -> Whole:
-    """Return integers that are followed by commas; of those that don't fit, the largest that does."""
+    """Return integers that are followed by commas; those that don't fit become the largest integer."""
     return np.fromstring(joined[:-1], np.int64, sep=",") if joined else np.zeros(0, np.int64)
 
 
@@ -76,7 +76,7 @@ def tick_of(written: bytes) -> int:
         return NO_TIME
     try:
         microseconds = Decimal(bytes(number[1]).decode())
-    except ArithmeticError:  # an exponent beyond those of decimals
+    except ArithmeticError:  # an exponent too large for decimals
         return 0 if b"e-" in number[1].lower() else BEYOND
     if microseconds and microseconds.adjusted() >= _MOST_DIGITS:
         return BEYOND

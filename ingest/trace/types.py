@@ -15,9 +15,9 @@ from etq.ingest.trace.repair import Repair
 from etq.ingest.trace.scanner import Trace
 from etq.ingest.trace.text import Text
 
-# What an event takes in memory at most while its rows are made, in bytes, beside what was taken as it was read.
+# The most memory, in bytes, of an event while its rows are made, in addition to that taken when it was read.
 _EVENT: Final = 240
-# What the database takes at most while it stores them.
+# The most memory that the database takes while it stores them.
 _DATABASE: Final = 2**27
 Event = TypeVar("Event")
 
@@ -99,9 +99,9 @@ class Entries:
         return trace
 
     def read_broken(self, take: Callable[[int, bytes], int]) -> tuple[Trace, str]:
-        """Read what isn't JSON as `read` does, but repaired; return what was repaired in words, too.
+        """Like `read`, for text that isn't JSON: repair it, and also return a description of the repairs.
 
-        Raises `FormatError` for what still isn't JSON.
+        Raises `FormatError` if the result isn't JSON either.
         """
         repair = Repair()
         self._text.change(repair.parts)

@@ -1,4 +1,6 @@
-"""What each event of a device waited for before it started: by the trace's records, by its calls, or by times alone."""
+"""Finds what each device event waited for before it started: from the trace's records, from its calls, or from times
+alone.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ COLUMNS: Final = ("wait_kind", "wait_index", "recorded_index", "called_index", "
 _RECORDS: Final = "cuda_sync"
 _OF_STREAM: Final = "Stream Wait Event"
 _OF_HOST: Final = "Event Sync"
-# The least and the greatest latency of a device, in nanoseconds; the fewest measurements of it.
+# The smallest and the largest latency of a device, in nanoseconds; the fewest measurements for it.
 _SHORTEST: Final = 10_000
 _LONGEST: Final = 100_000
 _OFTEN: Final = 5
@@ -52,7 +54,7 @@ class Trace(Protocol):
 
 
 class OfDevices(NamedTuple):
-    """Events of devices as arrays [d]: the row of each, and what the file says about it; -1 where it doesn't."""
+    """Events of devices as arrays [d]: the row of each, and its properties in the file; -1 if missing."""
 
     row: Whole
     device: Whole
@@ -72,8 +74,8 @@ class _Work(NamedTuple):
     call        row of the call that launched it, or -1
     called      when that started, or before all times
     returned    when that ended, or before all times
-    ended       [e] those that last, in the order of their ends
-    rank        place of each in `ended`; -1 for those that don't last
+    ended       [e] those longer than 0, in the order of their ends
+    rank        place of each in `ended`; -1 for those of length 0
     """
 
     place: Whole
@@ -95,7 +97,7 @@ class _Records(NamedTuple):
     its stream before it was recorded.
 
     place      place in `OfDevices`
-    is_host    whether the host waited; else, unless it is of an unknown kind, a stream
+    is_host    whether the host waited; otherwise a stream did, unless the kind is unknown
     is_stream  whether a stream waited
     stream     number of the stream that waited
     waiting    when the call that waits started
@@ -138,17 +140,17 @@ def waits_of(trace: Trace, call: Whole, devices: OfDevices) -> Waits:
     -1.
 
     An event starts after three others have ended: its launch, the previous event in its stream, and an event of another
-    stream, which a record of a wait or a call names. It has waited for the last of them. Where neither can be
-    known, it is inferred: an event that starts later than the device's latency after its launch and the previous end,
-    and than twice the time that the call took to return, waits for the event of another stream that was the last to
-    end, if it starts within that latency after it. An event that starts so late for no such reason waited for something
-    that the trace doesn't show.
+    stream, which a record of a wait or a call names. It has waited for the last of them. Without records and calls, the
+    wait is inferred for an event that starts later than the device's latency after its launch and the previous end, and
+    later than twice the time that the call took to return. Such an event waits for the event of another stream that was
+    the last to end, if it starts within the latency after that; otherwise it waited for something that the trace
+    doesn't show.
     """
     work, records = _work_and_records(trace, call, devices)
     has_records = len(records.place) > 0
     recorded = _recorded(work, records)
     is_waiting, named = _called(trace, work, has_records)
-    # How many lasting events its call launched; events without a call count as those of one call.
+    # How many events longer than 0 its call launched; events without a call count as those of one call.
     launched = np.bincount(work.call + 1, work.rank != NONE)[work.call + 1]
     latency = _latencies(work, launched, named)[work.device]
     called = np.where((named != NONE) & (work.start - work.end[named] <= latency), named, NONE)
@@ -173,7 +175,7 @@ def _work_and_records(trace: Trace, call: Whole, devices: OfDevices) -> tuple[_W
     place = np.flatnonzero(_are(trace, lambda each: each.is_work)[devices.row] & (trace.elapsed[devices.row] >= 0))
     place = place[np.argsort(devices.row[place], kind="stable")]
     row, (held, recorded_at) = devices.row[place], _record_calls(trace, call, devices)
-    # Streams of the work, those that waited by records, and those that they waited for.
+    # Streams of the work, streams that waited according to records, and streams that they waited for.
     device = _dense(np.concatenate([devices.device[each] for each in (place, held, held)]))
     stream = _dense(np.concatenate([devices.stream[place], devices.stream[held], devices.wait_stream[held]]))
     stream = _dense(device * (int(stream.max(initial=0)) + 1) + stream)
@@ -201,8 +203,8 @@ def _are(trace: Trace, holds: Callable[[Class], bool]) -> Flags:
 
 def _record_calls(trace: Trace, call: Whole, devices: OfDevices) -> tuple[Whole, Whole]:
     """Return the places of the records of waits, and when the CUDA events for which they wait were recorded: the last
-    call with that correlation id that started no later than the call that waits. Without records whose calls are not in
-    the trace.
+    call with that correlation id that started no later than the call that waits. Records whose calls are not in the
+    trace are left out.
     """
     are_records = np.array([category == _RECORDS for category, _ in trace.kinds], np.bool_)
     is_record = are_records[trace.kind[devices.row]] & (call[devices.row] != NONE)
@@ -218,8 +220,8 @@ def _record_calls(trace: Trace, call: Whole, devices: OfDevices) -> tuple[Whole,
 
 
 def _last_launched(work: _Work, stream: Whole, until: Whole) -> Whole:
-    """Return the last work that was launched in each stream until a time, or -1: of a call that launched several, the
-    last that ended.
+    """Return the last work that was launched in each stream until a time, or -1; if a call launched several, the last
+    to end.
     """
     held = work.ended[work.call[work.ended] != NONE]
     found = _last_until(work.stream[held], work.called[held], stream, until)
@@ -227,8 +229,8 @@ def _last_launched(work: _Work, stream: Whole, until: Whole) -> Whole:
 
 
 def _recorded(work: _Work, records: _Records) -> Whole:
-    """Return for each work the one that its stream waited for by a record, or -1: a stream waits before the next work
-    that is launched in it. If several records name such work, it is the last that ended.
+    """Return for each work the work that its stream waited for according to a record, or -1. A stream waits before the
+    next work launched in it. If several records name work, the last to end is taken.
     """
     rank = np.full(len(work.row), NONE)
     of_streams = np.flatnonzero(records.is_stream & (records.awaited != NONE))
@@ -236,7 +238,7 @@ def _recorded(work: _Work, records: _Records) -> Whole:
         return rank
     held = np.flatnonzero((work.call != NONE) & (work.rank != NONE))
     held = held[np.argsort(work.start[held], kind="stable")][::-1]
-    # The first from a time on is the last until then if time goes backwards.
+    # With time reversed, the first one from a time on is the last one until that time.
     stream, waiting = records.stream[of_streams], records.waiting[of_streams]
     following = _last_until(work.stream[held], -work.called[held], stream, -waiting)
     is_there = following != NONE
@@ -254,10 +256,11 @@ def _first_launches(work: _Work) -> Whole:
 
 
 def _called(trace: Trace, work: _Work, has_records: bool) -> tuple[Flags, Whole]:
-    """Return which work was launched after a call that lets a stream wait for an event, the first since the launch
-    before it in its stream; and what it may have waited for, or -1. Records tell more: with them, there is none.
+    """Return which work was launched after the first call, since the previous launch in its stream, that lets a stream
+    wait for an event; and the work that it may have waited for, or -1. With records, which are more exact, there is
+    none.
 
-    Such a call names neither the stream that waits nor that which it waits for. So it may be any that was launched in
+    Such a call names neither the waiting stream nor the awaited one. So any work may be awaited that was launched in
     another stream before the call: of each stream the last of these, or the last that had ended.
     """
     is_waiting, named = np.zeros(len(work.row), np.bool_), np.full(len(work.row), NONE)
@@ -282,16 +285,17 @@ def _called(trace: Trace, work: _Work, has_records: bool) -> tuple[Flags, Whole]
 
 
 def _last_of_others(work: _Work, stream: Whole, launched: Whole, until: Whole) -> Whole:
-    """Return the last work to end, or -1, that ended until a time in another stream, and no later than some work of its
+    """Return the last work of another stream that ended until a time, or -1. It must end no later than some work of its
     stream that was launched until the time `launched`.
     """
-    # When the first work was launched that ends no earlier in the same stream: by `order`, from the last to the first.
+    # The launch of the first work in the same stream that ends no earlier; computed by `order`, from the last to the
+    # first.
     order = work.ended[::-1]
     order = order[order_of(work.stream[order])]
     moments, moment = np.unique(work.called[order], return_inverse=True)
     count = len(order)
     least = count - _running_max(work.stream[order], count - moment)
-    # Work of a stream that ends together has the same rank.
+    # Work of a stream that ends at the same time has the same rank.
     is_last = np.diff(work.end[order], append=0) != 0
     is_last |= np.diff(work.stream[order], append=NONE) != 0
     least = least[np.flatnonzero(is_last)[np.cumsum(is_last) - is_last]]
@@ -304,7 +308,7 @@ def _last_of_others(work: _Work, stream: Whole, launched: Whole, until: Whole) -
 
 
 class _Blocks(NamedTuple):
-    """The least value of each block of 2**k values, its owner, and the least value of other owners."""
+    """The smallest value of each block of 2**k values, its owner, and the smallest value of other owners."""
 
     least: Whole
     owner: Whole
@@ -330,8 +334,8 @@ class _Blocks(NamedTuple):
 
 
 def _last_below(values: Whole, owner: Whole, before: Whole, limit: Whole, without: Whole) -> Whole:
-    """Return the last place `before` one whose value is below a limit, and whose owner is not `without`; -1 if there is
-    none. It takes log2 of the number of values, whatever they are.
+    """Return the last place `before` a place whose value is below a limit, and whose owner is not `without`; -1 if
+    there is none. The time is logarithmic in the number of values.
     """
     levels = [_Blocks(values, owner, np.full(len(values), _LATEST))]
     while len(levels[-1].least) > 1:
@@ -352,9 +356,9 @@ def _last_below(values: Whole, owner: Whole, before: Whole, limit: Whole, withou
 
 
 def _latencies(work: _Work, launched: Whole, named: Whole) -> Whole:
-    """Return the latency of each device in nanoseconds: twice the median time that it needs to start work that nothing
-    holds back, after the launch if the device is idle, or after what work in an idle stream has waited for by a call;
-    the longer of both.
+    """Return the latency of each device in nanoseconds: twice the median time to start work that waits for nothing
+    else. It is measured after the launch on an idle device, and after the work that an idle stream has waited for
+    because of a call; the longer one counts.
     """
     last = np.append(work.end[work.ended], _EARLIEST)
     idle = last[_before(work, work.device)]
@@ -378,7 +382,9 @@ def _latencies(work: _Work, launched: Whole, named: Whole) -> Whole:
 
 
 def _before(work: _Work, group: Whole) -> Whole:
-    """Return the rank of the last to end of all work of the same group that started before each; -1 if none did."""
+    """Return for each work the rank of the last to end among work of the same group that started before it; -1 if there
+    is none.
+    """
     order = np.argsort(work.start, kind="stable")
     order = order[order_of(group[order])]
     found = np.full(len(order), NONE)
@@ -390,7 +396,7 @@ def _before(work: _Work, group: Whole) -> Whole:
 
 def _judged(work: _Work, recorded: Whole, called: Whole, is_inferred: Flags, latency: Whole) -> tuple[Whole, Whole]:
     """Return for each work the kind of its wait, as a place in `KINDS`, and the work for which it waited; -1 for none,
-    and for work that doesn't last.
+    and for work of length 0.
     """
     limit = np.searchsorted(work.end[work.ended], work.start, side="right")
     ended = np.append(work.ended, NONE)
@@ -404,7 +410,7 @@ def _judged(work: _Work, recorded: Whole, called: Whole, is_inferred: Flags, lat
     returned = np.minimum(work.returned, work.start)
     is_ahead = has_call & has_previous & (free >= launch)
     since = np.where(ready == _EARLIEST, work.start, ready)
-    # Differences of two times fit into 64 bits, twice a difference may not.
+    # Differences of two times fit into 64 bits; twice a difference may not.
     is_late = (work.start - since > latency) & (~has_call | (work.start - returned > returned - since))
     named = np.where(recorded != NONE, recorded, called)
     is_named = (ends[named] <= work.start) & (ends[named] > ready)
@@ -421,8 +427,8 @@ def _judged(work: _Work, recorded: Whole, called: Whole, is_inferred: Flags, lat
 
 
 def _last_until(groups: Whole, times: Whole, of: Whole, moments: Whole) -> Whole:
-    """Return the last place of each group `of` whose time is not after a moment, -1 if there is none. Of equal times it
-    is the last place.
+    """Return the last place of each group `of` whose time is not after a moment, -1 if there is none. Among equal times
+    it is the last place.
     """
     distinct, ranks = np.unique(times, return_inverse=True)
     order = np.argsort(ranks, kind="stable")
@@ -443,7 +449,7 @@ def _last_of(groups: Whole, ranks: Whole, of: Whole, limits: Whole) -> Whole:
 
 
 def _running_max(groups: Whole, values: Whole) -> Whole:
-    """Return the greatest value so far of the same group. Groups are in order, values from 0 to the number of them."""
+    """Return for each value the largest so far in its group. Groups are in order; values are from 0 to their number."""
     least = groups * (len(values) + 1)
     found: Whole = np.maximum.accumulate(least + values) - least
     return found

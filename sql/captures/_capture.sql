@@ -75,9 +75,9 @@ END;
 -- Whether a text is a selector. If it has no =, then its first part has @, < or >.
 CREATE MACRO _is_selector(text) AS (contains(text, '=') OR regexp_matches(text, '^(@|[^,<>"]+[<>])'));
 
--- Whether a label's value is one of those of a part of a selector, is none of them, or is within its range. Numbers are
--- compared as numbers, and sort before other texts. The last number compared has the label before the bound for < and
--- >=, after it for others.
+-- Whether a label's value is one of the values in a part of a selector, is none of them, or is within its range.
+-- Numbers are compared as numbers, and sort before other texts. The last element puts the bound after an equal label
+-- for <= and >.
 CREATE MACRO _meets(
     value,
     part  -- as in `_selector_terms`
@@ -103,8 +103,8 @@ CREATE MACRO _all_parts(
 CREATE MACRO _selector_parts(selector) AS (list_distinct(_all_parts(selector)));
 
 -- The parts of a selector in order, each with its key, its sign (=, !=, <, <=, >, >=) and its values without quotation
--- marks; all are empty where it has no sign. A range has one value. `is_time` is whether it is a time, or was meant to be
--- one.
+-- marks; all are empty where it has no sign. A range has one value. `is_time` is whether it is, or was meant to be, a
+-- time.
 CREATE MACRO _selector_terms(selector) AS (
     list_transform(_all_parts(selector), lambda p: struct_pack(
         part := p, key := _selector_key(p), sign := regexp_extract(p, '^[^=<>]+?(!=|=|[<>]=?)', 1),
@@ -112,7 +112,7 @@ CREATE MACRO _selector_terms(selector) AS (
             WHEN NOT regexp_matches(p, '^[^=<>]+=') THEN [regexp_extract(p, '^[^=<>]+[<>]=?(.*)$', 1, 's')]
             ELSE list_transform(
                 regexp_extract_all(
-                    -- With | at its beginning, the first value is found as the others are.
+                    -- With a | added at the beginning, the first value is found like the others.
                     '|' || regexp_extract(p, '^[^=<>]+=(.*)$', 1, 's'), '\|("(?:[^"]|"")*"|[^|]*)', 1
                 ), lambda v: CASE
                     WHEN regexp_full_match(v, '"(?:[^"]|"")*"') THEN replace(v[2:-2], '""', '"')
@@ -185,8 +185,8 @@ CREATE MACRO _id_of_text(capture) AS (
     )
 );
 
--- Key of the one capture that an argument matches: a text, or a key. To plan the search for a text takes longer than many
--- queries: etq replaces this macro by one of two types, of which each plans one of these.
+-- Key of the one capture that an argument matches: a text, or a key. Planning the search for a text takes longer than
+-- many queries. So etq replaces this macro by one with two types, each of which plans only one of these.
 CREATE MACRO _any_capture_id(capture) AS (coalesce(_id_of_key(capture), _id_of_text(capture)));
 
 -- Why a capture whose events were pruned has no rows.

@@ -1,10 +1,11 @@
--- Whether a capture is asked for: it has runs of the requested method, or none is requested. One without is an error if it
--- is asked for alone, or if no capture has any; as one of a column of keys, it has no rows. See `_lacking`. Table aliases
--- begin with an underscore, as in _named.sql.
+-- Whether a capture is selected: it has runs of the requested method, or no method is requested. A capture without such
+-- runs is an error if it is the only one, or if no capture has any; as one of a column of keys, it has no rows. See
+-- `_lacking`. Table aliases begin with an underscore, as in _named.sql.
 CREATE MACRO _runs_method(capture, capture_key, method) AS (
     CASE
         WHEN method IS NOT NULL THEN (
-            -- CASE evaluates the branch that applies, but a query within it for all captures: the error is in none.
+            -- CASE evaluates only the branch that applies, but queries within branches for all captures, so the error
+            -- is outside of queries.
             SELECT CASE
                 WHEN coalesce(_known.is_run, true) THEN true
                 WHEN typeof(capture) NOT IN ('VARCHAR', 'HUGEINT')
@@ -17,7 +18,7 @@ CREATE MACRO _runs_method(capture, capture_key, method) AS (
             FROM (
                 SELECT bool_or(_run.scope = method) AS is_run,
                     string_agg(_run.scope, ', ' ORDER BY _run.scope) AS methods
-                -- Aggregates of distinct values would be planned as a query of their own.
+                -- Aggregates of distinct values would be planned as a separate query.
                 FROM (SELECT DISTINCT _each.scope FROM runs AS _each WHERE _each.capture_id = capture_key) AS _run
             ) AS _known
         )
@@ -25,7 +26,7 @@ CREATE MACRO _runs_method(capture, capture_key, method) AS (
     END
 );
 
--- The capture that is asked for, if it has runs of the method.
+-- The selected capture, if it has runs of the method.
 CREATE MACRO _capture_with_method(capture, unit, method) AS TABLE
 SELECT _asked.*
 FROM _capture(capture, unit) AS _asked

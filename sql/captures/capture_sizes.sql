@@ -103,7 +103,7 @@ placed AS (
 SELECT p.table_name, sum(p.bytes) AS bytes FROM placed AS p GROUP BY p.table_name;
 
 -- One capture with an estimate of its size in the file: its share of each table's rows times the table's size. The
--- sizes of tables are measured by the file's blocks; free space, records and programs belong to no capture, and data
+-- sizes of tables are counted in the file's blocks; free space, records and programs belong to no capture, and data
 -- written since the last checkpoint isn't counted.
 -- Shown: name!, stored_bytes! (bytes)
 -- Columns:

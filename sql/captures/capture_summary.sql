@@ -4,7 +4,7 @@
 -- Columns:
 --   name: its name
 --   format: format of the file: etdump, prof_result, torch_trace, reference
---   execute: time of an execute, of traces of a step on the host: the median over runs; of several methods, the sum of theirs; NULL without one
+--   execute: median time over runs of an execute, or of a trace's step on the host; with several methods, the sum of their medians; NULL without any
 --   low: 25th percentile over runs
 --   high: 90th percentile over runs
 --   unit: unit of execute, low and high: us, or cycles where ticks are cycles
@@ -17,7 +17,7 @@
 --   size_bytes: size of the file in bytes
 --   findings: number of rows in `findings`
 --   sha256: the first 12 characters of its hash
---   uri: path of the file from the folder of the ingest; its name if it was elsewhere
+--   uri: path of the file relative to the folder of the ingest; only its name if it was elsewhere
 CREATE VIEW capture_summary AS
 SELECT c.name, c.format, _in_unit(t.p50, _scale(c.time_scale, t.unit)) AS execute,
     _in_unit(t.p25, _scale(c.time_scale, t.unit)) AS low, _in_unit(t.p90, _scale(c.time_scale, t.unit)) AS high, t.unit,

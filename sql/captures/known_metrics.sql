@@ -74,8 +74,8 @@ FROM (
 ) AS k (name, unit, better, meaning)
 ORDER BY k.name;
 
--- Metrics with the units and directions that are known by their names. Times and memory are converted to the known
--- unit; values that can't be converted keep their unit.
+-- Metrics with the units and directions that their names imply. Times and memory are converted to the known unit;
+-- values that can't be converted keep their unit.
 CREATE MACRO _known_metrics(
     metric_rows  -- rows with these columns, as a list
 ) AS TABLE

@@ -5,9 +5,9 @@
 --   capture_id: key of the capture
 --   sha256: SHA-256 of the file's bytes
 --   name: its name
---   labels: its labels by key, in no order; empty if there is none. Of a key that it lacks, labels[key] is NULL
+--   labels: its labels by key, unordered; empty without labels; labels[key] is NULL for a missing key
 --   format: format of the file: etdump, prof_result, torch_trace, reference
---   uri: path of the file from the folder of the ingest; its name if it was elsewhere
+--   uri: path of the file relative to the folder of the ingest; only its name if it was elsewhere
 --   size_bytes: size of the file in bytes
 --   captured_at: when it was measured, in UTC; NULL where unknown
 --   ingested_at: when it was read, in UTC

@@ -59,8 +59,8 @@ CREATE MACRO _is_recorded(
         WHEN len(regexp_extract_all(',' || steps, '[a-z_]+'))
             > len(list_distinct(regexp_extract_all(',' || steps, '[a-z_]+')))
             THEN error('steps: ''' || steps || ''' repeats a key; write each key once')
-        -- A list in a list: the text is parsed at one place of the expression, as each further place would lengthen
-        -- planning.
+        -- A list in a list, so that the text is parsed at one place of the expression: each further place would
+        -- lengthen planning.
         ELSE list_transform([_step_options(steps)], lambda s: _position_in_cycle(iteration, s) >= s[1] + s[2])[1]
     END
     AND (phase IS NULL OR coalesce(run_phase = _known_phase(phase), false))

@@ -94,8 +94,8 @@ SELECT p.capture_id, p.side, p.position, p.selector, p.name, p.time_scale, p.pro
     p.format = 'torch_trace' AS is_trace, p.scope
 FROM compared AS p;
 
--- All captures that an argument (name, hash prefix, @latest or selector) matches; none if it is NULL. It is an error if
--- none match, which lists the nearest; or if several match without a selector.
+-- All captures that an argument (name, hash prefix, @latest or selector) matches; none if it is NULL. It is an error,
+-- which lists the nearest names, if none match; and an error if several match without a selector.
 CREATE MACRO _several_captures(capture) AS TABLE
 SELECT unnest(CASE
     WHEN capture IS NULL THEN []

@@ -14,7 +14,7 @@ WITH ranges AS (
         max(m.value) FILTER (WHERE s.is_new) AS new_high, median(m.value) FILTER (WHERE s.is_new) AS new_middle
     FROM query_table(sides) AS s
     JOIN metrics AS m USING (capture_id)
-    -- Conditions after a capture may be caused by it.
+    -- Conditions measured after a capture may be caused by it.
     WHERE m.better IS NULL AND NOT ends_with(m.name, '_after')
     GROUP BY s.comparison, m.name
 ),

@@ -1,5 +1,5 @@
--- The devices of some traces: their names, and their vendor, told from names of runtime calls or library kernels; NULL
--- where unknown.
+-- The devices of some traces: their names, and their vendor, from names of runtime calls or library kernels; NULL where
+-- unknown.
 CREATE MACRO _devices_of(
     capture_keys  -- a list
 ) AS TABLE

@@ -1,4 +1,4 @@
--- The line of the user's model that an op is at, of the latest of some captures that has a linked record. Ops of several
+-- The line of the user's model for an op, from the latest of some captures that has a linked record. Ops with several
 -- lines, or none, have no row.
 CREATE MACRO _op_sources(capture_keys) AS TABLE
 WITH linked AS MATERIALIZED (

@@ -1,6 +1,6 @@
--- What a rank of a job spends its steps on, beside the same rank of another job; first, without a rank, the slowest rank
--- of each step. Times are medians over steps. A job is one recording, whatever the number of its ranks, as these wait
--- for each other: a change is possible at most, and there is no verdict.
+-- The times of the steps of one rank of a job, compared with the same rank of another job. The first row, without a
+-- rank, is about the slowest rank of each step. Times are medians over steps. As ranks wait for each other, a job is a
+-- single sample, whatever the number of its ranks: a change is possible at most, and there is no verdict.
 -- Empty: {view} has no rows: no trace of a side has a label rank; ingest the traces of jobs' ranks
 -- Shown: rank!#, change_percent! (change), base! (time), new! (time), base_waited~, new_waited~, base_computation~,
 --   new_computation~, base_exposed~, new_exposed~, base_mfu_percent%, new_mfu_percent%, base_steps#, new_steps#,
@@ -18,12 +18,12 @@
 --   new_exposed: the same in new
 --   base_mfu_percent: its MFU in base, as in `rank_steps`; without a rank, a mean of the ranks; NULL where unknown
 --   new_mfu_percent: the same in new
---   base_mfu_is_least: whether that of base is a lower bound; NULL where it is
+--   base_mfu_is_least: whether base_mfu_percent is a lower bound; NULL if that is NULL
 --   new_mfu_is_least: the same of new
 --   base_steps: number of its steps in base; 0 where it has no such rank
 --   new_steps: number of its steps in new; 0 where it has no such rank
 --   unit: the requested unit of time
---   note: what is missing for a comparison; NULL if nothing is
+--   note: what is missing for a comparison; NULL if nothing is missing
 CREATE MACRO compare_jobs(base, new, unit := NULL) AS TABLE
 WITH steps AS MATERIALIZED (
     SELECT false AS is_new, r.* FROM _rank_steps(base, unit) AS r

@@ -1,6 +1,6 @@
 -- Needs etq: in DuckDB alone, it is an error.
 -- The change from base to new of the memory that a capture's files name: what its program plans for a method, and what
--- its runs allocated. They are sizes, not times: without chance, as long as the captures of a side agree.
+-- its runs allocated. Unlike times, sizes have no noise as long as the captures of a side agree.
 -- Empty: no capture of both sides has allocations or a linked program
 -- Shown: what!, method, verdict! (verdict), change_percent! (change), base! (bytes), new! (bytes), note
 -- Columns:
@@ -10,7 +10,7 @@
 --   change_percent: change from base to new in percent of base; NULL if base is 0
 --   base: median over captures of base, in bytes; NULL if none has it
 --   new: median over captures of new, in bytes; NULL if none has it
---   note: why a difference has no verdict; NULL if nothing
+--   note: why a difference has no verdict; NULL if it has one, or there is no difference
 --   base_captures: number of captures of base that have it
 --   new_captures: number of captures of new that have it
 CREATE MACRO compare_memory(
@@ -37,7 +37,7 @@ of_captures AS MATERIALIZED (
     UNION ALL
     SELECT 'allocated|', r.is_new, max(r.bytes) FROM of_runs AS r GROUP BY r.capture_id, r.is_new
 ),
--- What one side alone has no files for is neither more nor less.
+-- If one side lacks the files, memory is neither more nor less.
 on_both AS (
     SELECT split_part(c.name, '|', 1) AS what
     FROM of_captures AS c

@@ -1,4 +1,4 @@
--- Sizes that a trace lacks, by name, as texts; NULL without any, an error for names or numbers that aren't ones.
+-- Sizes that a trace lacks, by name, as texts; NULL without any, an error for unknown names or invalid numbers.
 CREATE MACRO _assumptions(
     assume  -- such as top_k=4,experts=128
 ) AS (
@@ -28,7 +28,7 @@ CREATE MACRO _assumptions(
     )[1]
 );
 
--- What a cost was computed from that isn't in the trace, of these names: top_k=4 matrices=3. NULL if there is nothing.
+-- The assumed sizes from which a cost was computed, such as top_k=4 matrices=3; NULL if there are none.
 CREATE MACRO _assumed_text(
     assumed,  -- as `_assumptions` has it
     names

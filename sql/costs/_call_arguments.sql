@@ -103,7 +103,7 @@ CREATE MACRO _traced_tensor(
     }
 );
 
--- The values of an argument that is a number or a list of numbers; NULL where not written.
+-- The values of an argument that is a number or a list of numbers; NULL if not written.
 CREATE MACRO _numbers(argument) AS (
     CASE
         WHEN try_cast(argument.value AS BIGINT) IS NOT NULL THEN [try_cast(argument.value AS BIGINT)]
@@ -115,7 +115,7 @@ CREATE MACRO _numbers(argument) AS (
 -- numbers, and the bytes of the type.
 CREATE MACRO _highest_rank(tensors) AS (list_max(list_transform(tensors, lambda _t: _t.rank)));
 
--- A type of a trace as people write it: bf16; other names as they are.
+-- The short name of a type of a trace, such as bf16; other names are unchanged.
 CREATE MACRO _short_type(dtype) AS (
     CASE dtype
         WHEN 'float' THEN 'f32'
@@ -153,7 +153,7 @@ CREATE MACRO _promoted_bytes(tensors) AS (
     END % 100
 );
 
--- The arguments of one call of an op of a trace that its cost is computed from: `named` by name, `tensors` in their
+-- The arguments from which the cost of one call of an op of a trace is computed: `named` by name, `tensors` in their
 -- order, those of lists one by one, and `outs`, the tensors that it writes into, likewise.
 CREATE MACRO _call_arguments(
     calls  -- rows of call, op, its label in the trace, formula, shapes, dtypes, strides, inputs, listed, the types of lists, lengths, those of the step's sequences, assumed, what `_assumptions` has, and products, how many a backward pass computes, as a list
@@ -167,7 +167,7 @@ WITH given AS (
     LEFT JOIN _argument_names AS n ON n.op = g.held.op
 ),
 typed AS (
-    -- Of some versions of torch the list of types is empty.
+    -- Some versions of torch write an empty list of types.
     SELECT g.*, coalesce(len(g.dtypes), 0) > 0 OR len(g.shapes) = 0 AS has_types,
         list_transform(g.dtypes, lambda dtype: _bytes_of_traced_type(dtype)) AS type_bytes,
         list_transform(g.types, lambda dtype: _bytes_of_traced_type(dtype)) AS listed_bytes
@@ -245,7 +245,7 @@ firsts AS (
     SELECT p.*, CASE WHEN len(p.lists) = 0 THEN p.singles ELSE list_sort(p.singles || p.listed) END AS all_tensors,
         list_filter(p.singles, lambda t: NOT t.is_out)[1] AS first_single, first_single['place'] AS first_place,
         coalesce(p.lists[1].place < first_place, len(p.lists) > 0) AS is_of_lists,
-        -- Where lists aren't written, all of them look empty.
+        -- If lists aren't written, all of them look empty.
         CASE WHEN len(p.listed) > 0 THEN list_filter(p.listed, lambda t: t.place = p.lists[1].place) END AS first_list
     FROM parted AS p
 )

@@ -10,7 +10,7 @@ CREATE MACRO _bytes_of_type_number(number) AS (
     END
 );
 
--- The sum of numbers; NULL if one isn't known.
+-- The sum of numbers; NULL if one is unknown.
 CREATE MACRO _whole_sum(numbers) AS (list_reduce(numbers::DOUBLE[], lambda _a, _b: _a + _b, 0e0));
 
 -- The bytes of these tensors in memory; NULL if sizes or a type aren't known.
@@ -78,7 +78,7 @@ WITH counted AS (
                 WHEN s.has_no_window THEN (6 * s.input_elements + 4 * s.named['gradient'].elements) * s.key_length
                         * _causal_part(s.is_causal, s.query_length, s.key_length)
             END
-            -- Functions of others may have its name.
+            -- Functions of other libraries may have this name.
             WHEN 'weight product' THEN CASE WHEN s.is_by_weight THEN 2 * s.output_elements * s.input_sizes[-1] END
             WHEN 'weight product backward' THEN CASE
                 WHEN s.is_by_weight AND s.products IN (1, 2) THEN 2 * s.output_elements * s.input_sizes[-1] * s.products
@@ -203,10 +203,10 @@ SELECT s.call, s.is_complex,
     END AS flops
 FROM counted AS s;
 
--- What is known of the operations of a kernel that Inductor wrote, by its name, which has the ops that are in it, each
--- once, at most ten: `flops`, none if all of them copy; else `at_least`, one for each op of arithmetic and each element of
--- its loops. A kernel that reduces has one for each element at least. NULL where the name has other ops, as only a part
--- of these may be in it, or of what it loops over.
+-- The operations of a kernel that Inductor wrote, as far as its name shows them; it has the kernel's ops, each once, at
+-- most ten. `flops` is 0 if all of them copy; otherwise `at_least` is one for each arithmetic op and each element of
+-- its loops. A kernel that reduces has at least one for each element. NULL if the name has other ops, of which only a
+-- part may be in the kernel, or if the loops are unknown.
 CREATE MACRO _fused_flops(
     label,
     elements,  -- of its tensors, as a list

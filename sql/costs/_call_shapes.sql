@@ -1,4 +1,4 @@
--- The sizes that tensors have together by broadcasting: dimension by dimension from the last, the size that isn't 1.
+-- The sizes that result from broadcasting tensors: for each dimension, from the last, the size that isn't 1.
 CREATE MACRO _broadcast_sizes(
     shapes  -- the tensors' sizes, as a list of lists
 ) AS (
@@ -165,14 +165,14 @@ WITH named AS (
             'directions': CASE a.named['bidirectional'].value WHEN 'True' THEN 2 WHEN 'False' THEN 1 END
         } AS recurrence,
         try_cast(a.named['weight_decay'].value AS DOUBLE) AS weight_decay,
-        -- Those that it is about: a stable sort has an argument more before.
+        -- The dimension that it sorts: a stable sort has one more argument before.
         list_transform(
             _numbers(a.named[
                 CASE WHEN a.op <> 'aten.sort' THEN 'dim' WHEN a.given = 4 THEN 'second' ELSE 'first' END
             ]),
             lambda d: CASE WHEN d < 0 THEN d + len(a.main.sizes) ELSE d END
         ) AS dims,
-        -- Where an op of torch has no window, it isn't written.
+        -- If an op of torch has no window, the argument isn't written.
         coalesce(
             coalesce(a.named['window_left'].value, CASE WHEN starts_with(a.op, 'aten.') THEN '-1' END) = '-1'
             AND (

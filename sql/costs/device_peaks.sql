@@ -1,6 +1,6 @@
 -- The peak rates of a device as its maker states them, dense (without structured sparsity), at the boost clock. A trace
 -- names its devices; the first row whose pattern matches the name applies. Rows that end with achievable have rates
--- that the maker measured, to be named: device := 'MI300X achievable'. One die of an MI250 is a device of its own.
+-- that the maker measured, to be named: device := 'MI300X achievable'. Each die of an MI250 is a separate device.
 -- Shown: device!, matrix_fp16 / 1e12 AS matrix_fp16_tflop_s!#, memory_bandwidth / 1e12 AS memory_tb_s!#, link_bandwidth
 --   / 1e9 AS link_gb_s!#, matrix_fp8 / 1e12 AS matrix_fp8_tflop_s#, matrix_fp32 / 1e12 AS matrix_fp32_tflop_s#,
 --   vector_fp32 / 1e12 AS vector_fp32_tflop_s#, source
@@ -14,10 +14,10 @@
 --   matrix_fp16: the same on 16-bit floats, float16 and bfloat16
 --   matrix_fp8: the same on 8-bit floats; NULL if they don't take them
 --   matrix_int8: the same on 8-bit integers
---   vector_fp64: operations per second without these on 64-bit floats
+--   vector_fp64: operations per second without tensor or matrix cores on 64-bit floats
 --   vector_fp32: the same on 32-bit floats
---   vector_fp16: the same on float16; those on 32-bit floats where not stated
---   vector_bf16: the same on bfloat16; those on 32-bit floats where not stated
+--   vector_fp16: the same on float16; the rate on 32-bit floats where not stated
+--   vector_bf16: the same on bfloat16; the rate on 32-bit floats where not stated
 --   source: where the rates are from
 CREATE VIEW device_peaks AS
 SELECT k.device, k.pattern, k.memory_bandwidth * 1e12 AS memory_bandwidth, k.link_bandwidth * 1e12 AS link_bandwidth,

@@ -9,7 +9,7 @@
 --   bytes_per_second / 1e9 AS gb_s!#, intensity!#, flops#, per_call~, calls!#, reason, total+~, above_roof-,
 --   executes+#, unit
 -- Columns:
---   op: op type of its nodes; for a delegate's call the backend, or if its events have rows of their own (delegate unaccounted), what they leave of it; for events without nodes their label
+--   op: op type of its nodes; for a delegate call the backend, or, if its events have their own rows, (delegate unaccounted) for the rest of the call; for events without nodes their label
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   kind: kernel, operator_call (without a kernel), delegate, delegate_call
 --   backend: the delegate's backend; NULL for kernels

@@ -1,5 +1,5 @@
--- One event of the selected runs of a capture with its times and columns of its run: for what adds up many events, by
--- integers, before it looks at their names.
+-- One event of the selected runs of a capture with its times and columns of its run: for queries that add up many
+-- events by integers before they join names.
 CREATE MACRO _run_events(capture_key, steps, phase, method, runs) AS TABLE
 SELECT e.capture_id, e.run_index, e.event_index, e.signature_index, e.execute_index, e.children, e.self_ticks,
     e.is_additive, e.is_execute, e.elapsed_ticks < 0 AND e.unwrapped_ticks IS NULL AS is_impossible,

@@ -1,7 +1,7 @@
 -- The rows of `inspector_events` of all captures, with its default arguments, without the values of single runs: one
--- event of an event block with statistics over the block's runs. A view on the events, so that its time grows with
--- theirs: ask for the captures that you need, by their keys. Captures whose events were pruned have no rows.
--- Key: capture_id, block_index, slot, occurrence.
+-- event of an event block with statistics over the block's runs. It reads events, so its time grows with their number:
+-- select the captures that you need by their keys. Captures whose events were pruned have no rows. Key: capture_id,
+-- block_index, slot, occurrence.
 -- Shown: capture_id!#, event_block_name, event_name!, instruction_id#, occurrence#, p10~, p50!~, p90!~, avg!~, min~,
 --   max~, unit, delegate_debug_identifier, method
 -- Columns:

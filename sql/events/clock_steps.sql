@@ -1,5 +1,5 @@
--- The durations that the clocks of captures measured, from one key up to another, each with the number of events that have
--- it; of captures whose clocks are not written. Events that are in no total need no precise clock.
+-- The durations that the clocks of captures in a range of keys measured, each with its number of events; only for
+-- captures whose clocks are not stored yet. Events that are in no total need no precise clock.
 CREATE MACRO _clock_durations(first_key, last_key) AS TABLE
 SELECT e.capture_id,
     CASE WHEN s.kind = 'delegate' THEN 'delegate' WHEN s.on_device THEN 'device' ELSE 'host' END AS clock,
@@ -19,7 +19,7 @@ HAVING ticks IS NOT NULL;
 --   clock: host; delegate: that of the events of delegates, which may have clocks of their own; device: that of a trace's devices
 --   step: its step; NULL where none is seen, as by a clock that is finer than 8 ticks, or one that timed too few events
 --   events: number of events that it timed, without detached ones (see `events`)
---   zeros: number of those with a time of 0
+--   zeros: number of these events with a time of 0
 --   median: half of the events take at most this time
 --   unit: unit of step and median
 --   step_ticks: step in ticks of the capture

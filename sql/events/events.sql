@@ -4,8 +4,8 @@ CREATE MACRO _end_ticks(
     elapsed_ticks  -- end less start, as recorded
 ) AS (try_cast(start_ticks::HUGEINT + elapsed_ticks AS BIGINT));
 
--- The ticks from an event's start to its end; NULL where its times are impossible, and where the end is 0, as of what
--- was interrupted.
+-- The ticks from an event's start to its end; NULL if its times are impossible, or if the end is 0, as for interrupted
+-- events.
 CREATE MACRO _duration_ticks(
     elapsed_ticks,  -- end less start, as recorded
     unwrapped_ticks  -- the duration if a 32-bit clock wrapped
@@ -56,8 +56,8 @@ FROM event_ticks AS t
 JOIN signatures AS s USING (capture_id, signature_index);
 
 -- One event of a capture, with columns of `events` and of the capture, and whether its value is in ticks of the host's
--- clock. Each table is filtered before it is joined, so that no rows of other captures are read, also in a lake, whose
--- files state no numbers of distinct values.
+-- clock. Each table is filtered before it is joined, so that no rows of other captures are read, even in a lake, whose
+-- files don't state numbers of distinct values.
 CREATE MACRO _capture_events(capture_key) AS TABLE
 SELECT c.capture_id, c.time_scale, c.profiling_level, e.run_index, e.event_index, e.signature_index, s.block_index,
     s.slot, e.occurrence, s.kind, s.name, s.category, s.label, s.family, s.chain_index, s.instruction_id,

@@ -26,7 +26,7 @@ statistics AS (
     SELECT e.block_index, e.slot, e.occurrence, any_value(r.name) AS event_block_name, any_value(r.scope) AS method,
         any_value(e.label) AS event_name, any_value(e.instruction_id) AS instruction_id,
         any_value(e.value_unit) AS value_unit, count(e.duration_ticks) AS runs,
-        -- Another list would be DuckDB's error, which names none of the parameters.
+        -- Any other list would cause an error of DuckDB that doesn't name the parameter.
         quantile_cont(
             e.duration_ticks::DOUBLE, CASE WHEN _are_quantiles(quantiles) THEN quantiles ELSE [0.5] END
         ) AS results

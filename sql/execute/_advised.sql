@@ -7,7 +7,7 @@ SELECT k.capture_id, k.clock = 'delegate', k.events, k.zeros, k.median_ticks, k.
 FROM capture_clocks AS k
 WHERE k.capture_id BETWEEN first_key AND last_key;
 
--- The dumps from one key up to another, and whether a record of their program maps their events to ops.
+-- The dumps in a range of keys, and whether a record of their program maps their events to ops.
 CREATE MACRO _advised_captures(first_key, last_key) AS TABLE
 SELECT c.capture_id, c.time_scale, c.profiling_level,
     c.record_id IS NOT NULL AND NOT EXISTS (

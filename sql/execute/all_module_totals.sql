@@ -1,6 +1,6 @@
 -- The rows of `module_totals` of all captures, with its default arguments: the time of one module of a method's model
--- within the executes of a capture, over typical runs. A view on stored facts, which reads no events: of captures whose
--- events were pruned, too. Captures without a complete record have no rows, and traces none. Key: capture_id, place.
+-- within the executes of a capture, over typical runs. It reads stored facts and no events, so captures whose events
+-- were pruned have rows, too. Captures without a complete record have no rows, and traces none. Key: capture_id, place.
 -- Shown: capture_id!#, method, CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, per_execute!~,
 --   share_percent!%, self_per_execute~, module_class, calls!#, mapping, total+~, self_time+~, executes+#, unit
 -- Columns:

@@ -1,5 +1,5 @@
 -- The rows of `source_totals` of all captures, with its default arguments: the time of one line of the user's model
--- within the executes of a capture, over typical runs. Made as `all_module_totals`. Key: capture_id, place.
+-- within the executes of a capture, over typical runs. Computed like `all_module_totals`. Key: capture_id, place.
 -- Shown: capture_id!#, source!, method, per_execute!~, share_percent!%, calls!#, total+~, executes+#, unit
 -- Columns:
 --   capture_id: the capture

@@ -27,7 +27,7 @@ parts AS (
     UNION ALL BY NAME
     SELECT d.capture_id, d.method, d.op_type, d.delegated, d.not_delegated, d.basis FROM query_table(nodes) AS d
 ),
--- Events that are no kernels are a row without an op type, which counts for the executes alone.
+-- Events that aren't kernels form a row without an op type, which counts only for the executes.
 added AS (
     SELECT p.capture_id, p.method, p.op_type, sum(p.delegated)::BIGINT AS delegated,
         sum(p.not_delegated)::BIGINT AS not_delegated, max(p.basis) AS basis,

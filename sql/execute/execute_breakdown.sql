@@ -20,7 +20,7 @@ WITH parts AS (
     JOIN query_table(names) AS s USING (capture_id, signature_index)
     WHERE t.is_additive
 ),
--- Parts of a delegate are told by their call.
+-- Parts of a delegate are distinguished by their call.
 placed AS (
     SELECT p.* REPLACE (
             CASE WHEN p.part BETWEEN 3 AND 6 THEN p.block_index END AS block_index,

@@ -1,7 +1,7 @@
 -- The mean time of a module in an execute of its method, in one row. With match := 'exact', it is that of the module
 -- and its submodules, as in `module_totals`. With 'substring', it is computed like the Inspector's: the sum of the
--- averages of all events, calls and their children equally, that have a node with the text in a key of its module
--- hierarchy. Needs a linked record.
+-- averages of all events, both calls and their children, with a node whose module hierarchy has a key that contains the
+-- text. Needs a linked record.
 -- Shown: module!, total!~, events!#, unit
 -- Columns:
 --   module: the module requested
@@ -35,7 +35,7 @@ of_methods AS (
     WHERE _is_within(t.module_path, module)
     GROUP BY t.method
 ),
--- By the executes of the methods that have the module.
+-- Divided by the executes of the methods that have the module.
 exactly AS (
     SELECT try_cast(sum(m.ticks) AS BIGINT) / sum(x.number)::BIGINT AS ticks, sum(m.events)::BIGINT AS events
     FROM of_methods AS m

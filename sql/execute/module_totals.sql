@@ -46,8 +46,8 @@ WITH added_times AS (
 modules AS MATERIALIZED (
     SELECT m.*, length(m.module_path) AS size, row_number() OVER () AS module_index FROM _record_modules(targets) AS m
 ),
--- The modules that contain a module, or are it, by the sizes of their paths: these begin its path. Of all pairs of 23,000
--- modules, `_is_within` takes 30 s. Paths may be long, so that only numbers are kept.
+-- A module and the modules that contain it, as lengths of the beginnings of its path. For all pairs of 23,000 modules,
+-- `_is_within` would take 30 s. Paths may be long, so only numbers are kept.
 within AS MATERIALIZED (
     SELECT b.module_index AS inner_index, b.outer_size
     FROM (
@@ -60,7 +60,8 @@ within AS MATERIALIZED (
     ) AS b
     JOIN modules AS o ON o.record_id = b.record_id AND o.method = b.method AND o.module_path = b.beginning
 ),
--- What counts for a module. No other query reads these tables twice, so that a condition on captures reaches them.
+-- The times that count for a module. These tables are read once, so that a condition on captures is pushed down to
+-- them.
 parts AS (
     SELECT t.capture_id, t.method, coalesce(left(t.module_path, w.outer_size), t.module_path) AS module_path, t.ticks,
         coalesce(w.outer_size = m.size, true) AS is_own, t.calls, t.executes, t.mapping
@@ -92,7 +93,7 @@ added AS (
 ),
 known AS (
     SELECT d.capture_id, d.method, d.module_path, d.module_class, d.depth, d.mapping,
-        -- A module without events took no time, unless that is unknown.
+        -- A module without events took no time, unless its time is unknown.
         try_cast(coalesce(d.self_ticks, CASE WHEN NOT d.is_itself THEN 0 END) AS BIGINT) AS self_ticks,
         try_cast(coalesce(d.calls, CASE WHEN NOT d.is_itself THEN 0 END) AS BIGINT) AS calls,
         coalesce(d.ticks, CASE WHEN NOT d.is_hidden THEN 0 END) AS ticks,
@@ -116,7 +117,7 @@ WHERE d.executes IS NOT NULL;
 -- The time of one module of a method's model within Method::execute (or Method::step), over the recorded runs: its self
 -- time, and the total with its submodules. The self times add up to the total of the executes exactly; rows in
 -- parentheses have the time of no module. The time of a module is unknown if it has no event and a delegate runs nodes
--- of it: then it is part of another row's. Needs a linked record.
+-- of it: then it is part of another row's time. Needs a linked record.
 -- Needs: dump; else: key_averages by module
 -- Shown: method, CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, per_execute!~,
 --   share_percent!%, self_per_execute~, module_class, calls!#, mapping, total+~, self_time+~, executes+#, unit

@@ -86,7 +86,7 @@ FROM scaled AS d;
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   instruction_id: the instruction, with by := 'instance'; else NULL
 --   calls: number of events
---   total: sum of their self times; NULL, as per_call to max, if the times of all are impossible
+--   total: sum of their self times; NULL, like per_call to max, if all times are impossible
 --   per_call: total / calls
 --   min: smallest self time
 --   max: largest self time

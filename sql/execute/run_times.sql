@@ -1,7 +1,7 @@
 -- One run that executed, classified as warm-up, typical or outlier.
 CREATE MACRO _classified_runs(
     capture_key, unit, steps, phase, method, runs,
-    later_runs := 3  -- a first run counts as a warm-up if at least so many runs follow
+    later_runs := 3  -- a first run counts as a warm-up if at least this many runs follow
 ) AS TABLE
 WITH timed_runs AS (FROM _timed_runs(capture_key, unit, steps, phase, method, runs) AS t),
 run_taxes AS (

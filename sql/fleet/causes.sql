@@ -1,7 +1,8 @@
 -- The groups of captures in which devices are compared, and those in which they can't be: of a series without its
--- devices, the captures of one model, profiling level and clock, of traces with one kind of steps. What is compared is
--- `captures`: those of the last 20 builds that were measured on all devices of the newest one with several. So no change
--- from build to build is taken for one of a device. Where any build is known, captures without aren't compared.
+-- devices, the captures of one model, profiling level and clock, of traces with one kind of steps. `captures` are
+-- compared: those of the last 20 builds that were measured on all devices of the newest build with several devices. So
+-- no change between builds is taken for a difference of devices. If any build is known, captures without a build aren't
+-- compared.
 CREATE MACRO _device_groups(selector, over, "by", phase) AS TABLE
 WITH placed AS MATERIALIZED (
     SELECT p.*, CASE p.ordered_by
@@ -81,7 +82,7 @@ grouped AS MATERIALIZED (
         HAVING count(*) > 1
     ) AS k ON k.place = e.place
 ),
--- The captures that the labels of a group choose: those of other series that have them, too.
+-- The captures that the labels of a group choose, including those of other series with these labels.
 labelled AS (
     SELECT g.place, m.capture_id, m.kind.model AS model, m.device, m.build
     FROM grouped AS g
@@ -90,7 +91,7 @@ labelled AS (
     ) AS o ON list_has_all(o.parts, _selector_parts(g.series))
     JOIN measured AS m ON m.series = o.series
 ),
--- Whether a part of a selector, that is as short as it can be, is needed; and whether they choose nothing else.
+-- Whether the shortest selector needs a part, and whether its parts choose no other captures.
 selected AS (
     SELECT g.place,
         count(*) FILTER (WHERE l.is_of_model AND l.is_of_devices AND l.is_of_builds) = max(len(g.captures)) AS is_exact,
@@ -134,8 +135,8 @@ WITH RECURSIVE groups AS MATERIALIZED (
     FROM _device_groups(selector, over, "by", phase) AS g
     WHERE g.captures IS NOT NULL
 ),
--- One group after the other. By LATERAL, DuckDB joins the ops of all captures before it selects those of a group: of
--- 4,000 captures, a group of 40 took more than 6 GB; so, one of 400 takes 3 s.
+-- Groups are compared one after the other. With LATERAL, DuckDB would join the ops of all captures before selecting
+-- those of a group: of 4,000 captures, a group of 40 took more than 6 GB; this way, a group of 400 takes 3 s.
 compared AS (
     SELECT 1::BIGINT AS place, NULL::VARCHAR AS value, NULL::VARCHAR AS level, NULL::VARCHAR AS scope,
         NULL::VARCHAR AS op, NULL::VARCHAR AS verdict, NULL::DOUBLE AS change_percent, NULL::DOUBLE AS low_percent,
@@ -146,7 +147,7 @@ compared AS (
     UNION ALL
     (
         WITH now AS MATERIALIZED (SELECT max(c.place) AS place FROM compared AS c),
-        -- After the last one, and where there is none, DuckDB asks once more: for no label.
+        -- DuckDB evaluates this once more after the last group, and also without groups: then there is no label.
         asked AS MATERIALIZED (
             SELECT max(CASE WHEN g.place = n.place THEN 'device' END) AS key,
                 any_value(CASE WHEN g.place = n.place THEN g.captures END) AS captures,
@@ -202,8 +203,8 @@ SELECT s.*, g.series, list_filter(g.recorded, lambda d: d.device = s.value)[1].r
 FROM slow AS s
 JOIN groups AS g ON g.place + 1 = s.place;
 
--- What is slower since a build, as in `causes`: a total whose change its ops explain is none, also if those of ops were
--- accepted. Changes within 2 captures of each other are one, as in `regressions`.
+-- What is slower since a build, as in `causes`. A total whose change its ops explain is left out, even if the changes
+-- of ops were accepted. Changes within 2 captures of each other are one, as in `regressions`.
 CREATE MACRO _slow_builds(selector, over, "by", unit, phase, alpha, min_effect, with_accepted) AS TABLE
 WITH changes AS MATERIALIZED (
     SELECT r.*, r.change_percent * r.share_percent / 100 AS at_stake_percent
@@ -219,16 +220,16 @@ WHERE (with_accepted OR NOT c.is_accepted)
     ) >= c.cost, false));
 
 -- Needs etq: in DuckDB alone, it is an error.
--- One cause of lost time: an op that is slower since a build, or on a device, in all series in which it is; where ops
--- don't explain it, the total; or what `advice` says of a job: a rank that others wait for, a link that is slow, clocks
--- that differ. The largest share of the time of a run or step first. Devices are compared as in `outliers`, on the last
--- builds that were measured on all of them; changes are those of `regressions` that are kept.
+-- One cause of lost time: an op that is slower since a build, or on a device, in all series that contain it; the total,
+-- if no op explains the loss; or a finding of `advice` about a job: a rank that others wait for, a slow link, clocks
+-- that differ. The largest share of the time of a run or step comes first. Devices are compared as in `outliers`, on
+-- the last builds that were measured on all of them; changes are those of `regressions` that are kept.
 -- Shown: kind!, cause!, value!, series!, number_of_series#, share_percent!%, cost (time), change_percent! (change),
 --   low_percent (interval), high_percent%, unit, instances#, first_bad (label), last_good (label), recorded_at (moment),
 --   captures#, q (probability), is_accepted, comment, author, finding!|, evidence|
 -- Columns:
 --   kind: change: since a build; device: on a device; rank, link or clock: in a job
---   cause: the op, or `all ops`: what the total lost and no op explains; for jobs, the rule of `advice`
+--   cause: the op; `all ops` for a loss of the total that no op explains; for jobs, the rule of `advice`
 --   value: label of the device or rank; of a link, or clocks, their ranks; NULL for changes
 --   series: the series in which most is lost, as in `series`; for jobs, the job's selector
 --   number_of_series: number of series in which it is slower
@@ -242,13 +243,13 @@ WHERE (with_accepted OR NOT c.is_accepted)
 --   first_bad: label of the first capture after a change; NULL for other kinds
 --   last_good: label of the last capture before it
 --   recorded_at: when first_bad was recorded, as in `regressions`; for other kinds, the latest of their captures, in UTC
---   captures: number of captures after a change, or of the device; of the ranks
+--   captures: number of captures after a change, of the device, or of the ranks
 --   q: probability of it by chance, corrected as in `regressions` and `outliers`; NULL for jobs
 --   is_accepted: whether somebody has accepted the change
 --   comment: the latest comment on it; NULL without one
 --   author: who wrote that
---   base: selector of what it is compared with, as `compare_ops` takes it; NULL for jobs, and where no selector tells these captures from others
---   new: selector of the captures in which it is slower; NULL where no selector tells them from others
+--   base: selector of what it is compared with, as `compare_ops` takes it; NULL for jobs, and if no selector distinguishes these captures from others
+--   new: selector of the captures in which it is slower; NULL if no selector distinguishes them from others
 --   ordered_by: the label by which captures are ordered; NULL for other kinds than changes
 --   finding: for jobs, the finding of `advice`; NULL for other kinds
 --   evidence: for jobs, its evidence; NULL for other kinds
@@ -283,7 +284,7 @@ devices AS (
     ) AS s
     GROUP BY s.value, s.op
 ),
--- A finding about several ranks is a row of the advice about each.
+-- A finding about several ranks is in the advice about each of them.
 ranks AS (
     SELECT a.rule, a.finding, any_value(a.evidence) AS evidence, any_value(a.unit) AS unit,
         max(a.share_percent) AS share_percent, max(a.time_at_stake) AS time_at_stake,

@@ -1,7 +1,7 @@
--- One group of captures whose devices `causes` compares with each other, or why it doesn't: those of a series without its
--- devices, and of one model, profiling level and clock; of traces with one kind of steps. Captures of another level, such
--- as those with tracing, are a group of their own, as tracing takes time. Captures without a label device, or without
--- times, are of no group. Groups with the most devices first.
+-- One group of captures whose devices `causes` compares with each other, or the reason why it doesn't. A group has the
+-- captures of a series on all devices that have one model, profiling level and clock, and for traces one kind of steps.
+-- Captures of another level, such as those with tracing, are a separate group, as tracing takes time. Captures without
+-- a label device, or without times, are in no group. Groups with the most devices come first.
 -- Shown: series!, model!, profiling_level!, devices!#, captures!#, compared_devices!#, compared_captures#, reason!, clock,
 --   steps, selector
 -- Columns:
@@ -13,8 +13,8 @@
 --   devices: number of devices
 --   captures: number of captures
 --   compared_devices: number of devices that are compared: with at least 3 captures of the builds below; 0 if none are
---   compared_captures: number of captures that are compared: of the last 20 builds that were measured on all devices of the newest one with several
---   selector: selector of these captures; NULL if none are compared, or no selector tells them from others
+--   compared_captures: number of captures that are compared: those of the last 20 builds that were measured on all devices of the newest build with several
+--   selector: selector of these captures; NULL if none are compared, or no selector distinguishes them from others
 --   reason: why devices, or some of them, aren't compared; NULL if all are
 CREATE MACRO compared_devices(
     selector := NULL, over := NULL,

@@ -4,7 +4,7 @@ CREATE MACRO _labelled_captures(
     selector,  -- NULL: all captures
     key,  -- NULL: no captures
     allow_mismatch,
-    among  -- a list of captures of which they are; NULL: all
+    among  -- a list of captures to choose from; NULL: all
 ) AS TABLE
 WITH labelled AS (
     SELECT l.capture_id, l.value
@@ -105,7 +105,7 @@ FROM _comparison_answer(
 -- Needs etq: in DuckDB alone, it is an error.
 -- One value of a label, such as a device, against all others: the captures that have it, compared with the others that
 -- `selector` chooses, by the rules of `compare_captures`. The verdicts of all values share one probability of a false
--- one. With `what := 'op'` one op of a value, all instances, as `compare_ops` has them.
+-- one. With `what := 'op'`, a row is one op of a value, with all its instances in `compare_ops`.
 -- Shown: value!, op!, verdict! (verdict), change_percent! (change), low_percent (interval), high_percent%, in_ops!, base!
 --   (time), new! (time), unit, common_percent (change), instances#, slower_instances#, captures#, q (probability), note|
 -- Columns:
@@ -114,7 +114,7 @@ FROM _comparison_answer(
 --   op: op type, or name without serial numbers; NULL for totals
 --   verdict: verdict on the total, as in `compare_captures`; of an op that of the instance that changed most
 --   change_percent: change in percent of all others; of an op without the common shift, all instances together
---   low_percent: lower end of the interval of all values together: each has its change within its own with a probability of 95 %; of several instances, the sum of their ends
+--   low_percent: lower end of its interval: with a probability of 95 %, the intervals of all values contain their changes; for several instances, the sum of their ends
 --   high_percent: upper end of that interval
 --   in_ops: which ops differ: all ops, those named, or both; NULL for ops, and where none does
 --   base: time in all others, median over captures

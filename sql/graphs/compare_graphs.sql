@@ -72,7 +72,7 @@ LEFT JOIN _times_in_graph(
 --   base_grows: whether the gap grows from this node of base on, see `node_gaps`; NULL if base_gap is
 --   new_grows: the same of new
 --   metric: the metric of gaps
---   gap_problem: why a gap of values is NULL, or what is wrong with it, in new or else in base; NULL if nothing
+--   gap_problem: why a gap of values is NULL, or what is wrong with it, in new or else in base; NULL without a problem
 --   basis: how it was matched: graph (the same graph), debug_handle, context, neighbours, module or order; NULL without a counterpart
 --   score: share of op type, outputs, module, ops of inputs and ops of users that agree, from 0 to 1; NULL without a counterpart
 --   origin: node_index of the node on the other side that it was split from or merged into; NULL for others
@@ -121,7 +121,7 @@ compared AS (
     LEFT JOIN new_nodes AS n ON n.graph_id = p.new_graph AND n.node_index = p.new_node
     LEFT JOIN gaps AS g ON g.is_base AND g.graph_id = p.base_graph AND g.node_index = p.base_node
     LEFT JOIN gaps AS h ON NOT h.is_base AND h.graph_id = p.new_graph AND h.node_index = p.new_node
-    -- Handles of two records may be of different nodes.
+    -- The same handle may belong to different nodes in two records.
     LEFT JOIN node_debug_handles AS i
         ON i.record_id = (SELECT s.record_id FROM base_side AS s)
         AND i.graph_id = p.base_graph

@@ -7,7 +7,7 @@
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   module_path: path within the model, empty for the model itself; (framework), (delegate layout), (unattributed)
---   op: family of the events; in parentheses for what is the time of no op, as in `op_totals`
+--   op: family of the events; in parentheses for time of no op, as in `op_totals`
 --   kind: kernel, delegate, delegate_call, operator_call, control, user, framework
 --   calls: number of events
 --   self_time: sum of their self times

@@ -1,5 +1,5 @@
--- The programs or records, with the names and hashes that arguments match. Table aliases begin with an underscore in
--- this file: an argument may be a column of the caller's, and must not be captured by one of these.
+-- The programs or records, with the names and hashes by which arguments match them. Table aliases begin with an
+-- underscore in this file: an argument may be a column of the caller's, and must not be captured by one of these.
 CREATE MACRO _named(
     kind  -- program or record
 ) AS TABLE
@@ -11,9 +11,9 @@ SELECT _record.record_id, _record.name, _record.sha256 FROM records AS _record W
 -- can't bind a column in LATERAL.
 CREATE MACRO _is_key(given) AS (typeof(given) NOT IN ('VARCHAR', '"NULL"'));
 
--- What a view has of a capture that lacks what it needs: an error if it is named by a text; no key, and so no rows, if it
--- is one of a column of keys, as in LATERAL. `missing_needs` has the reasons of these. Where Python asks for a capture
--- alone, etq gives its key as a HUGEINT, which no column of keys is.
+-- The result of a view for a capture that lacks what the view needs: an error if the capture is named by a text; no
+-- key, and so no rows, if it is one of a column of keys, as in LATERAL. `missing_needs` has the reasons for these. For
+-- a single capture, Python gives the key as a HUGEINT, a type that no column of keys has.
 CREATE MACRO _lacking(capture, reason) AS (
     CASE WHEN typeof(capture) IN ('VARCHAR', 'HUGEINT') THEN error(reason)::BIGINT END
 );
@@ -71,7 +71,8 @@ CREATE MACRO _one_key(
 -- The distance of two texts, of which the first 100 characters count, as the time grows with their product.
 CREATE MACRO _distance(name, given) AS (damerau_levenshtein(left(name, 100), left(given, 100)));
 
--- Of all names, the three that are nearest to a text how many are not too far to be what was meant, and how many there are. The text is NULL if none is asked.
+-- The three of all names that are nearest to a text, how many are near enough to be the intended one, and how many
+-- there are. The text is NULL if none is given.
 CREATE MACRO _nearest(name, given) AS ({
     'names': arg_min(name, (_distance(name, given), name), 3),
     'near': count(*) FILTER (

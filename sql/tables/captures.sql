@@ -1,6 +1,6 @@
 -- Versions of this file: one row, written when the warehouse is created.
 CREATE TABLE warehouse (
-    schema_version INTEGER NOT NULL,  -- version of the base tables; another version of etq may read no other
+    schema_version INTEGER NOT NULL,  -- version of the base tables; a version of etq reads only its own
     etq_version VARCHAR NOT NULL,  -- version of etq that made the file, with its copy of the views and macros
     created_at TIMESTAMP NOT NULL  -- when the warehouse was created, in UTC
 );
@@ -11,7 +11,7 @@ CREATE TABLE captures (
     sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a capture
     name VARCHAR NOT NULL,  -- unique name; by default the file's stem
     format VARCHAR NOT NULL,  -- format of the file: etdump, torch_trace (of PyTorch's profiler), prof_result (of ExecuTorch's profiler before ETDump), or reference (no file: values computed by `etq ingest --reference`)
-    uri VARCHAR NOT NULL,  -- path of the file from the folder of the ingest; its name if it was elsewhere
+    uri VARCHAR NOT NULL,  -- path of the file relative to the folder of the ingest; only its name if it was elsewhere
     size_bytes BIGINT NOT NULL,  -- size of the file in bytes
     captured_at TIMESTAMP,  -- when it was measured, in UTC, as given by the user, or else when the recording of a PyTorch trace began; NULL where unknown
     ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC; if the clock went back, just after the previous one
@@ -43,8 +43,8 @@ CREATE TABLE metrics (
     source VARCHAR  -- SHA-256 of the file it was read from; NULL if attached by hand
 );
 
--- One finding about a file that its user should know: several dumps in one file, bytes that belong to none, a clock
--- that wrapped, impossible times, iterations that differ.
+-- One finding about a file: several dumps in one file, bytes outside of dumps, a clock that wrapped, impossible times,
+-- iterations that differ.
 CREATE TABLE findings (
     capture_id INTEGER NOT NULL,  -- the capture
     rule VARCHAR NOT NULL,  -- kind of the finding

@@ -1,5 +1,5 @@
 -- One value that a runtime logged: an operator's output, an argument of a delegate call, an output of the program. A
--- list of tensors has a row each.
+-- list of tensors has a row for each tensor.
 CREATE TABLE debug_values (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run

@@ -16,11 +16,11 @@ CREATE TABLE signatures (
     delegate_debug_str VARCHAR,  -- text id within the delegate; NULL if there is none
     value_unit VARCHAR,  -- unit of durations: ticks (of the capture's time_scale), us, cycles, bytes, count, unknown; NULL for debug
     clock VARCHAR NOT NULL,  -- host; delegate: the delegate's clock; synthetic: a bare value, start is always 0
-    kernel_family VARCHAR,  -- what a kernel of a trace computes, by its name, and of GEMM and unknown names by the op that launched it, too: GEMM, convolution, attention, MoE, normalization, softmax, reduction, elementwise, embedding (and other gathers and scatters), copy (and changes of layout), optimizer, communication, other; NULL for an unknown name whose op does not tell it, and for other events
-    uses_matrix_units BOOLEAN,  -- whether a kernel of a trace uses tensor cores, or other vendors' matrix units, by its name; NULL for an unknown name whose op does not tell it, and for other events
+    kernel_family VARCHAR,  -- what a kernel of a trace computes, by its name, for GEMM and unknown names also by the op that launched it: GEMM, convolution, attention, MoE, normalization, softmax, reduction, elementwise, embedding (and other gathers and scatters), copy (and changes of layout), optimizer, communication, other; NULL for an unknown name whose op does not determine it, and for other events
+    uses_matrix_units BOOLEAN,  -- whether a kernel of a trace uses tensor cores, or other vendors' matrix units, by its name; NULL for an unknown name whose op does not determine it, and for other events
     activity VARCHAR,  -- what a trace's event is, by its category: kernel, copy, fill (work of a device); device_wait, device_annotation, counter_range (about a device); call (of a runtime or driver), op, step, annotation, module, python (code of older layouts), python_function, other; NULL for other formats
     on_device BOOLEAN,  -- whether a trace's event is of a device or about one, and so in no thread of the host; NULL for other formats
-    purpose VARCHAR,  -- what a trace's event of the host is for, by its name: for a call launch, copy (or fill), synchronization, stream_wait (a stream waits for an event), event_record, allocation, free, pinned_memory (allocation, release, registration), module_load (kernels), graph_instantiation (and capture), creation (of streams, events, contexts), query; for others communication, collective (an op that calls a backend of communication), data_loading, module (Lightning's annotations), library (functions of Python that are not the user's own code), of torch.compile at work dynamo, aot_autograd, inductor, autotuning or compilation (part unknown), graph_capture, denoising (of what diffusion models write around their steps), profiler (its own events); NULL where nothing is known
+    purpose VARCHAR,  -- purpose of a host event of a trace, by its name; of calls: launch, copy (or fill), synchronization, stream_wait (a stream waits for an event), event_record, allocation, free, pinned_memory (allocation, release, registration), module_load (kernels), graph_instantiation (and capture), creation (of streams, events, contexts), query; of others: communication, collective (an op that calls a backend of communication), data_loading, module (Lightning's annotations), library (functions of Python that are not the user's own code); of torch.compile at work: dynamo, aot_autograd, inductor, autotuning, compilation (part unknown); also graph_capture, denoising (annotations of diffusion models around their steps), profiler (its own events); NULL where nothing is known
     waits BOOLEAN  -- whether a call of a runtime or driver returns only when work of a device has ended; NULL for an unknown call, and for other events
 );
 
@@ -34,16 +34,16 @@ CREATE TABLE event_ticks (
     occurrence INTEGER NOT NULL,  -- number of earlier events of the same slot in its run
     parent_index INTEGER,  -- event_index of the event that contains it; NULL where none does
     parent_run_index INTEGER,  -- run of that event if it is another one, as for the callers of a trace's steps; NULL if it is the same
-    execute_index INTEGER,  -- event_index of the Method::execute (or else Method::step) it belongs to, itself included; NULL outside
-    start_ticks BIGINT NOT NULL,  -- clock at the start; 2**63 and more, which no clock reaches, as negative numbers
+    execute_index INTEGER,  -- event_index of the Method::execute (or else Method::step) that contains it, or of itself if it is one; NULL outside
+    start_ticks BIGINT NOT NULL,  -- clock at the start; values from 2**63 on, which no clock reaches, are negative here
     elapsed_ticks BIGINT NOT NULL,  -- end less start as written: negative if the clock wrapped or the times are impossible
     delegate_metadata BLOB,  -- metadata that the delegate logged with it; NULL if there is none, or an empty text
-    is_detached BOOLEAN NOT NULL,  -- whether it is not counted within the event that contains it: a delegate's event if it is on another clock, or if those of its call start before the call, end after it or are together longer; another event if its parent is shorter than all it contains, or is itself within a detached one
-    overlap_ticks BIGINT,  -- time before its end that other events of a trace's thread have: later ones that it does not contain, and what lies beyond the end of the event that contains it; NULL if there is none
-    unwrapped_ticks BIGINT,  -- its duration if a 32-bit clock wrapped before its end; NULL if none did: then elapsed_ticks is its duration, or negative as its times are impossible
+    is_detached BOOLEAN NOT NULL,  -- whether it does not count as part of the event that contains it: a delegate's event, if it is on another clock, or if the events of its call start before the call, end after it or are longer in sum; any other event, if its parent is shorter than all that it contains, or is within a detached event
+    overlap_ticks BIGINT,  -- time before its end that does not count as its own, in a trace: that of later events of its thread that it does not contain, and time after the end of the event that contains it; NULL if there is none
+    unwrapped_ticks BIGINT,  -- its duration if a 32-bit clock wrapped before its end; otherwise NULL: elapsed_ticks is then its duration, or is negative if its times are impossible
     children INTEGER NOT NULL,  -- number of events directly within it that count: in ticks of the host's clock, and not detached
     self_ticks BIGINT NOT NULL,  -- self time: its duration less that of its children, without the time that other events of its thread have; 0 if its times are impossible
-    torch_self_ticks BIGINT,  -- self time by torch's formula, durations less the sum of the children's, where that differs
+    torch_self_ticks BIGINT,  -- self time by torch's formula, its duration less the sum of its children's; NULL if that equals self_ticks
     is_additive BOOLEAN NOT NULL,  -- whether self times count in totals: those in ticks of the host's clock that are not detached, and executes
     is_execute BOOLEAN NOT NULL  -- whether an execute begins with it: Method::execute, or the first Method::step of a run that is driven step by step
 );

@@ -3,7 +3,7 @@ CREATE TABLE programs (
     program_id INTEGER NOT NULL,  -- key of the program in this warehouse; without gaps, in the order of ingest
     sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a program
     name VARCHAR NOT NULL,  -- unique name; by default the file's stem
-    uri VARCHAR NOT NULL,  -- path of the file from the folder of the ingest; its name if it was elsewhere
+    uri VARCHAR NOT NULL,  -- path of the file relative to the folder of the ingest; only its name if it was elsewhere
     size_bytes BIGINT NOT NULL,  -- size of the file in bytes
     ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC
     version BIGINT NOT NULL,  -- version of the schema, as written in the file

@@ -3,7 +3,7 @@ CREATE TABLE records (
     record_id INTEGER NOT NULL,  -- key of the record in this warehouse; without gaps, in the order of ingest
     sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a record
     name VARCHAR NOT NULL,  -- unique name; by default the file's stem
-    uri VARCHAR NOT NULL,  -- path of the file from the folder of the ingest; its name if it was elsewhere
+    uri VARCHAR NOT NULL,  -- path of the file relative to the folder of the ingest; only its name if it was elsewhere
     size_bytes BIGINT NOT NULL,  -- size of the file in bytes
     ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC
     export_graph_id VARCHAR,  -- id of the exported graph, to which the edge nodes' origins refer; NULL if the record has none
@@ -20,8 +20,7 @@ CREATE TABLE record_members (
     size_bytes BIGINT NOT NULL  -- its size in bytes
 );
 
--- One finding about an ETRecord that its user should know: missing parts of a half-written one, debug handles that no
--- node has.
+-- One finding about an ETRecord: missing parts of a half-written one, debug handles that no node has.
 CREATE TABLE record_findings (
     record_id INTEGER NOT NULL,  -- the record
     rule VARCHAR NOT NULL,  -- kind of the finding
@@ -134,7 +133,7 @@ CREATE TABLE delegates (
     method VARCHAR NOT NULL,  -- the method
     instruction_id INTEGER NOT NULL,  -- the instruction that calls it
     backend VARCHAR NOT NULL,  -- the backend's name
-    outputs INTEGER,  -- number of its outputs: the last of its arguments; NULL if the record doesn't have it
+    outputs INTEGER,  -- number of its outputs, which are the last of its arguments; NULL if the record lacks it
     is_mapped BOOLEAN NOT NULL  -- whether the backend wrote a map from its events to ops
 );
 
@@ -202,8 +201,9 @@ CREATE TABLE signature_ops (
     backend VARCHAR  -- backend of its delegate; NULL if no delegate ran it
 );
 
--- Which output of an event of a linked capture is which result of an op. If that is unknown, the row has only the op,
--- and `problem` says why. Computed when a capture that logged values is linked to its record, or a reference is stored.
+-- The match of an output of an event of a linked capture with a result of an op. If it is unknown, the row has only the
+-- op, and `problem` says why. Computed when a capture that logged values is linked to its record, or a reference is
+-- stored.
 CREATE TABLE signature_outputs (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the event, in `signatures`; of a reference, its event_index in `debug_values`
@@ -213,5 +213,5 @@ CREATE TABLE signature_outputs (
     sizes BIGINT[],  -- sizes of the node's value that is the output, with NULL for a symbolic size; NULL where unknown
     result_sizes BIGINT[],  -- sizes of the op's output, which has the same elements in the same order; NULL where unknown
     mapping VARCHAR,  -- exact, by the record's maps and graph; inferred, if these allow several answers; NULL with a problem
-    problem VARCHAR  -- why it is unknown which output is the op's; NULL if nothing
+    problem VARCHAR  -- why it is unknown which output is the op's; NULL if it is known
 );

@@ -39,18 +39,18 @@ CREATE TABLE module_times (
     module_path VARCHAR NOT NULL,  -- the module; empty for the model itself
     runs INTEGER NOT NULL,  -- number of runs that have it
     total_ticks BIGINT,  -- sum of its times in all runs; NULL if the sum exceeds 64 bits
-    p25 DOUBLE NOT NULL,  -- 25th percentile over runs
-    p50 DOUBLE NOT NULL,  -- median over runs
-    p90 DOUBLE NOT NULL,  -- 90th percentile over runs
-    resolution DOUBLE NOT NULL  -- step of the clock of its ops, as in `op_times`: the longest one
+    p25 DOUBLE NOT NULL,  -- 25th percentile over runs, in ticks
+    p50 DOUBLE NOT NULL,  -- median over runs, in ticks
+    p90 DOUBLE NOT NULL,  -- 90th percentile over runs, in ticks
+    resolution DOUBLE NOT NULL  -- step of the clock of its ops, in ticks, as in `op_times`: the longest one
 );
 
--- A clock of a capture, with what it measured; written with `op_times`. Key: capture_id, clock.
+-- A clock of a capture, and the times that it measured. Written with `op_times`. Key: capture_id, clock.
 CREATE TABLE capture_clocks (
     capture_id INTEGER NOT NULL,  -- the capture
     clock VARCHAR NOT NULL,  -- host; delegate: that of the events of delegates; device: that of a trace's devices
     events BIGINT NOT NULL,  -- number of events that it timed, without detached ones (see `events`)
-    zeros BIGINT NOT NULL,  -- number of those with a time of 0
+    zeros BIGINT NOT NULL,  -- number of these events with a time of 0
     median_ticks BIGINT NOT NULL,  -- half of the events take at most this time
     step_ticks DOUBLE  -- time between two of its values, as far as these times show it; NULL where none is seen
 );
@@ -99,7 +99,7 @@ CREATE TABLE all_op_totals (
     kind VARCHAR NOT NULL,  -- kernel, delegate, delegate_call, operator_call (without a kernel), control, user, framework
     method VARCHAR NOT NULL,  -- the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
     calls BIGINT NOT NULL,  -- number of events
-    total DOUBLE,  -- sum of their self times; NULL, as per_call to max, if the times of all are impossible
+    total DOUBLE,  -- sum of their self times; NULL, like per_call to max, if all times are impossible
     per_call DOUBLE,  -- total / calls
     min DOUBLE,  -- smallest self time
     max DOUBLE,  -- largest self time
@@ -140,7 +140,7 @@ CREATE TABLE all_framework_tax (
     kernels DOUBLE,  -- self time of the kernels in it
     delegates DOUBLE,  -- self time of the DELEGATE_CALLs and delegates' events in it
     operators DOUBLE,  -- self time of the OPERATOR_CALLs in it without a kernel event
-    tracing DOUBLE,  -- NULL: there is no baseline
+    tracing DOUBLE,  -- always NULL, as there is no baseline
     tax DOUBLE,  -- execute less the work; NULL if unknown
     tax_percent DOUBLE,  -- tax in percent of execute
     note VARCHAR,  -- includes tracing; no operators traced
@@ -176,9 +176,10 @@ CREATE TABLE all_memory_totals (
     largest_run_bytes BIGINT  -- largest sum of one run in bytes; NULL if there are none
 );
 
--- The self times of the events of one signature within the executes of a capture, over typical runs: the facts of
--- `all_module_totals`, `all_delegate_coverage` and `all_source_totals`, without what is on another clock than the
--- host's or detached. Written with `all_op_totals`. Key: capture_id, signature_index, scope, has_children.
+-- The self times of the events of one signature within the executes of a capture, over typical runs: the facts from
+-- which `all_module_totals`, `all_delegate_coverage` and `all_source_totals` are computed. Events on another clock than
+-- the host's, and detached ones, are left out. Written with `all_op_totals`. Key: capture_id, signature_index, scope,
+-- has_children.
 CREATE TABLE signature_times (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the events, in `signatures`
@@ -193,16 +194,16 @@ CREATE TABLE signature_times (
 -- `all_op_totals`, also of traces. Key: capture_id, place.
 CREATE TABLE all_advice (
     capture_id INTEGER NOT NULL,  -- the capture
-    place INTEGER NOT NULL,  -- position of the row in the view, from 1; 0 of the row that stands for the advice about a capture in memory until etq is asked for it
+    place INTEGER NOT NULL,  -- position of the row in the view, from 1; 0 for a placeholder in memory, where advice is computed when etq first reads it
     rule VARCHAR NOT NULL,  -- rule that applies
     severity VARCHAR NOT NULL,  -- high, medium or low
     finding VARCHAR NOT NULL,  -- the finding in a sentence
     evidence VARCHAR NOT NULL,  -- the ops, instructions, lines, runs or views that show it
-    time_at_stake DOUBLE,  -- time that a remedy can save at most: of dumps in a run, a mean; of traces in the whole trace; NULL for findings that are not about time
-    share_percent DOUBLE,  -- its percentage of share_of; NULL for findings that are not about time
-    share_of VARCHAR,  -- what share_percent is of
+    time_at_stake DOUBLE,  -- most time that a remedy can save: for dumps per run, a mean, for traces in the whole trace; NULL for findings that are not about time
+    share_percent DOUBLE,  -- share at stake, in percent of share_of; NULL for findings that are not about time
+    share_of VARCHAR,  -- the whole of share_percent, in words
     remedy VARCHAR NOT NULL,  -- what to do
-    unit VARCHAR  -- unit of time_at_stake: us, or cycles if the capture counts cycles; NULL where that is
+    unit VARCHAR  -- unit of time_at_stake: us, or cycles if the capture counts cycles; NULL if time_at_stake is NULL
 );
 
 -- The rows of `step_efficiency` of all captures, with its default arguments: one step of a trace with its operations and
@@ -214,9 +215,9 @@ CREATE TABLE all_step_efficiency (
     run_index INTEGER NOT NULL,  -- the run
     step INTEGER,  -- number of the step in the trace; 0 if the trace has no steps; NULL if its label has none
     total DOUBLE,  -- duration of the step
-    mfu_percent DOUBLE,  -- time of model_flops at the peaks of their types in percent of the time of the step on all devices; NULL where unknown
+    mfu_percent DOUBLE,  -- time that model_flops take at the peaks of their types, in percent of the step's time on all devices; NULL where unknown
     hfu_percent DOUBLE,  -- the same with recomputed_flops
-    is_least BOOLEAN,  -- whether both are lower bounds; NULL where they are
+    is_least BOOLEAN,  -- whether mfu_percent and hfu_percent are lower bounds; NULL if mfu_percent is NULL
     known_percent DOUBLE,  -- time of ops whose operations are known, and of copies, fills and communication, in percent of device_time; NULL if nothing ran
     model_flops BIGINT,  -- operations of the step's ops, as far as known, without recomputed_flops; NULL where none are known
     recomputed_flops BIGINT,  -- operations of ops of the forward pass that run again in the backward pass; NULL where none are known

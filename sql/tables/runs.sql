@@ -8,14 +8,14 @@ CREATE TABLE runs (
     method VARCHAR,  -- the method that ran, inferred from the linked record or program; NULL where unknown
     method_score DOUBLE,  -- share of the run's distinct operators that fit the method; NULL without a record or program, or without operators
     bundled_input_index INTEGER,  -- index of the bundled input; NULL where none is named
-    block_index INTEGER,  -- the event block: runs of one name that logged the same events in the same order; NULL of a run without a list of events
+    block_index INTEGER,  -- the event block: runs of one name that logged the same events in the same order; NULL for a run without a list of events
     block_run INTEGER,  -- position among the runs of its block, from 0; NULL without one
     iteration INTEGER NOT NULL,  -- position among the runs of its name, from 0: the step that schedules count
-    phase VARCHAR,  -- purpose of the run: load, prefill, decode, mixed, other; of steps of vLLM and SGLang as their annotations tell; else NULL unless given, as files don't contain it
+    phase VARCHAR,  -- purpose of the run: load, prefill, decode, mixed, other; for steps of vLLM and SGLang from their annotations; otherwise as given by the user, NULL if not given
     scope VARCHAR,  -- scope of its ops: the method; if unknown, the name of the run, numbered if runs of one name ran several programs; written when the capture is ingested or linked
     is_typical BOOLEAN DEFAULT true,  -- whether its execute time is within the outer fences of its block, see `typical_runs`; true without an execute, and if there are too few runs
     executes INTEGER,  -- number of executes; NULL if it has no Method::execute (or Method::step), as in traces
-    execute_ticks BIGINT,  -- time of its Method::execute (or Method::step) events; NULL, as the times below, without one, and if one of these times is impossible
+    execute_ticks BIGINT,  -- time of its Method::execute (or Method::step) events; NULL, like the times below, without such an event, and if one of these times is impossible
     kernel_ticks BIGINT,  -- self time of the kernels in these
     delegate_ticks BIGINT,  -- self time of the DELEGATE_CALLs and delegates' events in these
     operator_ticks BIGINT  -- self time of the OPERATOR_CALLs in these without a kernel event

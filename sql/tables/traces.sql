@@ -13,7 +13,7 @@ CREATE TABLE threads (
 CREATE TABLE trace_events (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run: a profiler step
-    event_index INTEGER NOT NULL,  -- the event: its position in the file's list; after these those that a graph's kernels were recorded in, from traces of its capture
+    event_index INTEGER NOT NULL,  -- the event: its position in the file's list; higher numbers are events that recorded a graph's kernels, from traces of the graph's capture
     event_signature INTEGER NOT NULL,  -- its signature
     thread_index INTEGER NOT NULL,  -- the thread, in `threads`
     start_ticks BIGINT NOT NULL,  -- its start
@@ -21,12 +21,12 @@ CREATE TABLE trace_events (
     overlap_ticks BIGINT,  -- as in `event_ticks`
     parent_index INTEGER,  -- the event that contains it; NULL if none does
     covers_own BOOLEAN NOT NULL,  -- whether a later event of its family and thread begins before it ends; of those that begin together, the longest is first
-    external_id BIGINT,  -- id of an op and of the events that it launched; for these often the correlation id, 0 or an older op's; NULL if there is none
+    external_id BIGINT,  -- id that an op shares with the events that it launched; of these, it is often the correlation id, 0 or an older op's id; NULL if there is none
     correlation_id BIGINT,  -- id that a runtime call shares with the device events that it launched; NULL if there is none
     sequence_number BIGINT,  -- id that an op shares with its backward op; NULL if there is none
     forward_thread BIGINT,  -- profiler's number of the thread that ran the forward op; NULL if there is none
     call_stack VARCHAR,  -- lines of Python that called it, innermost first, separated by semicolons; NULL where none were written
-    source VARCHAR,  -- the innermost line of the user's code in its stack, of work of devices in that of its launch, such as train.py(12): step: of a Python function the line where it begins, in call_stack the line that called; empty where the stack has none, NULL where there is no stack
+    source VARCHAR,  -- the innermost line of the user's code in its stack (for device work, in that of its launch), such as train.py(12): step; from a Python function the line where it begins, from call_stack the line of the call; empty if the stack has none, NULL without a stack
     op_index INTEGER,  -- the innermost op that contains it, in its thread; NULL if none does, as for events of devices
     module_index INTEGER,  -- the innermost call of a module that contains it; NULL if none does
     node_index INTEGER,  -- the innermost op, step, module, Python function of an old layout, or annotation of communication that contains it; NULL if none does
@@ -35,7 +35,7 @@ CREATE TABLE trace_events (
     operator_index INTEGER,  -- the call of an op, module, step or other node that it belongs to in `operator_table`: for a node mostly itself (an op that is alone in an op of the same name is one call with it), for others the call that contains or launched them; NULL if none did
     operators_within INTEGER,  -- for such a call, the number of later calls of its thread that start before it ends; 0 for other events
     operator_ticks BIGINT,  -- for such a call, its time less that of the calls of runtimes that belong to it, and of the calls in it; NULL for other events
-    lost_launches INTEGER,  -- number of launches of kernels in it, itself included, without a device event, with one of unknown time, or of which it is unknown which are its own; such device events of unknown time have it, too; NULL for none; missing events do not count in a trace with as many kernels without a launch
+    lost_launches INTEGER,  -- number of kernel launches in it, itself included, without a device event, with one of unknown time, or whose device events are not known to be its own; device events of unknown time have a number, too; NULL for none; missing events do not count in a trace with as many kernels without a launch
     captured_launches INTEGER  -- number of launches of kernels in it, itself included, that were recorded into a graph: they lie between the calls that begin and end its capture, and nothing runs until the graph is launched; NULL for none
 );
 
@@ -47,7 +47,7 @@ CREATE TABLE trace_steps (
     step INTEGER,  -- number of the step, by its label, of a server's steps by order; 0 if the trace has no steps; NULL if the label has none
     host_start_ticks BIGINT,  -- start of its annotation, or of the trace's first op; NULL for a trace without both
     host_end_ticks BIGINT,  -- end of its annotation, or of the trace's last op; NULL for a trace without both
-    start_ticks BIGINT,  -- start of the step: the end of the one before if that ends later; NULL for steps that don't count, as the recording lacks their work: those at the end of a trace that launched nothing, and those of which a fifth or more of the launches of kernels have no event of a device, unless all are so
+    start_ticks BIGINT,  -- start of the step: that of its annotation, or the end of the step before if that is later; NULL for steps that don't count because the recording lacks their work: those at the end of a trace that launched nothing, and those in which a fifth or more of the kernel launches have no device event, unless that is so in all steps
     end_ticks BIGINT,  -- end of the last device event that the step launched, or of its annotation, if that is later; NULL as start_ticks
     kernel_ticks BIGINT,  -- ticks in which kernels ran, other than of communication; each moment counts for the first of these that applies: kernel, communication, memcpy, memset, runtime, data_loader, cpu_exec, other; NULL as start_ticks
     memcpy_ticks BIGINT,  -- ticks in which copies ran
@@ -88,7 +88,7 @@ CREATE TABLE device_events (
     warps_per_sm DOUBLE,  -- warps per streaming multiprocessor
     occupancy_percent DOUBLE,  -- estimated share of the warps that can be active, in percent
     bandwidth_gb_per_s DOUBLE,  -- bandwidth of a copy or fill, in 10**9 bytes per second; NULL for kernels
-    bytes BIGINT,  -- size of a copy or fill in bytes; if only the call that launched it has a size, as for ROCm, that; NULL for kernels
+    bytes BIGINT,  -- size of a copy or fill in bytes, or that of its call if only the call has a size, as for ROCm; NULL for kernels
     collective VARCHAR,  -- name of the collective that it is part of, such as allreduce; NULL for other events
     process_group VARCHAR,  -- name of the process group that communicates; NULL for other events
     group_description VARCHAR,  -- description of the process group, such as default_pg; NULL where not written
@@ -98,23 +98,23 @@ CREATE TABLE device_events (
     out_elements BIGINT,  -- number of elements that this process receives; NULL for other events
     wait_stream BIGINT,  -- for a wait for a CUDA event (cuda_sync), the stream that the event was recorded in; below 0 for none; NULL for other events
     wait_correlation_id BIGINT,  -- correlation id of the call that recorded that CUDA event; below 0 for none; NULL for other events
-    call_index INTEGER,  -- the call that launched it: of a runtime or driver, with the same correlation id, and of the same process if calls of the event's process have such ids; the last that starts no later than it, or else the first; NULL if the trace has none
+    call_index INTEGER,  -- the runtime or driver call that launched it: with the same correlation id, and in the same process if calls of the event's process have such ids; of several, the last that starts no later than the event, or else the first; NULL if the trace has none
     call_signature INTEGER,  -- signature of that call; NULL if there is none
-    call_thread INTEGER,  -- its thread; NULL if there is none
-    call_start_ticks BIGINT,  -- its start; NULL if there is none
-    call_ticks BIGINT,  -- its end less its start as written; NULL if there is none
-    launched INTEGER,  -- number of kernels, copies and fills of possible times that it launched; NULL if there is none
+    call_thread INTEGER,  -- thread of that call; NULL if there is none
+    call_start_ticks BIGINT,  -- start of that call; NULL if there is none
+    call_ticks BIGINT,  -- end less start of that call as written; NULL if there is none
+    launched INTEGER,  -- number of kernels, copies and fills with possible times that the call launched; NULL if there is none
     annotation_signature INTEGER,  -- signature of the innermost annotation (steps are annotations) that contains it; NULL if none does
     correlation_id BIGINT,  -- id that it shares with the call; NULL if there is none
-    op_index INTEGER,  -- the op that its time belongs to: the innermost that contains its call in the call's thread; without a call, the first with the same external id, unless that is the correlation id; of a graph's kernel, if a trace of the capture tells, the op that recorded it; NULL if there is none
+    op_index INTEGER,  -- the op that its time belongs to: the innermost that contains its call in the call's thread; without a call, the first with the same external id, unless that is the correlation id; for a graph's kernel, the op that recorded it, if a trace of the graph's capture shows it; NULL if there is none
     op_signature INTEGER,  -- signature of that op; NULL if there is none
-    owner_index INTEGER,  -- the op or annotation (steps are annotations) that is nearest, found in the same way; of a graph's kernel, the op or module that recorded it; NULL if there is none
-    wait_kind VARCHAR,  -- for what a kernel, copy or fill that lasts had waited before its start: launch_delay (its launch), stream_delay (the event before it in its stream), dependency (an event of another stream) or unknown_wait (nothing that the trace shows); for the record of a wait of the host for a CUDA event, synchronization; NULL if it isn't known, and for other events
-    wait_index INTEGER,  -- the kernel, copy or fill for which it waited, until its end; NULL if it waited for its launch, and if there is none
+    owner_index INTEGER,  -- the nearest op or annotation (steps are annotations), found in the same way; for a graph's kernel, the op or module that recorded it; NULL if there is none
+    wait_kind VARCHAR,  -- what a kernel, copy or fill longer than 0 waited for before its start: launch_delay (its launch), stream_delay (the event before it in its stream), dependency (an event of another stream) or unknown_wait (nothing that the trace shows); synchronization for the record of the host's wait for a CUDA event; NULL if unknown, and for other events
+    wait_index INTEGER,  -- the kernel, copy or fill whose end it waited for; NULL if it waited for its launch, and if there is none
     recorded_index INTEGER,  -- the event of another stream for which its stream waited by the trace's records (cuda_sync), before this event; NULL if there is none
-    called_index INTEGER,  -- the event of another stream for which its stream may have waited by a call that lets streams wait (hipStreamWaitEvent), if it started within the device's latency after it, in traces without such records; NULL if there is none
+    called_index INTEGER,  -- in traces without such records, the event of another stream for which its stream may have waited because of a call (hipStreamWaitEvent), and that ended at most the device's latency before this one started; NULL if there is none
     is_inferred BOOLEAN,  -- whether what it waited for can only be inferred from times; NULL for events that aren't kernels, copies or fills
-    latency_ticks BIGINT  -- the longest time, in nanoseconds, that its device needs to start what nothing holds back: twice the median that was measured, 10000 at least, 100000 at most; NULL for events that aren't kernels, copies or fills
+    latency_ticks BIGINT  -- the longest time, in nanoseconds, that its device takes to start an event that waits for nothing: twice the measured median, at least 10000, at most 100000; NULL for events that aren't kernels, copies or fills
 );
 
 -- One counter of an event of a trace: what CUPTI counted in the range of a kernel.

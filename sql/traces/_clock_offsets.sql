@@ -12,7 +12,7 @@ sizes AS (
     FROM middles AS m
     GROUP BY m.job, m.process_group
 ),
--- The largest group of each job is what others are compared with.
+-- Other groups are compared with the largest group of each job.
 largest AS (
     SELECT s.job, s.process_group
     FROM sizes AS s
@@ -23,7 +23,7 @@ near AS MATERIALIZED (
     FROM largest AS g
     JOIN middles AS m ON m.job = g.job AND m.process_group = g.process_group
 ),
--- Of the groups that a further rank shares with near ones, the one with most collectives.
+-- Of the groups that another rank shares with compared ones, the group with the most collectives.
 nearer AS MATERIALIZED (
     SELECT n.* FROM near AS n
     UNION ALL

@@ -1,4 +1,4 @@
--- The device time of one event of a trace with what the event is, as `owner_index` of `device_events` attributes it.
+-- The device time of one event of a trace, attributed by `owner_index` of `device_events`, with the event's properties.
 -- All host events, if the trace has device events, and all device events of `_launches`.
 CREATE MACRO _launched_times(
     capture_key,

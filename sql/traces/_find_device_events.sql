@@ -1,5 +1,5 @@
--- What `trace_events` has of events that `event_ticks` has, too, for captures from one key to another, and the own times
--- of calls of ops, modules and other nodes: by the times of what belongs to them.
+-- The columns of `trace_events` that `event_ticks` also has, for captures in a range of keys; and the own times of
+-- calls of ops, modules and other nodes, computed from the times of their parts.
 CREATE MACRO _find_trace_events(first_key, last_key) AS TABLE
 WITH events AS MATERIALIZED (
     SELECT e.*, t.thread_index, t.node_index, t.operator_index, s.family,
@@ -33,8 +33,8 @@ SELECT e.capture_id, e.run_index, e.event_index, e.signature_index AS event_sign
 FROM events AS e
 LEFT JOIN inner_ticks AS l ON l.capture_id = e.capture_id AND l.operator_index = e.event_index;
 
--- What `device_events` has of events and calls that `event_ticks` and `trace_events` have, too, for captures from one key
--- to another: by these, as they were read.
+-- The columns of `device_events` about events and calls that `event_ticks` and `trace_events` also have, computed from
+-- these for captures in a range of keys.
 CREATE MACRO _find_device_events(first_key, last_key) AS TABLE
 WITH events AS (
     SELECT e.*, t.thread_index, t.correlation_id, t.annotation_index, s.activity

@@ -23,7 +23,7 @@ parts AS (
     SELECT t.run_index, t.start_ticks, t.kind,
         CASE WHEN t.is_on_device THEN t.label ELSE _step_label(t.slice, t.family) END AS label,
         CASE t.slice WHEN 'op' THEN t.self_ticks ELSE t.total_ticks END AS ticks,
-        -- By what was launched before it, as by a clock.
+        -- `before_ticks`, the device time launched before an event, serves as the clock.
         CASE WHEN t.slice IN ('annotation', 'module') THEN t.thread_index END AS thread_index, t.before_ticks
     FROM timed AS t
     UNION ALL

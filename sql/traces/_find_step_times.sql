@@ -1,13 +1,13 @@
--- Whether a step is one of at most 30 that are evenly spread over all.
+-- Whether a step is one of at most 30 that are evenly spaced among all.
 CREATE MACRO _is_sampled_step(
-    place,  -- its place among them, from 1
+    place,  -- its place among all, from 1
     steps  -- how many they are
 ) AS (place * 30 // greatest(30, steps) > (place - 1) * 30 // greatest(30, steps));
 
--- The time of one total, op, annotation or module in one step of a trace, on the host: of the events that begin in the
--- step; of ops and runtime calls without children, of others with them. Where events of a thread overlap, a moment
--- counts once for the ops and runtime calls, as in self_ticks, and once for an annotation or module of one name. The
--- time of the profiler's helper events belongs to the events that contain them.
+-- The time of one total, op, annotation or module in one step of a trace, on the host. Events that begin in the step
+-- count: ops and runtime calls without children, others with them. Where events of a thread overlap, a moment counts
+-- once for the ops and runtime calls, as in self_ticks, and once for an annotation or module of one name. The time of
+-- the profiler's helper events belongs to the events that contain them.
 CREATE MACRO _find_step_times(
     capture_key,
     step_name  -- name of an annotation whose calls are the steps; NULL: profiler steps
@@ -69,7 +69,7 @@ stepped AS MATERIALIZED (
     FROM placed AS p
     LEFT JOIN (FROM hosts AS h WHERE h.is_helper) AS h ON h.event_index = p.parent_index
 ),
--- The part of each that earlier annotations or modules of its name and thread cover.
+-- The part of each event that earlier annotations or modules of its name and thread cover.
 repeated AS (
     SELECT s.step_index, s.signature_index,
         _part_before(

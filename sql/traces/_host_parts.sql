@@ -1,13 +1,13 @@
--- One thread that launches, with how often.
+-- One thread that launches, with the number of its launches.
 CREATE MACRO _thread_launches(capture_key) AS TABLE
 SELECT l.thread_index, h.process, count(*) AS launches
 FROM _host_launches(capture_key) AS l
 JOIN (FROM threads AS i WHERE i.capture_id = capture_key) AS h USING (thread_index)
 GROUP BY l.thread_index, h.process;
 
--- One part of periods of threads of the host, such as gaps of devices until the next launch begins: what the thread did,
--- see `_host_states`; where that does not tell, what the other thread of its process did that launches most. `step` is
--- whether it lies in a step of `_tool_steps`; NULL if the trace has none. `owner` is of the thread itself.
+-- One part of periods of threads of the host, such as gaps of devices until the next launch begins: what the thread
+-- did, see `_host_states`; if that is unknown, what the other thread of its process with the most launches did. `step`
+-- is whether it lies in a step of `_tool_steps`; NULL if the trace has none. `owner` is of the thread itself.
 -- Algorithm: the states of both threads and the steps cut the time of a thread; among these cuts, starts and ends of
 -- periods are put in order. A period has a part for each cut within it.
 CREATE MACRO _host_parts(

@@ -1,4 +1,4 @@
--- Whether torch itself writes an annotation of this name: it is no step.
+-- Whether torch itself writes an annotation of this name, which is then not a step.
 CREATE MACRO _is_torch_annotation(label) AS (
     regexp_matches(
         label,
@@ -57,7 +57,8 @@ WITH hosts AS MATERIALIZED (
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = e.op_index
     WHERE e.elapsed_ticks >= coalesce(e.overlap_ticks, 0) AND e.elapsed_ticks >= 0
 ),
--- A coarse clock doesn't tell whether a launch is in a function that begins in the same tick: it is if its op is.
+-- With a coarse clock, it is unclear whether a launch is in a function that begins in the same tick: it is, if its op
+-- is.
 launching AS (
     SELECT h.thread_index, h.start_ticks,
         CASE WHEN p.kind = 'op' AND p.start_ticks = h.start_ticks AND p.end_ticks > p.start_ticks THEN 3 ELSE 1
@@ -105,9 +106,9 @@ FROM summed AS s
 LEFT JOIN hosts AS h ON h.event_index = s.innermost
 WHERE s.change <> 0;
 
--- One state of a thread of the host, as `_host_moments` has it, with what its time is spent on: `cause`, as in
--- `idle_parts`; NULL where nothing is open, or where it waits in a function for what other threads launch. `name` is the
--- `signature_index` of the innermost event; `owner` is that of the op around it, or its own.
+-- One state of a thread of the host, as `_host_moments` has it, with the cause of its time, `cause`, as in
+-- `idle_parts`; NULL where nothing is open, or where it waits in a function for what other threads launch. `name` is
+-- the `signature_index` of the innermost event; `owner` is that of the op around it, or its own.
 CREATE MACRO _host_states(
     capture_key,
     tool_steps  -- a table of the rows of `_tool_steps`
@@ -161,12 +162,12 @@ SELECT m.thread_index, m.at_ticks, m.place, m.owner, m.signature_index AS name,
         WHEN d.kind = 'call' AND _is_long_call(m.length) THEN d.long_cause
         WHEN m.captures AND d.kind IS NOT NULL THEN 'graph_instantiation'
         WHEN d.kind = 'op'
-            -- What an op that launches calls is part of it, as long as it is many of them.
+            -- An op within a launching op is part of it, unless it takes a millisecond or more.
             THEN CASE
                 WHEN d.launches OR m.length < 20000 OR m.is_in_launch AND NOT _is_long_call(m.length) THEN 'host'
                 ELSE 'cpu_op'
             END
-        -- Short functions are part of what is around them, as long as it is many of them.
+        -- Short functions are part of the function around them, if there are many of them.
         WHEN d.launches OR d.kind = 'function' AND m.length < 20000
             THEN CASE WHEN m.is_in_op THEN 'op_function' ELSE 'step' END
         WHEN d.kind IS NOT NULL AND w.event_index IS NULL THEN 'function'
@@ -182,7 +183,7 @@ FROM (
 LEFT JOIN described AS d ON d.signature_index = m.signature_index
 LEFT JOIN waiting AS w ON w.event_index = m.innermost;
 
--- What a state is called: `label`, a name without serial numbers, and `kind`, what that is a name of.
+-- The name of a state: `label`, without serial numbers, and `kind`, the kind of thing with this name.
 CREATE MACRO _state_names(capture_key) AS TABLE
 SELECT n.signature_index AS name, n.family AS label, n.kind FROM _host_names(capture_key) AS n;
 

@@ -1,6 +1,6 @@
--- How many launches of a trace have no event of a device. Launches that a graph records run in its replays, and are not
--- counted. As many others have an event as events share their call with another, or kernels have none: ids may be
--- repeated. `call` is the name of most of them.
+-- How many launches of a trace have no device event. Launches that a graph records run in its replays, and are not
+-- counted. As ids may be repeated, as many others are taken to have an event as events share their call with another,
+-- or kernels have no call. `call` is the name of most of them.
 CREATE MACRO _lost_launches(capture_key) AS TABLE
 WITH calls AS (
     SELECT s.label, t.lost_launches

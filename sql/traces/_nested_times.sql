@@ -1,5 +1,5 @@
--- The time of a trace, of its steps if it has any, by nested events, for traces without modules. Nodes too narrow to
--- see are part of those around them.
+-- The time of a trace, of its steps if it has any, by nested events, for traces without modules. Nodes that are too
+-- narrow to see are merged into those around them.
 CREATE MACRO _nested_times(capture, unit := NULL) AS TABLE
 WITH nodes AS MATERIALIZED (
     SELECT t.node_index, t.parent_index, t.path, t.calls, coalesce(t.per_execute * t.executes, t.total) AS total, t.unit

@@ -4,7 +4,7 @@ CREATE MACRO _ends_together(collective) AS (
     regexp_matches(replace(lower(collective), '_', ''), 'allreduce|allgather|reducescatter|alltoall|barrier')
 );
 
--- The same by the name of a kernel, which may not tell the collective, as that of a generic kernel.
+-- The same by the name of a kernel, which may not name the collective, as for a generic kernel.
 CREATE MACRO _may_end_together(name) AS (
     _ends_together(name) OR NOT regexp_matches(lower(name), 'broadcast|send|recv|reduce|gather|scatter')
 );

@@ -11,8 +11,8 @@ CREATE MACRO _is_backward(
     sequence_number, forward_thread
 ) AS (is_named OR coalesce(sequence_number IS NOT NULL AND forward_thread > 0, false));
 
--- One host event of a trace with the pass of a training step that it belongs to, by what it is itself: `place` is 1 for
--- backward, 2 optimizer, 3 data_loading, 4 forward.
+-- One host event of a trace with the pass of a training step that it belongs to by itself: `place` is 1 for backward, 2
+-- optimizer, 3 data_loading, 4 forward.
 CREATE MACRO _pass_slices(capture_key) AS TABLE
 WITH
 -- Few rows, see `_trace_slices`: patterns are compared once for each name.
@@ -44,8 +44,7 @@ placed AS (
 )
 FROM placed AS p WHERE p.place IS NOT NULL;
 
--- The time until which the events of a pass last that have begun on a thread: a later event before it is part of the
--- pass.
+-- The latest end of the events of a pass that have begun on a thread: later events before that are part of the pass.
 CREATE MACRO _pass_covers(capture_key) AS TABLE
 SELECT b.thread_index, b.place, b.start_ticks,
     max(b.end_ticks) OVER (PARTITION BY b.thread_index, b.place ORDER BY b.start_ticks) AS end_ticks

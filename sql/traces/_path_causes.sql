@@ -1,5 +1,5 @@
--- The stretches of a critical path on the host as periods of `_host_parts`. Numbers are below 0, as those of gaps aren't.
--- Between threads that hand over, the time is of the next.
+-- The stretches of a critical path on the host as periods of `_host_parts`. Their numbers are below 0, to differ from
+-- those of gaps. Between threads that hand over, the time belongs to the next thread.
 CREATE MACRO _path_periods(
     capture_key,
     path  -- a table of the rows of `_path_spans`
@@ -10,9 +10,9 @@ FROM query_table(path) AS p
 LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
 WHERE p.kind IN ('host', 'handover');
 
--- One part of the critical path of a trace with what it is of and what it is spent on. `cause` is device, wait (for a
--- device, a launch or another event), unknown, or for the host as in `idle_parts`. `name` is the op, or else the event,
--- and `name_kind` what that is: op, step, annotation, module, function, call, kernel, copy or fill.
+-- One part of the critical path of a trace with its name and cause. `cause` is device, wait (for a device, a launch or
+-- another event), unknown, or for the host as in `idle_parts`. `name` is the op, or else the event, and `name_kind` its
+-- kind: op, step, annotation, module, function, call, kernel, copy or fill.
 CREATE MACRO _path_causes(
     capture_key,
     path,  -- a table of the rows of `_path_spans`

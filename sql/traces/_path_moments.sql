@@ -1,11 +1,11 @@
--- One moment at which something could go on because something else had ended: the end of a device event, which had
+-- One moment at which something could continue because something else had ended: the end of a device event, which had
 -- waited before its start, or a moment of a thread of the host, at which a wait ended. A device event waits as
 -- `wait_kind` of `device_events` says. A thread waits in a call that synchronizes, and in a copy from or to pageable
 -- memory (synchronization); and, after a time in which it ran no op and no call, before the next (handover). A
--- synchronization is with the device event that was the last to end during it, of its stream if the trace has that; or,
--- if it waits for a CUDA event, with the one of the trace's record. A copy waits for itself. Only threads that launch
--- work hand over, and only to or from a thread of the backward pass: one that is in it for most of its time, or runs no
--- ops of the forward pass beside it.
+-- synchronization waits for the device event that was the last to end during it, of its stream if the trace names it;
+-- or, if it waits for a CUDA event, for the one in the trace's record. A copy waits for itself. Only threads that
+-- launch work hand over, and only to or from a thread of the backward pass: one that is in it for most of its time, or
+-- runs no ops of the forward pass beside it.
 CREATE MACRO _path_moments(
     capture_key,
     launches,  -- a table of the rows of `_launches`
@@ -82,7 +82,7 @@ outermost AS (
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS before_ticks
     FROM slices AS s
-    -- What its parent contains ends no later, and is not outermost: without it, there is less to put in order.
+    -- Events within a parent end no later and aren't outermost: without them, there is less to sort.
     LEFT JOIN slices AS p
         ON p.event_index = s.parent_index
         AND p.thread_index = s.thread_index

@@ -1,5 +1,5 @@
 -- One stretch of time on the critical path of a trace, see `_path_stretches`. The path of a whole recording begins with
--- its first device event, if nothing is known of what that waited for during most of the time until then.
+-- its first device event, if it is unknown what that event waited for during most of the time until then.
 CREATE MACRO _path_spans(
     capture_key,
     launches,  -- a table of the rows of `_launches`
@@ -60,8 +60,7 @@ nearby AS MATERIALIZED (
     -- Those of graphs' captures have no time of the thread.
     WHERE e.elapsed_ticks > coalesce(e.overlap_ticks, 0)
 ),
--- Annotations may overlap: one may end while another that began after it goes on. At such an end, the innermost event
--- stays the same.
+-- Annotations may overlap: one may end while a later one continues. At such an end, the innermost event stays the same.
 overlapped AS (
     SELECT n.event_index
     FROM (

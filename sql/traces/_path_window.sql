@@ -1,5 +1,6 @@
--- What a trace's critical path may be of: its slices, but for modules and Python functions, and of annotations those that
--- are asked for. A thread that only polls the runtime, as NCCL's watchdog polls events, does no work of the trace.
+-- The slices of which a trace's critical path may consist: all except modules and Python functions; of annotations,
+-- only the requested ones. A thread that only polls the runtime, as NCCL's watchdog polls events, does no work of the
+-- trace.
 CREATE MACRO _path_slices(capture_key, step_name) AS TABLE
 WITH every AS MATERIALIZED (
     FROM _trace_slices(capture_key) AS s
@@ -15,8 +16,8 @@ LEFT JOIN (
 ) AS q USING (thread_index)
 WHERE q.thread_index IS NULL;
 
--- A part of a trace with the thread that its path ends in unless a device event ends last: that of the last to end, of
--- those the first to start.
+-- A part of a trace with the thread in which its path ends, unless a device event ends last: the thread of the last
+-- slice to end, of several the first to start.
 CREATE MACRO _ended_window(
     part,  -- a table with the part: start_ticks, end_ticks
     slices  -- a table of the rows of `_path_slices`
@@ -31,7 +32,7 @@ WITH last_of_host AS (
 )
 SELECT f.start_ticks, f.end_ticks, l.thread_index FROM query_table(part) AS f LEFT JOIN last_of_host AS l ON true;
 
--- Start and end of what a critical path may be of. Empty for a trace without ops.
+-- Start and end of the slices of which a critical path may consist. Empty for a trace without ops.
 CREATE MACRO _path_recording(
     slices  -- a table of the rows of `_path_slices`
 ) AS TABLE
@@ -46,8 +47,8 @@ WITH slices AS MATERIALIZED (FROM _path_slices(capture_key, NULL)),
 recording AS MATERIALIZED (FROM _path_recording('slices'))
 FROM _ended_window('recording', 'slices') AS w;
 
--- Whether a trace has a step, or call of an annotation, whose critical path is requested. One without is an error if it
--- is asked for alone, see `_lacking`. Table aliases begin with an underscore, as in _named.sql.
+-- Whether a trace has a step, or call of an annotation, whose critical path is requested. A trace without one is an
+-- error if it is the only capture, see `_lacking`. Table aliases begin with an underscore, as in _named.sql.
 CREATE MACRO _has_step(capture, capture_key, step, step_name) AS (
     CASE
         WHEN step IS NULL AND step_name IS NULL THEN true

@@ -1,4 +1,4 @@
--- The innermost lines of Python that called an op, without those that torch leaves out: how it gets into its backward
+-- The innermost lines of Python that called an op, without those that torch leaves out: the entries to its backward
 -- pass and its tests.
 CREATE MACRO _called_from(
     call_stack,  -- stack of the trace, the innermost line first, separated by semicolons
@@ -20,7 +20,7 @@ CREATE MACRO _called_from(
     )
 );
 
--- The `source` of an event of a trace as people see it: file and line, or that its stack has none, or that it has no stack.
+-- The `source` of an event of a trace for people: file and line, or a text for a stack without a line, or for no stack.
 CREATE MACRO _shown_line(source) AS (
     CASE
         WHEN source IS NULL THEN '(no stack)'
@@ -35,9 +35,9 @@ CREATE MACRO _is_annotation(activity) AS (coalesce(activity IN ('annotation', 's
 -- Whether an activity is a call of a Python function, or of a module by its function.
 CREATE MACRO _is_python_function(activity) AS (coalesce(activity IN ('python_function', 'module'), false));
 
--- One event of the recorded runs with its call, that call's row of `key_averages` by name, and what it adds to it. As
--- in torch, an event that only calls another event of its own name is one call together with it, and the profiler's
--- helper events are not calls.
+-- One event of the recorded runs with its call, that call's row of `key_averages` by name, and the values that it adds
+-- to the row. As in torch, an event that only calls another event of its own name is one call together with it, and the
+-- profiler's helper events are not calls.
 CREATE MACRO _call_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH named AS MATERIALIZED (
     SELECT s.signature_index, coalesce(s.purpose = 'profiler', false) AS is_helper,

@@ -1,12 +1,12 @@
--- What some ranks of a job do in time: for each rank, the parts of a step in which it computes, waits for the last rank
--- of a collective, transfers, or is in a collective whose wait isn't known. Times are on clocks that `clock_offsets`
--- aligns; a rank whose clock isn't known has no rows. Each step is drawn in `cells` of equal length, from the first event
--- of these ranks to the last one; a cell is of what takes most of it, where that is not idle time, and equal neighbours
--- are one row. So many rows at most: ranks times steps times cells. A row of kind step is that of a rank on its host.
--- `first_cell` is the first of a row's cells, from 0, `end_cell` the one after its last; `first` is where it begins, from
--- the first event of the step on, `span` the time of the whole step, `ticks` how long the rank does that within these
--- cells, and of kind step the time on its host; all in ns. `waited` is what these ranks wait in the step, as far as it
--- is known, `steps` the number of steps of the job.
+-- The activities of some ranks of a job over time: for each rank, the parts of a step in which it computes, waits for
+-- the last rank of a collective, transfers, or is in a collective whose wait isn't known. Times are on clocks that
+-- `clock_offsets` aligns; a rank whose clock isn't known has no rows. Each step is drawn in `cells` of equal length,
+-- from the first event of these ranks to the last one; a cell has the activity that takes most of it, unless that is
+-- idle time, and equal neighbours are one row. There are at most ranks times steps times cells rows. A row of kind step
+-- is that of a rank on its host. `first_cell` is the first of a row's cells, from 0, `end_cell` the one after its last;
+-- `first` is where it begins, from the first event of the step on, `span` the time of the whole step, `ticks` how long
+-- the rank does that within these cells, and of kind step the time on its host; all in ns. `waited` is what these ranks
+-- wait in the step, as far as it is known, `steps` the number of steps of the job.
 CREATE MACRO _rank_lanes(
     selector,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
     shown_ranks,  -- a list of ranks
@@ -111,7 +111,7 @@ summed AS (
     FROM parted AS p
     GROUP BY p.step, p.rank, p.cell, p.kind
 ),
--- What takes most of a cell, if nothing does not; of equal times the collective.
+-- The activity that takes most of a cell, if idle time doesn't; of equal times, the collective.
 drawn AS (
     SELECT s.step, s.rank, s.cell, s.kind, s.ticks
     FROM summed AS s

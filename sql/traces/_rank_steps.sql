@@ -106,7 +106,7 @@ SELECT l.job, l.step, l.rank, l.capture, l.ticks, l.computation_ticks, l.communi
         WHEN l.is_by_clocks THEN l.last_rank
         WHEN l.most_ticks > l.least_ticks THEN l.least_rank
     END AS waits_for,
-    -- How long the other ranks waited for that rank, all together.
+    -- How long the other ranks waited for that rank in total.
     CASE WHEN l.is_by_clocks THEN l.last_ticks ELSE l.all_ticks - l.ranks * l.least_ticks END AS waited_for_ticks,
     CASE WHEN l.is_by_clocks THEN 'clocks' WHEN l.least_ticks IS NOT NULL THEN 'communication' END AS waited_by,
     l.ranks, l.unit, l.scale, l.mfu_percent, l.is_least

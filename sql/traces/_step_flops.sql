@@ -33,13 +33,12 @@ ASOF JOIN (FROM outermost AS o WHERE o.is_backward) AS b
     ON b.thread_index = f.thread_index AND row(b.start_ticks) <= row(f.start_ticks)
 WHERE f.start_ticks < b.end_ticks;
 
--- The operations of the ops of one run of a trace, such as a step: this is where they are added up. Of a call of the
--- backward pass, ops of the forward pass are repeated if it does other work, too: where it is to be differentiated
--- (create_graph), autograd records all its ops. `compute_ticks`: the least time of the operations at the peaks of their
--- types, as far as these are known. `known_ticks`: of `ticks`, the time whose operations are known: those of copies,
--- fills and communication are none. `unpeaked_ticks`: of these, the time where the peak is unknown. In a trace without
--- device events, an op may contain others that do its work, as aten::linear contains aten::addmm: it counts for what it
--- does beyond these.
+-- The total operations of the ops of one run of a trace, such as a step. Of a call of the backward pass, ops of the
+-- forward pass are repeated if it does other work, too: where it is to be differentiated (create_graph), autograd
+-- records all its ops. `compute_ticks`: the least time of the operations at the peaks of their types, as far as these
+-- are known. `known_ticks`: of `ticks`, the time whose operations are known: those of copies, fills and communication
+-- are none. `unpeaked_ticks`: of these, the time where the peak is unknown. In a trace without device events, an op may
+-- contain others that do its work, as aten::linear contains aten::addmm: it counts for what it does beyond these.
 CREATE MACRO _step_flops(
     capture_key,
     rated  -- a table of the rows of `_rated_work`
@@ -53,7 +52,7 @@ written AS MATERIALIZED (
             WHEN r.reason IS NULL OR starts_with(r.reason, 'bytes: ') THEN 'no operations are known of ' || r.label
             ELSE r.label || ': ' || r.reason
         END AS reason,
-        -- Functions of autograd have times on the host that are no work of theirs.
+        -- Host times of autograd's functions are not their own work.
         coalesce(r.flops > 0, r.kernels > 0) AS has_work,
         r.device, r.most_flops IS NOT NULL OR r.bandwidth IS NOT NULL AS has_peaks, unnest(r.parts, recursive := true)
     FROM query_table(rated) AS r

@@ -1,5 +1,5 @@
--- The time in kernels with tensor cores in percent of all; NULL if more than a tenth of the time is in kernels of which
--- that is unknown.
+-- The time in kernels with tensor cores in percent of all; NULL if it is unknown for kernels with more than a tenth of
+-- the time.
 CREATE MACRO _tensor_percent(
     tensor_ticks,  -- ticks of kernels with tensor cores
     unknown_ticks,  -- ticks of kernels of which it is unknown

@@ -1,7 +1,7 @@
 -- One step of a trace by the annotations of any tool: the profiler's steps, those of servers and of diffusion models, or
 -- else the outermost annotations with numbers for names or none that repeat, and launch most of what is launched, or
--- have most of the ops if nothing is launched. Of a step that goes beyond the recording, if its span is known and has a
--- part of the step, that part: of the rest nothing is recorded.
+-- have most of the ops if nothing is launched. Of a step that exceeds the recording, if the recording's span is known
+-- and contains a part of the step, only that part counts, as the rest is not recorded.
 CREATE MACRO _tool_steps(capture_key) AS TABLE
 WITH recorded AS (
     SELECT min(e.start_ticks) AS start_ticks, max(e.start_ticks + e.elapsed_ticks) AS end_ticks

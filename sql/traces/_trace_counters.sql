@@ -1,4 +1,4 @@
--- One change of a counter of a trace, as a trace with counters has it: the number of waiting events of a stream, as in
+-- One change of a counter, in the form of a trace with counters: the number of waiting events of a stream, as in
 -- `queue_lengths`, and the sum of the bandwidths of the copies or fills of one name that run at once, as in
 -- HolisticTraceAnalysis. Of several changes at once, the last.
 CREATE MACRO _trace_counters(capture_key) AS TABLE

@@ -26,7 +26,7 @@ classified AS MATERIALIZED (
         coalesce(s.purpose = 'communication', false) AS is_communication
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
-    -- Not IN the others: DuckDB would join these words to the signatures of all captures.
+    -- Written without NOT IN, for which DuckDB would join these words to the signatures of all captures.
     WHERE s.activity <> 'device_wait'
         AND s.activity <> 'device_annotation'
         AND s.activity <> 'counter_range'

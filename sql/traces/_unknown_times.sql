@@ -1,4 +1,4 @@
--- What depends on times that a trace lacks: `of_host` is whether events of the host are without; `device_ticks` the most
+-- The effect of times that a trace lacks: `of_host` is whether events of the host lack times; `device_ticks` the most
 -- that kernels, copies and fills without a time may take, each from its launch to the start of the next of its stream;
 -- `span_ticks` the time of all devices. One row.
 CREATE MACRO _unknown_times(capture_key) AS TABLE

@@ -13,7 +13,7 @@ keys AS MATERIALIZED (
     FROM captures AS c
     JOIN labels AS r ON r.capture_id = c.capture_id AND r.key = 'rank' AND try_cast(r.value AS BIGINT) IS NOT NULL
     LEFT JOIN labels AS j ON j.capture_id = c.capture_id AND j.key = 'job'
-    -- Traces without the label job are of none, each alone.
+    -- Each trace without the label job stands alone.
     JOIN own AS o ON o.job = j.value OR o.capture_id = c.capture_id
     WHERE c.format = 'torch_trace'
 ),

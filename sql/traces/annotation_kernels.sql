@@ -1,18 +1,18 @@
 -- The device events of a trace by name and by the annotation that launched them: the innermost around the launch, as
--- those of `record_function`. The pairs that take most time first. `work_totals` has the events by type.
+-- those of `record_function`. Pairs with the most time come first. `work_totals` has the events by type.
 -- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no device events
 -- Shown: coalesce(annotation, '(no annotation)') AS annotation!, event!, calls!#, total!~, share_percent!%, per_call~,
 --   min~, max~, unit
 -- Columns:
---   annotation: name of the annotation, of steps ProfilerStep*; NULL for events that no annotation launched
+--   annotation: name of the annotation, ProfilerStep* for steps; NULL for events that no annotation launched
 --   event: label of the events
 --   calls: number of events
 --   total: sum of their durations
 --   share_percent: sum in percent of all device events
 --   per_call: mean duration of a call
---   min: least duration
---   max: greatest duration
+--   min: shortest duration
+--   max: longest duration
 --   unit: the requested unit of time
 CREATE MACRO annotation_kernels(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),

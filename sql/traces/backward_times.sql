@@ -1,8 +1,8 @@
 -- The times of the forward and the backward pass of one module, or of one op, in a trace. A call of the backward pass
 -- belongs to the op whose sequence number it has, see `passes`, and to the modules that contain this op. By module,
--- times include modules within, so that rows don't add up; in the order of the first calls; for traces with Python
--- functions (`with_stack`). By op, a row is an op with one of autograd's functions, those that take most time first,
--- and its forward times are of the calls that have a backward one. The functions that accumulate gradients have no
+-- times include nested modules, so that rows don't add up; rows are in the order of the first calls, and need traces
+-- with Python functions (`with_stack`). By op, a row is an op and one of autograd's functions, those with the most time
+-- first; forward times are those of calls that have a backward call. The functions that accumulate gradients have no
 -- sequence number: they belong to no op and no module.
 -- Needs: torch_trace; else: module_totals
 -- Empty: {capture} has no modules, or no backward pass: record modules with with_stack=True, or use --by op

@@ -1,8 +1,8 @@
 -- How far the clock of each rank of a job is ahead of the job's median, estimated from collectives that all processes
 -- of a group end at about the same time: all-reduce, all-gather, reduce-scatter, all-to-all and barriers. The estimate
--- is the median over these. Ranks that share no group are compared over those that share groups with both, at most two
--- in between. For traces with the label rank whose kernels name their collectives and groups, as since PyTorch 2.2, or
--- without kernels, whose processes are in a single group of gloo. A clock is that of the trace's times: two hosts whose
+-- is the median over these. Ranks that share no group are compared through at most two other ranks that share groups.
+-- Needs traces with the label rank whose kernels name their collectives and groups, as since PyTorch 2.2, or traces
+-- without kernels whose processes are in a single group of gloo. A clock is that of the trace's times: two hosts whose
 -- clocks agree may differ by microseconds here, as clocks of devices are converted to those of hosts.
 -- Empty: {view} has no rows: no trace has a label rank; ingest the traces of a job's ranks
 -- Shown: job, rank!#, capture, clock_offset! (time), spread! (time), collectives!#, unit

@@ -55,8 +55,8 @@ FROM matched AS m;
 -- are aligned by `clock_offsets`, a rank waits from the start of its kernel to the start of the last rank's kernel;
 -- transfer is from then to the end of its kernel. Collectives of ranks are matched by step, process group, name and
 -- number in the step. Waits are known of those that all ranks end together: all-reduce, all-gather, reduce-scatter,
--- all-to-all and barriers. Collectives of gloo count as kernels do. For traces with the label rank; those that wait
--- longest first.
+-- all-to-all and barriers. Collectives of gloo count as kernels do. Needs traces with the label rank. Rows with the
+-- longest waits come first.
 -- Empty: {view} has no rows: no trace has a label rank and collectives with a process group; ingest the traces of a job's ranks
 -- Shown: job, step#, number#, rank!#, collective!, message_bytes AS bytes (bytes), waited!~, transfer!~,
 --   waited_percent!%, last_rank!#, bus_bandwidth_gb_per_s AS bus_gb_s#, link_percent%, reason, mean_skew~,
@@ -75,9 +75,9 @@ FROM matched AS m;
 --   rank: the trace's label rank; NULL by collective
 --   kernels: number of kernels of the ranks
 --   total: sum of their durations
---   known: number of them whose wait is known
---   waited: time of these until the last rank's kernel started
---   transfer: time of these from then on
+--   known: number of kernels whose wait is known
+--   waited: time of these kernels until the last rank's kernel started
+--   transfer: time of these kernels from then on
 --   waited_percent: waited in percent of waited and transfer; NULL where unknown
 --   mean_skew: mean time from the start of the first rank's kernel to that of the last; NULL where unknown
 --   max_skew: the longest such time; NULL where unknown

@@ -27,11 +27,11 @@ CREATE MACRO _bus_factor(
     END
 );
 
--- The collectives of a trace by name, process group and size of the message; those that take most time first. The time
--- of a collective is that of its kernel, which also waits for the other processes: bandwidths are lower bounds, and the
--- greatest one is closest to that of the hardware. Only for traces whose kernels name their collectives, as since
--- PyTorch 2.2; of traces without kernels, the collectives of gloo on the host, whose group is known if the process is
--- in a single one.
+-- The collectives of a trace by name, process group and size of the message; those with the most time come first. The
+-- time of a collective is that of its kernel, which also waits for the other processes: bandwidths are lower bounds,
+-- and the greatest one is closest to that of the hardware. Only for traces whose kernels name their collectives, as
+-- since PyTorch 2.2; of traces without kernels, the collectives of gloo on the host, whose group is known if the
+-- process is in a single one.
 -- Needs: torch_trace
 -- Empty: {capture} has no collectives, on devices or of gloo
 -- Shown: collective!, message_bytes AS bytes! (bytes), group_size AS ranks#, process_group, calls!#, total!~,
@@ -48,14 +48,14 @@ CREATE MACRO _bus_factor(
 --   total: sum of their durations
 --   share_percent: sum in percent of all collectives
 --   per_call: mean duration of a call
---   min: least duration
---   max: greatest duration
+--   min: shortest duration
+--   max: longest duration
 --   bandwidth_gb_per_s: bytes of all messages divided by total, in 10**9 bytes per second; NULL where unknown
 --   bus_bandwidth_gb_per_s: the same for the bytes that cross the busiest link, as in nccl-tests; NULL where unknown
---   best_bus_bandwidth_gb_per_s: bus bandwidth of the shortest; NULL where unknown
+--   best_bus_bandwidth_gb_per_s: bus bandwidth of the shortest call; NULL where unknown
 --   unit: the requested unit of time
---   link_percent: bus bandwidth of the shortest in percent of what the device's links carry, see `device_peaks`; NULL where unknown, and if the group may span machines
---   reason: why link_percent is NULL; NULL if it isn't
+--   link_percent: bus bandwidth of the shortest call in percent of what the device's links carry, see `device_peaks`; NULL where unknown, and if the group may span machines
+--   reason: why link_percent is NULL; otherwise NULL
 CREATE MACRO collectives(
     capture, unit := NULL,
     link_bandwidth := NULL  -- bandwidth of the links, in bytes per second, also between machines; NULL: the device's

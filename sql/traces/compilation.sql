@@ -1,16 +1,16 @@
--- Whether an event of the host is torch.compile at work, by its purpose. A call of what was compiled is none, nor is the
--- lookup of it, nor that graphs are recorded of it.
+-- Whether an event of the host is torch.compile at work, by its purpose. Calls of compiled code, their lookup, and the
+-- recording of graphs are not.
 CREATE MACRO _is_compilation(purpose) AS (
     coalesce(purpose IN ('dynamo', 'aot_autograd', 'inductor', 'autotuning', 'compilation'), false)
 );
 
--- Whether an event of the host begins or ends that a graph is captured, or is all of it.
+-- Whether an event of the host begins or ends the capture of a graph, or is the whole capture.
 CREATE MACRO _is_capture(purpose, label) AS (
     coalesce(purpose = 'graph_capture' OR contains(label, 'BeginCapture') OR contains(label, 'EndCapture'), false)
 );
 
--- The events of a trace in which torch.compile compiles, with the part of it that each is of; and the captures of graphs,
--- from the call that begins one to that which ends it, in one thread.
+-- The events of a trace in which torch.compile compiles, with the part of each; and the captures of graphs, from the
+-- call that begins one to the call that ends it, in one thread.
 CREATE MACRO _compiling(capture_key) AS TABLE
 WITH names AS MATERIALIZED (
     SELECT i.signature_index, i.label, i.purpose, contains(i.label, 'BeginCapture') AS is_begin
@@ -39,8 +39,8 @@ FROM (
 ) AS c
 WHERE c.is_begin AND NOT c.is_next_begin;
 
--- One compilation of a trace with the events of torch.compile in it: those that no other one of their thread contains
--- have the number `place` 1, and others that of what contains them in `outermost_index`.
+-- One compilation of a trace with the events of torch.compile in it: events that no other one of their thread contains
+-- have `place` 1; of others, `outermost_index` is the outermost event that contains them.
 CREATE MACRO _compiling_within(capture_key) AS TABLE
 WITH ordered AS (
     SELECT c.*,
@@ -62,8 +62,9 @@ SELECT o.run_index, o.event_index, o.thread_index, o.start_ticks, o.end_ticks, o
 FROM ordered AS o;
 
 -- The time in which torch.compile compiled, and graphs were captured, in one step of a trace, or of one compilation; by
--- parts, as in `compilation`. No row for a step without. Algorithm: +1 at each start, -1 at each end, running sums: how
--- many events of each part are open. A part runs within those before it, so that the last open one has the time.
+-- parts, as in `compilation`. No row for a step without compilation. Algorithm: +1 at each start, -1 at each end,
+-- running sums: how many events of each part are open. A part runs within those before it, so that the last open one
+-- has the time.
 CREATE MACRO _compiled_ticks(
     capture_key,
     "by"  -- step or compilation, whose key is that of its outermost event
@@ -119,16 +120,16 @@ SELECT s.key, _sum_where(s.ticks, s.compiles) AS ticks, count(*) FILTER (WHERE s
 FROM states AS s
 GROUP BY s.key;
 
--- The time in which torch.compile compiled, in one step of a trace, or in a trace without steps, and the parts of it: of
--- events within each other, and in several threads, each moment counts once. The parts add up to time: each moment is
--- that of the last of these parts that runs. No rows: nothing was compiled, and no graph captured.
+-- The time in which torch.compile compiled in one step of a trace, or in a trace without steps, and its parts. Each
+-- moment counts once, even if events are nested or in several threads, for the last of the parts that runs then, so
+-- that the parts add up to `time`. No rows: nothing was compiled, and no graph captured.
 -- Needs: torch_trace
 -- Empty: {capture} has no events of torch.compile at work
 -- Shown: step!#, time!~, share_percent!%, dynamo~, aot_autograd~, inductor~, autotuning~, nullif(other, 0) AS other~,
 --   nullif(graph_capture, 0) AS graph_capture~, parts!#, step_time~, unit
 -- Columns:
 --   step: number of the step, as in `wide_steps`
---   time: time in which torch.compile compiled; 0 for a step without
+--   time: time in which torch.compile compiled; 0 for a step without compilation
 --   share_percent: time in percent of the step
 --   parts: number of intervals without a gap that make up time
 --   step_time: length of the step

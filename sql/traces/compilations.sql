@@ -1,7 +1,7 @@
--- One compilation by torch.compile in a trace, of a function or of its backward pass: those that no other one of their
--- thread contains. A function that is compiled again, as a guard of the graph doesn't hold, is a recompilation: its id
--- ends in a number above 0. The id is that of newer traces' annotations; in older ones, that of the region which first runs
--- after the compilation in its thread. In the order of their starts.
+-- One compilation by torch.compile in a trace, of a function or of its backward pass, that is not within another of its
+-- thread. If a function is compiled again because a guard of the graph fails, that is a recompilation: its id ends in a
+-- number above 0. The id is from the annotations of newer traces; in older ones, from the region that first runs in the
+-- thread after the compilation. In the order of their starts.
 -- Needs: torch_trace
 -- Empty: {capture} has no events of torch.compile at work
 -- Shown: step#, compile_id!, recompilation!#, is_backward, time!~, dynamo~, aot_autograd~, inductor~, autotuning~,
@@ -27,7 +27,7 @@ outermost AS MATERIALIZED (
     FROM _compiling_within((SELECT a.capture_id FROM target AS a)) AS c
     WHERE c.outermost_index = c.event_index
 ),
--- The annotations of newer traces, and the regions of what was compiled.
+-- The annotations of newer traces, and the regions of compiled code.
 named AS MATERIALIZED (
     SELECT e.thread_index, e.start_ticks, n.id, n.reason, n.is_region
     FROM target AS a

@@ -29,7 +29,7 @@ WHERE w.kind <> 'kernel'
 ORDER BY w.start_ticks, w.event_index;
 
 -- The copies and fills of a trace by name, see `copies`: how much is moved, how fast, and for how many the host waits.
--- Those that move most bytes first.
+-- Those with the most bytes come first.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no copies and fills
 -- Shown: event!, per_step!~, bytes_per_step! (bytes), mean_bytes (bytes), bandwidth_gb_per_s AS gb_per_s!#, calls!#,

@@ -1,11 +1,12 @@
 -- One part of the critical path of a step of a trace, in the order of time: the chain of events that the end of the
 -- step waited for. The parts follow each other without a gap, from the step's start to its end, so that their durations
 -- sum up to its duration; other events that ran at the same time are not on the path, and the step would not be shorter
--- without them. `critical_ops` has the sums by op. The path is followed from the end of the step: each device event back to the last of what it waited for
--- (its launch, the previous event of its stream, an event of another stream), each thread of the host back to the last
--- call that waited for a device, and to the thread that it waited for. To shorten a part shortens the step by at most
--- the part's duration. A step begins and ends as in `step_breakdown`. The path of the whole recording begins with its
--- first device event, if the trace doesn't show what this event waited for during most of the time before it.
+-- without them. `critical_ops` has the sums by op. The path is followed backwards from the end of the step: from a
+-- device event to the last thing that it waited for (its launch, the previous event of its stream, an event of another
+-- stream), from a thread of the host to the last call that waited for a device, or to the thread that it waited for.
+-- Shortening a part shortens the step by at most the part's duration. A step begins and ends as in `step_breakdown`.
+-- The path of the whole recording begins with its first device event, if the trace doesn't show what this event waited
+-- for during most of the time before it.
 -- Needs: torch_trace; else: execute_breakdown
 -- Shown: kind, name!, op, device#, stream#, start! (time), duration! (time), share_percent%, call_kind,
 --   correlation_id#, unit
@@ -25,7 +26,7 @@
 --   unit: the requested unit of time
 CREATE MACRO critical_path(
     capture,
-    step := NULL,  -- number of a step; with step_name, of its calls from 0; NULL: the whole recording, or the first call
+    step := NULL,  -- number of a step; with step_name, number of a call, from 0; NULL: the whole recording, or with step_name the first call
     unit := NULL,
     step_name := NULL  -- name of an annotation or op whose calls are the steps; NULL: steps of the profiler
 ) AS TABLE

@@ -73,7 +73,7 @@ SELECT s.device,
 FROM summed AS s CROSS JOIN target AS a
 ORDER BY s.device, s.ticks DESC, s.place;
 
--- The device events of a trace by name and type, as in HolisticTraceAnalysis: the events that take most time first.
+-- The device events of a trace by name and type, as in HolisticTraceAnalysis; those with the most time come first.
 -- Shown: event!, type, per_step!~, per_call~, share_percent!%, calls!#, total+~, min~, max~, stddev~,
 --   nullif(outside_steps, 0) AS outside_steps!~, steps+#, unit
 -- Columns:
@@ -84,8 +84,8 @@ ORDER BY s.device, s.ticks DESC, s.place;
 --   share_percent: sum in percent of all events of the type
 --   per_call: mean duration of a call
 --   stddev: sample standard deviation of the durations; 0 for a single one
---   min: least duration
---   max: greatest duration
+--   min: shortest duration
+--   max: longest duration
 --   unit: the requested unit of time
 --   steps: number of the trace's steps; NULL without steps
 --   per_step: time of those that steps launched, per step

@@ -75,9 +75,9 @@ FROM chains AS c
 GROUP BY c.sequence, c.kernels;
 
 -- One chain of ops of a trace whose kernels one fused kernel could replace: kernels of torch's own that compute element
--- by element or reduce, and follow each other on a stream with nothing else between them. Where the first op in place of a
--- chain runs again, another chain begins: most write another tensor then. Chains of the same ops are one row; those that
--- could save most first.
+-- by element or reduce, and follow each other on a stream with nothing else between them. When a chain's first in-place
+-- op runs again, another chain begins, as it mostly writes another tensor then. Chains of the same ops are one row;
+-- those that could save the most come first.
 -- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no kernels of torch's own that follow each other and that torch.compile would fuse
 -- Shown: kernels#, calls!#, total~, saves_at_most!~, share_percent!%, unit, sequence!
@@ -86,7 +86,7 @@ GROUP BY c.sequence, c.kernels;
 --   kernels: number of kernels of one chain
 --   calls: number of times that it ran
 --   total: sum of the durations of its kernels
---   saves_at_most: total less the longest kernel of each time that it ran: what is saved if a fused kernel takes as long as that
+--   saves_at_most: total less the longest kernel of each run of the chain: the saving if a fused kernel takes as long as that kernel
 --   share_percent: saves_at_most in percent of the time of all kernels, copies and fills
 --   unit: the requested unit of time
 CREATE MACRO fusable_chains(capture, unit := NULL) AS TABLE

@@ -14,7 +14,7 @@ CREATE MACRO _idle_parts(
 ) AS TABLE
 WITH all_gaps AS MATERIALIZED (
     SELECT q.*,
-        -- Until the first event of a stream that waits for what isn't recorded, it may run what was launched before.
+        -- A stream whose first event waits for something unrecorded may still run work from before the recording.
         q.start_ticks < max(
             CASE WHEN q.is_first AND q.wait_kind = 'unknown_wait' THEN q.start_ticks + q.ticks END
         ) OVER (PARTITION BY q.device) AS is_early
@@ -38,7 +38,7 @@ calls AS (
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
     WHERE n.waits AND n.call_cause = 'synchronization' AND e.elapsed_ticks > 0
 ),
--- The call that waited when the gap began: without it, the host would have gone on so much earlier.
+-- The call that waited when the gap began: without it, the host would have continued earlier by that time.
 waits AS (
     SELECT g.next_index AS period, c.label, g.start_ticks - c.start_ticks AS waited_ticks
     FROM all_gaps AS g
@@ -100,10 +100,10 @@ FROM spent AS p
 JOIN all_gaps AS g ON g.next_index = p.period
 WHERE p.ticks > 0;
 
--- One part of a gap of a device of a trace, by what it is spent on: what the host does until the next launch returns, and
--- what is launched then waits for. Where `device_idle` gives each gap the cause of its longer part, the parts of a gap
--- sum up to it. Of a gap that begins while the host waits for the device, as much time as the host had waited counts for
--- that wait: without it, the next launch would come so much earlier. Steps are those that any tool writes: the
+-- One part of a gap of a device of a trace, by its cause: what the host does until the next launch returns, and what
+-- the launched event then waits for. `device_idle` gives each gap the cause of its longer part; the parts here sum up
+-- to the gap. If a gap begins while the host waits for the device, as much of the gap as the host had waited counts for
+-- that wait: without it, the next launch would come earlier by that time. Steps are those that any tool writes: the
 -- profiler's, a server's, a diffusion model's, or annotations that repeat and launch most of what is launched.
 -- Needs: torch_trace, device_events; else: framework_tax
 -- Empty: {capture} has no gaps between device events

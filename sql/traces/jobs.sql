@@ -1,5 +1,6 @@
--- One job: the traces with one label job, or those without it that have a label rank. Which ranks are there, what a
--- step takes, and how much of it the ranks wait for each other, by `rank_steps`; the job that waits most first.
+-- One job: the traces with one label job, or those without it that have a label rank. It has the ranks with traces, the
+-- time of a step, and the share of it in which ranks wait for each other, from `rank_steps`; the job with the most
+-- waiting comes first.
 -- Empty: {view} has no rows: no trace has a label rank; ingest the traces of a job's ranks
 -- Shown: job!, ranks!#, missing!#, missing_ranks, steps!#, step!~, waited_percent!%, exposed_percent!%, last_rank!#,
 --   last_rank_percent!%, last_rank_steps#, waited_by, world_size#, unit
@@ -7,15 +8,15 @@
 --   job: the traces' label job; NULL if they have none
 --   ranks: number of ranks with a trace
 --   world_size: number of the job's processes, by its traces; NULL where not written
---   missing: number of ranks without a trace; NULL if world_size is
+--   missing: number of ranks without a trace; NULL if world_size is NULL
 --   missing_ranks: the first 16 of them; NULL if there are none
 --   steps: number of its steps; 1 without steps
 --   step: median over the steps of the time of the rank that takes longest
 --   waited_percent: waits of all ranks in percent of the time of their steps; NULL if unknown
 --   exposed_percent: time in which kernels of communication ran and none of computation, in percent of the time of steps
 --   last_rank: rank that the others wait for longest, as in `stragglers`; NULL if there is none, or it is unknown
---   last_rank_percent: waits for it in the steps in which it is the one that others wait for in percent of all waits; NULL where last_rank is
---   last_rank_steps: number of steps of these; NULL where last_rank is
+--   last_rank_percent: waits for last_rank, in the steps in which the others wait for it, in percent of all waits; NULL if last_rank is NULL
+--   last_rank_steps: number of these steps; NULL if last_rank is NULL
 --   waited_by: how waits are known, as in `rank_steps`
 --   unit: the requested unit of time
 CREATE MACRO jobs(

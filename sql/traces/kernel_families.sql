@@ -1,4 +1,5 @@
--- The kernels, copies and fills that shares of families are of: those that steps launched, or all without such.
+-- The kernels, copies and fills that are the whole of the families' shares: those that steps launched, or all if there
+-- are none.
 CREATE MACRO _counted_launches(
     capture_key,
     launches  -- a table of the rows of `_launches`
@@ -44,8 +45,8 @@ SELECT b.family, count(*) AS names, sum(b.calls)::BIGINT AS calls, try_cast(sum(
 FROM _label_ticks(capture_key, work, steps, phase) AS b
 GROUP BY b.family;
 
--- The time of devices by family of kernels, which their names tell; copies and fills are families, too. The family that
--- takes most time, of steps if there are any, is first.
+-- The time of devices by family of kernels, known from their names; copies and fills are families, too. The family with
+-- the most time comes first; in a trace with steps, time in steps counts.
 -- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no device events
 -- Shown: coalesce(family, '(unknown)') AS family!, per_step!~, total!+~, share_percent!%, calls!#, names#,

@@ -46,8 +46,8 @@ LEFT JOIN signatures AS m ON m.capture_id = a.capture_id AND m.signature_index =
 ORDER BY l.start_ticks, l.event_index;
 
 -- The launches of a trace by the name of the call, see `kernel_launches`: how long calls take on the host, how long it
--- then takes until the device starts, and how many events are so short that launching them takes longer. The calls that
--- take most time first.
+-- then takes until the device starts, and how many events are so short that launching them takes longer. The calls with
+-- the most time come first.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no device events whose launch was recorded
 -- Shown: call!, calls!#, events#, call_time~, per_call!~, device_time~, short_events#, mean_delay!~, p50_delay!~,

@@ -18,7 +18,8 @@ placed AS MATERIALIZED (
         WHERE o.step_count IS NOT NULL
     ) AS r USING (run_index)
 ),
--- Rows with calls that an earlier call of the row and thread covers: none of an ETDump, whose events have no thread.
+-- Rows with calls that an earlier call of the same row and thread covers. ETDumps have none, as their events have no
+-- thread.
 nested AS MATERIALIZED (SELECT DISTINCT p.row_index FROM placed AS p WHERE p.covers_own),
 -- Events, each with the part of its time in which an earlier call of the same row and thread ran, too.
 events_of_rows AS (
@@ -132,7 +133,7 @@ all_rows AS (
         u.device_ticks AS worked_ticks
     FROM values_of_no_call AS u CROSS JOIN options AS o
 ),
--- Python functions without a row have a part of the time, too.
+-- Python functions without a row also have a part of the time.
 with_percent AS (
     SELECT a.*, nullif(sum(a.self_ticks) OVER (PARTITION BY a.written), 0) / 100e0 AS percent_ticks,
         nullif(sum(a.self_in_steps) OVER (PARTITION BY a.written), 0) / 100e0 AS step_percent_ticks

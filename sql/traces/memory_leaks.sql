@@ -63,7 +63,7 @@ ORDER BY h.number, h.device, h.bytes DESC, h.op;
 
 -- How the memory that one op of a trace holds on one device at the end of steps grows from the first step to the last;
 -- the op whose memory grows most is first. Memory that grows with every step is likely kept by mistake, such as losses
--- with their graphs in a list; gradients and states of optimizers grow in the first step alone. Empty for traces that
+-- with their graphs in a list; gradients and states of optimizers grow only in the first step. Empty for traces that
 -- don't record memory (`profile_memory`).
 -- Needs: torch_trace; else: memory_totals
 -- Empty: {capture} has no allocations that a step holds at its end: record them with profile_memory=True

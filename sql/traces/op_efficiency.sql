@@ -32,7 +32,7 @@ costed AS (
 ),
 limited AS (
     SELECT c.*, CASE WHEN c.flops = 0 OR c.is_bytes_alone THEN 0 ELSE c.flops * 1e9 / c.most_flops END AS compute_ticks,
-        -- Where they take longer than all that may be read, it doesn't matter how much is.
+        -- If the operations take longer than reading everything, it doesn't matter how much is read.
         coalesce(c.bytes, CASE WHEN c.most_bytes * c.most_flops <= c.flops * c.bandwidth THEN c.most_bytes END)
         * 1e9 / c.bandwidth AS memory_ticks
     FROM costed AS c
@@ -69,8 +69,8 @@ FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared, assumed) A
 
 -- How far one op of a trace is from the peak of its device, by the shapes, types and strides of its inputs: its device
 -- time against the least that its operations and bytes take. Costs are counted by `cost_formulas`; inputs are read
--- once, of those that repeat elements only what is stored; outputs are written once. Kernels, copies and fills count
--- for the op that launched them; those without a formula for the op around it, as aten::_flash_attention_forward for
+-- once, those that repeat elements only as far as stored; outputs are written once. Kernels, copies and fills count for
+-- the op that launched them, or, if that has no formula, for the op around it, as aten::_flash_attention_forward for
 -- the attention that called it. In a trace without device events, it is time on the host. Peaks are those of
 -- `device_peaks` for the device in the trace.
 -- Needs: torch_trace; else: roofline
@@ -103,10 +103,10 @@ FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared, assumed) A
 --   copy_time: part of total in copies and fills by the runtime
 --   top_event: name of the kernel, copy or fill with most time; NULL in a trace without device events
 --   device: the device whose peaks apply; NULL if unknown
---   reason: why a cost is unknown, or only known to be at least that; NULL if all are known
---   flops_at_most: operations of one call at most, the mean if they differ, where flops is NULL as values of tensors tell what is left out; else NULL
---   flops_at_least: operations of one call at least, the mean if they differ, of kernels that Inductor wrote, by the ops in their names, where flops is NULL; else NULL
---   assumed: what is assumed that costs of it rest on, such as top_k=4; NULL if nothing is
+--   reason: why a cost is unknown or only a lower bound; NULL if all are known
+--   flops_at_most: upper bound of the operations of one call, the mean if they differ, if flops is NULL because values of tensors decide what is left out; otherwise NULL
+--   flops_at_least: lower bound of the operations of one call, the mean if they differ, for kernels that Inductor wrote, by the ops in their names, if flops is NULL; otherwise NULL
+--   assumed: assumed sizes on which its costs depend, such as top_k=4; NULL if there are none
 --   shapes: sizes of its inputs, as a JSON list in the trace; NULL as inputs
 --   types: types of its inputs, as a JSON list in the trace; NULL as inputs
 --   strides: strides of its inputs, as a JSON list in the trace; NULL as inputs

@@ -10,7 +10,7 @@
 --   device: CPU, GPU0, ...
 --   peak_bytes: bytes in use at the peak
 --   peak_time: time of the peak, relative to the start of the recording
---   op: innermost op or module of the thread at the allocation; (before the recording), or NULL if there is none; by source and by module NULL but for that
+--   op: innermost op or module of the thread at the allocation; (before the recording) for memory that was allocated before; NULL if there is none, and otherwise by source and by module
 --   step: number of the step that allocated it; NULL outside of steps
 --   allocations: number of allocations that are held; NULL before the recording
 --   held_bytes: sum of their sizes in bytes
@@ -53,7 +53,7 @@ owned AS (
     FROM held AS h CROSS JOIN target AS a
     LEFT JOIN _memory_calls((SELECT a.capture_id FROM target AS a)) AS c USING (event_index)
     LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g ON g.event_index = c.call_index
-    -- The planner knows that nothing is read by op.
+    -- By op, the planner knows from this that these tables aren't read.
     LEFT JOIN (
         FROM trace_events AS i WHERE i.capture_id = (SELECT a.capture_id FROM target AS a) AND "by" = 'source'
     ) AS l ON l.event_index = c.call_index

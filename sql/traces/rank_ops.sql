@@ -1,6 +1,6 @@
--- What one rank of a job spends its steps on, beside what the other ranks do: kernels by name and, of the host, the self
--- times of ops; without communication and calls that wait. With `by := 'part'` the parts of `step_breakdown`, into which
--- a step is divided, communication included. What the rank spends most on beyond the others comes first.
+-- The time that one rank of a job spends on one kernel, or on the host on one op (its self time), compared with the
+-- other ranks; without communication and calls that wait. With `by := 'part'`, rows are the parts of `step_breakdown`,
+-- into which a step is divided, communication included. The largest excess over the other ranks comes first.
 -- Empty: {view} has no rows: no trace has a label rank; ingest the traces of a job's ranks
 -- Shown: job, rank!#, place!, op!, per_step!~, others!~, excess!~, change_percent%, calls#, unit
 -- Columns:
@@ -10,7 +10,7 @@
 --   op: name of the kernel or op, or the part
 --   calls: number of its calls in the rank's steps; NULL by part
 --   per_step: its time per step, a mean
---   others: the same of the other ranks, their median; NULL if there are none
+--   others: median of the same over the other ranks; NULL if there are none
 --   excess: per_step less others
 --   change_percent: excess in percent of others; NULL where others is 0 or NULL
 --   unit: the requested unit of time

@@ -16,12 +16,12 @@
 --   computation: time of the kernels of computation that the step launched
 --   communication: time of the kernels of communication (NCCL, RCCL) that it launched; of a trace without kernels, time of the collectives of gloo
 --   exposed: time of the step in which kernels of communication ran and none of computation, as in `step_breakdown`; NULL for steps that do not count there
---   waited: time in its collectives until the last rank came, of those whose wait is known; else as waited_by says; NULL if unknown
+--   waited: time that it waited for the last rank, in collectives whose wait is known; otherwise an estimate, see waited_by; NULL if unknown
 --   transfer: time in these collectives from then on; NULL if unknown
 --   waits_for: rank that the ranks of the step wait for longest; NULL if there is none, or it is unknown
---   waited_by: clocks, as in `collective_waits`; communication: that of collectives that may end together, less the least of the step's ranks; NULL if neither tells a wait
+--   waited_by: clocks, as in `collective_waits`; communication: that of collectives that may end together, less the least of the step's ranks; NULL if waits are unknown
 --   mfu_percent: MFU of the step, as in `all_step_efficiency`; NULL where it has none
---   mfu_is_least: whether that is a lower bound; NULL where it is
+--   mfu_is_least: whether mfu_percent is a lower bound; NULL if that is NULL
 --   unit: the requested unit of time
 CREATE MACRO rank_steps(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
@@ -49,7 +49,7 @@ ORDER BY r.job, r.step, r.rank, r.capture;
 --   communication: time of its kernels of communication, or without kernels of the collectives of gloo
 --   duration: time of its steps on the host
 --   mfu_percent: median over its steps of their MFU, as in `rank_steps`; NULL where none is known
---   mfu_is_least: whether that of any step is a lower bound; NULL where it is
+--   mfu_is_least: whether the MFU of any step is a lower bound; NULL if mfu_percent is NULL
 --   unit: the requested unit of time
 CREATE MACRO stragglers(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures

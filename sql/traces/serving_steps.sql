@@ -11,7 +11,7 @@
 --   phase: prefill, decode or mixed; NULL if not told
 --   sequences: number of sequences in the batch; NULL if not told
 --   tokens_in: number of tokens of prompts; NULL if not told
---   tokens_out: number of generated tokens, one per generating sequence; NULL if not told, as where each tries several
+--   tokens_out: number of generated tokens, one per generating sequence; NULL if not told, as when sequences try several at once
 --   host_time: duration of the annotation on the host
 --   device_time: time in which devices ran what was launched in it; NULL if nothing was
 --   time: the longer of both

@@ -23,7 +23,7 @@ JOIN (
 -- and communication are recognized in the form that torch has written since 2021, too; kernels of communication are
 -- recognized by their family, and come before copies and fills, so that the time is what `device_breakdown` calls
 -- exposed; communication on the host counts only if the trace has no kernels; a step repeated for a device is not a
--- separate step; if the first category fills all steps, later categories are not counted, too.
+-- separate step; if the first category fills all steps, later categories are not counted in addition.
 -- Needs: torch_trace; else: execute_breakdown
 -- Shown: step!#, category!, time!~, share_percent!%, unit
 -- Columns:

@@ -45,9 +45,9 @@ FROM shared AS h CROSS JOIN _scaled_key(capture_key, unit) AS a;
 -- One step of a trace with the operations that its ops do, see `op_efficiency`, and how close it comes to the peak of
 -- its devices. MFU, model FLOPs utilization, is the time that the operations take at the peaks of their types, in percent
 -- of the step; it leaves out those of activations that are computed again in the backward pass, which HFU, of hardware,
--- counts. Such are ops that autograd records as of the forward pass within a call of the backward pass, as with
--- torch.utils.checkpoint; what torch.compile computes again is not told. In a trace without device events, time is that
--- on the host, and what ops within an op do counts once.
+-- counts. Recomputed are ops that autograd records as of the forward pass within a call of the backward pass, as with
+-- torch.utils.checkpoint; recomputation by torch.compile is not recognised. In a trace without device events, time is
+-- that on the host, and what ops within an op do counts once.
 -- Needs: torch_trace; else: roofline
 -- Empty: {capture} has no steps whose work was recorded
 -- Shown: step!#, total!~, CASE WHEN is_least THEN '≥' END AS bound!, mfu_percent!%, hfu_percent!%,
@@ -57,9 +57,9 @@ FROM shared AS h CROSS JOIN _scaled_key(capture_key, unit) AS a;
 --   run_index: the run
 --   step: number of the step in the trace; 0 if the trace has no steps
 --   total: duration of the step, as in `wide_steps`
---   mfu_percent: time of model_flops at the peaks of their types in percent of the time of the step on all devices that the trace used; NULL where no operations, or no peaks, are known
+--   mfu_percent: time that model_flops take at the peaks of their types, in percent of the step's time on all devices that the trace used; NULL where no operations, or no peaks, are known
 --   hfu_percent: the same with recomputed_flops
---   is_least: whether both are lower bounds: operations, or the peak of their type, are unknown for half a percent of device_time or more; NULL where they are
+--   is_least: whether mfu_percent and hfu_percent are lower bounds: operations, or the peak of their type, are unknown for half a percent of device_time or more; NULL if mfu_percent is NULL
 --   known_percent: time of ops whose operations are known, and of copies, fills and communication, which have none, in percent of device_time; NULL if nothing ran
 --   model_flops: operations of the step's ops, as far as known, without recomputed_flops; NULL where none are known
 --   recomputed_flops: operations of ops of the forward pass that run again in the backward pass; NULL where none are known
@@ -69,7 +69,7 @@ FROM shared AS h CROSS JOIN _scaled_key(capture_key, unit) AS a;
 --   device: the device whose peaks apply; NULL if unknown
 --   reason: why mfu_percent is NULL or a lower bound; NULL if all is known
 --   unit: the requested unit of time
---   assumed: what is assumed that costs of some ops of the trace rest on, such as top_k=4; NULL if nothing is
+--   assumed: assumed sizes on which costs of some ops of the trace depend, such as top_k=4; NULL if there are none
 CREATE MACRO step_efficiency(
     capture,
     peak_flops := NULL,  -- peak rate of a device, in operations per second, for all types; NULL: the device's

@@ -1,7 +1,7 @@
 -- The time of kernels of computation with tensor cores, or AMD's matrix cores, for one device, one step on it, or one
 -- op; and the time of kernels without them in ops that tensor cores could run. Whether a kernel uses tensor cores, and
 -- which ops could, is determined by their names, as in `kernel_table`. By step, kernels count in the step that launched
--- them; by op, those that miss most are first.
+-- them; by op, those with the most missed time come first.
 -- Needs: torch_trace, device_events; else: roofline
 -- Empty: {capture} has no kernels of computation
 -- Shown: op!, device#, step#, kernel_time!~, tensor_time~, tensor_percent!%, missed_time~, missed_percent!%,

@@ -1,10 +1,10 @@
--- The time of one line of the user's code in a trace: the self times of what ran with it as the innermost of the user's
--- lines in its stack, on the host, and on devices that of the kernels, copies and fills that were launched there. Times
--- add up exactly to those of `key_averages`: on the host to all self times, on devices to the time of all work. A line is
--- that where a Python function begins, which is all that the profiler writes; in older traces that of the call. The
--- user's code is what is not of Python itself, of torch or of another package, see `purpose` of `signatures`. What runs
--- without a stack in the backward pass, as on the thread that autograd has for a device, counts for the line that called
--- the op of the forward pass, see `backward_times`. Those that take most time first.
+-- The time of one line of the user's code in a trace: on the host, the self times of events whose stack has it as the
+-- innermost line of the user's; on devices, the time of the kernels, copies and fills that were launched there. Times
+-- add up exactly to those of `key_averages`: on the host to all self times, on devices to the time of all work. A line
+-- is the one where a Python function begins, as the profiler writes no other; in older traces it is that of the call.
+-- The user's code is all code outside of Python itself, torch and other packages, see `purpose` of `signatures`. Events
+-- of the backward pass without a stack, as on autograd's thread for a device, count for the line that called the op of
+-- the forward pass, see `backward_times`. Lines with the most time come first.
 -- Needs: torch_trace; else: source_totals
 -- Empty: {capture} has no stacks, so nothing has a line: record it with with_stack=True
 -- Shown: source!, function!, device_per_step!~, device_time!+~, device_percent!%, host_per_step!~, host_time!+~,
@@ -20,7 +20,7 @@
 --   host_percent: host_time in percent of all
 --   device_time: time of kernels, copies and fills, the sum over all streams; NULL if the trace has none
 --   device_percent: device_time in percent of all; NULL if the trace has none
---   backward_host_time: the part of host_time that is of backward passes without a stack, whose forward ops the line called
+--   backward_host_time: part of host_time in backward passes without a stack whose forward ops the line called
 --   backward_device_time: the same part of device_time
 --   unit: the requested unit of time
 --   steps: number of the trace's steps; NULL without steps

@@ -1,7 +1,7 @@
 -- Whether a call of this name runs a graph or a buffer of commands that was recorded before.
 CREATE MACRO _replays_graph(label) AS (regexp_matches(label, 'GraphLaunch|CommandBuffer'));
 
--- What kind of program a trace is of, as its names tell, in ticks; see `trace_traits`.
+-- The kind of program that a trace is of, from its names, with times in ticks; see `trace_traits`.
 CREATE MACRO _trace_traits(
     capture_key,
     tool_steps  -- a table of the rows of `_tool_steps`
@@ -45,7 +45,7 @@ told AS (
             ),
             false
         ) AS is_compiled,
-        -- Where only some DataLoaders have workers, it isn't known of which time is spent in.
+        -- If only some DataLoaders have workers, it is unknown in which of them time is spent.
         CASE
             WHEN bool_or(contains(n.label, '_MultiProcessingDataLoaderIter'))
                 THEN CASE WHEN NOT bool_or(contains(n.label, '_SingleProcessDataLoaderIter')) THEN true END
@@ -62,7 +62,7 @@ SELECT CASE WHEN t.trains THEN true WHEN t.infers THEN false END AS is_training,
     p.ticks AS step_ticks, r.end_ticks - r.start_ticks AS ticks, r.start_ticks, t.replays, t.runtime
 FROM told AS t CROSS JOIN stepped AS p CROSS JOIN _recording(capture_key) AS r;
 
--- What kind of program a trace is of, as the names in it tell: remedies depend on it. One row.
+-- The kind of program that a trace is of, from the names in it; remedies depend on it. One row.
 -- Needs: torch_trace
 -- Shown: is_training!, is_compiled!, has_workers!, steps#, step_time (time), duration (time), unit
 -- Columns:

@@ -1,7 +1,7 @@
 -- The two sides to compare at a change, as a struct of selectors: base, all captures between the previous change and
--- this one, and new, all from it to the next one, with all of the first bad label. For a creep, and where no range
--- separates the two labels, they are the captures of the last good label and of the first bad one. NULL if no selector
--- chooses the series alone, or none separates the two sides.
+-- this one, and new, all from it to the next one, with all of the first bad label. For a creep, or if no range
+-- separates the two labels, the sides are the captures of the last good label and of the first bad one. NULL if no
+-- selector chooses only the series, or none separates the two sides.
 CREATE MACRO _change_sides(
     is_within,  -- whether the series' selector also chooses captures of others
     labels,  -- selector of the series' captures, see `_series_selector`
@@ -52,7 +52,7 @@ CREATE MACRO _series_selector(selector, series) AS (
                 OR NOT _is_selector(selector)
                 OR len(list_filter(_selector_parts(selector), lambda p: p[1] = '@')) > 0
                 THEN []
-            -- One label whose value has commas.
+            -- A single label whose value has commas.
             WHEN len(list_filter(_selector_parts(selector), lambda p: NOT regexp_matches(p, '[=<>]'))) > 0
                 THEN [
                     split_part(selector, '=', 1) || '=' || _selector_value(

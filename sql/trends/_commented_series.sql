@@ -11,7 +11,7 @@ FROM (
         arg_max(coalesce(o.op_type, o.family), d.position) AS op, arg_max(o.module_path, d.position) AS module_path,
         arg_max(o.instruction_id, d.position) AS instruction_id, median(o.p25 * d.scale) AS ticks,
         bool_or(d.is_cycles) AS is_cycles, any_value(o.kind) AS kind,
-        -- As in comparisons: of at least half of the captures.
+        -- As in comparisons, ops that at least half of the captures have.
         CASE
             WHEN 2 * count(*) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution)) >= count(*)
                 THEN max(o.resolution * d.scale) FILTER (WHERE _is_clock_coarse(o.p25, o.resolution))

@@ -91,7 +91,7 @@ problems AS MATERIALIZED (
     END AS problem
     FROM checked AS k CROSS JOIN known AS n
 )
--- Where nothing can be judged, the label is the error: so no condition on rows is asked before it.
+-- If nothing can be judged, the error is about the label, so it is checked before conditions on rows.
 SELECT p.* REPLACE (
     CASE WHEN e.problem IS NULL THEN p.label WHEN NOT is_lenient THEN error(e.problem) END AS label
 )

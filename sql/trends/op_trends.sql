@@ -15,13 +15,13 @@
 --   last_label: label of its last capture
 --   normalized: median over its captures of normalized, as in `trend`
 --   low: smallest normalized value
---   high: greatest normalized value
+--   high: largest normalized value
 --   p25: median over its captures of p25, common shift included
 --   unit: unit of normalized, low, high and p25
 CREATE MACRO op_trends(
     selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
-    bins := 300,  -- greatest number of parts of a series
+    bins := 300,  -- largest number of parts of a series
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
     phase := NULL
 ) AS TABLE

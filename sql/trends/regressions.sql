@@ -95,15 +95,15 @@ texts AS (
             AND c.first_bad + CASE c.kind WHEN 'creep' THEN 1 ELSE 2 END
     GROUP BY c.series, c.place, c.kind
 ),
--- Captures with the bound of the first one in their series, and their ops. Their place is one value: else those at both
--- ends of changes would be joined by their series first, each with all others.
+-- Captures with their ops, and the bound of the first capture in their series. The place is a single value; with two
+-- columns, captures at both ends of changes would first be joined by series, each with all others.
 bounded AS MATERIALIZED (
     SELECT d.*, {'series': d.series, 'position': d.position} AS place,
         first_value(d.bound) OVER (PARTITION BY d.series ORDER BY d.position) AS first_bound, o.scope, o.ops_hash
     FROM ordered AS d
     LEFT JOIN capture_ops AS o USING (capture_id)
 ),
--- Changes with the captures at them and what is compared.
+-- Changes with their captures and the sides to compare.
 counted AS MATERIALIZED (
     SELECT c.*, a.capture_id, a.label, a.label_key, a.ordered_by, b.label AS label_before, k.label AS label_back,
         _change_sides(
@@ -159,7 +159,7 @@ caused AS MATERIALIZED (
         PARTITION BY n.series, n.scope, n.what, n.op, n.verdict, n.stage, n.kind, n.is_accepted ORDER BY n.place
     )
 ),
--- The row of a cause is of its instance with the largest cost.
+-- A cause's row is that of its instance with the largest cost.
 by_cause AS (
     SELECT t.* EXCLUDE (largest, said), t.largest.last_good AS last_good, t.largest.first_bad AS first_bad,
         t.largest.reverted_at AS reverted_at, t.largest.captures_before AS captures_before,
@@ -212,12 +212,13 @@ ORDER BY list_position(['kept', 'not kept yet', 'reverted', 'one of two levels']
 
 -- Needs etq: in DuckDB alone, it is an error.
 -- One change of a total or op in a series of builds: a step to another level, or a creep, slow growth (or decline).
--- Changes that are kept come first, the costliest before others; then those that the next builds decide, those that were
--- reverted, and levels that a series goes between. The change of an op excludes the common shift of all ops. It counts if
--- it is at least 3 %, at least 0.05 % of the total, more than the step of its clock, and not by chance among so many
--- series. Instances of an op that changed at the same build are one change, with a row for each below it. Where somebody
--- has accepted a change (`change_comments`), the level starts anew: it is not listed any more, and later changes are
--- measured against the level after it. So it is for a total where accepted changes of ops explain at least half of its.
+-- Changes that are kept come first, the costliest before others; then those that are not kept yet, those that were
+-- reverted, and levels between which a series alternates. The change of an op excludes the common shift of all ops. It
+-- counts if it is at least 3 %, at least 0.05 % of the total, more than the step of its clock, and not by chance among
+-- so many series. Instances of an op that changed at the same build are one change, with a row for each below it. Where
+-- somebody has accepted a change (`change_comments`), the level starts anew: it is not listed any more, and later
+-- changes are measured against the level after it. The same holds for a change of a total if accepted changes of ops
+-- explain at least half of it.
 -- Shown: series!, what, CASE what WHEN 'total' THEN 'total of ' || op WHEN 'instance' THEN '@' || instruction_id
 --   ELSE op || CASE WHEN instances > 1 THEN ', ' || instances || ' instances'
 --   ELSE coalesce('@' || instruction_id, '') END END AS item!, verdict! (verdict), change_percent! (change),
@@ -233,7 +234,7 @@ ORDER BY list_position(['kept', 'not kept yet', 'reverted', 'one of two levels']
 --   instruction_id: the instruction, in the last capture; NULL for several
 --   instances: number of the op's instances that changed; 1 for a total
 --   verdict: slower or faster
---   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; or one of two levels: the series often goes between them
+--   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; or one of two levels: the series often alternates between them
 --   condition: what differs between the captures of both levels, such as the governor or the temperature: then they are levels of the machine; NULL if nothing is known
 --   last_good: label of the last capture before the change; of a creep, of its first capture
 --   first_bad: label of the first capture after it; of a creep, of its last capture
@@ -257,7 +258,7 @@ ORDER BY list_position(['kept', 'not kept yet', 'reverted', 'one of two levels']
 --   comment: the latest comment on it; NULL without one
 --   author: who wrote that
 --   ordered_by: the label by which captures are ordered, or captured_at
---   base: selector of the captures between the previous change and this one, as `compare_ops` takes it; of a creep, and where labels have no ranges, of those of last_good; NULL if no selector tells these captures from others
+--   base: selector of the captures between the previous change and this one, as `compare_ops` takes it; for a creep, and if labels have no ranges, selector of the captures of last_good; NULL if no selector distinguishes these captures from others
 --   new: selector of the captures from it to the next change, all of first_bad included; or of those of first_bad
 --   is_same_program: whether the first capture after it has the same ops as the last before
 CREATE MACRO regressions(

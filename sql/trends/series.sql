@@ -1,21 +1,21 @@
 -- Needs etq: in DuckDB alone, it is an error.
 -- One series of captures, with its total: the last change of it, how noisy it is, the change that more builds would show,
--- and why it isn't judged. Also captures that nothing orders, and those without times, are of a series here.
+-- and why it isn't judged. Captures without an order, and those without times, also belong to a series here.
 -- Shown: series!, verdict! (verdict), change_percent! (change), first_bad! (label), value! (time), unit, noise_percent!%,
 --   shown_percent!%, captures!#, builds#, label! (label), condition, reason!, captures_unordered#, ordered_by
 -- Columns:
 --   series: labels of the series, as key=value,key=value
---   verdict: slower or faster, if its last change is kept and nobody has accepted it; not kept yet; unstable, where it goes between two levels; ~ without a change; not judged
+--   verdict: slower or faster, if its last change is kept and nobody has accepted it; not kept yet; unstable, if it alternates between two levels; ~ without a change; not judged
 --   change_percent: size of the last change in percent; NULL without one
 --   first_bad: label of the first capture after it; NULL without one
 --   last_good: label of the last capture before it; NULL without one
 --   condition: what differs between the captures of both levels, as in `trend`; NULL if nothing is known
 --   value: time of the last capture, as p25 in `trend`; NULL if none has times
---   least: the least of its captures
---   most: the greatest
+--   least: smallest value of its captures
+--   most: largest value of its captures
 --   unit: unit of value, least and most
---   noise_percent: how far builds typically are from their neighbours, as in `trend`; NULL where not judged
---   shown_percent: the change that five more builds would show, as in `trend`; NULL where not judged
+--   noise_percent: typical difference of builds from their neighbours, in percent, as in `trend`; NULL if not judged
+--   shown_percent: the change that five more builds would show, in percent, as in `trend`; NULL if not judged
 --   captures: number of captures
 --   captures_unordered: number of those without a label to order them by
 --   builds: number of builds that have a time

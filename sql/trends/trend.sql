@@ -57,7 +57,7 @@ identities AS (
     FROM values_of AS v
     GROUP BY v.number
 ),
--- The place of a comment is that of the first capture there or later that has the item.
+-- The place of a comment is the first capture, from there on, that has the item.
 commented AS MATERIALIZED (
     SELECT d.number, c.* EXCLUDE (position), min(v.place) AS place
     FROM comments AS c
@@ -74,7 +74,7 @@ resets AS (
     WHERE c.verdict = 'accepted'
     GROUP BY c.number
 ),
--- The number of series of which one may change by chance: of totals or ops, those in which `regressions` looks.
+-- The number of series among which one may change by chance: for totals or ops, the series that `regressions` checks.
 family AS (
     SELECT CASE
         WHEN what IN ('total', 'op') THEN (
@@ -106,7 +106,7 @@ series_of AS (
         list(v.build) AS builds, 
         list(ln(v.ticks) - CASE WHEN what IN ('op', 'module') THEN v.common ELSE 0 END) AS values,
         coalesce(any_value(r.steps), []) AS steps, coalesce(any_value(r.creeps), []) AS creeps,
-        -- As in comparisons: of at least half of the captures.
+        -- As in comparisons, ops that at least half of the captures have.
         CASE
             WHEN 2 * count(*) FILTER (WHERE v.resolution > 0) >= count(*) THEN max(v.resolution)
             ELSE 0
@@ -151,8 +151,8 @@ neighbours AS (
         first_value(v.bound) OVER (PARTITION BY v.number ORDER BY v.place) AS first_bound
     FROM values_of AS v
 ),
--- The sides to compare at a change. A place is one value: else captures would be joined by their series first, each with
--- all others.
+-- The sides to compare at a change. A place is a single value; with two columns, captures would first be joined by
+-- series, each with all others.
 sided AS (
     SELECT v.number, v.place,
         _change_sides(
@@ -198,7 +198,8 @@ ORDER BY v.series, v.place;
 
 -- Needs etq: in DuckDB alone, it is an error.
 -- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a change of
--- level has the change, and the last one of slow growth: those that `regressions` lists, and returns to an old level.
+-- level has the change, and so has the last capture of slow growth. These are the changes that `regressions` lists, and
+-- returns to an old level.
 -- Shown: series!, label!, normalized AS value! (time), unit, runs#, capture!, change_percent! (change), stage, condition,
 --   kind, p (probability), captured_at (moment), is_accepted, comment, author
 -- Columns:
@@ -216,19 +217,19 @@ ORDER BY v.series, v.place;
 --   normalized: p25 without the common shift; for totals and metrics equal to p25 or median
 --   change_percent: change of normalized at this capture, in percent; NULL if there is none
 --   kind: step or creep; NULL if there is no change
---   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; returned to an old level; or one of two levels: the series often goes between them; NULL if there is no change
+--   stage: kept; not kept yet: seen, and disturbed builds may look so; reverted; returned to an old level; or one of two levels: the series often alternates between them; NULL if there is no change
 --   condition: what differs between the captures of both levels of that change, such as the governor or the temperature: then they are levels of the machine; NULL if nothing is known
 --   last_good: label of the last capture before that change; of a creep, of its first capture; NULL if there is none
 --   reverted_at: label of the first capture at the old level again; NULL if there is none
 --   builds_after: number of builds from that change to the next; NULL if there is none
 --   ordered_by: the label by which captures are ordered, or captured_at
---   noise_percent: how far builds of the series typically are from their neighbours, without the common shift where normalized has none, as a standard deviation in percent; NULL where shown_percent is
---   shown_percent: the change that five more builds would show, in percent; NULL where a series has fewer than 8, in all or beside a change that was accepted: the capture is not judged
+--   noise_percent: typical difference of the series' builds from their neighbours, as a standard deviation in percent, without the common shift if normalized has none; NULL if shown_percent is NULL
+--   shown_percent: the change that five more builds would show, in percent; NULL if a series has fewer than 8, in all or before or after an accepted change: the capture is not judged
 --   p: probability of a change this clear in a series without changes; NULL if there is none
 --   is_accepted: whether somebody has accepted that change (`change_comments`); NULL if there is none
 --   comment: the latest comment on a change at this capture; NULL without one
 --   author: who wrote that
---   base: selector of the captures between the previous change and that change, as `compare_ops` takes it; where labels have no ranges, of those of the label before; NULL if there is none, or no selector tells these captures from others
+--   base: selector of the captures between the previous change and that change, as `compare_ops` takes it; if labels have no ranges, selector of the captures of the label before; NULL if there is none, or no selector distinguishes these captures from others
 --   new: selector of the captures from it to the next change; or of those of its label
 CREATE MACRO trend(
     what := 'total',  -- total, op, module or metric

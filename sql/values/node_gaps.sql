@@ -54,7 +54,7 @@ JOIN op_nodes AS p USING (record_id, graph_id, node_index);
 --   metric: the requested metric
 --   mapping: exact if only one logged value of each side can be the op's, inferred if that of a side is the likeliest of several; NULL if gap is
 --   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
---   problem: why gap is NULL, or what is wrong with it; NULL if nothing
+--   problem: why gap is NULL, or what is wrong with it; NULL without a problem
 --   elements: number of elements compared
 --   grows: whether the gap grows from this node on: the first node of its graph whose gap is within a factor of 10, or 10 dB, of the worst one; NULL if gap is
 CREATE MACRO node_gaps(

@@ -14,7 +14,7 @@
 --   metric: the requested metric
 --   mapping: exact if only one logged value of each side can be the op's, inferred if that of a side is the likeliest of several; NULL if gap is
 --   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
---   problem: why gap is NULL, or what is wrong with it; NULL if nothing
+--   problem: why gap is NULL, or what is wrong with it; NULL without a problem
 --   elements: number of elements compared
 --   base_sizes: sizes in base; NULL for a number
 --   new_sizes: sizes in new; NULL for a number

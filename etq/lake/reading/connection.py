@@ -1,4 +1,4 @@
-"""Reading a lake through DuckDB: the base tables are views of its Parquet files, and all else is as in a warehouse."""
+"""Reads a lake through DuckDB: the base tables are views of its Parquet files; everything else is as in a warehouse."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def connect(
     of_one_capture: bool = False,
     config: Mapping[str, str] | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """A connection that has the lake's tables, views and macros, as the lake is now, or was at a `state`.
+    """A connection with the lake's tables, views and macros, for its current state or a given `state`.
 
-    Without `external_access`, queries can read no other files than the lake's of then. `of_one_capture` leaves out the
-    rows of all captures but the one that `see_only` names. `config` has more settings of DuckDB.
+    Without `external_access`, queries can read no files but those of this state. `of_one_capture` leaves out the rows
+    of all captures but the one that `see_only` names. `config` has more settings of DuckDB.
 
     Raises `WarehouseError` for what isn't a lake, and for a damaged lake.
     """
@@ -69,14 +69,14 @@ def _sizes(state: LakeState) -> str:
 
 
 def _sizes_of_none() -> str:
-    """A query in place of `_sizes` where other captures, which share the files, aren't seen."""
+    """A query that replaces `_sizes` if other captures in the files are hidden."""
     what = "sizes of captures are shares of all captures' rows, and only one capture is seen here"
     return f"SELECT ''::VARCHAR AS table_name, error({quoted(what)})::BIGINT AS bytes"
 
 
 def allow_only_files(connection: duckdb.DuckDBPyConnection, state: LakeState) -> None:
-    """Make the lake's files those that can be read without external access."""
-    if state.lake.is_remote:  # where nothing else is found, see `LakeFiles`
+    """Allow reading the lake's files without external access."""
+    if state.lake.is_remote:  # finds nothing else, see `LakeFiles`
         connection.execute(f"SET allowed_directories = [{quoted(f'{state.lake.url}/')}]")
         return
     paths = {path for table in state.files for path in state.paths(table)}
@@ -86,7 +86,7 @@ def allow_only_files(connection: duckdb.DuckDBPyConnection, state: LakeState) ->
 
 
 def connect_tables(state: LakeState) -> duckdb.DuckDBPyConnection:
-    """A connection that has the lake's tables alone, which takes less time. Raises as `connect` does."""
+    """A connection with only the lake's tables, which takes less time. Raises as `connect` does."""
     connection = duckdb.connect(":memory:")
     with _closed_at_errors(connection, state.lake):
         for table in catalog.tables():
@@ -107,7 +107,7 @@ def _create_views(connection: duckdb.DuckDBPyConnection, state: LakeState, *, of
 
 
 def attach(connection: duckdb.DuckDBPyConnection, state: LakeState) -> None:
-    """Have a connection read the files of a lake; those of an object store through `LakeFiles`."""
+    """Let a connection read the files of a lake; those of an object store through `LakeFiles`."""
     connection.execute("SET parquet_metadata_cache = true")
     if not state.lake.is_remote:
         return
@@ -142,7 +142,7 @@ def read_parquet(paths: list[str], *options: str) -> str:
 
 
 def _literal(path: str) -> str:
-    """A path as a pattern that no other path fits."""
+    """A path as a pattern that matches no other path."""
     return path if "://" in path else _PATTERN.sub(r"[\g<0>]", path)
 
 

@@ -1,4 +1,4 @@
-"""Files of an object store for DuckDB, which reads them by the library that reads the tables, with the same options."""
+"""Files of an object store for DuckDB, read by the library that reads the tables, with the same options."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from etq.errors import WarehouseError
 from etq.lake.reading.library import reason
 from etq.lake.reading.state import LakeState
 
-# Files up to this size are fetched whole, by one request, which takes less time than several for parts; of larger ones,
-# at least a quarter of it at their end, where Parquet has its index.
+# Files up to this size are fetched completely by one request, which takes less time than several requests for parts. Of
+# larger files, at least a quarter of this size is fetched at the end, where Parquet has its index.
 _WHOLE: Final = 1 << 20
 # The most bytes of fetched files that are kept in memory: files never change.
 _KEPT: Final = 1 << 27
@@ -36,7 +36,7 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
         self._lock = Lock()
 
     def fetch_first(self) -> None:
-        """Fetch the end of one file of each table, at the same time: DuckDB reads its columns there for a view."""
+        """Fetch the end of one file of each table concurrently, as DuckDB reads a view's columns from there."""
         names = [f"{table}/{files[0].path}" for table, files in self._state.files.items()]
         self._state.lake.each(lambda name: self.fetch(name, self._sizes[name] - 1, self._sizes[name]), names)
 

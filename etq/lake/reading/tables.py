@@ -27,14 +27,15 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 # The kinds of content that have keys, in the order of references.
 KINDS: Final = ("program", "record", "capture")
-# The table of comments, which are about series and not about one capture: each of its commits writes all of it.
+# The table of comments, which are about series, not about one capture: each of its commits writes the whole table.
 COMMENTS: Final = "change_comments"
 _PRIMITIVES: Final = {
     "INTEGER": "integer", "BIGINT": "long", "VARCHAR": "string", "BOOLEAN": "boolean", "DOUBLE": "double",
     "TIMESTAMP": "timestamp_ntz", "BLOB": "binary", "DECIMAL(38,0)": "decimal(38,0)",
 }  # fmt: skip
 _FILE: Final = re.compile(r"load_id=([0-9a-f]{1,64})/[\w-][\w.-]*\.parquet", re.ASCII)
-# The features of Delta Lake that a reader of etq's tables must know. Others may delete rows without changing files.
+# The features of Delta Lake that a reader of etq's tables must support. Other features may delete rows without changing
+# files.
 _FEATURES: Final = {"timestampNtz"}
 # The properties of a file that are read from a log.
 _ABOUT_FILES: Final = ("path", "num_records", "size_bytes")
@@ -102,7 +103,7 @@ class Lake:
         return f"{self.url}/{table}/{path}" if path else f"{self.url}/{table}"
 
     def handler(self, sizes: Mapping[str, int]) -> Any:
-        """The files of a lake in a store by the library, which needn't ask for the `sizes` of these."""
+        """The files of a lake in a store, read by the library; `sizes` saves requests for known sizes."""
         from deltalake.fs import DeltaStorageHandler
 
         return DeltaStorageHandler(self.url, self.options, {**sizes})
@@ -130,7 +131,7 @@ class Lake:
         return opened
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """The results of `work` for each, in order; several run at a time, as they mostly wait."""
+        """The results of `work` for each item, in order; several run concurrently, as they mostly wait."""
         with ThreadPoolExecutor(16 if self.is_remote else 4) as pool:
             return [*pool.map(work, items)]
 
@@ -138,7 +139,8 @@ class Lake:
 def _has_log(table: str) -> bool:
     """Whether the folder of a table has a log.
 
-    By a link, a lake of somebody else would have files of its reader; a pipe would be waited for: both are refused.
+    Links and pipes are refused: with a link, somebody else's lake could contain the reader's files, and reading a pipe
+    would wait.
     """
     folder, log = Path(table), Path(table, "_delta_log")
     for place in (folder, log):
@@ -157,7 +159,8 @@ def _has_log(table: str) -> bool:
 def files_of(table: DeltaTable | None) -> list[DataFile]:
     """The files that a table's log lists.
 
-    Raises `WarehouseError` if one isn't in a load's folder of the table: a lake of somebody else must not name others.
+    Raises `WarehouseError` if a file isn't in a load's folder of the table, as somebody else's lake must not name other
+    files.
     """
     if table is None:
         return []

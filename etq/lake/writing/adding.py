@@ -50,10 +50,10 @@ def export(
 ) -> Added:
     """Add everything that a warehouse holds to a lake, which is created if it doesn't exist.
 
-    Content that the lake has already stays as it is; nothing is stored twice. With `replace`, captures that the lake
-    has are replaced by the warehouse's, with their annotations: readers see the one or the other. A name that other
-    content has in the lake is made longer, by the file's folders or its hash. What is added together is up to 2,000
-    captures; after an error, those of before stay. Comments that the lake lacks are added.
+    Content that the lake already has stays unchanged; nothing is stored twice. With `replace`, captures of the lake are
+    replaced by those of the warehouse, with their annotations: readers see either the old or the new ones. A name that
+    other content has in the lake is made longer, by the file's folders or its hash. Up to 2,000 captures are added at a
+    time; after an error, earlier ones stay. Comments that the lake lacks are added.
 
     path             a folder, or an address in an object store, as s3://lab/fleet
     storage_options  options of the object store, as `deltalake` takes them; otherwise those of the environment
@@ -81,7 +81,7 @@ def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) ->
         for part in parts(connection, kind, [key for key, sha256 in found if sha256 not in known]):
             counts = _add(lake, connection, kind, {of_all[key]: key for key in part}, is_replaced)
             new, replaced = new + counts[0], replaced + counts[1]
-        added = Added(new, len(found) - new - replaced, replaced)  # of captures, which are the last
+        added = Added(new, len(found) - new - replaced, replaced)  # those of captures, which come last
     comments = connection.sql(f"FROM {COMMENTS} ORDER BY comment_id").to_arrow_table()
     if len(comments):
         _add_comments(lake, comments)
@@ -133,7 +133,7 @@ def update(
             if sha256 in labels:
                 set_labels(connection, key, {each: value for each, value in labels[sha256].items() if each in given})
                 add_labels(connection, key, labels[sha256])
-        if restored:  # others waited for what is there again
+        if restored:  # others waited for content that is stored again
             refill(connection, ranks_of(connection, changed))
 
     is_of_job = bool(restored) or any(not RANKS.isdisjoint(each) for each in labels.values())
@@ -162,7 +162,7 @@ def _restore(connection: duckdb.DuckDBPyConnection, key: int, source: duckdb.Duc
 def _add(
     lake: Lake, connection: duckdb.DuckDBPyConnection, kind: str, keys: Mapping[str, int], is_replaced: bool
 ) -> tuple[int, int]:
-    """Add contents of a warehouse, whose keys are given by SHA-256. Returns the numbers of new and replaced ones."""
+    """Add contents of a warehouse, given as keys by SHA-256. Returns the numbers of new and of replaced ones."""
     while True:
         held = contents(lake.open(f"{kind}s"))
         known = keys.keys() & held.keys()
@@ -171,7 +171,7 @@ def _add(
             return 0, 0
         loads, replaced = [write(connection, lake, kind, chosen)], set[str]()
         if is_replaced and known:
-            # Content that was loaded together with the former ones is written again.
+            # Other content of the replaced captures' loads is written again.
             replaced = {held[sha256][1] for sha256 in known}
             loads.append(rewrite(read(lake), kind, replaced, loads[0].rows[f"{kind}_id"].to_pylist()))
         if commit(lake, kind, loads, replaced):
@@ -206,7 +206,7 @@ def add(
     given: Collection[str] = (),
     storage_options: Mapping[str, str] | None = None,
 ) -> Added:
-    """Add to a lake what `ingest` reads into a temporary warehouse. See `export`.
+    """Run `ingest` on a temporary warehouse, and add its content to a lake. See `export`.
 
     Captures that the lake has get the labels that they lack. Labels whose keys are `given` replace theirs; captured_at
     is a key, too. Events that were pruned are restored.

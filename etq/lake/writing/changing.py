@@ -1,5 +1,6 @@
-"""Changing what a lake has. Captures are copied into a warehouse and changed there, by what changes any warehouse. They
-then take the place of what the lake had, by one commit of `captures`: readers see all or nothing of a change.
+"""Changes captures of a lake. They are copied into a warehouse and changed there by the code that changes any
+warehouse. Then they replace the lake's captures by one commit of `captures`: readers see a change completely or not at
+all.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ def change(
 ) -> Result:
     """Change captures of a lake, given by their keys there. Returns the result of `work`.
 
-    The loads that have them are written again as others, without them. If other writers change these meanwhile, all is
-    done again, on what they made. Repeating it completes what was killed.
+    Their loads are written again as other loads, without them. If other writers change these loads meanwhile,
+    everything is repeated on the new state. Repeating the call completes one that was killed.
 
     work        changes captures of a warehouse, given by its connection and their keys there
     reads       the tables of which it needs the captures' rows, because it removes the others; by default all. Captures
@@ -91,7 +92,7 @@ def _worked(
     work: Callable[[duckdb.DuckDBPyConnection, list[int]], Result],
     reads: Collection[str] | None,
 ) -> Result:
-    """Have a warehouse change what is chosen."""
+    """Change the chosen captures in a warehouse."""
     try:
         return in_transaction(connection, lambda: work(connection, take(connection, state, chosen, reads)))
     except duckdb.Error as error:
@@ -99,7 +100,7 @@ def _worked(
 
 
 def choose(state: LakeState, keys: Sequence[int], *, with_ranks: bool = False, jobs: Sequence[str] = ()) -> Chosen:
-    """What of a lake is taken out, to change captures. Arguments are those of `change`."""
+    """The content to take out of a lake, to change captures. Arguments are those of `change`."""
     of_jobs = f"SELECT l.capture_id FROM labels AS l WHERE l.key = '{JOB}' AND list_contains(?::VARCHAR[], l.value)"
     if not state.of("captures"):
         return Chosen([], dict.fromkeys(KINDS, ()), ())
@@ -127,7 +128,7 @@ def _known(keys: Iterable[int | None]) -> list[int]:
 def take(
     connection: duckdb.DuckDBPyConnection, state: LakeState, chosen: Chosen, reads: Collection[str] | None = None
 ) -> list[int]:
-    """Copy what is chosen into a warehouse. Returns the keys there of the captures to change."""
+    """Copy the chosen content into a warehouse. Returns the keys there of the captures to change."""
     there = state.only("capture", chosen.loads)
     attach(connection, there)
     for kind in KINDS:
@@ -165,7 +166,7 @@ def _copying(state: LakeState, kind: str, table: str, keys: Sequence[int], *, is
 
 
 def _put_back(connection: duckdb.DuckDBPyConnection, state: LakeState, chosen: Chosen) -> bool:
-    """Put what a warehouse has in the place of what was taken out. Returns False if others were faster."""
+    """Replace the content that was taken out by that of a warehouse. Returns False if others were faster."""
     lake, loads = state.lake, list[Load]()
     left = [key for (key,) in connection.execute("SELECT c.capture_id FROM captures AS c ORDER BY 1").fetchall()]
     try:
@@ -178,7 +179,7 @@ def _put_back(connection: duckdb.DuckDBPyConnection, state: LakeState, chosen: C
 
 
 def _groups(state: LakeState, loads: Iterable[str]) -> Iterator[list[str]]:
-    """Groups of loads whose rest becomes one load."""
+    """Groups of loads whose remaining content becomes one load."""
     contents, events = state.rows("captures"), state.rows(*EVENTS)
     group: list[str] = []
     number = size = 0
@@ -193,7 +194,7 @@ def _groups(state: LakeState, loads: Iterable[str]) -> Iterator[list[str]]:
 
 
 def change_comments(lake: Lake, work: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
-    """Change the comments of a lake by one commit; `work` does it to a table of a database. Returns its result.
+    """Change the comments of a lake by one commit; `work` changes them in a table of a database. Returns its result.
 
     Raises `WarehouseError` for a lake that can't be read or written, and what `work` raises.
     """

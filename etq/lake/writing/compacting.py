@@ -1,4 +1,4 @@
-"""Compacting a lake: merges many small loads into few large ones, and removes what is not part of the lake."""
+"""Compacts a lake: merges many small loads into few large ones, and removes rows that are not part of the lake."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from etq.lake.writing.loads import (
     writing,
 )
 
-# A load of so many captures is not made larger: a question about one capture reads a whole file of each table.
+# A load with this many captures is not enlarged, as a query about one capture reads a whole file of each table.
 MOST_MERGED: Final = 20_000
 # Rows of a younger load may be of a writer that has not committed it yet.
 LEAVE_SECONDS: Final = 3600
@@ -36,10 +36,10 @@ def compact(
 ) -> tuple[int, int]:
     """Put small loads together, sorted by key. Returns the numbers of loads before and after.
 
-    Rows of loads that were never committed are removed if they are older than `leave_seconds` (an hour). A writer of
-    one that is still at work raises an error, and adds nothing.
+    Rows of loads that were never committed are removed if they are older than `leave_seconds` (an hour). If the writer
+    of such a load is still at work, it raises an error, and adds nothing.
 
-    Readers keep their files: those that the lake doesn't need any more are deleted a week later.
+    Readers keep their files: files that the lake no longer needs are deleted a week later.
 
     Raises `WarehouseError` for what isn't a lake, for a damaged lake, and for one that can't be written.
     """
@@ -59,7 +59,7 @@ def _number(state: LakeState) -> int:
 
 
 def _groups(state: LakeState, kind: str) -> Iterator[list[str]]:
-    """Groups of small loads to be merged into one, as many as one may hold."""
+    """Groups of small loads to be merged into one, as many as a load may hold."""
     contents, events = state.rows(f"{kind}s"), state.rows(*(EVENTS if kind == "capture" else ()))
     group: list[str] = []
     number = size = 0
@@ -88,7 +88,8 @@ def _remove_uncommitted(lake: Lake, kind: str, leave_seconds: float) -> None:
         noted = [module.Transaction(load, 1) for load in given_up]
         properties = module.CommitProperties(app_transactions=noted, max_commit_retries=0)
         with writing(lake), suppress(module.exceptions.CommitFailedError):
-            # Only as it was read: none of the loads has been committed since, or can be from now on.
+            # The commit fails if the table has changed since it was read: so none of the loads was committed since, or
+            # can be later.
             root.create_write_transaction([], "append", root.schema(), ["load_id"], commit_properties=properties)
             drop(lake, kind, given_up)
             return

@@ -1,8 +1,9 @@
-"""Writing loads: rows of a warehouse's tables, with keys that are the same in every lake, and their commit.
+"""Writes loads: rows of a warehouse's tables, with keys that are the same in every lake, and commits them.
 
-A load's rows go to the other tables first, and then to its root table, only as its writer has read that: so of two
-writers of the same content one is refused, and removes its rows. A load that nobody can commit any more is noted in
-the root table, as a transaction of Delta Lake, before its rows are removed.
+A load's rows go to the other tables first, and last to its root table. That commit fails if the root table has changed
+since its writer read it: so of two writers of the same content, one is refused, and removes its rows. Before the rows
+of a load are removed, a transaction of Delta Lake in the root table marks the load, so that nobody can commit it any
+more.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ _PROPERTIES: Final = {"delta.checkpointInterval": "10"}
 # How often a commit is tried if others commit to the same table, and if the store or the disk fails.
 _TRIES_AMONG_OTHERS: Final = 100
 _TRIES: Final = 3
-# What the log of a root table says about a commit: the loads that others took the place of, with commas.
+# The key in a root table's log for the loads that a commit replaced, separated by commas.
 _REPLACED: Final = "etq.replaced"
-# In so many commits, `finish` looks for it: in an object store, each is a request. Compactions find the others.
+# The commits in which `finish` looks for it: in an object store, each is a request. Compactions find older ones.
 _LOOKED_BACK: Final = 100
 
 
@@ -116,7 +117,7 @@ def write(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, keys: Se
 
 
 def rewrite(state: LakeState, kind: str, loads: Collection[str], without: Collection[int] = ()) -> Load:
-    """Write what these loads have as one load, sorted by key, but not the contents with the keys `without`.
+    """Write the content of these loads as one load, sorted by key, except contents with the keys `without`.
 
     Raises as `_written`.
     """
@@ -153,8 +154,8 @@ def _written(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, query
 def _append(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: str, query: str) -> None:
     """Append rows to a table, unless there are none.
 
-    Rows that others append meanwhile are no conflict. Rows that they remove are one for deltalake 1.6, whatever the
-    isolation level of the table, so that the rows are written again.
+    Rows that others append meanwhile don't conflict. Rows that they remove do in deltalake 1.6, whatever the isolation
+    level of the table; then the rows are written again.
     """
     for attempt in range(1, _TRIES_AMONG_OTHERS + 1):
         try:
@@ -202,7 +203,7 @@ def _put(
 
 
 def _flush(lake: Lake, table: str, load: str) -> None:
-    """Have the disk keep what a load wrote to a table in a folder, before a commit of another table relies on it.
+    """Flush a load's files of a table in a folder to the disk, before a commit of another table relies on them.
 
     Raises `WarehouseError` if the disk can't.
     """
@@ -218,7 +219,7 @@ def _flush(lake: Lake, table: str, load: str) -> None:
 
 
 def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[str] = ()) -> bool:
-    """Make loads part of a lake, instead of those that are `replaced`. Loads may be empty: some content is removed.
+    """Make loads part of a lake, instead of those that are `replaced`. Loads may be empty: then content is removed.
 
     A name that other content has is made longer. Returns False, and removes the loads, if other writers were faster:
     the lake has some of the content already, or lacks some of what is replaced.
@@ -227,7 +228,10 @@ def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[st
     """
     import pyarrow as pa
 
-    root, names = f"{kind}s", [load.id for load in loads if len(load.rows)]  # one may have been replaced as a whole
+    root, names = (
+        f"{kind}s",
+        [load.id for load in loads if len(load.rows)],
+    )  # one may have been replaced whole
     rows = pa.concat_tables(load.rows.append_column("load_id", pa.repeat(load.id, len(load.rows))) for load in loads)
     for attempt in range(1, _TRIES_AMONG_OTHERS + 1):
         table = make_table(lake, root)
@@ -259,9 +263,10 @@ def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[st
 
 
 def replace_rows(lake: Lake, table: str, change: Callable[[Any], tuple[Any, Result]]) -> Result:
-    """Replace the rows of a small table, as Arrow, by one commit. Returns what `change` returns beside the new rows.
+    """Replace the rows of a small table, as Arrow, by one commit. Returns the second result of `change`, after the new
+    rows.
 
-    If others commit meanwhile, it is called again, on what they wrote. Raises `WarehouseError` for a lake that can't be
+    If others commit meanwhile, it is called again on the new rows. Raises `WarehouseError` for a lake that can't be
     read or written.
     """
     import pyarrow as pa
@@ -292,7 +297,7 @@ def _pause(attempt: int) -> None:
 
 
 def contents(root: DeltaTable | None) -> dict[str, tuple[str, str]]:
-    """The name and load of each content that a root table has, by SHA-256. Raises as `files_of` does."""
+    """The name and load of each content in a root table, by SHA-256. Raises as `files_of` does."""
     import pyarrow as pa
 
     if not loads_of(root) or root is None:
@@ -347,7 +352,7 @@ def drop(lake: Lake, kind: str, loads: Collection[str]) -> None:
 
 
 def finish(lake: Lake) -> None:
-    """Remove the rows of loads that others took the place of lately: their writer was killed before it did.
+    """Remove the rows of recently replaced loads whose writer was killed before doing so.
 
     Raises `WarehouseError` for a lake that can't be read or written.
     """
@@ -394,7 +399,7 @@ def _delta_schema(table: str) -> Any:
 
 @contextmanager
 def writing(lake: Lake) -> Iterator[None]:
-    """Raise what the library, the system and DuckDB refuse meanwhile as `WarehouseError`."""
+    """Raise errors of the library, the system and DuckDB within the block as `WarehouseError`."""
     try:
         yield
     except duckdb.Error as error:

@@ -1,6 +1,6 @@
-// Where the time went: an icicle from the model through its modules to ops, as wide as they took; what belongs to no op
-// stands apart, grey, on the right. A trace without modules has events within events instead. A trace with devices has a
-// second one, of the device time that ops launched.
+// Where the time went: an icicle from the model through its modules to ops; widths are times. Time outside ops is grey,
+// on the right. A trace without modules has nested events instead. A trace with devices has a second icicle, of the
+// device time that ops launched.
 
 etq.section("breakdown", (parent, { leaves, nested }, facts) => {
   const onDevices = tree(leaves, facts.separator, "self_device_time");
@@ -23,7 +23,7 @@ function icicle(parent, nodes, leaves, facts) {
     return null;
   }
   const time = (sum, executes) => executes ? `${etq.quantity(sum / executes, unit)} per ${facts.per}` : etq.quantity(sum, unit);
-  // Those of a trace also count outside of steps.
+  // Events of a trace outside steps count, too.
   const calls = (node) => (!node.calls ? "" : node.executes && facts.per !== "step" ? `${etq.number(node.calls / node.executes)} per ${facts.per}, ${etq.number(node.calls)} in all` : etq.number(node.calls));
   const { spans, show } = etq.flame(parent, {
     title: `Icicle of ${facts.what} by module and op`,
@@ -45,7 +45,7 @@ function icicle(parent, nodes, leaves, facts) {
     },
   });
   let isMarked = false;
-  // Marks a module that is pointed at elsewhere, unless a search has marked others.
+  // Marks the module under the pointer elsewhere on the page, unless a search has marked others.
   etq.markIcicle = (path) => {
     if (spans.hits && !isMarked) return;
     isMarked = Boolean(path);
@@ -69,7 +69,7 @@ function hasMarked(nodes, id, marked) {
 
 const placed = (root) => etq.placedNodes(root, (node) => node.own, (node) => node.colour === "framework");
 
-// Nodes with their place: the root first, then each module's parts, the largest first, what is in parentheses last.
+// Nodes with their place: the root, then each module's parts, the largest first, those in parentheses last.
 function tree(leaves, separator, time) {
   const root = etq.flameNode("(all)", { colour: "module" });
   const hasMethods = leaves.columns.has("method") && new Set(leaves.list("method")).size > 1;
@@ -92,7 +92,7 @@ function tree(leaves, separator, time) {
   return placed(root);
 }
 
-// Nodes with their place, of events within events: each row is a node.
+// Nodes with their place, for nested events: each row is a node.
 function nestedTree(rows, executes) {
   const root = etq.flameNode("(all)", { colour: "module", executes });
   for (const row of rows.rows()) {

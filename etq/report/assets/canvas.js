@@ -1,5 +1,6 @@
-// A picture on a canvas that is dragged, zoomed and clicked. One has, besides its drawNow(): at(x, y) → what is there or -1, hover(event),
-// pan(across, down) and zoom(factor, x, y) in pixels, apart(one, other) → the distance of two fingers, wheel(event), and keys() → acts by key.
+// A picture on a canvas that can be dragged, zoomed and clicked. A subclass has drawNow(), at(x, y) → the item there or
+// -1, hover(event), pan(across, down) and zoom(factor, x, y) in pixels, apart(one, other) → the distance of two
+// fingers, wheel(event), and keys() → actions by key.
 etq.Canvas = class {
   constructor(parent, options, role) {
     this.options = options;
@@ -25,7 +26,7 @@ etq.Canvas = class {
     });
   }
 
-  // Empties the canvas. Returns how many of its pixels are one of the page's.
+  // Empties the canvas. Returns how many of its pixels correspond to one of the page's.
   clear(width, height) {
     const sharp = Math.min(devicePixelRatio || 1, 2);
     if (this.canvas.width !== Math.round(width * sharp) || this.canvas.height !== Math.round(height * sharp)) {

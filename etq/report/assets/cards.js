@@ -1,8 +1,8 @@
-// Parts of sections that are no table: cards with key figures, facts, findings, legends.
+// Parts of sections besides tables: cards with key figures, facts, findings, legends.
 
 etq.cards = (cards) => etq.element("div", { class: "cards" }, ...cards);
 
-// One figure; `href` is where more about it is.
+// One figure; `href` links to its details.
 etq.card = (title, value, note, { meaning = null, name = title, href = null } = {}) => etq.element(
   "div",
   { class: "card", title: meaning, "data-number": name },
@@ -11,7 +11,7 @@ etq.card = (title, value, note, { meaning = null, name = title, href = null } = 
   etq.element("div", { class: "muted", text: note }),
 );
 
-// Names with their values, without those that are unknown.
+// Names with their values, without unknown values.
 etq.facts = (pairs) => etq.element("dl", { class: "facts" }, ...pairs.filter(([, value]) => value !== null && value !== "").map(([name, value]) =>
   etq.element("div", {}, etq.element("dt", { text: etq.short(name) }), etq.element("dd", { text: etq.short(value) }))));
 

@@ -1,13 +1,13 @@
 // Shared by all sections: sections by kind, elements, tables as columns. Names in the data come from files and may be
-// hostile: they are shown by text nodes alone, never as markup.
+// hostile: they are shown only as text nodes, never as markup.
 
 globalThis.etq = {
   drawers: new Map(),
   redraws: new Set(),
   narrow: matchMedia("(max-width: 40rem)"), // a phone, as in page.css
 
-  // Registers the function that draws what is above the tables of a kind of section: draw(parent, tables, facts). It may
-  // return, by the name of a table, what it adds to it: see `etq.grid`.
+  // Registers the function that draws the part of a section above its tables, by the section's kind: draw(parent,
+  // tables, facts). It may return additions to tables, by their names, see `etq.grid`.
   section(kind, draw) {
     etq.drawers.set(kind, draw);
   },
@@ -41,23 +41,23 @@ globalThis.etq = {
     return parts.flatMap((part, at) => (at ? [etq.element("wbr"), part] : [part]));
   },
 
-  // The part of a text that fits.
+  // The beginning of a text that fits.
   short(value, most = 200) {
     const text = String(value);
     return text.length > most ? `${text.slice(0, most)}…` : text;
   },
 
-  // A text that is cut in the middle: the ends of names tell them apart.
+  // A text cut in the middle, as the ends of names distinguish them.
   middle(value, most) {
     const text = String(value);
     const half = Math.floor((most - 1) / 2);
     return text.length > most ? `${text.slice(0, most - 1 - half)}…${text.slice(-half)}` : text;
   },
 
-  // A hash as git shows a commit; other texts are as they are.
+  // A commit's hash as git shortens it; other texts are unchanged.
   shortHash: (text) => (/^[0-9a-f]{16,}$/.test(text ?? "") ? text.slice(0, 10) : text),
 
-  // The value of a label; a hash is in full where the pointer is on it.
+  // The value of a label; under the pointer, a hash is shown in full.
   labelOf(text) {
     const short = etq.shortHash(text);
     return short === text ? text : etq.element("span", { text: short, title: text });
@@ -70,17 +70,17 @@ globalThis.etq = {
     return etq.element("p", { class: kind }, ...parts.map((part, at) => (at % 2 ? etq.element("span", { class: "unbroken", text: part }) : part)));
   },
 
-  // A button; its title is the name of one that has only a sign.
+  // A button; if it has only a sign, its title is its name.
   button(text, title, act, id = null) {
     return etq.element("button", { type: "button", id, text, title, "aria-label": /[A-Za-z]/.test(text) ? null : title, onclick: act });
   },
 
-  // The name of a capture: a link where the host of the report has a page for each, `etq.linkOf(name)`.
+  // The name of a capture; a link if the host of the report has pages of captures, `etq.linkOf(name)`.
   captureName(name) {
     return etq.linkOf && name !== null ? etq.element("a", { href: etq.linkOf(name), text: name }) : (name ?? "");
   },
 
-  // Draws again when the theme changes, a phone is turned, and for paper.
+  // Draws again when the theme changes, when a phone is turned, and for printing.
   onRedraw(draw) {
     etq.redraws.add(draw);
   },
@@ -90,7 +90,7 @@ globalThis.etq = {
   },
 };
 
-// A table as the page's data has it: by columns, texts once each.
+// A table as in the page's data: by columns, with each distinct text once.
 etq.Table = class {
   constructor({ names, columns, length }) {
     this.length = length;
@@ -110,7 +110,7 @@ etq.Table = class {
     return column[row];
   }
 
-  // A text as people read it, as etq shortens names of kernels; any other value as it is.
+  // A text in its shown form, with shortened names of kernels; other values are unchanged.
   short(row, name) {
     const column = this.columns.get(name);
     return column?.short && column.at[row] >= 0 ? column.short[column.at[row]] : this.get(row, name);

@@ -85,13 +85,13 @@ etq.section("captures", (parent, { captures: rows, totals }, facts) => {
   return { captures: { first: 6, own: { capture: etq.linkOf ? { as: (capture) => linked(capture, facts.sample) } : {} } } };
 });
 
-// The values of each sample that are drawn.
+// The drawn values of each sample.
 function timed(facts, quantile, unit) {
   if (facts.sample === "step") return `step, ${etq.unit(unit)}`;
   return `${facts.is_of_traces ? "step" : "execute"} (${quantile} of all ${facts.is_of_traces ? "steps" : "runs"}), ${etq.unit(unit)}`;
 }
 
-// A step is named by its trace, # and its position: the link is that of the trace.
+// A step's name is its trace, # and its position: the link is that of the trace.
 function linked(name, sample) {
   const made = etq.captureName(sample === "step" ? name.replace(/ #\d+$/, "") : name);
   made.textContent = etq.printable(name);
@@ -108,7 +108,7 @@ etq.section("changes", (parent, { ops }) => {
   list.append(etq.element("div", { class: "dot-row scale muted", "aria-hidden": "true" }, etq.element("span"), etq.changeTicks(scale), etq.element("span")));
 });
 
-// In traces, an op of the host, its work on devices and a kernel may have the same name.
+// In traces, a host op, its work on devices and a kernel may have the same name.
 const KINDS = { device_op: "on devices", device_annotation: "annotation, on devices", annotation: "annotation", device_kernel: "kernel", device_copy: "copy", device_fill: "fill", runtime: "call" };
 
 function dot(get, change, scale) {

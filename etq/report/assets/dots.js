@@ -5,13 +5,13 @@ etq.changeOf = (table, row) => {
   return { change, low, high, verdict };
 };
 
-// The scale of changes; `place` is where a value stands on it.
+// The scale of changes; `place` is a value's position on it.
 etq.changeScale = (changes) => {
   const ends = changes.flatMap(({ change, low, high }) => [change, low, high]).filter((each) => each !== null);
-  // An interval that is much wider than any change is cut at the edge.
+  // An interval much wider than any change is cut at the edge.
   const most = Math.max(1, ...changes.map(({ change }) => Math.abs(change)));
   const end = Math.min(Math.max(1, ...ends.map(Math.abs)), 2.5 * most);
-  // A circle at an end is whole on narrow screens, too.
+  // A circle at an end is not cut, even on narrow screens.
   return { end, place: (value) => `calc(50% + (50% - .35rem) * ${Math.max(-1, Math.min(1, value / (1.05 * end)))})` };
 };
 
@@ -40,7 +40,7 @@ etq.changeTrack = ({ change, low, high, verdict }, { place }) => {
   return track;
 };
 
-// What a tip says of a change.
+// The text of a change's tooltip.
 etq.changePairs = ({ change, low, high, verdict }) => {
   const interval = etq.interval(low, high);
   return [

@@ -1,6 +1,6 @@
 const EXECUTES = ["Method::execute", "Method::step"];
 
-// Percentiles of each event over the runs of its block, and the histogram of the one that is chosen.
+// Percentiles of each event over the runs of its block, and the histogram of the chosen event.
 
 etq.section("events", (parent, { events, bars }) => {
   const places = new Map();
@@ -43,7 +43,7 @@ etq.section("events", (parent, { events, bars }) => {
   return { events: { choose, chosen: opensOn(events, (row) => places.get(keyOf(events, row))?.length > 1) } };
 });
 
-// The event that the histogram shows first: an execute, else any event, with several bars.
+// The event that the histogram shows first: one with several bars, an execute if possible.
 function opensOn(events, hasBars) {
   const isExecute = (row) => EXECUTES.includes(events.get(row, "event_name")) && hasBars(row);
   return events.rows().some(isExecute) ? isExecute : hasBars;
@@ -69,7 +69,7 @@ function mark(plot, marks) {
   pen.restore();
 }
 
-// Bars from the first to the last, empty ones too; with a note on values beyond.
+// Bars from the first to the last, including empty ones, with a note on values beyond.
 function histogram(bars, rows, unit) {
   const inside = rows.filter((row) => !bars.get(row, "is_beyond"));
   const beyond = rows.find((row) => bars.get(row, "is_beyond"));
@@ -83,7 +83,7 @@ function histogram(bars, rows, unit) {
   if (!inside.length) return { data: [[], []], note: notes.join(", ") };
   const low = bars.get(inside[0], "low");
   const width = bars.get(inside[0], "high") - low;
-  // One time alone needs no histogram.
+  // A single time needs no histogram.
   if (!width) return { data: [[], []], note: `${notes.join(", ")}; ${runs === 1 ? "it" : (beyond === undefined ? "all" : "all others")} took ${etq.quantity(low, unit)}` };
   const last = bars.get(inside.at(-1), "bin");
   const counts = new Array(last + 2).fill(0);

@@ -1,7 +1,7 @@
-// A flame graph: a tree whose nodes are as wide as what they and those below them took.
+// A flame graph: a tree whose nodes are as wide as their time, which includes that of nodes below.
 
-// A node of a tree: what it took itself is `own`, with what is below it `total`. `executes` is how many executes, or steps
-// of a trace, its time is of; null where several methods ran, or unknown.
+// A node of a tree: `own` is its self time, `total` its time with the nodes below. `executes` is the number of
+// executes, or steps of a trace, in its time; null if several methods ran, or if unknown.
 etq.flameNode = (name, more) => ({ name, path: "", own: 0, total: 0, calls: 0, executes: null, kind: "", children: new Map(), ...more });
 
 etq.childOf = (parent, key, make) => {
@@ -9,8 +9,8 @@ etq.childOf = (parent, key, make) => {
   return parent.children.get(key);
 };
 
-// All nodes below a root with their place, the larger before the smaller, but for those that are `isLast`. own(node) is
-// what a node took itself.
+// All nodes below a root with their place, larger ones first, those that are `isLast` last. own(node) is a node's self
+// time.
 etq.placedNodes = (root, own, isLast) => {
   const nodes = [];
   const size = (at) => {
@@ -33,8 +33,8 @@ etq.placedNodes = (root, own, isLast) => {
   return nodes;
 };
 
-// Draws nodes, with a search. Returns the spans and show(nodes). `text`, of a node, is searched; summarize(ids) describes
-// what is found; `tools` stand before the search; other options are those of `etq.Spans`.
+// Draws nodes, with a search. Returns the spans and show(nodes). The `text` of nodes is searched; summarize(ids)
+// describes the matches; `tools` are shown before the search; other options are those of `etq.Spans`.
 etq.flame = (parent, { text, describe, summarize, tools = [], ...options }) => {
   let nodes = [];
   const chosen = etq.element("div", { class: "detail" });

@@ -1,7 +1,7 @@
-// A fleet: each value of a label against all others, as a point with its interval, and its change in each of the ops
-// that take most.
+// A fleet: each value of a label against all others, as a point with its interval, and its change in each of the
+// longest ops.
 
-// The most rows that are drawn: the first ones, which differ most.
+// The most rows that are drawn: the first ones differ most.
 const MOST_DRAWN = 200;
 
 etq.section("fleet", (parent, { outliers_total: totals, cells }, facts) => {
@@ -38,7 +38,7 @@ etq.section("fleet", (parent, { outliers_total: totals, cells }, facts) => {
 
 const keyOf = (table, row, op) => JSON.stringify([table.get(row, "value"), table.get(row, "method"), op]);
 
-// Where the page is served, a value leads to its comparison with all others.
+// On a server, a value links to its comparison with all others.
 function valueOf(named, value, { by, selector, options }) {
   if (!etq.compareLink) return etq.printable(named);
   const of = etq.selectorOf([[by, value]]);

@@ -1,4 +1,4 @@
-// The graph of the program: ops in their modules, which open and close, coloured by what they cost.
+// The graph of the program: ops in their modules, which open and close, coloured by cost.
 
 // Stand for infinity and NaN in data; NaN is on the bad side.
 const UNBOUNDED = 1e308;
@@ -10,7 +10,7 @@ const scientific = (value) => {
 };
 const orNothing = (as) => (value) => (value === null || value === undefined ? "" : as(value));
 
-// For each scale of an overlay, how bad a value is, from 0 to Infinity, and which value is so bad.
+// For each scale of an overlay: the badness of a value, from 0 to Infinity, and its inverse.
 const SCALES = {
   halves: { step: 2, of: (value) => value, back: (bad) => bad, word: "from" },
   tenths: { step: 10, of: (value) => (value >= UNBOUNDED ? Infinity : value), back: (bad) => bad, word: "from" },
@@ -23,7 +23,7 @@ const SCALES = {
   cosine: { step: 10, of: (value) => (value <= -UNBOUNDED ? Infinity : Math.max(1 - value, 0)), back: (bad) => 1 - bad, word: "up to" },
 };
 
-// The text of a value of an overlay, by its kind.
+// The text of an overlay's value, by its kind.
 const AS = {
   time: (value, unit) => etq.quantity(value, unit),
   percent: etq.percent,
@@ -33,7 +33,7 @@ const AS = {
   decibels: orNothing((value) => `${scientific(value)}\u00a0dB`),
 };
 
-// The colour of a value as bad as this, where the worst one is `highest`.
+// The colour of a badness, if the worst is `highest`.
 const heatOf = (badness, highest, scale) => {
   if (!badness) return "heat-0";
   const at = [1, 2, 3, 4].findIndex((power) => badness >= highest * SCALES[scale].step ** -power);
@@ -45,23 +45,24 @@ const heatLegend = (highest, { scale, kind }, unit) => {
   const entries = [1, 2, 3, 4].map((power) => [`heat-${6 - power}`, `${word} ${AS[kind](back(highest * step ** -power), unit)}`]);
   return highest ? [...entries, ["heat-1", word === "from" ? "less" : "more"]] : [];
 };
-// Whether a word of a search is a limit of the shown values, such as >1e-6, and whether a value is beyond it.
+// Whether a search word is a limit on the shown values, such as >1e-6, and whether a value is beyond it.
 const isLimit = (word) => /^[<>]./.test(word) && Number.isFinite(Number(word.slice(1)));
 const isBeyond = (word, value) => value !== null && (word[0] === ">" ? value > Number(word.slice(1)) : value < Number(word.slice(1)));
-// A gap with the time of its op, as a box has both.
+// A gap with the time of its op, as boxes show both.
 const withTime = (gap, time, unit) => [gap, gap && time !== null ? etq.quantity(time, unit) : ""].filter(Boolean).join(" · ");
-// Names the first op from which the gap grows, with a button that leads to it; nothing without one.
+// Names the first op from which the gap grows, with a button that shows it; nothing if there is none.
 const growth = (name, reach) => (name === undefined ? [] : [etq.element("p", { class: "muted hint growth" }, "The gap grows from ",
   etq.element("button", { type: "button", class: "quiet", text: etq.short(name, 60), onclick: reach }),
   " on, the first op within a factor of 10 (10\u00a0dB) of the worst.")]);
 etq.graphValues = { SCALES, AS, heatOf, heatLegend, isLimit, isBeyond, withTime, growth };
 
-// facts.overlays: what boxes are coloured by, as etq/report/overlays.py describes it.
+// facts.overlays: the values that colour boxes, see etq/report/overlays.py.
 etq.section("graph", (parent, tables, facts) => {
   const { nodes, groups } = tables;
   const unit = nodes.list("unit").find((each) => each !== null) ?? null;
   const graphs = [...new Set(groups.list("graph_id"))];
-  // Each graph is placed when it is first shown: a program may have many delegates, whose graphs have negative numbers.
+  // Each graph is laid out when it is first shown, as a program may have many delegates, whose graphs have negative
+  // numbers.
   const all = [];
   const placesOf = (at) => (all[at] ??= new etq.GraphPlaces(tables, graphs[at]));
   const titles = new Map(groups.rows().map((row) => [groups.get(row, "graph_id"), groups.get(row, "method")]));
@@ -69,7 +70,7 @@ etq.section("graph", (parent, tables, facts) => {
   const shownGraph = () => groups.get(places.root, "graph_id");
   let level = 1;
   const overlays = facts.overlays.filter(({ key, node }) => nodes.has(node) || key === "backend");
-  // What other overlays need, each once.
+  // The needs of missing overlays, each once.
   const needs = [...new Set(facts.overlays.map((each) => each.needs).filter((each) => each && !overlays.some(({ needs }) => needs === each)))];
   const lacking = needs.map((need) => `${facts.overlays.filter((each) => each.needs === need).map(({ title }) => title).join(", ")}: with ${need}`);
   let overlay = overlays[0];
@@ -83,7 +84,7 @@ etq.section("graph", (parent, tables, facts) => {
   const value = (item) => get(item, isGroup(item) ? overlay.group : overlay.node);
   const badness = (item) => (value(item) === null ? 0 : SCALES[overlay.scale].of(value(item)));
   const sortOf = (item) => nodes.get(item, overlay.node) ?? overlay.none;
-  // The one sort that all ops of a module have, or null.
+  // The word that all ops of a module share, or null.
   const sortsOfGroups = (column) => {
     const found = new Map();
     for (let node = 0; node < places.count; node += 1) {
@@ -116,7 +117,7 @@ etq.section("graph", (parent, tables, facts) => {
     }
     return heatOf(badness(item), highest, overlay.scale);
   };
-  // A time of 0 by a clock with a known step is less than a step a call.
+  // A time of 0 by a clock with a known step means less than a step per call.
   const stepOf = (item) => (isGroup(item) ? Math.max(0, ...Object.values(facts.steps)) : facts.steps[get(item, "backend") === null ? "host" : "delegate"]);
   const isBelow = (item) => get(item, "per_execute") === 0 && get(item, "calls") > 0 && stepOf(item) > 0;
   const below = (item) => `< ${etq.quantity(stepOf(item) * get(item, "calls_per_execute"), unit)}`;
@@ -226,7 +227,7 @@ etq.section("graph", (parent, tables, facts) => {
     const links = [["ops", "Ops"], ["modules", "Modules"], ["sources", "Source lines"], ["timeline", "Timeline"], ["events", "Events"]]
       .filter(([id]) => document.getElementById(id)).map(([id, text]) => etq.element("a", { href: `#${id}`, text }));
     detail.replaceChildren(...etq.details(heading(item), describe(item)));
-    // Buttons from an op to the delegate's ops that were made of it, and back.
+    // Buttons from an op to the delegate's ops that were made from it, and back.
     const other = isGroup(item) ? null : get(item, "counterpart");
     if (other !== null) {
       const text = get(other, "graph_id") < 0 ? "Show it in the delegate's graph" : "Show it in the program's graph";
@@ -272,7 +273,7 @@ etq.section("graph", (parent, tables, facts) => {
     mark();
   }
 
-  // The ops with the largest values, or all, to search and sort.
+  // The ops with the largest values, or all ops, to search and sort.
   const list = etq.element("div");
   parent.append(etq.element("h3", { text: "Ops of the graph" }), list);
   function tabulate() {
@@ -327,7 +328,7 @@ etq.section("graph", (parent, tables, facts) => {
     view.show(places);
     finder.search();
     update();
-    // A list of a delegate's ops has no others: they have the times of the program's.
+    // A delegate's ops are listed by themselves, as their times are part of those of the program's ops.
     if (wasDelegate || shownGraph() < 0) tabulate();
   }
 
@@ -352,7 +353,7 @@ etq.section("graph", (parent, tables, facts) => {
   });
   which.addEventListener("change", () => turn(Number(which.value)));
 
-  // Marks a module that is pointed at elsewhere: what shows it, or what of it is shown.
+  // Marks the module under the pointer elsewhere on the page: the box that shows it, or its visible parts.
   etq.markGraph = (path) => {
     view.pointed = new Set();
     for (let at = 0; path && at < groups.length; at += 1) {

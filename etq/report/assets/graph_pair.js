@@ -31,13 +31,13 @@ etq.section("graph_pair", (parent, tables, facts) => {
   let words = new Map();
   let highest = 0;
   let level = 1;
-  // How far the new graph is from the base one, in the units of both.
+  // The offset of the new graph from the base one, in the units of both.
   let apart = [0, 0];
 
   const isGroup = (side, item) => item >= side.nodes.length;
   const get = (side, item, name) => (isGroup(side, item) ? side.groups.get(item - side.nodes.length, name) : side.nodes.get(item, name));
   const wordOf = (side, item) => colour.word((name) => side.nodes.get(item, name));
-  // The one word that all ops of a module have, or null.
+  // The word that all ops of a module share, or null.
   const wordsOfGroups = (side) => {
     const found = new Map();
     const { count, parent: up } = side.places.get(method);
@@ -64,8 +64,8 @@ etq.section("graph_pair", (parent, tables, facts) => {
     return heatOf(badness(side, item), highest, colour.scale);
   };
   const other = (side) => sides[1 - side.at];
-  // The counterpart of an op, or the module of the same path; -1 if there is none. A graph of control flow, or what it is
-  // in, has no path: it is the one of this name and place in the counterpart of its parent.
+  // The counterpart of an op, or the module of the same path; -1 if there is none. A graph of control flow and its node
+  // have no path: the counterpart has the same name and place in the parent's counterpart.
   const similar = ({ groups }, parent, name) => groups.rows().filter((at) => groups.get(at, "parent") === parent
     && groups.get(at, "module_path") === null && groups.get(at, "name") === name);
   const counterpart = (side, item) => {
@@ -102,7 +102,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
   const which = etq.element("select", { "aria-label": "Method", id: "pair-method" },
     ...methods.map((name) => etq.element("option", { value: name, text: name })));
   which.hidden = methods.length < 2;
-  // Finds ops of both sides, as pairs of side and number; a pair of counterparts once.
+  // Finds ops of both sides, as pairs of side and number; counterparts are found once.
   const texts = ["name", "op_type", "module_path"];
   const isFound = (side, node, word) => (isLimit(word) && !colour.word ? isBeyond(word, value(side, node))
     : texts.some((name) => get(side, node, name)?.toLowerCase().includes(word)));
@@ -167,7 +167,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
   }
   etq.graphPair = sides;
 
-  // Moves the other graph as this one was.
+  // Moves the other graph as this one was moved.
   function follow(side) {
     const [view, its] = [side.view, other(side).view];
     const sign = side.at ? -1 : 1;
@@ -189,7 +189,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
     apart = [next.view.left - base.view.left, next.view.top - base.view.top];
   }
 
-  // Moves the other graph so that an item of it is where this one's is.
+  // Moves the other graph so that its item is at the place of this one's.
   function align(side, item, its) {
     const [one, two] = [side.view.places, other(side).view.places];
     const [from, to] = [one.shown(item), two.shown(its)];
@@ -201,7 +201,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
     follow(side);
   }
 
-  // Opens or closes a module, and that of the same path on the other side.
+  // Opens or closes a module, and the module of the same path on the other side.
   function toggle(side, item) {
     const its = counterpart(side, item);
     side.view.toggle(item);
@@ -240,7 +240,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
     update();
   }
 
-  // Shows an op of the lists, on the sides that have it.
+  // Shows an op of the lists on the sides that have it.
   function reach(table, row) {
     if (methods.includes(table.get(row, "method")) && table.get(row, "method") !== method) {
       which.value = table.get(row, "method");
@@ -330,7 +330,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
   which.addEventListener("change", () => turn(which.value));
   turn(method);
 
-  // A list leads to the graphs; a gap that isn't finite is a word.
+  // Rows of a list lead to the graphs; a gap that isn't finite is shown as a word.
   const asGap = { numeric: true, as: AS[gap.kind] };
   const added = (name) => {
     let isNew = true;

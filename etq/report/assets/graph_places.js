@@ -1,5 +1,6 @@
-// Where the ops and modules of a graph are: in layers from top to bottom within each module that is open. The page's data
-// has the rank and order of each op and module within its module; positions follow from these and from what is open.
+// The positions of a graph's ops and modules: layers from top to bottom within each open module. The page's data has
+// the rank and order of each op and module within its module; positions follow from these and from which modules are
+// open.
 
 const ACROSS = 14;
 const DOWN = 24;
@@ -30,7 +31,7 @@ etq.GraphPlaces = class {
       if (this.parent[item] >= 0) this.depth[item] = this.depth[this.count + this.parent[item]] + 1;
     }
     for (let item = 0; item < this.count; item += 1) this.depth[item] = this.depth[this.count + this.parent[item]] + 1;
-    // Bends of one owner in a group follow each other, from rank to rank.
+    // Bends of one owner in a group are consecutive, one per rank.
     const owners = bends.list("owner");
     this.bends = groups.rows().map(() => new Map());
     for (let at = 0; at < bends.length; at += 1) {
@@ -85,7 +86,7 @@ etq.GraphPlaces = class {
     }
   }
 
-  // The two that contain the ends of an edge, or are them, and have one parent.
+  // The two items with a common parent that are, or contain, the ends of an edge.
   siblings(one, other) {
     let [above, below] = [one, other];
     while (this.parent[above] !== this.parent[below]) {
@@ -95,7 +96,8 @@ etq.GraphPlaces = class {
     return [above, below];
   }
 
-  // The bends between two of one parent; from a child to the end of its module; from outside of a module to a child.
+  // The bends between two children of one parent; from a child to the end of its module; from outside a module to a
+  // child.
   way(one, other) {
     return this.passed(this.parent[one], one, this.rank[other] - this.rank[one] - 1);
   }
@@ -181,7 +183,7 @@ etq.GraphPlaces = class {
     this.height[item] = y - DOWN + INNER;
   }
 
-  // Places a row as near to its neighbours in one direction as its order allows: by least squares.
+  // Places a row as close to its neighbours in one direction as its order allows, by least squares.
   spread(row, neighbours) {
     const blocks = [];
     let offset = 0;
@@ -224,7 +226,7 @@ etq.GraphPlaces = class {
     for (const row of this.rows[item - this.count]) for (const each of row) this.put(each, x + this.x[each], y + this.y[each]);
   }
 
-  // Edges between what is visible, each once, with the points that they pass: x, top y, bottom y.
+  // Edges between visible items, each once, with the points that they pass: x, top y, bottom y.
   joined() {
     const lines = [];
     const known = new Set();

@@ -25,7 +25,7 @@ etq.GraphView = class extends etq.Canvas {
     });
   }
 
-  // Paper shows what the screen shows, without empty room around a graph that is wholly in view.
+  // Paper shows the same part as the screen, without the empty space around a graph that is completely in view.
   toPaper() {
     if (!etq.paper && this.screen) {
       Object.assign(this, this.screen);
@@ -74,7 +74,7 @@ etq.GraphView = class extends etq.Canvas {
     return this.sizes.get(text);
   }
 
-  // Shows the whole graph; not smaller than a scale, from its top.
+  // Shows the whole graph, or its top if it would be smaller than a scale.
   fit(least = 0) {
     const root = this.places.count + this.places.root;
     const [width, height] = [this.places.width[root], this.places.height[root]];
@@ -84,7 +84,7 @@ etq.GraphView = class extends etq.Canvas {
     this.draw();
   }
 
-  // Opens or closes modules; what an item shows stays where it is on the screen.
+  // Opens or closes modules; the box that shows an item keeps its place on the screen.
   change(act, item) {
     const places = this.places;
     const before = [places.x[item] - this.left, places.y[item] - this.top];
@@ -100,7 +100,7 @@ etq.GraphView = class extends etq.Canvas {
     this.change(() => (this.places.open[item - this.places.count] ^= 1), item);
   }
 
-  // The item nearest to the middle of the screen, whose place is kept when levels open.
+  // The item nearest to the middle of the screen, which keeps its place when levels open.
   middle() {
     const [x, y] = [this.left + this.width / 2 / this.scale, this.top + this.height / 2 / this.scale];
     let [found, least] = [this.places.count + this.places.root, Infinity];
@@ -116,7 +116,7 @@ etq.GraphView = class extends etq.Canvas {
     this.clamp();
   }
 
-  // Opens what contains an item, and brings it to the middle.
+  // Opens the modules that contain an item, and centres it.
   reveal(item) {
     this.places.expose(item);
     this.lay();
@@ -142,7 +142,7 @@ etq.GraphView = class extends etq.Canvas {
     this.clamp();
   }
 
-  // Some of the graph stays in view.
+  // Keeps a part of the graph in view.
   clamp() {
     const root = this.places.count + this.places.root;
     const within = (value, low, high) => Math.min(Math.max(value, low), Math.max(low, high));
@@ -172,7 +172,7 @@ etq.GraphView = class extends etq.Canvas {
     Object.assign(this.canvas.dataset, { drawn: this.drawn, visible: this.places.visible.length });
   }
 
-  // The visible content of an open module; only the module itself if it is too small to see into.
+  // The visible content of an open module; only the module itself if its content is too small to see.
   collect(item, frames, boxes) {
     const { count, all, rows, height } = this.places;
     if (height[item] * this.scale < 4) {
@@ -337,7 +337,7 @@ etq.GraphView = class extends etq.Canvas {
     };
   }
 
-  // Goes to the next box, or the previous one, in the order of the picture.
+  // Goes to the next or previous box in the order of the picture.
   step(by) {
     const boxes = this.places.visible;
     const at = boxes.indexOf(this.places.shown(Math.max(this.chosen, 0)));
@@ -356,7 +356,7 @@ etq.GraphView = class extends etq.Canvas {
   }
 };
 
-// A line through points, upright at each.
+// A curve through points, vertical at each.
 function trace(pen, points, isFine) {
   pen.moveTo(points[0][0], points[0][2]);
   for (let at = 1; at < points.length; at += 1) {

@@ -23,7 +23,7 @@ etq.section("headline", (parent, tables, facts) => {
     parent.append(etq.element("h3", { text: "Findings about the file" }));
     parent.append(etq.findings(findings));
   }
-  // The ops and the device events that take most time are next to each other, above what the file says.
+  // The longest ops and device events are next to each other, above the facts from the file.
   return { parent: (name) => (name.startsWith("top_") ? pair : null) };
 });
 
@@ -53,7 +53,7 @@ function bare(value, unit) {
   return unit === "percent" ? etq.percent(value).replace("\u00a0%", "") : etq.digits(value);
 }
 
-// How many nodes delegates run, and how many not.
+// How many nodes delegates run, and how many they don't.
 const covered = (rows) => ["delegated", "not_delegated"].map((name) => rows.list(name).reduce((all, each) => all + (each ?? 0), 0));
 
 function coveredCard(coverage) {
@@ -95,7 +95,7 @@ function efficiencyCard(efficiency, row) {
   return etq.card("MFU", value, note, { meaning: "Model FLOPs utilization: the time that the operations of steps take at the device's peak, in percent of the steps", name: "mfu" });
 }
 
-// How long a device was idle, and mostly why: the section of idle devices has more.
+// How long a device was idle, and the main cause; the section of idle devices has details.
 function idleCard(idle, row) {
   const get = (name) => idle.get(row, name);
   const cause = get("cause") === null ? "" : ` · ${etq.percent(get("share_percent"))} ${get("cause").replaceAll("_", " ")}`;

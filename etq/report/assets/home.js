@@ -1,5 +1,5 @@
-// What is slower, the most costly first; then all series, with why some aren't judged: in a file, and on the first page of
-// a server, whose links it has there.
+// What is slower, the most costly first; then all series, with the reason why some aren't judged. It is a file, or the
+// first page of a server, which adds links.
 
 const WIDE = 220;
 const TIMES_AT = 90;
@@ -7,7 +7,7 @@ const TIMES_AT = 90;
 // The labels of a series: device=pixel8,model=mlp.
 const partsOf = (series) => new Set(series.match(/[^,="]+=(?:"(?:[^"]|"")*"|[^,]*)/g) ?? []);
 
-// Points on a line: the times of the series of a cause on devices, with that of the slow one.
+// Points on a line: the times of a cause's series on all devices, with the slow device marked.
 function strip(cause, table) {
   const parts = [...partsOf(cause.series)];
   const found = table.rows().map((row) => ({ of: partsOf(table.get(row, "series")), value: table.get(row, "value"), unit: table.get(row, "unit") }))
@@ -43,7 +43,7 @@ function links(cause) {
   return made;
 }
 
-// The command that accepts a change: pages only read.
+// The command that accepts a change, as pages can't write.
 function accepting(cause, source) {
   if (cause.kind !== "change" || cause.is_accepted) return "";
   const op = cause.cause === "all ops" ? "" : ` --op ${quoted(cause.cause)}`;
@@ -101,7 +101,7 @@ etq.seriesTable = (parent, table, series) => {
     etq.element("table", { class: "plain" }, etq.element("thead", {}, etq.element("tr", {}, ...titles.map(([text, isNumeric]) => etq.element("th", { scope: "col", class: isNumeric ? "number" : "", text })))), body)), more);
 };
 
-// How many findings there are of those that nobody has accepted.
+// The number of findings that nobody has accepted.
 etq.findingsText = (causes) => {
   const open = causes.filter((cause) => !cause.is_accepted).length;
   return open === 1 ? "1 finding" : `${open || "No"} findings`;
@@ -109,7 +109,7 @@ etq.findingsText = (causes) => {
 
 const KINDS = { "": "all", change: "since a build", device: "device", rank: "rank", link: "link", clock: "clock", accepted: "accepted" };
 
-// Draws the findings of a kind, and a button for each kind; choose(kind) is for these. `text` says what is judged.
+// Draws the findings of a kind, and a button for each kind, which calls choose(kind). `text` says what is judged.
 etq.slower = ({ list, chips, causes, kind, series, table, text, source, choose }) => {
   const open = causes.filter((cause) => !cause.is_accepted);
   const of = (name) => (name === "accepted" ? causes.filter((each) => each.is_accepted) : open.filter((each) => name === "" || each.kind === name));
@@ -119,7 +119,7 @@ etq.slower = ({ list, chips, causes, kind, series, table, text, source, choose }
   list.replaceChildren(found.length ? etq.element("ul", { class: "found" }, ...found.map((cause) => item(cause, series, table, source))) : etq.element("p", { text: `${none} ${text ? `${text}.` : ""}` }));
 };
 
-// In a file: the same, without a server.
+// The same in a file, without a server.
 etq.section("slower", (parent, { series, points }, { causes, overview, judged, source }) => {
   const [list, chips] = [etq.element("div"), etq.element("nav", { class: "chips", "aria-label": "Kinds of findings" })];
   const choose = (kind) => etq.slower({ list, chips, causes, kind, series: new etq.Series({ rows: points }), table: series, text: judged, source, choose });

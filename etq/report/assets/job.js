@@ -1,4 +1,4 @@
-// A job: what was found, and what each rank does in a step.
+// A job: its findings, and what each rank does in a step.
 
 etq.section("job", (parent, { ranks }, facts) => {
   parent.append(etq.element("p", { class: "told", text: etq.sentence(facts.sentence) }));
@@ -28,7 +28,7 @@ etq.section("job", (parent, { ranks }, facts) => {
   parent.append(list);
 });
 
-// Who waits for whom: a row for each rank that waits, a column for each that is waited for.
+// Waits between ranks: a row for each rank that waits, a column for each rank that is waited for.
 etq.section("waits", (parent, { pairs }) => {
   if (!pairs.length) return;
   const waits = pairs.rows().map((row) => ["rank", "last_rank", "waited"].map((name) => pairs.get(row, name)));
@@ -39,7 +39,7 @@ etq.section("waits", (parent, { pairs }) => {
   const rows = ranks.map((rank) => etq.element("tr", {}, etq.element("th", { scope: "row", text: `rank ${rank}` }), ...ranks.map((last) => {
     const waited = times.get(`${rank} ${last}`);
     const cell = etq.element("td", { class: "number", text: waited === undefined ? "" : etq.fixed(waited, decimals) });
-    // A tenth of the longest wait has a pale colour, half of it the full one.
+    // A tenth of the longest wait has a pale colour, half of it the full colour.
     const step = [0.1, 0.25, 0.5].filter((share) => waited >= share * most).length;
     if (step) Object.assign(cell.style, { background: `var(--slower-${step + 1})`, color: `var(--slower-${step + 1}-text)` });
     return cell;

@@ -7,7 +7,7 @@ const bare = (value) => signed[Math.abs(value) >= 1000 ? 0 : Math.abs(value) < 1
 etq.change = (value) => (value === null || value === undefined ? "" : `${bare(value)}\u00a0%`);
 etq.interval = (low, high) => (low === null || high === null ? "" : `${bare(low)} to ${bare(high)}\u00a0%`);
 
-// The words are those of `etq.verdicts.words`, which `script_of` writes.
+// The words of `etq.verdicts.words`, written by `script_of`.
 const { keys, shown, counting, order } = VERDICT_WORDS;
 const CLASSES = { [keys.slower]: "slow", [keys.worse]: "slow", [keys.faster]: "fast", [keys.better]: "fast", [keys.same]: "same" };
 etq.verdicts = keys;

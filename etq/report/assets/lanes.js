@@ -25,7 +25,7 @@ function laneOf(rank, pieces, kinds, cells) {
     return time ? [`${KINDS[kind][0]} ${etq.quantity(time, pieces[0].unit)}`] : [];
   });
   const bar = etq.element("span", { class: "bar-of", role: "img", "aria-label": `rank ${rank}: ${times.join(", ")}` });
-  // The step is below the others.
+  // The step's span is drawn below the others.
   for (const piece of [...pieces].sort((one, other) => (other.kind === "step") - (one.kind === "step"))) {
     const [text, name] = KINDS[piece.kind];
     const made = etq.element("span", { class: `piece ${name}`, title: `rank ${rank} ${text}: ${etq.quantity(piece.time, piece.unit)}, from ${etq.quantity(piece.first, piece.unit)} on` });

@@ -1,5 +1,5 @@
 // Numbers for people: four significant digits, thousands separated; an unknown number is empty, never zero. A number
-// beside its unit has all four, those of a table's column the same decimals.
+// beside its unit has all four digits; numbers of a table's column have the same decimals.
 
 const DIGITS = 4;
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
@@ -18,8 +18,8 @@ const isPart = (value) => typeof value === "number" && !Number.isInteger(value);
 // All digits of a time, or of another number with a fraction.
 etq.digits = (value) => (isPart(value) && Math.abs(value) < 1000 ? exactly.format(value) : etq.number(value));
 
-// How many decimals the numbers of a column have: its largest has four digits, one below 10 has a decimal or more. Null
-// if all are whole.
+// The decimals for the numbers of a column: its largest gets four digits, one below 10 at least one decimal. Null if
+// all are whole.
 etq.decimals = (values) => {
   const sizes = values.filter(Number.isFinite).map(Math.abs).filter(Boolean);
   if (!sizes.some(isPart)) return null;
@@ -27,7 +27,7 @@ etq.decimals = (values) => {
   return Math.min(Math.max(DIGITS - 1 - Math.floor(Math.log10(most)), least < 10 ? 1 : 0), 12);
 };
 
-// A number with so many decimals; one that would be shown as zero, and isn't, as less than the smallest.
+// A number with these decimals; a number other than 0 that would be shown as 0 is shown as less than the smallest.
 etq.fixed = (value, decimals) => {
   if (typeof value !== "number" || decimals === null || decimals === undefined) return etq.number(value);
   const least = 10 ** -decimals;
@@ -41,7 +41,7 @@ etq.unit = (unit) => (unit === null || unit === undefined ? "" : (units.get(unit
 // A sentence with µs for microseconds, as in tables.
 etq.sentence = (text) => text.replace(/(\d) us\b/g, "$1\u00a0\u00b5s");
 
-// A number and its unit, which no line break parts.
+// A number and its unit, without a line break between them.
 etq.quantity = (value, unit) =>
   value === null || value === undefined ? "" : `${etq.digits(value)}\u00a0${etq.unit(unit)}`;
 

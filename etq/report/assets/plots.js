@@ -1,7 +1,7 @@
 // Plots with axes, by uPlot: drawn anew at another width or theme.
 
-// make(width) returns uPlot's options and data; returns a function that draws with its arguments. choose(index, event) is
-// called for the point that is clicked, or that arrow keys lead to and Enter takes.
+// make(width) returns uPlot's options and data; returns a function that draws with its arguments. choose(index, event)
+// is called for a point that is clicked, or reached by arrow keys and chosen by Enter.
 etq.plot = (parent, make, choose = null) => {
   const box = etq.element("div", { class: "plot" });
   parent.append(box);
@@ -37,7 +37,7 @@ etq.axis = (label, values, more = {}) => ({
 // Steps of an axis of counts.
 etq.countSteps = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
 
-// What the legend says of a value: nothing where the pointer is on none.
+// The legend's text for a value; empty if the pointer is on none.
 etq.legendOf = (show) => (_, each, __, index) => (each === null || each === undefined || each === "--" ? "" : show(each, index));
 
 // A series as a line.
@@ -45,7 +45,7 @@ etq.line = (label, colour, show, more = {}) => ({
   label: etq.printable(label), stroke: etq.colour(colour), width: 1, points: { show: false }, value: etq.legendOf(show), ...more,
 });
 
-// A series of points alone.
+// A series as points only.
 etq.points = (label, colour, size, show) => etq.line(label, colour, show, {
   paths: () => null,
   points: { show: true, size, stroke: etq.colour(colour), fill: etq.colour(colour) },

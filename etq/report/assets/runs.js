@@ -1,5 +1,5 @@
-// Run after run: how long each execute took, warm-up and outliers marked. A click shows the run in the timeline.
-// Steps of a trace: a bar for each and for their average, of what they consist of.
+// The execute time of each run, with warm-up and outliers marked; a click shows the run in the timeline. For steps of a
+// trace: a bar with the parts of each step, and of their average.
 
 etq.section("runs", (parent, { runs }) => {
   const unit = runs.get(0, "unit");

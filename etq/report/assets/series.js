@@ -1,6 +1,7 @@
-// Series of captures: the execute time of each, in order, and what is drawn of them; and selectors of their labels.
+// Series of captures: the execute time of each capture, in order, spark lines of these, and selectors of their labels.
 
-// A value with a comma, | or a quotation mark is in quotation marks, and that of a label since, which is a time otherwise.
+// A value with a comma, | or a quotation mark is quoted. So is the value of a label named since, which would otherwise
+// be a time.
 etq.selectorOf = (pairs) =>
   [...pairs].map(([key, value]) => `${key}=${key === "since" || /[,"|]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value}`).join(",");
 
@@ -39,7 +40,7 @@ etq.Series = class {
   }
 };
 
-// How many captures of a series a spark line has, around the one that it is about.
+// The number of captures in a spark line, around its own capture.
 const AROUND = 60;
 const WIDTH = 120;
 const HEIGHT = 20;
@@ -52,7 +53,7 @@ etq.svg = (tag, attributes, ...children) => {
   return made;
 };
 
-// The range of values without outliers, by Tukey's outer fences: those are drawn at the edge.
+// The range of values without outliers, by Tukey's outer fences; outliers are drawn at the edge.
 function within(values) {
   const sorted = [...values].sort((one, other) => one - other);
   const at = (share) => sorted[Math.round(share * (sorted.length - 1))];
@@ -60,7 +61,7 @@ function within(values) {
   return room > 0 ? [Math.max(low, at(0.25) - room), Math.min(high, at(0.75) + room)] : [low, high];
 }
 
-// The line of the captures around one in its series, with a dot there.
+// The line of a capture's neighbours in its series, with a dot at the capture.
 etq.spark = (series, capture, width = WIDTH, most = AROUND) => {
   const found = series?.of.get(capture);
   if (!found) return "";

@@ -1,6 +1,5 @@
-// Spans next to and below each other, on a canvas: an icicle and a timeline are drawn with them. Of spans that are
-// narrower than a pixel one is drawn per pixel, and the next one is found by halving: a picture costs as much as its
-// pixels, whatever lies in it.
+// Rows of spans on a canvas, for icicles and timelines. Of spans narrower than a pixel, one per pixel is drawn, and the
+// next one is found by binary search: the cost depends on pixels, not on the number of spans.
 
 const ROW = 19;
 const AXIS = 22;
@@ -16,7 +15,8 @@ function firstAbove(sorted, value, from = 0) {
   return low;
 }
 
-// The ends of rows: which row is the first that is free at a time is found by halving, as rows may be as many as spans.
+// The ends of rows. The first row that is free at a time is found by binary search, as there may be as many rows as
+// spans.
 class RowEnds {
   constructor(most) {
     this.size = 1;
@@ -31,7 +31,7 @@ class RowEnds {
     for (node >>= 1; node >= 1; node >>= 1) this.earliest[node] = Math.min(this.earliest[2 * node], this.earliest[2 * node + 1]);
   }
 
-  // The first row from a row on that ends by a time.
+  // The first row, beginning at `from`, that ends by a time.
   firstFree(from, time) {
     let node = this.size + from;
     while (this.earliest[node] > time) {
@@ -281,7 +281,7 @@ function pushed(list, value) {
   return list;
 }
 
-// As much of a text as there is room for.
+// The part of a text that fits.
 etq.fitted = (pen, text, room) => {
   const width = pen.measureText(text).width;
   if (width <= room) return text;
@@ -294,7 +294,7 @@ function niceStep(rough) {
   return power * ([1, 2, 5].find((each) => each * power >= rough) ?? 10);
 }
 
-// Colours of the palette, read once a theme.
+// Colours of the palette, read once per theme.
 const shades = new Map();
 etq.onRedraw(() => shades.clear());
 etq.shades = {
@@ -329,8 +329,8 @@ etq.hideTip = () => {
   tip.hidden = true;
 };
 
-// A field to search with, and buttons that lead from match to match: `parts`, and search(), which searches again.
-// find(words) returns what matches; go(match) shows one; told(matches) says how many there are.
+// A search field, and buttons to go from match to match. Returns `parts`, and search(), which searches again.
+// find(words) returns the matches; go(match) shows one; told(matches) returns the text on their number.
 etq.finder = ({ placeholder = "Search", label = placeholder, find, go, told, step = (at, matches) => `${at + 1} of ${told(matches)}` }) => {
   const input = etq.element("input", { type: "search", placeholder, "aria-label": label });
   const output = etq.element("output", { class: "muted" });

@@ -1,10 +1,10 @@
 // A table that can be sorted by its headings and searched. A column is {name, title, meaning, numeric, as, unit, early,
 // always}: `as` makes the cell's text, or a node, of (value, row, the value as people read it, the column's decimals).
-// Numbers of a column have the same decimals in all rows. A column without a value, or of times that are all zero, is
-// left out; one with the same value in all rows is said above the table, unless it is `always` there. On narrow screens,
-// those that are `early` come right after the first, where nobody has to scroll to see them, verdicts and changes (2)
-// before others (true). choose(row) is called for the row that is clicked, and at first for the first one for which
-// chosen(row) is true, then with true as its second argument.
+// Numbers of a column have the same decimals in all rows. A column without values, or with only times of zero, is left
+// out. A value that is the same in all rows is shown above the table, unless its column is `always` kept. On narrow
+// screens, `early` columns follow the first one, visible without scrolling: verdicts and changes (2) before others
+// (true). choose(row) is called for a clicked row; at first it is called as choose(row, true) for the first row for
+// which chosen(row) is true.
 
 const AT_FIRST = 15;
 const AT_MOST = 1000;
@@ -130,8 +130,8 @@ function heading(column, state, draw) {
   );
 }
 
-// A text in two lines at most; all of it where the pointer is on it. A short one is in one line, but for the first column
-// of a phone.
+// A text in at most two lines, shown in full under the pointer. A short text is in one line, except in the first column
+// on a phone.
 function clamped(text, whole, isFirst) {
   const title = text.length > 40 || text !== whole ? etq.printable(etq.short(whole, 2000)) : null;
   if (text.length < 24 && !(isFirst && etq.narrow.matches)) return etq.element("span", { class: "unbroken", title, text });
@@ -155,7 +155,7 @@ function cell(table, column, row, decimals, isFirst = false) {
   return made;
 }
 
-// Unknown values stand last either way.
+// Unknown values are last in both orders.
 function compare(one, other, sign) {
   if (one === null || other === null) return (one === null) - (other === null);
   return sign * (typeof one === "number" ? one - other : String(one).localeCompare(String(other)));
@@ -170,8 +170,8 @@ function searchable(table, columns) {
   };
 }
 
-// The columns of a section's table, as `Column` of etq/report/kit.py describes them. Where rows have several units, each
-// time has its own beside it.
+// The columns of a section's table, as `Column` of etq/report/kit.py describes them. If rows have several units, each
+// time has its unit beside it.
 const KINDS = {
   time: (rows, unit) => (unit ? { numeric: true, unit } : { numeric: true, as: (value, row) => etq.quantity(value, rows.get(row, "unit")) }),
   number: () => ({ numeric: true }),
@@ -187,7 +187,8 @@ const KINDS = {
   text: () => ({}),
 };
 
-// Draws a section's table. `own` has what a drawing adds: columns by name, `more` of them, and options of `etq.table`.
+// Draws a section's table. `own` has additions by the drawing: columns by name, `more` columns, and options of
+// `etq.table`.
 etq.grid = (parent, { name, title, text, sort, columns, rows: data, foot }, { own = {}, more = [], ...options } = {}) => {
   const rows = new etq.Table(data);
   const box = etq.element("div", { class: "rows" });

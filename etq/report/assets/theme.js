@@ -1,4 +1,4 @@
-// Light and dark: as the system's setting, until the reader chooses. Paper is always light.
+// Light or dark, by the system's setting until the reader chooses. Printed pages are always light.
 
 const root = document.documentElement;
 const dark = matchMedia("(prefers-color-scheme: dark)");

@@ -1,4 +1,4 @@
-// The timeline of a run: every event at its time, below the event that contains it.
+// The timeline of a run: each event at its time, below its parent.
 
 etq.section("timeline", (parent, tables) => {
   const { runs, events, signatures } = tables;
@@ -30,7 +30,7 @@ etq.section("timeline", (parent, tables) => {
 
   const select = etq.element("select", { "aria-label": "Run" });
   const isTrace = signatures.has("category");
-  // Runs one after the other, where it is known when each began.
+  // Runs one after the other, if the start of each is known.
   const hasAll = ranges.size > 1 && !begins.includes(null);
   if (hasAll) select.append(etq.element("option", { value: ALL, text: `all ${etq.number(ranges.size)} ${isTrace ? "steps" : "runs"}` }));
   for (const row of runs.rows()) {
@@ -100,7 +100,7 @@ function textOf(signatures, row) {
     .toLowerCase();
 }
 
-// The rows of each run, which lie one after the other.
+// The rows of each run; runs follow each other in time.
 function rangesOf(runs) {
   const ranges = new Map();
   runs.forEach((run, row) => {
@@ -110,7 +110,7 @@ function rangesOf(runs) {
   return ranges;
 }
 
-// The run shown first: of the block with most time, the run nearest to the block's median; else the first with events.
+// The run shown first: the run nearest to the median in the block with the most time, or the first run with events.
 function firstShown(runs, ranges) {
   const there = runs.rows().filter((row) => ranges.has(runs.get(row, "run_index")));
   const timed = there.filter((row) => runs.get(row, "execute") !== null && !runs.get(row, "is_warm_up"));

@@ -7,7 +7,7 @@ etq.section("series", (parent, { series, changes }, facts) => {
   const sum = (name) => series.list(name).reduce((all, each) => all + (each ?? 0), 0);
   const rows = (what) => changes.rows().filter((row) => changes.get(row, "what") === what);
   const count = (what, verdict) => rows(what).filter((row) => changes.get(row, "stage") === "kept" && changes.get(row, "verdict") === verdict).length;
-  // What was not judged has no number.
+  // If nothing was judged, there is no number.
   const figure = (count) => (facts.judged ? etq.number(count) : "not judged");
   const changed = (what, verdict, note) => etq.card(`${what}s ${verdict}`, figure(count(what, verdict)), facts.missing ?? note, { href: count(what, verdict) ? "#regressions" : null });
   const open = [...rows("total"), ...rows("op")].filter((row) => changes.get(row, "stage") === "not kept yet").length;
@@ -69,14 +69,14 @@ etq.section("totals", (parent, { rows, series, changes }, facts) => {
   };
 });
 
-// The labels of a series, which its name has as key=value; and the series that differ from it by one label alone.
+// The labels of a series, from the key=value pairs in its name; and the series that differ from it in one label only.
 const parts = (name) => name.split(",").filter((part) => part.includes("="));
 const labelKeys = (name) => parts(name).map((part) => part.slice(0, part.indexOf("=")));
 const without = (name, key) => parts(name).filter((part) => !part.startsWith(`${key}=`)).join();
 const alike = (names, name, key) => [...names].filter((other) => labelKeys(other).includes(key) && without(other, key) === without(name, key));
 const valueOfKey = (name, key) => parts(name).find((part) => part.startsWith(`${key}=`)).slice(key.length + 1);
 
-// The ops whose level changed with that of the total: the total's change may be found a few captures off.
+// The ops whose level changed with that of the total, whose change may be found a few captures away.
 const NEAR = 2;
 function changedOps(changes, series, position) {
   const found = changes.rows().filter((row) => changes.get(row, "what") === "op" && changes.get(row, "series") === series && Math.abs(changes.get(row, "position") - position) <= NEAR);
@@ -84,11 +84,10 @@ function changedOps(changes, series, position) {
   return ops.slice(0, 2).map((op) => etq.middle(op, 30)).join(", ") + (ops.length > 2 ? ` and ${ops.length - 2} more` : "");
 }
 
-// What a change is if it isn't kept.
+// The words for a change that isn't kept.
 const stageOf = (table, row) => (table.get(row, "stage") === "kept" ? "" : table.get(row, "stage"));
 
-// The action of a click on a point, where the host of the report has pages of captures: `etq.pointChosen(capture,
-// event)`.
+// The action of a click on a point, if the host of the report has pages of captures: `etq.pointChosen(capture, event)`.
 function chosenPoint(shown) {
   if (!etq.pointChosen) return null;
   return (index, event) => {
@@ -98,7 +97,8 @@ function chosenPoint(shown) {
   };
 }
 
-// A link that compares the captures before and from a change on, where the host of the report has such a page.
+// A link to the comparison of the captures before a change with those after it, if the host of the report has such a
+// page.
 function compared(rows, row) {
   const [base, newer] = [rows.get(row, "base"), rows.get(row, "new")];
   return base === null ? "" : etq.element("a", { href: etq.compareLink(base, newer), text: "compare" });
@@ -132,7 +132,7 @@ function grouped(table, of) {
   return groups;
 }
 
-// A chart that shows an op's trend; returns what chooses it, by a row of a table of changes or of ops.
+// A chart of an op's trend; returns the function that chooses the op, by a row of a table of changes or ops.
 function opChart(parent, orders) {
   const title = etq.element("p", { class: "chart-title" });
   const state = { table: null, points: [], marks: [] };
@@ -140,7 +140,7 @@ function opChart(parent, orders) {
   parent.append(bar);
   const draw = etq.plot(parent, (width) => (state.table === etq.totalTrends.rows ? totalPlot(state.table, state, state.over, width) : opPlot(state, state.over)), chosenPoint(() => [state.table, state.points]));
   return (table, chosen) => {
-    // Of several instances, the one below: it takes most.
+    // Of several instances, the longest.
     const row = table.has("instances") && table.get(chosen, "instances") > 1 ? chosen + 1 : chosen;
     const { points, groups, changes } = etq.opTrends;
     state.over = orders[table.get(row, "series")];
@@ -159,7 +159,7 @@ function opChart(parent, orders) {
       .filter((other) => (changes.get(other, "what") === "total") === isTotal && same(other, row, ["series", "op", "module_path", "instruction_id"]))
       .map((other) => [changes.get(other, "position"), changes.get(other, "change_percent"), stageOf(changes, other)]);
     const place = get("instruction_id");
-    // A device's op may have the name of a host op, which has another trend.
+    // A device's op may have the same name as a host op with another trend.
     const name = isTotal ? `total of ${get("op")}` : `${get("op")} ${where(get)}`;
     const missing = state.points.length ? "" : ": this page has no points of it, only of ops that changed and of those that take most time";
     title.textContent = etq.printable(etq.short(`${name}, ${seriesName(get("series"))}${missing}`));
@@ -182,10 +182,10 @@ function xOf(table, points, over, at = points.map((row) => table.get(row, "posit
     return etq.printable(etq.short(first === last ? first : `${first} … ${last}`, 40));
   };
   const label = (position) => (Number.isInteger(position) && position >= 1 && at.length && position <= at.at(-1) ? labelText(table.get(near(position), "first_label")) : "");
-  // Captures of a label are next to each other: it stands at the first of them that the axis has a place for.
+  // Captures of a label are next to each other: the label is at the first of them that has a place on the axis.
   const labels = (_, splits) => splits.map(label).map((text, index, all) => (text === all[index - 1] ? "" : text));
   const title = etq.printable(etq.short(over, 40));
-  // Times and numbers are where they are, so that gaps between captures are seen; other labels have their position.
+  // Times and numbers are placed by value, so that gaps between captures are visible; other labels by position.
   const places = points.map((row) => (over === "captured_at" ? momentOf : numberOf)(table.get(row, "first_label")));
   const isScaled = places.length > 0 && !places.some(Number.isNaN) && places.every((place, index) => index === 0 || place > places[index - 1]);
   const isTime = isScaled && over === "captured_at";
@@ -199,14 +199,14 @@ function xOf(table, points, over, at = points.map((row) => table.get(row, "posit
       return index > 0 ? (places[index - 1] + places[index]) / 2 : places.at(index);
     },
     time: isTime,
-    // Room for the half of the last label that is beyond its place.
+    // Room for the half of the last label that is right of its place.
     padding: [null, Math.max(16, isScaled ? 0 : roomOf([points.length ? labelText(table.get(points.at(-1), "first_label")) : ""]) / 2), null, null],
     axis: isTime ? etq.axis(`${title}, UTC`, null, { size: 44, space: 80, values: timeLabels }) : etq.axis(title, isScaled ? numbered : label, { size: 34, space: roomOf(points.map((row) => table.get(row, "first_label"))), incrs: STEPS, ...(isScaled ? {} : { values: labels }) }),
     series: { label: title, value: etq.legendOf((_, index) => name(points[index])) },
   };
 }
 
-// Times of day with the day below the first of each, or days; the year where it begins.
+// Times of day, with the day below the first time of each day, or days; with the year where a year begins.
 function timeLabels(_, splits, __, ___, step) {
   const texts = splits.map((seconds) => new Date(seconds * 1000).toISOString());
   return texts.map((text, index) => {
@@ -222,16 +222,16 @@ const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
 const labelText = (label) => etq.printable(etq.short(etq.shortHash(label), 12));
 // The pixels between labels of an axis, so that they don't meet.
 const roomOf = (labels) => 16 + 7 * Math.max(3, ...labels.map((label) => Math.min(13, String(label).length)));
-// Seconds since 1970 of a time without zone, which is UTC; NaN if it isn't one.
+// Seconds since 1970 of a time without zone, taken as UTC; NaN if it isn't a time.
 const momentOf = (label) => Date.parse(`${String(label).replace(" ", "T")}Z`) / 1000;
 const numberOf = (label) => (/^\d{1,15}$/.test(label) ? Number(label) : NaN);
 const utc = (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC");
 
-// The changes as lines across the plot, with their size and what changed. Texts that would meet stand below each other.
+// Changes as lines across the plot, with their size and name. Texts that would overlap are below each other.
 function markHook(marks, x) {
   return (plot) => {
     const pen = plot.ctx;
-    const ends = []; // where the last text of each line of texts ends
+    const ends = []; // the end of the last text in each line
     pen.save();
     pen.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
     pen.textBaseline = "top";
@@ -258,7 +258,8 @@ function markHook(marks, x) {
   };
 }
 
-// The range of the y axis: all of some values, and those of others that are as near as these are to each other.
+// The range of the y axis: all of the first values, and those other values that are about as near to them as they are
+// to each other.
 const rangeOf = (values, others) => () => {
   const known = values.filter((each) => each !== null);
   const [low, high] = [Math.min(...known), Math.max(...known)];
@@ -289,7 +290,7 @@ function chartOf(x, marks, axis, range, series, columns, more = {}) {
   ];
 }
 
-// A series as a line with a dot for each of a few points.
+// A series as a line; if it has few points, with dots.
 const dotted = (label, colour, show, count, more = {}) =>
   etq.line(label, colour, show, { width: 1.5, points: { show: count <= 120, size: 5, fill: etq.colour(colour) }, ...more });
 
@@ -306,8 +307,8 @@ function totalPlot(table, { points, marks }, over) {
 // The most series that are drawn over each other, and their colours.
 const LINES = ["accent", "warm", "delegate", "control", "bad", "muted", "python", "faint"];
 
-// Series over each other, each relative to its own median: they may be of devices of other speeds. Captures of the same
-// label are above each other, and labels are where a chart of one series has them: in the order of all series.
+// Several series in one chart, each relative to its median, as devices may differ in speed. Captures with the same
+// label have the same x, and labels are in the order of all series, as in the chart of one series.
 function linesPlot(table, { lines, changes }, over) {
   const firsts = new Map(); // the first row of each label
   for (const row of lines.flatMap(([, points]) => points)) {

@@ -1,4 +1,4 @@
-// The page of one capture: its report, of the runs that are chosen, and its neighbours in its series.
+// The page of one capture: its report, for the chosen runs, and its neighbours in its series.
 
 etq.pageOfCapture = async () => {
   const name = decodeURIComponent(location.pathname.slice("/capture/".length));
@@ -8,7 +8,7 @@ etq.pageOfCapture = async () => {
   async function load() {
     const { method, runs, unit } = etq.parameters();
     await etq.work("Reading the capture…", async (signal, quiet) => {
-      // Both are computed at the same time; the first part is shown as soon as it is there.
+      // Both parts are computed at the same time; the first is shown as soon as it arrives.
       const ask = (part) => etq.ask("report", { capture: name, method, runs, unit, part }, signal);
       const later = ask("rest");
       later.catch(() => {}); // awaited below
@@ -56,7 +56,7 @@ etq.pageOfCapture = async () => {
     try {
       series = await etq.series();
     } catch {
-      return; // without an order there is none before
+      return; // without an order there is no previous capture
     }
     const place = document.getElementById("neighbours");
     const [before, next] = series.neighbours(report.capture);

@@ -14,14 +14,14 @@ const FIXED = {
   sha256: { title: "hash", width: 120, class: "code" },
   uri: { title: "file", width: 260 },
 };
-// The slow data, shown after the list.
+// Slow data, shown after the list.
 const COUNTED = ["runs", "findings"];
 const LATE = ["execute", "trend", "change", ...COUNTED];
 const SHOWN = ["execute", "trend", "change", "captured_at", "runs"];
-// Labels that divide captures, those that most teams give first; the time of a commit is in no column by default.
+// Labels that divide captures, the most common ones first; the time of a commit is in no column by default.
 const USUAL = ["model", "device", "backend", "commit", "branch"];
 const LABELS_SHOWN = 5;
-// A label with a value of its own for each capture names them, as the first column does.
+// A label with a different value for each capture only names them, like the first column.
 const MOST_NAMES = 8;
 const POLL = 5000;
 // The letters of a capture's name that are shown, and those of a phone's column.
@@ -31,8 +31,8 @@ const NARROW_NAME = 13;
 const time = (text) => (text === null ? "" : text.slice(0, 16));
 const momentOf = (micros) => (micros === null ? "" : new Date(micros / 1000).toISOString().slice(0, 16).replace("T", " "));
 
-// When this browser saw the captures before this visit, in microseconds since 1970; null at the first visit. A visit is
-// as long as its tab.
+// The time of this browser's previous visit, in microseconds since 1970; null at the first visit. A visit lasts as long
+// as its tab.
 function lastVisit(latest) {
   const key = `etq seen ${etq.source}`;
   try {
@@ -53,7 +53,8 @@ etq.pageOfCaptures = async () => {
   // Series and counts are undefined until they are known, and null after an error.
   const page = { captures: null, series: undefined, counts: undefined, kept: null, since: null };
   const isKnown = (name) => (COUNTED.includes(name) ? page.counts : LATE.includes(name) ? page.series : page.captures) !== undefined;
-  // Whether a column has no value in any row that is listed. Few captures have a change: its column waits for one.
+  // Whether a column has no value in any listed row. The column of changes appears only with one, as few captures have
+  // any.
   function isEmpty(name) {
     if (!isKnown(name)) return name === "change";
     const isNone = !page.kept.includes(1);
@@ -107,7 +108,7 @@ etq.pageOfCaptures = async () => {
   const narrow = matchMedia("(max-width: 50rem)");
   const isNarrow = () => narrow.matches;
 
-  // Whether a label is worth a column: most captures have it, and it tells groups of them apart.
+  // Whether a label gets a column: most captures have it, and it divides them into groups.
   function divides(key) {
     const { texts, at } = page.captures.labels.get(key);
     const labelled = at.filter((number) => number >= 0).length;
@@ -154,7 +155,7 @@ etq.pageOfCaptures = async () => {
   const cellOf = (column) => (isKnown(column) ? (cells[column] ?? ((place) => page.captures.table.get(place, column))) : () => etq.element("span", { class: "muted", text: "…" }));
   const longest = () => page.captures.names.reduce((most, text) => Math.max(most, text.length), 0);
 
-  // The key by which a column is sorted: labels are in the order of their values, as the server has them.
+  // The sort key of a column: labels are in the order of values that the server sends.
   function keyOf(column) {
     if (column.startsWith("label ")) {
       const found = page.captures.labels.get(column.slice(6));
@@ -208,7 +209,7 @@ etq.pageOfCaptures = async () => {
     const side = (which, value) => {
       try {
         sessionStorage.setItem(`etq ${which}`, value);
-      } catch { /* the browser keeps nothing: the link has it */ }
+      } catch { /* the browser stores nothing: the link has it */ }
       const other = which === "base" ? "new" : "base";
       location.assign(`/compare?${new URLSearchParams({ [which]: value, ...(sessionStorage.getItem(`etq ${other}`) ? { [other]: sessionStorage.getItem(`etq ${other}`) } : {}) })}`);
     };
@@ -247,7 +248,7 @@ etq.pageOfCaptures = async () => {
       wrong.textContent = etq.printable(error.message);
       wrong.hidden = false;
     }
-    // If no capture matches, facets have the labels of all captures, which lead out.
+    // If no capture matches, facets show the labels of all captures, so that another choice is possible.
     if (wrong.hidden) draw(page.captures, pairs, page.kept);
     else draw(page.captures, null, new Uint8Array(page.captures.length).fill(1));
     show(options);
@@ -309,7 +310,7 @@ etq.pageOfCaptures = async () => {
   parts.selector.append(input, columnChoice());
   main.append(facets, etq.element("div", { class: "listed" }, parts.selector, wrong, etq.element("div", { class: "bar" }, parts.count, waits, parts.picked), parts.rows));
 
-  // Keys of the table work before it has the focus.
+  // Keys of the table work even without focus.
   addEventListener("keydown", (event) => {
     if (document.activeElement === document.body && !event.ctrlKey) grid.press(event);
   });
@@ -323,7 +324,7 @@ etq.pageOfCaptures = async () => {
     await filter();
   });
   if (page.captures) await loadSeries();
-  // Another process may add captures: they show when they are there.
+  // Captures that other processes add appear by themselves.
   let seen = await etq.ask("state").catch(() => null);
   setInterval(async () => {
     if (document.hidden) return;

@@ -1,4 +1,4 @@
-// The page of two sides: what they are, and the report of their difference.
+// The page of two sides: fields to choose them, and the report of their difference.
 
 const OPTIONS = ["unit", "phase", "history", "quantile", "alpha", "min_effect", "allow_mismatch"];
 

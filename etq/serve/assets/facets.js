@@ -1,16 +1,17 @@
-// Facets: the values of each label with the number of captures that choosing it gives. Choosing one writes a selector.
+// Facets: the values of each label, with the number of captures that each would select. Choosing a value writes a
+// selector.
 
 const AT_FIRST = 8;
 const AT_MOST = 300;
 
-// draw(captures, pairs, kept) draws anew; `pairs` are the chosen labels, null if the selector has more than labels.
-// choose(text) is called with the selector that a click makes.
+// draw(captures, pairs, kept) draws again; `pairs` are the chosen labels, null if the selector has more than labels.
+// choose(text) is called with the selector that a click produces.
 etq.facets = (parent, choose) => {
   const open = new Set();
   const searched = new Map();
   let last = null;
 
-  // The captures that the other facets leave, for each facet: its own choice doesn't narrow it.
+  // For each facet, the captures that the other facets leave: a facet's own choice doesn't narrow it.
   function base(captures, pairs, key, kept) {
     if (!pairs?.has(key)) return kept;
     const others = new Map(pairs);

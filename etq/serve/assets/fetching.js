@@ -1,13 +1,13 @@
-// Data of this server: answers are JSON; an error is shown in the words that the command line has.
+// Data from this server: answers are JSON; an error is shown in the words of the command line.
 
 const page = document.body.dataset.page;
 const state = document.getElementById("state");
 etq.page = page;
 
-// How long to wait before a question is asked again, in seconds: a busy server says 503, one whose process has ended
-// says nothing until the next one runs.
+// Seconds before a request is repeated: a busy server answers 503; one whose process has ended doesn't answer until the
+// next process runs.
 const BUSY = { waits: [1, 2, 4] };
-// Questions that are asked once: SQL may be what the process has ended of.
+// Requests that aren't repeated: SQL may have ended the process.
 const ONCE = new Set(["sql"]);
 
 class Failure extends Error {
@@ -18,14 +18,14 @@ class Failure extends Error {
   }
 }
 
-// As fetch(); leads to the form that asks for a token if nobody is signed in.
+// Like fetch(); opens the sign-in form if nobody is signed in.
 etq.fetch = async (address, options = {}) => {
   const answer = await fetch(address, options);
   if (answer.status === 401) location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
   return answer;
 };
 
-// Shows whose warehouse this is, and who is signed in.
+// Shows the warehouse's name, and who is signed in.
 etq.known = etq.fetch("/data/me", { cache: "no-store" }).then(async (answer) => {
   const found = await answer.json();
   if (!answer.ok) throw new Error(found.error);
@@ -64,7 +64,7 @@ etq.ask = async (question, parameters = {}, signal = undefined) => {
   }
 };
 
-// Saves an answer as a file, or says why there is none.
+// Saves an answer as a file, or shows the error.
 etq.download = async (address, name) => {
   try {
     const answer = await etq.fetch(address);
@@ -106,7 +106,7 @@ etq.work = async (text, work) => {
   } catch (error) {
     if (error.name !== "AbortError" && current === mine) {
       etq.state(error.message, true);
-      // The place in a query: its line, and one that points at it.
+      // The place of an error in a query: its line, and a line that points at it.
       if (error.place) state.append(etq.element("pre", {}, error.place.split("\n").map((line) => etq.printable(line)).join("\n")));
       const head = document.getElementById("head");
       if (!head.firstChild) head.append(etq.element("h1", { text: document.title.split(" · ")[0] }), etq.themeButton());
@@ -130,7 +130,7 @@ etq.emptyText = () => `The warehouse is empty: add captures with etq ingest FILE
 // The page's parameters, from its address.
 etq.parameters = () => Object.fromEntries(new URLSearchParams(location.search));
 
-// Sets parameters; empty ones are left out. A step that "back" undoes, unless it replaces the present one.
+// Sets parameters; empty ones are left out. Adds a step to the browser's history, unless it replaces the current one.
 etq.setParameters = (changes, { replace = false } = {}) => {
   const found = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) {
@@ -144,7 +144,8 @@ etq.setParameters = (changes, { replace = false } = {}) => {
   shown = location.search;
 };
 
-// Calls act() after a step back or forward to other parameters. Links within the page are steps, too, but change none.
+// Calls act() after a step back or forward to other parameters. Links within the page are steps, too, but change no
+// parameters.
 let shown = location.search;
 etq.onStep = (act) => addEventListener("popstate", () => {
   if (location.search === shown) return;
@@ -157,13 +158,13 @@ etq.showSection = () => {
   if (location.hash.length > 1) requestAnimationFrame(() => document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView());
 };
 
-// Discards the page's content, to draw it anew.
+// Discards the page's content, to draw it again.
 etq.clear = () => {
   for (const id of ["head", "contents", "sections", "foot"]) document.getElementById(id).replaceChildren();
   etq.redraws.clear();
 };
 
-// The link of a capture: by its name if a path can have it, by its hash otherwise.
+// The link of a capture: by its name if a path can contain it, otherwise by its hash.
 etq.captureLink = (name, sha256 = null, parameters = {}) => {
   const plain = /^[A-Za-z0-9_][\w.-]*(\/[A-Za-z0-9_][\w.-]*)*$/.test(name) || sha256 === null;
   const given = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value)).toString();

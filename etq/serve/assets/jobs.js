@@ -1,4 +1,4 @@
-// The page of jobs: those that there are, and the report of one.
+// The page of jobs: their list, and the report of one.
 
 etq.pageOfJobs = async () => {
   const list = etq.element("nav", { class: "chips", "aria-label": "Jobs" });

@@ -16,7 +16,7 @@ etq.results = (parent, { rows, kinds, count }, query, { chart, setChart }) => {
   if (table.length > 1 && numbers.length) drawChart(parent, table, names, numbers, chart, setChart);
   const grid = etq.element("div");
   parent.append(grid);
-  // Names of a result may be the same: columns are found by their place.
+  // Columns of a result may have the same name, so they are found by position.
   const byPlace = new etq.Table({ names: names.map((_, at) => `c${at}`), columns: rows.columns, length: rows.length });
   etq.table(grid, byPlace, names.map((name, at) => ({ name: `c${at}`, title: etq.short(name, 60), always: true, numeric: kinds[at] === "number", search: true, as: (value) => shown(value, kinds[at]) })), { name: "result", first: 100 });
 };
@@ -53,7 +53,7 @@ function plotOf(table, { kind, x, y }) {
   const isNumber = table.list(x).every((value) => value === null || typeof value === "number");
   let rows = isNumber ? order.filter((row) => table.get(row, x) !== null).sort((one, other) => table.get(one, x) - table.get(other, x)) : order;
   if (kind === "bars") rows = rows.slice(0, MOST_BARS);
-  // Bars, and texts, are in order.
+  // Bars and texts keep their order.
   const isPlaced = !isNumber || kind === "bars";
   const at = rows.map((row, place) => (isPlaced ? place : table.get(row, x)));
   const named = (place) => (isPlaced ? (Number.isInteger(place) && rows[place] !== undefined ? etq.printable(etq.short(table.get(rows[place], x) ?? "NULL", 14)) : "") : etq.number(place));

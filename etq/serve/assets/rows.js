@@ -1,5 +1,5 @@
-// A table of any number of rows, of which those in view are in the page. Keys: arrows, page up and down, home, end;
-// Enter opens a row, Space picks it.
+// A table of any number of rows; the page contains only those in view. Keys: arrows, page up and down, home, end; Enter
+// opens a row, Space picks it.
 
 const HEIGHT = 30;
 const EXTRA = 12;
@@ -14,7 +14,7 @@ etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
   parent.append(box);
   let [columns, places, order, focused] = [[], [], null, 0];
   let waiting = false;
-  let kept = new Map(); // the rows in the page, by where they are
+  let kept = new Map(); // the rows in the page, by position
 
   const first = () => Math.max(0, Math.floor(box.scrollTop / HEIGHT) - EXTRA);
   const visible = () => Math.ceil((box.clientHeight || 600) / HEIGHT);
@@ -41,7 +41,7 @@ etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
     return made;
   }
 
-  // Draws what is in view; rows that were in view, and are as they were, stay.
+  // Draws the rows in view; unchanged rows that were already in view are kept.
   function scrolled() {
     waiting = false;
     const from = Math.min(first(), Math.max(0, places.length - visible()));
@@ -97,7 +97,7 @@ etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
     waiting = true;
   });
   new ResizeObserver(() => scrolled()).observe(box);
-  // Does what a key of the table does; others are left to the page.
+  // Handles the table's keys; other keys are left to the page.
   function press(event) {
     if (event.altKey || event.metaKey || !places.length) return;
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: visible() - 2, PageUp: 2 - visible(), Home: -focused, End: places.length };

@@ -1,6 +1,6 @@
-// Selectors, as on the command line, which the server reads; and the captures that they choose.
+// Selectors, as on the command line, and the captures that they choose.
 
-// All captures, as the server has them: rows, labels by key, places by name.
+// All captures, as the server sends them: rows, labels by key, places by name.
 etq.Captures = class {
   constructor({ rows, labels }) {
     this.table = new etq.Table(rows);
@@ -42,7 +42,7 @@ etq.Captures = class {
 
 etq.series = async (signal, options = {}) => new etq.Series(await etq.ask("series", options, signal));
 
-// The captures that a text chooses, as bytes, and its labels by key; null if it has other words.
+// The captures that a text chooses, as bytes, and its labels by key; these are null if it has anything else.
 etq.chosenBy = async (captures, text, signal) => {
   if (text === "") return { kept: new Uint8Array(captures.length).fill(1), pairs: new Map() };
   const { places, pairs } = await etq.ask("matches", { selector: text }, signal);
@@ -63,7 +63,7 @@ etq.forgetCaptures = () => {
   known = null;
 };
 
-// A list of what can be typed into a box of selectors.
+// The suggestions for a field of selectors.
 etq.suggestions = (captures) => {
   const list = etq.element("datalist", { id: "selectors" });
   const texts = ["@latest"];

@@ -12,7 +12,7 @@ const EXAMPLES = [
   ["Where does the framework's time go?", (name) => `FROM framework_tax(${name})`],
   ["Which labels do captures have?", () => "SELECT key, count(DISTINCT value) AS n, count(*) AS captures\nFROM labels\nGROUP BY key\nORDER BY key"],
 ];
-// The views that answer what most people ask; others follow, tables last.
+// The most useful views come first; others follow, tables last.
 const WANTED = [
   "op_totals", "module_totals", "source_totals", "advice", "run_times", "event_times", "slow_runs", "execute_breakdown", "delegate_totals",
   "compare_captures", "compare_ops", "trend", "regressions", "capture_summary", "capture_groups", "events", "key_averages", "step_breakdown", "kernel_table",
@@ -129,7 +129,7 @@ function callOf(object, captures) {
   return `FROM ${object.name}(${needed.join(", ")}) LIMIT 100`;
 }
 
-// The editor, in a shadow root of its own: its styles need no exception from the page's policy.
+// The editor has its own shadow root, so that its styles need no exception from the page's policy.
 function editorIn(host, { objects, captures, run, moved }) {
   const { EditorView, EditorState, keymap, lineNumbers, drawSelection, highlightSpecialChars, placeholder, Compartment, history, historyKeymap, defaultKeymap, syntaxHighlighting, HighlightStyle, bracketMatching, autocompletion, completionKeymap, closeBrackets, closeBracketsKeymap, sql, SQLDialect, PostgreSQL, tags } = CodeMirror;
   const shadow = host.attachShadow({ mode: "open" });

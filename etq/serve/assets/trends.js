@@ -1,4 +1,4 @@
-// The page of trends: the report of series; a click on a point opens its capture, on two points, with Shift, their
+// The page of trends: the report of series. A click on a point opens its capture; Shift-clicks on two points open their
 // comparison.
 
 const OPTIONS = ["selector", "over", "by", "unit", "phase", "since", "alpha", "min_effect"];
