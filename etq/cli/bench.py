@@ -107,7 +107,7 @@ _options: Final = together(
         type=click.Choice(["table", "markdown", "json", "line"]),
         default="table",
         show_default=True,
-        help="Format of the result; line: the verdicts alone.",
+        help="Format of the result; line: only the verdicts.",
     ),
 )
 
@@ -273,7 +273,7 @@ class _Measured:
                 pass
             resuming = f"--name {shlex.quote(self._bench.name)} --resume"
             captures = counted(len(taken), "capture")
-            say(f"Kept: {captures} in {self._bench.folder}. The same command with {resuming} goes on")
+            say(f"Kept: {captures} in {self._bench.folder}. The same command with {resuming} continues")
 
     def report(self) -> int:
         """Print the result and the next commands; return the exit status."""

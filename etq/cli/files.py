@@ -95,7 +95,7 @@ def inspect(
         return
     if file is None:
         raise click.MissingParameter(ctx=context, param=context.command.params[0])
-    refuse_warehouse(file, "of its captures there is etq show inspector_events CAPTURE")
+    refuse_warehouse(file, "for its captures, use etq show inspector_events CAPTURE")
     read_options = pop_file_options(options)
     # The Inspector's unit is milliseconds, in which people would read zeros.
     is_given = context.get_parameter_source("unit") is not ParameterSource.DEFAULT
@@ -192,7 +192,7 @@ def _limit_memory(context: click.Context, _: click.Parameter, megabytes: int | N
     "--again",
     is_flag=True,
     is_eager=True,
-    help="Read the files of all stored captures anew. FILE is then a folder in which they are.  [default: here, and "
+    help="Read the files of all stored captures again. FILE is then a folder with these files.  [default: here, and "
     "beside the warehouse]",
 )
 @click.option(

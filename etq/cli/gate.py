@@ -60,7 +60,7 @@ def gate(
     force: bool,
     **options: Any,
 ) -> None:
-    """Exit with 3 if NEW is slower than BASE or unstable. Otherwise, also if that is unclear, exit with 0.
+    """Exit with 3 if NEW is slower than BASE or unstable. Otherwise, even if the result is unclear, exit with 0.
 
     Unstable means that some captures of NEW are slower than the others, and that BASE has fewer such captures.
 
@@ -108,4 +108,4 @@ def gate(
     if found.unstable:
         sys.exit(REGRESSION)
     if found.unclear or found.open:
-        say("Note: what is unclear passes, with status 0")
+        say("Note: an unclear result passes, with status 0")

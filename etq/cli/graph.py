@@ -41,7 +41,7 @@ _OF_TWO = ("base_stage", "new_stage", "metric")
     help="Write the graph as an HTML page to explore to that file; - is stdout.  [default: NAME_graph.html]",
 )
 @click.option("-o", "--output", metavar="FILE", help="With --format: write to that file instead of stdout (-).")
-@click.option("--force", is_flag=True, help="Overwrite an existing file, other than an earlier page of the same graph.")
+@click.option("--force", is_flag=True, help="Overwrite any existing file, not only an earlier page of the same graph.")
 @open_option
 @click.option(
     "--overlay",
@@ -176,7 +176,7 @@ def _write_dot(capture: str, db: str, path: str | None, force: bool, options: di
     from etq.render.dot import dot_of
 
     if is_file(capture, db) and is_unrun(capture):
-        raise click.UsageError("--format dot is of a capture; json is also of an ETRecord or a program alone")
+        raise click.UsageError("--format dot needs a capture; json also takes an ETRecord or a program alone")
     with open_target(capture, db, pop_file_options(options)) as (warehouse, selector):
         check_runs(warehouse, selector, options)
         text = dot_of(warehouse, selector, options)

@@ -139,7 +139,7 @@ def _until_compacted(db: str) -> str:
 
     if is_lake_path(db):
         return "etq lake compact deletes their bytes a week later"
-    return "until etq db compact, the file has their bytes"
+    return "the file keeps their bytes until etq db compact"
 
 
 def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
@@ -163,7 +163,7 @@ def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> li
 @click.option("--by", metavar="KEY,...", default="", help="Labels that captures of a group have in common.")
 @click.option("--over", metavar="KEY", help="Label by which the latest are found, such as build, or captured_at.")
 @click.option("--keep-rollups", is_flag=True, help="Remove only their events: captures can still be compared.")
-@click.option("--dry-run", is_flag=True, help="Show what would be removed, and keep it.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Don't ask for confirmation.")
 @warehouse_option
 def prune(

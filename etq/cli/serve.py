@@ -19,7 +19,7 @@ from etq.tokens import ROLES
 @click.argument("warehouse", required=False)
 @click.option("--host", default="127.0.0.1", help="Address to listen on.  [default: 127.0.0.1, this machine alone]")
 @click.option("--port", type=click.IntRange(0, 65535), default=8650, help="Port; 0: any free one.  [default: 8650]")
-@click.option("--tokens", metavar="FILE", help="Answer those who have a token of this file, and store what they push.")
+@click.option("--tokens", metavar="FILE", help="Require a token of this file for each request, and store what is pushed.")
 @click.option("--seconds", type=click.FloatRange(0.1, 3600), default=30, help="Limit of a query.  [default: 30]")
 @click.option("--megabytes", type=click.IntRange(1), default=2048, help="Limit of a push.  [default: 2048]")
 @click.option("--open", "opens", is_flag=True, help="Open the first page in a browser.")
@@ -82,10 +82,10 @@ def token(name: str, roles: tuple[str, ...], ends: datetime | None, file: str) -
 @click.argument("url")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="A label of the captures; may be repeated.")
-@click.option("--name", help="Name of the capture, of one file.  [default: from the file's]")
+@click.option("--name", help="Name of the capture; with one file only.  [default: from the file's]")
 @click.option("--etrecord", metavar="FILE", help="The ETRecord of their program.")
 @click.option("--pte", metavar="FILE", help="Their program.")
-@click.option("--metrics", metavar="FILE", multiple=True, help="Metrics of the capture, of one file; may be repeated.")
+@click.option("--metrics", metavar="FILE", multiple=True, help="Metrics of the capture; with one file only; may be repeated.")
 def push(
     url: str,
     files: tuple[str, ...],

@@ -286,7 +286,7 @@ def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[l
     found = _capture_with_links(captures, kinds, read_options)
     if found is None or kinds[0] in (FOLDER, WAREHOUSE):
         raise EtqError(
-            "--format is of one file; of two: etq compare BASE NEW --format FORMAT; of more: etq ingest FILE... "
+            "--format is for one file; for two: etq compare BASE NEW --format FORMAT; for more: etq ingest FILE... "
             "--db DB, then etq captures --db DB --format FORMAT"
         )
     with open_target(found[0], db, found[1]) as (warehouse, target):
@@ -332,7 +332,7 @@ def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: T
     if len(captures) > 2 or (len(captures) == 1 and _holds_files(captures[0], db)):
         missing = [capture for capture in captures if not glob.has_magic(capture) and not os.path.exists(capture)]
         if missing:
-            raise EtqError(f"no such file: {', '.join(missing)}; of a warehouse, name one capture")
+            raise EtqError(f"no such file: {', '.join(missing)}; for a warehouse, name one capture")
         return _of_many(captures, style)
     kinds = [kind_of_argument(capture, db) for capture in captures]
     found = _capture_with_links(captures, kinds, read_options)
