@@ -68,7 +68,8 @@ GROUPS: Final[Mapping[str, Group]] = {
             "advice": ViewCommand(
                 "advice",
                 text="Show advice about a capture, the most costly finding first. Each finding has evidence, cost and "
-                "remedy.\n\nFor a job, by a selector or a folder of its ranks: which rank is late and why, which link " "is slow, which clock differs.",
+                "remedy.\n\nFor a job, by a selector or a folder of its ranks: which rank is late and why, which link "
+                "is slow, which clock differs.",
                 examples=("run --db lab.duckdb", "run.etdp --format json", "job=train --db lab.duckdb", "traces/"),
             ),
             "report": "report",
@@ -129,12 +130,11 @@ GROUPS: Final[Mapping[str, Group]] = {
                 ),
                 options={
                     "step": Option(
-                        "Number of a step; with --step-name, number of the call, from 0.  [default: all]", is_integer=True
+                        "Number of a step; with --step-name, number of the call, from 0.  [default: all]",
+                        is_integer=True,
                     ),
                     "step_name": Option("An annotation or op whose calls are the steps.", metavar="NAME"),
-                    "parts": Option(
-                        "Print each part of the path, in order of time.", instead={True: "critical_path"}
-                    ),
+                    "parts": Option("Print each part of the path, in order of time.", instead={True: "critical_path"}),
                 },
             ),
             "idle": ViewCommand(

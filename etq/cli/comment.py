@@ -71,7 +71,7 @@ def comment(
     """Accept a change of a series, or write about it. Without a change, list all comments.
 
     FIRST_BAD is the label of the first capture after the change, and SELECTOR the series' labels: both are in etq
-    regressions. An accepted change is no longer a regression, and later changes are measured against the level after it.
+    regressions. An accepted change is no longer a regression; later changes are measured against the level after it.
 
     \b
     etq comment 120 device=pixel8 --accept "new tokenizer" --db lab.duckdb

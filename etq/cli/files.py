@@ -236,14 +236,14 @@ def ingest(
     A trace into which SGLang or TraceLens merged those of several ranks becomes a capture of each rank, unless it is
     given a --name.
 
-    Labels of --label have precedence over those of a sidecar (run.etdp.json or run.etdp.toml next to run.etdp), these
-    over --label-from, these over --label-git. Only --label replaces labels of a known capture.
+    If several give a label, the first of these counts: --label, a sidecar (run.etdp.json or run.etdp.toml next to
+    run.etdp), --label-from, --label-git. Only --label replaces labels of a known capture.
 
     With --reference, torch or executorch runs the program of model.etrecord on its representative inputs. The capture
-    model-reference has the values, with which etq gap compares those of runtimes.
+    model-reference has the values; etq gap compares those of runtimes with them.
 
-    With --again, each stored capture becomes what this version of etq reads from its file; labels, metrics, phases,
-    comments and links stay. A capture whose file isn't found, or has other content, is listed and stays as it is.
+    With --again, this version of etq reads the file of each stored capture again; labels, metrics, phases, comments and
+    links stay. A capture whose file isn't found, or has other content, is listed and stays as it is.
 
     \b
     etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=abc123

@@ -66,7 +66,7 @@ def gate(
 
     It judges the total, its slow runs, each op and, where files have them, loading and memory, and says what it judged.
 
-    Sides are as in etq compare, which shows more. With --format, a row for each of these; markdown is a comment.
+    Sides are as in etq compare, which shows more. --format prints a row for each of these; markdown is a comment.
 
     \b
     etq gate build=41 build=42 --db lab.duckdb

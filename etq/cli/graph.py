@@ -80,8 +80,8 @@ def graph(
 ) -> None:
     """Draw the op graph of a program or capture, or of two. A capture has times, and needs a linked record.
 
-    An ETRecord or a program (.pte) alone is drawn without times; a program has its instructions. Without a form, a page
-    is written.
+    An ETRecord or a program (.pte) alone is drawn without times; the graph of a program has its instructions. Without
+    --html or --format, a page is written.
 
     The page shows ops in modules, which open by a click, coloured by time, calls, FLOPs, bytes, backend, data type or
     op type; with a program also by planned memory, with the device's peaks by the time above the roofline, and

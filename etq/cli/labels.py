@@ -77,7 +77,8 @@ found_options: Final = together(
         is_flag=False,
         flag_value=".",
         callback=_git_folder,
-        help="Add labels commit, commit_time, branch and dirty of the repository here or in DIR; if another " "source gives the commit, only its commit_time.",
+        help="Add labels commit, commit_time, branch and dirty of the repository here or in DIR; if another "
+        "source gives the commit, only its commit_time.",
     ),
     click.option("--sidecar/--no-sidecar", default=True, help="Whether to read FILE.json or FILE.toml next to FILE."),
 )

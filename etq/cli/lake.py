@@ -62,9 +62,9 @@ def export(folder: str, db: str, replace: bool) -> None:
 def add(folder: str, **options: Any) -> None:
     """Read profiling files into a lake, which is created if it doesn't exist. Options are those of etq ingest.
 
-    A file that can't be read is reported, and the others are still read; the exit status is then 1. A capture that the
-    lake has gets the labels that it lacks, and those of --label, --job and --captured-at in the place of its own, and
-    its events if they were pruned. Other options are for new captures.
+    A file that can't be read is reported, and the others are still read; the exit status is then 1. A known capture
+    gets the labels that it lacks; those of --label, --job and --captured-at replace its own, and pruned events are
+    restored. Other options are for new captures.
 
     \b
     etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'

@@ -179,9 +179,9 @@ def prune(
     """Remove all captures but the latest of each group from a warehouse or a lake. With selectors, only captures that
     match any of them are removed.
 
-    The latest captures are those recorded last, as with @latest. For files whose time of recording is unknown, the time
-    of ingest stands for it; files are ingested in the order of the command line. With --over, the latest are the last
-    by a label; captures without this label stay. With --keep-rollups, captures keep their labels, metrics and what
+    The latest captures are those recorded last, as with @latest. If the time of recording is unknown, the time of
+    ingest is used; files are ingested in the order of the command line. With --over, the latest are the last by a
+    label; captures without this label stay. With --keep-rollups, captures keep their labels, metrics and what
     comparisons need; views of their events report that they were pruned, and ingesting the file again restores the
     events.
 

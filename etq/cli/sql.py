@@ -61,10 +61,10 @@ def sql(
     """Run SQL queries on a warehouse, a lake or files.
 
     The warehouse is opened for reading only; a lake is queried with Spark. FILE is a profiling file, a folder or a
-    pattern: each file is a capture of its name, and nothing is stored.
+    pattern: each file is a capture with its name, and nothing is stored.
 
     Without QUERY, statements are read from stdin, on a terminal with a prompt. The result of each is printed. At the
-    prompt, each line of statements opens the warehouse anew, so that others can write meanwhile.
+    prompt, each line of statements opens the warehouse again, so others can write between them.
 
     \b
     etq sql "FROM op_totals('run', unit := 'us') LIMIT 5" --db lab.duckdb

@@ -248,12 +248,12 @@ _COLUMNS: Final = ("part", "name", "method", "value", "low", "high", "share_perc
 def summary(
     captures: tuple[str, ...], db: str, format: str | None, output: str | None, force: bool, **options: Any
 ) -> None:
-    """Show on one screen what a file is and what took its time. Of two files, what differs.
+    """Show on one screen what a file is and what took its time; for two files, what differs.
 
-    Of the traces of a job's ranks, in a folder or as files: whom the ranks wait for, and why. Of another folder or
-    pattern: what is in it. An ETRecord or program beside a capture is linked to it. Before a file, the
-    word summary can be left out. A capture may also be one of a warehouse. With --format: of one file, its times,
-    advice and memory as rows.
+    For the traces of a job's ranks, in a folder or as files: which rank the others wait for, and why. For another
+    folder or pattern: what is in it. An ETRecord or program that is given with a capture is linked to it. Before a
+    file, the word summary can be left out. A capture may also be one of a warehouse. With --format, for one file: its
+    times, advice and memory as rows.
 
     \b
     etq summary run.etdp
