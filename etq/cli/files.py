@@ -140,7 +140,7 @@ def _files_unless_again(context: click.Context, argument: click.Parameter, files
 def _not_verbose(context: click.Context, _: click.Parameter, is_quiet: bool) -> bool:
     """Raise `click.UsageError` if both -v and -q are given."""
     if is_quiet and context.params.get("verbose"):
-        raise click.UsageError("--verbose and --quiet don't go together")
+        raise click.UsageError("--verbose and --quiet can't be used together")
     return is_quiet
 
 
@@ -363,7 +363,7 @@ def _ingest_reference(files: tuple[str, ...], graph: str, name: str | None, db: 
 
     check_alone("--reference", "name", "db")
     if len(files) > 1:
-        raise click.UsageError("--reference goes with one file, an ETRecord")
+        raise click.UsageError("--reference needs a single file, an ETRecord")
     values = reference_values(files[0], graph)
     with open(db) as warehouse:
         record = warehouse.ingest_record(files[0])

@@ -145,7 +145,7 @@ def _check(
     if both := set(labels) & set(remove):
         raise click.UsageError(f"{min(both)} can't be set and removed at once")
     if is_of_metrics and not metrics:
-        raise click.UsageError("--better and --run go with --metric")
+        raise click.UsageError("--better and --run need --metric")
     if (phase not in (None, _COUNTED)) != bool(rules):
         raise click.UsageError("--phase needs --runs, --name or --method, and these need --phase")
 

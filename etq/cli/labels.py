@@ -117,7 +117,7 @@ def captures(
     from etq.warehouse.warehouse import open
 
     if by is not None and size:
-        raise click.UsageError("--by and --size don't go together")
+        raise click.UsageError("--by and --size can't be used together")
     output_to: dict[str, Any] = {"format": format, "path": output, "force": force, "needs_rows": bool(selectors)}
     with open(db, read_only=True) as warehouse:
         parameters: dict[str, Any] = {"selectors": list(selectors)} if selectors else {}

@@ -140,7 +140,7 @@ WRONG_USAGE = [
     ("ingest {mlp} --job train --label job=x", "--job train and --label job=x differ"),
     ("ingest {mlp} --label device", "'device' is not of the form KEY=VALUE"),
     ("label run --metric governor=schedutil", "'schedutil' is not a number; attach a text as a label: etq label CAPTURE governor="),
-    ("label run --better lower", "--better and --run go with --metric"),
+    ("label run --better lower", "--better and --run need --metric"),
     ("label llm --phase decode", "--phase needs --runs, --name or --method"),
     ("db check lab.duckdb --db other.duckdb", "lab.duckdb and --db other.duckdb are two warehouses"),
     ("sql --safe 'SELECT 1' --seconds 0", "0 is not in the range"),  # zero is a limit, unlike a missing one
@@ -159,15 +159,15 @@ WRONG_USAGE = [
     ("report --home --unit ms", "--unit is not for a report of what is slower"),
     ("report --trend --allow-mismatch", "--allow-mismatch is not for a report of series"),
     ("graph run --html - -o x", "-o only applies to --format"),
-    ("ingest {mlp} --reference --label a=b", "--reference goes with --name, --db alone, not with --label"),
+    ("ingest {mlp} --reference --label a=b", "--reference can't be used with --label, only with --name, --db"),
     ("graph run net --format dot", "--format applies to one graph"),
     ("graph net --metric snr", "--metric needs a second graph: etq graph BASE NEW"),
-    ("inspect --etdump_path {mlp} {mlp}", "--etdump_path is a flag of inspector_cli and doesn't go with FILE"),
-    ("inspect --etdump_path {mlp} --unit us", "--etdump_path is a flag of inspector_cli and doesn't go with --unit"),
+    ("inspect --etdump_path {mlp} {mlp}", "--etdump_path is a flag of inspector_cli and can't be used with FILE"),
+    ("inspect --etdump_path {mlp} --unit us", "--etdump_path is a flag of inspector_cli and can't be used with --unit"),
     ("inspect --compare_results", "--compare_results needs --etdump_path"),
     ("inspect --etdump_path {mlp} --target_time_scale min", "'min' is not one of"),
     ("bench A A --order", "base and new are both 'A'"),
-    ("bench A B --order --runs 3", "--order goes with --name, --rounds, --format alone, not with --runs"),
+    ("bench A B --order --runs 3", "--order can't be used with --runs, only with --name, --rounds, --format"),
     # Mistyped commands; views that have no command.
     ("ingset", "'ingest'"),
 ]  # fmt: skip
