@@ -163,7 +163,7 @@ DUMPS: Final = (
     ("remedy", "copies", r"Export with inputs in the memory format that the ops need, so that dim orders do not change between ops\.", ""),
     ("remedy", "copies", r"Give the delegate its inputs in the layout that it computes in \(channels last for convolutions of XNNPACK\)\.", "in_delegates"),
     ("remedy", "copies", r"Look for permute, transpose, expand and contiguous in the model, and for ops that can be delegated together with their neighbours\.", "reordered"),
-    ("remedy", "copies", r"What each call of a delegate copies and converts is less with fewer and larger delegated parts\.", "copied_by_calls"),
+    ("remedy", "copies", r"With fewer and larger delegated parts, delegate calls copy and convert less\.", "copied_by_calls"),
     ("finding", "dominating op", rf"^The op (?P<op>.+) takes (?P<time>{TIME}) of the average run \((?P<share>{SHARE})\): making all else faster gains at most (?P<rest>{SHARE})\.$", "dominating"),
     ("remedy", "dominating op", r"^Optimize this first: .*", ""),
     ("finding", "first run", rf"^The first run takes (?P<time>{TIME}), (?P<ratio>{N}) times the median of the (?P<runs>{N}) runs? after it \((?P<median>{TIME})\): it is a warm-up\.$", "first_run"),
