@@ -88,9 +88,7 @@ def roofline(
 
             query = f"SELECT 1 FROM metrics AS m WHERE m.capture_id = $key AND starts_with(m.name, '{PEAKS}')"
             if peak_flops is peak_bandwidth is None and not target[0].rows(query, key=target[1].capture_id)[1]:
-                say(
-                    "Note: roof % needs the device's peaks: --peak-flops and --peak-bandwidth, or metrics of these names"
-                )
+                say("Note: roof % needs the device's peaks: --peak-flops and --peak-bandwidth, or these metrics")
 
 
 def show_efficiency(
