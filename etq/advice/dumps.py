@@ -287,7 +287,7 @@ def _less_copying(evidence: Evidence, moved: Sequence[Op], is_constant: bool) ->
             "together with their neighbours."
         )
     if len(kernels) < len(moved) and evidence.delegate_calls > 1:
-        yield "What each call of a delegate copies and converts is less with fewer and larger delegated parts."
+        yield "With fewer and larger delegated parts, delegate calls copy and convert less."
 
 
 @_rule

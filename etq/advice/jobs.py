@@ -49,13 +49,13 @@ _PARTS: Final = {
 }
 _SINGULAR: Final = ("data_loader", "other")
 _REMEDIES: Final = {
-    "kernel": "If all kernels are slower, check its device's clock and temperature; else compare what they are given.",
+    "kernel": "If all kernels are slower, check its device's clock and temperature; else compare their inputs.",
     "memcpy": "Compare what it copies with what other ranks copy.",
     "memset": "Compare what it fills with what other ranks fill.",
     "runtime": "Compare its calls of the runtime with those of other ranks.",
     "data_loader": "Give it a share of the data as large as others', and more workers.",
     "cpu_exec": "Look at its host: cores, affinity, other processes.",
-    "other": "Look at its host: garbage collection, logging, what only this rank does.",
+    "other": "Look at its host: garbage collection, logging, work of this rank alone.",
     "": "Compare its steps with those of other ranks: etq show rank_ops.",
 }
 
@@ -141,7 +141,7 @@ def _of_late(evidence: JobEvidence, late: Late) -> Finding:
     cause, part = _cause(evidence, late.rank, late.waited)
     share = _share(evidence, late)
     who = counted(evidence.waiting.get(late.rank, 1), "other rank")
-    reason = f" {_reason(evidence, late.rank, cause, part)}" if part else " What makes it late isn't in its steps."
+    reason = f" {_reason(evidence, late.rank, cause, part)}" if part else " The cause isn't in its steps."
     waited = f"{who} waited {time(late.waited / 1e3, 'us')} for it in all"
     by = "in collectives that end together, or for ranks that had waited for it (etq show rank_waits)"
     if not evidence.is_by_clocks:
@@ -244,7 +244,7 @@ def _little(evidence: JobEvidence) -> list[Finding]:
                     at_most_medium(severity_of(100 * lost / whole)),
                     f"{text}what their links carry.",
                     f"{_message(link)} in group {link.group}, without waits (etq show collective_waits)",
-                    "Check the links, and by which way the ranks communicate: NCCL_DEBUG=INFO tells.",
+                    "Check the links, and how the ranks communicate: NCCL_DEBUG=INFO shows it.",
                     f"{LINK} {link.group}",
                     lost,
                     "step time of these ranks",
@@ -279,8 +279,8 @@ def _clocks(evidence: JobEvidence) -> list[Finding]:
             CLOCK,
             "low",
             text,
-            f"single collectives are {spread} from that, as a median (etq show clock_offsets)",
-            "Waits here are by aligned clocks; before you put traces or logs of hosts side by side, align theirs.",
+            f"single collectives differ from this by {spread}, the median (etq show clock_offsets)",
+            "Waits here use aligned clocks; align the clocks before you compare traces or logs of hosts.",
             CLOCK,
             ranks=tuple(sorted(each.rank for each in apart)),
         )
@@ -308,10 +308,10 @@ def compared(connection: duckdb.DuckDBPyConnection, base: str, new: str) -> str:
         if 2 * abs(young - old) >= abs(after - before) and abs(young - old) >= _LEAST_WAIT / 100 * old:
             texts.append(f"Most of the difference in kernels is at rank {rank}: {_change(old, young)}.")
     if waited_before is not None and waited_after is not None:
-        texts.append(f"A rank waits for {time(waited_after, 'us')} of a step, before for {time(waited_before, 'us')}.")
+        texts.append(f"A rank waits for {time(waited_after, 'us')} of a step; before, for {time(waited_before, 'us')}.")
     old_share, new_share, is_least_before, is_least = of_efficiency
     if old_share is not None and new_share is not None:
-        shares = f"{share_text(new_share, is_least)}, before {share_text(old_share, is_least_before)}"
+        shares = f"{share_text(new_share, is_least)}; before, {share_text(old_share, is_least_before)}"
         texts.append(f"The mean MFU of a rank is {shares}.")
     if missing := [rank for rank, *_, note in ranks if note is not None]:
         texts.append(f"{counted(len(missing), 'rank')} of one job only: {_listed(missing)}.")
@@ -328,9 +328,9 @@ def _nothing(evidence: JobEvidence, late: Sequence[Late]) -> str:
     if of_job is None or not evidence.ticks:
         return "No step of a rank is known."
     if of_job.ranks < 2:
-        return "One rank of a job: whom it waits for is known with the traces of others alone."
+        return "One rank of a job: only the traces of other ranks show which rank it waits for."
     if of_job.waited_by is None:
-        return "Nothing is known of waits: of no collective in the traces is it known that all ranks end it together."
+        return "Waits are unknown: the traces have no collective that all ranks are known to end together."
     if late:
         [*_, most] = late
         return (

@@ -262,12 +262,12 @@ class Evidence:
             return self._note_of_communication
         if self.path_ticks is None:
             host = f"the host's ops and calls alone take {_time(self.trace.host_ticks)}"
-            return f"{host}, so that faster kernels save little"
+            return f"{host}, so faster kernels save little"
         if not self.path_ticks:
             none = f"none of the devices' {_time(self.ticks)} are on the critical path"
             return f"{none}, which faster kernels don't shorten"
         on_path = f"of the devices' {_time(self.ticks)}, {_time(self.path_ticks)} are on the critical path"
-        return f"{on_path}, which faster kernels shorten by no more"
+        return f"{on_path}: faster kernels can't shorten it by more"
 
     @property
     def _note_of_communication(self) -> str:
@@ -276,7 +276,7 @@ class Evidence:
         if not beside or 5 * beside < others:
             return ""
         beside_of = f"for {_time(beside)} of the {_time(others)} in which devices compute or copy, they communicate"
-        return f"{beside_of}: to shorten that may save nothing"
+        return f"{beside_of}: shortening this may save nothing"
 
     @cached_property
     def labels(self) -> list[Label]:
@@ -777,10 +777,10 @@ def _remedy_of_reading(family: str, main_op: str) -> str:
     # Of batches of products, both operands are read once for each element of the batch.
     if main_op in ("aten::bmm", "aten::baddbmm"):
         return (
-            "A larger batch reads more of both operands: fuse the products with what is between them,"
+            "A larger batch reads more of both operands: fuse the products with the ops between them,"
             " or share an operand"
         )
-    return "Use a larger batch, which uses what is read more often"
+    return "Use a larger batch, which does more work with the data that it reads"
 
 
 def _is_most(rated: Sequence[Rated], condition: Callable[[Rated], bool]) -> bool:
@@ -807,8 +807,8 @@ def fusable_kernels(evidence: Evidence) -> Iterator[Finding]:
         f"Kernels{within} that compute element by element or reduce follow each other:"
         f" {counted(kernels, 'kernel')} in {counted(chains, 'chain')}.",
         f"chains of most time: {most}; etq show fusable_chains lists them",
-        "torch.compile may fuse each chain into one kernel, which reads and writes memory once. If that takes as long"
-        f" as the chain's longest, it saves {_time(saved)} of the devices' time.",
+        "torch.compile may fuse each chain into one kernel, which reads and writes memory once. If this kernel takes"
+        f" as long as the longest of the chain, it saves {_time(saved)} of the devices' time.",
         cause="fusion",
         ticks=saved,
         whole=SPAN_OF_STEPS if evidence.is_part else SPAN,

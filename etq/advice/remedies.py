@@ -99,12 +99,12 @@ CHANNELS_LAST: Final = (
 )
 UNFUSED: Final = "Call scaled_dot_product_attention, which keeps the scores out of memory."
 COPYING: Final = "Copies compute nothing: keep one memory format and type, and avoid contiguous() and cat."
-_LATER: Final = "Synchronize less{within}, or after what can be launched."
+_LATER: Final = "Synchronize less{within}, or launch first what can be launched."
 _ONCE: Final = "{} is in one {}: if that is the start of the program, record steps after a warm-up."
 _REMEDIES: Final = {
     "first_call": "If nothing before the recording started the device, this call does: record steps after a warm-up.",
-    "allocation": "Reuse memory by the caching allocator: unset PYTORCH_NO_CUDA_MEMORY_CACHING, and record steps after "
-    "a warm-up.",
+    "allocation": "Reuse memory with the caching allocator: unset PYTORCH_NO_CUDA_MEMORY_CACHING, and record steps "
+    "after a warm-up.",
     "free": "Keep memory in the caching allocator: unset PYTORCH_NO_CUDA_MEMORY_CACHING, no "
     "torch.cuda.empty_cache(){within}.",
     "pinned_memory": "Reuse pinned buffers.",
@@ -117,27 +117,27 @@ _REMEDIES: Final = {
     "data_loading": "Set num_workers of DataLoader.",
     "synchronization": "Avoid .item(), .cpu() and printing of tensors{within}.",
     "unrecorded": "Record with with_stack=True, which shows Python's functions.",
-    "dependency": "Let streams wait for fewer events of others.",
+    "dependency": "Let streams wait for fewer events of other streams.",
     "function": "Run it in other processes or threads{or_before}.",
     "HtoD": "Copy less, or from pinned memory with non_blocking=True, ahead of its use.",
     "DtoH": "Copy results less often, or into pinned memory with non_blocking=True.",
     "DtoD": COPYING,
     "wait": "Let it wait less: launch ahead, synchronize less often.",
-    "buffers": "DistributedDataParallel broadcasts buffers in each forward pass: where ranks need not have the same, "
-    "broadcast_buffers=False leaves that out.",
-    "device": "Make kernels of this op faster or fewer: fusion.",
-    "wide": "Make kernels of this op faster or fewer: smaller types, fusion.",
+    "buffers": "DistributedDataParallel broadcasts buffers in each forward pass: if ranks may have different "
+    "buffers, broadcast_buffers=False saves this.",
+    "device": "Make kernels of this op faster or fewer by fusion.",
+    "wide": "Make kernels of this op faster or fewer by smaller types or fusion.",
     "unfused": UNFUSED,
     "product": "Make its kernels faster: etq roofline shows how near those with known costs are to the device's peak "
     "rates.",
-    "wide_product": "Make its kernels faster: smaller types, where accuracy allows.",
+    "wide_product": "Make its kernels faster by smaller types, where accuracy allows.",
     "blocking": "Make these kernels faster: etq kernels lists them.",
     "attention": "Try another kernel of attention.",
     "wide_attention": "Try another kernel of attention, or smaller types where accuracy allows.",
     "first_calls": "Record steps after a warm-up: first calls load, compile or tune what later ones use again.",
     "small": "Join small collectives: larger buckets, or one call for several tensors.",
     "transfer": "Overlap communication and computation.",
-    "earlier_work": "Wait for the device, as by torch.cuda.synchronize(), before the recording starts.",
+    "earlier_work": "Wait for the device before the recording starts, as with torch.cuda.synchronize().",
     "low_use": "Try a larger batch, if the model converges as well with it.",
 }  # fmt: skip
 
@@ -251,7 +251,7 @@ def _of_synchronization(kind: str, name: str, traits: Traits) -> str:
 def _of_transfer(cause: str, kind: str, traits: Traits) -> str:
     if kind == "small":
         return _REMEDIES["small"]
-    more = " If the bytes matter, gradient accumulation or compression." if traits.is_training else ""
+    more = " If the bytes matter, use gradient accumulation or compression." if traits.is_training else ""
     return f"{_REMEDIES[cause]}{more}" if cause == "transfer" else ""
 
 
@@ -259,7 +259,7 @@ def _of_loading(traits: Traits) -> str:
     if traits.has_workers is None:
         return "Load data ahead of its use, in more worker processes."
     if traits.has_workers:
-        return "Its workers are too slow: more of them, less work per sample, or a greater prefetch_factor."
+        return "Its workers are too slow: use more workers, less work per sample, or a greater prefetch_factor."
     return "Set num_workers and pin_memory of DataLoader." if traits.has_pageable else _REMEDIES["data_loading"]
 
 
@@ -285,7 +285,7 @@ def _as_one(cause: str, kind: str, traits: Traits) -> str:
     whole = f"let {ways} run the {'step' if traits.steps else 'ops'} as one." if ways else ""
     if kind == "function" and cause != "launching":
         where = "between the ops" if cause == "step" else "within ops"
-        return f"Python {where} takes it: do less there{f', or {whole}' if whole else '.'}"
+        return f"Python {where} takes this time: do less there{f', or {whole}' if whole else '.'}"
     if kind == "step" and cause == "step":
         return f"The host runs nothing that is recorded between the ops: {whole}" if whole else ""
     return f"L{whole[1:]}" if whole else "Launch fewer and larger ops."

@@ -23,13 +23,13 @@ _COPIES: Final = re.compile("Mem(cpy|set)")
 _LISTED: Final = "etq show idle_parts lists them"
 # What launched kernels wait for if no recorded event shows it.
 _WAITED: Final = {
-    "earlier_work": "their streams may still run what was launched before the recording",
+    "earlier_work": "their streams may still run work launched before the recording",
     "unknown_wait": "what they wait for isn't recorded, as within graphs",
 }
 # The op by which DistributedDataParallel splits broadcast buffers.
 _UNFLATTEN: Final = "aten::unflatten_dense_tensors"
-_AHEAD: Final = "only what a synchronization then waits longer for is lost"
-# From this part of the time on, a name stands for all of it.
+_AHEAD: Final = "this costs time only if a later synchronization waits longer"
+# The part of the time from which on a name stands for all of it.
 _ALL: Final = 0.9
 # What the host does if no single name has half of the time.
 _SEVERAL: Final = {
@@ -64,7 +64,7 @@ def missing(evidence: Evidence) -> Iterator[Claim]:
     for use in evidence.use:
         idle = sum(part.ticks for part in evidence.idle if part.device == use.device)
         who = "The device" if use.device is None else f"Device {use.device}"
-        text = f"{who} runs nothing that is in the file, which doesn't have what the host did then."
+        text = f"{who} has no events in the file for this time, and neither has the host."
         whole = ("first to last event of the device", use.span)
         yield Claim(RULE, text, None, "missing", ("wait", None), {"missing": idle}, whole, [_LISTED], is_lost=False)
 
@@ -194,13 +194,13 @@ def _ran(cause: str, parts: Sequence[Idle]) -> str:
 def _unknown(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
     """No recorded event shows the reason, or whether a device idles."""
     chosen = [part for part in parts if part.cause == "unknown"]
-    text = f"{who} idles before work whose launch is not in the trace: what that waited for isn't known."
+    text = f"{who} idles before work whose launch is not in the trace: it is unknown what the work waited for."
     yield _claim(evidence, use, chosen, "unknown", text, least=20.0)
     waits = [part for part in parts if part.cause in WAITING]
     most, share = _top(waits, lambda part: part.cause)
     cause = "earlier_work" if most == "earlier_work" and share >= 0.5 else "unknown_wait"
     text = f"{who} runs nothing that is recorded while launched kernels wait."
-    shown = [f"{_WAITED[cause]}: it isn't known whether it idles"]
+    shown = [f"{_WAITED[cause]}: it is unknown whether it idles"]
     chosen = [part._replace(cause=cause) for part in waits]
     spent, kind = sum(part.ticks for part in chosen), None
     if 5 * spent >= use.span:

@@ -153,7 +153,7 @@ def _reach(evidence: Evidence, ticks: int) -> list[str]:
     if 20 * ticks >= 19 * whole:
         return []
     return [
-        f"the path is {time(ticks / 1e3, 'us')} of {time(whole / 1e3, 'us')} recorded: what it waited for before is not"
+        f"the path is {time(ticks / 1e3, 'us')} of {time(whole / 1e3, 'us')} recorded; earlier waits are not recorded"
     ]
 
 

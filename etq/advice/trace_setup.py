@@ -43,8 +43,8 @@ def incomplete(evidence: Evidence) -> Iterator[Finding]:
     """Yield a finding if most ops that ran are not in the file."""
     if evidence.missing:
         yield Finding(
-            "incomplete file", "high", "Most of what ran is not in the file.", f"it has {evidence.missing}",
-            "Take the whole file: shares are of what is in this one, and nothing tells why devices idle.",
+            "incomplete file", "high", "Most events are missing from the file.", f"it has {evidence.missing}",
+            "Use the complete file: shares are of the events in this one, and it doesn't show why devices idle.",
         )  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def _tensor_cores(evidence: Evidence) -> Iterator[Finding]:
         on_path = f"; of the time of devices, {path} are on the critical path" if saves_little else ""
         units = "matrix cores" if evidence.traits.runtime == "HIP" else "tensor cores"
         yield Finding(
-            "tensor cores", "low" if saves_little else "medium", f"No kernel uses {units}, and ops could.",
+            "tensor cores", "low" if saves_little else "medium", f"No kernel uses {units}, although ops could.",
             f"ops that could launched {percent(100 * eligible / kernels)} of the time of kernels{on_path}",
             "Try automatic mixed precision.",
         )  # fmt: skip

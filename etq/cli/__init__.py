@@ -157,7 +157,7 @@ def expected_message(error: BaseException) -> str | None:  # noqa: PLR0911 - a c
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, ImportError) and error.path is not None and not error.path.endswith(".py"):
-        return f"a library can't be loaded, for lack of memory, perhaps: {message_of(error)}"
+        return f"a library can't be loaded, perhaps for lack of memory: {message_of(error)}"
     if isinstance(error, OSError):
         what = "no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
         return f"{error.filename or 'output'}: {what}"
@@ -210,7 +210,7 @@ def _show_versions(context: click.Context, _: click.Parameter, is_requested: boo
     is_eager=True,
     expose_value=False,
     callback=_show_versions,
-    help="Show the versions of etq and of what answers depend on.",
+    help="Show the versions of etq and of the libraries that it uses.",
 )
 @click.option(
     "--color",

@@ -14,7 +14,7 @@ def mcp(db: str) -> None:
     Speaks the Model Context Protocol over standard input and output. Needs etq[mcp].
 
     The tools list views, describe one, run one SELECT within limits, and compare two sides. Nothing is written. The
-    warehouse is opened for each call, so that other processes can write it meanwhile.
+    warehouse is opened for each call, so other processes can write to it between calls.
 
     \b
     etq mcp --db lab.duckdb

@@ -107,7 +107,7 @@ _options: Final = together(
         type=click.Choice(["table", "markdown", "json", "line"]),
         default="table",
         show_default=True,
-        help="Format of the result; line: the verdicts alone.",
+        help="Format of the result; line: only the verdicts.",
     ),
 )
 
@@ -121,10 +121,9 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
     With one program, its latency is measured.
 
     A round is two captures of each side, each in a process of its own: base new new base, or new base base new. After
-    some rounds, the sides are compared; it ends when the result is clear, with at most 5 % false verdicts in all. The
-    exit status is 3 if the total or an op of new is slower, as with etq gate. After an interrupt, --resume goes on.
-
-    --order prints this order, to measure by hand where no command can: BASE and NEW are then names.
+    some rounds, the sides are compared. The benchmark ends when the result is clear, with at most 5 % false verdicts in
+    all. The exit status is 3 if the total or an op of new is slower, as with etq gate. After an interrupt, --resume
+    continues. --order only prints the order, for measuring by hand; BASE and NEW are then names.
 
     Programs are run by executor_runner, built with the event tracer (--runner, $ETQ_RUNNER, or on PATH), else by the
     runtime of the executorch wheel (pip install etq[bench]), which times executes, not ops. For any other runner, give
@@ -273,7 +272,7 @@ class _Measured:
                 pass
             resuming = f"--name {shlex.quote(self._bench.name)} --resume"
             captures = counted(len(taken), "capture")
-            say(f"Kept: {captures} in {self._bench.folder}. The same command with {resuming} goes on")
+            say(f"Kept: {captures} in {self._bench.folder}. The same command with {resuming} continues")
 
     def report(self) -> int:
         """Print the result and the next commands; return the exit status."""

@@ -72,11 +72,11 @@ def _check(programs: Sequence[str], options: dict[str, Any]) -> None:
     if not programs and not has_commands:
         raise click.UsageError("name one or two programs, or give --base and --new")
     if programs and has_commands:
-        raise click.UsageError("programs and --base and --new don't go together")
+        raise click.UsageError("give programs, or --base and --new, not both")
     if len(programs) > 2:
         raise click.UsageError(f"{len(programs)} programs; at most two are compared")
     if options["resume"] and options["name"] is None:
-        raise click.UsageError("--resume needs --name, the name of the benchmark to go on with")
+        raise click.UsageError("--resume needs --name, the name of the benchmark to resume")
 
 
 # Programs

@@ -65,12 +65,12 @@ GROUPS: Final[Mapping[str, Group]] = {
             "memory": "memory",
             "delegates": ViewCommand(
                 "delegate_totals",
-                text="Show the delegates' calls and the events within them. For people, times are those of an execute.",
+                text="Show the delegates' calls and the events within them. In tables, times are per execute.",
             ),
             "advice": ViewCommand(
                 "advice",
                 text="Show advice about a capture, the most costly finding first. Each finding has evidence, cost and "
-                "remedy.\n\nOf a job, by a selector or a folder of its ranks: which rank is late and why, which link "
+                "remedy.\n\nFor a job, by a selector or a folder of its ranks: which rank is late and why, which link "
                 "is slow, which clock differs.",
                 examples=("run --db lab.duckdb", "run.etdp --format json", "job=train --db lab.duckdb", "traces/"),
             ),
@@ -132,12 +132,11 @@ GROUPS: Final[Mapping[str, Group]] = {
                 ),
                 options={
                     "step": Option(
-                        "Number of a step; with --step-name, of a call of it, from 0.  [default: all]", is_integer=True
+                        "Number of a step; with --step-name, number of the call, from 0.  [default: all]",
+                        is_integer=True,
                     ),
                     "step_name": Option("An annotation or op whose calls are the steps.", metavar="NAME"),
-                    "parts": Option(
-                        "Print each part of the path, in the order of time.", instead={True: "critical_path"}
-                    ),
+                    "parts": Option("Print each part of the path, in order of time.", instead={True: "critical_path"}),
                 },
             ),
             "idle": ViewCommand(

@@ -35,10 +35,10 @@ _COMMENTS: Final = """
 @main.command()
 @click.argument("first_bad", required=False)
 @click.argument("selector", required=False)
-@click.option("--accept", "accepted", metavar="TEXT", help="Accept the change, for this reason: its level starts anew.")
+@click.option("--accept", "accepted", metavar="TEXT", help="Accept the change, for this reason.")
 @click.option("--note", metavar="TEXT", help="Write this about the change, without accepting it.")
 @item_options
-@click.option("--total", metavar="METHOD", help="The total of that method; by default of all.")
+@click.option("--total", metavar="METHOD", help="The total of that method; by default of all methods.")
 @click.option("--all", "of_all", is_flag=True, help="All that changed there: the total, ops, modules and metrics.")
 @order_options
 @click.option(
@@ -71,7 +71,7 @@ def comment(
     """Accept a change of a series, or write about it. Without a change, list all comments.
 
     FIRST_BAD is the label of the first capture after the change, and SELECTOR the series' labels: both are in etq
-    regressions. An accepted change is no regression any more, and later ones are measured against the level after it.
+    regressions. An accepted change is no longer a regression; later changes are measured against the level after it.
 
     \b
     etq comment 120 device=pixel8 --accept "new tokenizer" --db lab.duckdb

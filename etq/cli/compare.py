@@ -61,7 +61,7 @@ judging_options: Final = together(
     click.option(
         "--alpha",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        help="Probability of a verdict without a difference.  [default: 0.05]",
+        help="Accepted probability of a false verdict.  [default: 0.05]",
     ),
     click.option(
         "--min-effect",
@@ -92,7 +92,7 @@ def _refuse_more(context: click.Context, _: click.Parameter, more: tuple[str, ..
     patterns = dict.fromkeys(str(Path(file).with_name(f"*{Path(file).suffix}")) for file in files)
     example = " ".join(f"'{pattern}'" for pattern in patterns) if len(patterns) == 2 else "'base/*' 'new/*'"
     raise click.UsageError(
-        f"{len(files)} arguments, not two sides; quote patterns, which the shell replaces by files: "
+        f"{len(files)} arguments, not two sides; quote patterns, or the shell replaces them by files: "
         f"etq {context.info_name} {example}"
     )
 
@@ -179,7 +179,7 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
     files = [_files(side, db) for side in (base, new)]
     if not files[0] and not files[1]:
         if etrecord is not None:
-            raise EtqError("--etrecord is of files; captures of a warehouse are linked to theirs (etq link)")
+            raise EtqError("--etrecord is for files; link captures of a warehouse to their records with etq link")
         for side in (base, new):
             check_path(side, db)
         with open(db, read_only=True) as warehouse:

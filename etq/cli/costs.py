@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "--assume",
     metavar="SIZES",
-    help="For a trace: sizes that it lacks, such as top_k=4,experts=128. Rows that rest on them say so.",
+    help="For a trace: sizes that it lacks, such as top_k=4,experts=128. Rows that use them say so.",
 )
 @click.option(
     "--by",
@@ -74,7 +74,7 @@ def roofline(
         is_trace = target[1].format == TRACE
         known = ("shape", "op", "family") if is_trace else ("op", "instruction", "op_type")
         if by is not None and by not in known:
-            raise EtqError(f"--by of {'a trace' if is_trace else 'an ETDump'} is {', '.join(known)}, not {by}")
+            raise EtqError(f"--by {by} is not for {'traces' if is_trace else 'ETDumps'}; use {', '.join(known)}")
         if is_trace:
             show_efficiency(capture, target, written, by or "shape", total, device=device, assume=assume, **options)
         elif device is not None:
@@ -88,7 +88,7 @@ def roofline(
 
             query = f"SELECT 1 FROM metrics AS m WHERE m.capture_id = $key AND starts_with(m.name, '{PEAKS}')"
             if peak_flops is peak_bandwidth is None and not target[0].rows(query, key=target[1].capture_id)[1]:
-                say("Note: roof % needs the device's peaks: --peak-flops and --peak-bandwidth, or such metrics")
+                say("Note: roof % needs the device's peaks: --peak-flops and --peak-bandwidth, or these metrics")
 
 
 def show_efficiency(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from etq.database.handles import Record
     from etq.warehouse.warehouse import Warehouse
 
-GUESSED = "Where basis is handles, it is a guess which nodes of a decomposed op a delegate took: give the --pte"
+GUESSED = "If basis is handles, etq guesses which nodes of a decomposed op a delegate took; --pte tells exactly"
 _DELEGATES: Final = {
     True: "SELECT d.method, d.instruction_id, d.backend, d.outputs FROM delegates AS d",
     False: """

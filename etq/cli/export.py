@@ -29,11 +29,11 @@ GRAPHS = ("edge_dialect_exported_program", "exported_program")
 
 
 _HELP = """\
-CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. An output that ends in
-.gz is compressed. Delegates' events with a clock of their own are placed in their calls, and marked as "estimated".
-The script of replay calls the op with tensors of the sizes, types and strides of a trace that has shapes. To chrome,
-several PyTorch traces (captures, files, or a selector of several) are written as one, with the clocks of
-the ranks aligned as by etq show clock_offsets.
+CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. An output that ends in .gz
+is compressed. Delegates' events with a clock of their own are placed in their calls, and marked as "estimated". The
+script of replay calls the op with tensors of the sizes, types and strides of a trace that has shapes. With --to chrome,
+several PyTorch traces (captures, files, or a selector of several) are written as one, with the clocks of the ranks
+aligned as by etq show clock_offsets.
 
 \b
 etq export job=train --to chrome -o job.json.gz --db lab.duckdb
@@ -65,7 +65,7 @@ _LISTED = "\n".join(f"{name:<14}  {each.text}" for name, each in FORMATS.items()
 @click.option("--op", metavar="NAME", help="replay: the op, such as aten::mm.")
 @click.option(
     "--shapes", metavar="TEXT",
-    help="replay: its inputs, as etq roofline shows them, or sizes as a JSON list.  [default: those of most time]",
+    help="replay: its inputs, as etq roofline shows them, or sizes as a JSON list.  [default: the costliest]",
 )  # fmt: skip
 @unit_option(None)
 @schedule_options

@@ -95,7 +95,7 @@ def inspect(
         return
     if file is None:
         raise click.MissingParameter(ctx=context, param=context.command.params[0])
-    refuse_warehouse(file, "of its captures there is etq show inspector_events CAPTURE")
+    refuse_warehouse(file, "for its captures, use etq show inspector_events CAPTURE")
     read_options = pop_file_options(options)
     # The Inspector's unit is milliseconds, in which short times would be shown as 0.
     is_given = context.get_parameter_source("unit") is not ParameterSource.DEFAULT
@@ -140,7 +140,7 @@ def _files_unless_again(context: click.Context, argument: click.Parameter, files
 def _not_verbose(context: click.Context, _: click.Parameter, is_quiet: bool) -> bool:
     """Raise `click.UsageError` if both -v and -q are given."""
     if is_quiet and context.params.get("verbose"):
-        raise click.UsageError("--verbose and --quiet don't go together")
+        raise click.UsageError("--verbose and --quiet can't be used together")
     return is_quiet
 
 
@@ -192,7 +192,7 @@ def _limit_memory(context: click.Context, _: click.Parameter, megabytes: int | N
     "--again",
     is_flag=True,
     is_eager=True,
-    help="Read the files of all stored captures anew. FILE is then a folder in which they are.  [default: here, and "
+    help="Read the files of all stored captures again. FILE is then a folder with these files.  [default: here, and "
     "beside the warehouse]",
 )
 @click.option(
@@ -236,14 +236,14 @@ def ingest(
     A trace into which SGLang or TraceLens merged those of several ranks becomes a capture of each rank, unless it is
     given a --name.
 
-    Labels with the same key are taken from --label, else from a sidecar (run.etdp.json or run.etdp.toml next to
-    run.etdp), else from --label-from, else from --label-git. Only --label replaces labels of a known capture.
+    If several give a label, the first of these counts: --label, a sidecar (run.etdp.json or run.etdp.toml next to
+    run.etdp), --label-from, --label-git. Only --label replaces labels of a known capture.
 
     With --reference, torch or executorch runs the program of model.etrecord on its representative inputs. The capture
-    model-reference has the values, with which etq gap compares those of runtimes.
+    model-reference has the values; etq gap compares those of runtimes with them.
 
-    With --again, each stored capture becomes what this version of etq reads from its file; labels, metrics, phases,
-    comments and links stay. A capture whose file isn't found, or has other content, is listed and stays as it is.
+    With --again, this version of etq reads the file of each stored capture again; labels, metrics, phases, comments and
+    links stay. A capture whose file isn't found, or has other content, is listed and stays as it is.
 
     \b
     etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=abc123
@@ -363,7 +363,7 @@ def _ingest_reference(files: tuple[str, ...], graph: str, name: str | None, db: 
 
     check_alone("--reference", "name", "db")
     if len(files) > 1:
-        raise click.UsageError("--reference goes with one file, an ETRecord")
+        raise click.UsageError("--reference needs a single file, an ETRecord")
     values = reference_values(files[0], graph)
     with open(db) as warehouse:
         record = warehouse.ingest_record(files[0])

@@ -145,9 +145,9 @@ def flame(
 
     With a linked record, rows are the model's nested modules and their ops (--by module). Without one, they are methods
     (or runs), their kernels and delegate calls, and the events of delegates (--by event). Framework time has a row of
-    its own. Of a PyTorch trace it is the time of a step, and rows are nested events, by name. A row's time is its self
-    time plus the times of its children; shares and bars are of the first row's. With --total, and of a trace without
-    steps, times are sums.
+    its own. For a PyTorch trace, times are those of a step, and rows are nested events, by name. A row's time is its
+    self time plus the times of its children; shares and bars are relative to the first row. With --total, and for a
+    trace without steps, times are sums.
 
     \b
     etq flame run --db lab.duckdb

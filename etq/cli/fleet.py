@@ -59,8 +59,8 @@ def fleet(
 ) -> None:
     """Show which devices are slower than all others.
 
-    The first line says whether all ops of a device are slower, or which. A verdict holds for all devices together. --by
-    compares the values of another label.
+    The first line says whether all ops of a device are slower, or which. The accepted probability of a false verdict is
+    for all devices together. --by compares the values of another label.
 
     \b
     etq fleet model=mlp --db lab.duckdb

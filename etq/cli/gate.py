@@ -60,13 +60,13 @@ def gate(
     force: bool,
     **options: Any,
 ) -> None:
-    """Exit with 3 if NEW is slower than BASE or unstable. Otherwise, also if that is unclear, exit with 0.
+    """Exit with 3 if NEW is slower than BASE or unstable. Otherwise, even if the result is unclear, exit with 0.
 
     Unstable means that some captures of NEW are slower than the others, and that BASE has fewer such captures.
 
     It judges the total, its slow runs, each op and, where files have them, loading and memory, and says what it judged.
 
-    Sides are as in etq compare, which shows more. With --format, a row for each of these; markdown is a comment.
+    Sides are as in etq compare, which shows more. --format prints a row for each of these; markdown is a comment.
 
     \b
     etq gate build=41 build=42 --db lab.duckdb
@@ -108,4 +108,4 @@ def gate(
     if found.unstable:
         sys.exit(REGRESSION)
     if found.unclear or found.open:
-        say("Note: what is unclear passes, with status 0")
+        say("Note: an unclear result passes, with status 0")

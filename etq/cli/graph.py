@@ -41,7 +41,7 @@ _OF_TWO = ("base_stage", "new_stage", "metric")
     help="Write the graph as an HTML page to explore to that file; - is stdout.  [default: NAME_graph.html]",
 )
 @click.option("-o", "--output", metavar="FILE", help="With --format: write to that file instead of stdout (-).")
-@click.option("--force", is_flag=True, help="Overwrite an existing file, other than an earlier page of the same graph.")
+@click.option("--force", is_flag=True, help="Overwrite any existing file, not only an earlier page of the same graph.")
 @open_option
 @click.option(
     "--overlay",
@@ -80,8 +80,8 @@ def graph(
 ) -> None:
     """Draw the op graph of a program or capture, or of two. A capture has times, and needs a linked record.
 
-    An ETRecord or a program (.pte) alone is drawn without times; a program has its instructions. Without a form, a page
-    is written.
+    An ETRecord or a program (.pte) alone is drawn without times; the graph of a program has its instructions. Without
+    --html or --format, a page is written.
 
     The page shows ops in modules, which open by a click, coloured by time, calls, FLOPs, bytes, backend, data type or
     op type; with a program also by planned memory, with the device's peaks by the time above the roofline, and
@@ -176,7 +176,7 @@ def _write_dot(capture: str, db: str, path: str | None, force: bool, options: di
     from etq.render.dot import dot_of
 
     if is_file(capture, db) and is_unrun(capture):
-        raise click.UsageError("--format dot is of a capture; json is also of an ETRecord or a program alone")
+        raise click.UsageError("--format dot needs a capture; json also takes an ETRecord or a program alone")
     with open_target(capture, db, pop_file_options(options)) as (warehouse, selector):
         check_runs(warehouse, selector, options)
         text = dot_of(warehouse, selector, options)

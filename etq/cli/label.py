@@ -54,8 +54,8 @@ def _parsed_metrics(
     callback=_parsed_metrics,
     help="Attach a metric; NAME= removes it; may be repeated.",
 )
-@click.option("--better", type=click.Choice(["lower", "higher"]), help="Of --metric: which is better.")
-@click.option("--run", type=click.IntRange(0), metavar="N", help="Of --metric: that run, not the whole capture.")
+@click.option("--better", type=click.Choice(["lower", "higher"]), help="For --metric: which direction is better.")
+@click.option("--run", type=click.IntRange(0), metavar="N", help="For --metric: of that run, not the whole capture.")
 @click.option(
     "--metrics", "files", metavar="FILE", multiple=True, help="Attach the metrics of a file; may be repeated."
 )
@@ -64,9 +64,9 @@ def _parsed_metrics(
     type=click.Choice([*PHASES, _NONE, _COUNTED]),
     help=f"Set the phase of runs; {_NONE} removes it; {_COUNTED}: by the tokens that a runner counted.",
 )
-@click.option("--runs", metavar="N-M,...", help="Of --phase: runs by number, from 0: 0, 1-39,45 or 40-")
-@click.option("--name", help="Of --phase: runs of that name, such as Execute.")
-@click.option("--method", help="Of --phase: runs of that method, as the linked record or program tells.")
+@click.option("--runs", metavar="N-M,...", help="For --phase: runs by number, from 0: 0, 1-39,45 or 40-")
+@click.option("--name", help="For --phase: runs of that name, such as Execute.")
+@click.option("--method", help="For --phase: runs of that method, by the linked record or program.")
 @warehouse_option
 @output_options
 def label(
@@ -95,7 +95,7 @@ def label(
     log of ExecuTorch's runner of language models, benchmark_results.json of its benchmark apps, records of PyTorch's
     benchmark database, or JSON with numbers by name; reading it again adds nothing. etq show metric_values lists them.
 
-    Commands that select runs take --phase. Runs get a phase if all of --runs, --name and --method are true of them.
+    Commands that select runs take --phase. Runs get a phase if they match all of --runs, --name and --method.
     etq show phase_totals lists the phases.
 
     \b
@@ -145,9 +145,9 @@ def _check(
     if both := set(labels) & set(remove):
         raise click.UsageError(f"{min(both)} can't be set and removed at once")
     if is_of_metrics and not metrics:
-        raise click.UsageError("--better and --run go with --metric")
+        raise click.UsageError("--better and --run need --metric")
     if (phase not in (None, _COUNTED)) != bool(rules):
-        raise click.UsageError("--phase goes with --runs, --name or --method, and these with a phase or none")
+        raise click.UsageError("--phase needs --runs, --name or --method, and these need --phase")
 
 
 def _labels(warehouse: Warehouse, capture: Capture, removed: tuple[str, ...]) -> dict[str, str]:

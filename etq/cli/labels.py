@@ -77,8 +77,8 @@ found_options: Final = together(
         is_flag=False,
         flag_value=".",
         callback=_git_folder,
-        help="Add labels commit, commit_time, branch and dirty of the repository here or in DIR; of a commit that the "
-        "name has, its time.",
+        help="Add labels commit, commit_time, branch and dirty of the repository here or in DIR; if another "
+        "source gives the commit, only its commit_time.",
     ),
     click.option("--sidecar/--no-sidecar", default=True, help="Whether to read FILE.json or FILE.toml next to FILE."),
 )
@@ -117,7 +117,7 @@ def captures(
     from etq.warehouse.warehouse import open
 
     if by is not None and size:
-        raise click.UsageError("--by and --size don't go together")
+        raise click.UsageError("--by and --size can't be used together")
     output_to: dict[str, Any] = {"format": format, "path": output, "force": force, "needs_rows": bool(selectors)}
     with open(db, read_only=True) as warehouse:
         parameters: dict[str, Any] = {"selectors": list(selectors)} if selectors else {}

@@ -36,7 +36,7 @@ def lake() -> None:
 @lake.command()
 @click.argument("folder", metavar="DIR")
 @warehouse_option
-@click.option("--replace", is_flag=True, help="Replace captures that the lake has by the warehouse's.")
+@click.option("--replace", is_flag=True, help="Replace captures of the lake by those of the warehouse.")
 def export(folder: str, db: str, replace: bool) -> None:
     """Add all content of a warehouse to a lake, which is created if it doesn't exist.
 
@@ -62,9 +62,9 @@ def export(folder: str, db: str, replace: bool) -> None:
 def add(folder: str, **options: Any) -> None:
     """Read profiling files into a lake, which is created if it doesn't exist. Options are those of etq ingest.
 
-    A file that can't be read is reported, and the others are still read; the exit status is then 1. A capture that the
-    lake has gets the labels that it lacks, and those of --label, --job and --captured-at in the place of its own, and
-    its events if they were pruned. Other options are for new captures.
+    A file that can't be read is reported, and the others are still read; the exit status is then 1. A known capture
+    gets the labels that it lacks; those of --label, --job and --captured-at replace its own, and pruned events are
+    restored. Other options are for new captures.
 
     \b
     etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'
@@ -114,7 +114,7 @@ def _add_from(folder: str, options: dict[str, Any]) -> None:
 @warehouse_argument
 @click.option("--all", "everything", is_flag=True, help="Also remove what writers began within the last hour.")
 def compact(db: str, everything: bool) -> None:
-    """Combine the many small files of a lake. Commands that read the lake meanwhile aren't disturbed.
+    """Combine the many small files of a lake. Commands can read the lake meanwhile.
 
     Leftovers of killed writers are removed an hour after they began, or at once with --all: a writer still at work then
     fails and adds nothing. Files that the lake no longer needs are deleted a week later.

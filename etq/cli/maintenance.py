@@ -141,7 +141,7 @@ def _until_compacted(db: str) -> str:
 
     if is_lake_path(db):
         return "etq lake compact deletes their bytes a week later"
-    return "until etq db compact, the file has their bytes"
+    return "the file keeps their bytes until etq db compact"
 
 
 def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
@@ -165,7 +165,7 @@ def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> li
 @click.option("--by", metavar="KEY,...", default="", help="Labels that captures of a group have in common.")
 @click.option("--over", metavar="KEY", help="Label by which the latest are found, such as build, or captured_at.")
 @click.option("--keep-rollups", is_flag=True, help="Remove only their events: captures can still be compared.")
-@click.option("--dry-run", is_flag=True, help="Show what would be removed, and keep it.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Don't ask for confirmation.")
 @warehouse_option
 def prune(
@@ -181,9 +181,9 @@ def prune(
     """Remove all captures but the latest of each group from a warehouse or a lake. With selectors, only captures that
     match any of them are removed.
 
-    The latest captures are those recorded last, as with @latest. For files whose time of recording is unknown, the time
-    of ingest stands for it; files are ingested in the order of the command line. With --over, the latest are the last
-    by a label; captures without this label stay. With --keep-rollups, captures keep their labels, metrics and what
+    The latest captures are those recorded last, as with @latest. If the time of recording is unknown, the time of
+    ingest is used; files are ingested in the order of the command line. With --over, the latest are the last by a
+    label; captures without this label stay. With --keep-rollups, captures keep their labels, metrics and what
     comparisons need; views of their events report that they were pruned, and ingesting the file again restores the
     events.
 

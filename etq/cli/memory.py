@@ -42,7 +42,7 @@ _PARTS: Final = """
 
 @main.command()
 @click.argument("capture")
-@click.option("--by", metavar="WAY", help="Of a trace: by op, by source (lines of the user's code), or by module.")
+@click.option("--by", metavar="WAY", help="For a trace: by op, by source (lines of the user's code), or by module.")
 @warehouse_option
 @output_options
 def memory(capture: str, by: str | None, db: str, format: str | None, output: str | None, force: bool) -> None:

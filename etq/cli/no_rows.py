@@ -37,7 +37,7 @@ def note_undivided(warehouse: Warehouse, call: str, by: str, capture: str, param
     """Print a note if no row of this call of `key_averages` has a value in the column by which it divides ops."""
     column, what, option = _DIVIDED[by]
     if not warehouse.rows(f"SELECT 1 FROM {call} AS k WHERE k.{column} <> '[]' LIMIT 1", **parameters)[1]:
-        say(f"Note: {capture} has no {what}, by which to divide ops: record it with {option}")
+        say(f"Note: {capture} has no {what} to group ops by: record it with {option}")
 
 
 def note_unknown_times(warehouse: Warehouse, call: str, parameters: Mapping[str, Any]) -> None:
@@ -59,7 +59,7 @@ def _reason(warehouse: Warehouse, name: str, capture: str, selector: Capture, op
     if is_for_others and view.otherwise is not None:
         other = name_of(view.otherwise)
         shown = name if name_of(name) == other else name_of(name)
-        return f"{shown} has no rows for {capture}, of format {format}; for that there is {other}"
+        return f"{shown} has no rows for {capture}, of format {format}; use {other}"
     left_out = _left_out(warehouse, capture, selector, options.get("steps"))
     if left_out is not None:
         return left_out

@@ -43,7 +43,7 @@ def pop_old_flags(context: click.Context, options: dict[str, Any]) -> dict[str, 
     mixed = [name for name in used if name not in _FLAGS]
     if mixed:
         shown = "FILE" if "file" in mixed else f"--{mixed[0].replace('_', '-')}"
-        raise click.UsageError(f"--{old[0]} is a flag of inspector_cli and doesn't go with {shown}")
+        raise click.UsageError(f"--{old[0]} is a flag of inspector_cli and can't be used with {shown}")
     if values["etdump_path"] is None:
         raise click.UsageError(f"--{old[0]} needs --etdump_path; FILE has options of its own")
     return values

@@ -26,7 +26,7 @@ _NO_OPS: Final = {"source": "lines of the source", "family": "families of kernel
 @click.argument("capture")
 @click.option("--by", type=click.Choice(tuple(dict.fromkeys((*OPS_BY, *_PLACES, *CALLS_BY)))), help="Grouping of ops.")
 @total_option
-@click.option("--no-python-functions", is_flag=True, help="Of a trace: leave out Python functions and modules.")
+@click.option("--no-python-functions", is_flag=True, help="For a trace: leave out Python functions and modules.")
 @unit_option(None)
 @run_options("typical")
 @warehouse_option
@@ -60,7 +60,7 @@ def ops(
         is_trace = selector.format == TRACE
         known = CALLS_BY if is_trace else (*OPS_BY, *_PLACES)
         if by is not None and by not in known:
-            raise EtqError(f"--by of {'a trace' if is_trace else 'an ETDump'} is {', '.join(known)}, not {by}")
+            raise EtqError(f"--by {by} is not for {'traces' if is_trace else 'ETDumps'}; use {', '.join(known)}")
         if no_python_functions and (not is_trace or by in _NO_OPS):
             what = f"{_NO_OPS[str(by)]} have" if is_trace else "an ETDump has"
             raise EtqError(f"{capture}: {what} no Python functions; leave out --no-python-functions")

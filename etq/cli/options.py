@@ -105,7 +105,7 @@ def check_alone(option: str, *names: str) -> None:
     known = (option, *(f"--{name}" for name in names))
     for other in context.command.params:
         if is_given(other.name or "") and isinstance(other, click.Option) and other.opts[-1] not in known:
-            raise click.UsageError(f"{option} goes with {', '.join(known[1:])} alone, not with {other.opts[-1]}")
+            raise click.UsageError(f"{option} can't be used with {other.opts[-1]}, only with {', '.join(known[1:])}")
 
 
 def classes_option(command: Decorated) -> Decorated:

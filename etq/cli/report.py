@@ -41,7 +41,7 @@ _OF_MANY: Final = {"trend": "series (--trend)", "fleet": "a fleet (--fleet)", "h
 @click.option(
     "-o", "--output", metavar="FILE", help="Write to that file; - is stdout.  [default: named after the captures]"
 )
-@click.option("--force", is_flag=True, help="Overwrite an existing file, other than an earlier report of the same.")
+@click.option("--force", is_flag=True, help="Overwrite any existing file, not only an earlier report of the same.")
 @open_option
 @click.option("--trend", is_flag=True, help="Report trends over all captures, or those of a selector.")
 @click.option("--fleet", is_flag=True, help="Report each device, or value of --by, against all others.")
@@ -49,7 +49,7 @@ _OF_MANY: Final = {"trend": "series (--trend)", "fleet": "a fleet (--fleet)", "h
     "--home", is_flag=True, help="Report what is slower in the warehouse, as the first page of etq serve does."
 )
 @order_options
-@click.option("--since", metavar="LABEL", help="For trends: only changes there or later.")
+@click.option("--since", metavar="LABEL", help="For trends: only changes at this label or later.")
 @judging_options
 @method_option
 @runs_option("typical")

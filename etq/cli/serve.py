@@ -19,7 +19,7 @@ from etq.tokens import ROLES
 @click.argument("warehouse", required=False)
 @click.option("--host", default="127.0.0.1", help="Address to listen on.  [default: 127.0.0.1, this machine alone]")
 @click.option("--port", type=click.IntRange(0, 65535), default=8650, help="Port; 0: any free one.  [default: 8650]")
-@click.option("--tokens", metavar="FILE", help="Answer those who have a token of this file, and store what they push.")
+@click.option("--tokens", metavar="FILE", help="Require a token of this file for each request; allow pushes.")
 @click.option("--seconds", type=click.FloatRange(0.1, 3600), default=30, help="Limit of a query.  [default: 30]")
 @click.option("--megabytes", type=click.IntRange(1), default=2048, help="Limit of a push.  [default: 2048]")
 @click.option("--open", "opens", is_flag=True, help="Open the first page in a browser.")
@@ -39,7 +39,7 @@ def serve(
     Pages show captures, reports, comparisons, trends and SQL, and change nothing.
 
     Without --tokens, it serves this machine alone. With it, each request needs a token, --host may be any address, and
-    etq push sends captures. A page's address shows others the same.
+    etq push sends captures. Others see the same page at its address.
 
     \b
     etq serve lab.duckdb --open
@@ -82,10 +82,12 @@ def token(name: str, roles: tuple[str, ...], ends: datetime | None, file: str) -
 @click.argument("url")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="A label of the captures; may be repeated.")
-@click.option("--name", help="Name of the capture, of one file.  [default: from the file's]")
+@click.option("--name", help="Name of the capture; with one file only.  [default: from the file's]")
 @click.option("--etrecord", metavar="FILE", help="The ETRecord of their program.")
 @click.option("--pte", metavar="FILE", help="Their program.")
-@click.option("--metrics", metavar="FILE", multiple=True, help="Metrics of the capture, of one file; may be repeated.")
+@click.option(
+    "--metrics", metavar="FILE", multiple=True, help="Metrics of the capture, with one file; may be repeated."
+)
 def push(
     url: str,
     files: tuple[str, ...],
@@ -97,8 +99,8 @@ def push(
 ) -> None:
     """Send profiling files to a server, which stores them. The token is in $ETQ_TOKEN.
 
-    A file that the server has is stored once, so a push can be repeated. While the server can't be reached, it is
-    tried again for two minutes. A file that can't be stored is reported, and the exit status is 1.
+    A file that the server has is stored once, so a push can be repeated. If the server can't be reached, the push is
+    repeated for two minutes. A file that can't be stored is reported, and the exit status is 1.
 
     \b
     etq push http://lab:8650 run.etdp --label build=41 --label device=pixel8

@@ -33,7 +33,7 @@ def check_phase(warehouse: Warehouse, capture: Capture, phase: str | None) -> No
     phases = {known for (known,) in warehouse.rows(query, capture=capture)[1]}
     if not phases and warehouse.path is None:
         raise EtqError(
-            "files have no phases, but traces of vLLM and SGLang; ingest the file and set the phases of its runs with "
+            "of files, only traces of vLLM and SGLang have phases; ingest the file and set the phases of its runs with "
             "etq label --phase"
         )
     if phase not in phases:
@@ -155,7 +155,7 @@ def seen_of(warehouse: Warehouse, capture: Capture, view: catalog.SqlObject, tot
 def _note_no_steps(warehouse: Warehouse, trace: Capture) -> None:
     """Print that what is shown as a step is the whole recording, if a trace has no steps."""
     if not has_steps(warehouse, trace):
-        say("Note: the trace has no steps: the recording stands for one")
+        say("Note: the trace has no steps: the whole recording counts as one")
 
 
 def has_steps(warehouse: Warehouse, capture: Capture) -> bool:

@@ -61,10 +61,10 @@ def sql(
     """Run SQL queries on a warehouse, a lake or files.
 
     The warehouse is opened for reading only; a lake is queried with Spark. FILE is a profiling file, a folder or a
-    pattern: each file is a capture of its name, and nothing is stored.
+    pattern: each file is a capture with its name, and nothing is stored.
 
     Without QUERY, statements are read from stdin, on a terminal with a prompt. The result of each is printed. At the
-    prompt, each line of statements opens the warehouse anew, so that others can write meanwhile.
+    prompt, each line of statements opens the warehouse again, so others can write between them.
 
     \b
     etq sql "FROM op_totals('run', unit := 'us') LIMIT 5" --db lab.duckdb
@@ -78,12 +78,12 @@ def sql(
     etq sql --safe "SELECT count(*) FROM events" --seconds 2 --megabytes 256
     """
     if (engine == "spark") != (lake is not None):
-        raise click.UsageError("--engine spark and --lake DIR go together")
+        raise click.UsageError("--engine spark and --lake DIR need each other")
     seconds, megabytes = limits().query_seconds, limits().query_megabytes
     if lake is None and captures is not None:
         raise click.UsageError("--captures needs --engine spark")
     if files and (lake is not None or is_given("db")):
-        raise click.UsageError("FILE goes with neither --db nor --lake: its captures are those of the files")
+        raise click.UsageError("FILE can't be used with --db or --lake: the captures are those of the files")
     if external_access and safe:
         raise click.UsageError("--external-access can't be used with --safe")
     if lake is not None and (external_access or safe or seconds is not None):
@@ -197,7 +197,7 @@ def _answer(
 def _query(query: str | None, file: str | None) -> str:
     """Return the statements: from the command line, a file, or stdin."""
     if query is not None and file is not None:
-        raise click.UsageError("QUERY and --file don't go together")
+        raise click.UsageError("QUERY and --file can't be used together")
     if query is not None and query != "-":
         return _checked(query, "the query")
     if file in (None, "-"):

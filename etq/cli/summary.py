@@ -248,12 +248,12 @@ _COLUMNS: Final = ("part", "name", "method", "value", "low", "high", "share_perc
 def summary(
     captures: tuple[str, ...], db: str, format: str | None, output: str | None, force: bool, **options: Any
 ) -> None:
-    """Show on one screen what a file is and what took its time. Of two files, what differs.
+    """Show on one screen what a file is and what took its time; for two files, what differs.
 
-    Of the traces of a job's ranks, in a folder or as files: whom the ranks wait for, and why. Of another folder or
-    pattern: what is in it. An ETRecord or program beside a capture is linked to it. Before a file, the
-    word summary can be left out. A capture may also be one of a warehouse. With --format: of one file, its times,
-    advice and memory as rows.
+    For the traces of a job's ranks, in a folder or as files: which rank the others wait for, and why. For another
+    folder or pattern: what is in it. An ETRecord or program that is given with a capture is linked to it. Before a
+    file, the word summary can be left out. A capture may also be one of a warehouse. With --format, for one file: its
+    times, advice and memory as rows.
 
     \b
     etq summary run.etdp
@@ -286,7 +286,7 @@ def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[l
     found = _capture_with_links(captures, kinds, read_options)
     if found is None or kinds[0] in (FOLDER, WAREHOUSE):
         raise EtqError(
-            "--format is of one file; of two: etq compare BASE NEW --format FORMAT; of more: etq ingest FILE... "
+            "--format is for one file; for two: etq compare BASE NEW --format FORMAT; for more: etq ingest FILE... "
             "--db DB, then etq captures --db DB --format FORMAT"
         )
     with open_target(found[0], db, found[1]) as (warehouse, target):
@@ -332,7 +332,7 @@ def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: T
     if len(captures) > 2 or (len(captures) == 1 and _holds_files(captures[0], db)):
         missing = [capture for capture in captures if not glob.has_magic(capture) and not os.path.exists(capture)]
         if missing:
-            raise EtqError(f"no such file: {', '.join(missing)}; of a warehouse, name one capture")
+            raise EtqError(f"no such file: {', '.join(missing)}; for a warehouse, name one capture")
         return _of_many(captures, style)
     kinds = [kind_of_argument(capture, db) for capture in captures]
     found = _capture_with_links(captures, kinds, read_options)

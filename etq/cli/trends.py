@@ -90,7 +90,7 @@ def trend(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show a trend over captures, and where it changed. It is that of a total, an op, a module or a metric.
+    """Show the trend of a total, an op, a module or a metric over captures, and where it changed.
 
     \b
     etq trend model=mlp --db lab.duckdb
@@ -124,7 +124,7 @@ def trend(
 
 @main.command()
 @click.argument("selector", required=False)
-@click.option("--since", metavar="LABEL", help="Only changes there or later.")
+@click.option("--since", metavar="LABEL", help="Only changes at this label or later.")
 @click.option(
     "--accepted", "with_accepted", is_flag=True, help="List changes that were accepted, too: see etq comment."
 )
@@ -134,7 +134,7 @@ def trend(
 def regressions(
     selector: str | None, db: str, format: str | None, output: str | None, force: bool, **options: Any
 ) -> None:
-    """Show changes of totals and ops in all series. Those that are kept come first, the most costly before others.
+    """Show changes of totals and ops in all series. Kept changes come first, the most costly before others.
 
     \b
     etq regressions --db lab.duckdb

@@ -131,7 +131,9 @@ def _lanes(warehouse: Warehouse, selector: str | None, unit: str | None, found: 
     if drawn < steps:
         notes.append(f"{drawn} of {counted(steps, 'step')} are drawn, those in which ranks wait longest.")
     if len(ranks) < len(found.by_rank):
-        notes.append(f"{len(ranks)} of {len(found.by_rank)} ranks are drawn: those waited for, or that wait, longest.")
+        notes.append(
+            f"{len(ranks)} of {len(found.by_rank)} ranks are drawn: those that wait or are waited for longest."
+        )
     if missing := sorted({*ranks} - {*lanes.list("rank")}):
         notes.append(f"The clocks of ranks {', '.join(map(str, missing))} aren't known.")
     return Section("lanes", "Ranks in time", {"lanes": lanes}, {"cells": _CELLS}, " ".join(notes) or None)

@@ -148,8 +148,8 @@ serving = declared(
     *("serving", "Serving"),
     Rows(
         "serving_phases",
-        text="By the annotations of vLLM and SGLang. The time of a step is the longer of that on the host and on "
-        "devices.",
+        text="By the annotations of vLLM and SGLang. The time of a step is its time on the host or on devices, "
+        "whichever is longer.",
     ),
     Rows("serving_steps", "Steps", rest="ORDER BY time DESC, step", most=MOST_ROWS),
 )
@@ -282,7 +282,7 @@ def efficiency(target: Target) -> Section | None:
         it=target.capture,
     )[1]
     note = (
-        "The peaks of the device are not known: rates alone are shown."
+        "The peaks of the device are not known: only rates are shown."
         if bandwidth is None
         else f"Against the peaks of {device}. An op can save at most its time above the roof."
     )

@@ -217,7 +217,7 @@ def _regressions(trends: _Trends, changes: Table, accepted: Table, points: Table
         missing = (
             f"{trends.series.unchanged('change of a total or an op').capitalize()}. A change counts if it is "
             f"{trends.min_effect:.3g} % or more, and clear among all series. It is seen after 3 builds, and kept once "
-            "disturbed builds are unlikely to look so."
+            "it is unlikely that disturbed builds caused it."
         )
     elif changes.length == MOST_CHANGES:
         note = f"The {MOST_CHANGES:,} costliest."

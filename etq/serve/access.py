@@ -113,7 +113,7 @@ class Guard:
         is_own = site in (None, "same-origin", "none") and (
             origin is None or origin.partition("://")[2].lower() == request.headers.get("host", "").lower()
         )
-        return None if is_own or is_page else error_response("only pages of this server may ask", 403)
+        return None if is_own or is_page else error_response("only pages of this server may send requests", 403)
 
 
 def _refused(token: Token, path: str) -> Response | None:

@@ -78,7 +78,7 @@ def rows_of(format: str) -> Callable[[duckdb.DuckDBPyConnection, str, Any], Answ
     Raises `EtqError` for an unknown format. The function raises `duckdb.Error`, and `EtqError` for too many bytes.
     """
     if format not in _FORMATS:
-        raise EtqError(f"{format!r}: no format of answers; use {', '.join(_FORMATS)}")
+        raise EtqError(f"{format!r}: unknown format; use {', '.join(_FORMATS)}")
     return _FORMATS[format]
 
 

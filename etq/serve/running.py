@@ -83,7 +83,7 @@ def run(
         served = _Served(path, tokens, host, seconds, megabytes)
         report(f"{path}: pages at {address}")
         if found is not None:
-            report(f"It answers those who have a token of {found.path}.")
+            report(f"It answers requests with a token of {found.path}.")
         if opens:
             webbrowser.open(address)
         config = uvicorn.Config(

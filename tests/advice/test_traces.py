@@ -95,8 +95,8 @@ def test_a_copy_that_waits_for_earlier_work(warehouse: Warehouse, tmp_path: Path
 @pytest.mark.parametrize(
     ("within", "name", "remedy"),
     [
-        (None, "forward", "Python between the ops takes it"),
-        ("vllm::moe_forward", "forward", "Python within ops takes it"),
+        (None, "forward", "Python between the ops takes this time"),
+        ("vllm::moe_forward", "forward", "Python within ops takes this time"),
         (
             "Torch-Compiled Region: 0/0",
             "/tmp/torchinductor_root/ov/cov.py(2533): call",
@@ -123,8 +123,8 @@ def test_where_the_host_launches_from(
 @pytest.mark.parametrize(
     ("synchronized", "severity", "lost", "remedy"),
     [
-        ((), "low", "is lost;", ""),
-        ((10,), "low", "is lost: at most 30.0 us;", ""),
+        ((), "low", "waits longer;", ""),
+        ((10,), "low", "waits longer: at most 30.0 us;", ""),
         (range(11), "high", None, "Launch larger"),
     ],
 )
@@ -626,13 +626,13 @@ def test_graphs_are_advised_where_they_are_and_not_used(
             "step",
             "function",
             "",
-            "Python between the ops takes it: do less there, or let torch.compile run the step as one.",
+            "Python between the ops takes this time: do less there, or let torch.compile run the step as one.",
         ),
         (
             "op_function",
             "function",
             "",
-            "Python within ops takes it: do less there, or let torch.compile run the step as one.",
+            "Python within ops takes this time: do less there, or let torch.compile run the step as one.",
         ),
         ("launching", "several", "", "Let torch.compile run the step as one."),
         ("device", "op", "aten::_flash_attention_forward", "Try another kernel of attention."),
@@ -642,8 +642,8 @@ def test_graphs_are_advised_where_they_are_and_not_used(
             "aten::_flash_attention_forward",
             "Try another kernel of attention, or smaller types where accuracy allows.",
         ),
-        ("wide", "op", "aten::mm", "Make kernels of this op faster or fewer: smaller types, fusion."),
-        ("device", "op", "aten::mm", "Make kernels of this op faster or fewer: fusion."),
+        ("wide", "op", "aten::mm", "Make kernels of this op faster or fewer by smaller types or fusion."),
+        ("device", "op", "aten::mm", "Make kernels of this op faster or fewer by fusion."),
         ("cpu_op", "op", "aten::_copy_from", ""),
         ("device", "annotation", "Torch-Compiled Region: 0/0", ""),
     ],
@@ -856,7 +856,7 @@ def test_a_file_without_most_of_what_ran(
     told = [each.evidence for each in of(found, "incomplete file")]
     assert [text.partition(",")[0] for text in told] == (["it has 10 events of the host"] if is_incomplete else [])
     # From the end of each kernel to the start of the next, 70 us.
-    idle = [each for each in of(found, "device idle") if "doesn't have what the host did" in each.text]
+    idle = [each for each in of(found, "device idle") if "neither has the host" in each.text]
     assert [(each.ticks, each.severity) for each in idle] == ([(9 * 70_000, "low")] if is_incomplete else [])
     assert len(of(found, "device idle")) == (1 if is_incomplete else 2)
     assert bool(of(found, "gpu utilization")) != is_incomplete
@@ -999,4 +999,4 @@ def test_launches_that_wait_for_what_they_launch(warehouse: Warehouse, tmp_path:
     [path] = [each for each in of(found, "critical path") if each.cause == "blocking"]
     assert path.text.endswith("the host waits in it until what it launches has ended.")
     assert path.remedy == "Make these kernels faster: etq kernels lists them."
-    assert not [each for each in found if "on the critical path, which faster kernels" in each.evidence]
+    assert not [each for each in found if "on the critical path: faster kernels" in each.evidence]

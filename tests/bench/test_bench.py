@@ -100,7 +100,7 @@ def test_the_same_file_again_is_no_measurement(lab: Lab) -> None:
 
 
 WRONG = [
-    ("a.pte --base 'x {out}'", 2, "programs and --base and --new don't go together"),
+    ("a.pte --base 'x {out}'", 2, "give programs, or --base and --new, not both"),
     ("base.pte --method decode", 1, "Error: base.pte: no method 'decode'; it has forward"),
     ("base.pte --runner ./none", 1, "Error: ./none: no such file; --runner takes the path of an executor_runner"),
     ("--base './none {out}'", 1, "Error: ./none: no such program; give its path"),
@@ -130,7 +130,7 @@ def test_a_runner_that_fails(lab: Lab, how: str, message: str) -> None:
     assert result.exit_code == 1
     lines = result.stderr.splitlines()
     assert lines[-1].startswith("Error: ") and message in lines[-1], lines
-    assert lines[-2] == "Kept: 2 captures in bench-b. The same command with --name b --resume goes on"
+    assert lines[-2] == "Kept: 2 captures in bench-b. The same command with --name b --resume continues"
     if how in ("status", "nothing"):
         assert "| running new.pte for the 2" in lines
     assert sorted(path.name for path in Path("bench-b").glob("*.etdp*")) == [
@@ -196,7 +196,7 @@ def test_an_interrupted_benchmark_goes_on(lab: Lab, ended_by: signal.Signals) ->
         output = process.communicate()[1]
     if ended_by == signal.SIGINT:
         assert process.returncode == 130, output
-        assert "Kept: 5 captures in bench-b. The same command with --name b --resume goes on" in output
+        assert "Kept: 5 captures in bench-b. The same command with --name b --resume continues" in output
         with pytest.raises(ProcessLookupError):
             os.kill(runner, 0)
         assert lab.rows("SELECT count(*) FROM captures") == [(5,)]

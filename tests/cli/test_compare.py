@@ -145,7 +145,7 @@ def test_invalid_effects_metrics_and_selectors(labs: dict[str, str]) -> None:
         assert result.exit_code == 1 and message in result.stderr, result.stderr
 
 
-PASSES = "Note: what is unclear passes, with status 0"
+PASSES = "Note: an unclear result passes, with status 0"
 UNCLEAR, UNSTABLE = ["Unclear: total of forward: not decided", PASSES], ["Unclear: total of forward: unstable"]
 TOTAL, SPEED = ["Regression: total of forward"], ["Regression: speed"]
 

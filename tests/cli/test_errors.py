@@ -52,7 +52,7 @@ FAILURES = [
     ("sql 'SELECT 1' --format json --escape-formulas", "--escape-formulas only applies to csv and tsv, not to json"),
     ("ops no/such.etdp", "no/such.etdp: no such file, and no capture of that name; there are "),
     ("no/*.etdp", "no/*.etdp: no such files"),
-    ("summary a.etdp b.etdp c.etdp", "no such file: a.etdp, b.etdp, c.etdp; of a warehouse, name one capture"),
+    ("summary a.etdp b.etdp c.etdp", "no such file: a.etdp, b.etdp, c.etdp; for a warehouse, name one capture"),
     ("memory {blob}", "…bad_version.prof_result.bin: at byte 32: a prof_result of version 2; expected version 1"),
     # Selectors, labels, columns, views, methods: the nearest are named.
     ("ops rnu", "no capture matches rnu; the nearest are run"),
@@ -71,7 +71,7 @@ FAILURES = [
     ("export {costs} --to replay --op aten::dot --shapes f32[4]", "aten::dot was not called with f32[4]; it was with: f32["),
     ("export {mlp} --to replay --op aten::mm", "mlp: replay is for PyTorch traces, and this is of format etdump"),
     ("export {costs} --to replay", "replay needs an op; name one, such as aten::mm"),
-    ("roofline {gpu} --by op_type", "--by of a trace is shape, op, family, not op_type"),
+    ("roofline {gpu} --by op_type", "--by op_type is not for traces; use shape, op, family"),
     ("roofline {gpu} --assume topk=4", "assume: nothing is called topk; the names are top_k, experts, expert_width, "),
     ("steps {gpu} --efficiency --assume topk=4", "assume: nothing is called topk; the names are top_k, experts, "),
     ("roofline {mlp} --assume top_k=4", "--assume is for traces; a record has all sizes"),
@@ -84,10 +84,10 @@ FAILURES = [
     ("graph run run", "run has no record, so it has no graph; link one: etq link run RECORD"),
     ("flame net --module features.0.cb", "no module 'features.0.cb'; the nearest are features.0.cbr"),
     ("compare {steps} {mlp}", "before is a PyTorch trace and mlp is not: only traces can be compared with traces; etq show model_map "),
-    ("summary run untraced --format json", "--format is of one file; of two: etq compare BASE NEW --format FORMAT; of more: "),
+    ("summary run untraced --format json", "--format is for one file; for two: etq compare BASE NEW --format FORMAT; for more: "),
     # A warehouse, a key or a folder in the place of a capture; a view without parentheses, a table with them.
     ("ops {lab}", "{lab}: a warehouse; name a capture and --db {lab}; etq captures --db {lab} lists them"),
-    ("inspect {lab}", "{lab}: a warehouse; of its captures there is etq show inspector_events CAPTURE --db {lab}; "),
+    ("inspect {lab}", "{lab}: a warehouse; for its captures, use etq show inspector_events CAPTURE --db {lab}; "),
     ("show op_totals {lab}", "{lab}: a warehouse; name a capture"),
     ("compare {lab} run", "{lab}: a warehouse; name a capture"),
     ("ops 1", "no capture matches 1; the name of capture_id 1 is run"),
@@ -105,7 +105,7 @@ FAILURES = [
     ("label llm --phase decode --runs 1-999", "no run 999: the capture has 101 runs"),
     ("label llm --phase from-metrics", "…llm has no prompt_tokens and generated_tokens; read them"),
     ("show decode_trend llm", "no run of llm is of phase decode; set the phases: etq label llm --phase decode --runs"),
-    ("ops {mlp} --phase decode", "files have no phases, but traces of vLLM and SGLang; ingest the file and set the phases"),
+    ("ops {mlp} --phase decode", "of files, only traces of vLLM and SGLang have phases; ingest the file and set the phases"),
     ("gap run net", "run is not linked to an ETRecord"),
     # Reports, pages and exports: nothing is written.
     ("report run run -o x.html", "…run is on both sides"),
@@ -140,12 +140,12 @@ WRONG_USAGE = [
     ("ingest {mlp} --job train --label job=x", "--job train and --label job=x differ"),
     ("ingest {mlp} --label device", "'device' is not of the form KEY=VALUE"),
     ("label run --metric governor=schedutil", "'schedutil' is not a number; attach a text as a label: etq label CAPTURE governor="),
-    ("label run --better lower", "--better and --run go with --metric"),
-    ("label llm --phase decode", "--phase goes with --runs, --name or --method"),
+    ("label run --better lower", "--better and --run need --metric"),
+    ("label llm --phase decode", "--phase needs --runs, --name or --method"),
     ("db check lab.duckdb --db other.duckdb", "lab.duckdb and --db other.duckdb are two warehouses"),
     ("sql --safe 'SELECT 1' --seconds 0", "0 is not in the range"),  # zero is a limit, unlike a missing one
-    ("compare a/1.etdp a/2.etdp b/1.etdp", "quote patterns, which the shell replaces by files: etq compare 'a/*.etdp' 'b/*.etdp'"),
-    ("gate b/1.etdp a/1.etdp a/2.etdp a/3.etdp", "4 arguments, not two sides; quote patterns, which the shell replaces by files: etq gate 'b/*.etdp' 'a/*.etdp'"),
+    ("compare a/1.etdp a/2.etdp b/1.etdp", "quote patterns, or the shell replaces them by files: etq compare 'a/*.etdp' 'b/*.etdp'"),
+    ("gate b/1.etdp a/1.etdp a/2.etdp a/3.etdp", "4 arguments, not two sides; quote patterns, or the shell replaces them by files: etq gate 'b/*.etdp' 'a/*.etdp'"),
     ("gate run untraced --limit 3", "No such option '--limit'. etq compare has it."),
     ("compare run untraced --min-effect 2", "2 would be 200% of a time; did you mean 2%?"),
     ("compare run untraced --sort-by op", "--sort-by needs --what"),
@@ -159,15 +159,15 @@ WRONG_USAGE = [
     ("report --home --unit ms", "--unit is not for a report of what is slower"),
     ("report --trend --allow-mismatch", "--allow-mismatch is not for a report of series"),
     ("graph run --html - -o x", "-o only applies to --format"),
-    ("ingest {mlp} --reference --label a=b", "--reference goes with --name, --db alone, not with --label"),
+    ("ingest {mlp} --reference --label a=b", "--reference can't be used with --label, only with --name, --db"),
     ("graph run net --format dot", "--format applies to one graph"),
     ("graph net --metric snr", "--metric needs a second graph: etq graph BASE NEW"),
-    ("inspect --etdump_path {mlp} {mlp}", "--etdump_path is a flag of inspector_cli and doesn't go with FILE"),
-    ("inspect --etdump_path {mlp} --unit us", "--etdump_path is a flag of inspector_cli and doesn't go with --unit"),
+    ("inspect --etdump_path {mlp} {mlp}", "--etdump_path is a flag of inspector_cli and can't be used with FILE"),
+    ("inspect --etdump_path {mlp} --unit us", "--etdump_path is a flag of inspector_cli and can't be used with --unit"),
     ("inspect --compare_results", "--compare_results needs --etdump_path"),
     ("inspect --etdump_path {mlp} --target_time_scale min", "'min' is not one of"),
     ("bench A A --order", "base and new are both 'A'"),
-    ("bench A B --order --runs 3", "--order goes with --name, --rounds, --format alone, not with --runs"),
+    ("bench A B --order --runs 3", "--order can't be used with --runs, only with --name, --rounds, --format"),
     # Mistyped commands; views that have no command.
     ("ingset", "'ingest'"),
 ]  # fmt: skip
@@ -191,10 +191,10 @@ NOTES = [
     ("idle {trace}", f"{{trace}} has {_NO_DEVICE}"),
     ("show kernel_sequences {steps}", "{steps} has no calls of ops that launched so many kernels, copies and fills"),
     ("memory {steps}", "{steps} has no allocations: record them with profile_memory=True"),
-    ("steps {mlp}", "etq steps has no rows for {mlp}, of format etdump; for that there is etq show execute_breakdown"),
-    ("coverage {gpu}", "etq coverage has no rows for {gpu}, of format torch_trace; for that there is etq kernels"),
-    ("show module_totals {gpu}", "module_totals has no rows for {gpu}, of format torch_trace; for that there is etq ops --by module"),
-    ("show op_totals {gpu}", "op_totals has no rows for {gpu}, of format torch_trace; for that there is etq ops"),
+    ("steps {mlp}", "etq steps has no rows for {mlp}, of format etdump; use etq show execute_breakdown"),
+    ("coverage {gpu}", "etq coverage has no rows for {gpu}, of format torch_trace; use etq kernels"),
+    ("show module_totals {gpu}", "module_totals has no rows for {gpu}, of format torch_trace; use etq ops --by module"),
+    ("show op_totals {gpu}", "op_totals has no rows for {gpu}, of format torch_trace; use etq ops"),
     ("show stragglers trace", "etq show stragglers has no rows: no trace has a label rank"),
     ("memory {mlp}", "{mlp} has no allocations; for the memory that a program plans: etq show planned_memory PROGRAM"),
     ("show framework_tax {mlp} --steps skip_first=99", "no run of {mlp} is left: skip_first=99 leaves out all 6"),
@@ -233,7 +233,7 @@ def test_what_divides_no_op_has_a_note(name: str, by: str, written: str, option:
         path.write_text(text)
     ended = run_etq("ops", str(path), "--by", by)
     assert ended.exit_code == 0 and ended.stdout
-    has_note = f"by which to divide ops: record it with {option}" in ended.stderr
+    has_note = f"to group ops by: record it with {option}" in ended.stderr
     assert has_note == (written not in text)
 
 

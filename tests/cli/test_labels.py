@@ -144,12 +144,12 @@ def test_remove_and_prune(db: Path) -> None:
     assert told(*arguments, status=1) == "Error: 2 captures would be removed (run0, run2); confirm with -y\n"
     assert (
         told(*arguments, "--keep-rollups", "-y")
-        == "2 captures pruned; until etq db compact, the file has their bytes\n"
+        == "2 captures pruned; the file keeps their bytes until etq db compact\n"
     )
     assert told(*arguments, "--keep-rollups") == "0 captures to prune\n"
     assert told("ops", "run0", "--db", db, status=1).startswith("Error: the events of run0 were pruned")
     done = told("db", "remove", "--all", "build=0", "run3", "-y", "--db", db)
-    assert done == "3 captures removed; until etq db compact, the file has their bytes\n"
+    assert done == "3 captures removed; the file keeps their bytes until etq db compact\n"
     assert names("--db", str(db)) == ["run2"]
 
 

@@ -35,4 +35,4 @@ def test_what_a_query_of_files_can_not(tmp_path: Path) -> None:
     unquoted = run_etq("sql", "FROM op_totals(mlp_100runs)", file)
     assert "mlp_100runs is a capture: write its name in single quotes, 'mlp_100runs'" in unquoted.output
     both = run_etq("sql", "FROM captures", file, "--db", "lab.duckdb")
-    assert both.exit_code == 2 and "FILE goes with neither --db nor --lake" in both.output
+    assert both.exit_code == 2 and "FILE can't be used with --db or --lake" in both.output

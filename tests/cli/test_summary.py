@@ -177,7 +177,7 @@ def test_a_trace_without_steps_says_so(tmp_path: Path) -> None:
     path.write_bytes(trace(event("cpu_op", "aten::add", 0, 30), event("cpu_op", "aten::mul", 40, 100)))
     text = run_etq(str(path)).stdout
     assert re.search(r"^recording +100 us$", text, re.MULTILINE) and " step" not in text
-    assert "the trace has no steps: the recording stands for one" in run_etq("steps", str(path)).stderr
+    assert "the trace has no steps: the whole recording counts as one" in run_etq("steps", str(path)).stderr
     assert "no steps" not in run_etq("steps", CPU_TRACE).stderr
 
 

@@ -100,7 +100,7 @@ PROF_RESULT = {
     "A file that is cut off": "parity/test_prof_result.py: test_files_that_the_old_parser_takes_and_that_are_refused",
 }
 TORCH: dict[str, str | Case] = {
-    "torch adds up the calls": "sql/test_thread_times.py: "
+    "torch adds up all calls": "sql/test_thread_times.py: "
     "test_children_that_overlap_leave_their_parent_no_less_than_nothing",
     "If the only child of an op": Case(
         SAME_NAME,
@@ -113,8 +113,8 @@ TORCH: dict[str, str | Case] = {
 }
 LACKING: dict[str, str | Case] = {
     "flops": "test_a_file_has_no_flops",
-    "that a call ended in another thread": "test_a_file_has_no_mark_of_a_call_that_ended_in_another_thread",
-    "that an annotation": Case(
+    "a mark of calls that ended": "test_a_file_has_no_mark_of_a_call_that_ended_in_another_thread",
+    "the end of the recording as": Case(
         [
             event("Trace", "PyTorch Profiler (0)", 0, 330, 0),
             event("user_annotation", "open", 212, 743),
@@ -238,7 +238,7 @@ SECTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("## prof_result.bin", "with these exceptions:", PROF_RESULT),
     ("## torch.profiler: key_averages()", "Deliberate differences:", TORCH),
     ("## torch.profiler: key_averages()", "A trace file lacks some of what torch has in memory:", LACKING),
-    ("## TensorBoard plug-in", "except for these\ndifferences:", TENSORBOARD),
+    ("## TensorBoard plug-in", "except for these differences:", TENSORBOARD),
     ("### Differences from HolisticTraceAnalysis", "except for these differences:", HTA),
     ("### Differences of trace_diff", "except for the following:", TRACE_DIFF),
 ]

@@ -228,7 +228,7 @@ def test_remedies_of_copies_are_for_what_copies() -> None:
         return str(advice_on([with_delegate(at, calls=number, inner=inner) for at in range(15)])["copies"]["remedy"])
 
     assert remedy(1, "VGF_COPY_INPUTS") == ""
-    assert remedy(2, "VGF_COPY_INPUTS").startswith("What each call of a delegate copies")
+    assert remedy(2, "VGF_COPY_INPUTS").startswith("With fewer and larger delegated parts")
     assert remedy(1, "Transpose (ND, X32) #1").startswith("Give the delegate its inputs in the layout")
     assert "together" in remedy(1, "Static Reshape (NC)") and "layout" not in remedy(2, "Convert (NC, F32, QD8)")
 

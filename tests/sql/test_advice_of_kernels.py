@@ -163,8 +163,8 @@ def test_ops_with_too_little_work_are_those_of_the_roofline(traces: Traces) -> N
         ("aten::mm", [[8190, 8192], [8192, 8192]], 3000, "Use sizes that are multiples of the tiles."),
         ("aten::mm", [[136, 8192], [8192, 136]], 30, None),
         # 135 million bytes take 40 us: kernels that take ten times as long have another limit.
-        ("aten::mm", [[16, 8192], [8192, 8192]], 100, "Use a larger batch, which uses what is read more often."),
-        ("aten::mm", [[16, 8192], [8192, 8192]], 400, "Use a larger batch, which uses what is read more often."),
+        ("aten::mm", [[16, 8192], [8192, 8192]], 100, "Use a larger batch, which does more work with the data that it reads."),
+        ("aten::mm", [[16, 8192], [8192, 8192]], 400, "Use a larger batch, which does more work with the data that it reads."),
         ("aten::mm", [[1024, 65536], [65536, 1024]], 500, "Use larger products."),
         ("aten::_scaled_dot_product_flash_attention", [[8, 16, 4096, 128]] * 3, 3000, "Another kernel of attention may be faster: torch.nn.attention.sdpa_kernel chooses one."),
     ],
@@ -181,7 +181,7 @@ def test_remedies_for_products_are_of_their_sizes(
     ("shapes", "time", "ways"),
     [
         ([[8192, 8192], [8192, 8192]], 4500, "Use smaller types where accuracy allows."),
-        ([[16, 8192], [8192, 8192]], 160, "Use a larger batch, which uses what is read more often; smaller types read less."),
+        ([[16, 8192], [8192, 8192]], 160, "Use a larger batch, which does more work with the data that it reads; smaller types read less."),
     ],
 )  # fmt: skip
 def test_smaller_types_are_for_wide_inputs(traces: Traces, shapes: list[list[int]], time: float, ways: str) -> None:
@@ -261,7 +261,7 @@ def test_work_beside_communication_says_so(traces: Traces) -> None:
     events[-1]["tid"] = events[-1]["args"]["stream"] = 9
     rows = told(traces, *events)
     expected = (
-        "for 50.0 us of the 100 us in which devices compute or copy, they communicate: to shorten that may save nothing"
+        "for 50.0 us of the 100 us in which devices compute or copy, they communicate: shortening this may save nothing"
     )
     assert expected in rows["device time"][2]
 
@@ -367,7 +367,7 @@ def test_faster_kernels_save_little_where_nothing_waits_for_them(traces: Traces,
     row = told(traces, *events)["device time"]
     assert row[1] == "Time of devices: 100 % GEMM."
     # The path waits for the last kernel alone.
-    note = "; of the devices' 200 us, 10.0 us are on the critical path, which faster kernels shorten by no more"
+    note = "; of the devices' 200 us, 10.0 us are on the critical path: faster kernels can't shorten it by more"
     assert row[2].endswith(note) == is_idle
     assert row[3].startswith("The products run on tensor cores") is not is_idle
 

@@ -121,7 +121,7 @@ def test_of_many_ranks_some_are_drawn() -> None:
         assert len({*table.list("rank")}) == 16 and len({*table.list("step")}) == 4 and 3 in table.list("rank")
         assert section.note == (
             "4 of 6 steps are drawn, those in which ranks wait longest. "
-            "16 of 24 ranks are drawn: those waited for, or that wait, longest."
+            "16 of 24 ranks are drawn: those that wait or are waited for longest."
         )
 
 

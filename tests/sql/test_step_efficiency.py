@@ -423,7 +423,7 @@ def test_ranks_of_jobs(tmp_path: Path) -> None:
     assert re.search(rf"^ +0 .* {first}$\n^ +1 .* {second}$", screen, re.MULTILINE), screen
     assert f"≥ {second}\n" in run_etq(new).stdout
     mean = f"{(shares[0] + shares[1]) / 2:.4g} %"
-    assert f"The mean MFU of a rank is ≥ {mean}, before {mean}." in re.sub(r"\s+", " ", run_etq(base, new).stdout)
+    assert f"The mean MFU of a rank is ≥ {mean}; before, {mean}." in re.sub(r"\s+", " ", run_etq(base, new).stdout)
     for job in ("base", "new"):
         assert run_etq("ingest", str(tmp_path / job), "--job", job, "--db", db).exit_code == 0
     with etq.open(db, read_only=True) as warehouse:

@@ -16,7 +16,7 @@ SERIES = 150
 # What rates of worlds are to reach, in percent of 200 draws, or builds: of 200, a rate of 2 % is up to 4.
 WANTED = {
     "two steps of 5 %, 12 builds apart": (95, 100),
-    "a disturbed week, asked after each build: kept": (0, 5),
+    "a disturbed week, queried after each build: kept": (0, 5),
     "a step of 10 % under a load of period 7": (95, 100),
     "a step of 5 % under a load of period 7": (90, 100),
     "unchanged: white, 1 %": (0, 1),
@@ -26,10 +26,10 @@ WANTED = {
     "unchanged: bimodal, 1 %": (0, 2),
     "unchanged: outliers, 1 %": (0, 2),
     "unchanged: two lasting states, 1 %": (0, 25),
-    "3 captures of 3 % a build, a step of 8 %: its build": (88, 100),
-    "the same: inside a build": (0, 0),
-    "5 % more at 20, back at 40: both": (98, 100),
-    "the same: as reverted": (98, 100),
+    "3 captures a build with 3 % noise, a step of 8 %: the right build is found": (88, 100),
+    "the same: a change inside a build is found": (0, 0),
+    "5 % more from build 20, back at 40: both are found": (98, 100),
+    "the same: reported as reverted": (98, 100),
     "totals of fleets, unchanged": (0, 1),
     "totals of fleets, a step of 5 %": (60, 100),
     "ops of fleets, unchanged": (0, 1),
@@ -64,7 +64,9 @@ def test_how_soon_changes_are_told() -> None:
         seen, kept = rate_of(f"builds until a step of {size} % is seen; kept", 100).split("; ")
         assert (int(seen), int(kept) <= builds) == (3, True)
     for slope, builds in GROWTH.items():
-        told, steps = rate_of(f"growth of {slope} % a build: builds until it is told; a step is kept", 100).split("; ")
+        told, steps = rate_of(f"growth of {slope} % a build: builds until it is reported; a step is kept", 100).split(
+            "; "
+        )
         assert (int(told) <= builds, steps) == (True, "0")
 
 
@@ -72,14 +74,14 @@ def test_what_is_clear_is_told_in_few_draws() -> None:
     for what in (
         "two steps of 5 %, 12 builds apart",
         "a step of 10 % under a load of period 7",
-        "the same: as reverted",
+        "the same: reported as reverted",
     ):
         assert float(rate_of(what, 12)) >= 90
     for what in (
         "unchanged: white, 2 %",
         "unchanged: slow, 1 %",
         "unchanged: bimodal, 1 %",
-        "the same: inside a build",
+        "the same: a change inside a build is found",
     ):
         assert float(rate_of(what, 12)) <= 9
 

@@ -212,7 +212,7 @@ ROWS: Final = (
         Row(f"builds until a step of {100 * size:.0f} % is seen; kept", world(70, "white", 0.005, (40, size)), latency(40))
         for size in (0.04, 0.05, 0.1, 0.2)
     ),
-    Row("a disturbed week, asked after each build: kept", disturbed_week, ever_kept),
+    Row("a disturbed week, queried after each build: kept", disturbed_week, ever_kept),
     *(
         Row(f"a step of {100 * size:.0f} % under a load of period 7", world(60, "load of period 7", 0.01, (30, size)), placed(30))
         for size in (0.1, 0.05)
@@ -225,13 +225,13 @@ ROWS: Final = (
         )
     ),
     *(
-        Row(f"growth of {100 * slope:.1f} % a build: builds until it is told; a step is kept", growing(slope), told_growth)
+        Row(f"growth of {100 * slope:.1f} % a build: builds until it is reported; a step is kept", growing(slope), told_growth)
         for slope in (0.002, 0.005, 0.01)
     ),
-    Row("3 captures of 3 % a build, a step of 8 %: its build", several(3, 0.03, 0.08), placed(15, near=0)),
-    Row("the same: inside a build", several(3, 0.03, 0.08), placed(-1, near=0)),
-    Row("5 % more at 20, back at 40: both", world(60, "white", 0.005, (20, 0.05), (40, -0.05 / 1.05)), placed(20, 40)),
-    Row("the same: as reverted", world(60, "white", 0.005, (20, 0.05), (40, -0.05 / 1.05)), reverted(20, 40)),
+    Row("3 captures a build with 3 % noise, a step of 8 %: the right build is found", several(3, 0.03, 0.08), placed(15, near=0)),
+    Row("the same: a change inside a build is found", several(3, 0.03, 0.08), placed(-1, near=0)),
+    Row("5 % more from build 20, back at 40: both are found", world(60, "white", 0.005, (20, 0.05), (40, -0.05 / 1.05)), placed(20, 40)),
+    Row("the same: reported as reverted", world(60, "white", 0.005, (20, 0.05), (40, -0.05 / 1.05)), reverted(20, 40)),
     *(
         Row(f"{'totals' if is_total else 'ops'} of fleets, {what}", of_fleets(size, is_total), rate)
         for is_total in (True, False)

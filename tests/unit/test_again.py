@@ -148,7 +148,10 @@ def test_the_command(lab: Warehouse, tmp_path: Path) -> None:
     assert quiet.stderr.splitlines()[0] == "Note: one: stays as it is: raw/one.etdp: not found"
     for arguments, message in (
         (("none",), "none: not a folder; --again takes folders in which the files of captures are"),
-        (("--name", "x"), "--again goes with --db, --verbose, --quiet, --megabytes, --classes alone, not with --name"),
+        (
+            ("--name", "x"),
+            "--again can't be used with --name, only with --db, --verbose, --quiet, --megabytes, --classes",
+        ),
     ):
         assert message in run_etq("ingest", "--again", "--db", "lab.duckdb", *arguments).stderr
     assert "Missing argument 'FILE...'" in run_etq("ingest").stderr

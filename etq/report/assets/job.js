@@ -47,6 +47,6 @@ etq.section("waits", (parent, { pairs }) => {
   const head = etq.element("tr", {}, etq.element("th", { scope: "col", text: "waits for" }), ...ranks.map((last) => etq.element("th", { scope: "col", class: "number", text: `rank ${last}` })));
   const left = pairs.get(0, "number") > ranks.length ? ` These ranks wait, or are waited for, longest: ${ranks.length} of ${etq.number(pairs.get(0, "number"))}.` : "";
   parent.append(
-    etq.element("p", { class: "muted", text: `How long the rank of a row waits for that of a column in all collectives, in ${etq.unit(pairs.get(0, "unit"))}, where it is known.${left}` }),
+    etq.element("p", { class: "muted", text: `How long the rank in a row waits for the rank in a column, in all collectives, in ${etq.unit(pairs.get(0, "unit"))}, where it is known.${left}` }),
     etq.element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Waits by rank" }, etq.element("table", { class: "fleet matrix" }, etq.element("thead", {}, head), etq.element("tbody", {}, ...rows))));
 });

@@ -6,7 +6,7 @@ etq.section("lanes", (parent, { lanes }, { cells }) => {
   const rows = lanes.rows().map((row) => Object.fromEntries(["step", "rank", "kind", "first_cell", "end_cell", "first", "time", "span", "waited", "unit"].map((name) => [name, lanes.get(row, name)])));
   const kinds = Object.keys(KINDS).filter((kind) => rows.some((row) => row.kind === kind));
   parent.append(
-    etq.element("p", { class: "muted", text: `On clocks that are aligned by collectives. Each ${cells}th of a step is of what takes most of it.` }),
+    etq.element("p", { class: "muted", text: `On clocks that are aligned by collectives. Each ${cells}th of a step shows what takes most of it.` }),
     etq.element("p", { class: "legend" }, ...kinds.map((kind) => etq.element("span", {}, etq.element("i", { class: `piece ${KINDS[kind][1]}` }), KINDS[kind][0]))));
   const figures = etq.element("div", { class: "lanes" });
   for (const [step, of] of Map.groupBy(rows, (row) => row.step)) {

@@ -188,7 +188,7 @@ etq.pageOfCaptures = async () => {
     const all = page.captures.length;
     // Without captures, the page says what to do first.
     for (const part of [facets, parts.selector, parts.picked, parts.rows]) part.hidden = all === 0;
-    if (all && !page.captures.labels.size) parts.facets.replaceChildren(etq.element("p", { class: "muted", text: `No capture has labels, which tell captures apart: etq label CAPTURE device=pixel8 --db ${etq.source}` }));
+    if (all && !page.captures.labels.size) parts.facets.replaceChildren(etq.element("p", { class: "muted", text: `No capture has labels to tell captures apart by: etq label CAPTURE device=pixel8 --db ${etq.source}` }));
     const fresh = page.since === null ? 0 : page.captures.table.list("ingested").filter((each) => each > page.since).length;
     parts.count.replaceChildren(
       etq.element("span", { id: "shown", text: `${places.length === all ? "" : `${etq.number(places.length)} of `}${etq.number(all)} ${all === 1 ? "capture" : "captures"}` }),
