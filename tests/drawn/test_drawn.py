@@ -19,6 +19,7 @@ LONG = range(FAST, 300, 1 if IS_WHOLE else 28)
 SEEDS = [*range(FAST), *(pytest.param(seed, marks=pytest.mark.long) for seed in LONG)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_advice_is_true(seed: int, tmp_path: Path) -> None:
     drawn = case(seed)

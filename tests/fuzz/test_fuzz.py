@@ -35,6 +35,7 @@ def test_damaged_files_are_read_or_refused() -> None:
         assert 0 < read < inputs and ingested, f"of {kind} some are read, others refused: {summary(report)}"
 
 
+@pytest.mark.long
 def test_inputs_that_once_failed(lab: checks.Lab) -> None:
     for original in corpus():
         given = Input(original.kind, original, original.content, original.beside, ())
@@ -45,6 +46,7 @@ def test_inputs_that_once_failed(lab: checks.Lab) -> None:
             assert (stored is None) == (refusal is None) or "captured_at" in str(stored), original.name
 
 
+@pytest.mark.long
 def test_some_damaged_files_are_read_or_refused(lab: checks.Lab) -> None:
     """Four of each kind; the last one is ingested, too. How long they take is for the long test."""
     refusals = 0

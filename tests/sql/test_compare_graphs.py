@@ -106,6 +106,7 @@ def expected(edit: str, node: int, has_outputs: bool) -> list[tuple[str, str | N
     return [("changed", edit, node, node)] if is_changed else []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [pytest.param(6, marks=pytest.mark.long), 5])
 def test_planted_edits_are_found_exactly(step: int) -> None:
     """In each graph of each record, the edited node is found, or one with the same op, module, outputs and place."""

@@ -144,6 +144,7 @@ DIFFERENT: Final[dict[str, dict[tuple[str, str], tuple[str, str]]]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "new", [pytest.param(each, marks=() if each in ("op", "calls") else pytest.mark.long) for each in DIFFERENT]
 )
@@ -157,6 +158,7 @@ def test_what_differs(single: Warehouse, new: str) -> None:
         assert [row[1] for row in found.values()] == pytest.approx([20] * 3, abs=2)
 
 
+@pytest.mark.long
 def test_findings_on_two_traces(single: Warehouse) -> None:
     rules = dict(rows_of(single, "FROM compare_findings('base', 'kernel')"))
     assert rules["different programs"].endswith("1 of new are not in base, 1 of base not in new")
@@ -231,6 +233,7 @@ def in_phases(seed: int, decode: Planted | None = None, prefill: Planted | None 
     return served(seed, [(PREFILL, prefill), *[(DECODE, decode or Planted())] * 3] * 12)
 
 
+@pytest.mark.long
 def test_steps_of_a_phase_are_samples(warehouse: Warehouse) -> None:
     """A kernel that is slower in decodes and faster in prefills: each phase has its own verdict, and of equal ones none."""
     faster = Planted(device={"conv_kernel": 0.7})

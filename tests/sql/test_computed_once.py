@@ -83,6 +83,7 @@ def test_views_have_the_same_rows(warehouse: etq.Warehouse, name: str, views: tu
     assert sum(bool(rows) for rows in alone.values()) > (7 if name == "cpu" else 15 if views == OF_TRACES else 2)
 
 
+@pytest.mark.long
 def test_nothing_remains_even_after_an_error(warehouse: etq.Warehouse) -> None:
     before = definitions(warehouse), warehouse.connection.execute("SHOW ALL TABLES").fetchall()
     with pytest.raises(ZeroDivisionError), computed_once(warehouse, warehouse.capture("gpu")):
@@ -92,6 +93,7 @@ def test_nothing_remains_even_after_an_error(warehouse: etq.Warehouse) -> None:
     assert warehouse.rows("FROM key_averages('cpu')")[1]
 
 
+@pytest.mark.long
 def test_other_arguments_are_an_error(warehouse: etq.Warehouse) -> None:
     with computed_once(warehouse, warehouse.capture("gpu")):
         assert warehouse.rows("FROM operator_table('gpu')")[1]

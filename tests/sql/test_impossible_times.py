@@ -99,6 +99,7 @@ def test_a_time_that_is_unknown(start: float, length: float, rule: str, traces: 
     assert traces.ask("kernel_table", "kernel, calls, total", unit="us") == [("a", 1, 10)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "calls", "total", "rules"),
     [
@@ -173,6 +174,7 @@ def reports() -> Iterator[Warehouse]:
         yield warehouse
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "query", "expected"), RIGHT, ids=[f"{name}-{at}" for at, (name, *_) in enumerate(RIGHT)]
 )

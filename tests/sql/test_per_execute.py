@@ -105,6 +105,7 @@ def executes_of(warehouse: Warehouse, capture: str, is_selected: Any) -> Counter
     return Counter(runs[run]["scope"] for run in executing)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("capture", "views", "selections"),
     [

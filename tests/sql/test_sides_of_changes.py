@@ -75,6 +75,7 @@ def test_they_are_all_captures_between_the_changes(lab: Warehouse, over: str, la
         assert {label: (base, new) for label, base, new in lab.rows(trend)[1]} == sides(lab, over)
 
 
+@pytest.mark.long
 def test_they_are_of_the_selector_and_the_series(lab: Warehouse) -> None:
     series = 'build<34,build>=4,device="a,b",model=net'
     chosen = sides(lab, "build", "build>=4,build<34")

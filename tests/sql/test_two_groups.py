@@ -48,6 +48,7 @@ def rules(warehouse: Warehouse) -> set[str]:
     return {rule for (rule,) in warehouse.rows("SELECT rule FROM compare_findings('a', 'b')")[1]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("base", "new", "is_common"),
     [
@@ -69,6 +70,7 @@ def test_of_single_captures_most_of_the_time_has_a_common_shift(
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("graph", [("conv", "relu"), ("linear", "add"), ()])
 def test_a_delegate_that_runs_another_graph_is_no_common_op(warehouse: Warehouse, graph: tuple[str, ...]) -> None:
     """Two ops and the call of a delegate, of which all take 15 % less: without the call there are too few."""

@@ -45,6 +45,7 @@ def answer(warehouse: etq.Warehouse, view: str, name: str) -> Any:
         return str(error).replace(name, "")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "views", [pytest.param(VIEWS, marks=pytest.mark.long), ["kernel_table", "device_idle"]], ids=["all", "few"]
 )
@@ -149,6 +150,7 @@ patterns = ["^zz_"]
 """
 
 
+@pytest.mark.long
 def test_a_file_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an accelerator's profiler writes is known by its own rules; all others stay."""
     file, own = str(tmp_path / "run.pt.trace.json"), str(tmp_path / "own.toml")
@@ -179,6 +181,7 @@ def test_a_file_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "unknown" not in run_etq("kernels", file, "--by", "family").stdout
 
 
+@pytest.mark.long
 def test_steps_by_a_file_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warehouse: etq.Warehouse) -> None:
     """Annotations by their names; what comes after them belongs to none."""
     own = tmp_path / "own.toml"
@@ -237,6 +240,7 @@ def test_a_wrong_file_of_classes_is_one_line(tmp_path: Path) -> None:
         assert done.stderr.startswith(f"Error: {own}: ") and why in done.stderr and done.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("category", ["xpu_sync", "mtia_sync", "cuda_sync"])
 @pytest.mark.parametrize("transfer", ["dma_request", "odma_read_tile"])
 def test_transfers_and_waits_do_not_compute(warehouse: etq.Warehouse, category: str, transfer: str) -> None:

@@ -247,6 +247,7 @@ def test_launches_that_differ_are_found(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_damaged_blocks_are_found(db: Path) -> None:
     """DuckDB itself lists which blocks a table takes."""
     with duckdb.connect(str(db), read_only=True) as connection:

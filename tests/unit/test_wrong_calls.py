@@ -56,6 +56,7 @@ OF_WRONG_TYPES: list[Call] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "call"),
     [
@@ -75,6 +76,7 @@ def test_kinds_of_errors(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_several_files_are_read() -> None:
     """Files, lists, folders and patterns, each capture under its name."""
     files = sorted(FLEET.glob("0[0-2].etdp"))
