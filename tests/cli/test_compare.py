@@ -158,7 +158,7 @@ TOTAL, SPEED = ["Regression: total of forward"], ["Regression: speed"]
         ("same", "--min-effect 5%", 0, []),  # the interval lies within 5 %
         ("op", "", 3, [*TOTAL, f"Regression: {OP}"]),
         ("op", "--min-effect 30%", 3, [f"Regression: {OP}"]),
-        pytest.param("total", "", 3, TOTAL, marks=pytest.mark.long),
+        ("total", "", 3, TOTAL),
         ("some", "", 3, UNSTABLE),
         ("op", "--metric speed --metric peak", 3, SPEED),
         ("op", "--metric sped", 1, ["Error: no metric sped on either side; there are peak, speed"]),

@@ -21,7 +21,7 @@ from etq.maintenance.merge import merge
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import AllocationEvent, delegate_call, dump, execute, kernel, operator_call, run
 from tests.conftest import CAPTURES, shared_file
-from tests.sampling import IS_WHOLE
+from tests.sampling import whole
 from tests.sql.test_op_efficiency import H100
 from tests.sql.test_step_efficiency import product
 from tests.trace_builders import event, trace
@@ -104,7 +104,7 @@ def bundled(pattern: str) -> list[Path]:
 
 
 @pytest.mark.long
-def test_captures_of_the_fast_tests() -> None:
+def test_captures_of_all_kinds() -> None:
     files = [CAPTURES / f"{name}/{name}.etdp" for name in ("mlp", "cond", "mlp_xnn", "multimethod", "demo_int")]
     files += [CAPTURES / "prof_result/delegate.prof_result.bin", CAPTURES / "mlp/mlp_alloc.etdp"]
     with etq.open() as warehouse:
@@ -116,9 +116,10 @@ def test_captures_of_the_fast_tests() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("part", range(4 if IS_WHOLE else 1))
+@whole
+@pytest.mark.parametrize("part", range(4))
 def test_bundled_captures(part: int) -> None:
-    files = bundled("**/*.etdp")[part :: 4 if IS_WHOLE else 32] + bundled("**/*.prof_result.bin")[part::4]
+    files = bundled("**/*.etdp")[part::4] + bundled("**/*.prof_result.bin")[part::4]
     with etq.open() as warehouse:
         assert ingest_all(warehouse, files) > 5
         assert assert_equal(warehouse) > 150

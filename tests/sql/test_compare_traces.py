@@ -145,9 +145,7 @@ DIFFERENT: Final[dict[str, dict[tuple[str, str], tuple[str, str]]]] = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "new", [pytest.param(each, marks=() if each in ("op", "calls") else pytest.mark.long) for each in DIFFERENT]
-)
+@pytest.mark.parametrize("new", list(DIFFERENT))
 def test_what_differs(single: Warehouse, new: str) -> None:
     expected = DIFFERENT[new]
     rows = {key: row for key, row in verdicts(single, "base", new).items() if "annotation" not in key[0]}

@@ -449,7 +449,7 @@ def merged(by: str) -> bytes:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("by", ["process", pytest.param("argument", marks=pytest.mark.long)])
+@pytest.mark.parametrize("by", ["process", "argument"])
 def test_a_merged_trace_is_a_job(warehouse: Warehouse, by: str) -> None:
     """Views answer as on the traces of the ranks."""
     for rank in (0, 1):

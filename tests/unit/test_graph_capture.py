@@ -218,7 +218,7 @@ OF_WORK = """
     ("name", "with_kernels"),
     [
         ("b200_eager", False),
-        *(pytest.param("mi300_ddp_no_allocator", each, marks=pytest.mark.long) for each in (True, False)),
+        *(("mi300_ddp_no_allocator", each) for each in (True, False)),
     ],
 )
 def test_what_ran_without_a_graph_is_found_in_one(name: str, with_kernels: bool) -> None:

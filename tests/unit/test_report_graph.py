@@ -86,7 +86,7 @@ def judged_warehouse() -> Warehouse:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["multimethod", pytest.param("bf16", marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", ["multimethod", "bf16"])
 def test_values_are_those_of_the_views(name: str) -> None:
     with linked(name) as warehouse:
         tables = tables_of(warehouse)
