@@ -80,7 +80,7 @@ def test_fleets_without_faults_have_no_cause(seed: int) -> None:
 SOME: Final = tuple(f"pixel8-{number:02}" for number in (1, 2, 3, 4, 7, 13, 14, 15))
 
 
-def of_models(models: Sequence[str], faults: Sequence[Fault] = FAULTS) -> list[Labelled]:
+def of_models(models: Sequence[str], faults: tuple[Fault, ...] = FAULTS) -> list[Labelled]:
     """The captures of mlp on some devices, once for each model."""
     return [
         each._replace(labels={**each.labels, "model": model}, name=each.name.replace("mlp", model))
