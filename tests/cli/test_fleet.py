@@ -13,6 +13,8 @@ from tests.cli.test_report import data_of
 from tests.command_line import run_etq
 from tests.fleet_captures import COMMITS, ingest_fleet
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
@@ -30,14 +32,12 @@ FIRST = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("selector", FIRST)
 def test_the_first_line_says_which_devices_are_slower(lab: Path, selector: str) -> None:
     shown = run_etq("fleet", selector, "--db", str(lab))
     assert shown.exit_code == 0 and shown.output.splitlines()[0] == FIRST[selector]
 
 
-@pytest.mark.long
 def test_rows_for_programs_have_no_sentence(lab: Path) -> None:
     rows = json.loads(run_etq("fleet", "model=mlp", "--db", str(lab), "--format", "json").output)
     assert [(row["value"], row["verdict"]) for row in rows[:3]] == [
@@ -47,13 +47,11 @@ def test_rows_for_programs_have_no_sentence(lab: Path) -> None:
     assert len(ops) == 80 and ops[0]["op"] == "addmm"
 
 
-@pytest.mark.long
 def test_errors(lab: Path) -> None:
     assert "choose one, as model=convnet" in run_etq("fleet", "--db", str(lab)).output
     assert "has a label soc" in run_etq("fleet", "model=mlp", "--by", "soc", "--db", str(lab)).output
 
 
-@pytest.mark.long
 def test_a_report_of_a_fleet(lab: Path, tmp_path: Path) -> None:
     path = tmp_path / "fleet.html"
     made = run_etq("report", "--fleet", "model=mlp", "--db", str(lab), "-o", str(path))
@@ -69,7 +67,6 @@ def test_a_report_of_a_fleet(lab: Path, tmp_path: Path) -> None:
     assert of_ranks.exit_code == 2 and "--by is not for a report of what is slower (--home)" in of_ranks.output
 
 
-@pytest.mark.long
 def test_what_is_slower_in_a_warehouse(lab: Path) -> None:
     """On its screen, the most costly first, and as Markdown of what was recorded since."""
     lines = run_etq(str(lab)).output.splitlines()

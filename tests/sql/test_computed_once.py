@@ -15,6 +15,8 @@ from etq.warehouse.focus import computed_once, of_trace
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
 from tests.conftest import CAPTURES
 
+pytestmark = pytest.mark.long
+
 STEPS = CAPTURES / "torch" / "mlp_train.pt.trace.json.gz"
 OF_TRACES = (
     *("_nested_times", "backward_times", "collectives", "critical_ops", "critical_path", "device_breakdown"),
@@ -69,7 +71,6 @@ def definitions(warehouse: etq.Warehouse) -> list[tuple[Any, ...]]:
     return warehouse.rows(query)[1]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "views"),
     [("gpu", ("key_averages", "device_idle", "wide_steps")), *((name, OF_TRACES) for name in ("cpu", "gpu"))],
@@ -83,7 +84,6 @@ def test_views_have_the_same_rows(warehouse: etq.Warehouse, name: str, views: tu
     assert sum(bool(rows) for rows in alone.values()) > (7 if name == "cpu" else 15 if views == OF_TRACES else 2)
 
 
-@pytest.mark.long
 def test_nothing_remains_even_after_an_error(warehouse: etq.Warehouse) -> None:
     before = definitions(warehouse), warehouse.connection.execute("SHOW ALL TABLES").fetchall()
     with pytest.raises(ZeroDivisionError), computed_once(warehouse, warehouse.capture("gpu")):
@@ -93,7 +93,6 @@ def test_nothing_remains_even_after_an_error(warehouse: etq.Warehouse) -> None:
     assert warehouse.rows("FROM key_averages('cpu')")[1]
 
 
-@pytest.mark.long
 def test_other_arguments_are_an_error(warehouse: etq.Warehouse) -> None:
     with computed_once(warehouse, warehouse.capture("gpu")):
         assert warehouse.rows("FROM operator_table('gpu')")[1]

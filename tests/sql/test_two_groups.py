@@ -12,6 +12,8 @@ from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import delegate_call, delegated, dump, execute, kernel, run
 
+pytestmark = pytest.mark.long
+
 
 def two_groups(first: float, second: float) -> Iterator[Labelled]:
     """Five captures per side of ten ops; in new the first five take `first` times as long, the others `second` times."""
@@ -29,7 +31,6 @@ def two_groups(first: float, second: float) -> Iterator[Labelled]:
         yield Labelled(f"{first}-{second}-{number}", dump(*runs), {"side": f"{side}-{first}-{second}"})
 
 
-@pytest.mark.long
 def test_two_groups_of_ops_that_moved_apart() -> None:
     """It cannot be determined which one the program changed: with the shift included, those that moved are slower."""
     cases = [(1.0, 1.1), (1.04, 1.144), (1.04, 1.04), (0.97, 1.05)]
@@ -48,7 +49,6 @@ def rules(warehouse: Warehouse) -> set[str]:
     return {rule for (rule,) in warehouse.rows("SELECT rule FROM compare_findings('a', 'b')")[1]}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("base", "new", "is_common"),
     [
@@ -70,7 +70,6 @@ def test_of_single_captures_most_of_the_time_has_a_common_shift(
     }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("graph", [("conv", "relu"), ("linear", "add"), ()])
 def test_a_delegate_that_runs_another_graph_is_no_common_op(warehouse: Warehouse, graph: tuple[str, ...]) -> None:
     """Two ops and the call of a delegate, of which all take 15 % less: without the call there are too few."""

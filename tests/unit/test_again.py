@@ -17,6 +17,8 @@ from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, trace
 
+pytestmark = pytest.mark.long
+
 ONE = dump(run("Execute", kernel("add", 1, 2), execute(0, 3)), run("Execute", kernel("add", 10, 12), execute(9, 14)))
 
 
@@ -60,7 +62,6 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
     return warehouse
 
 
-@pytest.mark.long
 def test_facts_become_new_and_all_else_stays(lab: Warehouse) -> None:
     """After facts are distorted, each table is again as before: with names, labels, phases, times, links, comments."""
     lab.ingest_again()  # rollups follow the phase
@@ -79,7 +80,6 @@ def test_facts_become_new_and_all_else_stays(lab: Warehouse) -> None:
     lab.close()
 
 
-@pytest.mark.long
 def test_a_selector_and_files_elsewhere(lab: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a path below the present folder, or the warehouse's; in a given folder; by name alone."""
     distort(lab, "run", "one")
@@ -98,7 +98,6 @@ def test_a_selector_and_files_elsewhere(lab: Warehouse, tmp_path: Path, monkeypa
     lab.close()
 
 
-@pytest.mark.long
 def test_what_stays_as_it_is(lab: Warehouse, tmp_path: Path) -> None:
     """Files that changed, are gone, or can't be read; a capture whose events were pruned, and a path that leads away."""
     lab.prune(0, selectors=["run"], keep_rollups=True)
@@ -118,7 +117,6 @@ def test_what_stays_as_it_is(lab: Warehouse, tmp_path: Path) -> None:
     lab.close()
 
 
-@pytest.mark.long
 def test_a_file_that_fails_keeps_the_old_rows(lab: Warehouse, tmp_path: Path) -> None:
     """A file with the hash that was stored, but that this version can't read: the others are read."""
     broken = dump(run("Execute", kernel("add", 1, 2), execute(0, 3)))[:-40]
@@ -137,7 +135,6 @@ def test_a_file_that_fails_keeps_the_old_rows(lab: Warehouse, tmp_path: Path) ->
         assert contents(warehouse)["captures"] == before["captures"]
 
 
-@pytest.mark.long
 def test_the_command(lab: Warehouse, tmp_path: Path) -> None:
     lab.close()
     (tmp_path / "raw/one.etdp").rename(tmp_path / "one.etdp")
