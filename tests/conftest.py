@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ def shared_file(path: str) -> Path:
 
 def pytest_configure(config: pytest.Config) -> None:
     """With `-m long`, properties are tested by more of their examples; without it, each worker has a core of its own."""
+    gc.disable()  # modules and tests stay until the end: looking for garbage among them takes a third of collecting them
     sampling.set_long_run(config.option.markexpr == "long")
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker and config.option.markexpr == "not long" and hasattr(os, "sched_setaffinity"):
@@ -65,6 +67,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadFileScheduling
 
     return LoadFileScheduling(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again, but of what tests make alone."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

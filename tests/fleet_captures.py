@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Final, NamedTuple
 
 from etq.warehouse.warehouse import Warehouse
@@ -48,7 +49,7 @@ class Fault(NamedTuple):
         return self.factor if is_there else 1.0
 
 
-FAULTS: Final = (
+FAULTS: Final[tuple[Fault, ...]] = (
     Fault("transformer", "permute_copy", 1.5, commit=COMMITS[20]),
     Fault("mlp", None, 1.28, device="pixel8-13"),
     Fault("mlp", "addmm", 1.4, device="pixel8-07"),
@@ -73,7 +74,8 @@ def _captures() -> Iterator[dict[str, str]]:
                 }
 
 
-def fleet(faults: Sequence[Fault] = FAULTS, seed: int = 1) -> list[Labelled]:
+@cache
+def fleet(faults: tuple[Fault, ...] = FAULTS, seed: int = 1) -> tuple[Labelled, ...]:
     """The captures. Devices, captures, ops and runs vary by 0.3, 0.6, 0.4 and 1 % of a time."""
     drawn = random.Random(seed)
     speeds = {device: drawn.gauss(0, 0.003) for device in DEVICES}
@@ -87,7 +89,7 @@ def fleet(faults: Sequence[Fault] = FAULTS, seed: int = 1) -> list[Labelled]:
         name = f"{labels['model']}-{labels['device']}-{labels['commit'][:2]}"
         moment = START + timedelta(days=int(labels["commit"][:2]), minutes=place)
         found.append(Labelled(name, dump(*(_run(levels, drawn) for _ in range(RUNS))), labels, moment))
-    return found
+    return tuple(found)
 
 
 def _product(factors: Iterator[float]) -> float:
@@ -106,5 +108,5 @@ def _run(levels: Sequence[tuple[str, float]], drawn: random.Random) -> Run:
     return run("Execute", *kernels, execute(0, at + 700))
 
 
-def ingest_fleet(warehouse: Warehouse, faults: Sequence[Fault] = FAULTS, seed: int = 1) -> None:
+def ingest_fleet(warehouse: Warehouse, faults: tuple[Fault, ...] = FAULTS, seed: int = 1) -> None:
     ingest_all(warehouse, fleet(faults, seed))

@@ -115,6 +115,7 @@ def layer_of(module: str, layers: Sequence[str]) -> int:
     return max(named)[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("within", "layers"), [("etq", LAYERS), ("etq.ingest", INGEST_LAYERS)])
 def test_arrows_go_from_left_to_right(within: str, layers: Sequence[str]) -> None:
     wrong = [

@@ -25,6 +25,7 @@ def found(made: Job, folder: Path) -> Judged:
         return judged(warehouse.connection, None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", thinned([1, 2, 3, 4, 5], [1]))
 def test_three_faults_are_named(tmp_path: Path, seed: int) -> None:
     """A rank with a slow kernel, a slow link and a clock, each drawn: by name, with what was planted."""
@@ -46,8 +47,9 @@ def test_three_faults_are_named(tmp_path: Path, seed: int) -> None:
     assert 0.97 * direct <= lost <= 1.03 * (direct + passed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", thinned([11, 12, 13, 14, 15, 16], [11]))
-@pytest.mark.parametrize("size", [8, pytest.param((2, 4), marks=pytest.mark.long), pytest.param((4, 2), marks=pytest.mark.long)])  # fmt: skip
+@pytest.mark.parametrize("size", [8, (2, 4), (4, 2)])  # fmt: skip
 def test_nothing_is_named_without_faults(tmp_path: Path, seed: int, size: int | tuple[int, int]) -> None:
     ranks, steps = (size, 8) if isinstance(size, int) else size
     answer = found(job(seed, ranks=ranks, steps=steps), tmp_path)
@@ -70,6 +72,7 @@ def test_single_faults_are_named_alone(tmp_path: Path, faults: Faults, words: li
     assert len(answer.findings) == 1 and all(word in answer.sentence for word in words)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("among_all", "percent"), [(2.3, None), (4.0, "19 %")])
 def test_a_link_that_carries_little_is_named(tmp_path: Path, among_all: float, percent: str | None) -> None:
     """By hand: an all-reduce among 8 sends 2 x 7/8 of its 64 MiB, of which an H100's NVLink carries 450 GB/s: 1.4 ms are

@@ -36,6 +36,7 @@ def advice(warehouse: Warehouse) -> list[tuple[Any, ...]]:
     return warehouse.rows("SELECT rule, finding FROM all_advice ORDER BY ALL")[1]
 
 
+@pytest.mark.long
 def test_advice_follows_peaks(file: Path, tmp_path: Path) -> None:
     with etq.open(tmp_path / "without.duckdb") as warehouse:
         warehouse.ingest(file)
@@ -95,6 +96,7 @@ def test_advice_follows_labels_of_a_merged_warehouse(ranks: list[Path], tmp_path
         assert advice(warehouse) == known
 
 
+@pytest.mark.long
 def test_what_ranks_wait_for_is_asked_once(ranks: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And not by each rank for all, which is the square of their number."""
     asked: list[str] = []
@@ -110,6 +112,7 @@ def test_what_ranks_wait_for_is_asked_once(ranks: list[Path], tmp_path: Path, mo
         assert "late rank" in dict(advice(warehouse)) and asked == ["waits"]
 
 
+@pytest.mark.long
 def test_advice_follows_events_that_are_pruned(ranks: list[Path], tmp_path: Path) -> None:
     """What rank 0 waited for is no longer there, and would not be if all was computed again."""
     path = tmp_path / "x.duckdb"

@@ -157,6 +157,7 @@ def test_no_one_place_that_launches(warehouse: Warehouse, tmp_path: Path) -> Non
     assert "functions within ops" in idle.evidence
 
 
+@pytest.mark.long
 def test_a_pause_without_steps_is_no_synchronization(warehouse: Warehouse, tmp_path: Path) -> None:
     """The host waits for a kernel for 900 us, then records nothing for 9,000 us, or for 600."""
     for name, pause in (("long", 9000), ("short", 600)):
@@ -202,6 +203,7 @@ def test_a_device_that_copies_is_busy(warehouse: Warehouse, tmp_path: Path) -> N
     assert not any("larger batch" in each.remedy for each in found)
 
 
+@pytest.mark.long
 def test_work_beside_the_critical_path_is_not_severe(warehouse: Warehouse, tmp_path: Path) -> None:
     """Ten ops of 90 us, each with a product of odd sizes that ends before the next: the path waits for the last alone.
     No op is recorded in the second trace: etq ops has nothing to list.
@@ -258,6 +260,7 @@ def test_products_of_a_convolution_are_convolution(warehouse: Warehouse, tmp_pat
     assert kernels == [("ampere_gcgemm_64x64_nt", "convolution", 1), ("ampere_sgemm_32x32_nn", "convolution", 2)]
 
 
+@pytest.mark.long
 def test_unknown_kernels_of_attention_are_attention(warehouse: Warehouse, tmp_path: Path) -> None:
     """A kernel of an unknown name takes 100 us in an op of attention and 30 us in another op, as long as one of a second
     name.
@@ -310,6 +313,7 @@ def test_many_small_collectives(warehouse: Warehouse, tmp_path: Path, length: in
     assert ("100 of 101 collectives take at most 50 us, 67 % of the time" in found.evidence) == is_small
 
 
+@pytest.mark.long
 def test_the_late_rank_is_named(warehouse: Warehouse, tmp_path: Path) -> None:
     """Rank 0 waits 300 us for rank 1 in an all-reduce, which then takes 50."""
     message = {
@@ -398,6 +402,7 @@ def test_a_step_lasts_until_its_work_ends(warehouse: Warehouse, tmp_path: Path, 
     assert [(each.ticks, each.whole_ticks) for each in found] == ([(2_500_000, 3_000_000)] if is_idle else [])
 
 
+@pytest.mark.long
 def test_a_step_beyond_the_recording_counts_within(warehouse: Warehouse, tmp_path: Path) -> None:
     """The step goes on for 13 s after the end of a recording of 1,000 us; the kernel runs for 700 of its 900 us there."""
     whole = event("Trace", "PyTorch Profiler (0)", 0, 1000)
@@ -438,6 +443,7 @@ def test_launches_of_a_capture_are_no_slow_launches(warehouse: Warehouse, tmp_pa
     assert not [each for each in found if "CUDA graphs" in each.remedy]
 
 
+@pytest.mark.long
 def test_kernels_of_an_idle_device_are_no_severe_matter(warehouse: Warehouse, tmp_path: Path) -> None:
     """Sixteen elementwise kernels of 10 us in a recording of 20,000: fusion saves 94 % of the one, 0.75 % of the other."""
     events = [event("cpu_op", "aten::sort", 500, 20_000)]
@@ -572,6 +578,7 @@ def test_what_is_compilation(warehouse: Warehouse, label: str, part: str | None)
     assert warehouse.rows("SELECT CASE WHEN _is_compilation($it) THEN $it END", it=found.purpose)[1] == [(part,)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["CompiledFunctionBackward", "Torch-Compiled Region: 0/0", "## Call CompiledFxGraph f ##"]
 )
@@ -940,6 +947,7 @@ def test_what_is_called_once_has_no_later_calls(warehouse: Warehouse, tmp_path: 
     assert not [each for each in found if each.cause == "first_calls"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("inner", "is_inner"),
     [

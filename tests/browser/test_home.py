@@ -52,6 +52,7 @@ def test_what_is_slower_is_first(browser: WebDriver, server: Server) -> None:
     assert complaints(browser) == []
 
 
+@pytest.mark.long
 def test_its_findings_are_chosen_by_kind_and_selector(browser: WebDriver, server: Server) -> None:
     visit(browser, server, "/?kind=device")
     assert titles(browser) == TITLES[:2]
@@ -62,6 +63,7 @@ def test_its_findings_are_chosen_by_kind_and_selector(browser: WebDriver, server
     assert text(browser, "h1") == "No findings" and "1 of 1 series judged" in text(browser, ".found, #sections")
 
 
+@pytest.mark.long
 def test_a_finding_leads_to_its_comparison(browser: WebDriver, server: Server) -> None:
     visit(browser, server, "/")
     browser.find_element(By.CSS_SELECTOR, ".found .go a:last-child").click()
@@ -94,6 +96,7 @@ def file(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_the_page_as_a_file_shows_the_same(browser: WebDriver, server: Server, file: Path) -> None:
     visit(browser, server, "/")
     served = browser.execute_script(SHOWN)
@@ -108,6 +111,7 @@ def test_the_page_as_a_file_shows_the_same(browser: WebDriver, server: Server, f
     assert complaints(browser) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
 def test_the_file_fits_and_is_accessible(browser: WebDriver, file: Path, width: int, theme: str) -> None:
     with screen(browser, width, theme=theme):
@@ -116,6 +120,7 @@ def test_the_file_fits_and_is_accessible(browser: WebDriver, file: Path, width: 
         assert accessible(browser) == []
 
 
+@pytest.mark.long
 def test_a_wrong_selector_is_an_error_of_both_parts(browser: WebDriver, server: Server) -> None:
     visit(browser, server, "/?selector=model%3Dnone")
     until(browser, "document.querySelectorAll('#sections .missing').length > 0")
@@ -133,6 +138,7 @@ def test_an_empty_warehouse_says_how_to_fill_it(browser: WebDriver, tmp_path_fac
     complaints(browser)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
 def test_it_fits_and_is_accessible(browser: WebDriver, server: Server, width: int, theme: str) -> None:
     with screen(browser, width, theme=theme):
@@ -141,6 +147,7 @@ def test_it_fits_and_is_accessible(browser: WebDriver, server: Server, width: in
         assert accessible(browser) == []
 
 
+@pytest.mark.long
 def test_a_finding_of_a_rank_leads_to_its_job(browser: WebDriver, server: Server) -> None:
     visit(browser, server, "/?kind=rank")
     browser.find_element(By.CSS_SELECTOR, ".found h2 a").click()
@@ -166,6 +173,7 @@ def test_a_finding_of_a_rank_leads_to_its_job(browser: WebDriver, server: Server
     assert complaints(browser) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
 def test_a_job_fits_and_is_accessible(browser: WebDriver, server: Server, width: int, theme: str) -> None:
     with screen(browser, width, theme=theme):
@@ -174,6 +182,7 @@ def test_a_job_fits_and_is_accessible(browser: WebDriver, server: Server, width:
         assert accessible(browser) == []
 
 
+@pytest.mark.long
 def test_the_page_of_a_fleet_says_which_devices_are_slower(browser: WebDriver, server: Server) -> None:
     visit(browser, server, "/fleet?selector=model%3Dmlp")
     assert "2 of 20 devices are slower: pixel8-13 (all ops), pixel8-07 (addmm)." in text(browser, "#fleet")
@@ -194,6 +203,7 @@ def test_the_page_of_a_fleet_says_which_devices_are_slower(browser: WebDriver, s
     assert "selector=model" in browser.current_url and complaints(browser) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "theme"), [(390, "light"), (1280, "dark")])
 @pytest.mark.parametrize("path", ["/fleet?selector=model%3Dmlp", "/jobs"])
 def test_pages_of_fleets_and_jobs_fit(browser: WebDriver, server: Server, path: str, width: int, theme: str) -> None:

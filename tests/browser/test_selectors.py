@@ -15,6 +15,7 @@ from tests.serve.server import serving
 from tests.sql.test_selectors import KEYS, VALUES
 
 
+@pytest.mark.long
 def test_pages_write_selectors_as_python_does(browser: WebDriver, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("selectors") / "lab.duckdb"
     with etq.open(path):

@@ -63,6 +63,7 @@ REPORTS: dict[str, tuple[Callable[[Warehouse, Path], object], list[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", REPORTS)
 def test_a_report(quiet: WebDriver, lab: Warehouse, tmp_path: Path, kind: str) -> None:
     write, titles = REPORTS[kind]
@@ -73,6 +74,7 @@ def test_a_report(quiet: WebDriver, lab: Warehouse, tmp_path: Path, kind: str) -
     assert fits(quiet)
 
 
+@pytest.mark.long
 def test_pages_of_the_server(quiet: WebDriver, path: Path) -> None:
     with serving(path) as server:
         visit(quiet, server, "/captures", series=True)

@@ -124,6 +124,7 @@ def test_show_has_a_help_with_the_parameters_of_each_view() -> None:
     assert missing == []
 
 
+@pytest.mark.long
 def test_ingest_and_list(tmp_path: Path) -> None:
     db = str(tmp_path / "lab.duckdb")
     first = run_etq("ingest", MLP, "--db", db, "--label", "device=pixel8", "--label", "build=a=b", "--name", "run")
@@ -166,6 +167,7 @@ def test_inspect_takes_scales_units_and_schedules() -> None:
     assert trailing.stderr == "Note: trailing bytes: 24 bytes after the last dump belong to none and are ignored\n"
 
 
+@pytest.mark.long
 def test_sql_opens_for_reading_only(lab: str, tmp_path: Path) -> None:
     assert rows("sql", "FROM op_totals('run', unit := 'us') LIMIT 1", "--db", lab)[0]["op"] == "permute_copy"
     etq.open(tmp_path / "etq.duckdb").close()  # of the name of the library
@@ -216,6 +218,7 @@ def test_version_lists_the_versions_of_libraries() -> None:
     assert platform.system() in versions["platform"]
 
 
+@pytest.mark.long
 def test_start_up_imports_only_what_a_command_uses() -> None:
     heavy = {
         *("duckdb", "numpy", "pyarrow", "pyarrow.compute", "pandas", "sqlglot", "torch", "etq.cli.lake"),

@@ -71,6 +71,7 @@ SAME = [
 FROM_FILES = ("show framework_tax", "idle", "critical-path", "kernels", "show copies", "memory", "show op_totals")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("command", "query"), SAME)
 def test_rows_are_those_of_the_view(asked: tuple[Warehouse, str], command: str, query: str) -> None:
     warehouse, db = asked
@@ -97,6 +98,7 @@ def columns_of(*arguments: str) -> set[str]:
     return {*run_etq(*arguments, "--format", "markdown").stdout.split("\n")[0].strip("| ").split(" | ")}
 
 
+@pytest.mark.long
 def test_people_see_times_of_an_execute_in_a_unit_that_suits(tmp_path: Path) -> None:
     """Two executes, of 20 and 40 ms, all of it in a kernel; sums are shown if asked for."""
     path = tmp_path / "two.etdp"
@@ -247,6 +249,7 @@ def test_a_program_that_did_not_run_and_times_below_the_clocks_resolution() -> N
     assert "the clock of" not in run_etq("show", "execute_breakdown", NET).stderr
 
 
+@pytest.mark.long
 def test_an_old_profile(tmp_path: Path) -> None:
     first = rows("inspect", BLOB)[0]
     assert (first["event_block_name"], first["max"], first["unit"]) == ("run_model_loop", 2.340869, "ms")

@@ -150,6 +150,7 @@ UNCLEAR, UNSTABLE = ["Unclear: total of forward: not decided", PASSES], ["Unclea
 TOTAL, SPEED = ["Regression: total of forward"], ["Regression: speed"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lab", "options", "status", "expected"),
     [
@@ -157,7 +158,7 @@ TOTAL, SPEED = ["Regression: total of forward"], ["Regression: speed"]
         ("same", "--min-effect 5%", 0, []),  # the interval lies within 5 %
         ("op", "", 3, [*TOTAL, f"Regression: {OP}"]),
         ("op", "--min-effect 30%", 3, [f"Regression: {OP}"]),
-        pytest.param("total", "", 3, TOTAL, marks=pytest.mark.long),
+        ("total", "", 3, TOTAL),
         ("some", "", 3, UNSTABLE),
         ("op", "--metric speed --metric peak", 3, SPEED),
         ("op", "--metric sped", 1, ["Error: no metric sped on either side; there are peak, speed"]),
@@ -209,6 +210,7 @@ def annotated(text: str) -> list[tuple[str, str, str]]:
     return re.findall(r"^::(error|warning|notice) (.*?)::(.*)$", text, re.MULTILINE)
 
 
+@pytest.mark.long
 def test_annotations(labs: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The op at instruction 3 is a weight's permute of `LinReLU`, whose forward is line 21 of the file that exported
     it: there, if the checkout has the file in one of its folders. The first annotation is of the total.
@@ -237,6 +239,7 @@ def test_annotations(labs: dict[str, str], tmp_path: Path, monkeypatch: pytest.M
                 warehouse.connection.execute("UPDATE signature_ops SET source_file = 'models/export_models.py'")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lab", "options", "levels"),
     [
@@ -269,6 +272,7 @@ def junit_of(result: Result) -> ElementTree.Element:
 COUNTED = {"failures": "failure", "skipped": "skipped"}
 
 
+@pytest.mark.long
 def test_a_report_for_junit(labs: dict[str, str], tmp_path: Path) -> None:
     """A test case per total and op, as JSON has them; what is slower fails with its sentence."""
     target = tmp_path / "gate.xml"
@@ -288,6 +292,7 @@ def test_a_report_for_junit(labs: dict[str, str], tmp_path: Path) -> None:
     assert "too few captures to tell" in str(few.findall("testcase/skipped")[0].get("message"))
 
 
+@pytest.mark.long
 def test_a_comment_begins_with_the_total(labs: dict[str, str]) -> None:
     for command in ("gate", "compare"):
         text = run_etq(command, *SIDES, "--db", labs["op"], "--format", "markdown").stdout
@@ -324,6 +329,7 @@ def test_files(folders: Path, base: str, new: str, count: int) -> None:
     assert sorted(path.name for path in folders.iterdir()) == ["base", "build=new"]
 
 
+@pytest.mark.long
 def test_folders_are_meant_beside_a_warehouse(folders: Path) -> None:
     """A warehouse named by --db has captures of the names of folders, which are then written with a slash."""
     (folders / "build=new").rename("new")
@@ -413,6 +419,7 @@ def of_once(load: int, size: int, place: int) -> bytes:
     return dump(loading, *executes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("load", "size", "worse"),
     [
@@ -467,6 +474,7 @@ def test_memory_of_single_captures(tmp_path: Path) -> None:
     assert result.stdout.splitlines()[-1] == "judged: memory; not judged: total, 1 op, loading"
 
 
+@pytest.mark.long
 def test_instances_of_an_op_are_one_cause(tmp_path: Path) -> None:
     """Six of ten ops are instances of one, and take 50 % more: 13.5 us of 27. They are one row with the instances below
     it, and no common shift of all ops.
@@ -508,6 +516,7 @@ def test_instances_of_an_op_are_one_cause(tmp_path: Path) -> None:
     assert f"- {text}\n  - " in run_etq(*arguments, "markdown").stdout
 
 
+@pytest.mark.long
 def test_few_common_ops(sides: Path) -> None:
     """Of different programs no op is judged, though a few of their ops have the same name."""
     result = run_etq("gate", str(sides / "good"), str(CAPTURES / "fleet/convnet"))

@@ -121,6 +121,7 @@ FAILURES = [
 EACH = [pytest.param(*each, marks=pytest.mark.long if at % 3 else ()) for at, each in enumerate(FAILURES)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("command", "expected"), EACH)
 def test_what_is_wrong_is_one_line(ask: object, command: str, expected: str) -> None:
     assert callable(ask)
@@ -204,6 +205,7 @@ NOTES = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_empty_tables_have_a_note(ask: object) -> None:
     assert callable(ask)
     wrong = {}
@@ -214,6 +216,7 @@ def test_empty_tables_have_a_note(ask: object) -> None:
     assert wrong == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["torch/conv_infer", "torch/pair_mlp", "torch_gpu/rank0", "stacks"])
 @pytest.mark.parametrize(
     ("by", "written", "option"),
@@ -265,6 +268,7 @@ def test_queries_that_are_not_utf8(lab: str) -> None:
     assert refused(lab, "sql", "--db", lab, "-f", "-", given=b"SELECT 1 -- \xff") == "Error: stdin: not UTF-8 text"
 
 
+@pytest.mark.long
 def test_outputs_that_are_not_utf8(lab: str) -> None:
     found = refused(lab, "ops", "run", "--db", lab, "-o", f"{BAD}.parquet")
     assert found.endswith(": the path of a Parquet file must be UTF-8")

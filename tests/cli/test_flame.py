@@ -43,6 +43,7 @@ def chart(*arguments: str) -> list[tuple[int, str, float, float]]:
     return found
 
 
+@pytest.mark.long
 def test_a_chart_by_hand(delegated: str, tmp_path: Path) -> None:
     result = invoke(delegated, "--unit", "ns")
     assert (result.exit_code, result.stderr) == (

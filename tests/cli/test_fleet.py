@@ -13,6 +13,8 @@ from tests.cli.test_report import data_of
 from tests.command_line import run_etq
 from tests.fleet_captures import COMMITS, ingest_fleet
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:

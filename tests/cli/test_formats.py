@@ -210,6 +210,7 @@ def test_sorting_and_columns(lab: str) -> None:
         assert [word for word in re.findall(r"[\w.()]+", text) if word in cells] == cells
 
 
+@pytest.mark.long
 def test_sql_of_stdin_and_of_a_file(lab: str, tmp_path: Path) -> None:
     script = "SELECT 1 AS one; -- a comment; with a semicolon\nCREATE TEMP TABLE t AS SELECT 'a;b' AS two;\nFROM t;"
     file = tmp_path / "questions.sql"

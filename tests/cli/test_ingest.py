@@ -36,6 +36,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_every_profiling_file_of_a_folder_is_read_and_the_others_are_counted(here: Path) -> None:
     """Two traces and a dump of unusual names, and what else lies around them; damaged files are errors."""
     folder = here / "job"
@@ -86,6 +87,7 @@ def test_a_folder_without_any_says_what_it_has(here: Path) -> None:
     assert ingest("none.etdp", status=1) == ["Error: none.etdp: no such file"]
 
 
+@pytest.mark.long
 def test_a_folder_of_workers(here: Path) -> None:
     folder = here / "log/deep"
     folder.mkdir(parents=True)
@@ -132,6 +134,7 @@ def test_ranks_of_a_job(here: Path) -> None:
     assert ingest(*other, "--quiet") == ingest(*other, "--quiet", "--label", "job=train") == []
 
 
+@pytest.mark.long
 def test_what_is_unknown_of_ranks_has_a_note(here: Path) -> None:
     """Ranks without collectives."""
     for rank in (0, 1):
@@ -156,6 +159,7 @@ def test_what_is_unknown_of_ranks_has_a_note(here: Path) -> None:
         assert "several traces without a label job are of rank 3: one, two; choose" in refused.stderr
 
 
+@pytest.mark.long
 def test_stragglers_note_clocks_that_differ(here: Path) -> None:
     """Two ranks with a collective in each of two steps, the second one's clock 5 ms ahead."""
     for rank in (0, 1):
@@ -179,6 +183,7 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.long
 def test_of_many_files_a_line_has_the_numbers(here: Path) -> None:
     for number in range(21):
         (here / f"f{number:02}.etdp").write_bytes(dump(run("Execute", execute(0, 60 + number))))

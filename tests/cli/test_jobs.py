@@ -31,6 +31,7 @@ def flat(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
+@pytest.mark.long
 def test_a_folder_of_ranks_is_a_job(folder: Path) -> None:
     """One screen: the late rank and its kernel first, waits apart from transfers, links, clocks."""
     result = run_etq(str(folder))

@@ -106,6 +106,7 @@ def person(lab: str, tmp_path: Path) -> Iterator[Person]:
         yield person
 
 
+@pytest.mark.long
 def test_statements_are_answered_and_remembered(lab: str, tmp_path: Path) -> None:
     with closing(Person(lab, tmp_path)) as person:
         assert re.search(r"\n *6\n", person.type("SELECT 1 +\n", "...> ") + person.type("5;\n"))
@@ -117,6 +118,7 @@ def test_statements_are_answered_and_remembered(lab: str, tmp_path: Path) -> Non
         assert again.end(".quit\n") == 0
 
 
+@pytest.mark.long
 def test_errors_point_at_the_place_and_the_prompt_goes_on(person: Person) -> None:
     shown = person.type("SELECT 1 FROMM captures WHERE;\n")
     line, pointer = re.search(r"LINE 1: (.*)\n( *\^)", shown).groups()  # type: ignore[union-attr]

@@ -34,6 +34,7 @@ def test_inspect_with_a_record() -> None:
     assert foreign.stderr.startswith("Warning: foreign record: the record convnet is of another program: it fits ")
 
 
+@pytest.mark.long
 def test_ingest_with_a_record_serves_all_files(tmp_path: Path) -> None:
     db, bad = str(tmp_path / "lab.duckdb"), tmp_path / "bad.etrecord"
     bad.write_bytes(Path(RECORD).read_bytes()[:5000])
@@ -88,6 +89,7 @@ def test_link_and_ask(copied: str) -> None:
     assert link(RECORD) == "run: linked to mlp instead of convnet\n"
 
 
+@pytest.mark.long
 def test_coverage_of_a_record_and_of_a_run() -> None:
     before = run_etq("coverage", XNN_RECORD, "--format", "json")
     assert before.stderr == "2 calls of XnnpackBackend\n"
@@ -120,6 +122,7 @@ def graph(*arguments: str) -> dict[str, Any]:
     return dict(json.loads(result.stdout))
 
 
+@pytest.mark.long
 def test_graphs_of_a_record_and_of_a_program_are_that_of_the_run() -> None:
     """As with a run, but for times; modules have the costs of their ops."""
     alone, of_run, program = graph(RECORD), graph(MLP, "--etrecord", RECORD), graph(PROGRAM)

@@ -12,6 +12,7 @@ from tests.conftest import CAPTURES
 FLEET = CAPTURES / "fleet/mlp"
 
 
+@pytest.mark.long
 def test_files_are_captures_of_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     by_pattern = run_etq("sql", "SELECT name FROM captures", f"{FLEET}/0[0-2].etdp", "--format", "csv")

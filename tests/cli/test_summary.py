@@ -89,6 +89,7 @@ def test_times_of_several_methods_name_them(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_step_of_a_trace_and_its_devices() -> None:
     text = run_etq(TRACE).stdout
     totals = sorted(row["total"] for row in rows("steps", TRACE, "--wide"))
@@ -123,6 +124,7 @@ def test_records_and_programs_have_methods_and_ops() -> None:
     assert len(counted) == 2 and "\n  sigmoid of decode " in run_etq(program).stdout
 
 
+@pytest.mark.long
 def test_a_summary_as_rows() -> None:
     by_part: dict[str, list[dict[str, object]]] = {}
     for row in rows("summary", RUN):
@@ -156,6 +158,7 @@ def test_the_next_commands_can_be_typed(files: tuple[str, ...], tmp_path: Path) 
             known.make_context(name, words)
 
 
+@pytest.mark.long
 def test_memory_warehouses_two_files_and_folders(lab: str, tmp_path: Path) -> None:
     text = run_etq(MLP).stdout
     [line] = [line for line in text.splitlines() if line.startswith("Memory of one run at most: ")]
@@ -172,6 +175,7 @@ def test_memory_warehouses_two_files_and_folders(lab: str, tmp_path: Path) -> No
     assert run_etq(str(tmp_path / "*.etdp")).stdout.startswith(f"{tmp_path}/*.etdp: 3 ETDumps\n")
 
 
+@pytest.mark.long
 def test_a_trace_without_steps_says_so(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(trace(event("cpu_op", "aten::add", 0, 30), event("cpu_op", "aten::mul", 40, 100)))
@@ -181,6 +185,7 @@ def test_a_trace_without_steps_says_so(tmp_path: Path) -> None:
     assert "no steps" not in run_etq("steps", CPU_TRACE).stderr
 
 
+@pytest.mark.long
 def test_devices_without_a_time_in_steps(tmp_path: Path) -> None:
     """Work of unknown time leaves the times of ops; work that no step launched has a time all the same."""
     copy = event("gpu_memcpy", "Memcpy HtoD", 0, 0, 7, correlation=9, device=0) | {"ts": 0, "dur": 0}
@@ -230,6 +235,7 @@ def test_work_launched_before_the_recording_is_no_slow_step(tmp_path: Path, begi
     assert re.search(rf" without step 0, which takes 400 us{said}$", run_etq(str(path)).stdout, re.MULTILINE)
 
 
+@pytest.mark.long
 def test_a_step_far_from_the_others_and_one_name_for_one_device(tmp_path: Path) -> None:
     """Steps of 400, 100, 110 and 90 us: 175 in the mean, 100 without the first. Kernels are numbered 2, allocations 0."""
     path = tmp_path / "t.json"
@@ -248,6 +254,7 @@ def test_a_step_far_from_the_others_and_one_name_for_one_device(tmp_path: Path) 
     assert "Memory at the peak: GPU0 (as allocations number it) 4 KiB" in run_etq(str(path)).stdout
 
 
+@pytest.mark.long
 def test_what_a_step_is_where_its_annotation_is_another_time(tmp_path: Path) -> None:
     """The annotation takes 100 us; its kernel ends at 260, and another, launched before, at 40: the step takes 220."""
     path = tmp_path / "t.json"

@@ -84,6 +84,7 @@ def plain(text: str) -> str:
     return ESCAPE.sub("", text)
 
 
+@pytest.mark.long
 def test_tables_have_bars_and_bold_heads_on_a_terminal() -> None:
     shown = on_terminal("ops", CONVNET, "--runs", "all", width=132)
     above, head, rule, *lines = shown.splitlines()

@@ -32,6 +32,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.mark.long
 def test_a_trend_is_drawn(lab: str) -> None:
     result = run_etq("trend", "--op", "addmm", "--db", lab)
     assert result.exit_code == 0, result.output
@@ -102,6 +103,7 @@ def test_captures_that_are_not_judged_are_counted(
     )
 
 
+@pytest.mark.long
 def test_each_series_has_its_own_order(tmp_path: Path) -> None:
     """Of three models, one has builds, one times, and one neither."""
     path = str(tmp_path / "lab.duckdb")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import pytest
 
 import etq
 from etq import catalog
@@ -61,6 +62,7 @@ def test_chosen_columns() -> None:
     assert run_etq(*arguments).stdout.splitlines()[0].split() == ["op", "total", "unit"]
 
 
+@pytest.mark.long
 def test_quiet_leaves_warnings(tmp_path: Path) -> None:
     """docs/operations.md, and docs/explanation/numbers.md on records of other programs."""
     db = ("--db", str(tmp_path / "lab.duckdb"))

@@ -15,6 +15,8 @@ from tests.fuzz.originals import corpus, originals
 from tests.fuzz.runner import Plan, run, summary
 from tests.sampling import IS_WHOLE
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[checks.Lab]:
@@ -23,7 +25,6 @@ def lab() -> Iterator[checks.Lab]:
     opened.close()
 
 
-@pytest.mark.long
 def test_damaged_files_are_read_or_refused() -> None:
     count = 2000 if IS_WHOLE else 200
     report = run(Plan(0, count, ingested=11 if IS_WHOLE else 2), jobs=1)
@@ -59,7 +60,6 @@ def test_some_damaged_files_are_read_or_refused(lab: checks.Lab) -> None:
     assert 4 < refusals < 4 * len(SHARES)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", SHARES)
 def test_originals_are_read(kind: str) -> None:
     for original in originals(kind)[:: 1 if IS_WHOLE else 4]:
@@ -69,7 +69,6 @@ def test_originals_are_read(kind: str) -> None:
     assert len({made(seed, kind).content for seed in range(20)}) > 10
 
 
-@pytest.mark.long
 def test_faults_are_seen(lab: checks.Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The checks find rows left over, errors that are not refusals, texts that can't be shown, and slow inputs."""
     good = originals("etdump")[0]

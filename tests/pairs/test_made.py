@@ -18,6 +18,8 @@ from tests.pairs.subjects import say_phases
 from tests.sampling import IS_WHOLE, whole
 from tests.warehouses import empty_warehouse
 
+pytestmark = pytest.mark.long
+
 # There are so many pairs per example that shrinking a failing one would take minutes.
 PATIENT = settings(
     derandomize=True,
@@ -54,14 +56,12 @@ def check(asked: Asked, *kinds: str) -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.long
 @MANY
 @given(making.captures())
 def test_captures(made: Made) -> None:
     check_capture(made)
 
 
-@pytest.mark.long
 @FEW
 @given(making.captures(outlasting=True))
 @whole
@@ -80,14 +80,12 @@ def test_delegates_that_outlast_their_calls(made: Made) -> None:
         assert sum(row[0] for row in asked.view("execute_breakdown", "total_ticks")) == total
 
 
-@pytest.mark.long
 @MANY
 @given(st.sampled_from(["correlation", "zero", "none"]).flatmap(lambda ids: making.traces(ids=ids)))
 def test_traces_whose_ids_are_others(data: bytes) -> None:
     check_trace(data)
 
 
-@pytest.mark.long
 @MANY
 @given(making.traces())
 def test_traces(data: bytes) -> None:

@@ -63,6 +63,7 @@ def asked_of(kind: str, number: int, step: int) -> list[Pair]:
 KINDS = ("dump", "recorded", "trace", "prof_result")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("pair", "subject"), [case for kind in KINDS for case in cases(kind)])
 def test_both_ways_agree(shelf: Shelf, pair: Pair, subject: Subject) -> None:
     asked = shelf.ask(subject)
@@ -137,6 +138,7 @@ def test_both_ways_agree_on_many_captures(fleet: Fleet, pair: Pair, ask: Questio
     assert not found, f"{pair}:\n" + "\n".join(found)
 
 
+@pytest.mark.long
 def test_sizes_of_captures_are_parts_of_the_file(tmp_path: Path) -> None:
     """The sizes of all captures add up to the blocks of their tables, except the start of the first block."""
     path = tmp_path / "w.duckdb"

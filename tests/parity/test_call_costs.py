@@ -46,6 +46,7 @@ def rows_of(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.long
 def test_against_tracelens(warehouse: Warehouse) -> None:
     """Rows of the H100's trace: calls and times equal, operations and bytes but for what it counts otherwise.
 

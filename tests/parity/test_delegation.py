@@ -140,6 +140,7 @@ def test_records_that_are_enough_alone() -> None:
 BY_ORDER = ("attention_half", "decomposed_half", "lstm")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", thinned(KINDS, FEW_KINDS))
 def test_nodes_and_kernels(linked: Warehouse, kind: str) -> None:
     """The backend of each node; the nodes of each call of a delegate; the calls of kernels by op type."""
@@ -229,6 +230,7 @@ def test_events_without_nodes_have_the_module_of_their_call(linked: Warehouse, k
     assert placed
 
 
+@pytest.mark.long
 def test_costs_are_counted_once(linked: Warehouse) -> None:
     """The backend took the views of matmul, and kernels run its bmm: its calls cost no operations."""
     rows = linked.rows(

@@ -109,6 +109,7 @@ def recorded(frame: Any) -> dict[str, Any]:
     return {"columns": [str(column) for column in frame.columns], "rows": rows}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "what"), thinned(ANSWERED, {name for name, _ in ANSWERED} & {*FEW}), ids=str)
 def test_answers(name: str, what: str) -> None:
     """Its tables, before and after its objects are made; the objects; what it prints; times of modules."""

@@ -137,6 +137,7 @@ def test_8_methods_alike_are_one_block_for_both_and_it_is_said() -> None:
         assert runs == [("Default", 2), ("Execute", 10)]
 
 
+@pytest.mark.long
 def test_9_a_module_is_a_path_not_a_part_of_one() -> None:
     theirs, ours = both("demo_int", "with_etrecord")
     expected = oracle.answer("demo_int", "with_etrecord")["find_total_for_module"]["act"]
@@ -149,6 +150,7 @@ def test_9_a_module_is_a_path_not_a_part_of_one() -> None:
     assert inspector("demo_int").find_total_for_module("act") == 0
 
 
+@pytest.mark.long
 def test_11_framework_and_user_events_belong_to_no_op() -> None:
     for name, event in (("mlp_block", "Runner::set_inputs"), ("mlp_step", "Method::step")):
         theirs, ours = (events(made, event) for made in both(name, "with_etrecord"))
@@ -294,6 +296,7 @@ def test_20_damaged_files_are_named() -> None:
     assert len(events(Inspector(damaged / "mlp_nosizeprefix.etdp"))) == len(events(inspector("mlp")))
 
 
+@pytest.mark.long
 def test_21_an_event_has_the_name_of_its_times() -> None:
     """By executorch 1.5.1, which gives the first the name of its value, and the others those here."""
     unnamed = ProfileEvent(None, 0, 1, start_time=100, end_time=200)

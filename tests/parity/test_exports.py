@@ -179,6 +179,7 @@ def _assert_round_trip(path: Path) -> None:
 OWN = ("torch_gpu/rank1", "torch_counters/counters", *(f"torch/{name.split('.')[0]}" for name in TRACES))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", thinned(OWN, OWN[:3]))
 def test_a_trace_comes_out_as_it_went_in(name: str) -> None:
     _assert_round_trip(CAPTURES / f"{name}.pt.trace.json.gz")

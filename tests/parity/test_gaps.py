@@ -53,6 +53,7 @@ def gaps(warehouse: Warehouse, base: Capture, new: Capture) -> dict[tuple[str, i
     return {(op, index): rest for op, _, index, *rest in rows if op is not None}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", thinned(MODELS, ["vit", "outputs", "halves", "stacked", "lstm_states"]))
 def test_gaps_and_outputs(warehouse: Warehouse, model: str) -> None:
     capture = ingested(warehouse, model)

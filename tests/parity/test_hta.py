@@ -74,6 +74,7 @@ def test_a_kernel_that_was_launched_late_waited_for_its_launch(warehouse: Wareho
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_calls_wait_also_if_that_is_not_recorded(warehouse: Warehouse) -> None:
     """The recording of path 0 without the category cuda_sync: etq knows waiting calls by their names, HTA does not.
 

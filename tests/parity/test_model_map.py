@@ -38,6 +38,7 @@ def test_modules_are_those_of_the_source(warehouse: Warehouse, model: str) -> No
         assert excess == pytest.approx(etdump_time - trace_time)
 
 
+@pytest.mark.long
 def test_times_are_by_pass_and_captures_that_are_not_traces_are_refused(warehouse: Warehouse) -> None:
     """By hand: 100 runs of the dump, 3 passes of the trace."""
     rows = mapped(warehouse, "mlp")

@@ -46,6 +46,7 @@ def check(expected: dict[Any, tuple[Any, ...]], found: dict[Any, OpValue]) -> No
         assert value.value is None or np.array_equal(doubles(value.value), elements, equal_nan=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", thinned(DUMPS, ("mlp/mlp_debug5.etdp", "demo_int/demo_int_debug.etdp", "gaps/vit/vit.etdp"))
 )

@@ -104,6 +104,7 @@ def test_stack_traces_and_modules(ask: Ask, name: str) -> None:
     assert compared > 0 or name == "mlp_0runs"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     thinned((name for name in OPENED if name in RECORDS or name in ("mlp_0runs", "demo_str_100runs")), ["demo_int"]),

@@ -258,6 +258,7 @@ def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
     return Traces(warehouse, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line", CASES)
 def test_answers(traces: Traces, line: str) -> None:
     events, query, expected, _ = CASES[line]

@@ -73,6 +73,7 @@ def expected_gaps(model: str, metric: str, graph: str) -> dict[int, float]:
     return {row[handle][-1]: row[gap][0] for row in frame["rows"]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "model", thinned(["convnet", "convnet_xnn", "demo_int", "demo_str", "mlp", "mlp_xnn"], ["demo_int"])
 )
@@ -92,6 +93,7 @@ def test_numeric_gap(warehouse: Warehouse, model: str) -> None:
             assert is_tan or math.isclose(found, gap, rel_tol=1e-9), (handle, found, gap)
 
 
+@pytest.mark.long
 def test_an_op_run_as_several_is_compared_by_the_last(warehouse: Warehouse) -> None:
     """The Inspector takes the output of the first of the three ops, a sine, for the tangent."""
     capture, record = linked(warehouse, "demo_str")
@@ -106,6 +108,7 @@ def test_an_op_run_as_several_is_compared_by_the_last(warehouse: Warehouse) -> N
     assert ours[TAN, 0][0] > 130
 
 
+@pytest.mark.long
 def test_views_are_compared_with_what_they_view(warehouse: Warehouse) -> None:
     """The Inspector raises: one op logged [1, 16, 4, 8] where the exported program has [1, 16, 32]. The op is a copy and a
     view of it; only the copy is logged, and has the elements of the view.
@@ -130,6 +133,7 @@ def test_dimensions_of_one_do_not_broadcast(warehouse: Warehouse) -> None:
     assert float(np.mean((truth - (truth.reshape(4, 6) + 0.5)) ** 2)) > 80
 
 
+@pytest.mark.long
 def test_without_a_debug_buffer_values_are_unknown(warehouse: Warehouse) -> None:
     """The Inspector takes zeros for the values and compares with these: 223.6 for the first linear."""
     nobin = oracle.answer("mlp_debug_nobin", "with_etrecord")["numeric_gap"]["L1/None"]["value"]

@@ -64,6 +64,7 @@ def names(server: Server) -> list[str]:
     return [name for (name,) in server.query("SELECT name FROM captures ORDER BY name").data["rows"]]
 
 
+@pytest.mark.long
 def test_this_machine_reads_and_nobody_writes(lab: Path) -> None:
     with serving(lab) as server:
         assert server.get("/").status == 200 and server.data("captures")["rows"]["names"][0] == "name"
@@ -96,6 +97,7 @@ def test_other_processes_write_while_nobody_asks(lab: Path) -> None:
         assert server.data("state") != before and server.data("captures")["labels"]["build"]["texts"] == ["2"]
 
 
+@pytest.mark.long
 def test_each_request_needs_a_token(team: tuple[Server, Server], tmp_path: Path) -> None:
     server, reader = team
     stranger = Server(server.port, server.path)
@@ -137,6 +139,7 @@ ROUTES: dict[tuple[str, str], set[str]] = {
 OPEN = (("GET", "/healthz"), ("GET", "/sign-in"))
 
 
+@pytest.mark.long
 def test_each_role_has_its_routes(lab: Path, tmp_path: Path) -> None:
     """The answers to all roles, and to those without a token, with a wrong one and one that is over, of each route."""
     tokens = tmp_path / "tokens.toml"
@@ -165,6 +168,7 @@ def test_each_role_has_its_routes(lab: Path, tmp_path: Path) -> None:
             assert server.ask(method, path).status == 200
 
 
+@pytest.mark.long
 def test_queries_of_a_token_are_limited(lab: Path, tmp_path: Path) -> None:
     """Those of others go on."""
     tokens = tmp_path / "tokens.toml"
@@ -205,6 +209,7 @@ def test_a_browser_signs_in_by_the_form(team: tuple[Server, Server]) -> None:
     assert "etq_token=;" in stranger.ask("POST", "/sign-in", b"token=", **form).headers["set-cookie"].replace('""', "")
 
 
+@pytest.mark.long
 def test_captures_are_pushed_once(team: tuple[Server, Server]) -> None:
     server, _ = team
     first = server.push(MLP.read_bytes(), "again.etdp", label="device=pixel8")
@@ -232,6 +237,7 @@ WRONG: tuple[tuple[bytes, str, dict[str, str], int, str], ...] = (
 )
 
 
+@pytest.mark.long
 def test_what_is_wrong_is_refused_in_a_line(lab: Path, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.toml"
     secret = add(str(tokens), "ci", ("push", "sql"))
@@ -245,6 +251,7 @@ def test_what_is_wrong_is_refused_in_a_line(lab: Path, tmp_path: Path) -> None:
         assert names(server) == ["run"]
 
 
+@pytest.mark.long
 def test_a_query_is_one_select(team: tuple[Server, Server]) -> None:
     _, reader = team
     answer = reader.query("SELECT name, $n AS n, 2::DECIMAL(4, 2) AS d FROM captures", parameters={"n": 1}).data
@@ -304,6 +311,7 @@ def test_readers_go_on_while_a_query_runs_and_a_capture_is_stored(
     busy[0].join()
 
 
+@pytest.mark.long
 def test_each_type_has_an_answer_in_each_format(lab: Path) -> None:
     """Or an error, where the format or Python lacks it."""
     with serving(lab) as server:
@@ -319,6 +327,7 @@ def test_each_type_has_an_answer_in_each_format(lab: Path) -> None:
             assert "cast it to VARCHAR" in server.query(f"SELECT {value}").error
 
 
+@pytest.mark.long
 def test_parts_of_an_answer_agree(team: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch) -> None:
     """A capture is stored between the two queries of an answer; errors have their nearest names all the same."""
     server, reader = team
@@ -462,6 +471,7 @@ def test_tokens_are_lines_of_a_file(tmp_path: Path, lab: Path) -> None:
     assert result.exit_code == 1 and "needs tokens" in result.output
 
 
+@pytest.mark.long
 def test_push_sends_files_with_labels_and_record(
     team: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -512,6 +522,7 @@ class _Odd(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.long
 def test_a_client_tries_again_and_follows_no_redirection(tmp_path: Path) -> None:
     file = tmp_path / "run.etdp"
     file.write_bytes(small_capture(1))
@@ -605,6 +616,7 @@ def test_what_was_acknowledged_is_there_once_after_kills(tmp_path: Path) -> None
     assert run_etq("db", "check", str(path), "--files", str(tmp_path)).exit_code == 0
 
 
+@pytest.mark.long
 def test_a_process_ends_though_its_writer_does_not(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A query that can't be interrupted may hold what the writer waits for; what comes later is refused."""
     instance, ended, released = Instance(str(lab), is_writable=True), Event(), Event()

@@ -220,6 +220,7 @@ def test_which_ops_are_copies() -> None:
     assert [name for name in copies + others if is_copying(name)] == copies
 
 
+@pytest.mark.long
 def test_remedies_of_copies_are_for_what_copies() -> None:
     """Whether inputs have another layout matters to what changes it, not to copies to a delegate's own memory."""
 
@@ -310,6 +311,7 @@ def test_runs_that_vary_have_no_warm_up() -> None:
         assert ("first run" in advice_on(runs)) == expected, first
 
 
+@pytest.mark.long
 def test_rows_are_stored_and_equal_those_of_the_file(tmp_path: Path) -> None:
     """As in any program that reads DuckDB's files; captures that are ingested together, one of a file alone."""
     files = [CAPTURES / f"{name}/{name}.etdp" for name in ("mlp", "cond", "mlp_xnn", "multimethod")]
@@ -327,6 +329,7 @@ def test_rows_are_stored_and_equal_those_of_the_file(tmp_path: Path) -> None:
         assert connection.execute(query).fetchall() == [row for rows in alone for row in rows] and all(alone)
 
 
+@pytest.mark.long
 def test_advice_about_ranks_is_written_again(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule about a job counts its traces."""
 

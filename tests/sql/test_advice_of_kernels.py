@@ -77,6 +77,7 @@ PRODUCTS: list[tuple[str, dict[str, Any] | None, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kernel", "device", "remedy"), PRODUCTS)
 def test_products(traces: Traces, kernel: str, device: dict[str, Any] | None, remedy: str) -> None:
     rows = found(traces, ("aten::mm", kernel, 30), ("aten::add", ADD, 10), device=device)
@@ -102,6 +103,7 @@ FAMILIES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kernel", "family", "remedy"), FAMILIES)
 def test_families(traces: Traces, kernel: str, family: str, remedy: str) -> None:
     """Nothing is said of what limits kernels whose bytes aren't known; nothing helps those of unknown names."""
@@ -119,6 +121,7 @@ def test_copies_in_two_directions(traces: Traces) -> None:
 SMALL, LARGE = [[64], [64]], [[8192, 8192], [8192, 8192]]
 
 
+@pytest.mark.long
 def test_what_limits_kernels(traces: Traces) -> None:
     """Of two tensors of 8192 x 8192, 3 * 2 * 8192**2 bytes take 120 us at the peak of 3.352 TB/s, so 300 us are twice
     what good kernels need; kernels of 64 numbers are short, or slow for a reason that isn't known.
@@ -136,6 +139,7 @@ def test_what_limits_kernels(traces: Traces) -> None:
     assert "below the roof" not in found(traces, *[("aten::add", ADD, 40)] * 3, shapes=SMALL)
 
 
+@pytest.mark.long
 def test_short_kernels_are_one_thing(traces: Traces) -> None:
     """Of 2, 5, 5 and 3 us, the shortest kernel's 2 us each can't be saved; graphs make no kernel shorter."""
     work = [("aten::add", ADD, 2.0), ("aten::add", ADD, 5.0), ("aten::mul", ADD, 5.0), ("aten::div", ADD, 3.0)]
@@ -146,6 +150,7 @@ def test_short_kernels_are_one_thing(traces: Traces) -> None:
     assert row.remedy == "Try torch.compile, which fuses those that follow each other."
 
 
+@pytest.mark.long
 def test_ops_with_too_little_work_are_those_of_the_roofline(traces: Traces) -> None:
     """Two of 2 us, and one of 96, whose time has another reason: all are below the time of the shortest kernels."""
     work = [("aten::add", ADD, 2.0)] * 2 + [("aten::mul", ADD, 96.0)]
@@ -154,6 +159,7 @@ def test_ops_with_too_little_work_are_those_of_the_roofline(traces: Traces) -> N
     assert row.remedy == ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("op", "shapes", "time", "remedy"),
     [
@@ -177,6 +183,7 @@ def test_remedies_for_products_are_of_their_sizes(
 
 
 # Twice what 2 * 8192**3 operations take at 495 TFLOP/s, and 270 million bytes at 3.35 TB/s.
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shapes", "time", "ways"),
     [
@@ -191,6 +198,7 @@ def test_smaller_types_are_for_wide_inputs(traces: Traces, shapes: list[list[int
     assert rows["device time"].remedy == f"The products run on tensor cores already: {ways}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("op", "label", "is_told"),
     [
@@ -210,6 +218,7 @@ def test_transposes_of_convolutions(traces: Traces, op: str, label: str, is_told
         assert (row.ticks, row.whole_ticks) == (30_000, 100_000) and "torch.channels_last" in row.remedy
 
 
+@pytest.mark.long
 def test_transposes_are_told_once(traces: Traces) -> None:
     """A small convolution of 40 us with a transpose of 30, beside a kernel of 2: 70 - 2 * 2 - 30 us are at stake."""
     convolution = event("cpu_op", "aten::cudnn_convolution", 0, 9)
@@ -238,6 +247,7 @@ def test_a_larger_batch_is_for_ops_that_do_not_take_longer_with_more_work() -> N
         assert not _grows([small, large._replace(op="aten::bmm")], [small])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("of_ops", "copied", "is_slower"), [(900, 0, True), (150, 0, False), (900, 750, False)])
 def test_kernels_save_little_where_the_host_is_slower_without_python(
     traces: Traces, of_ops: float, copied: float, is_slower: bool
@@ -253,6 +263,7 @@ def test_kernels_save_little_where_the_host_is_slower_without_python(
     assert ("the host's ops and calls alone take" in rows["device time"][2]) == is_slower
 
 
+@pytest.mark.long
 def test_work_beside_communication_says_so(traces: Traces) -> None:
     """A product from 1,000 to 1,100 us, and a collective from 1,050 to 1,200 on another stream."""
     events = launched(1, 10, 1000, 1100, TENSOR, "aten::mm") + launched(
@@ -266,6 +277,7 @@ def test_work_beside_communication_says_so(traces: Traces) -> None:
     assert expected in rows["device time"][2]
 
 
+@pytest.mark.long
 def test_chains_are_of_steps(traces: Traces) -> None:
     """Sixteen kernels of a step, from 1,010 to 1,170 us, are one chain; sixteen before it are none of its."""
     step = event("user_annotation", "ProfilerStep#1", 900, 1200)
@@ -279,6 +291,7 @@ def test_chains_are_of_steps(traces: Traces) -> None:
     assert share == pytest.approx(100 * 150 / 160) and whole.endswith(" of steps")
 
 
+@pytest.mark.long
 def test_small_products_are_another_cause_than_slow_launches(traces: Traces) -> None:
     """Products of 9 us, which would take less than 1, where the shortest kernel takes 2."""
     rows = found(traces, *[("aten::mm", TENSOR, 9.0)] * 4, ("my::op", TENSOR, 2.0), shapes=[[64, 64], [64, 64]])
@@ -286,6 +299,7 @@ def test_small_products_are_another_cause_than_slow_launches(traces: Traces) -> 
     assert (row.cause, row.remedy, row.ticks) == (None, "", 28_000)
 
 
+@pytest.mark.long
 def test_a_bound_by_part_of_the_bytes_gives_no_advice(traces: Traces) -> None:
     """Whether the kernel overwrites the first tensor isn't known, and 300 us fit neither two tensors nor three."""
     rows = found(traces, ("triton_poi_fused_add_mul_0", "triton_poi_fused_add_mul_0", 300), shapes=LARGE)
@@ -300,6 +314,7 @@ ATTENTION = [
 ]
 
 
+@pytest.mark.long
 def test_attention_where_devices_have_fused_kernels(traces: Traces) -> None:
     others = [("aten::mm", TENSOR, 50.0)] * 2
     row = found(traces, *ATTENTION, *others)["unfused attention"]
@@ -313,6 +328,7 @@ def test_attention_where_devices_have_fused_kernels(traces: Traces) -> None:
     assert {rows[rule].cause for rule in ("unfused attention", "below the roof")} == {"attention"}
 
 
+@pytest.mark.long
 def test_chains_and_odd_sizes(traces: Traces) -> None:
     odd, simt = (f"cutlass_80_{unit}_s1688gemm_64x64_nn_align1" for unit in ("tensorop", "simt"))
     work = [("aten::mul", ADD, 10.0), ("aten::add", ADD, 30.0), ("aten::mm", odd, 30.0), ("aten::mm", simt, 30.0)]
@@ -324,6 +340,7 @@ def test_chains_and_odd_sizes(traces: Traces) -> None:
     assert sizes.remedy.startswith("Make matrix sizes multiples of 4,")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kernel", "columns", "multiple"),
     [
@@ -357,6 +374,7 @@ def told(traces: Traces, *events: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
     return {row[0]: row[1:] for row in traces.warehouse.rows(f"SELECT {columns} FROM advice('t')")[1]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("period", "is_idle"), [(100, True), (5, False)])
 def test_faster_kernels_save_little_where_nothing_waits_for_them(traces: Traces, period: int, is_idle: bool) -> None:
     """Twenty kernels of 10 us that the host launches every 100 us, or every 5."""
@@ -372,6 +390,7 @@ def test_faster_kernels_save_little_where_nothing_waits_for_them(traces: Traces,
     assert row[3].startswith("The products run on tensor cores") is not is_idle
 
 
+@pytest.mark.long
 def test_other_ranks_may_wait_for_work_that_communicates(traces: Traces) -> None:
     """Twenty collectives of 10 us that the host launches every 100 us."""
     name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(P)"
@@ -379,6 +398,7 @@ def test_other_ranks_may_wait_for_work_that_communicates(traces: Traces) -> None
     assert told(traces, *events)["device time"][1] == "Time of devices: 100 % communication."
 
 
+@pytest.mark.long
 def test_shares_are_of_steps(traces: Traces) -> None:
     """30 of 40 us that a step launches are products; 60 us of products come before it."""
     step = event("user_annotation", "ProfilerStep#1", 100, 165)
@@ -389,6 +409,7 @@ def test_shares_are_of_steps(traces: Traces) -> None:
     assert (share, whole) == (75, "the time of kernels, copies and fills of steps")
 
 
+@pytest.mark.long
 def test_remedies_of_what_nothing_changes(traces: Traces) -> None:
     """Weights are copied once, before the first kernel; a graph's products are given, and no op launched its fills."""
     copy = event("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 10, 90, 7, correlation=1, device=0, stream=7)

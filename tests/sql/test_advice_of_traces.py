@@ -83,6 +83,7 @@ def test_a_larger_batch_where_one_operand_stays(traces: Traces) -> None:
         traces.warehouse.remove("t")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["Memcpy HtoD (Pinned -> Device)", "Memcpy DtoD (Device -> Device)"])
 def test_copies_by_the_link_to_the_host_are_not_rated_by_memory(traces: Traces, name: str) -> None:
     """A copy of 64 MiB in 5,000 us: slow for the device's memory of 3.35 TB/s, not for the link of 64 GB/s."""

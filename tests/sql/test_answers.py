@@ -21,7 +21,7 @@ from etq.maintenance.merge import merge
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import AllocationEvent, delegate_call, dump, execute, kernel, operator_call, run
 from tests.conftest import CAPTURES, shared_file
-from tests.sampling import IS_WHOLE
+from tests.sampling import whole
 from tests.sql.test_op_efficiency import H100
 from tests.sql.test_step_efficiency import product
 from tests.trace_builders import event, trace
@@ -103,7 +103,8 @@ def bundled(pattern: str) -> list[Path]:
     return sorted({*CAPTURES.glob(pattern), *DATASETS.glob(pattern)})
 
 
-def test_captures_of_the_fast_tests() -> None:
+@pytest.mark.long
+def test_captures_of_all_kinds() -> None:
     files = [CAPTURES / f"{name}/{name}.etdp" for name in ("mlp", "cond", "mlp_xnn", "multimethod", "demo_int")]
     files += [CAPTURES / "prof_result/delegate.prof_result.bin", CAPTURES / "mlp/mlp_alloc.etdp"]
     with etq.open() as warehouse:
@@ -115,14 +116,16 @@ def test_captures_of_the_fast_tests() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("part", range(4 if IS_WHOLE else 2))
+@whole
+@pytest.mark.parametrize("part", range(4))
 def test_bundled_captures(part: int) -> None:
-    files = bundled("**/*.etdp")[part :: 4 if IS_WHOLE else 32] + bundled("**/*.prof_result.bin")[part::4]
+    files = bundled("**/*.etdp")[part::4] + bundled("**/*.prof_result.bin")[part::4]
     with etq.open() as warehouse:
         assert ingest_all(warehouse, files) > 5
         assert assert_equal(warehouse) > 150
 
 
+@pytest.mark.long
 def test_a_file_that_is_read_has_its_answers(tmp_path: Path) -> None:
     """As a warehouse in a file has them, whether one file is read or two."""
     files = [CAPTURES / f"{name}.etdp" for name in ("mlp/mlp_alloc", "cond/cond")]
@@ -139,12 +142,14 @@ def test_a_file_that_is_read_has_its_answers(tmp_path: Path) -> None:
             assert rows and one.rows(query.format(table))[1] == two.rows(query.format(table))[1] == rows
 
 
+@pytest.mark.long
 def test_a_published_capture() -> None:
     with etq.open() as warehouse:
         assert ingest_all(warehouse, [shared_file("captures/upstream/tutorial.etdp")]) == 1
         assert assert_equal(warehouse) > 4
 
 
+@pytest.mark.long
 def test_traces_have_no_answers(warehouse: Warehouse) -> None:
     warehouse.ingest(CAPTURES / "torch/conv_infer.pt.trace.json.gz", name="trace")
     for table in (*ANSWERS, *OF_DUMPS):
@@ -170,6 +175,7 @@ def test_ops_of_two_runs_by_hand(warehouse: Warehouse) -> None:
     assert tax == [(0, 0.1, 0.016, 0.084), (1, 0.14, 0.016, 0.124)]
 
 
+@pytest.mark.long
 def test_keys_are_unique(tmp_path: Path) -> None:
     """The key that the comment of each table of answers names is in no two rows, and its columns are never NULL."""
     facts = catalog.named("signature_times")
@@ -205,6 +211,7 @@ def test_memory_of_captures_by_hand(warehouse: Warehouse) -> None:
     assert warehouse.rows("SELECT total_bytes FROM all_memory_totals ORDER BY place")[1] == [(150,), (7,)]
 
 
+@pytest.mark.long
 def test_answers_change_with_what_they_are_computed_from(warehouse: Warehouse) -> None:
     """A record names the method, and a time scale the unit."""
     path = CAPTURES / "mlp/mlp.etdp"
@@ -219,18 +226,18 @@ def test_answers_change_with_what_they_are_computed_from(warehouse: Warehouse) -
     assert assert_equal(warehouse) > 10
 
 
-@pytest.mark.parametrize(
-    "table", sorted(each.name for each in catalog.public_objects() if each.name.startswith("all_"))
-)
-def test_a_linked_file_that_is_read_has_its_answers(table: str, tmp_path: Path) -> None:
+@pytest.mark.long
+def test_a_linked_file_that_is_read_has_its_answers(tmp_path: Path) -> None:
     """All tables and views of this name, each asked first: in memory, they are computed for the query that names them."""
     file, record = CAPTURES / "mlp_xnn/mlp_xnn.etdp", CAPTURES / "mlp_xnn/mlp_xnn.etrecord"
-    query = f"SELECT t.* EXCLUDE capture_id FROM {table} AS t ORDER BY ALL"
-    with etq.open(tmp_path / "w.duckdb") as warehouse, etq.read(file, etrecord=record) as read:
+    with etq.open(tmp_path / "w.duckdb") as warehouse:
         warehouse.ingest(file, etrecord=record)
-        rows = warehouse.rows(query)[1]
-        assert bool(rows) == (table not in ("all_step_efficiency", "all_memory_totals"))
-        assert read.rows(query)[1] == rows
+        for table in KEYS:
+            query = f"SELECT t.* EXCLUDE capture_id FROM {table} AS t ORDER BY ALL"
+            rows = warehouse.rows(query)[1]
+            assert bool(rows) == (table not in ("all_step_efficiency", "all_memory_totals")), table
+            with etq.read(file, etrecord=record) as read:
+                assert read.rows(query)[1] == rows, table
 
 
 @pytest.mark.long
@@ -270,6 +277,7 @@ def test_linked_captures_of_all_ways_to_store_them(tmp_path: Path) -> None:
         assert {row[2] for row in warehouse.rows(query)[1] if row[0] == "all_module_totals"} == {3}
 
 
+@pytest.mark.long
 def test_a_key_reads_the_rows_of_its_capture(tmp_path: Path) -> None:
     """Of twenty captures, a question about one reads the stored times of that, not of all."""
     with etq.open(tmp_path / "w.duckdb") as warehouse:

@@ -30,6 +30,7 @@ def experts(traces: Traces) -> Traces:
     return traces
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("assume", "seven", "one", "written"),
     [
@@ -76,6 +77,7 @@ def test_more_experts_than_there_are(experts: Traces) -> None:
     assert row[1] == 2 * 2 * 672 + 7 * 3 * 8 + 16 * EXPERT * 2
 
 
+@pytest.mark.long
 def test_all_experts_fit_into_the_operations(traces: Traces) -> None:
     """8,192 tokens of 2,048 elements: reading all 4 experts takes less than their operations, so that the roof is known."""
     traces.take(
@@ -93,6 +95,7 @@ def test_all_experts_fit_into_the_operations(traces: Traces) -> None:
     assert unknown == (None, 0)
 
 
+@pytest.mark.long
 def test_groups_and_steps_say_what_is_assumed(experts: Traces) -> None:
     """Rows that hold an op whose cost rests on it; a step has the operations of the ops that are known without it, too."""
     rows = experts.ask("op_efficiency", "family, assumed", by="family", assume=f"{CHOSEN},used_experts=5")
@@ -120,6 +123,7 @@ WRONG = {
 }
 
 
+@pytest.mark.long
 def test_what_is_no_size_is_an_error(experts: Traces) -> None:
     for assume, message in WRONG.items():
         with pytest.raises(QueryError) as raised:

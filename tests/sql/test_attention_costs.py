@@ -49,6 +49,7 @@ LATENT: list[tuple[str, list[Any]]] = [
 WIDTH = 576 + 512
 
 
+@pytest.mark.long
 def test_latent_attention(traces: Traces) -> None:
     """Lengths are values of a tensor: at most, all pages that a sequence may have are full."""
     assert asked(traces, LATENT) == [
@@ -62,6 +63,7 @@ def test_latent_attention(traces: Traces) -> None:
     ]
 
 
+@pytest.mark.long
 def test_latent_attention_of_assumed_lengths(traces: Traces) -> None:
     """Queries that see 25 positions each. With two queries of a sequence it isn't known how many positions are read."""
     rows = asked(traces, LATENT, assume="seen_keys=25")
@@ -75,6 +77,7 @@ def test_latent_attention_of_assumed_lengths(traces: Traces) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_latent_attention_of_a_step_with_lengths(traces: Traces) -> None:
     """4 tokens are generated, which see 90 positions; what the name tells is not assumed."""
     step = event("user_annotation", "execute_5_context_1(sq7sk7sqsq49sqsk49)_generation_4(sq4sk90sqsq4sqsk90)", 0, 99)
@@ -82,6 +85,7 @@ def test_latent_attention_of_a_step_with_lengths(traces: Traces) -> None:
     assert row == (2 * 16 * WIDTH * 90, 2 * 4 * 16 * WIDTH + 90 * 576 * 2, None, None, None)
 
 
+@pytest.mark.long
 def test_paged_attention_of_assumed_lengths(traces: Traces) -> None:
     heads = ([9, 2, 32], HALF)
     calls = [("vllm::unified_attention_with_output", [heads, heads, heads, heads, None])]
@@ -106,6 +110,7 @@ FLEX: list[tuple[str, list[Any]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_flex_attention(traces: Traces) -> None:
     """At most those of all positions: 14,976,000 and 39,936,000 by FlopCounterMode of torch 2.13, with 6 heads of keys."""
     assert asked(traces, FLEX) == [
@@ -116,6 +121,7 @@ def test_flex_attention(traces: Traces) -> None:
     assert traces.ask("step_efficiency", "model_flops, known_percent") == [(None, 0)]
 
 
+@pytest.mark.long
 def test_flex_attention_of_assumed_positions(traces: Traces) -> None:
     """65 positions are half of those that there are; no more than these."""
     rows = asked(traces, FLEX, assume="seen_keys=65")
@@ -126,6 +132,7 @@ def test_flex_attention_of_assumed_positions(traces: Traces) -> None:
     assert most == (39_936_000,)
 
 
+@pytest.mark.long
 def test_roof_of_flex_attention(traces: Traces) -> None:
     """Of 8 heads of 4,096 positions: their operations take longer than reading all tensors."""
     tensors = [([1, 8, 4096, 128], HALF)] * 3
@@ -154,6 +161,7 @@ def cudnn_backward(gradient: Any, tensors: list[Any], bounds: Any, longest: str,
     return [gradient, *tensors, gradient, sums, seed, seed, None, bounds, bounds, longest, longest, "0.", is_causal]
 
 
+@pytest.mark.long
 def test_attention_of_cudnn(traces: Traces) -> None:
     """31,360 and 80,640 operations by FlopCounterMode of torch 2.13. 3 sequences of 10 positions each; of other lengths
     they are unknown."""
@@ -176,6 +184,7 @@ def test_attention_of_cudnn(traces: Traces) -> None:
     assert rows[2][1] == 2 * 4 * 30 * 4 * 8 + 2 * 4 * 4 + 4 * 30 * 4
 
 
+@pytest.mark.long
 def test_attention_that_chose_that_of_cudnn_counts(traces: Traces) -> None:
     traces.take(
         op("aten::_scaled_dot_product_cudnn_attention", 0, 9, *DENSE, None, "True", "0.", "False", "False"),

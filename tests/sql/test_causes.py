@@ -53,12 +53,14 @@ def are_planted(rows: set[tuple[str, str, str, float]]) -> bool:
     return left.keys() == {each[:3] for each in PLANTED} and all(abs(left[each[:3]] - each[3]) < 2 for each in PLANTED)
 
 
+@pytest.mark.long
 def test_each_planted_fault_is_a_cause_and_nothing_else(lab: Warehouse) -> None:
     assert are_planted(found(lab))
     assert found(lab, selector="model=lstm") == set()
     assert {row[1] for row in found(lab, selector="model=mlp,device!=pixel8-13")} == {"pixel8-07: addmm"}
 
 
+@pytest.mark.long
 def test_sides_are_those_that_were_compared(lab: Warehouse) -> None:
     for row in causes_of(lab):
         [total, *_] = asked(lab, "FROM compare_captures($base, $new)", base=row["base"], new=row["new"])
@@ -78,7 +80,7 @@ def test_fleets_without_faults_have_no_cause(seed: int) -> None:
 SOME: Final = tuple(f"pixel8-{number:02}" for number in (1, 2, 3, 4, 7, 13, 14, 15))
 
 
-def of_models(models: Sequence[str], faults: Sequence[Fault] = FAULTS) -> list[Labelled]:
+def of_models(models: Sequence[str], faults: tuple[Fault, ...] = FAULTS) -> list[Labelled]:
     """The captures of mlp on some devices, once for each model."""
     return [
         each._replace(labels={**each.labels, "model": model}, name=each.name.replace("mlp", model))
@@ -88,6 +90,7 @@ def of_models(models: Sequence[str], faults: Sequence[Fault] = FAULTS) -> list[L
     ]
 
 
+@pytest.mark.long
 def test_a_device_that_is_slow_in_several_models_is_one_cause() -> None:
     with empty_warehouse() as warehouse:
         ingest_all(warehouse, of_models(["mlp", "other"]))
@@ -97,6 +100,7 @@ def test_a_device_that_is_slow_in_several_models_is_one_cause() -> None:
         assert [row["instances"] for row in rows] == [None, 8] and [row["captures"] for row in rows] == [8, 8]
 
 
+@pytest.mark.long
 def test_a_device_is_as_recent_as_its_captures_that_were_compared() -> None:
     latest = [each for each in fleet(()) if each.labels["model"] == "lstm"][-1]
     latest = latest._replace(labels={**latest.labels, "device": "pixel8-07"}, captured_at=datetime(2027, 1, 1))
@@ -109,6 +113,7 @@ def test_a_device_is_as_recent_as_its_captures_that_were_compared() -> None:
         )
 
 
+@pytest.mark.long
 def test_a_change_is_not_taken_for_a_device() -> None:
     """Devices that were measured since the change only are slower than the others, and no cause."""
     change = (Fault("mlp", "softmax", 2, commit=COMMITS[38]),)
@@ -122,6 +127,7 @@ def test_a_change_is_not_taken_for_a_device() -> None:
         assert found(warehouse) == set()
 
 
+@pytest.mark.long
 def test_captures_that_nothing_orders_are_of_a_series_and_devices_are_compared() -> None:
     captures = [
         each._replace(labels={key: each.labels[key] for key in ("model", "device")}, captured_at=None)
@@ -140,6 +146,7 @@ def test_captures_that_nothing_orders_are_of_a_series_and_devices_are_compared()
         )
 
 
+@pytest.mark.long
 def test_an_accepted_change_is_listed_where_it_is_asked_for() -> None:
     with empty_warehouse() as warehouse:
         ingest_all(warehouse, [each for each in fleet() if each.labels["model"] == "transformer"])
@@ -159,6 +166,7 @@ def of_transformer(*faults: Fault) -> list[Labelled]:
     return [each for each in fleet(faults) if each.labels["model"] == "transformer"]
 
 
+@pytest.mark.long
 def test_an_accepted_op_explains_its_total() -> None:
     """All views have the total's change as accepted, with the comment, until it is removed."""
     with empty_warehouse() as warehouse:
@@ -175,6 +183,7 @@ def test_an_accepted_op_explains_its_total() -> None:
         assert [row["verdict"] for row in asked(warehouse, "FROM series()")] == ["slower"]
 
 
+@pytest.mark.long
 def test_a_change_after_an_accepted_op_is_measured_against_the_level_after_it() -> None:
     """softmax takes twice its time from the 31st commit on: 6 x 20 of the 492 + 24 us after the first change."""
     later = Fault("transformer", "softmax", 2, commit=COMMITS[30])
@@ -188,6 +197,7 @@ def test_a_change_after_an_accepted_op_is_measured_against_the_level_after_it() 
         assert [row["title"] for row in causes_of(warehouse)] == ["softmax since commit 31c0ffeec0ff"]
 
 
+@pytest.mark.long
 def test_an_accepted_op_that_explains_less_than_half_leaves_its_total() -> None:
     """permute_copy takes 24 us more, bmm 120."""
     both = (FAULTS[0], Fault("transformer", "bmm", 1.4, commit=COMMITS[20]))
@@ -203,6 +213,7 @@ def test_an_accepted_op_that_explains_less_than_half_leaves_its_total() -> None:
         assert row["comment"] == "wanted, too"
 
 
+@pytest.mark.long
 def test_an_accepted_op_of_one_method_explains_the_total_of_its_method() -> None:
     """b takes 3 us more in one method at build 10, and a 1 us more in the other: 3 of 4 of all methods together."""
 
@@ -231,6 +242,7 @@ def test_an_accepted_op_of_one_method_explains_the_total_of_its_method() -> None
         assert [row["verdict"] for row in asked(warehouse, "FROM series()")] == ["~"]
 
 
+@pytest.mark.long
 def test_captures_without_a_build_are_not_compared() -> None:
     """A device has captures without a build, in which it is slower: by a change, as far as anybody knows."""
     captures = of_models(["mlp"], ())
@@ -244,6 +256,7 @@ def test_captures_without_a_build_are_not_compared() -> None:
         assert found(warehouse) == set()
 
 
+@pytest.mark.long
 def test_devices_of_a_series_of_several_models_are_compared_by_model() -> None:
     with empty_warehouse() as warehouse:
         ingest_all(warehouse, of_models(["mlp", "other"]))
@@ -272,6 +285,7 @@ def kinds_of(warehouse: Warehouse) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in compared_devices(warehouse)]
 
 
+@pytest.mark.long
 def test_a_capture_of_another_level_leaves_the_comparison_of_the_others() -> None:
     """It is said that its device isn't compared; no selector tells the others from it."""
     with empty_warehouse() as warehouse:
@@ -301,6 +315,7 @@ def test_devices_are_compared_within_each_level() -> None:
         assert kinds_of(warehouse) == [("all", 8, 32, 8, 32, None, None), ("method_only", 8, 32, 8, 32, None, None)]
 
 
+@pytest.mark.long
 def test_devices_with_too_few_captures_are_told() -> None:
     """Of 8 devices, one has 2 captures; one capture of the others is of a build that isn't measured on all."""
     with empty_warehouse() as warehouse:
@@ -318,6 +333,7 @@ def test_devices_with_too_few_captures_are_told() -> None:
         assert group["selector"] == f"model=mlp,device={'|'.join(SOME[1:])}"
 
 
+@pytest.mark.long
 def test_captures_whose_labels_others_have_too_are_compared() -> None:
     """Those without a backend: no selector chooses them alone, so there are no sides."""
     captures = of_models(["mlp"])
@@ -370,6 +386,7 @@ def test_groups_that_are_not_compared_have_a_reason() -> None:
         }
 
 
+@pytest.mark.long
 def test_cycles_have_no_other_unit() -> None:
     with empty_warehouse() as warehouse:
         ingest_all(warehouse, of_models(["mlp"]))
@@ -377,6 +394,7 @@ def test_cycles_have_no_other_unit() -> None:
         assert {row["unit"] for row in causes_of(warehouse, unit="ms")} == {"cycles"}
 
 
+@pytest.mark.long
 def test_ops_of_several_methods_are_each_of_the_time_of_theirs() -> None:
     """An op that takes twice its time on one device, 3 of 10 parts of each of two methods."""
 
@@ -435,6 +453,7 @@ def test_what_is_found_about_a_job_is_a_cause() -> None:
         assert "slow link" not in warehouse.rows(rules)[1][0][0] and causes_of(warehouse) == []
 
 
+@pytest.mark.long
 def test_a_rank_that_others_wait_for_is_a_cause() -> None:
     with empty_warehouse() as warehouse:
         ingest_all(
@@ -449,6 +468,7 @@ def test_a_rank_that_others_wait_for_is_a_cause() -> None:
         assert warehouse.capture(cause["new"]).name == "rank3"
 
 
+@pytest.mark.long
 def test_noise_and_levels_of_series(lab: Warehouse) -> None:
     """The noise of builds, against the standard deviation of differences without the largest fifth, by hand."""
     [row] = asked(lab, "FROM series('model=lstm')")
@@ -461,6 +481,7 @@ def test_noise_and_levels_of_series(lab: Warehouse) -> None:
     assert spread / 2 < row["noise_percent"] < 2 * spread
 
 
+@pytest.mark.long
 def test_series_without_enough_builds_are_not_judged(lab: Warehouse) -> None:
     rows = asked(lab, "FROM series('model=mlp')")
     assert [(row["series"], row["verdict"], row["reason"], row["builds"]) for row in rows] == [

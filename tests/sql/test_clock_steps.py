@@ -45,6 +45,7 @@ def test_a_fine_clock_shows_none(length: float, count: int) -> None:
         assert warehouse.rows("SELECT step FROM clock_steps(1)")[1] == [(None,)]
 
 
+@pytest.mark.long
 def test_one_duration_shows_none() -> None:
     """However round it is, and however often it is measured."""
     for lengths in ([5000], [5000] * 50, [7_000_000] * 50):

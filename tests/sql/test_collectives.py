@@ -126,6 +126,7 @@ def test_clocks_by_hand(warehouse: Warehouse) -> None:
     assert warehouse.rows(query)[1] == [(0, 2, -500, 0), (1, 2, 500, 0)]
 
 
+@pytest.mark.long
 def test_the_group_of_a_process_in_several_is_unknown(warehouse: Warehouse) -> None:
     """Events of gloo don't name their groups: their collectives are not matched among ranks."""
     events = reduced(100, 190, 500), reduced(200, 210, 8, "all_gather")
@@ -185,6 +186,7 @@ def machines(offsets: Sequence[int], steps: int, write: Callable[[Machine, int, 
     return made
 
 
+@pytest.mark.long
 def test_exact_offsets(warehouse: Warehouse) -> None:
     """Ends agree exactly; the median of four ranks is between the middle two. Another job has other clocks."""
     offsets = (0, 5_000_000, -300, 120)
@@ -306,6 +308,7 @@ def run(made: Machine, start: int, end: int, group: str = "0", size: int = 4, **
     made.run(ALL_REDUCE, start, end, 24, **message(name, group, dtype, elements[0], elements[1], size))
 
 
+@pytest.mark.long
 def test_waits_are_as_planted(warehouse: Warehouse) -> None:
     """Four ranks on clocks that differ, in groups of a mesh and in one of all; each starts when it is ready."""
     draw = random.Random(7)
@@ -437,6 +440,7 @@ def test_bandwidths_against_links(
     assert warehouse.rows(query, given=given)[1] == [(112.5, percent and pytest.approx(percent), reason)]
 
 
+@pytest.mark.long
 def test_groups_over_machines(warehouse: Warehouse) -> None:
     """Ranks 0 and 1 are on one machine of two devices, 2 and 3 on another."""
 
@@ -483,6 +487,7 @@ def job(seed: int, ranks: int, steps: int) -> tuple[list[Machine], dict[tuple[in
     return made, waits, last
 
 
+@pytest.mark.long
 def test_collectives_of_gloo_wait_as_kernels_do(warehouse: Warehouse) -> None:
     """Ranks without devices: the one with the least time in collectives is waited for; with kernels these alone count."""
     host, device = {}, {}
@@ -508,6 +513,7 @@ def test_collectives_of_gloo_wait_as_kernels_do(warehouse: Warehouse) -> None:
     assert warehouse.rows(query, s="job=device")[1] == [(0,)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seed", "ranks", "steps"), thinned([(1, 4, 6), (2, 2, 3), (3, 1, 2)], [2]))
 def test_waits_are_as_made(warehouse: Warehouse, seed: int, ranks: int, steps: int) -> None:
     made, waits, last = job(seed, ranks, steps)
@@ -539,6 +545,7 @@ def test_waits_are_as_made(warehouse: Warehouse, seed: int, ranks: int, steps: i
     assert [row[3] for row in totals] == sorted((row[3] for row in totals), reverse=True)
 
 
+@pytest.mark.long
 def test_a_trace_without_steps_is_one_step(warehouse: Warehouse) -> None:
     """By hand: of 300 us, the ranks are 40, 90 and 10 in collectives; a job with steps has those alone."""
     whole, some = {}, {}
@@ -572,6 +579,7 @@ def test_without_collectives_nothing_is_known_of_waits(warehouse: Warehouse) -> 
     assert warehouse.rows(query)[1] == [(0, 0, None, None), (1, 0, None, None)]
 
 
+@pytest.mark.long
 def test_invalid_ranks_are_left_out(warehouse: Warehouse) -> None:
     made = Machine()
     with made.frame("ProfilerStep#1", "user_annotation"):
@@ -606,9 +614,10 @@ def operators(plan: Any) -> Iterator[dict[str, Any]]:
         yield from operators(each["children"]) if "children" in each else ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "view",
-    ["kernel_launches", *(pytest.param(view, marks=pytest.mark.long) for view in ("device_idle_causes", "copies"))],
+    ["kernel_launches", "device_idle_causes", "copies"],
 )
 def test_events_of_other_ranks_are_not_read(ranks: tuple[Warehouse, int], view: str) -> None:
     warehouse, most = ranks

@@ -35,6 +35,7 @@ def stored(warehouse: Warehouse, scales: list[float], **labels: str) -> None:
     ingest_all(warehouse, made)
 
 
+@pytest.mark.long
 def test_an_accepted_step_is_no_regression_and_later_ones_are_measured_from_there(warehouse: Warehouse) -> None:
     """Levels 1, 1.2 from build 16 on, and 1.5 from 31 on, a quarter above the second."""
     stored(warehouse, [1.0] * 15 + [1.2] * 15 + [1.5] * 15, model="net")
@@ -191,6 +192,7 @@ def test_errors(
     assert few.rows("FROM change_comments")[1] == []
 
 
+@pytest.mark.long
 def test_what_cannot_be_changed(few: Warehouse, tmp_path: Path) -> None:
     with pytest.raises(EtqError, match="no comment has the number 4; etq comment lists them"):
         few.remove_comment(4)

@@ -58,6 +58,7 @@ def total_of(warehouse: Warehouse, **given: Any) -> dict[str, Any]:
     return dict(total)
 
 
+@pytest.mark.long
 def test_one_op(lab: Lab) -> None:
     warehouse = lab("mlp")
     before = op_of(warehouse, PERMUTE)
@@ -194,6 +195,7 @@ def test_sides_of_different_clocks(lab: Lab) -> None:
     assert rules(warehouse).keys() == {"different clocks"}
 
 
+@pytest.mark.long
 def test_what_is_missing_is_counted_by_side(lab: Lab) -> None:
     """Of one capture a side without a history; of three of base and two of new; of three, one of them disturbed."""
     warehouse = lab("mlp")
@@ -255,6 +257,7 @@ def test_one_capture_a_side_is_judged_by_others(lab: Lab) -> None:
     assert history(history="lab=a") == 11
 
 
+@pytest.mark.long
 def test_captures_measured_apart(lab: Lab) -> None:
     """A finding reports that the sides were not measured in turns, or that the order is unknown."""
     warehouse = lab("mlp")

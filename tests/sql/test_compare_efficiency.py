@@ -95,6 +95,7 @@ def rows(warehouse: Warehouse, columns: str, base: str = "nvidia", new: str = "a
     return warehouse.rows(f"SELECT {columns} FROM compare_efficiency('{base}', '{new}'{given})")[1]
 
 
+@pytest.mark.long
 def test_by_hand(lab: Warehouse) -> None:
     """A convolution has the kernel of its bias; what is outside of steps has no row."""
     image, weight, bias = "bf16[8,64,56,56]", "bf16[64,64,3,3]", "bf16[64]"
@@ -116,6 +117,7 @@ def test_by_hand(lab: Warehouse) -> None:
     assert {*rows(lab, "new_device, new_steps")} == {("AMD Instinct MI300X", 3), (None, None)}
 
 
+@pytest.mark.long
 def test_each_side_has_the_roof_of_its_device(lab: Warehouse) -> None:
     """Its bytes take longest at 3.352e12 per second, and its operations, at 1307.4e12, where bytes move at 5.325e12."""
     [(base, new)] = [
@@ -135,6 +137,7 @@ def test_by_op(lab: Warehouse) -> None:
         rows(lab, "op", by="node")
 
 
+@pytest.mark.long
 def test_traces_without_shapes_match_by_op(lab: Warehouse) -> None:
     [row] = [row for row in rows(lab, "op, inputs, base_call_time, new_call_time", new="bare") if row[3] is not None]
     assert row == ("aten::gelu", None, 3, 6)

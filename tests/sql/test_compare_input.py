@@ -84,6 +84,7 @@ def test_invalid_sides(sides: Warehouse, base: str, new: str, message: str) -> N
             rows_of(sides, view, base, new)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -113,6 +114,7 @@ def test_an_unknown_phase(sides: Warehouse, call: str) -> None:
         sides.rows(f"FROM {call.format(given)}")
 
 
+@pytest.mark.long
 def test_captures_without_executes(warehouse: Warehouse) -> None:
     record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
     warehouse.ingest_reference(record, {"linear": [np.zeros(3)]}, name="truth")
@@ -146,6 +148,7 @@ def test_one_capture_of_many_without_executes(warehouse: Warehouse) -> None:
     assert len(rows_of(warehouse, "compared_captures")) == 8
 
 
+@pytest.mark.long
 def test_a_record_on_one_side_alone(warehouse: Warehouse) -> None:
     """Runs of one capture have a method, those of the other only a name: they have one total and no modules."""
     warehouse.ingest_many([CAPTURES / f"mlp/{name}.etdp" for name in ("mlp", "mlp_100runs")])
@@ -178,6 +181,7 @@ def test_captures_of_different_programs(warehouse: Warehouse) -> None:
     assert findings["time order unknown"].startswith("some captures have no timestamps")
 
 
+@pytest.mark.long
 def test_what_a_backend_counts_itself_has_its_own_unit(warehouse: Warehouse) -> None:
     """An accelerator's cycles have no share of the host's nanoseconds."""
     made = []
@@ -216,6 +220,7 @@ def test_conditions_that_differ(warehouse: Warehouse) -> None:
     assert "governor: performance in base, powersave in new" in rules(warehouse)["conditions differ"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("base", "new", "told"),
     [
@@ -264,6 +269,7 @@ METRICS: dict[str, tuple[str, list[float], list[float], str]] = {
 }
 
 
+@pytest.mark.long
 def test_metrics(warehouse: Warehouse) -> None:
     ingest_sides(warehouse, 5)
     for name, (better, base, new, _) in METRICS.items():
@@ -307,6 +313,7 @@ def test_several_models_on_a_side_are_refused(warehouse: Warehouse) -> None:
     assert warehouse.rows("FROM compare_ops('side=base,model=mlp', 'side=new,model=mlp')")[1]
 
 
+@pytest.mark.long
 def test_python_and_sql_take_the_same_steps() -> None:
     """Of programs whose ops are aligned: a part in Python has the rows of its view. Nothing is left on the connection."""
     with empty_warehouse() as warehouse:

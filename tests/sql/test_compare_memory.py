@@ -68,6 +68,7 @@ def test_verdicts(
     assert row["note"] == ("the captures of a side differ as much" if verdict == "not decided" else row["note"])
 
 
+@pytest.mark.long
 def test_planned(warehouse: Warehouse) -> None:
     """The sum of a method's buffers but the reserved one: 64 bytes in base, 100 in new, of one capture each."""
     for side, buffers in (("base", (8, 64)), ("new", (8, 64, 36))):

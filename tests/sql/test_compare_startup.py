@@ -60,6 +60,7 @@ def test_startup(warehouse: Warehouse, first: float, load: float) -> None:
     assert total["verdict"] == "~"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", thinned(["mlp", "convnet", "convnet_xnn"], ["convnet_xnn"]))
 def test_loads_are_those_of_the_load_breakdown(warehouse: Warehouse, model: str) -> None:
     files = sorted((CAPTURES / "fleet" / model).glob("*.etdp"))[:6]

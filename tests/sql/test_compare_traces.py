@@ -144,9 +144,8 @@ DIFFERENT: Final[dict[str, dict[tuple[str, str], tuple[str, str]]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "new", [pytest.param(each, marks=() if each in ("op", "calls") else pytest.mark.long) for each in DIFFERENT]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("new", list(DIFFERENT))
 def test_what_differs(single: Warehouse, new: str) -> None:
     expected = DIFFERENT[new]
     rows = {key: row for key, row in verdicts(single, "base", new).items() if "annotation" not in key[0]}
@@ -157,6 +156,7 @@ def test_what_differs(single: Warehouse, new: str) -> None:
         assert [row[1] for row in found.values()] == pytest.approx([20] * 3, abs=2)
 
 
+@pytest.mark.long
 def test_findings_on_two_traces(single: Warehouse) -> None:
     rules = dict(rows_of(single, "FROM compare_findings('base', 'kernel')"))
     assert rules["different programs"].endswith("1 of new are not in base, 1 of base not in new")
@@ -231,6 +231,7 @@ def in_phases(seed: int, decode: Planted | None = None, prefill: Planted | None 
     return served(seed, [(PREFILL, prefill), *[(DECODE, decode or Planted())] * 3] * 12)
 
 
+@pytest.mark.long
 def test_steps_of_a_phase_are_samples(warehouse: Warehouse) -> None:
     """A kernel that is slower in decodes and faster in prefills: each phase has its own verdict, and of equal ones none."""
     faster = Planted(device={"conv_kernel": 0.7})

@@ -135,6 +135,7 @@ def test_nothing_compiled(traces: Traces) -> None:
     assert traces.ask("compilation") == [] and traces.ask("compilations") == []
 
 
+@pytest.mark.long
 def test_the_first_screen_has_the_parts_and_recompilations(tmp_path: Path) -> None:
     path = tmp_path / "compiled.pt.trace.json"
     path.write_bytes(

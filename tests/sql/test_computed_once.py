@@ -15,6 +15,8 @@ from etq.warehouse.focus import computed_once, of_trace
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
 from tests.conftest import CAPTURES
 
+pytestmark = pytest.mark.long
+
 STEPS = CAPTURES / "torch" / "mlp_train.pt.trace.json.gz"
 OF_TRACES = (
     *("_nested_times", "backward_times", "collectives", "critical_ops", "critical_path", "device_breakdown"),
@@ -69,7 +71,6 @@ def definitions(warehouse: etq.Warehouse) -> list[tuple[Any, ...]]:
     return warehouse.rows(query)[1]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "views"),
     [("gpu", ("key_averages", "device_idle", "wide_steps")), *((name, OF_TRACES) for name in ("cpu", "gpu"))],

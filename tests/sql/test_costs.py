@@ -199,6 +199,7 @@ def loops(*ranges: int) -> int:
     return count
 
 
+@pytest.mark.long
 @examples(25)
 @given(
     st.integers(1, 2), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3),
@@ -219,6 +220,7 @@ def test_convolutions_against_loops(
     assert flops(lab, call) == [loops(batch, groups, taken, made, *kernels, *(sizes if transposed else out))]
 
 
+@pytest.mark.long
 @examples(25)
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=3))
 def test_adaptive_windows_against_all_windows(lab: Warehouse, dimensions: list[tuple[int, int]]) -> None:

@@ -61,6 +61,7 @@ def check(warehouse: Warehouse, capture: str, events: list[dict[str, Any]]) -> i
     return counted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", thinned([*SERIAL, *PROGRAMS], ("recorded", "several ranks")))
 def test_by_plain_python(launch_traces: Warehouse, name: str) -> None:
     """Of programs, several processes, threads and devices, graphs, and launches that were not recorded."""
@@ -68,6 +69,7 @@ def test_by_plain_python(launch_traces: Warehouse, name: str) -> None:
     assert check(launch_traces, name, json.loads(content)["traceEvents"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", thinned(range(60), (1,)))
 def test_paths_that_are_known(warehouse: Warehouse, seed: int) -> None:
     """Traces are generated along their path, and each part is found as it was generated."""
@@ -81,6 +83,7 @@ def test_paths_that_are_known(warehouse: Warehouse, seed: int) -> None:
     assert beside == [(True,)] and "side" not in {row[1] for row in found}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", thinned([name for name in OF_HTA if name.startswith("path")], ("path 0",)))
 def test_paths_are_those_of_hta(warehouse: Warehouse, name: str) -> None:
     """HTA's edges that take time, one by one. In HTA, waits of the host and time between ops take none."""
@@ -104,6 +107,7 @@ def written(text: str) -> list[str]:
     return [" ".join(part.split()) for part in text.split("|")]
 
 
+@pytest.mark.long
 def test_recorded_waits(warehouse: Warehouse) -> None:
     """By hand, and as in HTA: the stream waits for the event that is recorded, not for the last that ended before it."""
     warehouse.ingest(OF_HTA["recorded waits"], name="t")
@@ -120,6 +124,7 @@ def test_recorded_waits(warehouse: Warehouse) -> None:
     assert check(warehouse, "t", json.loads(OF_HTA["recorded waits"])["traceEvents"]) == 34
 
 
+@pytest.mark.long
 def test_waits_that_are_not_recorded_are_inferred(warehouse: Warehouse) -> None:
     """The same recording without `cuda_sync`: the last event that ended before counts, and short waits don't."""
     whole = json.loads(OF_HTA["recorded waits"])
@@ -150,6 +155,7 @@ def test_the_host_waits_for_a_recorded_event(warehouse: Warehouse) -> None:
     """)
 
 
+@pytest.mark.long
 def test_two_steps(warehouse: Warehouse) -> None:
     """By hand. The annotation of the loader starts when its step does, and ends 2 us before the op."""
     warehouse.ingest(trace(*two_steps()), name="t")
@@ -168,6 +174,7 @@ def test_two_steps(warehouse: Warehouse) -> None:
     ]
 
 
+@pytest.mark.long
 def test_copies_of_pageable_memory_and_streams_are_waited_for(traces: Traces) -> None:
     """By hand. The call of a copy returns when its copy has ended; a synchronization with stream 7 waits for stream 7."""
     copy = "Memcpy DtoH (Device -> Pageable)"
@@ -191,6 +198,7 @@ def test_copies_of_pageable_memory_and_streams_are_waited_for(traces: Traces) ->
     assert [number for (number,) in ids] == [None, 1, 1, 1, None, 2, 2, 4, None]
 
 
+@pytest.mark.long
 def test_missing_steps(launch_traces: Warehouse) -> None:
     with pytest.raises(QueryError, match="step 77 is not complete in the trace; etq steps lists them"):
         launch_traces.rows("FROM critical_path('training 0', step := 77)")
@@ -198,6 +206,7 @@ def test_missing_steps(launch_traces: Warehouse) -> None:
         launch_traces.rows("FROM critical_ops('training 0', step_name := 'aten::mm_', step := 9)")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("view", ["critical_path", "critical_ops"])
 def test_of_many_captures_those_without_the_step_have_no_rows(launch_traces: Warehouse, view: str) -> None:
     """Rows of a step of all captures are those of each that has it, asked alone."""
@@ -211,6 +220,7 @@ def test_of_many_captures_those_without_the_step_have_no_rows(launch_traces: War
     assert 0 < len({name for name, *_ in alone}) < len(launch_traces.rows("FROM captures")[1])
 
 
+@pytest.mark.long
 def test_captures_without_devices(launch_traces: Warehouse) -> None:
     """The path of a trace without a device is the main thread; an ETDump has none."""
     kinds = "SELECT DISTINCT p.kind FROM critical_path($c) AS p"
@@ -265,11 +275,6 @@ def held(warehouse: Warehouse, tmp_path: Path) -> Iterator[Held]:
     yield Held(warehouse, tmp_path)
 
 
-def long_but(value: Any, *kept: Any) -> Any:
-    values = value if isinstance(value, tuple) else (value,)
-    return value if value in kept else pytest.param(*values, marks=pytest.mark.long)
-
-
 def blocked(name: str, times: int = 6) -> Machine:
     """A host that launches a kernel, then waits 900 us in a call, of which the kernel runs for 100."""
     made = Machine()
@@ -284,7 +289,8 @@ def blocked(name: str, times: int = 6) -> Machine:
     return made
 
 
-@pytest.mark.parametrize("cause", [long_but(cause, "free") for cause in CALLS])
+@pytest.mark.long
+@pytest.mark.parametrize("cause", list(CALLS))
 def test_a_host_that_waits_in_a_call(held: Held, cause: str) -> None:
     """By hand: a kernel ends 106 us after its launch; the call began 5 us after the launch, and the next comes 914 us after.
 
@@ -320,6 +326,7 @@ def test_a_host_that_waits_in_a_call(held: Held, cause: str) -> None:
     assert (f"idles while the host is in {name}" in advice) == (cause == "call")
 
 
+@pytest.mark.long
 def test_two_calls_that_take_half_each(held: Held) -> None:
     """The cause is that in which most of the time passed, the call that of the cause."""
     made = Machine()
@@ -332,6 +339,7 @@ def test_two_calls_that_take_half_each(held: Held) -> None:
     assert held.ask("SELECT g.cause, g.call FROM device_idle('t') AS g") == [("allocation", "cudaMallocAsync")]
 
 
+@pytest.mark.long
 def test_known_calls_are_those_that_rules_on_names_find() -> None:
     """Names of published traces, and of the tests here. Each known name has one kind."""
     names = {*CALLS.values(), *NAMES}
@@ -373,6 +381,7 @@ def wait(made: Machine, calls: str | None) -> None:
         made.now += 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("calls", "latency"), thinned([("hip", 17), ("cuda", 3), ("cuda", 40)], ["hip"]))
 def test_streams_that_wait_by_calls(held: Held, latency: int, calls: str) -> None:
     """The path goes from each kernel to the communication that it waited for, whatever else ends before it starts."""
@@ -401,9 +410,10 @@ def chained(latency: int, launch_delay: int) -> Machine:
     return made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("latency", "launch_delay", "is_found"),
-    [(9, 4, True), *(long_but(each) for each in ((17, 4, False), (25, 13, True), (40, 13, False), (400, 300, False)))],
+    [(9, 4, True), (17, 4, False), (25, 13, True), (40, 13, False), (400, 300, False)],
 )
 def test_streams_that_wait_without_calls(held: Held, latency: int, launch_delay: int, *, is_found: bool) -> None:
     """A device starts what waited within twice the time that a launch takes: 10 us at least, 100 us at most."""
@@ -444,6 +454,7 @@ def ahead(wait: int, *, is_first: bool) -> Machine:
     return made
 
 
+@pytest.mark.long
 def test_the_first_wait_is_not_on_the_path(held: Held) -> None:
     made = ahead(7837, is_first=True)
     held.take(made)
@@ -471,6 +482,7 @@ def test_an_unknown_wait_is_no_ops(held: Held) -> None:
     assert not any("aten::copy_" in each or "launched kernels to start" in each for each in held.advice())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("count", "length", "forward"), [(3, 5, 0), (1, 150, 0), (6, 1, 1)], ids=["many", "long", "old"]
 )

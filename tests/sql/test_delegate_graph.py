@@ -35,6 +35,7 @@ def found(warehouse: Warehouse, columns: str) -> list[tuple[Any, ...]]:
     return warehouse.rows(f"SELECT {columns} FROM delegate_graph('run', unit := 'ns', runs := 'all')")[1]
 
 
+@pytest.mark.long
 def test_what_xnnpack_made_of_a_convnet(warehouse: Warehouse) -> None:
     """Read by eye: conv, batch norm and relu are one op; a transpose before and one after."""
     linked(warehouse, "convnet_xnn")
@@ -57,6 +58,7 @@ def test_what_xnnpack_made_of_a_convnet(warehouse: Warehouse) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", thinned(NAMES, ["lstm"]))
 def test_handles_and_times(warehouse: Warehouse, name: str) -> None:
     """A node has the op's handle. An event runs one op, and its time is counted once."""
@@ -110,6 +112,7 @@ def test_nodes_by_the_record_alone_are_those_of_the_blobs(warehouse: Warehouse, 
     assert not any(node for key, node in by_record.items() if by_blob[key] is None)
 
 
+@pytest.mark.long
 def test_large_calls_are_not_aligned(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     """11 events times 11 ops, and what nodes take: more than is allowed here."""
     monkeypatch.setattr(aligning, "MOST_PAIRS", 100)

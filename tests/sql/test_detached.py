@@ -98,6 +98,7 @@ CALLS: dict[str, tuple[list[Run], tuple[int, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_call_that_its_events_do_not_fit_into_has_no_breakdown(warehouse: Warehouse) -> None:
     ingest_all(warehouse, ((name, dump(*runs, run(name))) for name, (runs, _) in CALLS.items()))
     columns = "calls, total, ops, unaccounted, other_events"
@@ -121,6 +122,7 @@ def test_a_call_that_its_events_do_not_fit_into_has_no_breakdown(warehouse: Ware
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_detached_events_are_listed_and_in_no_total() -> None:
     """The event of 180 ticks was logged before the execute of 100 ticks ended, so it must have another clock."""
     late = around(delegated("slow", 20, 90), delegated("Transpose", 30, 40))

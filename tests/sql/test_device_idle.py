@@ -82,6 +82,7 @@ def test_recorded_waits(launch_traces: Warehouse) -> None:
     assert [row[4] for row in rows] == ["side", None, ALL_REDUCE, None, "short"]
 
 
+@pytest.mark.long
 def test_causes_add_up(launch_traces: Warehouse) -> None:
     """By hand, of stream 7 of the planted trace."""
     rows = launch_traces.rows("""
@@ -108,6 +109,7 @@ def test_causes_add_up(launch_traces: Warehouse) -> None:
         assert 0 < of_causes == pytest.approx(idle) and of_gaps == pytest.approx(of_causes)
 
 
+@pytest.mark.long
 def test_limits(launch_traces: Warehouse) -> None:
     """If a gap after another stream's event is longer than the limit, its cause is unknown."""
     query = "SELECT g.cause FROM device_idle('planted', \"by\" := 'stream', launch_delay_us := 2) AS g "
@@ -151,6 +153,7 @@ def test_the_kept_trace_is_this() -> None:
     assert gzip.decompress(kept.read_bytes()) == SHAPES["rank 0"]().trace()
 
 
+@pytest.mark.long
 def test_no_gaps(launch_traces: Warehouse) -> None:
     """A trace without device events, and a file of another format, have none."""
     for name in ("steps_7", "mlp"):
@@ -182,6 +185,7 @@ def test_loading_within_communication_is_loading(warehouse: Warehouse) -> None:
     assert warehouse.rows("SELECT g.cause FROM device_idle('t') AS g")[1] == [("data_loading",)]
 
 
+@pytest.mark.long
 def test_threads_that_launch_nothing_do_not_count(warehouse: Warehouse) -> None:
     """A thread that loads data ahead, or waits for the device, does not delay another thread's launches."""
     made = Machine()

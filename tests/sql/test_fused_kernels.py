@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.sql.test_op_efficiency import ADD, H100, HALF, launched, op
 from tests.traces import Traces
 
@@ -33,6 +35,7 @@ KERNELS: list[tuple[str, list[Any], tuple[int | None, int | None]]] = [
 ]
 
 
+@pytest.mark.long
 def test_operations_by_names(traces: Traces) -> None:
     events: list[dict[str, Any]] = []
     for at, (name, inputs, _) in enumerate(KERNELS):

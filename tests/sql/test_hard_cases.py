@@ -40,6 +40,7 @@ def test_executes_within_executes_count_once() -> None:
     )
 
 
+@pytest.mark.long
 def test_a_delegates_clock_is_recognized_across_a_wraparound() -> None:
     top = 2**32
     assert_query(
@@ -117,6 +118,7 @@ def test_an_impossible_execute_has_no_time() -> None:
         assert warehouse.rows("SELECT execute, tax FROM framework_tax('test')")[1] == [(None, None)]
 
 
+@pytest.mark.long
 def test_sums_beyond_64_bits_are_null_not_errors() -> None:
     long = [run("Execute", execute(0, 2**62 + 2**61)) for _ in range(3)]
     assert_query("SELECT calls, total_ticks FROM op_totals('test')", "calls,total_ticks\n3,\n", *long)
@@ -133,6 +135,7 @@ def test_a_baseline_on_another_kind_of_clock_is_refused(warehouse: Warehouse) ->
         warehouse.sql("FROM framework_tax('test', baseline := 'cycles', unit := 'ns')").fetchall()
 
 
+@pytest.mark.long
 def test_arguments_that_mean_nothing_are_errors(warehouse: Warehouse) -> None:
     warehouse.ingest(dump(TWO_OPERATORS), name="test")
     for query, message in (
@@ -178,6 +181,7 @@ def ingested(warehouse: Warehouse, folder: Path, *events: object, modules: Seque
 CALLED = (delegate_call(start=0, end=100), kernel("tanh", start=100, end=110, instruction=1), execute(0, 110))
 
 
+@pytest.mark.long
 def test_times_that_a_call_without_events_hides(warehouse: Warehouse, tmp_path: Path) -> None:
     """The call is of the model as a whole. A module that only contains others has no time of its own, which is known."""
     ingested(warehouse, tmp_path, *CALLED)
@@ -221,6 +225,7 @@ def test_times_that_a_call_without_events_hides(warehouse: Warehouse, tmp_path: 
         assert warehouse.rows(query, module=module)[1] == [expected], module
 
 
+@pytest.mark.long
 def test_modules_whose_names_begin_alike(warehouse: Warehouse, tmp_path: Path) -> None:
     """`act.in` is within `act`, and not within `act.i`; `act2` is within neither. The call is of one module."""
     ingested(warehouse, tmp_path, *CALLED, modules=("up", "up", "act.i", "act.in", "act2"))

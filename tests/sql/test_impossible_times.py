@@ -99,13 +99,14 @@ def test_a_time_that_is_unknown(start: float, length: float, rule: str, traces: 
     assert traces.ask("kernel_table", "kernel, calls, total", unit="us") == [("a", 1, 10)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "calls", "total", "rules"),
     [
         ("10m_overflow_min", {"Cijk_gemm": (1, 80), "add_kernel": (1, 12)}, 92, [CUT]),
-        pytest.param("14_ts0", {"gemm": (3, 10)}, 30, [UNKNOWN], marks=pytest.mark.long),
-        pytest.param("15_kernel_ts0", {"gemm": (2, 10)}, 20, [UNKNOWN], marks=pytest.mark.long),
-        pytest.param("26_pdl", {"gemm": (4, 13)}, 52, [], marks=pytest.mark.long),
+        ("14_ts0", {"gemm": (3, 10)}, 30, [UNKNOWN]),
+        ("15_kernel_ts0", {"gemm": (2, 10)}, 20, [UNKNOWN]),
+        ("26_pdl", {"gemm": (4, 13)}, 52, []),
     ],
 )
 def test_reported_traces(
@@ -173,6 +174,7 @@ def reports() -> Iterator[Warehouse]:
         yield warehouse
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "query", "expected"), RIGHT, ids=[f"{name}-{at}" for at, (name, *_) in enumerate(RIGHT)]
 )

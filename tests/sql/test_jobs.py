@@ -21,6 +21,7 @@ def opened() -> Iterator[ExitStack]:
         yield stack
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", thinned([1, 2, 3], [1]))
 def test_waits_are_those_of_the_simulation(opened: ExitStack, seed: int) -> None:
     """Clocks are known to 3 us, and so is each wait; the generator knows whom each rank waits for, by step."""
@@ -52,6 +53,7 @@ def test_waits_are_those_of_the_simulation(opened: ExitStack, seed: int) -> None
     assert row[5] == pytest.approx(100 * sum(steps.values()) / durations, abs=1)
 
 
+@pytest.mark.long
 def test_what_a_rank_spends_more_on(opened: ExitStack) -> None:
     """By hand: a gemm takes 1.5 times as long at the late rank, 2 % of noise aside; parts of a step add up to it."""
     made = job(4, Faults(late=3, kernel="sm90_gemm"), ranks=4, steps=2)
@@ -87,6 +89,7 @@ def test_others_are_the_median_of_the_other_ranks(opened: ExitStack) -> None:
     ]
 
 
+@pytest.mark.long
 def test_broadcasts_are_no_wait(opened: ExitStack) -> None:
     """By hand: rank 1 is 20 us late to the all-reduce; the broadcast keeps rank 0 for 300 us and rank 1 for 40. Waits
     are the same by clocks, and by time in collectives where the group of the ranks isn't written.
@@ -117,6 +120,7 @@ def test_broadcasts_are_no_wait(opened: ExitStack) -> None:
     assert warehouse.rows(query, job="job=told")[1] == [(20, 20)]
 
 
+@pytest.mark.long
 def test_two_jobs_rank_by_rank(opened: ExitStack) -> None:
     """The new job has a rank less, whose steps are those of the simulation; a rank computes what its kernels take."""
     base, new = job(7, ranks=4, steps=3), job(8, Faults(late=0, kernel="sm90_gemm"), ranks=2, steps=2)

@@ -110,6 +110,7 @@ def test_counters_are_those_of_holistictraceanalysis(kept: Warehouse) -> None:
     assert len({tuple(row["op_stack"]) for row in answer}) > 10
 
 
+@pytest.mark.long
 def test_ranges_are_not_kernels(kept: Warehouse) -> None:
     """Their times are not those of kernels: no view of the time of devices counts them."""
     for view in (

@@ -59,6 +59,7 @@ def test_the_share_of_tensor_cores_is_of_all_kernels(traces: Traces) -> None:
     assert traces.ask("tensor_core_use", "tensor_percent, unknown_time") == [(10, 0)]
 
 
+@pytest.mark.long
 def test_a_share_is_unknown_if_that_of_more_than_a_tenth_is(traces: Traces) -> None:
     for length, share in ((10, 0), (12, None)):
         traces.take(*run("aten::mm", SGEMM, 0, 90, 1), *run("mine", "my_kernel", 200, length, 2), deviceProperties=H100)
@@ -72,6 +73,7 @@ def advises_tensor_cores(traces: Traces) -> bool:
     return ("tensor cores",) in traces.ask("advice", "rule")
 
 
+@pytest.mark.long
 def test_tensor_cores_are_advised_from_a_twentieth_on(traces: Traces) -> None:
     """The op that could use them has 5 of 105 us, or 6 of 106."""
     for length, advised in ((5, False), (6, True)):
@@ -80,6 +82,7 @@ def test_tensor_cores_are_advised_from_a_twentieth_on(traces: Traces) -> None:
         traces.warehouse.remove("t")
 
 
+@pytest.mark.long
 def test_devices_of_amd_are_known_by_their_calls(traces: Traces) -> None:
     """Without a name, whether a device of AMD has matrix cores is unknown."""
     kernel = "Cijk_Ailk_Bljk_SB_MT64x64x16_SE_K1_TT4_4_WG16_16_1"
@@ -131,6 +134,7 @@ def test_a_chain_ends_with_its_step(traces: Traces) -> None:
     assert traces.ask("fusable_chains") == []
 
 
+@pytest.mark.long
 def test_advice_of_a_plain_case(traces: Traces) -> None:
     """Nothing idle: the families, and the chains of ops. Of 100 us, 54 are elementwise; fusing saves 20. An annotation of
     the stream isn't work of a device.
@@ -249,6 +253,7 @@ def launched_on(
     ]
 
 
+@pytest.mark.long
 def test_tensor_core_use(traces: Traces) -> None:
     traces.take(
         event("user_annotation", "ProfilerStep#3", 0, 100),
@@ -299,6 +304,7 @@ def launch(number: int, at: int, takes: int, name: str, start: int, end: int, **
     ]
 
 
+@pytest.mark.long
 def test_copies(traces: Traces) -> None:
     """The call of the first returns when it has ended. 5,000 bytes in 10 us are 0.5 GB/s."""
     traces.take(

@@ -78,6 +78,7 @@ CAPTURES: dict[str, tuple[Events, int, int]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CAPTURES)
 def test_launches_that_a_graph_records_are_not_lost(traces: Traces, name: str) -> None:
     events, captured, lost = CAPTURES[name]
@@ -121,6 +122,7 @@ def shared(ids: tuple[int, int], kernels: tuple[int, int], hosts: tuple[int, int
     return made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "events",
     [shared((1, 2), (1, 1)), shared((1, 1), (1, 1)), shared((2, 1), (1, 1)), shared((1, 1), (1, 1), (100, 101))],

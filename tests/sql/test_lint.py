@@ -191,6 +191,7 @@ SHOWING = ("agents.py", "analysis", "cli", "demo.py", "render", "report", "serve
 DRAWN = ("report/graph_pair.py", "report/trends.py", "report/target.py", "analysis/items.py", "analysis/changes.py")
 
 
+@pytest.mark.long
 def test_no_list_of_columns_of_a_view_stands_outside_sql() -> None:
     views = [{one.name for one in each.columns} | {one.name for one in each.shown} for each in OBJECTS if each.shown]
     found = []

@@ -71,6 +71,7 @@ def test_the_program_of_each_run(warehouse: Warehouse, runs: list[Run], expected
     assert [scope for (scope,) in warehouse.rows("SELECT scope FROM runs ORDER BY run_index")[1]] == expected
 
 
+@pytest.mark.long
 def test_an_instruction_of_two_programs_has_a_row_in_each() -> None:
     assert_query(
         """SELECT op, method, instruction_id, calls, per_call, share_percent

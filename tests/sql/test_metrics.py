@@ -92,6 +92,7 @@ KNOWN: tuple[tuple[str, float, str | None, tuple[Any, ...]], ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 def test_metrics_by_hand(lab: Warehouse) -> None:
     """Known names are converted to their units; a later value replaces the earlier one."""
     for name, value, unit, expected in KNOWN:

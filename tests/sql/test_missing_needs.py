@@ -71,6 +71,7 @@ def check(warehouse: Warehouse, view: str) -> None:
     assert warehouse.sql(among).fetchall() == [(asked_alone(warehouse, view),)], view
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("view", NEEDING)
 def test_captures_that_lack_what_a_view_needs_have_no_rows(mixed: Warehouse, view: str) -> None:
     check(mixed, view)
@@ -96,6 +97,7 @@ def rows_of_method(view: str, method: str) -> str:
     return f"SELECT c.name, count(*) FROM captures AS c, LATERAL (FROM {view}(c.capture_id, method := '{method}')) AS v GROUP BY ALL"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("view", OF_METHODS)
 @pytest.mark.parametrize("method", ["forward", "Trace"])
 def test_captures_without_runs_of_a_method_have_no_rows(mixed: Warehouse, view: str, method: str) -> None:

@@ -66,6 +66,7 @@ def test_the_roofline_of_nodes(name: str) -> None:
         assert name != "mlp" or (number, len(rows), checked) == (24, 24, 24)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", thinned(NAMES, ["transformer"]))
 def test_the_planned_memory_of_nodes(name: str) -> None:
     """Each tensor belongs to the first instruction that names it; the instruction runs the node's op."""
@@ -169,6 +170,7 @@ def test_the_gaps_of_nodes(warehouse: Warehouse, metric: str) -> None:
         empty.rows("FROM node_gaps('right', 'judged')")
 
 
+@pytest.mark.long
 def test_the_node_from_which_the_gap_grows(warehouse: Warehouse) -> None:
     """The first whose largest difference is at least a tenth of the worst, 1."""
     record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")

@@ -89,6 +89,7 @@ COLUMNS = ("stage", "kind", "last_good", "reverted_at", "builds_after", "base", 
 NUMBERS = ("change_percent", "p")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_two_views_of_one_decision(drawn: Warehouse, seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -127,6 +128,7 @@ COPIED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("query", ["FROM regressions()", "FROM trend('op', 'mm@0')"])
 def test_no_capture_is_joined_with_all_others(query: str) -> None:
     """Rows between operators are as many as captures have ops, not as pairs of captures."""

@@ -82,16 +82,13 @@ def matrices() -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("first", "value"),
     [
-        ([4, 8, 8, 8], "[0, 0]"),
-        *(
-            pytest.param(first, value, marks=pytest.mark.long)
-            for first, value in (([4, 8, 8, 8], "0"), ([0, 0, 0, 0], "0"), ([0, 0, 0, 0], "[0, 0]"), ([8, 0], "0"))
-        ),
+        ([4, 8, 8, 8], "[0, 0]"), ([4, 8, 8, 8], "0"), ([0, 0, 0, 0], "0"), ([0, 0, 0, 0], "[0, 0]"), ([8, 0], "0"),
     ],
-)
+)  # fmt: skip
 def test_zeros_in_a_file_fail_no_question(traces: Traces, first: list[int], value: str) -> None:
     """Each op with a formula, whose other arguments have sizes and values of zero: no cost is infinite."""
     events = []
@@ -111,6 +108,7 @@ def test_zeros_in_a_file_fail_no_question(traces: Traces, first: list[int], valu
     assert traces.ask("advice", "rule")
 
 
+@pytest.mark.long
 def test_by_hand(traces: Traces) -> None:
     """2 * 1024 * 512 * 2048 operations, 2 * (1024 * 512 + 512 * 2048 + 1024 * 2048) bytes; peaks 989.4e12 and 3.352e12."""
     traces.take(*matrices(), *attention(20, 4, 100), *launched(ADD, 60, 5, 5, begin=130), **H100)
@@ -131,6 +129,7 @@ def test_by_hand(traces: Traces) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_bounds(traces: Traces) -> None:
     """What a kernel does at least is the shortest of the trace: 2 us. Of experts it isn't known which are read, but reading
     all of them takes less than the 208 us of their operations."""
@@ -287,12 +286,14 @@ LISTS: list[tuple[Call, tuple[Any, ...]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_lists_of_tensors(costs: list[dict[str, Any]]) -> None:
     """Types of lists, which traces lack, are those in the names of the kernels that are made for them."""
     found = [tuple(row[name] for name in ("inputs", "flops", "bytes", "reason")) for row in costs[: len(LISTS)]]
     assert found == [expected for _, expected in LISTS]
 
 
+@pytest.mark.long
 def test_lists_of_different_types_are_apart(traces: Traces) -> None:
     """Two calls of the same sizes; the type of a list counts for its peak as that of a tensor."""
     events: list[dict[str, Any]] = []
@@ -468,6 +469,7 @@ def paged(at: float, rows: int, heads: int, keys: int, size: int, number: int) -
     ]
 
 
+@pytest.mark.long
 def test_paged_attention(traces: Traces) -> None:
     """By the lengths in the name of the step: 4 tokens of a prompt after 6 others, 32 of whose 40 pairs are computed, and
     2 sequences with 30 positions. TraceLens states 65.010180096 GFLOP and 211.826171875 MiB for the call in the second
@@ -491,6 +493,7 @@ def test_paged_attention(traces: Traces) -> None:
     ]
 
 
+@pytest.mark.long
 def test_without_shapes(traces: Traces) -> None:
     traces.take(event("cpu_op", "aten::mm", 0, 9), *launched(GEMM, 1, 10, 1), **H100)
     assert traces.ask("op_efficiency", "family, flops, bytes, reason") == [
@@ -602,6 +605,7 @@ def test_gradients_that_are_asked_for(costs: list[dict[str, Any]]) -> None:
     assert found == {name: moved for name, (_, moved) in GRADIENTS.items()}
 
 
+@pytest.mark.long
 def test_a_report_on_out_arguments(warehouse: Warehouse) -> None:
     """The same bytes with an out and without."""
     warehouse.ingest(shared_file("captures/reports/70_out_argument.pt.trace.json"), name="it")

@@ -30,6 +30,7 @@ def asked(warehouse: Warehouse, query: str, **parameters: Any) -> list[dict[str,
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
+@pytest.mark.long
 def test_both_slow_devices_are_found_and_no_other(lab: Warehouse) -> None:
     rows = asked(lab, "FROM outliers('model=mlp')")
     assert {row["value"] for row in rows} == set(DEVICES) and len(rows) == 20
@@ -59,6 +60,7 @@ def test_the_ops_of_a_slow_device(lab: Warehouse) -> None:
     assert slower["low_percent"] < 40 < slower["high_percent"]
 
 
+@pytest.mark.long
 def test_rows_are_those_of_comparisons(lab: Warehouse) -> None:
     """Each device with those that don't differ, and a twentieth of alpha."""
     others = "|".join(sorted(PLANTED))
@@ -78,6 +80,7 @@ def test_rows_are_those_of_comparisons(lab: Warehouse) -> None:
         assert row["q"] == pytest.approx(min(1, 20 * compared["p"]))
 
 
+@pytest.mark.long
 def test_a_device_with_another_condition_is_not_judged(warehouse: Warehouse) -> None:
     captures = [each for each in fleet(FAULTS[1:2]) if each.labels["device"] in DEVICES[9:14]]
     ingest_all(warehouse, [each for each in captures if each.labels["model"] == "mlp"])
@@ -100,6 +103,7 @@ ERRORS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("call", ERRORS)
 def test_errors(lab: Warehouse, call: str) -> None:
     with pytest.raises(QueryError) as raised:

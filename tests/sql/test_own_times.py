@@ -114,6 +114,7 @@ def found_again(warehouse: Warehouse) -> list[tuple[Any, ...]]:
     return warehouse.rows(query)[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", thinned(FILES, [file for file in FILES if Path(file).parts[0] in ("mlp", "mlp_xnn")]))
 def test_those_of_real_captures(file: str) -> None:
     """As read, as computed again, and one by one."""
@@ -197,6 +198,7 @@ REFUTED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", REFUTED)
 def test_what_later_runs_refute(warehouse: Warehouse, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stored, in memory, and as the second file in memory."""
@@ -219,6 +221,7 @@ def test_what_later_runs_refute(warehouse: Warehouse, name: str, monkeypatch: py
         assert stored(read) == reference(read) and {key for key, *_ in stored(read)} == {1, 2}
 
 
+@pytest.mark.long
 def test_the_largest_time_is_unknown_to_readers_and_the_check(tmp_path: Path) -> None:
     """Sums are cut to what 64 bits hold."""
     path = tmp_path / "lab.duckdb"

@@ -66,6 +66,7 @@ def test_an_op_on_one_side_alone(warehouse: Warehouse) -> None:
     assert ("sub", "kernel", None, 40, None, 40) in rows
 
 
+@pytest.mark.long
 def test_series_in_parts(builds: Warehouse) -> None:
     """Each part covers neighbouring captures, in nearly equal numbers, and contains their median and range."""
     warehouse = builds
@@ -93,6 +94,7 @@ def test_parts_of_an_empty_warehouse_are_an_error() -> None:
         warehouse.rows("FROM compare_parts('side=base', 'side=new')")
 
 
+@pytest.mark.long
 def test_units_that_do_not_fit_the_clock(builds: Warehouse) -> None:
     """Nanoseconds are never called hours or cycles."""
     for call, unit in (("trend('op', 'addmm', ", "hours"), ("regressions(", "cycles"), ("op_trends(", "hours")):

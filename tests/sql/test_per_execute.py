@@ -105,13 +105,14 @@ def executes_of(warehouse: Warehouse, capture: str, is_selected: Any) -> Counter
     return Counter(runs[run]["scope"] for run in executing)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("capture", "views", "selections"),
     [
         ("made", WITHOUT_RECORD, SELECTIONS),
         ("convnet_xnn", OF_RECORD, [""]),
-        pytest.param("multimethod", {**WITHOUT_RECORD, **OF_RECORD}, [*SELECTIONS][2:], marks=pytest.mark.long),
-        pytest.param("steps", {**WITHOUT_RECORD, **OF_RECORD}, [*SELECTIONS][1:3], marks=pytest.mark.long),
+        ("multimethod", {**WITHOUT_RECORD, **OF_RECORD}, [*SELECTIONS][2:]),
+        ("steps", {**WITHOUT_RECORD, **OF_RECORD}, [*SELECTIONS][1:3]),
     ],
 )
 def test_times_are_divided_by_the_executes_of_their_method(

@@ -27,6 +27,7 @@ def asked(warehouse: Warehouse, query: str) -> list[tuple[Any, ...]]:
     return warehouse.rows(query)[1]
 
 
+@pytest.mark.long
 def test_kernels_before_the_steps_are_named_beside_them(warehouse: Warehouse) -> None:
     """Three kernels of 90 us before two steps, each with one of 40 us."""
     report(warehouse, "34_warmup_kernels")
@@ -129,6 +130,7 @@ def check(warehouse: Warehouse, training: Training) -> None:
     assert sum(row[3] for row in sums) == pytest.approx(100)
 
 
+@pytest.mark.long
 def test_known_truth(warehouse: Warehouse) -> None:
     check(warehouse, Training(7))
 
@@ -163,6 +165,7 @@ def test_steps_that_overlap_have_all_their_time(traces: Traces) -> None:
     assert traces.ask("wide_steps", columns) == [(1, 100, 0, 40, 60), (2, 100, 40, 30, 30)]
 
 
+@pytest.mark.long
 def test_slow_steps(traces: Traces) -> None:
     """By hand: all but two of the steps after the first take 100 us, so that slow ones take more than 110 us."""
     for lengths, slow in (

@@ -108,6 +108,7 @@ def phases(warehouse: Warehouse) -> list[str | None]:
     return [phase for (phase,) in rows]
 
 
+@pytest.mark.long
 def test_phases_are_set_by_number_and_rule(llm: Warehouse) -> None:
     assert llm.phase("llm", "load", name="Default") == 1
     assert llm.phase("llm", "other", name="Execute") == 5
@@ -157,6 +158,7 @@ COUNTED = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("tokens", "expected"), COUNTED)
 def test_phases_by_counted_tokens(llm: Warehouse, tokens: list[tuple[int, int]], expected: str) -> None:
     counted = [{**GENERATION, "prompt_tokens": prompt, "generated_tokens": made} for prompt, made in tokens]
@@ -211,6 +213,7 @@ def test_phase_totals(llm: Warehouse) -> None:
     ]
 
 
+@pytest.mark.long
 def test_the_trend_of_tokens(llm: Warehouse) -> None:
     with pytest.raises(
         QueryError, match="no run of llm is of phase decode; set the phases: etq label llm --phase decode --runs"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.asserts import assert_error, assert_query
 from tests.builders import Run, execute, framework, kernel, run
 
@@ -38,6 +40,7 @@ def test_a_first_run_that_is_not_longer_has_no_excess() -> None:
         assert_query(query, "n\n0\n", *(long_run(length) for length in (first, 10, 10, 10)))
 
 
+@pytest.mark.long
 def test_headline_leaves_out_what_is_unknown() -> None:
     """A file with only loading, and one with only the times of methods."""
     assert_query("SELECT number FROM headline('test')", "number\nload\n", LOADING)

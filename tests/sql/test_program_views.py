@@ -190,6 +190,7 @@ def programs() -> Iterator[Warehouse]:
         yield warehouse
 
 
+@pytest.mark.long
 def test_every_captured_program(programs: Warehouse) -> None:
     """Its parts add up to the file; it is the same as itself; the argument of the views may be a column."""
     rows = programs.rows("""

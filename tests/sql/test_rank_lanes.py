@@ -38,6 +38,7 @@ def ingest(warehouse: Warehouse, made: Job) -> None:
     ingest_all(warehouse, [Labelled(f"rank{rank}", each, {"job": "ddp"}) for rank, each in made.contents().items()])
 
 
+@pytest.mark.long
 def test_waits_are_those_that_are_planted() -> None:
     """In each step, for each rank: all but those shorter than a cell, and less than two cells each."""
     made = job(1, Faults(late=3, slow_pair=4))
@@ -61,6 +62,7 @@ def test_waits_are_those_that_are_planted() -> None:
     assert sum(found[step, 3] for step in numbers) < 0.05 * sum(found[step, 0] for step in numbers)
 
 
+@pytest.mark.long
 def test_lanes_are_on_one_clock() -> None:
     """The same job, of which a clock is 700 us behind: what ranks wait and transfer is where it was, to the 3 us to which
     clocks agree, and the cells at its ends.
@@ -76,6 +78,7 @@ def test_lanes_are_on_one_clock() -> None:
         assert nearest <= 3_000 + 2 * row.span / 1000
 
 
+@pytest.mark.long
 def test_a_step_has_no_more_rows_than_cells() -> None:
     """Of 8 ranks and 8 steps, those that are asked for: three ranks, and the two steps in which these wait longest."""
     made = job(1, Faults(late=3, slow_pair=4))
@@ -98,6 +101,7 @@ def test_a_step_has_no_more_rows_than_cells() -> None:
         assert len(cells) == len({*cells})
 
 
+@pytest.mark.long
 def test_a_wait_that_is_not_known_is_told_from_others() -> None:
     """Of two of eight ranks, the waits for each other are known, those for the others are not."""
     made = job(1)

@@ -19,6 +19,7 @@ NAMES = sorted(path.stem for path in CAPTURES.glob("*/*.etdp") if path.parent.na
 NAMES = [name for name in NAMES if name not in COPIES]
 
 
+@pytest.mark.long
 def test_profiling_levels(all_captures: Warehouse) -> None:
     def level_of(name: str) -> str | None:
         if "debug" in name or name in ("mlp_progout", "mlp_filesink"):

@@ -87,6 +87,7 @@ def test_times_have_the_step_of_their_clock(warehouse: Warehouse) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_file_that_is_read_again(warehouse: Warehouse) -> None:
     """With another clock width the times change; the phases of its runs, and its record, stay."""
     path = CAPTURES / "mlp/mlp_wrap32.etdp"
@@ -132,6 +133,7 @@ def test_the_hash_of_ops_and_their_positions(fixture: str, request: pytest.Fixtu
     assert len(found) > 20 and any(scope is None for _, scope, _ in found)
 
 
+@pytest.mark.long
 def test_what_a_trace_lacks_is_not_searched_for(warehouse: Warehouse, tmp_path: Path) -> None:
     """Planning the search for device times, shapes and modules takes longer than storing a small trace."""
     statements: list[str] = []

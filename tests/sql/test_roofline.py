@@ -86,6 +86,7 @@ def test_calls_of_runs_that_differ_are_added(warehouse: Warehouse) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_events_of_a_delegate_have_the_costs_of_their_nodes(warehouse: Warehouse) -> None:
     """Two events of one node are one op; the relu is another event. The rest of the call has no costs."""
     content = of_delegate(event0=[3], event1=[4], event2=[4])
@@ -111,6 +112,7 @@ def test_events_of_a_delegate_have_the_costs_of_their_nodes(warehouse: Warehouse
     ]
 
 
+@pytest.mark.long
 def test_events_on_another_clock_leave_the_call_its_costs(warehouse: Warehouse) -> None:
     """A start of 0 is no time on the host's clock: the call is rated as a whole, its events have costs and no rates."""
     content = of_delegate(event0=[3], event1=[4])
@@ -128,6 +130,7 @@ def test_events_on_another_clock_leave_the_call_its_costs(warehouse: Warehouse) 
     ]
 
 
+@pytest.mark.long
 def test_nodes_shared_by_events_belong_to_none(warehouse: Warehouse) -> None:
     content = of_delegate(event0=[3, 4], event1=[4])
     events = [delegated(number, start=100 * number + 100, end=100 * number + 200) for number in (0, 1)]
@@ -160,6 +163,7 @@ def test_kernels_of_one_handle_have_its_nodes_in_order(warehouse: Warehouse) -> 
             assert fresh.rows(query)[1] == expected
 
 
+@pytest.mark.long
 def test_without_a_record_or_seconds_there_are_no_rates(warehouse: Warehouse) -> None:
     warehouse.ingest(dump(RUN), name="bare")
     query = "SELECT DISTINCT r.flops, r.flops_per_second, r.roof_percent, r.reason FROM roofline('{}', 1e9, 1e9) AS r"
@@ -186,6 +190,7 @@ def test_invalid_peaks_are_refused(warehouse: Warehouse) -> None:
             warehouse.sql(f"FROM roofline('test', {arguments})").fetchall()
 
 
+@pytest.mark.long
 def test_ops_without_a_peak_of_their_kind_have_no_roof(warehouse: Warehouse) -> None:
     """An op that copies does no operations, so the peak of operations gives no lower limit for its time."""
     copied = record(

@@ -64,6 +64,7 @@ def test_steps_are_a_schedule(warehouse: Warehouse) -> None:
     assert {row[1] for row in warehouse.rows(query, steps=None)[1]} == {True}
 
 
+@pytest.mark.long
 def test_bad_steps_are_refused(warehouse: Warehouse) -> None:
     warehouse.ingest(dump(run("Execute", framework("Method::execute", start=0, end=9))), name="run")
     no_list = "|skip_first|skip_first=|skip_first=one|skip_first=1.5|skip_first=1;active=2|skipfirst=1|step=1".split(

@@ -100,6 +100,7 @@ UNSELECTED: dict[str, str] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 def test_selectors(lab: Warehouse) -> None:
     assert {selector: " ".join(matches(lab, selector)) for selector in SELECTED} == SELECTED
     # Labels are shown as selectors take them.
@@ -107,6 +108,7 @@ def test_selectors(lab: Warehouse) -> None:
     assert shown == [('model=cnn, note="half, ""baked"""',)]
 
 
+@pytest.mark.long
 def test_errors(lab: Warehouse) -> None:
     for selector, message in UNSELECTED.items():
         with pytest.raises(QueryError) as raised:
@@ -180,6 +182,7 @@ def ten() -> Iterator[Warehouse]:
         yield warehouse
 
 
+@pytest.mark.long
 @examples(200, few=60)
 @given(labelled=LABELLED, parts=PARTS)
 def test_each_part_of_a_selector_is_met(

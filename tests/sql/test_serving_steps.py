@@ -143,6 +143,7 @@ def server(path: Path, *steps: tuple[str, int, int], profiled: bool = False) -> 
 PREFILL, DECODE, MIXED = "step[EXTEND bs=1 toks=90]", "step[DECODE bs=4]", "step[MIXED bs=5]"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("profiled", [False, True])
 def test_phases_select_steps(warehouse: Warehouse, tmp_path: Path, profiled: bool) -> None:
     """The decodes' ops of 10 and 12 us and kernels of 50 and 60 us, as planted; what is between steps is in none."""
@@ -207,6 +208,7 @@ def test_labels_are_what_is_the_same_in_all_steps(
     assert found == labels
 
 
+@pytest.mark.long
 def test_traces_are_compared_by_phase(warehouse: Warehouse, tmp_path: Path) -> None:
     """The kernels of decodes are slower by 20 %; those of prefills are not. A phase applies to files, too."""
     paths = [

@@ -13,6 +13,8 @@ from tests.builders import dump, execute, kernel, run
 from tests.sql.test_trends import capture
 from tests.warehouses import empty_warehouse
 
+pytestmark = pytest.mark.long
+
 COUNT = 36
 # The first captures with a slower op, from 1.
 FIRST, SECOND = 13, 25
@@ -58,7 +60,6 @@ def sides(warehouse: Warehouse, over: str, selector: str | None = None) -> dict[
     return {first_bad: (base, new) for first_bad, base, new in rows}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("over", "label"),
     [("build", str), ("commit", lambda number: f"{number:040x}"),
@@ -85,7 +86,6 @@ def test_they_are_of_the_selector_and_the_series(lab: Warehouse) -> None:
     assert sides(lab, "build", "device=a,b")["13"][0] == 'device="a,b",model=net,build<13'
 
 
-@pytest.mark.long
 def test_commits_of_one_time_are_compared_with_each_other() -> None:
     """The last good commit and the first bad one have one commit_time: no range is between them."""
     captures = []
@@ -98,7 +98,6 @@ def test_commits_of_one_time_are_compared_with_each_other() -> None:
         assert chosen == (f"commit={FIRST - 1:040x}", f"commit={FIRST:040x}")
 
 
-@pytest.mark.long
 def test_slow_growth_within_seconds_is_compared_at_its_ends() -> None:
     captures = []
     for number in range(40):
@@ -111,7 +110,6 @@ def test_slow_growth_within_seconds_is_compared_at_its_ends() -> None:
         assert [len(side) for side in compared(warehouse, *chosen)] == [1, 1]
 
 
-@pytest.mark.long
 def test_labels_without_ranges_are_compared_with_each_other(lab: Warehouse) -> None:
     found = {key: compared(lab, *chosen) for key, chosen in sides(lab, "version").items()}
     assert found == {"0.21": ({"c12"}, {"c13"}), "0.33": ({"c24"}, {"c25"})}
@@ -122,7 +120,6 @@ def test_labels_without_ranges_are_compared_with_each_other(lab: Warehouse) -> N
     assert found == {"4": (names(1, 11), names(12, 23)), "8": (names(12, 23), names(24, COUNT))}
 
 
-@pytest.mark.long
 def test_a_series_that_no_selector_chooses_is_not_compared() -> None:
     """Captures without a label of the model: those of another model are before and after the build, too."""
     others = [
@@ -141,7 +138,6 @@ def test_a_series_that_no_selector_chooses_is_not_compared() -> None:
         assert warehouse.rows("SELECT count(base) FROM trend('op', 'addmm')")[1] == [(0,)]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("op", ["mul", "add"])
 def test_a_program_is_the_same_where_its_ops_are(op: str) -> None:
     """A model of one op, mul; from the 13th capture on, it takes longer, or is another one."""

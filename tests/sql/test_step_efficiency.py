@@ -69,6 +69,7 @@ def checkpointed(at: float, first: int, name: str) -> list[dict[str, Any]]:
     return [*forward, *within(2, *call)]
 
 
+@pytest.mark.long
 def test_two_steps_by_hand(traces: Traces) -> None:
     """Four products of 2 * 256 * 512 * 1024 operations, of which one is repeated; steps of 1,000 us. In the second step
     there is a kernel that no op launched, and a copy."""
@@ -112,6 +113,7 @@ NO_SHAPES: Final = "recorded without shapes: profile(record_shapes=True) writes 
 OTHER: Final = {"deviceProperties": [{"id": 0, "name": "Some GPU"}]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("events", "top", "expected"),
     [
@@ -141,6 +143,7 @@ def test_what_is_unknown_is_null(
     ]
 
 
+@pytest.mark.long
 def test_devices_are_added_up(traces: Traces) -> None:
     """Two devices have twice the peak."""
     other = product(50, 2, 64, 32, 16)
@@ -257,6 +260,7 @@ def check(warehouse: Warehouse, path: Path, *, has_repeats: bool = True) -> dict
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     thinned(
@@ -269,6 +273,7 @@ def test_products_of_real_traces(name: str) -> None:
         assert check(warehouse, CAPTURES / f"torch/{name}.pt.trace.json.gz")
 
 
+@pytest.mark.long
 def test_recomputed_products_as_torch_counts_them() -> None:
     """The same net has the same model FLOPs, whether activations are kept or not: those of FlopCounterMode without
     checkpoints. With hooks, torch stops within an op of each block, 8 x 48 by 48 x 32, whose event is in the trace."""
@@ -304,6 +309,7 @@ def rated(*steps: list[dict[str, Any]], **top: Any) -> bytes:
     return trace(*marks, *(each for events in steps for each in events), **(H100 | top))
 
 
+@pytest.mark.long
 def test_steps_are_stored(tmp_path: Path) -> None:
     """As the view has them by default; again when a peak is given; not without shapes or peaks, and not of the host."""
     query = "SELECT e.* EXCLUDE (capture_id, place) FROM all_step_efficiency AS e ORDER BY e.place"
@@ -326,6 +332,7 @@ def test_steps_are_stored(tmp_path: Path) -> None:
         assert warehouse.rows(query)[1] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("content", "lines"),
     [
@@ -396,6 +403,7 @@ def test_comparison_and_trend(tmp_path: Path) -> None:
         assert warehouse.rows(values, name="partly")[1] == [(3, None)]
 
 
+@pytest.mark.long
 def test_two_files(tmp_path: Path) -> None:
     for name, rows, rest in (("base", 512, []), ("new", 1024, launched(ADD, 1500, 30, 9, begin=502))):
         (tmp_path / f"{name}.json").write_bytes(rated(product(1010, 1, rows, 512, 512) + rest))

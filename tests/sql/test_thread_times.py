@@ -135,7 +135,8 @@ def owners(events: list[dict[str, Any]]) -> tuple[Counter[str], dict[str, int], 
     return own, total, covered
 
 
-@pytest.mark.parametrize("seed", [7, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 4, 8, 10))])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [7, 1, 4, 8, 10])
 def test_own_times_of_a_thread_add_up_to_what_it_covers(traces: Traces, seed: int) -> None:
     """Names differ by category, as an op of a name is not an annotation of it."""
     events = random_events(seed)

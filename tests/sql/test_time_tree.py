@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import DELEGATED, assert_error, assert_query
 from tests.builders import execute, kernel, run
@@ -28,6 +30,7 @@ def test_by_event_by_hand() -> None:
     )
 
 
+@pytest.mark.long
 def test_runs_of_two_names_and_schedules() -> None:
     runs = [
         run("a", kernel("add", start=10, end=20), execute(start=0, end=30)),
@@ -41,6 +44,7 @@ def test_runs_of_two_names_and_schedules() -> None:
     assert_query(query.format(", steps := 'skip_first=2'"), "path,total_ticks\n", *runs)
 
 
+@pytest.mark.long
 def test_invalid_queries() -> None:
     assert_error("FROM time_tree('test', \"by\" := 'op')", "by must be 'module' or 'event', not op")
     assert_error("FROM time_tree('test', \"by\" := 'module')", "test has no record, so its events have no modules")
@@ -48,6 +52,7 @@ def test_invalid_queries() -> None:
     assert_error("FROM time_tree('tets')", "no capture matches tets; the nearest are test")
 
 
+@pytest.mark.long
 def test_methods_are_named_where_known(warehouse: Warehouse) -> None:
     folder = CAPTURES / "multimethod"
     warehouse.ingest(folder / "multimethod.etdp", name="t", etrecord=folder / "multimethod.etrecord")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import DELEGATED, TWO_OPERATORS, assert_error, assert_query
 from tests.batches import ingest_all
@@ -71,6 +73,7 @@ ESTIMATED: dict[str, list[tuple[str, int, int, tuple[Any, ...]]]] = {
 }
 
 
+@pytest.mark.long
 def test_events_of_other_clocks_are_placed_in_their_call(warehouse: Warehouse) -> None:
     query = f"SELECT {PLACES} FROM timeline($name, unit := 'ns') WHERE kind = 'delegate' ORDER BY event_index"
     contents = {}
@@ -152,6 +155,7 @@ def test_impossible_times_and_huge_ones() -> None:
     )
 
 
+@pytest.mark.long
 def test_one_run_and_chosen_runs() -> None:
     runs = [run("Execute", execute(start=100 * at, end=100 * at + 10 + at)) for at in range(3)]
     for arguments, found in {
@@ -190,6 +194,7 @@ def test_threads_without_names_are_not_two_numbers(warehouse: Warehouse) -> None
     assert warehouse.rows(query)[1] == [("python 100, main thread",), ("python 100, thread 101",)]
 
 
+@pytest.mark.long
 def test_a_linked_record_has_the_backend() -> None:
     with empty_warehouse() as warehouse:
         capture = warehouse.ingest(CAPTURES / "mlp_xnn/mlp_xnn.etdp", name="test")

@@ -38,6 +38,7 @@ def agrees(warehouse: Warehouse, made: tuple[bytes, DeviceTimes]) -> None:
         warehouse.remove(capture)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("vendor", "ids"),
     thinned([*((vendor, ids) for vendor in VENDORS for ids in IDS[:2]), *(("cuda", ids) for ids in IDS[2:])], ["cuda"]),
@@ -87,6 +88,7 @@ def act(thread: Thread, action: Any) -> None:
             act(thread, each)
 
 
+@pytest.mark.long
 @examples(25, few=2)
 @example(
     Style(), [("cpu_op", "aten::add", [("launch", 1, 7), ("user_annotation", "aten::add", [("launch", 1, 7)])])], []

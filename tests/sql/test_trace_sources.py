@@ -84,6 +84,7 @@ def test_lines_of_older_traces_are_those_of_calls(traces: Traces) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*RECORDED, *OF_GPUS])
 def test_lines_are_those_of_plain_python(name: str) -> None:
     """Each line's events and times, exactly; and together they are those of `key_averages`."""

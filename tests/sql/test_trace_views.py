@@ -116,6 +116,7 @@ def test_an_op_is_eligible_where_any_call_is(traces: Traces) -> None:
     assert dict(traces.ask("operator_table", "name, tensor_cores_eligible")) == {"aten::t": True, "aten::mm": True}
 
 
+@pytest.mark.long
 def test_kernels(traces: Traces) -> None:
     traces.take(*two_steps(), event("kernel", "relu_kernel", 230, 240, 7, device=0))
     relu = (
@@ -128,6 +129,7 @@ def test_kernels(traces: Traces) -> None:
     ]
 
 
+@pytest.mark.long
 def test_utilization_without_steps(traces: Traces) -> None:
     """From the end of what was launched before the first op, at 20, to that of the last kernel: 40 of 70 us."""
     launches = [(-20, -10, 20), (10, 30, 50), (60, 70, 90)]
@@ -197,6 +199,7 @@ def test_modules(traces: Traces) -> None:
     ]
 
 
+@pytest.mark.long
 def test_stacks_are_without_the_lines_that_torch_leaves_out(traces: Traces) -> None:
     """As `_filter_stack_entry` of torch.autograd.profiler_util: lines of the same caller are one row."""
     backward = "torch/autograd/__init__.py(255): backward;torch/_tensor.py(566): backward;net.py(9): train;"
@@ -214,6 +217,7 @@ def test_stacks_are_without_the_lines_that_torch_leaves_out(traces: Traces) -> N
     ]
 
 
+@pytest.mark.long
 def test_devices_that_a_trace_names(traces: Traces) -> None:
     traces.take(*PLAIN, deviceProperties=[{**A100, "id": 3}, {"name": None, "totalGlobalMem": 2**70}])
     assert traces.warehouse.rows("FROM trace_devices")[1] == [
@@ -223,6 +227,7 @@ def test_devices_that_a_trace_names(traces: Traces) -> None:
     assert traces.warehouse.rows("FROM findings")[1] == []
 
 
+@pytest.mark.long
 def test_malformed_devices_are_left_out(traces: Traces) -> None:
     malformed: list[Any] = [{}, "none", [1], [{"id": "x"}], None]
     for devices in malformed:
@@ -232,6 +237,7 @@ def test_malformed_devices_are_left_out(traces: Traces) -> None:
         traces.warehouse.remove("t")
 
 
+@pytest.mark.long
 def test_other_captures_have_no_rows(warehouse: Warehouse) -> None:
     warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="t")
     for view in (
@@ -245,6 +251,7 @@ def asked_of_ops(traces: Traces, **arguments: Any) -> dict[str, float]:
     return {name: time for name, time in traces.ask("operator_table", "name, device_self_time", **arguments) if time}
 
 
+@pytest.mark.long
 def test_device_time_is_of_the_op_around_the_launch(traces: Traces) -> None:
     """The plug-in uses ids only: the kernel belongs to aten::to, whose id is the correlation's, the copy to no op."""
     traces.take(
@@ -278,6 +285,7 @@ def test_what_no_op_launched_is_a_row(traces: Traces) -> None:
     assert sum(own for _, own, _ in times.values()) == sum(own for *_, own, _, is_device in rows if is_device) == 31
 
 
+@pytest.mark.long
 def test_waits_and_annotations_do_not_count_as_device_time(traces: Traces) -> None:
     """Torch adds the wait of 8 to aten::item, and the annotation's 30 to `region`, which already has the copy's 5."""
     traces.take(
@@ -310,6 +318,7 @@ def test_a_kernel_of_communication_is_one_that_it_launched(traces: Traces) -> No
     assert (step["Kernel"], step["Communication"]) == (20.0, 7.0)
 
 
+@pytest.mark.long
 def test_a_device_is_in_the_step_of_its_launch(traces: Traces) -> None:
     """Correlation ids repeat: a later kernel belongs to the later launch, one before both launches to the first."""
     traces.take(
@@ -330,6 +339,7 @@ def test_a_device_is_in_the_step_of_its_launch(traces: Traces) -> None:
     assert time == 5
 
 
+@pytest.mark.long
 def test_device_annotations_belong_to_no_op(traces: Traces) -> None:
     """They have rows as device events, and add no device time to an op."""
     kinds = ["cuda_event", "mtia_insight", "cuda_profiler_range", "gpu_user_annotation", "xpu_scope_profiler"]
@@ -363,6 +373,7 @@ def step(number: int, *, is_kept: bool = True) -> list[dict[str, Any]]:
 LEAKS = "op, steps, growing_steps, is_leak, first_bytes, last_bytes, growth_bytes, growth_per_step_bytes, allocations"
 
 
+@pytest.mark.long
 def test_a_loss_that_is_kept(traces: Traces) -> None:
     traces.take(*(each for number in range(4) for each in step(number)))
     assert traces.ask("memory_leaks", LEAKS) == [
@@ -392,6 +403,7 @@ def test_the_moment_of_the_end_belongs_to_the_step(traces: Traces) -> None:
     assert traces.ask("memory_leaks", LEAKS) == [(None, 2, 0, None, 8, 8, 0, 0.0, 1)]
 
 
+@pytest.mark.long
 def test_traces_without_steps(traces: Traces) -> None:
     """Without steps, the whole trace counts as one step that ends with its last op."""
     traces.take(event("cpu_op", "aten::mm", 0, 50), at(1, 10, 64), at(2, 20, 8), at(2, 30, -8))
@@ -416,6 +428,7 @@ def ops(traces: Traces) -> dict[str, float]:
     return dict(traces.warehouse.rows(OF_OPS, c="t")[1])
 
 
+@pytest.mark.long
 def test_merged_ranks_are_as_their_files(warehouse: Warehouse) -> None:
     names = ("20_rank0", "20_rank1", "20_merged_ranks")
     for name in names:
@@ -435,7 +448,8 @@ def merged(by: str) -> bytes:
     return json.dumps({"traceEvents": events, "deviceProperties": trace["deviceProperties"]}).encode()
 
 
-@pytest.mark.parametrize("by", ["process", pytest.param("argument", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("by", ["process", "argument"])
 def test_a_merged_trace_is_a_job(warehouse: Warehouse, by: str) -> None:
     """Views answer as on the traces of the ranks."""
     for rank in (0, 1):
@@ -538,6 +552,7 @@ def test_hostile_ranks(warehouse: Warehouse) -> None:
     assert [capture.name for capture in captures] == ["bytes.rank0", "bytes.rank1"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["[TP00-DP0{}] {}", "rank{}/{}", "rank_{}_{}"])
 @pytest.mark.parametrize("has_calls", [True, False])
 def test_ids_are_of_a_rank(traces: Traces, name: str, has_calls: bool) -> None:

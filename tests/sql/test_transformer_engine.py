@@ -45,6 +45,7 @@ def numbered(call: dict[str, Any], number: int, forward: int) -> dict[str, Any]:
     return call
 
 
+@pytest.mark.long
 def test_backward_passes_have_the_weight_of_their_forward_call(traces: Traces) -> None:
     """The products of both gradients, or of one, by their kernels; a sum of parts is no product."""
     gradient, reduce = ([3, 4, 10], HALF), "void splitKreduce_kernel<32, 16, int, float, __nv_bfloat16>(int)"
@@ -78,6 +79,7 @@ def test_backward_passes_have_the_weight_of_their_forward_call(traces: Traces) -
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_products_that_convert_have_the_peak_of_their_kernel(traces: Traces) -> None:
     """The kernel has the type in its name: 1978.9 Tflop/s instead of 989.4."""
     large = [([4096, 4096], HALF), ([4096, 4096], HALF)]

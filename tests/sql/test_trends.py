@@ -55,6 +55,7 @@ def few() -> Iterator[Warehouse]:
         yield warehouse
 
 
+@pytest.mark.long
 def test_ops_that_changed(warehouse: Warehouse) -> None:
     """From build 18 of 30 on: what is slower comes before what is faster."""
     history(warehouse, 30, 18, {"addmm": 1.2, "add": 0.8})
@@ -71,6 +72,7 @@ def test_ops_that_changed(warehouse: Warehouse) -> None:
     assert faster[2:7] == ("add", 3, "faster", "17", "18") and faster[8] < 0
 
 
+@pytest.mark.long
 def test_times_are_those_of_the_runs(warehouse: Warehouse) -> None:
     """Against numpy, from the durations of events: of an op, and of a module whose ops are instructions 0 to 2."""
     record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
@@ -177,6 +179,7 @@ def test_orders(warehouse: Warehouse) -> None:
         warehouse.rows("FROM trend(over := 'commit')")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -221,6 +224,7 @@ def test_few_and_odd_captures(warehouse: Warehouse) -> None:
     assert warehouse.rows("SELECT DISTINCT runs FROM trend()")[1] == [(5,)]
 
 
+@pytest.mark.long
 def test_equal_values_do_not_change(warehouse: Warehouse) -> None:
     """Equal except for the time at which it ran."""
     made = [dump(run("Execute", kernel("add", at, at + 50), execute(at, at + 60))) for at in range(1000, 20_000, 1000)]
@@ -228,6 +232,7 @@ def test_equal_values_do_not_change(warehouse: Warehouse) -> None:
     assert warehouse.rows("SELECT DISTINCT change_percent FROM trend('op', 'add')")[1] == [(None,)]
 
 
+@pytest.mark.long
 def test_instances_of_an_op_that_changed_at_one_build_are_one_row(warehouse: Warehouse) -> None:
     """Three of six ops take 47 % more: their common cause is no shift of all ops, and is accepted at once."""
     ops = [("mm", 200_000), ("permute", 3000), ("permute", 4000), ("add", 5000), ("permute", 6000), ("relu", 30_000)]
@@ -255,6 +260,7 @@ def test_instances_of_an_op_that_changed_at_one_build_are_one_row(warehouse: War
     assert warehouse.rows(listed)[1] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("condition", ["governor", "device", "temperature", "temperature_after", "build_host"])
 def test_a_condition_that_goes_with_a_level_is_the_machine_s(warehouse: Warehouse, condition: str) -> None:
     """Of 36 builds, 12 in the middle take 20 % more. A condition goes with them, or what is none does."""
@@ -285,6 +291,7 @@ def test_a_condition_that_goes_with_a_level_is_the_machine_s(warehouse: Warehous
     assert shown == [("13", "one of two levels", there), ("25", "one of two levels", back)]
 
 
+@pytest.mark.long
 def test_delegates_count_on_their_own_clock(warehouse: Warehouse) -> None:
     """A series with a single op has no common shift; its change is reported nevertheless."""
     random = np.random.default_rng(4)
@@ -298,6 +305,7 @@ def test_delegates_count_on_their_own_clock(warehouse: Warehouse) -> None:
     assert rows == [("op", "DELEGATE_CALL", "16"), ("total", "Execute", "16")]
 
 
+@pytest.mark.long
 def test_a_change_by_the_step_of_the_clock_is_none(warehouse: Warehouse) -> None:
     """A clock of 1 us: an op of 1 us takes 2 from the 20th build on, as another does that takes 20 more."""
     captures = []
@@ -335,6 +343,7 @@ def test_the_noise_is_no_smaller_than_the_clock_s_step() -> None:
     assert places == [[[54], [30]], [[], [30]]]
 
 
+@pytest.mark.long
 def test_a_change_is_seen_after_three_builds_and_kept_once_it_has_held() -> None:
     """The larger the change, the fewer builds it takes; the same number before the change."""
     noise = np.random.default_rng(1).normal(0, 0.005, 60)

@@ -12,6 +12,8 @@ from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import delegate_call, delegated, dump, execute, kernel, run
 
+pytestmark = pytest.mark.long
+
 
 def two_groups(first: float, second: float) -> Iterator[Labelled]:
     """Five captures per side of ten ops; in new the first five take `first` times as long, the others `second` times."""
@@ -29,7 +31,6 @@ def two_groups(first: float, second: float) -> Iterator[Labelled]:
         yield Labelled(f"{first}-{second}-{number}", dump(*runs), {"side": f"{side}-{first}-{second}"})
 
 
-@pytest.mark.long
 def test_two_groups_of_ops_that_moved_apart() -> None:
     """It cannot be determined which one the program changed: with the shift included, those that moved are slower."""
     cases = [(1.0, 1.1), (1.04, 1.144), (1.04, 1.04), (0.97, 1.05)]

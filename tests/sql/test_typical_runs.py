@@ -29,6 +29,7 @@ def timed(ticks: int, share: float = 0.5) -> Run:
     )
 
 
+@pytest.mark.long
 @examples(25)
 @given(st.lists(st.one_of(st.integers(90, 110), st.integers(1, 2000), st.just(0)), min_size=1, max_size=40))
 def test_runs_within_the_fences_are_typical(ticks: list[int]) -> None:
@@ -42,6 +43,7 @@ def test_runs_within_the_fences_are_typical(ticks: list[int]) -> None:
         assert is_typical == expected or is_on_fence
 
 
+@pytest.mark.long
 def test_blocks_and_phases_are_judged_apart() -> None:
     with empty_warehouse() as warehouse:
         slow = [run("Execute", kernel("bmm", 0, 900), execute(0, 1000)) for _ in range(5)]

@@ -45,15 +45,13 @@ def answer(warehouse: etq.Warehouse, view: str, name: str) -> Any:
         return str(error).replace(name, "")
 
 
-@pytest.mark.parametrize(
-    "views", [pytest.param(VIEWS, marks=pytest.mark.long), ["kernel_table", "device_idle"]], ids=["all", "few"]
-)
-def test_an_unknown_category_is_work_of_the_device(warehouse: etq.Warehouse, views: list[str]) -> None:
+@pytest.mark.long
+def test_an_unknown_category_is_work_of_the_device(warehouse: etq.Warehouse) -> None:
     """Every answer is that of the same trace with the category of kernels."""
     assert len(VIEWS) > 30
     warehouse.ingest(trace("kernel"), name="known")
     warehouse.ingest(trace("my_accelerator"), name="unknown")
-    for view in views:
+    for view in VIEWS:
         assert answer(warehouse, view, "known") == answer(warehouse, view, "unknown"), view
     assert warehouse.rows("SELECT count(*) > 1 FROM kernel_table('unknown')")[1] == [(True,)]
     found = "SELECT rule, detail FROM findings JOIN captures USING (capture_id) WHERE name = 'unknown'"
@@ -149,6 +147,7 @@ patterns = ["^zz_"]
 """
 
 
+@pytest.mark.long
 def test_a_file_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an accelerator's profiler writes is known by its own rules; all others stay."""
     file, own = str(tmp_path / "run.pt.trace.json"), str(tmp_path / "own.toml")
@@ -179,6 +178,7 @@ def test_a_file_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "unknown" not in run_etq("kernels", file, "--by", "family").stdout
 
 
+@pytest.mark.long
 def test_steps_by_a_file_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warehouse: etq.Warehouse) -> None:
     """Annotations by their names; what comes after them belongs to none."""
     own = tmp_path / "own.toml"
@@ -237,6 +237,7 @@ def test_a_wrong_file_of_classes_is_one_line(tmp_path: Path) -> None:
         assert done.stderr.startswith(f"Error: {own}: ") and why in done.stderr and done.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("category", ["xpu_sync", "mtia_sync", "cuda_sync"])
 @pytest.mark.parametrize("transfer", ["dma_request", "odma_read_tile"])
 def test_transfers_and_waits_do_not_compute(warehouse: etq.Warehouse, category: str, transfer: str) -> None:

@@ -45,6 +45,7 @@ def gaps(warehouse: Warehouse, base: Any, new: Any) -> dict[str, float | None]:
     return dict(warehouse.rows(query, base=first, new=second)[1])
 
 
+@pytest.mark.long
 def test_metrics_by_hand(warehouse: Warehouse) -> None:
     found = gaps(warehouse, [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.5, 3.0])
     assert (found["mse"], found["l1"], found["max_abs"], found["max_rel"]) == (0.3125, 1.5, 1.0, 0.25)
@@ -107,6 +108,7 @@ def test_a_reference_is_one_capture_by_its_content(warehouse: Warehouse) -> None
         warehouse.ingest_reference(record, {}, graph="nope")
 
 
+@pytest.mark.long
 def test_roles_of_a_delegates_values(warehouse: Warehouse) -> None:
     """The call's arguments are logged, inputs first; the record contains the number of outputs."""
     folder = CAPTURES / "mlp_xnn"

@@ -28,6 +28,7 @@ def test_op_totals() -> None:
     )
 
 
+@pytest.mark.long
 def test_execute_breakdown() -> None:
     # 80 = 10 kernel + 6 around it + (20 op + 5 layout + 15 unexplained of the delegate's 40) + 24 around all.
     assert_query(
@@ -84,6 +85,7 @@ def test_framework_tax_against_a_run_without_tracing(warehouse: Warehouse) -> No
         asked("test", baseline="test")
 
 
+@pytest.mark.long
 def test_load_breakdown() -> None:
     # The first execute takes 100, the others 40 and 60: 50 more than their median.
     assert_query(
@@ -131,6 +133,7 @@ def test_memory_totals() -> None:
     assert_error("FROM memory_totals('@last')", "@last is not a selector")
 
 
+@pytest.mark.long
 def test_delegate_totals() -> None:
     assert_query(
         "SELECT * EXCLUDE (block_index, chain_index) FROM delegate_totals('test', unit := 'ns')",
@@ -145,6 +148,7 @@ def test_delegate_totals() -> None:
     assert_error("FROM delegate_totals('test', unit := 'hours')", "unknown unit hours")
 
 
+@pytest.mark.long
 def test_a_number_is_the_key_of_a_capture(warehouse: Warehouse) -> None:
     """And a text is a name, also of digits: the capture 1 has one event, and the capture named 1 has key 2."""
     first = warehouse.ingest(dump(run("Execute", kernel("mul", 0, 1), execute(0, 2))), name="first")
@@ -165,6 +169,7 @@ def test_a_number_is_the_key_of_a_capture(warehouse: Warehouse) -> None:
         warehouse.rows("FROM framework_tax(2, baseline := 'first')")
 
 
+@pytest.mark.long
 def test_a_handle_is_what_it_was_made_for(warehouse: Warehouse) -> None:
     """A key is given again once its capture is removed, and each warehouse has its own."""
     removed = warehouse.ingest(dump(TWO_OPERATORS), name="removed")
@@ -179,6 +184,7 @@ def test_a_handle_is_what_it_was_made_for(warehouse: Warehouse) -> None:
         assert other.run_times(kept).fetchall() == other.run_times(copy).fetchall() != []
 
 
+@pytest.mark.long
 def test_captures_are_found_by_name_hash_label_and_time(warehouse: Warehouse) -> None:
     first = warehouse.ingest(dump(TWO_OPERATORS), name="first", labels={"model": "mlp", "device": "a"})
     second = warehouse.ingest(dump(DELEGATED), name="second", labels={"model": "mlp", "device": "b"})

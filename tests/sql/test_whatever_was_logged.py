@@ -6,6 +6,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
@@ -123,6 +124,7 @@ def check_it_adds_up(nodes: list[dict[str, Any]]) -> None:
     assert all(order == sorted(order) for order in siblings.values())
 
 
+@pytest.mark.long
 @examples(10, few=1, suppress_health_check=list(HealthCheck))
 @given(st.lists(runs(), min_size=1, max_size=4))
 def test_parts_add_up_and_shares_lie_between_0_and_100(logged: list[Run]) -> None:

@@ -55,7 +55,8 @@ def test_benchmarks_of_equal_programs() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in WORLDS if not name.startswith("busy")])
 def test_one_op_that_is_slower_by_5_percent(name: str) -> None:
-    found = one_slower(WORLDS[name], 60, 7)
+    # Of 30, at least 27: where a quarter were missed, so many would be named in 4 % of draws, and of five worlds in none.
+    found = one_slower(WORLDS[name], 30, 7)
     assert np.mean([op in each.changed for each, op in found]) >= 0.9
     # Else it is one of those that the benchmark says are open.
     assert all(op in each.changed or op[1] in each.standings[each.rounds].open_items for each, op in found)

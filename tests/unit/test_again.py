@@ -17,6 +17,8 @@ from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, trace
 
+pytestmark = pytest.mark.long
+
 ONE = dump(run("Execute", kernel("add", 1, 2), execute(0, 3)), run("Execute", kernel("add", 10, 12), execute(9, 14)))
 
 
@@ -133,7 +135,6 @@ def test_a_file_that_fails_keeps_the_old_rows(lab: Warehouse, tmp_path: Path) ->
         assert contents(warehouse)["captures"] == before["captures"]
 
 
-@pytest.mark.long
 def test_the_command(lab: Warehouse, tmp_path: Path) -> None:
     lab.close()
     (tmp_path / "raw/one.etdp").rename(tmp_path / "one.etdp")

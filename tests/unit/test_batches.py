@@ -71,6 +71,7 @@ def _raised(result: Capture | EtqError) -> Capture:
     return result
 
 
+@pytest.mark.long
 def test_reported_captures_are_committed(tmp_path: Path) -> None:
     reported: list[int] = []
     with etq.open(tmp_path / "lab.duckdb") as warehouse, patch.object(batches, "FILES", 2):
@@ -105,6 +106,7 @@ def test_files_that_the_database_refuses_together_go_one_by_one(warehouse: Wareh
     assert warehouse.rows("FROM labels")[1] == []
 
 
+@pytest.mark.long
 def test_advice_about_a_job_is_written_once_in_the_memory_of_questions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def read(text: bytes, sizes: tuple[int, int, int]) -> list[bytes]:
     return found
 
 
+@pytest.mark.long
 @given(EVENTS, MEMBERS, MEMBERS, STYLES, SIZES, st.booleans())
 @example([{"a": "}, {"}] * 9, {"x": {"traceEvents": [1]}}, {"parts": [{}, {}]}, {}, (7, 5, 3), False)
 def test_the_events_are_those_of_the_whole_text(
@@ -66,6 +67,7 @@ def test_the_events_are_those_of_the_whole_text(
     assert [*map(json.loads, read(json.dumps(content, **style).encode(), sizes))] == events
 
 
+@pytest.mark.long
 @given(EVENTS, MEMBERS, st.data(), SIZES)
 def test_what_is_damaged_is_refused_exactly_if_it_is_no_json(
     events: list[Any], members: dict[str, Any], data: st.DataObject, sizes: Any

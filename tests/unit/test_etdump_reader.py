@@ -143,6 +143,7 @@ SCALAR_TYPES = (
 ).split()
 
 
+@pytest.mark.long
 @examples(100)
 @given(st.lists(runs, max_size=6), st.booleans())
 def test_random_dumps(made: list[Run], size_prefixed: bool) -> None:

@@ -42,6 +42,7 @@ def bars(written: dict[str, Any]) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.long
 def test_chrome_by_hand() -> None:
     written = of_runs("chrome", TWO_OPERATORS, run("Execute", execute(start=200, end=250)))
     assert bars(written) == [
@@ -55,6 +56,7 @@ def test_chrome_by_hand() -> None:
     assert names[:2] == [("process_name", {"name": "test"}), ("thread_name", {"name": "host"})]
 
 
+@pytest.mark.long
 def test_chrome_of_delegates() -> None:
     events = of_runs("chrome", DELEGATED)["traceEvents"]
     assert [(each["tid"], each["name"], each["cat"]) for each in events if each["tid"] == 2 and each["ph"] == "X"] == [
@@ -78,6 +80,7 @@ def test_chrome_of_delegates() -> None:
     assert (read["ph"], float(read["ts"]), read["args"]["logged"]) == ("i", 0.01, 4096)
 
 
+@pytest.mark.long
 def test_overlapping_slices_are_siblings() -> None:
     """Two events of a delegate that overlap, and then more events than there are lanes."""
     overlapping = [delegated(f"op{at}", start=100 + at, end=130 + at) for at in range(12)]
@@ -91,6 +94,7 @@ def test_overlapping_slices_are_siblings() -> None:
     assert threads[:3] == ["host", "delegate", "delegate (2)"] and threads[-1] == "delegate, overlapping"
 
 
+@pytest.mark.long
 def test_times_beyond_64_bits() -> None:
     """A wrong time scale makes times that no viewer can represent: they are cut at the limit."""
     with empty_warehouse() as warehouse:
@@ -135,6 +139,7 @@ def test_speedscope_by_hand() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("to", ["chrome", "hud"])
 def test_hostile_names(to: str, warehouse: Warehouse) -> None:
     events = [
@@ -159,6 +164,7 @@ def test_hostile_names(to: str, warehouse: Warehouse) -> None:
         assert kernels == {f"native_call_{name}.out" for name in HOSTILE}
 
 
+@pytest.mark.long
 def test_hud_is_read_by_the_reader_of_metrics() -> None:
     with empty_warehouse() as warehouse:
         data = dump(TWO_OPERATORS, run("Execute", execute(start=200, end=250)))

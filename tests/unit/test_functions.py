@@ -32,6 +32,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield path
 
 
+@pytest.mark.long
 def test_a_query_registers_them_and_no_other_does(lab: Path) -> None:
     with etq.open(lab, read_only=True) as warehouse, etq.open(lab, read_only=True) as other:
         warehouse.rows("FROM captures")
@@ -104,6 +105,7 @@ assert ask(second) == ask(etq.open())
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.long
 def test_what_a_query_attached_to_a_warehouse_in_memory_is_free_after_it(tmp_path: Path) -> None:
     path = tmp_path / "other.duckdb"
     etq.open(path).close()

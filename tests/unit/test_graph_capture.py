@@ -51,6 +51,7 @@ def findings(warehouse: Warehouse) -> dict[str, str]:
     return dict(warehouse.rows("SELECT rule, detail FROM findings WHERE starts_with(rule, 'graph')")[1])
 
 
+@pytest.mark.long
 def test_a_stored_trace_is_read_again_with_its_capture(warehouse: Warehouse) -> None:
     run = launches([NODES])
     assert warehouse.ingest(run, name="run").is_new
@@ -64,6 +65,7 @@ NOTHING = (None, None, None)
 NODES = layers(4)
 
 
+@pytest.mark.long
 def test_each_kernel_has_the_op_that_recorded_it_in_each_launch() -> None:
     with opened(launches([NODES, NODES, NODES]), capture([NODES])) as warehouse:
         assert ops(warehouse) == truth(NODES) * 3
@@ -131,6 +133,7 @@ def grids(batch: int) -> dict[str, Any]:
     return {"grid": lambda node, _: [batch if node.kernel == "gemm" else 4, 1, 1], "block": lambda *_: [64, 1, 1]}
 
 
+@pytest.mark.long
 def test_another_batch_gives_no_inputs() -> None:
     """Products that ran with other blocks than they were recorded with have ops, but not their inputs."""
     recorded = capture([NODES], [16], **grids(16))
@@ -160,6 +163,7 @@ def test_the_batch_decides_between_equal_recordings() -> None:
         assert ops(warehouse) == truth(NODES, 32) + truth(NODES, 64) + truth(NODES, 16)
 
 
+@pytest.mark.long
 def test_launches_without_names_need_certain_order_and_number() -> None:
     unnamed = capture([NODES], is_named=False)
     with opened(launches([NODES]), unnamed) as warehouse:
@@ -209,11 +213,12 @@ OF_WORK = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "with_kernels"),
     [
         ("b200_eager", False),
-        *(pytest.param("mi300_ddp_no_allocator", each, marks=pytest.mark.long) for each in (True, False)),
+        *(("mi300_ddp_no_allocator", each) for each in (True, False)),
     ],
 )
 def test_what_ran_without_a_graph_is_found_in_one(name: str, with_kernels: bool) -> None:
@@ -297,6 +302,7 @@ def test_modules_in_the_arguments_of_kernels() -> None:
         assert not findings(warehouse)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", ["name", "str"])
 def test_modules_by_the_numbers_of_nodes(key: str) -> None:
     run = launches([NODES, NODES], graph_node_id=_node_id)

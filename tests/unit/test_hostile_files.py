@@ -128,6 +128,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", thinned(REFUSED, [*REFUSED][:2]))
 def test_absurd_counts_are_refused_before_allocation(what: str, tmp_path: Path) -> None:
     how, make = REFUSED[what]
@@ -184,6 +185,7 @@ def test_broken_json_is_repaired_in_linear_time(text: bytes, unit: bytes, times:
     assert seconds(4 * times) < 8 * max(seconds(times) for _ in range(3))
 
 
+@pytest.mark.long
 def test_a_long_name_that_all_events_share_is_read_once(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hashed for each event, it would be 40 GB."""
     encoded: list[int] = []

@@ -57,6 +57,7 @@ def test_without_pandas_tables_name_the_package_to_install(monkeypatch: pytest.M
             asked()
 
 
+@pytest.mark.long
 def test_counters_are_no_times() -> None:
     """A delegate's values that begin at 0 are counted in an unknown unit, as in SQL, and never stand under one of time."""
     call = delegate_call(start=10_000, end=20_000)
@@ -160,6 +161,7 @@ def test_inspectors_have_databases_of_their_own() -> None:
     assert (database(again),) in found and (name,) not in found
 
 
+@pytest.mark.long
 def test_an_interrupted_call_can_be_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever it was interrupted: before each of its queries."""
     given: dict[str, Any] = {

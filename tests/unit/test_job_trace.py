@@ -7,6 +7,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from etq.export import parts
 from etq.warehouse.warehouse import Warehouse
 from tests.launch_traces import ALL_REDUCE, message, training
@@ -52,6 +54,7 @@ def exported(warehouse: Warehouse, selector: str = "job=a", **options: Any) -> b
     return "".join(parts(warehouse, selector, "chrome", **options)).encode()
 
 
+@pytest.mark.long
 def test_events_are_those_of_the_ranks(warehouse: Warehouse, tmp_path: Path) -> None:
     """By plain Python: names, lengths, and times less the offset of the rank's clock; ids and processes are its own."""
     paths = ranks(tmp_path)
@@ -87,6 +90,7 @@ def test_events_are_those_of_the_ranks(warehouse: Warehouse, tmp_path: Path) -> 
     assert len(ends) == 2
 
 
+@pytest.mark.long
 def test_the_trace_is_read_as_the_ranks_are(warehouse: Warehouse, tmp_path: Path) -> None:
     """Events by name, launches with what they launched, and what devices did, where all ranks call theirs 0."""
     store(warehouse, ranks(tmp_path, device=0))

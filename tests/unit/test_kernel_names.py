@@ -161,6 +161,7 @@ def test_a_backend_of_communication_tells_of_an_unknown_kernel(warehouse: Wareho
     ]
 
 
+@pytest.mark.long
 def test_families_and_times_equal_those_of_another_tool(warehouse: Warehouse) -> None:
     """TraceLens tells families by the ops that launch kernels, of which it knows three. Its file has a row by op."""
     folder = shared_file("captures/torch/tracelens/h100_qwen")

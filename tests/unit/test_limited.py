@@ -46,6 +46,7 @@ def rows(warehouse: etq.Warehouse, query: str, seconds: float = 5) -> list[tuple
     return limited.ask(warehouse.connection, query, lambda cursor: cursor.execute(query).fetchall(), seconds)
 
 
+@pytest.mark.long
 def test_a_query_reads_tables_and_nothing_else(warehouse: etq.Warehouse) -> None:
     [(own,)] = rows(warehouse, "SELECT path FROM duckdb_databases() WHERE path LIKE '%lab.duckdb'")
     own_file = {
@@ -72,6 +73,7 @@ def test_a_query_reads_tables_and_nothing_else(warehouse: etq.Warehouse) -> None
     assert rows(warehouse, f'WITH "{own}" AS (FROM captures) SELECT name FROM "{own}"') == [("run",)]
 
 
+@pytest.mark.long
 def test_what_was_removed_is_not_read(tmp_path: Path) -> None:
     """Each of DuckDB's table functions is refused, or doesn't tell the name of a capture that was removed."""
     path, name = tmp_path / "lab.duckdb", "zqx-secret"
@@ -124,6 +126,7 @@ def test_a_query_ends_at_its_limit_while_others_are_answered(warehouse: etq.Ware
     assert answers > 1 and "took longer than 2 s" in str(failures[0])
 
 
+@pytest.mark.long
 def test_queries_that_do_not_end_are_counted(monkeypatch: pytest.MonkeyPatch, warehouse: etq.Warehouse) -> None:
     """A function that can't be interrupted: its reader gets the error at the limit, and too many are refused."""
     ends, started = threading.Event(), list[int]()

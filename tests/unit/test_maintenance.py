@@ -76,6 +76,7 @@ def test_prune_keeps_the_last_of_each_group(warehouse: Warehouse) -> None:
     assert len(warehouse.prune(0)) == 5 and names(warehouse) == []
 
 
+@pytest.mark.long
 def test_prune_by_a_label(warehouse: Warehouse) -> None:
     """Files without dates, in the order of a shell: b10 before b9."""
     builds = ("b10", "b11", "b8", "b9")

@@ -77,6 +77,7 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebo
     InteractiveShell.clear_instance()
 
 
+@pytest.mark.long
 def test_the_page(notebook: Notebook, tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     with folder_of_examples(tmp_path):
@@ -90,6 +91,7 @@ def test_the_page(notebook: Notebook, tmp_path: Path) -> None:
 WRONG = "import etq\netq.read(str(CAPTURES / 'mlp/mlp_100runs.etdp')).op_totals(by='sorce')"
 
 
+@pytest.mark.long
 def test_an_error_is_no_result(notebook: Notebook) -> None:
     with pytest.raises(QueryError, match="by must be .* not sorce"):
         notebook.shows(WRONG)
@@ -112,6 +114,7 @@ def test_an_error_ends_a_notebook_that_runs_as_a_script(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if not path.suffix] == ["begun"]
 
 
+@pytest.mark.long
 def test_a_cell_shows_a_view_as_a_table(notebook: Notebook) -> None:
     shown = notebook.shows(
         """
@@ -142,6 +145,7 @@ warehouse.op_totals(capture, runs="all")
     assert re.fullmatch("[0-9a-f]{64}", captured[1][1])
 
 
+@pytest.mark.long
 def test_names_are_shown_as_text(warehouse: Warehouse) -> None:
     capture = warehouse.ingest(
         dump(run("Execute", kernel(EVIL, 10, 30), execute(0, 60))), name=EVIL.replace("\x1b", "")

@@ -106,6 +106,7 @@ def test_a_trace_is_read_as_its_json() -> None:
             assert expected and found == expected, view
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("engine")
 def test_slices_on_a_stream_are_kernels() -> None:
     """By hand: five of 50 ns, on a track that has only a name."""
@@ -115,6 +116,7 @@ def test_slices_on_a_stream_are_kernels() -> None:
         assert warehouse.rows("SELECT DISTINCT stream FROM device_events")[1] == [(7,)]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("engine")
 def test_shapes_are_known_if_all_are_written() -> None:
     """Empty lists are lost in the engine."""

@@ -79,6 +79,7 @@ def file() -> etq.Warehouse:
     return etq.read(FOLDER / "mlp_debug.etdp", debug_buffer=FOLDER / "mlp_debug.bin", etrecord=FOLDER / "mlp.etrecord")
 
 
+@pytest.mark.long
 def test_views_answer_as_of_a_stored_capture(stored: etq.Warehouse, file: etq.Warehouse) -> None:
     for view in VIEWS:
         expected = getattr(stored, view)("mlp_debug").fetchall()
@@ -99,6 +100,7 @@ def test_a_view_that_needs_more_than_the_capture(file: etq.Warehouse) -> None:
         file.find_total_for_module()  # type: ignore[call-arg]
 
 
+@pytest.mark.long
 def test_tables_and_views_are_attributes(stored: etq.Warehouse, capsys: pytest.CaptureFixture[str]) -> None:
     known = {each.name for each in catalog.public_objects() if each.kind != "scalar macro"}
     assert known <= {*dir(stored)} and {"ingest", "sql"} <= {*dir(stored)}
@@ -109,6 +111,7 @@ def test_tables_and_views_are_attributes(stored: etq.Warehouse, capsys: pytest.C
     assert "\nmlp_debug " in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_several_captures(lab: Warehouse) -> None:
     found = lab.percentiles(["build=1", "b2-0", lab.capture("b1-0")], quantiles=[0.5])
     names = [*(f"b1-{number}" for number in range(BUILDS)), "b2-0"]
@@ -136,6 +139,7 @@ def test_frames_are_joined(stored: etq.Warehouse) -> None:
         stored.sql("FROM captures", captures=meta)
 
 
+@pytest.mark.long
 def test_what_was_read_keeps_nobody_from_writing(tmp_path: Path) -> None:
     """An open reader would keep the database, and its lock, after the warehouse is closed."""
     path = tmp_path / "lab.duckdb"

@@ -113,6 +113,7 @@ def test_a_pruned_capture_is_named() -> None:
             warehouse.rows("FROM op_totals($capture)", capture=warehouse.capture("old"))
 
 
+@pytest.mark.long
 def test_a_record_of_another_program_covers_nothing(warehouse: Warehouse) -> None:
     """Such a section had a table without columns, which no page can draw."""
     capture = warehouse.ingest(dump(run("Execute", execute(0, 99), kernel("add", 10, 30, 1))), name="run")

@@ -85,7 +85,8 @@ def judged_warehouse() -> Warehouse:
     return warehouse
 
 
-@pytest.mark.parametrize("name", ["multimethod", pytest.param("bf16", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["multimethod", "bf16"])
 def test_values_are_those_of_the_views(name: str) -> None:
     with linked(name) as warehouse:
         tables = tables_of(warehouse)
@@ -172,6 +173,7 @@ def line_of(group: int, groups: list[dict[str, Any]]) -> list[int]:
     return [] if group < 0 else [group, *line_of(groups[group]["parent"], groups)]
 
 
+@pytest.mark.long
 def test_captures_without_a_graph() -> None:
     for path, reason in (
         ("mlp/mlp_0runs.etdp", "Without its ETRecord"),

@@ -78,6 +78,7 @@ SMALL = snapshot(
 )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_what_is_held_at_the_peak(tmp_path: Path, protocol: int) -> None:
     """By hand, by op and by line; memory over time; and what the commands say."""
@@ -147,6 +148,7 @@ def test_a_deep_stack_keeps_the_innermost_modules(tmp_path: Path) -> None:
         assert warehouse.rows(query)[1] == [(" > ".join([*lines, "net/block.py"]), 3)]
 
 
+@pytest.mark.long
 def test_allocations_of_a_random_program(tmp_path: Path) -> None:
     """Two devices, thousands of allocations, of which the snapshot has the last: by a list of what is held, in plain Python."""
     random = Random(3)

@@ -65,18 +65,14 @@ def _asked(warehouse: Warehouse, times: int) -> None:
     assert warehouse.rows("SELECT count(*) FROM captures") == (["count_star()"], [(2 + len(OTHERS),)])
 
 
-def test_threads_ask_while_another_ingests(tmp_path: Path) -> None:
-    with etq.open(tmp_path / "lab.duckdb") as warehouse:
-        _asked(warehouse, 10)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("is_in_memory", [True, False])
 def test_eight_threads_ask_many_questions_each(tmp_path: Path, is_in_memory: bool) -> None:
     with etq.open(None if is_in_memory else tmp_path / "lab.duckdb") as warehouse:
-        _asked(warehouse, 200 if IS_WHOLE else 15)
+        _asked(warehouse, 200 if IS_WHOLE else len(QUESTIONS))
 
 
+@pytest.mark.long
 def test_a_result_is_read_by_any_thread(warehouse: Warehouse) -> None:
     warehouse.ingest(MLP, name="run")
     slow = warehouse.op_totals("run").filter("calls > 1")
@@ -91,6 +87,7 @@ def test_a_result_is_read_by_any_thread(warehouse: Warehouse) -> None:
     assert asyncio.run(read()) == 4 * expected
 
 
+@pytest.mark.long
 def test_threads_ask_about_a_file() -> None:
     with etq.read(MLP) as file:
         questions: list[Question] = [
@@ -112,6 +109,7 @@ def test_a_statement_that_writes_runs_once(warehouse: Warehouse) -> None:
     assert warehouse.rows("SELECT count(*) FROM notes")[1] == [(2,)]
 
 
+@pytest.mark.long
 def test_several_threads_ingest_the_same_files(tmp_path: Path) -> None:
     with etq.open(tmp_path / "lab.duckdb") as warehouse, ThreadPoolExecutor(4) as pool:
         captures = list(pool.map(warehouse.ingest, 2 * OTHERS))
@@ -119,6 +117,7 @@ def test_several_threads_ingest_the_same_files(tmp_path: Path) -> None:
         assert sum(each.is_new for each in captures) == len(OTHERS)
 
 
+@pytest.mark.long
 def test_closing_waits_for_other_threads(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"
     warehouse = etq.open(path)
@@ -143,6 +142,7 @@ def test_closing_waits_for_other_threads(tmp_path: Path) -> None:
         again.compact()
 
 
+@pytest.mark.long
 def test_compacting_waits_for_other_threads(tmp_path: Path) -> None:
     with etq.open(tmp_path / "lab.duckdb") as warehouse:
         warehouse.ingest(MLP, name="run")
@@ -192,6 +192,7 @@ def test_closing_waits_for_results_that_others_read(tmp_path: Path) -> None:
     assert not warehouse.is_open and (len(found) == 1 or "already been closed" in found)
 
 
+@pytest.mark.long
 def test_another_thread_compacts(tmp_path: Path) -> None:
     with etq.open(tmp_path / "lab.duckdb") as warehouse:
         warehouse.ingest(MLP, name="run")
@@ -200,6 +201,7 @@ def test_another_thread_compacts(tmp_path: Path) -> None:
         assert warehouse.op_totals("run").fetchall() == before
 
 
+@pytest.mark.long
 def test_another_thread_compacts_once_the_opener_has_asked(tmp_path: Path) -> None:
     with etq.open(tmp_path / "lab.duckdb") as warehouse, ThreadPoolExecutor(1) as pool:
         warehouse.ingest(MLP, name="run")
@@ -211,6 +213,7 @@ def test_another_thread_compacts_once_the_opener_has_asked(tmp_path: Path) -> No
         assert warehouse.rows("SELECT count(*) FROM events AS e, signatures AS s")[1] == asked
 
 
+@pytest.mark.long
 def test_handles_and_none_are_arguments(warehouse: Warehouse) -> None:
     program = warehouse.ingest_program(CAPTURES / "mlp/mlp.pte")
     record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
@@ -222,6 +225,7 @@ def test_handles_and_none_are_arguments(warehouse: Warehouse) -> None:
     assert warehouse.framework_tax("run", baseline=None).fetchall() == warehouse.framework_tax("run").fetchall()
 
 
+@pytest.mark.long
 def test_advice_is_asked_within_a_transaction() -> None:
     with etq.read(MLP) as file, etq.read(MLP) as other:
         expected = other.advice().fetchall()

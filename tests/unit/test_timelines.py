@@ -53,6 +53,7 @@ def test_changes_by_hand(tmp_path: Path) -> None:
         assert last == [(9, 672), (12, 702), (15, 190)]
 
 
+@pytest.mark.long
 def test_sizes_by_hand(tmp_path: Path) -> None:
     """Releases of a time come before its allocations; of a gradient a part remains, which is allocated 4 ns later."""
     with etq.read(written(tmp_path, SIZES)) as warehouse:

@@ -36,6 +36,7 @@ def contents(warehouse: Warehouse) -> dict[str, list[tuple[object, ...]]]:
     }
 
 
+@pytest.mark.long
 def test_known_content_adds_nothing_but_the_options(warehouse: Warehouse) -> None:
     first = warehouse.ingest(MLP, labels={"device": "a"})
     before = contents(warehouse)
@@ -83,6 +84,7 @@ def test_names_come_from_paths_until_they_are_unique(warehouse: Warehouse, tmp_p
     assert len(warehouse.captures().fetchall()) == 3
 
 
+@pytest.mark.long
 def test_a_damaged_file_leaves_nothing() -> None:
     with empty_warehouse() as warehouse:
         warehouse.ingest(ONE, name="before", labels={"a": "b"})
@@ -182,6 +184,7 @@ def test_files_that_are_not_warehouses_are_refused(tmp_path: Path) -> None:
         etq.open("")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", [0, 99])
 def test_a_warehouse_of_another_schema_is_refused(tmp_path: Path, version: int) -> None:
     path = tmp_path / "lab.duckdb"
@@ -203,6 +206,7 @@ def test_a_closed_warehouse_refuses_queries(warehouse: Warehouse) -> None:
         warehouse.sql("SELECT 1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", ["60MB", "18.7GiB"])
 def test_many_ingests_leave_the_memory_limit_of_the_connection(tmp_path: Path, limit: str) -> None:
     with etq.open(tmp_path / "lab.duckdb") as warehouse:
@@ -247,6 +251,7 @@ def test_a_known_program_adds_nothing_but_the_name(warehouse: Warehouse) -> None
         warehouse.ingest_program(CAPTURES / "mlp/mlp.pte", name="net")
 
 
+@pytest.mark.long
 def test_a_second_file_may_be_of_another_kind() -> None:
     """Events are queried in place or inserted, by the kind of the first file; those of both are there."""
     trace = CAPTURES / "torch/memory_outside.pt.trace.json.gz"

@@ -21,6 +21,8 @@ from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.unit.test_warehouse import ONE, TWO, contents
 
+pytestmark = pytest.mark.long
+
 MLP, CONVNET = CAPTURES / "mlp", CAPTURES / "convnet"
 FIRST = [MLP / "mlp.etdp", MLP / "mlp_100runs.etdp", CONVNET / "convnet_debug.etdp"]
 SECOND = [
@@ -44,7 +46,6 @@ def fill(warehouse: Warehouse, files: list[Path]) -> None:
             warehouse.metric(capture, "temperature", 40)
 
 
-@pytest.mark.long
 def test_merging_is_ingesting_all_into_one(tmp_path: Path) -> None:
     for name, files in (("a", FIRST), ("b", SECOND), ("all", [*FIRST, *SECOND])):
         with etq.open(tmp_path / f"{name}.duckdb") as warehouse:
@@ -60,7 +61,6 @@ def test_merging_is_ingesting_all_into_one(tmp_path: Path) -> None:
         assert made.ingest(ONE).capture_id == 7
 
 
-@pytest.mark.long
 def test_annotations_of_both_are_united(tmp_path: Path) -> None:
     with etq.open(tmp_path / "a.duckdb") as first:
         first.ingest(ONE, name="run", labels={"device": "a", "build": "1"})
@@ -98,7 +98,6 @@ def test_annotations_of_both_are_united(tmp_path: Path) -> None:
         assert made.rows("SELECT r.phase FROM runs AS r ORDER BY r.capture_id")[1] == [("prefill",), (None,)]
 
 
-@pytest.mark.long
 def test_what_can_not_be_merged_is_refused(tmp_path: Path) -> None:
     good, old, output = tmp_path / "good.duckdb", tmp_path / "old.duckdb", tmp_path / "c.duckdb"
     etq.open(good).close()
@@ -163,7 +162,6 @@ def changed(db: Path, *statements: str) -> list[str]:
     return problems
 
 
-@pytest.mark.long
 def test_a_warehouse_has_no_problem(stored: Path, db: Path) -> None:
     done = checked(db)
     assert (done.exit_code, done.stderr) == (0, ""), done.output
@@ -226,14 +224,12 @@ OF_ROLLUPS = {
 }  # fmt: skip
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("faults", [FAULTS, OF_EVENTS, OF_ROLLUPS], ids=["keys", "events", "rollups"])
 def test_faults_are_found(db: Path, faults: dict[str, str]) -> None:
     """Each is of another table, so that all are found at once."""
     assert {*faults.values()} <= {*changed(db, *faults)}
 
 
-@pytest.mark.long
 def test_of_many_captures_a_sample_is_computed_again(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of three, each with a fault: it is found in that one; with --all in each."""
     monkeypatch.setattr(checking, "SAMPLE", 1)
@@ -246,7 +242,6 @@ def test_of_many_captures_a_sample_is_computed_again(db: Path, monkeypatch: pyte
     assert "rollups, by the events (3 captures)" in found
 
 
-@pytest.mark.long
 def test_launches_that_differ_are_found(tmp_path: Path) -> None:
     db = tmp_path / "gpu.duckdb"
     with etq.open(db) as warehouse:
@@ -279,7 +274,6 @@ def test_damaged_blocks_are_found(db: Path) -> None:
     assert "Traceback" not in done.output
 
 
-@pytest.mark.long
 def test_files_that_changed(stored: Path, tmp_path: Path) -> None:
     db = Path(shutil.copy(stored / "lab.duckdb", tmp_path))
     folder = tmp_path / "files"
@@ -299,7 +293,6 @@ def test_files_that_changed(stored: Path, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.long
 def test_files_outside_of_the_folder_are_not_read(db: Path, tmp_path: Path) -> None:
     """Whoever wrote the warehouse chose the name: what the file is must not show."""
     (tmp_path / "secret").write_bytes(b"secret")

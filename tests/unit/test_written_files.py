@@ -53,6 +53,7 @@ def results(draw: st.DrawFn) -> tuple[list[str], list[tuple[Any, ...]]]:
     return names, draw(st.lists(row, max_size=4))
 
 
+@pytest.mark.long
 @examples(60)
 @given(results(), st.sampled_from([",", "\t"]), st.booleans())
 def test_duckdb_writes_csv_as_python_does(
@@ -86,6 +87,7 @@ def cells(text: str, delimiter: str) -> list[list[Any]]:
 QUERY = f"SELECT range AS number, 'text ' || range AS text FROM range({MANY})"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("format", ["csv", "json", "markdown"])
 def test_results_of_many_parts_are_whole(format: str, warehouse: Warehouse, tmp_path: Path) -> None:
     path = tmp_path / "out"

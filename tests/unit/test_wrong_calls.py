@@ -56,6 +56,7 @@ OF_WRONG_TYPES: list[Call] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "call"),
     [
@@ -75,14 +76,15 @@ def test_kinds_of_errors(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_several_files_are_read() -> None:
     """Files, lists, folders and patterns, each capture under its name."""
     files = sorted(FLEET.glob("0[0-2].etdp"))
+    expected = sum(sum(row[0] for row in etq.read(file).op_totals().select("calls").fetchall()) for file in files)
     for sources in ([*files], [[*files]], [FLEET / "0[0-2].etdp"], [files[0], [files[1]], files[2].read_bytes()]):
         with etq.read(*sources) as warehouse:
             assert warehouse.only is None
             [(captures, calls)] = warehouse.rows("SELECT count(DISTINCT capture_id), sum(calls) FROM all_op_totals")[1]
-        expected = sum(sum(row[0] for row in etq.read(file).op_totals().select("calls").fetchall()) for file in files)
         assert (captures, calls) == (3, expected)
     with etq.read(FLEET) as warehouse:
         assert len(warehouse.captures()) == len(list(FLEET.glob("*.etdp")))

@@ -35,6 +35,7 @@ OF_WAREHOUSE: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OF_WAREHOUSE)
 def test_of_a_warehouse(name: str) -> None:
     with etq.open() as warehouse:

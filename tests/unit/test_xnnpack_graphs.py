@@ -214,6 +214,7 @@ LOGGED = [(kind, name) for kind in KINDS_OF_OPS for name in (None, None, *names_
 )
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from(LOGGED), max_size=14))
 def test_what_is_sure_is_true(logged: list[tuple[str | None, str | None]]) -> None:
     graph = [kind for kind, _ in logged if kind is not None]
