@@ -37,9 +37,10 @@ from etq.cli.targets import (
     report_record_findings,
 )
 from etq.database.locking import refuse_open
-from etq.errors import EtqError, WarehouseError, counted
+from etq.errors import EtqError, StoreError, WarehouseError, counted
 from etq.ingest.found_files import found_files
 from etq.ingest.memory import limit
+from etq.ingest.stores import is_address
 from etq.render.progress import Progress
 from etq.render.writers import is_to_read, write
 
@@ -231,7 +232,7 @@ def ingest(
     A file that can't be read is reported, and the others are still read; the exit status is then 1. From a folder, all
     profiling files in it and below are read, whatever their names, and a line lists what was left out; the traces of
     several ranks and workers get a label each. A pattern may be quoted. For more than 20 files, only failures and a
-    line with totals are printed.
+    line with totals are printed. FILE may be an address in an object store, also of a folder or with a pattern.
 
     A trace into which SGLang or TraceLens merged those of several ranks becomes a capture of each rank, unless it is
     given a --name.
@@ -250,6 +251,7 @@ def ingest(
     etq ingest --again --db lab.duckdb
     etq ingest lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp' --label-git=.
     etq ingest traces/ --job train-7b
+    etq ingest s3://lab/raw/
     etq ingest model.etrecord --reference
     """
     from etq.warehouse.warehouse import open
@@ -270,7 +272,7 @@ def ingest(
         raise click.UsageError(f"--job {job} and --label job={labels['job']} differ")
     files, left = found_files(files)
     note_left_out([] if quiet else left, lists_all=verbose)
-    if not any(map(os.path.exists, files)):
+    if not any(is_address(file) or os.path.exists(file) for file in files):
         raise EtqError(f"{files[0]}: no such file")
     check_pattern(label_options["label_from"], files)
     ingest_options: dict[str, Any] = {
@@ -316,6 +318,8 @@ def _without_merged(
     for file in files:
         try:
             captures = warehouse.ingest_ranks(file, **options) if has_several_ranks(file) else []
+        except StoreError:
+            raise
         except EtqError as error:
             printed.result(file, error)
             continue

@@ -13,16 +13,19 @@ from contextlib import suppress
 from hashlib import file_digest, sha256
 from pathlib import Path
 from threading import Thread
-from typing import BinaryIO, Final
+from typing import IO, BinaryIO, Final
 
 from etq.database.locking import refuse_open
 from etq.errors import FormatError, MissingFileError, displayed, path_of
+from etq.ingest import stores
 from etq.storage.large_file import CHANGED, LargeFile, state_of, unreadable
 
 # Files of more bytes than this are read in parts, or copied and mapped, instead of being read into memory.
 SMALL: Final = 64 * 2**20
 # How many bytes are copied at once: memory that is used again needs no new pages.
 _AT_ONCE: Final = 2**18
+# How many bytes of a file in a store are asked for at once.
+_PART: Final = 2**23
 
 
 class Source:
@@ -54,8 +57,10 @@ class Source:
     @property
     def place(self) -> str:
         """Where the file is, as stored: below the present folder, else its name. A warehouse that is handed on doesn't
-        name its maker's folders.
+        name its maker's folders. The address of a file in a store stays.
         """
+        if stores.is_address(self.path):
+            return displayed(self.path)
         try:
             inside = os.path.relpath(self.path)
         except (OSError, ValueError):  # of a folder that was removed, or on another drive
@@ -101,14 +106,16 @@ class Source:
 
 
 def source_of(file: str | os.PathLike[str] | bytes) -> Source:
-    """Return a file, given by its path or its bytes, as a source to read from.
+    """Return a file, given by its path, its address in a store or its bytes, as a source to read from.
 
     Raises `FormatError` for a file that can't be read, and for a file that changes while it is read; `WarehouseError`
-    for a warehouse that this process has open.
+    for a warehouse that this process has open; `StoreError` for a store that can't be read.
     """
     if isinstance(file, bytes):
         return Source(file, "bytes")
     path = path_of(file)
+    if stores.is_address(path):
+        return _source_in_store(path)
     refuse_open(path)
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode) and not os.path.isdir(path):
@@ -146,7 +153,43 @@ def _copied(file: BinaryIO, path: str) -> Source:
     with tempfile.TemporaryFile() as copy:
         shutil.copyfileobj(file, copy, _AT_ONCE)
         copy.flush()
-        return Source(mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ), path, os.dup(copy.fileno()))
+        return _mapped(copy, path)
+
+
+def _mapped(copy: IO[bytes], path: str) -> Source:
+    return Source(mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ), path, os.dup(copy.fileno()))
+
+
+def _source_in_store(address: str) -> Source:
+    """Return a source of a file in a store: a large one is copied to a temporary file, which is private, and is deleted
+    when it is read.
+    """
+    before = stores.state_of(address)
+    if before is None:
+        raise MissingFileError(displayed(address))
+    parts = stores.parts_of(address, _PART)
+    source = Source(b"".join(parts), address) if before.size <= SMALL else _downloaded(parts, before.size, address)
+    if stores.state_of(address) != before or len(source.content) != before.size:
+        raise FormatError(displayed(address), CHANGED)
+    return source
+
+
+def _downloaded(parts: Iterable[bytes], size: int, address: str) -> Source:
+    """Return a source of a copy of a large file in a store. Raises `FormatError` where there is no room for it."""
+    from etq.ingest.registry import is_json
+
+    folder = tempfile.gettempdir()
+    room = f"needs {size / 1e6:,.0f} MB in {displayed(folder)}; free some, or set TMPDIR to a folder with more"
+    if shutil.disk_usage(folder).free < size:
+        raise FormatError(displayed(address), room)
+    with tempfile.TemporaryFile() as copy:
+        try:
+            copy.writelines(parts)
+            copy.flush()
+        except OSError as error:
+            raise FormatError(displayed(address), room) from error
+        large = LargeFile(copy, address)
+        return Source(large, address) if is_json(large) else _mapped(copy, address)
 
 
 def traces_of(files: Iterable[str | os.PathLike[str] | bytes]) -> tuple[Source, ...]:

@@ -53,6 +53,7 @@ from etq.errors import (
     EtqError,
     FormatError,
     QueryError,
+    StoreError,
     WarehouseError,
     counted,
     message_of,
@@ -482,6 +483,7 @@ class Warehouse(Views):
     ) -> Capture:
         """Ingest a profiling file (or its bytes): all of it, or, at an error, nothing.
 
+        It may be in an object store: s3://lab/raw/run.etdp, with credentials as for a lake there.
         The first bytes determine the format: ETDump, also in a log, prof_result or PyTorch trace. Content that the
         warehouse has already adds no rows: the options are applied to it, and `is_new` is False.
 
@@ -579,7 +581,8 @@ class Warehouse(Views):
 
         Raises `ArgumentError` for invalid options, `WarehouseError` for a warehouse that is read-only, `QueryError` for
         an unknown record, and `EtqError` for a folder without git; then nothing is ingested. Raises `WarehouseError`,
-        with the number of files that are stored, if the warehouse can't be written any more, as on a full disk.
+        with the number of files that are stored, if the warehouse can't be written any more, as on a full disk, and
+        `StoreError` if an object store can't be read.
         """
         from etq.annotations.discovery import Repository, discover
         from etq.storage.bulk import files_of
@@ -600,9 +603,9 @@ class Warehouse(Views):
                     if progress is not None:
                         progress(listed[len(results)], each)
                     results.append(each)
-        except WarehouseError as error:
+        except (WarehouseError, StoreError) as error:
             stored = sum(isinstance(each, Capture) for each in results)
-            raise WarehouseError(f"{error}; {stored} of {counted(len(listed), 'file')} are stored") from error.__cause__
+            raise type(error)(f"{error}; {stored} of {counted(len(listed), 'file')} are stored") from error.__cause__
         return results
 
     def ingest_again(
@@ -689,7 +692,7 @@ class Warehouse(Views):
             # Another version of zlib packs a rank to other bytes.
             Source.known(
                 sha256(f"{file.sha256} {rank.name}".encode()).hexdigest(),
-                str(Path(file.path).with_name(f"{names[0]}.{rank.name}.json.gz")),
+                os.path.join(os.path.dirname(file.path), f"{names[0]}.{rank.name}.json.gz"),  # noqa: PTH120
                 rank.content,
             )
             for rank in ranks

@@ -17,8 +17,8 @@ from etq.advice.trace_evidence import JOB
 from etq.annotations.labels import RANKS, add_labels, labels_of_all, set_labels
 from etq.database.rollups import PRUNED
 from etq.errors import WarehouseError
+from etq.ingest.stores import deltalake
 from etq.lake.reading.connection import connect_tables
-from etq.lake.reading.library import deltalake
 from etq.lake.reading.state import read
 from etq.lake.reading.tables import COMMENTS, KINDS, Lake, all_tables
 from etq.lake.writing.changing import change, change_comments

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
-from etq.lake.reading.library import deltalake
+from etq.ingest.stores import deltalake
 from etq.lake.reading.state import LakeState, read
 from etq.lake.reading.tables import KINDS, Lake, all_tables, loads_of, tables_of
 from etq.lake.writing.loads import (

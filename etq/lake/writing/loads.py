@@ -23,8 +23,8 @@ from etq import catalog
 from etq.catalog import quoted
 from etq.database.publishing import fsync_file, fsync_folder
 from etq.errors import WarehouseError, message_of
+from etq.ingest.stores import deltalake, reason
 from etq.lake.reading.connection import ORDER, attach, rows_of
-from etq.lake.reading.library import deltalake, reason
 from etq.lake.reading.state import DESCRIPTION, LakeState, check_is_lake
 from etq.lake.reading.tables import KINDS, Lake, column_types, loads_of, tables_of
 from etq.maintenance.merge import longer_names
