@@ -193,8 +193,8 @@ def _limit_memory(context: click.Context, _: click.Parameter, megabytes: int | N
     "--again",
     is_flag=True,
     is_eager=True,
-    help="Read the files of all stored captures anew. FILE is then a folder in which they are.  [default: here, and "
-    "beside the warehouse]",
+    help="Read the files of all stored captures anew. FILE is then a folder in which they are, or its address in a "
+    "store.  [default: here, and beside the warehouse]",
 )
 @click.option(
     "-v",
@@ -244,7 +244,8 @@ def ingest(
     model-reference has the values, with which etq gap compares those of runtimes.
 
     With --again, each stored capture becomes what this version of etq reads from its file; labels, metrics, phases,
-    comments and links stay. A capture whose file isn't found, or has other content, is listed and stays as it is.
+    comments and links stay. A capture whose file isn't found, or has other content, is listed and stays as it is. It
+    takes a lake, too.
 
     \b
     etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=abc123
@@ -332,7 +333,7 @@ def _without_merged(
 
 def _ingest_again(folders: tuple[str, ...], db: str, *, verbose: bool, quiet: bool) -> None:
     """Read the files of all stored captures anew, and print what became of them."""
-    if missing := [folder for folder in folders if not os.path.isdir(folder)]:
+    if missing := [folder for folder in folders if not is_address(folder) and not os.path.isdir(folder)]:
         raise EtqError(f"{missing[0]}: not a folder; --again takes folders in which the files of captures are")
     numbers = Counter[str]()
     with open_existing(db) as warehouse:
@@ -527,7 +528,8 @@ class _Printed:
 def link(capture: str, record: str, force: bool, db: str) -> None:
     """Link a capture to its program's record. RECORD is a record's name or hash prefix, or a file.
 
-    A file is an ETRecord, or the program itself (.pte), which has the methods of runs; it is ingested.
+    A file is an ETRecord, or the program itself (.pte), which has the methods of runs; it is ingested. It may be in an
+    object store. Captures of a lake are linked, too.
 
     \b
     etq link run model.etrecord --db lab.duckdb
@@ -538,14 +540,15 @@ def link(capture: str, record: str, force: bool, db: str) -> None:
     with open_existing(db) as warehouse:
         target = warehouse.capture(capture)
         given = _record_or_file(warehouse, record)
-        is_program = isinstance(given, Path) and kind_of(record) == PROGRAM
+        is_file = not isinstance(given, Record)
+        is_program = is_file and kind_of(record) == PROGRAM
         before = _linked_before(warehouse, target, "program" if is_program else "record")
         try:
             linked = warehouse.link(target, given, force=force)
         except WarehouseError as error:
             stays = "" if before is None else f", and stays linked to {before}"
             raise EtqError(f"{target.name}: not linked{stays}: {error}; --force links it anyway") from error
-        if isinstance(given, Path) and isinstance(linked, Record):
+        if is_file and isinstance(linked, Record):
             report_record_findings(warehouse, linked)
         report_findings(warehouse, target.capture_id)
         instead = "" if before in (None, linked.name) else f" instead of {before}"
@@ -561,7 +564,10 @@ def _linked_before(warehouse: Warehouse, capture: Capture, kind: str) -> str | N
     return names[0] if names else None
 
 
-def _record_or_file(warehouse: Warehouse, named: str) -> Record | Path:
+def _record_or_file(warehouse: Warehouse, named: str) -> Record | Path | str:
+    """Return a record, the path of a file, or its address in a store."""
+    if is_address(named):
+        return named
     if not Path(named).is_file():
         return warehouse.record(named)
     refuse_open(named)

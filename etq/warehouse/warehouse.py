@@ -59,6 +59,7 @@ from etq.errors import (
     message_of,
     path_of,
 )
+from etq.ingest.stores import is_address
 from etq.warehouse.compared import Compared
 from etq.warehouse.nearest import explained as explained_selector
 from etq.warehouse.result import Result
@@ -97,7 +98,8 @@ def open(
 
     read_only        whether to open an existing file for reading, as other processes may at the same time; otherwise no
                      other process can have it open. A lake stays as it is when it is opened, but for what is changed
-                     through this warehouse: labels, metrics, phases and comments, and captures that are removed
+                     through this warehouse: labels, metrics, phases, comments and links, and captures that are removed
+                     or read anew
     wait             how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
     external_access  whether queries may read and write other files, and load extensions. By default they can't, as a
                      warehouse may come from anyone; with a warehouse in memory they can
@@ -621,37 +623,36 @@ class Warehouse(Views):
         stay. Each capture is replaced by what its file gives now, or, at an error, stays as it was; so does one whose
         file isn't found or has other content, one whose events were pruned, and one that was read with files beside it.
 
-        folders   folders in which the files are, at the paths that were stored or by name alone; by default the
-                  present one and that of the warehouse
-        progress  called with the outcome of each capture after it is committed
+        folders   folders in which the files are, at the paths that were stored or by name alone, or addresses of those
+                  in a store; by default the present one and that of the warehouse
+        progress  called with the outcome of each capture after it is committed: of a lake, up to 2,000 together
 
         Raises `QueryError` for an invalid selector, and `WarehouseError` for a warehouse that can't be written.
         """
-        from etq.storage.again import Again, found, reread, stored
+        from etq.storage.again import outcome_of, stored
 
-        self._database.check_writable()
-        beside = () if self.path is None else (Path(self.path).absolute().parent,)
+        self._check_changeable()
+        beside = () if self.path is None or is_address(self.path) else (Path(self.path).absolute().parent,)
         places = [os.fspath(each) for each in folders or (".", *beside)]
         keys = None
         if selector is not None:
             query = "SELECT m.capture_id FROM _matching_captures($selector) AS m"
             keys = [key for (key,) in self.rows(query, selector=selector)[1]]
+        if self._lake is not None:
+            reading = _later("etq.lake.writing.again")
+            of_lake: list[Again] = self._changed(lambda lake: reading.read_again(lake, keys, places, progress))
+            return of_lake
+
+        def write(work: Callable[[], None]) -> None:
+            with self._storing():
+                self._database.write(work)
+
         outcomes = []
         with self._ranks_together():
             for each in stored(self.connection, keys):
-                source = each.kept or found(each, places)
-                if isinstance(source, str):
-                    outcome = Again(each.capture, left=source)
-                else:
-                    outcome = Again(each.capture, source.uri)
-                    try:
-                        with self._storing():
-                            self._database.write(partial(reread, self.connection, each, source))
-                    except FormatError as error:
-                        outcome = outcome._replace(left="its file can't be read", error=error)
-                outcomes.append(outcome)
+                outcomes.append(outcome_of(self.connection, each, places, write))
                 if progress is not None:
-                    progress(outcome)
+                    progress(outcomes[-1])
         return outcomes
 
     def ingest_ranks(
@@ -828,31 +829,42 @@ class Warehouse(Views):
     ) -> Record | Program:
         """Link a capture to a record, which maps its events to ops and modules, or to a program, which names methods.
 
-        `to` is one that is stored, a record by its name, or the path of a file, which is ingested if it is linked.
-        The methods are inferred from the record, or from the program if there isn't one. Findings report what doesn't
-        fit; without `force`, what fits none of its blocks of events is not linked. Returns the record or program.
+        `to` is one that is stored, a record by its name, or the path of a file (a `Path`, or its address in a store),
+        which is ingested if it is linked. The methods are inferred from the record, or from the program if there isn't
+        one. Findings report what doesn't fit; without `force`, what fits none of its blocks of events is not linked.
+        Returns the record or program.
 
         Raises `QueryError` for an unknown capture or record, `FormatError` for a file that can't be read, and
         `WarehouseError` for what is not linked.
         """
         from etq.storage.linking import link
         from etq.storage.records import store_program, store_record
+        from etq.storage.sources import source_of
 
         found = capture if isinstance(capture, Capture) else self.capture(capture)
-        if not isinstance(to, os.PathLike):
-            column, key = self._link(to)
-            self._database.write(lambda: link(self.connection, found.capture_id, column, key, must_fit=not force))
-            return self.record(to) if isinstance(to, str) else to
-        column = "program_id" if _is_program(to) else "record_id"
+        file = None
+        if isinstance(to, os.PathLike) or (isinstance(to, str) and is_address(to)):
+            file = source_of(to)
+            column, content = "program_id" if _is_program(to) else "record_id", file.sha256
+        else:
+            to = self.record(to) if isinstance(to, str) else to
+            column, content = self._link(to)[0], to.sha256
+        kind = column.removesuffix("_id")
+        of_content = f"SELECT {column} FROM {kind}s WHERE sha256 = ?"
+        known = [key for (key,) in self._database.fetch(of_content, [content])]
+        if file is None and not known:
+            raise WarehouseError(f"{to}: of another warehouse; give its file")
 
-        def stored(file: Source) -> tuple[int, bool]:
-            store = store_program if column == "program_id" else store_record
-            key, is_new = store(self.connection, file, None)
-            link(self.connection, found.capture_id, column, key, must_fit=not force)
-            return key, is_new
+        def linked(connection: duckdb.DuckDBPyConnection, keys: Sequence[int]) -> None:
+            if file is not None:
+                (store_program if kind == "program" else store_record)(connection, file, None)
+            [(key,)] = connection.execute(of_content, [content]).fetchall()
+            link(connection, keys[0], column, key, must_fit=not force)
 
-        key, is_new = self._stored(to, stored)
-        return self._program_of(key, is_new) if column == "program_id" else self._record_of(key, is_new)
+        with self._storing() if self._lake is None else nullcontext():
+            self._change([found], linked, others={kind: known})
+        [(key,)] = self._database.fetch(of_content, [content])
+        return self._program_of(key, not known) if kind == "program" else self._record_of(key, not known)
 
     def label(self, capture: str | Capture, /, **labels: str | None) -> dict[str, str]:
         """Attach labels to a capture, replacing those of the same keys; None removes one. Returns all its labels.

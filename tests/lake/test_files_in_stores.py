@@ -102,8 +102,12 @@ def test_single_files_patterns_and_what_is_not_there(lab: dict[str, str]) -> Non
     linked = run("ingest", "s3://lab/mlp/run_1.etdp", "--etrecord", "s3://lab/mlp/net.etrecord", "-q")
     assert linked.output == ""
     with etq.open("etq.duckdb") as warehouse:
-        found = warehouse.rows("SELECT r.name, r.uri FROM captures AS c JOIN records AS r USING (record_id)")[1]
-    assert found == [("net", "s3://lab/mlp/net.etrecord")]
+        linked_to = warehouse.rows("SELECT r.name, r.uri FROM captures AS c JOIN records AS r USING (record_id)")[1]
+    assert linked_to == [("net", "s3://lab/mlp/net.etrecord")]
+    again = run("ingest", "--again", "s3://lab/mlp/").stderr
+    assert "run_1: read anew\n" in again
+    assert "Note: run: stays as it is: s3://lab/raw/a/run.etdp: not read unless its folder is named: " in again
+    assert "already" not in (output := run("link", "run", "s3://lab/mlp/net.etrecord").output), output
     errors = {
         "s3://lab/none/": "s3://lab/none/: no such files; check the address",
         "s3://lab/raw/run.etdp": "s3://lab/raw/run.etdp: no such files; check the address",

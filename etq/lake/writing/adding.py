@@ -21,8 +21,8 @@ from etq.ingest.stores import deltalake
 from etq.lake.reading.connection import connect_tables
 from etq.lake.reading.state import read
 from etq.lake.reading.tables import COMMENTS, KINDS, Lake, all_tables
-from etq.lake.writing.changing import change, change_comments
-from etq.lake.writing.loads import commit, contents, make_table, parts, rewrite, write
+from etq.lake.writing.changing import add_contents, change, change_comments
+from etq.lake.writing.loads import contents, make_table, parts
 from etq.maintenance.merge import COMMENTS_OF
 from etq.maintenance.retention import EVENT_TABLES
 from etq.warehouse.warehouse import Warehouse, open
@@ -79,7 +79,7 @@ def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) ->
         known = {} if is_replaced or not found else contents(lake.open(f"{kind}s"))
         new = replaced = 0
         for part in parts(connection, kind, [key for key, sha256 in found if sha256 not in known]):
-            counts = _add(lake, connection, kind, {of_all[key]: key for key in part}, is_replaced)
+            counts = add_contents(lake, connection, kind, {of_all[key]: key for key in part}, is_replaced)
             new, replaced = new + counts[0], replaced + counts[1]
         added = Added(new, len(found) - new - replaced, replaced)  # of captures, which are the last
     comments = connection.sql(f"FROM {COMMENTS} ORDER BY comment_id").to_arrow_table()
@@ -157,25 +157,6 @@ def _restore(connection: duckdb.DuckDBPyConnection, key: int, source: duckdb.Duc
         connection.execute(f"INSERT INTO {table} BY NAME FROM _events")
         connection.unregister("_events")
     connection.execute("DELETE FROM findings WHERE capture_id = ? AND rule = ?", [key, PRUNED])
-
-
-def _add(
-    lake: Lake, connection: duckdb.DuckDBPyConnection, kind: str, keys: Mapping[str, int], is_replaced: bool
-) -> tuple[int, int]:
-    """Add contents of a warehouse, whose keys are given by SHA-256. Returns the numbers of new and replaced ones."""
-    while True:
-        held = contents(lake.open(f"{kind}s"))
-        known = keys.keys() & held.keys()
-        chosen = [key for sha256, key in keys.items() if is_replaced or sha256 not in known]
-        if not chosen:
-            return 0, 0
-        loads, replaced = [write(connection, lake, kind, chosen)], set[str]()
-        if is_replaced and known:
-            # Content that was loaded together with the former ones is written again.
-            replaced = {held[sha256][1] for sha256 in known}
-            loads.append(rewrite(read(lake), kind, replaced, loads[0].rows[f"{kind}_id"].to_pylist()))
-        if commit(lake, kind, loads, replaced):
-            return (len(keys) - len(known), len(known)) if is_replaced else (len(chosen), 0)
 
 
 def check_place(lake: Lake) -> bool:
