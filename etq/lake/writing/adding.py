@@ -22,7 +22,7 @@ from etq.lake.reading.connection import connect_tables
 from etq.lake.reading.state import read
 from etq.lake.reading.tables import COMMENTS, KINDS, Lake, all_tables
 from etq.lake.writing.changing import add_contents, change, change_comments
-from etq.lake.writing.loads import contents, make_table, parts
+from etq.lake.writing.loads import contents, make_table, parts, recorded_at
 from etq.maintenance.merge import COMMENTS_OF
 from etq.maintenance.retention import EVENT_TABLES
 from etq.warehouse.warehouse import Warehouse, open
@@ -73,7 +73,9 @@ def export(
 def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) -> Added:
     added = Added(0, 0, 0)
     for kind in KINDS:
-        found = connection.execute(f"SELECT {kind}_id, sha256 FROM {kind}s ORDER BY {kind}_id").fetchall()
+        # Of more captures than a load holds, those of a day are together.
+        order = f"{recorded_at(kind)}, {kind}_id"
+        found = connection.execute(f"SELECT {kind}_id, sha256 FROM {kind}s ORDER BY {order}").fetchall()
         of_all = dict(found)
         is_replaced = replace and kind == "capture"
         known = {} if is_replaced or not found else contents(lake.open(f"{kind}s"))

@@ -73,6 +73,11 @@ def age_of(load: str) -> float:
     return time.time() - int(load[:12], 16) / 1e3
 
 
+def recorded_at(kind: str) -> str:
+    """An expression for when the content of a root table's row was recorded, as far as is known."""
+    return "coalesce(captured_at, ingested_at)" if kind == "capture" else "ingested_at"
+
+
 def parts(connection: duckdb.DuckDBPyConnection, kind: str, keys: Iterable[int]) -> Iterator[list[int]]:
     """Keys of captures, records or programs in the warehouse, as many at a time as a load holds, in their order."""
     counts: dict[int, int] = {}
