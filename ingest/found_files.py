@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from etq.errors import ArgumentError, MissingFileError, counted, displayed
-from etq.ingest.stores import files_below, is_address, state_of
+from etq.ingest.stores import files_below, is_address, size_of
 
 # How many names of files that were left out for one reason are listed.
 NAMED: Final = 3
@@ -54,7 +54,7 @@ def files_of(argument: str) -> tuple[list[str], list[Left]]:
 
 def _files_of_store(address: str) -> tuple[list[str], list[Left]]:
     """Return what `files_of` does, for an address in a store: of a file, a pattern, or how those of files begin."""
-    if not address.endswith("/") and state_of(address) is not None:
+    if not address.endswith("/") and size_of(address) is not None:
         return [address], []
     paths = sorted(files_below(address), key=_by_number)
     if not paths:

@@ -111,7 +111,8 @@ def _head(path: str) -> bytes:
 
 def _head_in_store(address: str) -> bytes:
     try:
-        return next(stores.parts_of(address, HEAD), b"")
+        with stores.opened(address) as file:
+            return bytes(file.read(HEAD))
     except FormatError as error:
         raise OSError(str(error)) from error
 

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from etq.errors import FormatError, MissingFileError, StoreError, WarehouseError, displayed
 
 _ADDRESS: Final = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*://", re.ASCII)
-# A store that doesn't answer is an error within a minute or two; by default, after a quarter of an hour.
-_OPTIONS: Final = {"max_retries": "3", "retry_timeout": "60s"}
+# A request takes up to 30 seconds. A store that doesn't answer is an error after about two of them, not after minutes.
+_OPTIONS: Final = {"max_retries": "3", "retry_timeout": "30s"}
 # The prefix of each further line of the library's errors, lines of a backtrace, and lines of a store's XML.
 _ARROW: Final = re.compile("\x1b\\[[0-9;]*m|\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}")
 _NOT_SHOWN: Final = re.compile(r"\d+: |at |<")
@@ -43,13 +43,13 @@ def state_of(address: str) -> State | None:
     return State(found.size, found.mtime) if found.is_file else None
 
 
-def is_there(address: str) -> bool:
-    """Whether there is a file, by one request. Raises `StoreError` for a store that can't be read."""
+def size_of(address: str) -> int | None:
+    """The bytes of a file, by one request; None if there is none. Raises `StoreError` for what can't be read."""
     try:
-        with _opened(address):
-            return True
+        with opened(address) as file:
+            return int(file.size())
     except MissingFileError:
-        return False
+        return None
 
 
 def files_below(address: str) -> list[str]:
@@ -78,19 +78,13 @@ def files_below(address: str) -> list[str]:
     return [root + name for name in names]
 
 
-def parts_of(address: str, most: int) -> Iterator[bytes]:
-    """Yield the bytes of a file, up to so many at once.
-
-    Raises `MissingFileError` and `FormatError` for a file that can't be read, `StoreError` for the store.
-    """
-    with _opened(address) as file:
-        while part := bytes(file.read(most)):
-            yield part
-
-
 @contextmanager
-def _opened(address: str) -> Iterator[Any]:
-    """Provide a file of a store, as pyarrow's. Raises as `parts_of` does, also for what reads it within the block."""
+def opened(address: str) -> Iterator[Any]:
+    """Provide a file of a store, as pyarrow's.
+
+    Raises, also where it is read within the block, `MissingFileError` and `FormatError` for a file that can't be read,
+    `StoreError` for the store.
+    """
     from pyarrow.fs import FileSelector
 
     files, _, path = _split(address)

@@ -119,7 +119,11 @@ class Repository:
 
 
 def _bytes(path: str) -> bytes:
-    content = next(stores.parts_of(path, _LARGEST + 1), b"") if stores.is_address(path) else _bytes_of_file(path)
+    if stores.is_address(path):
+        with stores.opened(path) as file:
+            content = bytes(file.read(_LARGEST + 1))
+    else:
+        content = _bytes_of_file(path)
     if len(content) > _LARGEST:
         what = f"a sidecar has at most {_LARGEST:,} bytes; sidecar=False leaves sidecars out"
         raise FormatError(displayed(path), what)
@@ -142,11 +146,14 @@ def _bytes_of_file(path: str) -> bytes:
 
 def sidecar_of(path: str) -> str | None:
     """Return the sidecar of a file: run.etdp.json or run.etdp.toml. Raises `EtqError` if both exist."""
-    is_there = stores.is_there if stores.is_address(path) else os.path.lexists
-    there = [path + ending for ending in SIDECARS if is_there(path + ending)]
+    there = [path + ending for ending in SIDECARS if _is_there(path + ending)]
     if len(there) > 1:
         raise EtqError(f"{displayed(path)}: has two sidecars, {' and '.join(map(displayed, there))}; keep one")
     return there[0] if there else None
+
+
+def _is_there(path: str) -> bool:
+    return stores.size_of(path) is not None if stores.is_address(path) else os.path.lexists(path)
 
 
 def labels_of_path(path: str, pattern: str) -> dict[str, str]:

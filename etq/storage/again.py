@@ -130,8 +130,7 @@ def _places(uri: str, folders: Iterable[str]) -> Iterator[str]:
 def _size(path: str) -> int | None:
     """The bytes of a file; None if there is none."""
     if stores.is_address(path):
-        state = stores.state_of(path)
-        return None if state is None else state.size
+        return stores.size_of(path)
     try:
         status = Path(path).stat()
     except (OSError, ValueError):

@@ -164,12 +164,14 @@ def _source_in_store(address: str) -> Source:
     """Return a source of a file in a store: a large one is copied to a temporary file, which is private, and is deleted
     when it is read.
     """
-    before = stores.state_of(address)
-    if before is None:
-        raise MissingFileError(displayed(address))
-    parts = stores.parts_of(address, _PART)
-    source = Source(b"".join(parts), address) if before.size <= SMALL else _downloaded(parts, before.size, address)
-    if stores.state_of(address) != before or len(source.content) != before.size:
+    with stores.opened(address) as file:
+        size = int(file.size())
+        has_parts = size > _PART  # one part is of one moment
+        before = stores.state_of(address) if has_parts else None
+        parts = iter(lambda: bytes(file.read(_PART)), b"")
+        source = Source(b"".join(parts), address) if size <= SMALL else _downloaded(parts, size, address)
+        is_same = not has_parts or stores.state_of(address) == before
+    if not is_same or len(source.content) != size or stores.size_of(address) != size:
         raise FormatError(displayed(address), CHANGED)
     return source
 
@@ -183,11 +185,12 @@ def _downloaded(parts: Iterable[bytes], size: int, address: str) -> Source:
     if shutil.disk_usage(folder).free < size:
         raise FormatError(displayed(address), room)
     with tempfile.TemporaryFile() as copy:
-        try:
-            copy.writelines(parts)
-            copy.flush()
-        except OSError as error:
-            raise FormatError(displayed(address), room) from error
+        for part in parts:
+            try:
+                copy.write(part)
+                copy.flush()
+            except OSError as error:
+                raise FormatError(displayed(address), room) from error
         large = LargeFile(copy, address)
         return Source(large, address) if is_json(large) else _mapped(copy, address)
 

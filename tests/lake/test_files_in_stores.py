@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,7 @@ def test_a_prefix_is_read_as_a_folder(lab: dict[str, str], monkeypatch: pytest.M
 
 def test_single_files_patterns_and_what_is_not_there(lab: dict[str, str]) -> None:
     assert "run: ingested" in run("ingest", "s3://lab/raw/a/run.etdp").output
+    assert "run: known already" in run("ingest", f"file://{Path('raw/a/run.etdp').absolute()}").output
     matched = run("ingest", "s3://lab/raw/*/run.etdp", "-v").output
     assert "run: known already" in matched and "b/run: ingested" in matched
     linked = run("ingest", "s3://lab/mlp/run_1.etdp", "--etrecord", "s3://lab/mlp/net.etrecord", "-q")
@@ -125,24 +127,42 @@ def test_single_files_patterns_and_what_is_not_there(lab: dict[str, str]) -> Non
 
 def test_a_file_that_changes_and_a_store_that_goes_away(lab: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """All of a file is of one moment. A store that is gone is an error once, and not for each of its files."""
-    read = stores.parts_of
+    read, store = stores.opened, client(lab["AWS_ENDPOINT_URL"])
 
-    def then_changed(address: str, most: int) -> Iterator[bytes]:
-        yield from read(address, most)
-        client(lab["AWS_ENDPOINT_URL"]).put_object(Bucket="lab", Key="changing", Body=b"longer than it was before")
+    class Changing:
+        """A file that becomes longer after the first read."""
 
-    client(lab["AWS_ENDPOINT_URL"]).put_object(Bucket="lab", Key="changing", Body=b"short")
-    monkeypatch.setattr(stores, "parts_of", then_changed)
-    with pytest.raises(FormatError, match="s3://lab/changing: changed while it was read; repeat when it is complete"):
-        sources.source_of("s3://lab/changing")
+        def __init__(self, file: Any) -> None:
+            self.file, self.size = file, file.size
 
-    def then_gone(address: str, most: int) -> Iterator[bytes]:
-        yield from read(address, most)
+        def read(self, most: int) -> bytes:
+            content = bytes(self.file.read(most))
+            store.put_object(Bucket="lab", Key="changing", Body=b"[longer than it was before]")
+            return content
+
+    @contextmanager
+    def changing(address: str) -> Iterator[Any]:
+        with read(address) as file:
+            yield Changing(file)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stores, "opened", changing)
+        for small, part in ((sources.SMALL, sources._PART), (sources.SMALL, 3), (1, 3)):
+            patched.setattr(sources, "SMALL", small)
+            patched.setattr(sources, "_PART", part)
+            store.put_object(Bucket="lab", Key="changing", Body=b"[short]")
+            with pytest.raises(FormatError, match="changing: changed while it was read; repeat when it is complete"):
+                sources.source_of("s3://lab/changing")
+
+    @contextmanager
+    def then_gone(address: str) -> Iterator[Any]:
+        with read(address) as file:
+            yield file
         if "/b/" in address:
             monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
             stores._files_of.cache_clear()
 
-    monkeypatch.setattr(stores, "parts_of", then_gone)
+    monkeypatch.setattr(stores, "opened", then_gone)
     with etq.open() as warehouse, pytest.raises(StoreError) as raised:
         warehouse.ingest_many(
             [f"s3://lab/{name}" for name in FILES if name.startswith("raw/") and name.endswith(".etdp")]
