@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 from etq.errors import FormatError, MissingFileError, StoreError, WarehouseError, displayed
 
 _ADDRESS: Final = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*://", re.ASCII)
+# Those of S3, Google's and Azure's stores, as in the addresses of lakes.
+_SCHEMES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
 # A request takes up to 30 seconds. A store that doesn't answer is an error after about two of them, not after minutes.
 _OPTIONS: Final = {"max_retries": "3", "retry_timeout": "30s"}
 # The prefix of each further line of the library's errors, lines of a backtrace, and lines of a store's XML.
@@ -114,11 +116,13 @@ def _split(address: str) -> tuple[Any, str, str]:
     Raises `StoreError` for what is no store's address.
     """
     scheme, _, rest = address.partition("://")
-    if scheme.lower() in ("http", "https"):
-        raise StoreError(f"{displayed(address)}: a page; download the file, or give the address of a store, s3://...")
-    if urlsplit(address).password is not None:
-        raise StoreError(f"{scheme}://...: an address with a password; set it in the environment, as its own tools do")
     bucket, _, path = rest.partition("/")
+    if scheme.lower() not in _SCHEMES or not bucket:
+        raise StoreError(f"{displayed(address)}: not the address of a store, as s3://lab/raw/; download the file")
+    with _answering(address):
+        password = urlsplit(address).password
+    if password is not None:
+        raise StoreError(f"{scheme}://...: an address with a password; set it in the environment, as its own tools do")
     root = f"{scheme}://{bucket}/"
     with _answering(address):
         return _files_of(root), root, path

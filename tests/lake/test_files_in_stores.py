@@ -117,7 +117,8 @@ def test_single_files_patterns_and_what_is_not_there(lab: dict[str, str]) -> Non
         "s3://lab/texts": "s3://lab/texts: a folder without profiling files; it has 1 other file (notes.txt)",
         "s3://other/raw": "s3://other/raw: can't be read: Generic S3 error: 404 Not Found; check the address, the "
         "credentials and the network",
-        "https://lab/raw": "https://lab/raw: a page; download the file, or give the address of a store, s3://...",
+        "https://lab/raw": "https://lab/raw: not the address of a store, as s3://lab/raw/; download the file",
+        "s3:///raw": "s3:///raw: not the address of a store, as s3://lab/raw/; download the file",
         "s3://me:secret@lab/raw": "s3://...: an address with a password; set it in the environment, as its own "
         "tools do",
     }
