@@ -130,12 +130,17 @@ def _split(address: str) -> tuple[Any, str, str]:
 
 @lru_cache(8)
 def _files_of(root: str) -> Any:
-    """The files of a bucket, by the credentials that the environment has now."""
-    deltalake("files in a store need")
+    """The files of a bucket, by the credentials that the environment has now. Raises `OSError` and `ValueError` for an
+    address that can't be.
+    """
+    module = deltalake("files in a store need")
     from deltalake.fs import DeltaStorageHandler
     from pyarrow.fs import PyFileSystem
 
-    return PyFileSystem(DeltaStorageHandler(root, _OPTIONS, {}))
+    try:
+        return PyFileSystem(DeltaStorageHandler(root, _OPTIONS, {}))
+    except module.exceptions.DeltaError as error:
+        raise ValueError(str(error)) from error
 
 
 def deltalake(what: str = "a lake needs") -> Any:
