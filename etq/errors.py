@@ -134,6 +134,10 @@ class MissingWarehouseError(WarehouseError, FileNotFoundError):
     """A warehouse to open doesn't exist."""
 
 
+class StoreError(EtqError):
+    """An object store can't be read: none of its files."""
+
+
 class Unknown(NamedTuple):
     """An unknown name of a capture, record or program, with the nearest names as the end of a message."""
 

@@ -1,4 +1,4 @@
-"""The files that an argument names: a file, the profiling files of a folder, or those of a pattern."""
+"""The files that an argument names: a file, the profiling files of a folder, or those of a pattern; of a store, too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from etq.errors import ArgumentError, MissingFileError, counted
+from etq.errors import ArgumentError, MissingFileError, counted, displayed
+from etq.ingest.stores import files_below, is_address, size_of
 
 # How many names of files that were left out for one reason are listed.
 NAMED: Final = 3
@@ -34,8 +35,12 @@ def files_of(argument: str) -> tuple[list[str], list[Left]]:
     order of their names, or the files that match a pattern. Also return the files of folders that are left out, with
     the reason.
 
-    Raises `ArgumentError` for a folder without such files, `MissingFileError` for a pattern that matches none.
+    Raises `ArgumentError` for a folder without such files, `MissingFileError` for a pattern that none has, and for the
+    address of no file in a store; `StoreError` for a store that can't be read.
     """
+    argument = argument.removeprefix("file://") if argument.startswith("file:///") else argument
+    if is_address(argument):
+        return _files_of_store(argument)
     if glob.has_magic(argument) and not os.path.exists(argument):
         paths = sorted(glob.glob(argument, recursive=True), key=_by_number)  # noqa: PTH207 - of a pattern with folders
         if not paths:
@@ -44,9 +49,24 @@ def files_of(argument: str) -> tuple[list[str], list[Left]]:
         return [*files], left
     if not Path(argument).is_dir():
         return [argument], []
+    return _chosen(argument, _paths_in(argument))
+
+
+def _files_of_store(address: str) -> tuple[list[str], list[Left]]:
+    """Return what `files_of` does, for an address in a store: of a file, a pattern, or how those of files begin."""
+    if not address.endswith("/") and size_of(address) is not None:
+        return [address], []
+    paths = sorted(files_below(address), key=_by_number)
+    if not paths:
+        raise MissingFileError(displayed(address), "no such files; check the address")
+    return (paths, []) if glob.has_magic(address) else _chosen(address, paths)
+
+
+def _chosen(argument: str, paths: Iterable[str]) -> tuple[list[str], list[Left]]:
+    """Return the profiling files among those of a folder, and the others. Raises as `files_of` does."""
     from etq.ingest.recognition import left_out
 
-    reasons = {path: left_out(path) for path in _paths_in(argument)}
+    reasons = {path: left_out(path) for path in paths}
     found = [path for path, reason in reasons.items() if reason is None]
     left = [(path, reason) for path, reason in reasons.items() if reason is not None]
     if not found:

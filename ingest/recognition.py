@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from etq.errors import FormatError
+from etq.ingest import stores
 from etq.ingest.registry import FORMATS, GZIP, HEAD, is_json
 
 # Reasons to leave out a file. Profiling files are linked to programs and records.
@@ -98,11 +100,21 @@ def _kind_of(head: bytes) -> str:
 
 
 def _head(path: str) -> bytes:
-    """Return a file's first bytes, unpacked. Anything but a regular file, such as a pipe, is not opened."""
+    """Return a file's first bytes, unpacked. What isn't a regular file, such as a pipe, is not opened."""
+    if stores.is_address(path):
+        return _unpacked(_head_in_store(path))
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise OSError("not a regular file")
     with Path(path).open("rb") as file:
         return _unpacked(file.read(HEAD))
+
+
+def _head_in_store(address: str) -> bytes:
+    try:
+        with stores.opened(address) as file:
+            return bytes(file.read(HEAD))
+    except FormatError as error:
+        raise OSError(str(error)) from error
 
 
 def _unpacked(head: bytes) -> bytes:

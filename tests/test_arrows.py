@@ -29,7 +29,7 @@ LAYERS = (
 INGEST_LAYERS = (
     *(
         "etq.ingest.memory", "etq.ingest.arrow", "etq.ingest.flatbuffers", "etq.ingest.dictionary",
-        "etq.ingest.other_files",
+        "etq.ingest.other_files", "etq.ingest.stores",
     ),
     "etq.ingest.events", "etq.ingest.etdump", "etq.ingest.prof_result", "etq.ingest.program", "etq.ingest.etrecord",
     "etq.ingest.trace", "etq.ingest.snapshot", "etq.ingest.registry", "etq.ingest.recognition", "etq.ingest.found_files", "etq.ingest.metrics",
@@ -54,7 +54,8 @@ LARGE = {
         "etq.bench.inputs", "etq.ingest", "etq.verdicts",
         "etq.database.functions", "etq.database.rows", "etq.storage", "etq.inspector", "etq.export.rows",
     ),
-    "pandas": ("etq.inspector.frames",), "deltalake": ("etq.lake",), "fsspec": ("etq.lake.reading.remote",),
+    "pandas": ("etq.inspector.frames",), "deltalake": ("etq.ingest.stores", "etq.lake"),
+    "fsspec": ("etq.ingest.stores", "etq.lake.reading.remote"),
     "IPython": ("etq.inspector.frames",), "mcp": ("etq.agents",), "perfetto": ("etq.ingest.trace.perfetto",),
     "pyspark": ("etq.spark",), "setuptools": ("etq.building",), "python_multipart": ("etq.serve.running",),
     "starlette": ("etq.serve",), "uvicorn": ("etq.serve.running",),

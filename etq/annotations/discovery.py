@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from etq.database.locking import refuse_open
 from etq.errors import ArgumentTypeError, EtqError, FormatError, displayed
+from etq.ingest import stores
 
 if TYPE_CHECKING:
     import subprocess
@@ -118,6 +119,18 @@ class Repository:
 
 
 def _bytes(path: str) -> bytes:
+    if stores.is_address(path):
+        with stores.opened(path) as file:
+            content = bytes(file.read(_LARGEST + 1))
+    else:
+        content = _bytes_of_file(path)
+    if len(content) > _LARGEST:
+        what = f"a sidecar has at most {_LARGEST:,} bytes; sidecar=False leaves sidecars out"
+        raise FormatError(displayed(path), what)
+    return content
+
+
+def _bytes_of_file(path: str) -> bytes:
     refuse_open(path)
     try:
         # It may be a pipe, on which reading would wait.
@@ -125,11 +138,7 @@ def _bytes(path: str) -> bytes:
         with open(opened, "rb") as file:
             if not stat.S_ISREG(os.fstat(opened).st_mode):
                 raise FormatError(displayed(path), "not a regular file; sidecar=False leaves sidecars out")
-            content = file.read(_LARGEST + 1)
-        if len(content) > _LARGEST:
-            what = f"a sidecar has at most {_LARGEST:,} bytes; sidecar=False leaves sidecars out"
-            raise FormatError(displayed(path), what)
-        return content
+            return file.read(_LARGEST + 1)
     except OSError as error:
         what = (error.strerror or str(error)).lower()
         raise FormatError(displayed(path), f"can't be read: {what}; sidecar=False leaves sidecars out") from error
@@ -137,10 +146,14 @@ def _bytes(path: str) -> bytes:
 
 def sidecar_of(path: str) -> str | None:
     """Return the sidecar of a file: run.etdp.json or run.etdp.toml. Raises `EtqError` if both exist."""
-    there = [path + ending for ending in SIDECARS if os.path.lexists(path + ending)]
+    there = [path + ending for ending in SIDECARS if _is_there(path + ending)]
     if len(there) > 1:
         raise EtqError(f"{displayed(path)}: has two sidecars, {' and '.join(map(displayed, there))}; keep one")
     return there[0] if there else None
+
+
+def _is_there(path: str) -> bool:
+    return stores.size_of(path) is not None if stores.is_address(path) else os.path.lexists(path)
 
 
 def labels_of_path(path: str, pattern: str) -> dict[str, str]:
@@ -152,7 +165,10 @@ def labels_of_path(path: str, pattern: str) -> dict[str, str]:
     keys = [key for _, key in _parts(pattern) if key is not None]
     if not any(keys):
         raise EtqError(f"{pattern!r} is not a pattern for labels: it has no {{key}}, as in {{model}}/{{device}}.etdp")
-    whole = displayed(os.path.abspath(path)).replace(os.sep, "/")  # noqa: PTH100 - links keep their names
+    if stores.is_address(path):
+        whole = displayed(path.partition("://")[2])
+    else:
+        whole = displayed(os.path.abspath(path)).replace(os.sep, "/")  # noqa: PTH100 - links keep their names
     # If the shortest and the longest match are the same, the pattern fits in only one way.
     ways = [re.search(_expression(pattern, greed), whole, re.DOTALL) for greed in ("+?", "+")]
     if ways[0] is None or ways[1] is None:

@@ -37,9 +37,10 @@ from etq.cli.targets import (
     report_record_findings,
 )
 from etq.database.locking import refuse_open
-from etq.errors import EtqError, WarehouseError, counted
+from etq.errors import EtqError, StoreError, WarehouseError, counted
 from etq.ingest.found_files import found_files
 from etq.ingest.memory import limit
+from etq.ingest.stores import is_address
 from etq.render.progress import Progress
 from etq.render.writers import is_to_read, write
 
@@ -192,8 +193,8 @@ def _limit_memory(context: click.Context, _: click.Parameter, megabytes: int | N
     "--again",
     is_flag=True,
     is_eager=True,
-    help="Read the files of all stored captures again. FILE is then a folder with these files.  [default: here, and "
-    "beside the warehouse]",
+    help="Read the files of all stored captures anew. FILE is then a folder in which they are, or its address in a "
+    "store.  [default: here, and beside the warehouse]",
 )
 @click.option(
     "-v",
@@ -231,7 +232,7 @@ def ingest(
     A file that can't be read is reported, and the others are still read; the exit status is then 1. From a folder, all
     profiling files in it and below are read, whatever their names, and a line lists what was left out; the traces of
     several ranks and workers get a label each. A pattern may be quoted. For more than 20 files, only failures and a
-    line with totals are printed.
+    line with totals are printed. FILE may be an address in an object store, also of a folder or with a pattern.
 
     A trace into which SGLang or TraceLens merged those of several ranks becomes a capture of each rank, unless it is
     given a --name.
@@ -242,14 +243,16 @@ def ingest(
     With --reference, torch or executorch runs the program of model.etrecord on its representative inputs. The capture
     model-reference has the values; etq gap compares those of runtimes with them.
 
-    With --again, this version of etq reads the file of each stored capture again; labels, metrics, phases, comments and
-    links stay. A capture whose file isn't found, or has other content, is listed and stays as it is.
+    With --again, each stored capture becomes what this version of etq reads from its file; labels, metrics, phases,
+    comments and links stay. A capture whose file isn't found, or has other content, is listed and stays as it is. It
+    takes a lake, too.
 
     \b
     etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=abc123
     etq ingest --again --db lab.duckdb
     etq ingest lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp' --label-git=.
     etq ingest traces/ --job train-7b
+    etq ingest s3://lab/raw/
     etq ingest model.etrecord --reference
     """
     from etq.warehouse.warehouse import open
@@ -270,7 +273,7 @@ def ingest(
         raise click.UsageError(f"--job {job} and --label job={labels['job']} differ")
     files, left = found_files(files)
     note_left_out([] if quiet else left, lists_all=verbose)
-    if not any(map(os.path.exists, files)):
+    if not any(is_address(file) or os.path.exists(file) for file in files):
         raise EtqError(f"{files[0]}: no such file")
     check_pattern(label_options["label_from"], files)
     ingest_options: dict[str, Any] = {
@@ -316,6 +319,8 @@ def _without_merged(
     for file in files:
         try:
             captures = warehouse.ingest_ranks(file, **options) if has_several_ranks(file) else []
+        except StoreError:
+            raise
         except EtqError as error:
             printed.result(file, error)
             continue
@@ -327,8 +332,8 @@ def _without_merged(
 
 
 def _ingest_again(folders: tuple[str, ...], db: str, *, verbose: bool, quiet: bool) -> None:
-    """Read the files of all stored captures again, and print the results."""
-    if missing := [folder for folder in folders if not os.path.isdir(folder)]:
+    """Read the files of all stored captures anew, and print what became of them."""
+    if missing := [folder for folder in folders if not is_address(folder) and not os.path.isdir(folder)]:
         raise EtqError(f"{missing[0]}: not a folder; --again takes folders in which the files of captures are")
     numbers = Counter[str]()
     with open_existing(db) as warehouse:
@@ -523,7 +528,8 @@ class _Printed:
 def link(capture: str, record: str, force: bool, db: str) -> None:
     """Link a capture to its program's record. RECORD is a record's name or hash prefix, or a file.
 
-    A file is an ETRecord, or the program itself (.pte), which has the methods of runs; it is ingested.
+    A file is an ETRecord, or the program itself (.pte), which has the methods of runs; it is ingested. It may be in an
+    object store. Captures of a lake are linked, too.
 
     \b
     etq link run model.etrecord --db lab.duckdb
@@ -534,14 +540,15 @@ def link(capture: str, record: str, force: bool, db: str) -> None:
     with open_existing(db) as warehouse:
         target = warehouse.capture(capture)
         given = _record_or_file(warehouse, record)
-        is_program = isinstance(given, Path) and kind_of(record) == PROGRAM
+        is_file = not isinstance(given, Record)
+        is_program = is_file and kind_of(record) == PROGRAM
         before = _linked_before(warehouse, target, "program" if is_program else "record")
         try:
             linked = warehouse.link(target, given, force=force)
         except WarehouseError as error:
             stays = "" if before is None else f", and stays linked to {before}"
             raise EtqError(f"{target.name}: not linked{stays}: {error}; --force links it anyway") from error
-        if isinstance(given, Path) and isinstance(linked, Record):
+        if is_file and isinstance(linked, Record):
             report_record_findings(warehouse, linked)
         report_findings(warehouse, target.capture_id)
         instead = "" if before in (None, linked.name) else f" instead of {before}"
@@ -557,7 +564,10 @@ def _linked_before(warehouse: Warehouse, capture: Capture, kind: str) -> str | N
     return names[0] if names else None
 
 
-def _record_or_file(warehouse: Warehouse, named: str) -> Record | Path:
+def _record_or_file(warehouse: Warehouse, named: str) -> Record | Path | str:
+    """Return a record, the path of a file, or its address in a store."""
+    if is_address(named):
+        return named
     if not Path(named).is_file():
         return warehouse.record(named)
     refuse_open(named)

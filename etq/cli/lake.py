@@ -68,6 +68,7 @@ def add(folder: str, **options: Any) -> None:
 
     \b
     etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'
+    etq lake add s3://lab/fleet s3://lab/raw/
     """
     from pathlib import Path
 

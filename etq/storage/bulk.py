@@ -17,7 +17,7 @@ from etq.annotations.labels import CAPTURED_AT
 from etq.database.connection import FULL, explained, is_of_file
 from etq.database.rollups import PRUNED
 from etq.database.schema import in_transaction
-from etq.errors import EtqError, WarehouseError
+from etq.errors import EtqError, StoreError, WarehouseError
 from etq.ingest.arrow import Rows
 from etq.ingest.registry import GZIP, read_capture
 from etq.storage.capture import Links, NewCapture, Options, new_capture, store, store_new
@@ -60,11 +60,16 @@ class Batch:
 def files_of(
     sources: Iterable[str | os.PathLike[str] | bytes], options: Options, find: Callable[[str | None], Discovered]
 ) -> Iterator[FileToStore | EtqError]:
-    """Yield each file with its options and the annotations found for its path, or the reason why it can't be read."""
+    """Yield each file with its options and the annotations found for its path, or the reason why it can't be read.
+
+    Raises `StoreError` for a store that can't be read: each of its files would be waited for.
+    """
     for source in sources:
         try:
             discovered = find(None if isinstance(source, bytes) else os.fspath(source))
             yield FileToStore(source_of(source), replace(options, discovered=discovered))
+        except StoreError:
+            raise
         except EtqError as error:
             yield error
 

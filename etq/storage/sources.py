@@ -13,16 +13,19 @@ from contextlib import suppress
 from hashlib import file_digest, sha256
 from pathlib import Path
 from threading import Thread
-from typing import BinaryIO, Final
+from typing import IO, BinaryIO, Final
 
 from etq.database.locking import refuse_open
 from etq.errors import FormatError, MissingFileError, displayed, path_of
+from etq.ingest import stores
 from etq.storage.large_file import CHANGED, LargeFile, state_of, unreadable
 
 # Files of more bytes than this are read in parts, or copied and mapped, instead of being read into memory.
 SMALL: Final = 64 * 2**20
 # How many bytes are copied at once: reused memory needs no new pages.
 _AT_ONCE: Final = 2**18
+# How many bytes of a file in a store are asked for at once.
+_PART: Final = 2**23
 
 
 class Source:
@@ -53,9 +56,11 @@ class Source:
 
     @property
     def place(self) -> str:
-        """The path as stored: relative to the current folder if the file is below it, otherwise only the name. So a
-        warehouse that is passed on doesn't reveal the folders of its author.
+        """Where the file is, as stored: below the present folder, else its name. A warehouse that is handed on doesn't
+        name its maker's folders. The address of a file in a store stays.
         """
+        if stores.is_address(self.path):
+            return displayed(self.path)
         try:
             inside = os.path.relpath(self.path)
         except (OSError, ValueError):  # the current folder was removed, or the file is on another drive
@@ -101,14 +106,16 @@ class Source:
 
 
 def source_of(file: str | os.PathLike[str] | bytes) -> Source:
-    """Return a file, given by its path or its bytes, as a source to read from.
+    """Return a file, given by its path, its address in a store or its bytes, as a source to read from.
 
     Raises `FormatError` for a file that can't be read, and for a file that changes while it is read; `WarehouseError`
-    for a warehouse that this process has open.
+    for a warehouse that this process has open; `StoreError` for a store that can't be read.
     """
     if isinstance(file, bytes):
         return Source(file, "bytes")
     path = path_of(file)
+    if stores.is_address(path):
+        return _source_in_store(path)
     refuse_open(path)
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode) and not os.path.isdir(path):
@@ -146,7 +153,46 @@ def _copied(file: BinaryIO, path: str) -> Source:
     with tempfile.TemporaryFile() as copy:
         shutil.copyfileobj(file, copy, _AT_ONCE)
         copy.flush()
-        return Source(mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ), path, os.dup(copy.fileno()))
+        return _mapped(copy, path)
+
+
+def _mapped(copy: IO[bytes], path: str) -> Source:
+    return Source(mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ), path, os.dup(copy.fileno()))
+
+
+def _source_in_store(address: str) -> Source:
+    """Return a source of a file in a store: a large one is copied to a temporary file, which is private, and is deleted
+    when it is read.
+    """
+    with stores.opened(address) as file:
+        size = int(file.size())
+        has_parts = size > _PART  # one part is of one moment
+        before = stores.state_of(address) if has_parts else None
+        parts = iter(lambda: bytes(file.read(_PART)), b"")
+        source = Source(b"".join(parts), address) if size <= SMALL else _downloaded(parts, size, address)
+        is_same = not has_parts or stores.state_of(address) == before
+    if not is_same or len(source.content) != size or stores.size_of(address) != size:
+        raise FormatError(displayed(address), CHANGED)
+    return source
+
+
+def _downloaded(parts: Iterable[bytes], size: int, address: str) -> Source:
+    """Return a source of a copy of a large file in a store. Raises `FormatError` where there is no room for it."""
+    from etq.ingest.registry import is_json
+
+    folder = tempfile.gettempdir()
+    room = f"needs {size / 1e6:,.0f} MB in {displayed(folder)}; free some, or set TMPDIR to a folder with more"
+    if shutil.disk_usage(folder).free < size:
+        raise FormatError(displayed(address), room)
+    with tempfile.TemporaryFile() as copy:
+        for part in parts:
+            try:
+                copy.write(part)
+                copy.flush()
+            except OSError as error:
+                raise FormatError(displayed(address), room) from error
+        large = LargeFile(copy, address)
+        return Source(large, address) if is_json(large) else _mapped(copy, address)
 
 
 def traces_of(files: Iterable[str | os.PathLike[str] | bytes]) -> tuple[Source, ...]:

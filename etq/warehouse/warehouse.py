@@ -53,11 +53,13 @@ from etq.errors import (
     EtqError,
     FormatError,
     QueryError,
+    StoreError,
     WarehouseError,
     counted,
     message_of,
     path_of,
 )
+from etq.ingest.stores import is_address
 from etq.warehouse.compared import Compared
 from etq.warehouse.nearest import explained as explained_selector
 from etq.warehouse.result import Result
@@ -96,7 +98,8 @@ def open(
 
     read_only        whether to open an existing file for reading, as other processes may at the same time; otherwise no
                      other process can have it open. A lake stays as it is when it is opened, but for what is changed
-                     through this warehouse: labels, metrics, phases and comments, and captures that are removed
+                     through this warehouse: labels, metrics, phases, comments and links, and captures that are removed
+                     or read anew
     wait             how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
     external_access  whether queries may read and write other files, and load extensions. By default they can't, as a
                      warehouse may come from anyone; with a warehouse in memory they can
@@ -482,6 +485,7 @@ class Warehouse(Views):
     ) -> Capture:
         """Ingest a profiling file (or its bytes): all of it, or, at an error, nothing.
 
+        It may be in an object store: s3://lab/raw/run.etdp, with credentials as for a lake there.
         The first bytes determine the format: ETDump, also in a log, prof_result or PyTorch trace. Content that the
         warehouse has already adds no rows: the options are applied to it, and `is_new` is False.
 
@@ -579,7 +583,8 @@ class Warehouse(Views):
 
         Raises `ArgumentError` for invalid options, `WarehouseError` for a warehouse that is read-only, `QueryError` for
         an unknown record, and `EtqError` for a folder without git; then nothing is ingested. Raises `WarehouseError`,
-        with the number of files that are stored, if the warehouse can't be written any more, as on a full disk.
+        with the number of files that are stored, if the warehouse can't be written any more, as on a full disk, and
+        `StoreError` if an object store can't be read.
         """
         from etq.annotations.discovery import Repository, discover
         from etq.storage.bulk import files_of
@@ -600,9 +605,9 @@ class Warehouse(Views):
                     if progress is not None:
                         progress(listed[len(results)], each)
                     results.append(each)
-        except WarehouseError as error:
+        except (WarehouseError, StoreError) as error:
             stored = sum(isinstance(each, Capture) for each in results)
-            raise WarehouseError(f"{error}; {stored} of {counted(len(listed), 'file')} are stored") from error.__cause__
+            raise type(error)(f"{error}; {stored} of {counted(len(listed), 'file')} are stored") from error.__cause__
         return results
 
     def ingest_again(
@@ -619,37 +624,36 @@ class Warehouse(Views):
         an error, if its file isn't found or has other content, if its events were pruned, or if it was read together
         with other files.
 
-        folders   folders with the files, at the stored paths or by name alone; by default the current folder and that
-                  of the warehouse
-        progress  called with the outcome of each capture after it is committed
+        folders   folders in which the files are, at the paths that were stored or by name alone, or addresses of those
+                  in a store; by default the present one and that of the warehouse
+        progress  called with the outcome of each capture after it is committed: of a lake, up to 2,000 together
 
         Raises `QueryError` for an invalid selector, and `WarehouseError` for a warehouse that can't be written.
         """
-        from etq.storage.again import Again, found, reread, stored
+        from etq.storage.again import outcome_of, stored
 
-        self._database.check_writable()
-        beside = () if self.path is None else (Path(self.path).absolute().parent,)
+        self._check_changeable()
+        beside = () if self.path is None or is_address(self.path) else (Path(self.path).absolute().parent,)
         places = [os.fspath(each) for each in folders or (".", *beside)]
         keys = None
         if selector is not None:
             query = "SELECT m.capture_id FROM _matching_captures($selector) AS m"
             keys = [key for (key,) in self.rows(query, selector=selector)[1]]
+        if self._lake is not None:
+            reading = _later("etq.lake.writing.again")
+            of_lake: list[Again] = self._changed(lambda lake: reading.read_again(lake, keys, places, progress))
+            return of_lake
+
+        def write(work: Callable[[], None]) -> None:
+            with self._storing():
+                self._database.write(work)
+
         outcomes = []
         with self._ranks_together():
             for each in stored(self.connection, keys):
-                source = each.kept or found(each, places)
-                if isinstance(source, str):
-                    outcome = Again(each.capture, left=source)
-                else:
-                    outcome = Again(each.capture, source.uri)
-                    try:
-                        with self._storing():
-                            self._database.write(partial(reread, self.connection, each, source))
-                    except FormatError as error:
-                        outcome = outcome._replace(left="its file can't be read", error=error)
-                outcomes.append(outcome)
+                outcomes.append(outcome_of(self.connection, each, places, write))
                 if progress is not None:
-                    progress(outcome)
+                    progress(outcomes[-1])
         return outcomes
 
     def ingest_ranks(
@@ -690,7 +694,7 @@ class Warehouse(Views):
             # The bytes of a packed rank depend on the version of zlib.
             Source.known(
                 sha256(f"{file.sha256} {rank.name}".encode()).hexdigest(),
-                str(Path(file.path).with_name(f"{names[0]}.{rank.name}.json.gz")),
+                os.path.join(os.path.dirname(file.path), f"{names[0]}.{rank.name}.json.gz"),  # noqa: PTH120
                 rank.content,
             )
             for rank in ranks
@@ -827,32 +831,42 @@ class Warehouse(Views):
     ) -> Record | Program:
         """Link a capture to a record, which maps its events to ops and modules, or to a program, which names methods.
 
-        `to` is a stored record or program, the name of a record, or the path of a file, which is ingested if it is
-        linked. The methods are inferred from the record, or from the program if there isn't one. Findings report what
-        doesn't fit; without `force`, a record or program that fits none of the event blocks is not linked. Returns the
-        record or program.
+        `to` is one that is stored, a record by its name, or the path of a file (a `Path`, or its address in a store),
+        which is ingested if it is linked. The methods are inferred from the record, or from the program if there isn't
+        one. Findings report what doesn't fit; without `force`, what fits none of its blocks of events is not linked.
+        Returns the record or program.
 
         Raises `QueryError` for an unknown capture or record, `FormatError` for a file that can't be read, and
         `WarehouseError` for what is not linked.
         """
         from etq.storage.linking import link
         from etq.storage.records import store_program, store_record
+        from etq.storage.sources import source_of
 
         found = capture if isinstance(capture, Capture) else self.capture(capture)
-        if not isinstance(to, os.PathLike):
-            column, key = self._link(to)
-            self._database.write(lambda: link(self.connection, found.capture_id, column, key, must_fit=not force))
-            return self.record(to) if isinstance(to, str) else to
-        column = "program_id" if _is_program(to) else "record_id"
+        file = None
+        if isinstance(to, os.PathLike) or (isinstance(to, str) and is_address(to)):
+            file = source_of(to)
+            column, content = "program_id" if _is_program(to) else "record_id", file.sha256
+        else:
+            to = self.record(to) if isinstance(to, str) else to
+            column, content = self._link(to)[0], to.sha256
+        kind = column.removesuffix("_id")
+        of_content = f"SELECT {column} FROM {kind}s WHERE sha256 = ?"
+        known = [key for (key,) in self._database.fetch(of_content, [content])]
+        if file is None and not known:
+            raise WarehouseError(f"{to}: of another warehouse; give its file")
 
-        def stored(file: Source) -> tuple[int, bool]:
-            store = store_program if column == "program_id" else store_record
-            key, is_new = store(self.connection, file, None)
-            link(self.connection, found.capture_id, column, key, must_fit=not force)
-            return key, is_new
+        def linked(connection: duckdb.DuckDBPyConnection, keys: Sequence[int]) -> None:
+            if file is not None:
+                (store_program if kind == "program" else store_record)(connection, file, None)
+            [(key,)] = connection.execute(of_content, [content]).fetchall()
+            link(connection, keys[0], column, key, must_fit=not force)
 
-        key, is_new = self._stored(to, stored)
-        return self._program_of(key, is_new) if column == "program_id" else self._record_of(key, is_new)
+        with self._storing() if self._lake is None else nullcontext():
+            self._change([found], linked, others={kind: known})
+        [(key,)] = self._database.fetch(of_content, [content])
+        return self._program_of(key, not known) if kind == "program" else self._record_of(key, not known)
 
     def label(self, capture: str | Capture, /, **labels: str | None) -> dict[str, str]:
         """Attach labels to a capture, replacing those of the same keys; None removes one. Returns all its labels.

@@ -26,14 +26,19 @@ from tests.lake.engines import by_etq, by_others
 from tests.lake.test_lake import FLEET, contents, one_of
 from tests.lake.test_writers import before_commit, killed_at
 from tests.sampling import whole
+from tests.unit.test_again import distort
 
 pytestmark = pytest.mark.long
 
 deltalake = pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
 Rows = dict[str, Counter[tuple[Any, ...]]]
-# When events were pruned, or a comment was written, differs.
-_WHEN = {"findings": "detail := regexp_replace(t.detail, '^pruned at .*? UTC', '')", COMMENTS: "written_at := NULL"}
+# When events were pruned, a comment was written, or a program was read, differs.
+_WHEN = {
+    "programs": "ingested_at := NULL",
+    "findings": "detail := regexp_replace(t.detail, '^pruned at .*? UTC', '')",
+    COMMENTS: "written_at := NULL",
+}
 
 
 def rows_of_lake(lake: Path, without: Collection[str] = ()) -> Rows:
@@ -97,6 +102,7 @@ def _comment(warehouse: Warehouse) -> None:
     warehouse.comment("2", "known", over="build", author="ada")
 
 
+FOLDERS = [FLEET[0].parent, CAPTURES / "mlp"]
 # What is done one after another.
 CHANGES: dict[str, list[Callable[[Warehouse], object]]] = {
     "annotate": [
@@ -106,6 +112,8 @@ CHANGES: dict[str, list[Callable[[Warehouse], object]]] = {
         lambda warehouse: warehouse.metric("rank0", "temperature", 41),
         lambda warehouse: warehouse.ingest_metrics("rank0", b'{"peak_flops": 1e12, "peak_bandwidth": 1e11}'),
         lambda warehouse: warehouse.phase("mlp", "decode", runs="1-"),
+        lambda warehouse: warehouse.link("00", "mlp").name,  # a record that is there
+        lambda warehouse: warehouse.link("01", CAPTURES / "mlp/mlp.pte").name,
     ],
     "rank": [lambda warehouse: warehouse.label("rank1", job="other", rank="5")],
     "remove": [lambda warehouse: warehouse.remove("rank1"), lambda warehouse: warehouse.remove("00", "mlp")],
@@ -158,6 +166,31 @@ def test_known_captures_get_labels_when_they_are_added_again(place: Path, monkey
     again = run("lake", "add", "lake", files[0], "--name", "other", "--label-from", "{build}/{team}/{}")
     assert again.output.splitlines()[-1].startswith("Note: --name changed no known capture; etq lake export --replace")
     assert deltalake.DeltaTable("lake/captures").version() == version, "it is written only where it changes"
+
+
+def test_files_are_read_anew(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Facts that an older version read in another way become new; what people attached, and links, stay."""
+    monkeypatch.chdir(tmp_path)
+    copyfile(kept / "lab.duckdb", "lab.duckdb")
+    with etq.open("lab.duckdb") as warehouse:
+        warehouse.metric("00", "temperature", 41)
+        warehouse.prune(0, selectors=["01"], keep_rollups=True)
+        warehouse.comment("2", "known", over="build")
+        expected = rows_of(warehouse.connection)
+        distort(warehouse, "00", "mlp")
+    export("lake", "lab.duckdb")
+    assert rows_of_lake(Path("lake"))["signatures"] != expected["signatures"]
+    lines = run("ingest", "--again", *map(str, FOLDERS), "--db", "lake").stderr.splitlines()
+    rank = "Note: rank{}: stays as it is: tests/captures/torch_gpu/rank{}.pt.trace.json.gz: not found"
+    assert sorted(lines) == [
+        "00: read anew",
+        "5 captures: 3 left as they are, 2 read anew",
+        "Note: 01: stays as it is: its events were pruned; etq ingest FILE brings them back",
+        rank.format(0, 0),
+        rank.format(1, 1),
+        "mlp: read anew",
+    ]
+    assert rows_of_lake(Path("lake")) == expected
 
 
 @whole

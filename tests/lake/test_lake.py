@@ -17,7 +17,11 @@ from etq.cli import main
 from etq.errors import EtqError, WarehouseError
 from etq.lake import Added, add, compact, export
 from etq.lake.checking import check
+from etq.lake.reading.tables import Lake, tables_of
+from etq.lake.writing import compacting, loads
+from etq.lake.writing.changing import add_contents
 from etq.warehouse.warehouse import Warehouse
+from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.sampling import IS_WHOLE
 from tests.spark.answers import differences
@@ -85,11 +89,11 @@ def test_tables_of_the_lake_have_rows(pair: tuple[Warehouse, Warehouse]) -> None
 
 WRITES: dict[str, tuple[Any, ...]] = {
     "ingest": (CAPTURES / "mlp/mlp.etdp",), "ingest_many": ([CAPTURES / "mlp/mlp.etdp"],),
-    "ingest_record": (CAPTURES / "mlp/mlp.etrecord",), "link": ("mlp", "mlp"),
+    "ingest_record": (CAPTURES / "mlp/mlp.etrecord",),
 }  # fmt: skip
 CHANGES: dict[str, tuple[Any, ...]] = {
     "label": ("mlp",), "metric": ("mlp", "temperature", 1), "phase": ("mlp", "decode"), "remove": ("mlp",), "prune": (0,),
-    "remove_comment": (1,),
+    "remove_comment": (1,), "link": ("mlp", "mlp"), "ingest_again": (),
 }  # fmt: skip
 
 
@@ -180,6 +184,45 @@ def test_compacting_changes_no_answer(tmp_path: Path) -> None:
     assert compact(lake) == (1, 1) and contents(lake) == before
     one_of(FLEET[3:4], lake)
     assert compact(lake) == (2, 1) and len(contents(lake)) == 4
+
+
+def test_a_question_about_a_day_opens_the_files_of_its_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is exported together, and compacted, is parted by days, whatever was added first. Any engine finds the loads
+    of a day in `captures`, and skips the files of others, as loads are partitions.
+    """
+    with etq.open() as warehouse:
+        # Of each day one of device a and three of b, in turns.
+        dumps = [dump(run("Execute", kernel("add", start, start + 2), execute(start, start + 3))) for start in range(8)]
+        for place, device in enumerate("abbabbbb"):
+            day = datetime(2026, 11, 1 + place % 2)
+            warehouse.ingest(dumps[place], name=str(place), labels={"device": device}, captured_at=day)
+        with monkeypatch.context() as patched:
+            patched.setattr(loads, "MOST_CONTENTS", 4)
+            export(tmp_path / "exported", warehouse)
+        lake = Lake.at(tmp_path / "added")
+        keys = warehouse.rows("SELECT c.name, c.sha256, c.capture_id FROM captures AS c")[1]
+        for names in ("0", "157", "3", "246"):
+            of_load = {sha256: key for name, sha256, key in keys if name in names}
+            add_contents(lake, warehouse.connection, "capture", of_load)
+    before = opened(tmp_path / "added")
+    tables = before[1] // 4
+    assert tables > 5 and before == (2 * tables, 4 * tables), "day 1 is in two of four loads"
+    monkeypatch.setattr(compacting, "MOST_MERGED", 4)
+    assert compact(lake) == (4, 2)
+    assert opened(tmp_path / "added") == opened(tmp_path / "exported") == (tables, 2 * tables)
+
+
+def opened(lake: Path) -> tuple[int, ...]:
+    """How many files pyarrow opens for the loads of the first day, and how many there are, of tables of captures."""
+    from deltalake import DeltaTable
+    from pyarrow import dataset
+
+    tables = [
+        DeltaTable(str(lake / name)).to_pyarrow_dataset() for name in tables_of("capture") if (lake / name).is_dir()
+    ]
+    captures = tables[-1].to_table(["captured_at", "load_id"]).to_pylist()
+    is_of_day = dataset.field("load_id").isin([each["load_id"] for each in captures if each["captured_at"].day == 1])
+    return tuple(sum(len([*table.get_fragments(which)]) for table in tables) for which in (is_of_day, None))
 
 
 def test_going_back_and_other_schemas(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -54,3 +56,22 @@ def test_examples_of_the_page(
     names = dict[str, Any]()
     exec(compile(examples(section), str(PAGE), "exec"), names)
     assert names["events"] == expected[1]
+
+
+def test_ibis_finds_the_medians_of_builds(lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As etq's view has the time of each op of each capture."""
+    pytest.importorskip("ibis", reason="ibis isn't installed: pip install --group lake-test")
+    (tmp_path / "fleet").symlink_to(lake)
+    monkeypatch.chdir(tmp_path)
+    names = dict[str, Any]()
+    exec(compile(examples("Ibis"), str(PAGE), "exec"), names)
+    times = defaultdict[tuple[str, str], list[float]](list)
+    with etq.open(lake) as warehouse:
+        for capture, build in warehouse.rows("SELECT c.name, c.labels['build'] FROM labelled_captures AS c")[1]:
+            query = "SELECT o.op, o.per_execute FROM op_totals($capture) AS o WHERE o.kind = 'kernel'"
+            for op, time in warehouse.rows(query, capture=capture)[1]:
+                times[build, op].append(time)
+    assert {build for build, _ in times} == {"1", "2"}
+    expected = [(*key, len(found), median(found)) for key, found in times.items()]
+    expected.sort(key=lambda row: (row[0], -row[3]))
+    assert [tuple(row.values()) for row in names["times"].to_pylist()] == expected

@@ -10,7 +10,7 @@ from fsspec import AbstractFileSystem
 from fsspec.spec import AbstractBufferedFile
 
 from etq.errors import WarehouseError
-from etq.lake.reading.library import reason
+from etq.ingest.stores import reason
 from etq.lake.reading.state import LakeState
 
 # Files up to this size are fetched completely by one request, which takes less time than several requests for parts. Of

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from etq import catalog
 from etq.errors import WarehouseError, displayed
-from etq.lake.reading.library import deltalake, reason
+from etq.ingest.stores import deltalake, reason
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -17,12 +17,12 @@ from etq.advice.trace_evidence import JOB
 from etq.annotations.labels import RANKS, add_labels, labels_of_all, set_labels
 from etq.database.rollups import PRUNED
 from etq.errors import WarehouseError
+from etq.ingest.stores import deltalake
 from etq.lake.reading.connection import connect_tables
-from etq.lake.reading.library import deltalake
 from etq.lake.reading.state import read
 from etq.lake.reading.tables import COMMENTS, KINDS, Lake, all_tables
-from etq.lake.writing.changing import change, change_comments
-from etq.lake.writing.loads import commit, contents, make_table, parts, rewrite, write
+from etq.lake.writing.changing import add_contents, change, change_comments
+from etq.lake.writing.loads import contents, make_table, parts, recorded_at
 from etq.maintenance.merge import COMMENTS_OF
 from etq.maintenance.retention import EVENT_TABLES
 from etq.warehouse.warehouse import Warehouse, open
@@ -73,13 +73,15 @@ def export(
 def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) -> Added:
     added = Added(0, 0, 0)
     for kind in KINDS:
-        found = connection.execute(f"SELECT {kind}_id, sha256 FROM {kind}s ORDER BY {kind}_id").fetchall()
+        # Of more captures than a load holds, those of a day are together.
+        order = f"{recorded_at(kind)}, {kind}_id"
+        found = connection.execute(f"SELECT {kind}_id, sha256 FROM {kind}s ORDER BY {order}").fetchall()
         of_all = dict(found)
         is_replaced = replace and kind == "capture"
         known = {} if is_replaced or not found else contents(lake.open(f"{kind}s"))
         new = replaced = 0
         for part in parts(connection, kind, [key for key, sha256 in found if sha256 not in known]):
-            counts = _add(lake, connection, kind, {of_all[key]: key for key in part}, is_replaced)
+            counts = add_contents(lake, connection, kind, {of_all[key]: key for key in part}, is_replaced)
             new, replaced = new + counts[0], replaced + counts[1]
         added = Added(new, len(found) - new - replaced, replaced)  # those of captures, which come last
     comments = connection.sql(f"FROM {COMMENTS} ORDER BY comment_id").to_arrow_table()
@@ -157,25 +159,6 @@ def _restore(connection: duckdb.DuckDBPyConnection, key: int, source: duckdb.Duc
         connection.execute(f"INSERT INTO {table} BY NAME FROM _events")
         connection.unregister("_events")
     connection.execute("DELETE FROM findings WHERE capture_id = ? AND rule = ?", [key, PRUNED])
-
-
-def _add(
-    lake: Lake, connection: duckdb.DuckDBPyConnection, kind: str, keys: Mapping[str, int], is_replaced: bool
-) -> tuple[int, int]:
-    """Add contents of a warehouse, given as keys by SHA-256. Returns the numbers of new and of replaced ones."""
-    while True:
-        held = contents(lake.open(f"{kind}s"))
-        known = keys.keys() & held.keys()
-        chosen = [key for sha256, key in keys.items() if is_replaced or sha256 not in known]
-        if not chosen:
-            return 0, 0
-        loads, replaced = [write(connection, lake, kind, chosen)], set[str]()
-        if is_replaced and known:
-            # Other content of the replaced captures' loads is written again.
-            replaced = {held[sha256][1] for sha256 in known}
-            loads.append(rewrite(read(lake), kind, replaced, loads[0].rows[f"{kind}_id"].to_pylist()))
-        if commit(lake, kind, loads, replaced):
-            return (len(keys) - len(known), len(known)) if is_replaced else (len(chosen), 0)
 
 
 def check_place(lake: Lake) -> bool:

@@ -28,6 +28,7 @@ from etq.lake.writing.loads import (
     MOST_EVENTS,
     Load,
     commit,
+    contents,
     discard,
     finish,
     parts,
@@ -59,6 +60,8 @@ def change(
     reads: Collection[str] | None = None,
     with_ranks: bool = True,
     jobs: Sequence[str] = (),
+    others: Mapping[str, Sequence[int]] | None = None,
+    in_one: bool = True,
 ) -> Result:
     """Change captures of a lake, given by their keys there. Returns the result of `work`.
 
@@ -70,17 +73,19 @@ def change(
                 that others have removed are then left out
     with_ranks  whether it changes advice about the other ranks of their jobs, too
     jobs        jobs that they become ranks of
+    others      keys of records and programs, by kind, that they become linked to
+    in_one      whether it is one transaction; otherwise it makes its own
 
     Raises `WarehouseError` for a lake that can't be read or written, and if others have removed the captures.
     """
     finish(lake)
     while True:
         state = read(lake)
-        chosen = choose(state, keys, with_ranks=with_ranks, jobs=jobs)
+        chosen = choose(state, keys, with_ranks=with_ranks, jobs=jobs, others=others)
         if not chosen.changed and reads is None:
             raise WarehouseError(f"{lake}: others have removed it meanwhile; nothing was changed")
         with temporary_folder() as folder, open(Path(folder) / "changed.duckdb", external_access=True) as warehouse:
-            result = _worked(warehouse.connection, state, chosen, work, reads)
+            result = _worked(warehouse.connection, state, chosen, work, reads, in_one=in_one)
             if not chosen.changed or _put_back(warehouse.connection, state, chosen):
                 return result
 
@@ -91,16 +96,27 @@ def _worked(
     chosen: Chosen,
     work: Callable[[duckdb.DuckDBPyConnection, list[int]], Result],
     reads: Collection[str] | None,
+    *,
+    in_one: bool,
 ) -> Result:
     """Change the chosen captures in a warehouse."""
     try:
+        if not in_one:
+            return work(connection, in_transaction(connection, lambda: take(connection, state, chosen, reads)))
         return in_transaction(connection, lambda: work(connection, take(connection, state, chosen, reads)))
     except duckdb.Error as error:
         raise WarehouseError(f"{state.lake}: {message_of(error)}") from error
 
 
-def choose(state: LakeState, keys: Sequence[int], *, with_ranks: bool = False, jobs: Sequence[str] = ()) -> Chosen:
-    """The content to take out of a lake, to change captures. Arguments are those of `change`."""
+def choose(
+    state: LakeState,
+    keys: Sequence[int],
+    *,
+    with_ranks: bool = False,
+    jobs: Sequence[str] = (),
+    others: Mapping[str, Sequence[int]] | None = None,
+) -> Chosen:
+    """What of a lake is taken out, to change captures. Arguments are those of `change`."""
     of_jobs = f"SELECT l.capture_id FROM labels AS l WHERE l.key = '{JOB}' AND list_contains(?::VARCHAR[], l.value)"
     if not state.of("captures"):
         return Chosen([], dict.fromkeys(KINDS, ()), ())
@@ -117,7 +133,12 @@ def choose(state: LakeState, keys: Sequence[int], *, with_ranks: bool = False, j
             {"keys": ranks},
         ).fetchall()
     captures, loads, records, programs = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [])
-    there = {"program": _known(programs), "record": _known(records), "capture": captures}
+    others = others or {}
+    there = {
+        "program": _known([*programs, *others.get("program", ())]),
+        "record": _known([*records, *others.get("record", ())]),
+        "capture": captures,
+    }
     return Chosen([key for key in captures if key in {*keys}], there, {*loads})
 
 
@@ -168,6 +189,11 @@ def _copying(state: LakeState, kind: str, table: str, keys: Sequence[int], *, is
 def _put_back(connection: duckdb.DuckDBPyConnection, state: LakeState, chosen: Chosen) -> bool:
     """Replace the content that was taken out by that of a warehouse. Returns False if others were faster."""
     lake, loads = state.lake, list[Load]()
+    for kind in KINDS:
+        if kind != "capture":  # what captures refer to is there first
+            query = f"SELECT k.sha256, k.{kind}_id FROM {kind}s AS k WHERE k.{kind}_id > ?"
+            if made := dict(connection.execute(query, [len(chosen.keys[kind])]).fetchall()):
+                add_contents(lake, connection, kind, made)
     left = [key for (key,) in connection.execute("SELECT c.capture_id FROM captures AS c ORDER BY 1").fetchall()]
     try:
         loads.extend(write(connection, lake, "capture", part) for part in parts(connection, "capture", left))
@@ -176,6 +202,25 @@ def _put_back(connection: duckdb.DuckDBPyConnection, state: LakeState, chosen: C
         discard(lake, "capture", [load.id for load in loads])
         raise
     return commit(lake, "capture", loads, chosen.loads)
+
+
+def add_contents(
+    lake: Lake, connection: duckdb.DuckDBPyConnection, kind: str, keys: Mapping[str, int], is_replaced: bool = False
+) -> tuple[int, int]:
+    """Add contents of a warehouse, whose keys are given by SHA-256. Returns the numbers of new and replaced ones."""
+    while True:
+        held = contents(lake.open(f"{kind}s"))
+        known = keys.keys() & held.keys()
+        chosen = [key for sha256, key in keys.items() if is_replaced or sha256 not in known]
+        if not chosen:
+            return 0, 0
+        loads, replaced = [write(connection, lake, kind, chosen)], set[str]()
+        if is_replaced and known:
+            # Content that was loaded together with the former ones is written again.
+            replaced = {held[sha256][1] for sha256 in known}
+            loads.append(rewrite(read(lake), kind, replaced, loads[0].rows[f"{kind}_id"].to_pylist()))
+        if commit(lake, kind, loads, replaced):
+            return (len(keys) - len(known), len(known)) if is_replaced else (len(chosen), 0)
 
 
 def _groups(state: LakeState, loads: Iterable[str]) -> Iterator[list[str]]:

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
-from etq.lake.reading.library import deltalake
+import duckdb
+
+from etq.ingest.stores import deltalake
+from etq.lake.reading.connection import LOAD, attach, read_parquet
 from etq.lake.reading.state import LakeState, read
 from etq.lake.reading.tables import KINDS, Lake, all_tables, loads_of, tables_of
 from etq.lake.writing.loads import (
@@ -18,6 +21,7 @@ from etq.lake.writing.loads import (
     commit,
     drop,
     make_table,
+    recorded_at,
     rewrite,
     writing,
 )
@@ -34,7 +38,7 @@ def compact(
     leave_seconds: float = LEAVE_SECONDS,
     storage_options: Mapping[str, str] | None = None,
 ) -> tuple[int, int]:
-    """Put small loads together, sorted by key. Returns the numbers of loads before and after.
+    """Put small loads together, neighbours in time, sorted by key. Returns the numbers of loads before and after.
 
     Rows of loads that were never committed are removed if they are older than `leave_seconds` (an hour). If the writer
     of such a load is still at work, it raises an error, and adds nothing.
@@ -59,19 +63,35 @@ def _number(state: LakeState) -> int:
 
 
 def _groups(state: LakeState, kind: str) -> Iterator[list[str]]:
-    """Groups of small loads to be merged into one, as many as a load may hold."""
+    """Groups of small loads to be merged into one, as many as one may hold: neighbours in time, so that what was
+    recorded on a day is in few of them.
+    """
     contents, events = state.rows(f"{kind}s"), state.rows(*(EVENTS if kind == "capture" else ()))
+    small = [load for load in _in_time(state, kind) if contents[load] < MOST_CONTENTS]
     group: list[str] = []
     number = size = 0
-    for load in sorted(contents, key=lambda load: (contents[load], load)):
+    for load in small:
         number, size = number + contents[load], size + events.get(load, 0)
-        if contents[load] >= MOST_CONTENTS or number > MOST_MERGED or size > MOST_EVENTS:
+        if number > MOST_MERGED or size > MOST_EVENTS:
             if len(group) > 1:
                 yield group
             group, number, size = [], contents[load], events.get(load, 0)
         group.append(load)
     if len(group) > 1:
         yield group
+
+
+def _in_time(state: LakeState, kind: str) -> list[str]:
+    """The loads of a kind, in the order of the middle of their times of recording."""
+    root = f"{kind}s"
+    if not state.of(root):
+        return []
+    with duckdb.connect(":memory:") as connection:
+        attach(connection, state)
+        files = read_parquet(state.paths(root), "filename = true")
+        query = f"SELECT {LOAD} AS load FROM {files} GROUP BY ALL ORDER BY median({recorded_at(kind)}), load"
+        with writing(state.lake):
+            return [load for (load,) in connection.execute(query).fetchall()]
 
 
 def _remove_uncommitted(lake: Lake, kind: str, leave_seconds: float) -> None:

@@ -24,8 +24,8 @@ from etq import catalog
 from etq.catalog import quoted
 from etq.database.publishing import fsync_file, fsync_folder
 from etq.errors import WarehouseError, message_of
+from etq.ingest.stores import deltalake, reason
 from etq.lake.reading.connection import ORDER, attach, rows_of
-from etq.lake.reading.library import deltalake, reason
 from etq.lake.reading.state import DESCRIPTION, LakeState, check_is_lake
 from etq.lake.reading.tables import KINDS, Lake, column_types, loads_of, tables_of
 from etq.maintenance.merge import longer_names
@@ -72,6 +72,11 @@ def new_load() -> str:
 def age_of(load: str) -> float:
     """How long ago a load was begun, in seconds, by the clock of its writer."""
     return time.time() - int(load[:12], 16) / 1e3
+
+
+def recorded_at(kind: str) -> str:
+    """An expression for when the content of a root table's row was recorded, as far as is known."""
+    return "coalesce(captured_at, ingested_at)" if kind == "capture" else "ingested_at"
 
 
 def parts(connection: duckdb.DuckDBPyConnection, kind: str, keys: Iterable[int]) -> Iterator[list[int]]:
