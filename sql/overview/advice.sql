@@ -24,7 +24,7 @@
 --   finding: the finding in a sentence
 --   evidence: the ops, instructions, lines, runs or views that show it
 --   time_at_stake: most time that a remedy can save: for dumps per run, a mean, for traces in the whole trace; NULL for findings that are not about time
---   share_percent: share at stake, in percent of share_of; NULL for findings that are not about time
+--   share_percent: its percentage of share_of; NULL for findings that are not about time
 --   share_of: the whole of share_percent, in words
 --   remedy: what to do
 --   unit: unit of time_at_stake; NULL if that is NULL
