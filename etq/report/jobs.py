@@ -77,7 +77,7 @@ def job_of(warehouse: Warehouse, selector: str | None, name: str, unit: str | No
     Raises `QueryError` for an unknown selector or unit.
     """
     with warehouse.locked() as connection:
-        found = judged(connection, selector)
+        found = judged(connection, None if selector is None else warehouse.expanded(selector))
     sections = [_overview(found, unit or "us")]
     if (lanes := _lanes(warehouse, selector, unit, found)) is not None:
         sections.append(lanes)

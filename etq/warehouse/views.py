@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # Parameters that name a capture: they are resolved first, so that errors are raised at the call, not when rows are
 # read.
 CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
+# Parameters that take selectors, or lists of them: a named view may stand for its selector.
+SELECTORS: Final = CAPTURES | {"selector", "selectors", "texts", "side", "reference", "history"}
 # Prefixes of views that take selectors of several captures, or programs, as `base` and `new`.
 OF_SIDES: Final = "compare"
 _KINDS: Final = ("table", "view", "table macro")

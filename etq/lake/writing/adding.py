@@ -20,10 +20,10 @@ from etq.errors import WarehouseError
 from etq.lake.reading.connection import connect_tables
 from etq.lake.reading.library import deltalake
 from etq.lake.reading.state import read
-from etq.lake.reading.tables import COMMENTS, KINDS, Lake, all_tables
-from etq.lake.writing.changing import change, change_comments
+from etq.lake.reading.tables import KINDS, WHOLE, Lake, all_tables
+from etq.lake.writing.changing import change, change_whole
 from etq.lake.writing.loads import commit, contents, make_table, parts, rewrite, write
-from etq.maintenance.merge import COMMENTS_OF
+from etq.maintenance.merge import MISSING_OF
 from etq.maintenance.retention import EVENT_TABLES
 from etq.warehouse.warehouse import Warehouse, open
 
@@ -82,20 +82,20 @@ def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) ->
             counts = _add(lake, connection, kind, {of_all[key]: key for key in part}, is_replaced)
             new, replaced = new + counts[0], replaced + counts[1]
         added = Added(new, len(found) - new - replaced, replaced)  # of captures, which are the last
-    comments = connection.sql(f"FROM {COMMENTS} ORDER BY comment_id").to_arrow_table()
-    if len(comments):
-        _add_comments(lake, comments)
+    for table in WHOLE:
+        if len(rows := connection.sql(f"FROM {table} ORDER BY ALL").to_arrow_table()):
+            _add_rows(lake, table, rows)
     return added
 
 
-def _add_comments(lake: Lake, comments: Any) -> None:
-    """Add comments, as Arrow, that a lake lacks."""
+def _add_rows(lake: Lake, table: str, rows: Any) -> None:
+    """Add comments or named views, as Arrow, that a lake lacks."""
 
     def unite(connection: duckdb.DuckDBPyConnection) -> None:
-        connection.register("_given", comments)
-        connection.execute(COMMENTS_OF.format("_given"))
+        connection.register("_given", rows)
+        connection.execute(MISSING_OF[table].format("_given"))
 
-    change_comments(lake, unite)
+    change_whole(lake, table, unite)
 
 
 def update(
