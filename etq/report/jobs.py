@@ -25,6 +25,7 @@ _MOST_RANKS: Final = 16
 # The views of each section, with a title of the table, and what its call has besides the selector and unit.
 _SECTIONS: Final[Mapping[tuple[str, str], Mapping[str, tuple[str | None, str]]]] = {
     ("waits", "Who waits for whom"): {"rank_waits": (None, ""), "stragglers": ("By rank", "")},
+    ("path", "Critical path from rank to rank"): {"job_critical_path": (None, "")},
     ("collectives", "Collectives"): {
         "collective_waits": ("Waits apart from transfers, and what links carry", ""),
     },
