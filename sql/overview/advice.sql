@@ -5,9 +5,9 @@
 -- critical path is.
 -- Lost kernels: launches without an event of a device; if a twentieth or
 -- more, no rule about the time of devices applies. Data loader and compilation: a twentieth of the steps is in
--- DataLoaders, or in `compilation`. Communication: a tenth of the steps is, while devices compute nothing. Late rank:
--- the other ranks of a job wait for this one for a tenth of their steps. Slow link and clock offset: what is found about
--- the links and clocks of its job is about this rank, too. Device idle: a cause in `idle_parts` takes a
+-- DataLoaders, or in `compilation`. Communication: a tenth of the steps is, while devices compute nothing. Late rank, slow
+-- link and clock offset: what is found about its job is about this rank, too; others wait for it for a twentieth of
+-- their steps, in so many that this is not by chance, or for most of what they wait. Device idle: a cause in `idle_parts` takes a
 -- twentieth or more of the time from a device's first event to the end of its last. Critical path: a thing takes a fifth
 -- of the path. Gpu utilization: a device runs something for less than half of the steps. Data parallel, communication
 -- backend, tensor cores and device memory: how the program uses its devices. Device time: a family in `kernel_families`

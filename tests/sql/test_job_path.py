@@ -61,10 +61,10 @@ class Made:
             machine.write("user_annotation", f"ProfilerStep#{len(self.kernels)}", begun, self.at[rank] + ahead)
             for kernel in (each for each in done if each.rank == rank):
                 machine.correlation += 1
-                call, given = begun + 1, {"correlation": machine.correlation}
+                call, given = begun + 1, dict[str, Any](correlation=machine.correlation)
                 machine.write("cuda_runtime", "cudaLaunchKernel", call, call + 1, **given)
                 size = None if kernel.group is None else len(GROUPS[kernel.group])
-                told = {} if size is None else message("allreduce", kernel.group, "Float", 64, 64, size)
+                told = {} if size is None else message("allreduce", str(kernel.group), "Float", 64, 64, size)
                 stream = 7 if size is None else 24
                 if kernel.name.startswith("aten"):
                     machine.write("cpu_op", kernel.name, kernel.start + ahead, kernel.end + ahead)
