@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 import duckdb
 
 from etq import catalog
-from etq.catalog import identifier
+from etq.catalog import SELECTORS, identifier
 from etq.choices import TimeScale
 from etq.database import schema
 from etq.database.clocks import READ_BY, write_clocks
@@ -61,7 +61,7 @@ from etq.errors import (
 from etq.warehouse.compared import Compared
 from etq.warehouse.nearest import explained as explained_selector
 from etq.warehouse.result import Result
-from etq.warehouse.views import SELECTORS, Views
+from etq.warehouse.views import Views
 
 if TYPE_CHECKING:
     from etq.lake.reading.tables import Lake
