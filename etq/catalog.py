@@ -78,6 +78,11 @@ COMMON: Final = {
     "commit and captured_at that more than half of the captures have, else the one that most have",
 }
 
+# Parameters that name a capture: they are resolved first, so that errors are raised at the call, not when rows are
+# read.
+CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
+# Parameters that take selectors, or lists of them: a named view may stand for its selector.
+SELECTORS: Final = CAPTURES | {"selector", "selectors", "texts", "side", "reference", "history"}
 
 # The kinds of columns that are written as words. `time` is in the row's unit, also where a table keeps that; `change`
 # is in percent, and `interval` the lower end of one, whose upper end is the column after it.

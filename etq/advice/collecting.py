@@ -11,7 +11,7 @@ from etq.advice import kernels, trace_evidence, traces
 from etq.advice.dumps import findings_of
 from etq.advice.evidence import Scale, evidence_of, scale_of
 from etq.advice.finding import SEVERITIES, Finding
-from etq.advice.jobs import of_links_and_clocks
+from etq.advice.jobs import found_in
 from etq.database.clocks import write_clocks
 from etq.database.rollups import answered_times
 
@@ -81,13 +81,13 @@ def trace_findings(
 
 
 def _of_job(connection: duckdb.DuckDBPyConnection, evidence: trace_evidence.Evidence) -> list[Finding]:
-    """Return the findings about the links and clocks of a trace's job that concern the trace's rank."""
+    """Return the findings about a trace's job that are about its rank, too."""
     own = next((each.rank for each in evidence.own_waits), None)
     if own is None or evidence.job is None:
         return []
     known = evidence.jobs.findings
     if evidence.job not in known:
-        known[evidence.job] = of_links_and_clocks(connection, evidence.job)
+        known[evidence.job] = found_in(connection, evidence.job)
     return [finding for finding in known[evidence.job] if own in finding.ranks]
 
 

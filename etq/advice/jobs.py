@@ -84,15 +84,9 @@ def judged(connection: duckdb.DuckDBPyConnection, selector: str | None) -> Judge
         evidence.drop()
 
 
-def of_links_and_clocks(connection: duckdb.DuckDBPyConnection, job: str) -> list[Finding]:
-    """Return what is found about the links and clocks of a job, by its label."""
-    evidence = JobEvidence(connection, selector_of({JOB: job}))
-    try:
-        slow = [*_slow_links(evidence)]
-        of_links = [_of_link(evidence, *each) for each in slow] or _little(evidence)
-        return [*of_links, *_clocks(evidence)]
-    finally:
-        evidence.drop()
+def found_in(connection: duckdb.DuckDBPyConnection, job: str) -> list[Finding]:
+    """Return what is found about a job, by its label."""
+    return judged(connection, selector_of({JOB: job})).findings
 
 
 def _late_ranks(evidence: JobEvidence, of_links: set[int]) -> list[Late]:

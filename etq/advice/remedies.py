@@ -113,7 +113,6 @@ _REMEDIES: Final = {
     "graph_instantiation": "Capture and instantiate graphs once{before}.",
     "creation": "Create streams, events and contexts once{before}; record steps after a warm-up.",
     "compilation": "It compiles: record steps after a warm-up; if sizes change, mark them as dynamic.",
-    "late": "Find what makes this rank late: compare the ranks' steps (etq show stragglers).",
     "data_loading": "Set num_workers of DataLoader.",
     "synchronization": "Avoid .item(), .cpu() and printing of tensors{within}.",
     "unrecorded": "Record with with_stack=True, which shows Python's functions.",

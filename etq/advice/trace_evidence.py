@@ -221,13 +221,10 @@ class Waits(NamedTuple):
     last_rank: int
     waited: int
     transfer: int
-    steps: int | None
 
 
 class Jobs:
-    """What the ranks of a job share, by the value of the label job: their waits, and the findings about links and
-    clocks.
-    """
+    """What the ranks of jobs share, by the label job: what they wait for, and the findings about them."""
 
     def __init__(self) -> None:
         self.waits: dict[str, list[Waits]] = {}
@@ -745,7 +742,7 @@ class Evidence:
         if self.job is None:
             return []
         if self.job not in self.jobs.waits:
-            query = "SELECT capture_id, rank, last_rank, waited_ticks, transfer_ticks, steps_ticks"
+            query = "SELECT capture_id, rank, last_rank, waited_ticks, transfer_ticks"
             self.jobs.waits[self.job] = self.rows(
                 Waits._make, f"{query} FROM _waits_for_ranks($key) ORDER BY waited_ticks DESC, rank, last_rank"
             )

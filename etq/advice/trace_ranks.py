@@ -57,20 +57,3 @@ def _listed(small: SmallCollectives) -> str:
     return (
         f"{small.number:,} of {counted(small.all, 'collective')} take at most {SHORT / 1e3:.0f} us, {share} of the time"
     )
-
-
-def late_rank(evidence: Evidence) -> Iterator[Claim]:
-    """Yield a claim if the other ranks of a job wait for this one more than for any other."""
-    own = next((each.rank for each in evidence.own_waits), None)
-    others = [each for each in evidence.waits if each.rank not in (own, each.last_rank)]
-    waited = sum(each.waited for each in others if each.last_rank == own)
-    if own is None or 2 * waited <= sum(each.waited for each in others):
-        return
-    ranks = {each.rank: each.steps for each in others if each.last_rank == own}
-    steps = sum(filter(None, ranks.values()))
-    spent = f"{counted(len(ranks), 'rank')} waited {time(waited / 1e3, 'us')} for it in collectives that end together"
-    text = f"Other processes wait for this one, rank {own}, which comes last to collectives."
-    yield Claim(
-        "late rank", text, None, "late", ("rank", str(own)), {"late": waited}, ("step time of those that wait", steps),
-        [spent], least=_LEAST,
-    )  # fmt: skip

@@ -10,13 +10,13 @@ from etq.advice.finding import Finding
 from etq.advice.trace_evidence import Evidence
 from etq.advice.trace_idle import device_idle, missing
 from etq.advice.trace_path import critical_path
-from etq.advice.trace_ranks import communication, late_rank
+from etq.advice.trace_ranks import communication
 from etq.advice.trace_setup import incomplete, lost_kernels, setup
 from etq.advice.trace_steps import compilation, data_loader, gpu_utilization
 
 Rule = Callable[[Evidence], Iterator[Claim]]
-# Rules about any trace, rules that need device times, and rules that need host times as well.
-_OF_STEPS: Final[Sequence[Rule]] = (data_loader, communication, late_rank, compilation)
+# Rules about any trace, those that need the times of devices, and those that need the times of the host, too.
+_OF_STEPS: Final[Sequence[Rule]] = (data_loader, communication, compilation)
 _OF_DEVICES: Final[Sequence[Rule]] = (gpu_utilization,)
 _OF_BOTH: Final[Sequence[Rule]] = (device_idle, critical_path)
 

@@ -39,14 +39,18 @@ def efficiency_of(warehouse: Warehouse, capture: Capture) -> Efficiency | None:
     def rows(query: str) -> list[tuple[Any, ...]]:
         return warehouse.rows(query, capture=capture.capture_id)[1]
 
-    if capture.format != TRACE or not rows(_HAS_WORK):
+    if capture.format != TRACE:
         return None
-    warehouse.complete()
+    if has_work := bool(rows(_HAS_WORK)):
+        warehouse.complete()
+    # What is stored of a capture stays when its events are pruned.
     if stored := rows(_STORED):
         found = Efficiency._make(stored[0])
         # A step that launched nothing has no reason.
         is_without = found.mfu_percent is None and found.reason is None
         return found._replace(reason="its steps launched nothing") if is_without else found
+    if not has_work:
+        return None
     if rows(_HAS_PEAKS):
         return Efficiency(reason="recorded without shapes: profile(record_shapes=True) writes them")
     return Efficiency(reason="the peaks of its device are not known")

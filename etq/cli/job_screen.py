@@ -38,6 +38,19 @@ _WAITS: Final = """
     ORDER BY time DESC, w.last_rank, w.process_group, w.collective
     LIMIT $most
 """
+# What the critical paths of all steps are spent on: ranks that work, and transfers.
+_PATH: Final = """
+    WITH parts AS MATERIALIZED (FROM job_critical_path($selector, unit := 'ns'))
+    SELECT p.kind, CASE p.kind WHEN 'transfer' THEN p.collective END AS collective,
+        CASE p.kind WHEN 'transfer' THEN p.process_group END AS process_group,
+        CASE WHEN p.kind <> 'transfer' THEN p.rank END AS rank, fsum(p.duration) AS time,
+        100 * fsum(p.duration) / (SELECT fsum(w.duration) FROM parts AS w) AS share, max_by(p.op, p.op_time) AS op,
+        (SELECT count(DISTINCT coalesce(w.step, -1)) FROM parts AS w) AS steps, count(*) OVER () AS number
+    FROM parts AS p
+    GROUP BY ALL
+    ORDER BY time DESC, p.kind, collective, process_group, rank
+    LIMIT $most
+"""
 _COLLECTIVES: Final = """
     SELECT c.collective, c.process_group, c.group_size, c.message_bytes, c.kernels, c.waited, c.transfer, c.total,
         c.bus_bandwidth_gb_per_s, c.link_percent, c.reason, c.unit, count(*) OVER () AS number
@@ -75,6 +88,7 @@ def lines_of_job(job: Job, shown: Sequence[str], db: str, style: TerminalStyle) 
         yield from (style.styled(line, "bold") for line in wrapped(printable(found.sentence), "", style))
         yield from _ranks(warehouse, job, found.by_rank, style)
         yield from _waits(warehouse, job, style)
+        yield from _path(warehouse, job, style)
         yield from _collectives(warehouse, job, style)
         yield from _ops(warehouse, job, style)
         if found.findings:
@@ -246,6 +260,24 @@ def _waits(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterator[str
     yield from _grid(["", "in all", "", "in"], [pairs, _times([row[5] for row in rows]), shares, places], left=(0, 3))
     if left := rows[0][7] - len(rows):
         yield f"  and {left} more: etq show rank_waits"
+
+
+def _path(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterator[str]:
+    """Yield what the critical path of a step, which goes from rank to rank, is spent on."""
+    rows = warehouse.rows(_PATH, selector=job.selector, most=_MOST)[1]
+    if not rows:
+        return
+    yield from ("", style.styled("Critical path from rank to rank, mean of a step", "bold"))
+    parts, ops = [], []
+    for kind, collective, group, rank, _, _, op, *_ in rows:
+        parts.append(printable(f"{collective} of group {group}" if kind == "transfer" else f"rank {rank}, {kind}"))
+        ops.append("" if op is None else f"most in {printable(op)}")
+    times = _times([row[4] / row[7] for row in rows])
+    shares = [f"{row[5]:.0f} % of it" for row in rows]
+    ops = [*shortened(ops, _LONGEST, style)]
+    yield from _grid(["", "takes", "", ""], [parts, times, shares, ops], left=(0, 3))
+    if left := rows[0][8] - len(rows):
+        yield f"  and {left} more: etq show job_critical_path"
 
 
 def _collectives(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterator[str]:

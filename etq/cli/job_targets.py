@@ -43,12 +43,16 @@ def found_job(arguments: Sequence[str], db: str) -> Job | None:
     """Return the job that the arguments name: a folder, a pattern, files, a merged trace, or a selector of a warehouse;
     None for anything else. Only the beginnings of files are read.
     """
-    if len(arguments) == 1 and "=" in arguments[0] and is_there(db) and not os.path.exists(arguments[0]):
+    if len(arguments) == 1 and _is_selector(arguments[0]) and is_there(db) and not os.path.exists(arguments[0]):
         return _selected(arguments[0], db)
     are_files = [is_folder(each) or is_file(each, db) or _is_pattern(each) for each in arguments]
     if not arguments or not all(are_files) or any(map(is_warehouse, arguments)):
         return None
     return _of_files(arguments)
+
+
+def _is_selector(argument: str) -> bool:
+    return "=" in argument or argument.startswith("@")
 
 
 def _is_pattern(argument: str) -> bool:
@@ -89,6 +93,7 @@ def _selected(selector: str, db: str) -> Job | None:
 
     with open(db, read_only=True) as warehouse:
         [(captures, ranks, jobs, are_traces)] = warehouse.rows(_SELECTED, selector=selector)[1]
+        selector = warehouse.expanded(selector)
     names = [name for name in jobs or [] if name is not None]
     if captures < 2 or not are_traces or ranks < captures or len(names) != 1:
         return None

@@ -11,7 +11,7 @@ import click
 from etq import catalog
 from etq.cli import main
 from etq.cli.options import output_options, selected, together, warehouse_option
-from etq.cli.targets import report_unmatched
+from etq.cli.targets import report_unmatched, use_named_view
 from etq.errors import EtqError
 from etq.render.selection import selection
 from etq.render.table import title
@@ -104,7 +104,8 @@ def captures(
     """List the captures of a warehouse, in the order of ingest. With selectors, only those that match any of them.
 
     A selector is a name, a hash prefix, or labels and times separated by commas, which may include @latest or
-    @previous: the one of them that was recorded last, or the one before it. Labels may be ranges such as build>=91
+    @previous: the one of them that was recorded last, or the one before it. It may begin with @NAME, the name of a view
+    that etq db view has saved, which also has columns and their order. Labels may be ranges such as build>=91
     (also >, <=, <), one of several values, device=a|b, or another value, device!=a: in quotes, for the shell. Times are
     captured_at>=2026-11-15 and since=7d, which is the last 7 days (also h and w). --sort-by takes a label, too.
 
@@ -146,6 +147,7 @@ def captures(
         view = catalog.named("capture_summary")
         view = view.beside(catalog.named("capture_sizes")) if size else view
         columns = [*(column.name for column in view.columns), *(["stored_bytes"] if size else [])]
+        use_named_view(warehouse, selectors, [*columns, *_label_keys(warehouse)])
         label = selection.get().sort_by
         if label is None or {label} & {*columns, *map(title, columns)}:
             write(warehouse, query, **output_to, view=view, **parameters)
@@ -155,8 +157,12 @@ def captures(
             write(warehouse, query + _BY_LABEL, **output_to, view=view, **parameters, label=label)
 
 
+def _label_keys(warehouse: Warehouse) -> list[str]:
+    return [key for (key,) in warehouse.rows("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1")[1]]
+
+
 def _check_key(warehouse: Warehouse, key: str, columns: Sequence[str] = ()) -> None:
     """Raise `EtqError` if no capture has a label of that key."""
-    keys = [key for (key,) in warehouse.rows("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1")[1]]
+    keys = _label_keys(warehouse)
     if key not in keys:
         raise EtqError(unknown_key(key, keys, columns))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from etq.cli import main
 from etq.cli.messages import say
-from etq.cli.options import query_limits, warehouse_argument, warehouse_option
+from etq.cli.options import column_names, file_output_options, query_limits, warehouse_argument, warehouse_option
 from etq.cli.targets import open_existing, report_unmatched
 from etq.errors import EtqError, counted, printable
+from etq.render.writers import write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 @main.group()
 def db() -> None:
-    """Check, copy, merge and compact warehouses; remove captures.
+    """Check, copy, merge and compact warehouses; remove captures; save views under names.
 
-    Check, remove and prune take a lake, too.
+    Check, remove, prune and view take a lake, too.
 
     \b
     etq db check lab.duckdb
@@ -223,6 +224,64 @@ def compact(db: str) -> None:
     with open_existing(db) as warehouse:
         before, after = warehouse.compact()
     say(f"{db}: {after / 1e6:.1f} MB, before {before / 1e6:.1f} MB")
+
+
+# All named views, in the order of their names.
+_VIEWS: Final = """
+    SELECT
+        '@' || v.name AS name, v.selector, v.sort_by, array_to_string(v.shown, ',') AS "columns",
+        strftime(v.saved_at, '%Y-%m-%d %H:%M:%S') AS saved_at
+    FROM named_views AS v
+    ORDER BY v.name
+"""
+
+
+@db.command()
+@click.argument("name", required=False)
+@click.argument("selector", required=False)
+@click.option("--sort-by", metavar="COLUMN", help="Sort tables that have it by that column or label.")
+@click.option("--columns", metavar="A,B,...", callback=column_names, help="Of tables, show those of these columns.")
+@click.option("--remove", is_flag=True, help="Remove the view of that name; its captures stay.")
+@warehouse_option
+@file_output_options
+def view(
+    name: str | None,
+    selector: str | None,
+    sort_by: str | None,
+    columns: tuple[str, ...] | None,
+    remove: bool,
+    db: str,
+    format: str | None,
+    output: str | None,
+    force: bool,
+) -> None:
+    """Save a selector, with an order and columns, under a name. Without a name, list all views.
+
+    @NAME is then a selector, for commands, pages and Python; @NAME,build>90 chooses among its captures. Tables are
+    sorted by the view's column and show its columns, as far as they have these, unless the command says otherwise. A
+    view of the same name is replaced.
+
+    \b
+    etq db view pixels model=mlp,device=pixel8 --sort-by build --columns name,labels,runs --db lab.duckdb
+    etq captures @pixels
+    etq ops @pixels,@latest
+    etq db view
+    etq db view pixels --remove
+    """
+    is_saved = name is not None and not remove
+    if is_saved != (selector is not None) or (not is_saved and (sort_by or columns)) or (remove and name is None):
+        raise click.UsageError("a view has a name and a selector; --remove takes a name, and a list nothing")
+    with open_existing(db, read_only=name is None) as warehouse:
+        if name is None:
+            if not write(warehouse, _VIEWS, format, output, force=force, needs_rows=True):
+                say("Note: no view has a name; etq db view NAME SELECTOR saves one")
+        elif selector is None:
+            warehouse.remove_view(name.removeprefix("@"))
+            say(f"@{name.removeprefix('@')} removed")
+        else:
+            warehouse.save_view(name.removeprefix("@"), selector, sort_by=sort_by, columns=columns)
+            report_unmatched(warehouse, [selector])
+            say(f"@{name.removeprefix('@')} saved: etq captures @{name.removeprefix('@')}")
 
 
 def _confirm(what: str, names: list[str], yes: bool) -> None:

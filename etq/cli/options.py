@@ -244,14 +244,14 @@ def selection_options(command: Callable[..., Any], *, has_wide: bool = False) ->
             return command(*args, **options)
 
     text = "Show only these columns, in this order."
-    decorated = common_option("--columns", metavar="A,B,...", callback=_names, help=text)(showing)
+    decorated = common_option("--columns", metavar="A,B,...", callback=column_names, help=text)(showing)
     if not has_wide:
         text = "Show all columns of a table with their whole texts, also those that don't fit."
         decorated = common_option("--wide", is_flag=True, help=text)(decorated)
     return limit_option(decorated)
 
 
-def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...] | None:
+def column_names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...] | None:
     """Parse names that are separated by commas."""
     if text is None:
         return None

@@ -11,7 +11,7 @@ from etq.analysis.runs import check_method, has_one_method, left_out
 from etq.cli.below_clock import BelowClock
 from etq.cli.messages import say
 from etq.cli.no_rows import note_no_rows, note_unaligned, note_undivided, note_unknown_times
-from etq.cli.targets import FileOptions, command_about, open_target
+from etq.cli.targets import FileOptions, command_about, open_target, use_named_view
 from etq.errors import EtqError
 from etq.render.selection import selection
 from etq.render.writers import is_to_read, write
@@ -94,6 +94,9 @@ def show_opened(
         query, parameters = advised(warehouse, selector, options)
         call = f"({query})"
     seen = catalog.named(view)
+    use_named_view(
+        warehouse, [capture], [*(column.name for column in seen.columns), *(column.name for column in seen.shown)]
+    )
     if is_to_read(*output[:2]) and selection.get().columns is None:
         seen = seen_of(warehouse, selector, seen, total)
     form, path, force = output

@@ -288,11 +288,34 @@ def open_target(capture: str, db: str, read_options: FileOptions) -> Iterator[tu
         yield warehouse, loaded or warehouse.capture(capture)
 
 
+def use_named_view(warehouse: Warehouse, selectors: Sequence[str | None], columns: Collection[str]) -> None:
+    """Sort and show a table of these columns as the named view does that a selector begins with, unless options of the
+    command say how; what the table lacks is left out.
+    """
+    from etq.annotations.named_views import find
+    from etq.render.selection import selection
+    from etq.render.table import title, wide
+
+    with warehouse.locked() as connection:
+        view = next(filter(None, (find(connection, each) for each in selectors if each is not None)), None)
+    if view is None:
+        return
+    known, given = {*columns, *map(title, columns)}, selection.get()
+    shown = tuple(name for name in view.shown or () if name in known) or None
+    if given.columns is None and shown is not None:
+        given = given._replace(columns=shown)
+        wide.set(True)
+    if given.sort_by is None and view.sort_by in known:
+        given = given._replace(sort_by=view.sort_by)
+    selection.set(given)  # until the command ends, whose options reset it
+
+
 def report_unmatched(warehouse: Warehouse, selectors: Sequence[str]) -> None:
     """Print a note with the reason about each selector that no capture matches."""
     query = """SELECT DISTINCT g.selector FROM (SELECT unnest($selectors::VARCHAR[]) AS selector) AS g,
         LATERAL (FROM _matching_captures(g.selector))"""
-    matched = {selector for (selector,) in warehouse.rows(query, selectors=list(selectors))[1]}
+    selectors = [warehouse.expanded(selector) for selector in selectors]
+    matched = {selector for (selector,) in warehouse.rows(query, selectors=selectors)[1]}
     for selector in selectors:
         if selector not in matched:
             try:

@@ -17,6 +17,7 @@ from etq.choices import PHASES
 from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import DEFAULT_WAREHOUSE, output_options, percentage, together, unit_option, warehouse_option
+from etq.cli.targets import use_named_view
 from etq.errors import printable
 from etq.render import pager
 from etq.render.selection import selection
@@ -104,13 +105,15 @@ def trend(
     with open(db, read_only=True) as warehouse:
         check_keys(warehouse, options)
         series = series_of(warehouse, selector, options["over"], options["by"], options["phase"])
+        view = catalog.named("trend")
+        use_named_view(warehouse, [selector], [column.name for column in view.columns])
         query = f"FROM trend({catalog.arguments(arguments)})"
         is_drawn = format in (None, "table") and output is None
         if is_drawn:
             text, captures = _drawn(warehouse, query, arguments)
             write_text(text, None, is_printable=True)
         else:
-            write(warehouse, query, format, output, force=force, view=catalog.named("trend"), **arguments)
+            write(warehouse, query, format, output, force=force, view=view, **arguments)
             captures = []
             accepted = "SELECT 1 FROM change_comments WHERE verdict = 'accepted' LIMIT 1"
             if item is not None or warehouse.rows(accepted)[1]:
@@ -150,6 +153,7 @@ def regressions(
         series = series_of(warehouse, selector, options["over"], options["by"], options["phase"])
         query = f"FROM regressions({catalog.arguments(arguments)})"
         view = catalog.named("regressions")
+        use_named_view(warehouse, [selector], [column.name for column in view.columns])
         view = view if "with_accepted" in arguments else view.without(("is_accepted",))
         changes: list[Mapping[str, Any]] = []
         if not is_to_read(format, output):

@@ -76,6 +76,7 @@ KEYS: Final = (
     ("instructions", ("program_id", "method", "chain_index", "instruction_id")),
     ("program_values", ("program_id", "method", "value_index")),
     ("change_comments", ("comment_id",)),
+    ("named_views", ("name",)),
 )  # fmt: skip
 # How many captures' own times, or rollups, are computed at once.
 _AT_ONCE: Final = 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -202,7 +202,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, table: catalog.SqlObject) -> No
 
 
 def _unite(connection: duckdb.DuckDBPyConnection) -> None:
-    """Add annotations that known captures have in the source but not here, and comments."""
+    """Add annotations that known captures have in the source but not here, comments and named views."""
     connection.execute(f"DELETE FROM findings WHERE rule = '{PRUNED}' AND capture_id IN ({_REFILLED})")
     ranked = connection.execute(_RANKED).fetchall()
     for statement in _UNITED:
@@ -227,8 +227,7 @@ _REFILLED: Final = f"""
     )
 """
 _KNOWN: Final = "JOIN _capture_keys AS m ON NOT m.is_new AND m.old_key = s.capture_id"
-# Adds the comments of another table that are missing here.
-COMMENTS_OF: Final = """
+_COMMENTS_OF: Final = """
     INSERT INTO change_comments
     SELECT s.* REPLACE (
         row_number() OVER (ORDER BY s.comment_id)
@@ -242,8 +241,17 @@ COMMENTS_OF: Final = """
             AND c.item IS NOT DISTINCT FROM s.item
     )
 """
+# Of tables about no one capture: adds the rows of another such table that aren't there yet. Of views of a name, that of
+# the first warehouse stays.
+MISSING_OF: Final[Mapping[str, str]] = {
+    "change_comments": _COMMENTS_OF,
+    "named_views": """
+        INSERT INTO named_views BY NAME
+        FROM {} AS s WHERE s.name NOT IN (SELECT v.name FROM named_views AS v)
+    """,
+}
 _UNITED: Final = (
-    COMMENTS_OF.format("_source.change_comments"),
+    *(query.format(f"_source.{table}") for table, query in MISSING_OF.items()),
     f"""
     UPDATE captures SET captured_at = s.captured_at
     FROM _source.captures AS s {_KNOWN}
@@ -338,6 +346,11 @@ _CONFLICTS: Final = " UNION ALL ".join(
         JOIN runs AS r ON r.capture_id = m.new_key AND r.run_index = s.run_index
         WHERE r.phase <> s.phase
         GROUP BY c.name
+        """,
+        """
+        SELECT '@' || v.name, v.selector || ' stays, not ' || s.selector
+        FROM _source.named_views AS s JOIN named_views AS v USING (name)
+        WHERE v.selector <> s.selector
         """,
     ]
 )

@@ -25,6 +25,7 @@ _MOST_RANKS: Final = 16
 # The views of each section, with the table's title, and arguments besides the selector and unit.
 _SECTIONS: Final[Mapping[tuple[str, str], Mapping[str, tuple[str | None, str]]]] = {
     ("waits", "Who waits for whom"): {"rank_waits": (None, ""), "stragglers": ("By rank", "")},
+    ("path", "Critical path from rank to rank"): {"job_critical_path": (None, "")},
     ("collectives", "Collectives"): {
         "collective_waits": ("Waits apart from transfers, and what links carry", ""),
     },
@@ -78,7 +79,7 @@ def job_of(warehouse: Warehouse, selector: str | None, name: str, unit: str | No
     Raises `QueryError` for an unknown selector or unit.
     """
     with warehouse.locked() as connection:
-        found = judged(connection, selector)
+        found = judged(connection, None if selector is None else warehouse.expanded(selector))
     sections = [_overview(found, unit or "us")]
     if (lanes := _lanes(warehouse, selector, unit, found)) is not None:
         sections.append(lanes)

@@ -25,9 +25,9 @@ PLACES: Final = """
 """
 
 
-def _overview(warehouse: Warehouse, _: Arguments) -> Answer:
-    """The number of captures, and a text on their models and devices."""
-    captures, text = home.overview(warehouse)
+def _overview(warehouse: Warehouse, arguments: Arguments) -> Answer:
+    """The number of the captures that are chosen, and what they are of in words."""
+    captures, text = home.overview(warehouse, arguments.get("selector") or None)
     return of_data({"captures": captures, "text": text})
 
 
@@ -43,7 +43,9 @@ def _findings(warehouse: Warehouse, arguments: Arguments) -> Answer:
 
 
 def _captures(warehouse: Warehouse, _: Arguments) -> Answer:
-    """All captures, in the order of ingest, and for each label its values and the places of their captures."""
+    """All captures, in the order of ingest; for each label its values and the places of their captures; and the named
+    views, in the order of their names.
+    """
     rows = columns_of(
         warehouse,
         """
@@ -71,7 +73,10 @@ def _captures(warehouse: Warehouse, _: Arguments) -> Answer:
             for place in places:
                 at[place] = number
         coded[key] = {"texts": list(values), "at": at}
-    return of_data({"rows": rows.as_data(), "labels": coded})
+    names, views = warehouse.rows("SELECT v.name, v.sort_by, v.shown FROM named_views AS v ORDER BY v.name")
+    return of_data(
+        {"rows": rows.as_data(), "labels": coded, "views": [dict(zip(names, view, strict=True)) for view in views]}
+    )
 
 
 def _counts(warehouse: Warehouse, _: Arguments) -> Answer:
@@ -95,7 +100,7 @@ def _matches(warehouse: Warehouse, arguments: Arguments) -> Answer:
         WHERE p.capture_id IN (SELECT s.capture_id FROM _several_captures($selector) AS s)
         ORDER BY p.place
     """
-    selector = arguments.get("selector", "")
+    selector = warehouse.expanded(arguments.get("selector", ""))
     rows = warehouse.rows(query, selector=selector)[1]
     [(terms,)] = warehouse.rows("SELECT _selector_terms($selector)", selector=selector)[1]
     is_labels = all(term["sign"] == "=" and len(term["values"]) == 1 and not term["is_time"] for term in terms)
@@ -105,10 +110,13 @@ def _matches(warehouse: Warehouse, arguments: Arguments) -> Answer:
 
 
 def _series(warehouse: Warehouse, arguments: Arguments) -> Answer:
-    """The execute time of each capture, also in its series, in order, and kept changes, as `trend` has them."""
-    options = {name: arguments[name] for name in ("over", "by") if arguments.get(name)}
+    """The execute time of each capture that is chosen, also in its series, in order, and kept changes, as `trend` has
+    them.
+    """
+    options = {name: arguments[name] for name in ("selector", "over", "by") if arguments.get(name)}
     rows: Table | None = None
-    with suppress(QueryError) if not options else nullcontext():  # captures have no order
+    is_ordered = not options.keys().isdisjoint({"over", "by"})
+    with nullcontext() if is_ordered else suppress(QueryError):  # nothing to order captures by
         call = ", ".join(f'"{name}" := ${name}' for name in options)
         query = f"""
             SELECT series, ordered_by, label, capture, p25, unit,
@@ -116,12 +124,14 @@ def _series(warehouse: Warehouse, arguments: Arguments) -> Answer:
             FROM trend({call}) ORDER BY series, position
         """
         rows = columns_of(warehouse, query, **options)
-    # Captures without the label that orders series also have an execute time.
-    executes = columns_of(warehouse, EXECUTES).as_data()
+    # Captures without the label that orders series have an execute time, too.
+    chosen = {"selector": options["selector"]} if "selector" in options else {}
+    executes = columns_of(warehouse, EXECUTES.format(_CHOSEN if chosen else ""), **chosen).as_data()
     return of_data({"rows": None if rows is None else rows.as_data(), "executes": executes})
 
 
-# The execute time of each capture, from the rollups that `trend` reads.
+_CHOSEN: Final = " AND c.capture_id IN (SELECT m.capture_id FROM _matching_captures($selector) AS m)"
+# The execute time of each capture, from the rollups that `trend` reads; of those that are chosen.
 EXECUTES: Final = """
     SELECT
         e.capture,
@@ -135,7 +145,7 @@ EXECUTES: Final = """
             sum(o.p25) AS ticks
         FROM captures AS c
         JOIN op_times AS o ON o.capture_id = c.capture_id
-        WHERE o.op_index = 0 AND o.kind <> 'device_total' AND o.phase IS NULL
+        WHERE o.op_index = 0 AND o.kind <> 'device_total' AND o.phase IS NULL{}
         GROUP BY c.capture_id, c.name, c.time_scale
     ) AS e
     ORDER BY e.capture

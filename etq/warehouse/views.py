@@ -11,6 +11,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
+from etq.catalog import CAPTURES
 from etq.database.handles import Capture, Program, Record
 from etq.errors import CallError, QueryError, nearest_words
 from etq.warehouse.advice import VIEW as ADVICE
@@ -21,9 +22,6 @@ from etq.warehouse.result import Result, run_once
 if TYPE_CHECKING:
     import duckdb
 
-# Parameters that name a capture. They are resolved at the call, so that errors are raised there, not when rows are
-# read.
-CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
 # Prefixes of views that take selectors of several captures, or programs, as `base` and `new`.
 OF_SIDES: Final = "compare"
 _KINDS: Final = ("table", "view", "table macro")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 import duckdb
 
 from etq import catalog
-from etq.catalog import identifier
+from etq.catalog import SELECTORS, identifier
 from etq.choices import TimeScale
 from etq.database import schema
 from etq.database.clocks import READ_BY, write_clocks
@@ -401,7 +401,8 @@ class Warehouse(Views):
         return ask(self.connection_for(query), query, answer, seconds, values)
 
     def capture(self, selector: str) -> Capture:
-        """Return the capture of a name, hash prefix or selector (key=value,key=value, since=7d, @latest, @previous).
+        """Return the capture of a name, hash prefix or selector (key=value,key=value, since=7d, @latest, @previous, and
+        @NAME of a named view).
 
         Raises `QueryError` if none matches, with the nearest names, or several do.
         """
@@ -411,7 +412,8 @@ class Warehouse(Views):
         try:
             # Planning a selector takes 7 ms, finding a name 0.5; a text of the length of a hash may be one.
             rows = self._database.fetch(query + "c.name = ? AND length(c.name) <> 64", [selector])
-            rows = rows or self._database.fetch(query + "c.capture_id = _any_capture_id(?)", [selector])
+            meant = [self.expanded(selector)]
+            rows = rows or self._database.fetch(query + "c.capture_id = _any_capture_id(?)", meant)
             return Capture(*rows[0]).within(self)
         except duckdb.Error as error:
             raise self._query_error(error) from error
@@ -1005,11 +1007,11 @@ class Warehouse(Views):
         from etq.annotations.comments import ACCEPTED, NOTE, add_comment
 
         self._check_changeable()
-        verdict = ACCEPTED if accepted else NOTE
+        verdict, meant = ACCEPTED if accepted else NOTE, None if selector is None else self.expanded(selector)
         made = _later("etq.analysis.commenting").commented(
-            self, first_bad, selector, what, item, over, by, verdict=verdict, text=text, author=author
+            self, first_bad, meant, what, item, over, by, verdict=verdict, text=text, author=author
         )
-        return self._change_comments(lambda connection: add_comment(connection, made))
+        return self._change_whole("change_comments", lambda connection: add_comment(connection, made))
 
     def accept(self, first_bad: str, text: str, selector: str | None = None, **options: Any) -> int:
         """Accept a change of series, for a reason. Returns the number of the comment.
@@ -1026,7 +1028,46 @@ class Warehouse(Views):
         """
         from etq.annotations.comments import remove_comment
 
-        self._change_comments(lambda connection: remove_comment(connection, number))
+        self._change_whole("change_comments", lambda connection: remove_comment(connection, number))
+
+    def expanded(self, selector: str) -> str:
+        """Return a selector with that of a named view in place of its name, as in `@NAME` or `@NAME,build>90`; others
+        as they are.
+        """
+        if not selector.startswith("@"):
+            return selector
+        from etq.annotations.named_views import expanded
+
+        with self._database.lock:
+            return expanded(self.connection, selector)
+
+    def save_view(
+        self, name: str, selector: str, *, sort_by: str | None = None, columns: Sequence[str] | None = None
+    ) -> None:
+        """Save what is looked at under a name, in place of a view of that name: `@NAME` is then its selector.
+
+        selector  captures, as in `captures`; another named view in it becomes its selector
+        sort_by   column or label by which commands and pages sort tables that have it
+        columns   columns that they show of tables that have them, in this order
+
+        The table `named_views` has all. Raises `ArgumentError` for a name that selectors can't contain and for texts
+        that can't be displayed, and `WarehouseError` for a warehouse that can't be written.
+        """
+        from etq.annotations.named_views import NamedView, save
+
+        self._check_changeable()
+        shown = tuple(dict.fromkeys(columns)) if columns else None
+        view = NamedView(name, self.expanded(selector), sort_by, shown)
+        self._change_whole("named_views", lambda connection: save(connection, view))
+
+    def remove_view(self, name: str) -> None:
+        """Remove a named view; its captures stay.
+
+        Raises `ArgumentError` for an unknown name, and `WarehouseError` for a warehouse that can't be written.
+        """
+        from etq.annotations.named_views import remove
+
+        self._change_whole("named_views", lambda connection: remove(connection, name))
 
     def remove(self, *captures: str | Capture) -> None:
         """Remove captures with their annotations. If an error occurs, none is removed.
@@ -1066,7 +1107,8 @@ class Warehouse(Views):
         """
         from etq.maintenance.retention import PRUNING, REMOVING, outdated_captures, prune_events, remove_captures
 
-        found = outdated_captures(self._database, keep_last, by, selectors, over=over, keep_rollups=keep_rollups)
+        chosen = None if selectors is None else [self.expanded(each) for each in selectors]
+        found = outdated_captures(self._database, keep_last, by, chosen, over=over, keep_rollups=keep_rollups)
         if found and not dry_run:
             work, reads = (prune_events, PRUNING) if keep_rollups else (remove_captures, REMOVING)
             self._change(found, work, frees=True, reads=reads)
@@ -1140,12 +1182,14 @@ class Warehouse(Views):
         """Return parameters as DuckDB expects them; None if there are none, as only then a query may have several
         statements.
         """
-        return {name: self._value(value) for name, value in parameters.items()} or None
+        return {name: self._value(value, name in SELECTORS) for name, value in parameters.items()} or None
 
-    def _value(self, value: Any) -> Any:
-        """Return the key of a capture, as views are planned fastest with keys. For other handles, and for a capture
-        that was removed or is of another warehouse, return the hash.
+    def _value(self, value: Any, is_selector: bool = False) -> Any:
+        """Return the key of a capture, by which views are planned fastest, and the hash of another handle; also of a
+        capture that isn't here: it was removed, or is of another warehouse. A named view becomes its selector.
         """
+        if is_selector and isinstance(value, str | list | tuple):
+            return self.expanded(value) if isinstance(value, str) else [self._value(each, True) for each in value]
         if isinstance(value, Capture):
             query = "SELECT c.capture_id FROM captures AS c WHERE c.sha256 = ?"
             # A column of keys is never a HUGEINT: by this type, `_lacking` recognises a single capture.
@@ -1206,12 +1250,13 @@ class Warehouse(Views):
         result: Changed = self._changed(lambda lake: changing.change(lake, keys, work, **of_lake))
         return result
 
-    def _change_comments(self, work: Callable[[duckdb.DuckDBPyConnection], Changed]) -> Changed:
+    def _change_whole(self, table: str, work: Callable[[duckdb.DuckDBPyConnection], Changed]) -> Changed:
+        """Run `work` on a table about no one capture: of a lake, on a copy, which takes its place."""
         self._check_changeable()
         if self._lake is None:
             return self._database.write(lambda: work(self.connection))
         changing = _later("etq.lake.writing.changing")
-        result: Changed = self._changed(lambda lake: changing.change_comments(lake, work))
+        result: Changed = self._changed(lambda lake: changing.change_whole(lake, table, work))
         return result
 
     def _changed(self, change: Callable[[Lake], Changed]) -> Changed:

@@ -69,7 +69,10 @@ WHERE CASE list_filter(_selector_parts(selector), lambda p: p[1] = '@')
     WHEN [] THEN true
     WHEN ['@latest'] THEN _ranked.age = 1
     WHEN ['@previous'] THEN _ranked.age = 2
-    ELSE error(selector || ' is not a selector: it may have one word that begins with @, @latest or @previous')
+    ELSE error(
+        selector || ' is not a selector: it may have one word that begins with @, @latest or @previous, or begin with '
+        || 'the name of a view (etq db view lists them) that is not in a query''s text'
+    )
 END;
 
 -- Whether a text is a selector. If it has no =, then its first part has @, < or >.

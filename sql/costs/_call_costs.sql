@@ -573,7 +573,7 @@ SELECT w.call, w.main_type AS type, w.inputs, w.most_bytes, w.is_least,
             THEN 'bytes: which experts are used is not written: assume used_experts and weight_bytes'
         WHEN NOT w.has_types THEN 'bytes: types are not written'
         WHEN w.has_untyped THEN 'bytes: types of lists of tensors are not written'
-        WHEN w.op = 'aten.index' THEN 'bytes: which elements its indices choose is not written'
+        WHEN w.op = 'aten.index' THEN 'bytes: sizes of its indices are not written'
         ELSE 'bytes: an argument that the size of its output needs is not written'
     END AS reason
 FROM written AS w;

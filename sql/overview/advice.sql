@@ -1,21 +1,22 @@
 -- One finding about a capture, with its evidence, the time at stake and a remedy, the most severe first. For captures
 -- that a runtime on a device wrote, shares of ops and modules are of typical runs, see `typical_runs`, unless all are
--- requested. Rules for PyTorch traces follow. Incomplete file: less than half of the ops, of a thousand or more by the
--- numbers that the profiler gave them, are in the file; then no rule says why devices are idle, or what the critical
--- path is. Lost kernels: launches have no device event; if these are a twentieth or more, no rule about the time of
--- devices applies. Data loader and compilation: a twentieth of the steps is in DataLoaders, or in `compilation`.
--- Communication: for a tenth of the steps, devices communicate and compute nothing. Late rank: the other ranks of a job
--- wait for this one for a tenth of their steps. Slow link and clock offset: a finding about the links or clocks of its
--- job is about this rank, too. Device idle: a cause in `idle_parts` takes a twentieth or more of the time from a
--- device's first event to the end of its last. Critical path: a thing takes a fifth of the path. Gpu utilization: a
--- device runs something for less than half of the steps. Data parallel, communication backend, tensor cores and device
--- memory: how the program uses its devices. Device time: a family in `kernel_families` takes a fifth of the devices'
--- time. Fusable kernels: fusing chains in `fusable_chains` could save a twentieth of it. Below the roof: ops of a
--- family in `op_efficiency` exceed the time at 80 % of the device's peaks by a twentieth of the devices' time. Unfused
--- attention: products with a softmax between them take a twentieth. Odd sizes: products whose kernels read one or two
--- elements at once take a twentieth. Of findings with one cause, the one with the most time is shown. No rows: no rule
--- applies. The rows are those of `all_advice`; other arguments need etq: etq advice, or the method of a warehouse in
--- Python.
+-- requested. For PyTorch traces, rules are these. Incomplete file: by the numbers that the profiler gave them, less
+-- than half of the ops are in the file, of a thousand or more; no rule then tells why devices are idle, or what the
+-- critical path is.
+-- Lost kernels: launches without an event of a device; if a twentieth or
+-- more, no rule about the time of devices applies. Data loader and compilation: a twentieth of the steps is in
+-- DataLoaders, or in `compilation`. Communication: a tenth of the steps is, while devices compute nothing. Late rank, slow
+-- link and clock offset: what is found about its job is about this rank, too; others wait for it for a twentieth of
+-- their steps, in so many that this is not by chance, or for most of what they wait. Device idle: a cause in `idle_parts` takes a
+-- twentieth or more of the time from a device's first event to the end of its last. Critical path: a thing takes a fifth
+-- of the path. Gpu utilization: a device runs something for less than half of the steps. Data parallel, communication
+-- backend, tensor cores and device memory: how the program uses its devices. Device time: a family in `kernel_families`
+-- takes a fifth of the devices' time. Fusable kernels: fusing chains in `fusable_chains` could save a twentieth of it.
+-- Below the roof: ops of a family in `op_efficiency` exceed the time at 80 % of the device's peaks by a twentieth of the
+-- devices' time. Unfused attention: products with a softmax between them take a twentieth. Odd sizes: products whose
+-- kernels read one or two elements at once take a twentieth. Of
+-- findings with one cause, the one with the most time is shown. No rows: no rule applies. The rows are those of
+-- `all_advice`; other arguments need etq: etq advice, or the method of a warehouse in Python.
 -- Empty: no rule of advice applies to {capture}
 -- Shown: severity!, rule!, finding!|, evidence|, time_at_stake! (time), unit, share_percent%, share_of, remedy|
 -- Columns:

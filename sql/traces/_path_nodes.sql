@@ -40,14 +40,22 @@ SELECT a.node, a.event_index, a.kind, a.start_ticks, a.end_ticks, a.from_ticks, 
     END AS before
 FROM arrived AS a;
 
--- The nodes of `_path_nodes` on the path that ends in node -1. Algorithm: pointer doubling, as a walk of one node at a
--- time takes a round for each. In round k each node knows the one 2**k before it; those of marked nodes get marked.
+-- The nodes of `_path_nodes` on the path that ends in node -1.
 CREATE MACRO _path_walk(capture_key, launches, begin_ticks, until_ticks, last_thread) AS TABLE
-WITH RECURSIVE nodes AS MATERIALIZED (
+WITH nodes AS MATERIALIZED (
+    SELECT n.*, n.node = -1 AS is_last
     FROM _path_nodes(capture_key, launches, begin_ticks, until_ticks, last_thread) AS n
-),
-rounds AS (
-    SELECT 0 AS round, n.node, n.before, n.node = -1 AS is_marked FROM nodes AS n
+)
+FROM _walked('nodes');
+
+-- The nodes that paths go through, of which each has one predecessor, `before`. Algorithm: pointer doubling, as a walk of
+-- one node at a time takes a round for each. In round k each node knows the one 2**k before it; those of marked nodes get
+-- marked.
+CREATE MACRO _walked(
+    nodes  -- a table of them: node, before, and is_last, whether a path ends there
+) AS TABLE
+WITH RECURSIVE rounds AS (
+    SELECT 0 AS round, n.node, n.before, n.is_last AS is_marked FROM query_table(nodes) AS n
     UNION ALL
     SELECT r.round + 1, r.node, j.before, r.is_marked OR m.before IS NOT NULL
     FROM rounds AS r
@@ -56,7 +64,7 @@ rounds AS (
     WHERE EXISTS (FROM rounds AS a WHERE a.is_marked AND a.before IS NOT NULL)
 )
 SELECT n.*
-FROM nodes AS n
+FROM query_table(nodes) AS n
 JOIN rounds AS r USING (node)
 WHERE r.is_marked
 QUALIFY r.round = max(r.round) OVER ();

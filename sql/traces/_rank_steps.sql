@@ -2,14 +2,14 @@
 CREATE MACRO _job_steps(selector, unit) AS TABLE
 WITH ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
 profiler_steps AS MATERIALIZED (
-    SELECT w.capture_id, w.run_index, w.step, w.end_ticks - w.start_ticks AS ticks
+    SELECT w.capture_id, w.run_index, w.step, w.start_ticks, w.end_ticks - w.start_ticks AS ticks
     FROM ranks AS k
     JOIN _written_steps AS w USING (capture_id)
 ),
 steps AS (
-    SELECT p.capture_id, p.run_index, p.step, p.ticks FROM profiler_steps AS p
+    SELECT p.capture_id, p.run_index, p.step, p.start_ticks, p.ticks FROM profiler_steps AS p
     UNION ALL
-    SELECT k.capture_id, e.run_index, NULL,
+    SELECT k.capture_id, e.run_index, NULL, min(e.start_ticks),
         try_cast(max(e.start_ticks::HUGEINT + e.elapsed_ticks) - min(e.start_ticks) AS BIGINT)
     FROM ranks AS k
     JOIN signatures AS s ON s.capture_id = k.capture_id AND NOT s.on_device AND s.purpose IS DISTINCT FROM 'profiler'
@@ -20,7 +20,7 @@ steps AS (
         )
     GROUP BY k.capture_id, e.run_index
 )
-SELECT k.capture_id, k.name, k.job, k.rank, s.run_index, s.step, s.ticks, k.unit, k.scale
+SELECT k.capture_id, k.name, k.job, k.rank, s.run_index, s.step, s.start_ticks, s.ticks, k.unit, k.scale
 FROM ranks AS k
 JOIN steps AS s USING (capture_id);
 

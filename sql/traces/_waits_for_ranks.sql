@@ -1,6 +1,6 @@
 -- The time that one rank of a trace's job waits in collectives for the rank that comes last, and the time of the
 -- transfers after that: one row for each rank that waits and each that it waits for, the same for all ranks of a job.
--- `steps_ticks` is the time of the steps of the rank that waits. Empty for a trace without the label rank.
+-- Empty for a trace without the label rank.
 CREATE MACRO _waits_for_ranks(capture_key) AS TABLE
 WITH own AS (
     SELECT r.capture_id, j.value AS job
@@ -16,16 +16,9 @@ keys AS MATERIALIZED (
     -- Each trace without the label job stands alone.
     JOIN own AS o ON o.job = j.value OR o.capture_id = c.capture_id
     WHERE c.format = 'torch_trace'
-),
-stepped AS (
-    SELECT s.capture_id, sum(s.end_ticks - s.start_ticks)::BIGINT AS ticks
-    FROM trace_steps AS s
-    WHERE s.start_ticks IS NOT NULL
-    GROUP BY s.capture_id
 )
 SELECT c.capture_id, c.rank, c.last_rank, sum(c.waited_ticks)::BIGINT AS waited_ticks,
-    sum(c.transfer_ticks)::BIGINT AS transfer_ticks, any_value(s.ticks) AS steps_ticks
+    sum(c.transfer_ticks)::BIGINT AS transfer_ticks
 FROM _collective_calls((SELECT k.captures FROM keys AS k)) AS c
-LEFT JOIN stepped AS s ON s.capture_id = c.capture_id
 WHERE c.no_wait IS NULL
 GROUP BY c.capture_id, c.rank, c.last_rank;

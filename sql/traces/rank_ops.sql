@@ -28,17 +28,10 @@ ranks AS (
     GROUP BY 1, s.rank
 ),
 measured AS (
-    SELECT s.job, s.rank, CASE WHEN g.on_device THEN 'device' ELSE 'host' END AS place, g.label AS op, 1 AS calls,
-        CASE WHEN g.on_device THEN e.elapsed_ticks ELSE e.self_ticks END AS ticks
+    SELECT s.job, s.rank, e.place, e.op, 1 AS calls, e.ticks
     FROM asked AS a CROSS JOIN steps AS s
-    JOIN event_ticks AS e USING (capture_id, run_index)
-    JOIN signatures AS g USING (capture_id, signature_index)
+    JOIN _rank_work() AS e USING (capture_id, run_index)
     WHERE a.parted_by = 'op'
-        AND e.elapsed_ticks >= 0
-        AND g.kernel_family IS DISTINCT FROM 'communication'
-        AND g.activity IN ('kernel', 'copy', 'fill', 'op', 'python_function', 'call')
-        AND coalesce(g.purpose, '') NOT IN ('communication', 'collective', 'profiler', 'synchronization')
-        AND g.waits IS DISTINCT FROM true
     UNION ALL
     SELECT s.job, s.rank, NULL, p.part.name, NULL, p.part.ticks
     FROM asked AS a CROSS JOIN steps AS s
@@ -88,3 +81,17 @@ SELECT nullif(c.job, '') AS job, c.rank, c.place, c.op, c.calls, _in_unit(c.tick
 FROM compared AS c
 WHERE c.calls IS NOT NULL OR c.place IS NULL
 ORDER BY c.ticks - c.others DESC NULLS LAST, c.job, c.rank, c.place, c.op;
+
+-- One kernel, copy or fill of a rank's device, by its time, or op of its host, by its self time; without communication and
+-- calls that wait.
+CREATE MACRO _rank_work() AS TABLE
+SELECT e.capture_id, e.run_index, CASE WHEN g.on_device THEN 'device' ELSE 'host' END AS place, g.label AS op,
+    e.start_ticks + e.elapsed_ticks AS end_ticks,
+    CASE WHEN g.on_device THEN e.elapsed_ticks ELSE e.self_ticks END AS ticks
+FROM signatures AS g
+JOIN event_ticks AS e USING (capture_id, signature_index)
+WHERE e.elapsed_ticks >= 0
+    AND g.kernel_family IS DISTINCT FROM 'communication'
+    AND g.activity IN ('kernel', 'copy', 'fill', 'op', 'python_function', 'call')
+    AND coalesce(g.purpose, '') NOT IN ('communication', 'collective', 'profiler', 'synchronization')
+    AND g.waits IS DISTINCT FROM true;

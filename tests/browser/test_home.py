@@ -19,7 +19,7 @@ from tests.job_traces import Faults, job
 from tests.serve.server import Server, serving
 
 TITLES = [
-    "pixel8-13: all ops", "pixel8-07: addmm", "rank 3", "link of ranks 4, 5", "permute_copy since commit 21c0ffeec0ff"
+    "pixel8-13: all ops", "rank 3", "pixel8-07: addmm", "link of ranks 4, 5", "permute_copy since commit 21c0ffeec0ff"
 ]  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def test_what_is_slower_is_first(browser: WebDriver, server: Server) -> None:
 @pytest.mark.long
 def test_its_findings_are_chosen_by_kind_and_selector(browser: WebDriver, server: Server) -> None:
     visit(browser, server, "/?kind=device")
-    assert titles(browser) == TITLES[:2]
+    assert titles(browser) == [TITLES[0], TITLES[2]]
     browser.find_elements(By.CSS_SELECTOR, ".chips button")[1].click()
     until(browser, "document.querySelectorAll('.found li').length === 1")
     assert titles(browser) == TITLES[4:] and "kind=change" in browser.current_url
@@ -106,7 +106,7 @@ def test_the_page_as_a_file_shows_the_same(browser: WebDriver, server: Server, f
     assert text(browser, "#slower h2") == "5 findings" and browser.find_elements(By.CSS_SELECTOR, "#sections a") == []
     browser.find_elements(By.CSS_SELECTOR, ".chips button")[2].click()
     assert [each.text for each in browser.find_elements(By.CSS_SELECTOR, ".found h2")] == [
-        f"{title}\ndevice" for title in TITLES[:2]
+        f"{title}\ndevice" for title in (TITLES[0], TITLES[2])
     ]
     assert complaints(browser) == []
 

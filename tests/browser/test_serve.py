@@ -40,6 +40,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
                 made.append(Labelled(f"{device}-{build}", content, labels))
         ingest_all(lab, made)
         lab.ingest(capture(5000), name=HOSTILE, labels={"build": "7", "device": VALUE})
+        lab.save_view("nines", "device=pixel9", sort_by="build", columns=["runs", "build", "self_time", "device"])
+        # As somebody else may have written it.
+        lab.sql(
+            "INSERT INTO named_views VALUES ($name, $value, $name, [$value], TIMESTAMP '2026-01-01')",
+            name=HOSTILE,
+            value=VALUE,
+        )
     with serving(path) as started:
         yield started
 
@@ -95,6 +102,17 @@ def test_captures_are_chosen_by_facets(page: WebDriver, server: Server) -> None:
     assert names(page) == ["pixel8-40"], "the link is the state"
     facet(page, "device", "pixel8")
     assert names(page) == ["pixel9-40", "pixel8-40"], "chosen again, it is given up"
+
+
+def test_a_named_view_has_its_captures_columns_and_order(silent: WebDriver, server: Server) -> None:
+    """Of its columns those that the page has; builds from the largest. What is then clicked is as of any selector."""
+    visit(silent, server, "/captures?where=@nines", series=True)
+    assert text(silent, "#shown") == "40 of 81 captures"
+    heads = "return [...document.querySelectorAll('.grid th[data-column]')].map((each) => each.dataset.column)"
+    assert silent.execute_script(heads)[-3:] == ["runs", "label build", "label device"]
+    assert names(silent)[:3] == ["pixel9-40", "pixel9-39", "pixel9-38"]
+    facet(silent, "device", "pixel8")
+    assert "@nines" not in silent.current_url and {name[:6] for name in names(silent)} == {"pixel8"}
 
 
 def test_captures_are_sorted_and_walked_by_keys(page: WebDriver) -> None:

@@ -108,7 +108,7 @@ def test_the_page_of_a_job(folder: Path, tmp_path: Path) -> None:
     page = path.read_text()
     assert subject_of(page) == "job train"
     sections = {section["kind"]: section for section in data_of(page)["sections"]}
-    assert [*sections] == ["job", "lanes", "advice", "waits", "collectives", "ops", "rank_steps", "clocks"]
+    assert [*sections] == ["job", "lanes", "advice", "waits", "path", "collectives", "ops", "rank_steps", "clocks"]
     [sentence] = [row["finding"] for row in rows("advice", str(folder)) if row["rule"] == "late rank"]
     assert sections["job"]["facts"]["sentence"] == sentence
     ranks = sections["job"]["tables"]["ranks"]

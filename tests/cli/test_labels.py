@@ -172,7 +172,14 @@ def test_merge(db: Path, tmp_path: Path) -> None:
     with etq.open(other) as warehouse:
         warehouse.ingest(FLEET[0], labels={"build": "7"})
         warehouse.ingest(FLEET[5])
+        warehouse.save_view("first", "build=7")
+        warehouse.save_view("second", "build=8")
+    with etq.open(db) as warehouse:
+        warehouse.save_view("first", "build=1")
     assert told("db", "merge", db, other, "-o", output) == (
+        f"Note: {other}: @first: build=1 stays, not build=7\n"
         f"Note: {other}: run0: label build: 0 stays, not 7\n{output}: 5 captures; 1 in several files\n"
     )
+    views = rows("db", "view", "--db", str(output))
+    assert [(view["name"], view["selector"]) for view in views] == [("@first", "build=1"), ("@second", "build=8")]
     assert names("--db", str(output)) == ["run0", "run1", "run2", "run3", "05"]

@@ -473,7 +473,7 @@ def missed(truth: Truth, rows: list[Row]) -> list[str]:
     late = truth.drawn.late
     if late is not None and late != truth.rank and 5 * waited >= truth.recording and f"rank {late}" not in said:
         found.append(f"rank {late} is late: {100 * waited / truth.recording:.0f} % of the recording")
-    if late == truth.rank and "this one, rank" not in said:
+    if late == truth.rank and f"ranks wait for rank {late}" not in said:
         others = [Truth(truth.drawn, each) for each in range(len(truth.drawn.programs)) if each != late]
         if 5 * sum(each.collectives[0] for each in others) >= sum(each.recording for each in others):
             found.append("it is late")

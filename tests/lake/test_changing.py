@@ -18,7 +18,7 @@ import etq
 from etq import catalog
 from etq.errors import WarehouseError
 from etq.lake import compact, export
-from etq.lake.reading.tables import COMMENTS, KINDS, Lake, kind_of
+from etq.lake.reading.tables import COMMENTS, KINDS, NAMED_VIEWS, WHOLE, Lake, kind_of
 from etq.warehouse.warehouse import Warehouse
 from tests.command_line import run_etq as run
 from tests.conftest import CAPTURES
@@ -33,11 +33,11 @@ pytestmark = pytest.mark.long
 deltalake = pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
 Rows = dict[str, Counter[tuple[Any, ...]]]
-# When events were pruned, a comment was written, or a program was read, differs.
+# When events were pruned, a comment was written, or a view saved, differs.
 _WHEN = {
-    "programs": "ingested_at := NULL",
     "findings": "detail := regexp_replace(t.detail, '^pruned at .*? UTC', '')",
     COMMENTS: "written_at := NULL",
+    NAMED_VIEWS: "saved_at := NULL",
 }
 
 
@@ -60,11 +60,11 @@ def rows_of_file(path: Path, without: Collection[str] = ()) -> Rows:
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection, without: Collection[str] = ()) -> Rows:
-    """The rows of all tables of captures, records and programs, with their hashes in the place of keys; and comments."""
+    """The rows of all tables of captures, records and programs, with their hashes in the place of keys; and of others."""
     found = {}
     for table in catalog.tables():
         kind = kind_of(table.name)
-        if kind is None and table.name != COMMENTS:
+        if kind is None and table.name not in WHOLE:
             continue
         columns = [
             f"(SELECT k.sha256 FROM {column.name[:-3]}s AS k WHERE k.{column.name} = t.{column.name})"
@@ -102,11 +102,19 @@ def _comment(warehouse: Warehouse) -> None:
     warehouse.comment("2", "known", over="build", author="ada")
 
 
-FOLDERS = [FLEET[0].parent, CAPTURES / "mlp"]
+def _view(warehouse: Warehouse) -> str:
+    for name in ("old", "first", "new"):
+        warehouse.save_view(name, "build=1", columns=["name", "runs"])
+    warehouse.save_view("new", "@first,build<9", sort_by="build")
+    warehouse.remove_view("old")
+    return ",".join(name for (name,) in warehouse.captures("@new").select("name").fetchall())
+
+
 # What is done one after another.
 CHANGES: dict[str, list[Callable[[Warehouse], object]]] = {
     "annotate": [
         _comment,
+        _view,
         lambda warehouse: warehouse.label("00", build="3", device="pixel8", captured_at="2026-05-01"),
         lambda warehouse: warehouse.label("mlp", build=None),
         lambda warehouse: warehouse.metric("rank0", "temperature", 41),

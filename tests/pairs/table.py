@@ -27,6 +27,7 @@ WITHOUT: Final[dict[str, str]] = {
         ("causes", "compared_devices", "series"), "tests/sql/test_causes.py holds them against faults that are planted"
     ),
     "compare_jobs": "the fleet has no jobs; tests/sql/test_jobs.py holds it against steps that are planted",
+    "job_critical_path": "a rank alone has none; tests/sql/test_job_path.py holds it against a walk in Python",
     "rank_waits": "a rank alone waits for none; tests/sql/test_jobs.py holds it against waits that are planted",
     "missing_needs": "its second way, each view asked for each capture, is in tests/sql/test_missing_needs.py",
     "clock_steps": "its second way is the clock that tests/sql/test_clock_steps.py simulates",

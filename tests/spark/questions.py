@@ -45,7 +45,7 @@ _MORE = {
         view: ["'gpu'"] for view in ("annotation_kernels", "copies", "copy_totals", "fusable_chains", "kernel_families")
     },
     "jobs": ["selector := 'gpu'"], "kernel_counters": ["'counters'"], "rank_ops": ["selector := 'gpu'"],
-    "rank_waits": ["selector := 'gpu'"],
+    "rank_waits": ["selector := 'gpu'"], "job_critical_path": ["selector := 'gpu'"],
     "kernel_sequences": ["'gpu', min_length := 1"],
     "find_total_for_module": ["'mlp', 'L__self__'", "'convnet_xnn', 'features', match := 'substring'"],
     "inspector_events": ["'loops', repeats := 'last'", "'loops'", "'mlp', phase := 'decode', unit := 'ms'"],

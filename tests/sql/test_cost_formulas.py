@@ -194,6 +194,8 @@ CHOSEN: dict[str, tuple[Inputs, Row]] = {
     "aten::scatter_ of a number": ([ROWS, "0", INDEX, "0"], (0, 8 * 8 + 4 * 8, None)),
     "aten::scatter_add_": ([ROWS, "0", INDEX, PART], (8, 8 * 8 + 3 * 4 * 8, None)),
     "aten::scatter_reduce_": ([ROWS, "0", INDEX, PART, '"amax"', "True"], (8, 8 * 8 + 3 * 4 * 8, None)),
+    # As torch 2.13 writes it: nothing of the indices.
+    "aten::index": ([ROWS, NONE], (0, None, "bytes: sizes of its indices are not written")),
     "aten::index_add_": ([ROWS, "0", tensor(2, type=LONG), PART, "1"], (8, 8 * 2 + 3 * 4 * 8, None)),
     "aten::index_copy_": ([ROWS, "0", tensor(2, type=LONG), PART], (0, 8 * 2 + 2 * 4 * 8, None)),
     "aten::index_fill_": ([ROWS, "1", tensor(2, type=LONG), "0"], (0, 8 * 2 + 4 * 6, None)),

@@ -19,9 +19,9 @@ MOST: Final = 250
 LARGER: Final = {
     "backward_times": 530, "causes": 1400, "collective_waits": 360, "compare_captures": 377, "compare_efficiency": 1110,
     "compare_findings": 350, "compare_graphs": 2850, "compare_jobs": 890, "compare_modules": 364, "compare_ops": 374, "compare_parts": 410,
-    "compared_captures": 351, "critical_ops": 712, "critical_path": 730, "delegate_coverage": 403,
+    "compared_captures": 351, "critical_ops": 715, "critical_path": 735, "delegate_coverage": 403,
     "delegate_graph": 455, "delegation": 280, "device_idle": 605, "device_idle_causes": 580,
-    "find_total_for_module": 320, "headline": 272, "idle_parts": 705, "jobs": 510, "key_averages": 495, "model_map": 254,
+    "find_total_for_module": 320, "headline": 272, "idle_parts": 705, "job_critical_path": 475, "jobs": 510, "key_averages": 495, "model_map": 254,
     "node_gaps": 664, "node_memory": 300, "node_roofline": 624, "node_totals": 412, "numeric_gap": 600,
     "outliers": 630,
     "op_efficiency": 530, "passes": 375, "peak_memory": 306, "rank_steps": 440, "rank_waits": 335, "regressions": 413, "roofline": 565,

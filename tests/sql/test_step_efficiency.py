@@ -14,6 +14,7 @@ import pytest
 
 import etq
 from etq.analysis.comparison import verdicts_of
+from etq.analysis.efficiency import efficiency_of
 from etq.maintenance.checking import check as check_warehouse
 from etq.warehouse.warehouse import Warehouse
 from tests.command_line import run_etq
@@ -325,6 +326,10 @@ def test_steps_are_stored(tmp_path: Path) -> None:
         assert [row[3] for row in given] == pytest.approx([row[3] * PEAK / 1e12 for row in stored])
     assert [part for part in check_warehouse(tmp_path / "w.duckdb", folder=tmp_path) if part.problems] == []
     with etq.open(tmp_path / "w.duckdb") as warehouse:
+        whole = efficiency_of(warehouse, capture)
+        warehouse.prune(0, keep_rollups=True)
+        assert whole is not None and whole.known_percent == 100
+        assert efficiency_of(warehouse, capture) == whole, "what is stored stays"
         warehouse.remove(capture)
         assert warehouse.rows(query)[1] == []
         warehouse.ingest(rated(product(1010, 1, 64, 32, 16), **OTHER), name="other")

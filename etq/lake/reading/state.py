@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from etq.errors import WarehouseError
-from etq.lake.reading.tables import COMMENTS, KINDS, DataFile, Lake, all_tables, files_of, kind_of, loads_of
+from etq.lake.reading.tables import KINDS, WHOLE, DataFile, Lake, all_tables, files_of, kind_of, loads_of
 from etq.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def read(lake: Lake) -> LakeState:
         if all(loads[kind] <= loads_of(lake.open(f"{kind}s")) for kind in KINDS if loads[kind]):
             break
     files = {
-        table: [file for file in of_table if table == COMMENTS or file.load in loads[str(kind_of(table))]]
+        table: [file for file in of_table if table in WHOLE or file.load in loads[str(kind_of(table))]]
         for table, of_table in found.items()
     }
     return LakeState(lake, {table: of_table for table, of_table in files.items() if of_table})

@@ -27,8 +27,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 # The kinds of content that have keys, in the order of references.
 KINDS: Final = ("program", "record", "capture")
-# The table of comments, which are about series, not about one capture: each of its commits writes the whole table.
+# The tables of comments, which are about series, and of named views: about no one capture. Each of their commits writes
+# all of one.
 COMMENTS: Final = "change_comments"
+NAMED_VIEWS: Final = "named_views"
+WHOLE: Final = (COMMENTS, NAMED_VIEWS)
 _PRIMITIVES: Final = {
     "INTEGER": "integer", "BIGINT": "long", "VARCHAR": "string", "BOOLEAN": "boolean", "DOUBLE": "double",
     "TIMESTAMP": "timestamp_ntz", "BLOB": "binary", "DECIMAL(38,0)": "decimal(38,0)",
@@ -66,7 +69,7 @@ def tables_of(*kinds: str) -> list[str]:
 
 def all_tables() -> list[str]:
     """The tables that a lake may have."""
-    return [*tables_of(*KINDS), COMMENTS]
+    return [*tables_of(*KINDS), *WHOLE]
 
 
 @dataclass(frozen=True)

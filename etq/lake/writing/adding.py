@@ -20,10 +20,10 @@ from etq.errors import WarehouseError
 from etq.ingest.stores import deltalake
 from etq.lake.reading.connection import connect_tables
 from etq.lake.reading.state import read
-from etq.lake.reading.tables import COMMENTS, KINDS, Lake, all_tables
-from etq.lake.writing.changing import add_contents, change, change_comments
-from etq.lake.writing.loads import contents, make_table, parts, recorded_at
-from etq.maintenance.merge import COMMENTS_OF
+from etq.lake.reading.tables import KINDS, WHOLE, Lake, all_tables
+from etq.lake.writing.changing import change, change_whole
+from etq.lake.writing.loads import commit, contents, make_table, parts, rewrite, write
+from etq.maintenance.merge import MISSING_OF
 from etq.maintenance.retention import EVENT_TABLES
 from etq.warehouse.warehouse import Warehouse, open
 
@@ -83,21 +83,21 @@ def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) ->
         for part in parts(connection, kind, [key for key, sha256 in found if sha256 not in known]):
             counts = add_contents(lake, connection, kind, {of_all[key]: key for key in part}, is_replaced)
             new, replaced = new + counts[0], replaced + counts[1]
-        added = Added(new, len(found) - new - replaced, replaced)  # those of captures, which come last
-    comments = connection.sql(f"FROM {COMMENTS} ORDER BY comment_id").to_arrow_table()
-    if len(comments):
-        _add_comments(lake, comments)
+        added = Added(new, len(found) - new - replaced, replaced)  # of captures, which are the last
+    for table in WHOLE:
+        if len(rows := connection.sql(f"FROM {table} ORDER BY ALL").to_arrow_table()):
+            _add_rows(lake, table, rows)
     return added
 
 
-def _add_comments(lake: Lake, comments: Any) -> None:
-    """Add comments, as Arrow, that a lake lacks."""
+def _add_rows(lake: Lake, table: str, rows: Any) -> None:
+    """Add comments or named views, as Arrow, that a lake lacks."""
 
     def unite(connection: duckdb.DuckDBPyConnection) -> None:
-        connection.register("_given", comments)
-        connection.execute(COMMENTS_OF.format("_given"))
+        connection.register("_given", rows)
+        connection.execute(MISSING_OF[table].format("_given"))
 
-    change_comments(lake, unite)
+    change_whole(lake, table, unite)
 
 
 def update(

@@ -21,7 +21,7 @@ from etq.database.temporary import temporary_folder
 from etq.errors import WarehouseError, message_of
 from etq.lake.reading.connection import LOAD, ORDER, attach, connect_tables, read_parquet, rows_of
 from etq.lake.reading.state import LakeState, read
-from etq.lake.reading.tables import COMMENTS, KINDS, Lake, tables_of
+from etq.lake.reading.tables import KINDS, Lake, tables_of
 from etq.lake.writing.loads import (
     EVENTS,
     MOST_CONTENTS,
@@ -238,8 +238,9 @@ def _groups(state: LakeState, loads: Iterable[str]) -> Iterator[list[str]]:
         yield group
 
 
-def change_comments(lake: Lake, work: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
-    """Change the comments of a lake by one commit; `work` changes them in a table of a database. Returns its result.
+def change_whole(lake: Lake, table: str, work: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
+    """Change the comments or named views of a lake by one commit; `work` does it to a table of a database. Returns its
+    result.
 
     Raises `WarehouseError` for a lake that can't be read or written, and what `work` raises.
     """
@@ -247,10 +248,10 @@ def change_comments(lake: Lake, work: Callable[[duckdb.DuckDBPyConnection], Resu
 
     def changed(rows: object) -> tuple[object, Result]:
         with duckdb.connect(":memory:") as connection:
-            connection.execute(catalog.named(COMMENTS).statement)
+            connection.execute(catalog.named(table).statement)
             connection.register("_held", rows)
-            connection.execute(f"INSERT INTO {COMMENTS} BY NAME FROM _held")
+            connection.execute(f"INSERT INTO {table} BY NAME FROM _held")
             result = work(connection)
-            return connection.sql(f"FROM {COMMENTS} ORDER BY comment_id").to_arrow_table(), result
+            return connection.sql(f"FROM {table} ORDER BY ALL").to_arrow_table(), result
 
-    return replace_rows(lake, COMMENTS, changed)
+    return replace_rows(lake, table, changed)

@@ -92,14 +92,28 @@ etq.pageOfCaptures = async () => {
   }
 
   function sorting() {
-    const [column, down] = (etq.parameters().sort ?? "").split(":");
+    const given = etq.parameters().sort;
+    const saved = viewed()?.sort_by;
+    if (given === undefined && saved) return columnOf(saved) === null ? [null, false] : [columnOf(saved), !isText(columnOf(saved))];
+    const [column, down] = (given ?? "").split(":");
     return [column || null, down === "down"];
+  }
+
+  // The named view that the selector begins with, and the column of this page that a name in it is; null if none is.
+  const viewed = () => page.captures?.views.get((etq.parameters().where ?? "").split(",")[0]);
+  const columnOf = (name) => (name in FIXED || name === "name" ? name : page.captures.labels.has(name) ? `label ${name}` : null);
+  // As on the command line, numbers are sorted from the largest, texts from A to Z. Labels that are numbers are numbers.
+  function isText(column) {
+    if (column.startsWith("label ")) return page.captures.labels.get(column.slice(6)).texts.some((text) => text === "" || Number.isNaN(Number(text)));
+    return !FIXED[column]?.numeric;
   }
 
   const labelColumns = () => [...page.captures.labels.keys()];
   function chosenColumns() {
     const given = etq.parameters().columns;
     if (given !== undefined) return given.split(",").map(decodeURIComponent);
+    const saved = (viewed()?.shown ?? []).flatMap((name) => (name === "labels" ? labelColumns() : [name])).map(columnOf).filter((name) => name !== null && name !== "name");
+    if (saved.length) return saved;
     const place = (key) => (USUAL.includes(key) ? USUAL.indexOf(key) : USUAL.length);
     const labels = labelColumns().filter(divides).sort((one, other) => place(one) - place(other) || one.localeCompare(other)).slice(0, LABELS_SHOWN).map((key) => `label ${key}`);
     const shown = SHOWN.filter((name) => !isEmpty(name));

@@ -66,7 +66,7 @@ etq.pageOfHome = async () => {
           page.text = answer.judged;
         }, listed),
         part("findings", (answer) => { page.causes = answer; }, found),
-        etq.series(signal).then((series) => { page.series = series; }, () => null),
+        etq.series(signal, { selector }).then((series) => { page.series = series; }, () => null),
       ]);
       draw();
     });

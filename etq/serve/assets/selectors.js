@@ -2,8 +2,9 @@
 
 // All captures, as the server sends them: rows, labels by key, places by name.
 etq.Captures = class {
-  constructor({ rows, labels }) {
+  constructor({ rows, labels, views }) {
     this.table = new etq.Table(rows);
+    this.views = new Map(views.map((view) => [`@${view.name}`, view]));
     this.labels = new Map(Object.entries(labels));
     this.names = this.table.list("name");
     this.placeOf = new Map(this.names.map((name, place) => [name, place]));
@@ -66,7 +67,7 @@ etq.forgetCaptures = () => {
 // The suggestions for a field of selectors.
 etq.suggestions = (captures) => {
   const list = etq.element("datalist", { id: "selectors" });
-  const texts = ["@latest"];
+  const texts = ["@latest", ...captures.views.keys()];
   for (const [key, { texts: values }] of captures.labels) for (const value of values.slice(0, 50)) texts.push(etq.selectorOf([[key, value]]));
   for (const name of captures.names.slice(0, 500)) texts.push(name);
   for (const value of texts) list.append(etq.element("option", { value }));
