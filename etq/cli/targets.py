@@ -293,8 +293,9 @@ def use_named_view(warehouse: Warehouse, selectors: Sequence[str | None], column
     command say how; what the table lacks is left out.
     """
     from etq.annotations.named_views import find
+    from etq.render.display import show_as
     from etq.render.selection import selection
-    from etq.render.table import title, wide
+    from etq.render.table import title
 
     with warehouse.locked() as connection:
         view = next(filter(None, (find(connection, each) for each in selectors if each is not None)), None)
@@ -304,7 +305,7 @@ def use_named_view(warehouse: Warehouse, selectors: Sequence[str | None], column
     shown = tuple(name for name in view.shown or () if name in known) or None
     if given.columns is None and shown is not None:
         given = given._replace(columns=shown)
-        wide.set(True)
+        show_as(is_wide=True)
     if given.sort_by is None and view.sort_by in known:
         given = given._replace(sort_by=view.sort_by)
     selection.set(given)  # until the command ends, whose options reset it

@@ -33,8 +33,9 @@ pytestmark = pytest.mark.long
 deltalake = pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
 Rows = dict[str, Counter[tuple[Any, ...]]]
-# When events were pruned, a comment was written, or a view saved, differs.
+# When events were pruned, a comment was written, a program read, or a view saved, differs.
 _WHEN = {
+    "programs": "ingested_at := NULL",
     "findings": "detail := regexp_replace(t.detail, '^pruned at .*? UTC', '')",
     COMMENTS: "written_at := NULL",
     NAMED_VIEWS: "saved_at := NULL",
@@ -110,6 +111,7 @@ def _view(warehouse: Warehouse) -> str:
     return ",".join(name for (name,) in warehouse.captures("@new").select("name").fetchall())
 
 
+FOLDERS = [FLEET[0].parent, CAPTURES / "mlp"]
 # What is done one after another.
 CHANGES: dict[str, list[Callable[[Warehouse], object]]] = {
     "annotate": [

@@ -21,8 +21,8 @@ from etq.ingest.stores import deltalake
 from etq.lake.reading.connection import connect_tables
 from etq.lake.reading.state import read
 from etq.lake.reading.tables import KINDS, WHOLE, Lake, all_tables
-from etq.lake.writing.changing import change, change_whole
-from etq.lake.writing.loads import commit, contents, make_table, parts, rewrite, write
+from etq.lake.writing.changing import add_contents, change, change_whole
+from etq.lake.writing.loads import contents, make_table, parts, recorded_at
 from etq.maintenance.merge import MISSING_OF
 from etq.maintenance.retention import EVENT_TABLES
 from etq.warehouse.warehouse import Warehouse, open
