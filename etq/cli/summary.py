@@ -248,7 +248,7 @@ _COLUMNS: Final = ("part", "name", "method", "value", "low", "high", "share_perc
 def summary(
     captures: tuple[str, ...], db: str, format: str | None, output: str | None, force: bool, **options: Any
 ) -> None:
-    """Show on one screen what a file is and what took its time; for two files, what differs.
+    """Show on one screen what a file is and what took its time. For two files, show what differs.
 
     For the traces of a job's ranks, in a folder or as files: which rank the others wait for, and why. For another
     folder or pattern: what is in it. An ETRecord or program that is given with a capture is linked to it. Before a

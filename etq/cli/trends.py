@@ -91,7 +91,7 @@ def trend(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show the trend of a total, an op, a module or a metric over captures, and where it changed.
+    """Show a trend over captures, and where it changed. The trend is of a total, an op, a module or a metric.
 
     \b
     etq trend model=mlp --db lab.duckdb
