@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @main.group()
 def db() -> None:
-    """Check, copy, merge and compact warehouses; remove captures; save views under names.
+    """Check, copy, merge and compact warehouses; remove captures. Save views under names.
 
     Check, remove, prune and view take a lake, too.
 
