@@ -48,26 +48,32 @@ def test_a_lake_without_problems(kept: Path) -> None:
     assert problems_of_lake(kept / "lake") == {} and parts[2:] == of_file[1:]
 
 
-@pytest.mark.parametrize(
-    ("table", "column", "value", "where", "part"),
-    [
-        ("op_times", "total_ticks", "total_ticks + 1", "op_index = 1", "rollups, by the events"),
-        ("event_ticks", "self_ticks", "self_ticks + 1", "event_index = 2", "times of events and runs"),
-        ("runs", "run_index", "0", "run_index = 1", "keys"),
-        ("event_ticks", "signature_index", "999", "event_index = 3", "references between tables"),
-    ],
+# A table, its column, another value, and for which rows; the part that finds it. Each is of another table or row, so that
+# all are found at once.
+FAULTS = (
+    ("op_times", "total_ticks", "total_ticks + 1", "op_index = 1", "rollups, by the events"),
+    ("event_ticks", "self_ticks", "self_ticks + 1", "event_index = 2", "times of events and runs"),
+    ("runs", "run_index", "0", "run_index = 1", "keys"),
+    ("event_ticks", "signature_index", "999", "event_index = 3", "references between tables"),
 )
-def test_the_same_is_found_as_in_a_file(
-    table: str, column: str, value: str, where: str, part: str, kept: Path, tmp_path: Path
-) -> None:
+
+
+def test_the_same_is_found_as_in_a_file(kept: Path, tmp_path: Path) -> None:
     copyfile(kept / "lab.duckdb", tmp_path / "lab.duckdb")
     copytree(kept / "lake", tmp_path / "lake")
-    deltalake.DeltaTable(tmp_path / "lake" / table).update(predicate=where, updates={column: value})
     with duckdb.connect(tmp_path / "lab.duckdb") as connection:
-        connection.execute(f"UPDATE {table} SET {column} = {value} WHERE {where}")
+        for table, column, value, where, _ in FAULTS:
+            deltalake.DeltaTable(tmp_path / "lake" / table).update(predicate=where, updates={column: value})
+            connection.execute(f"UPDATE {table} SET {column} = {value} WHERE {where}")
     found, expected = problems_of_lake(tmp_path / "lake"), problems_of_file(tmp_path / "lab.duckdb")
-    without_keys = [[re.sub("capture_id [0-9]+", "", text) for text in each[part]] for each in (found, expected)]
-    assert found.keys() == expected.keys() and without_keys[0] == without_keys[1] != []
+    assert found.keys() == expected.keys() == {part for *_, part in FAULTS}
+    for part in found:
+        # Advice about the ranks of a job is compared in a file alone.
+        without_keys = [
+            [re.sub("capture_id [0-9]+", "", text) for text in each[part] if not text.startswith("all_advice: rank")]
+            for each in (found, expected)
+        ]
+        assert without_keys[0] == without_keys[1] != []
 
 
 def test_files_and_loads(kept: Path, tmp_path: Path) -> None:
