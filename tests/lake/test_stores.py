@@ -68,6 +68,7 @@ def add(lake: Lake, files: list[Path], **labels: str) -> Added:
     return etq.lake.add(lake, lambda warehouse: warehouse.ingest_many(files, labels=labels))
 
 
+@whole
 def test_a_lake_in_a_store_is_as_one_in_a_folder(lake: Lake, tmp_path: Path) -> None:
     with pytest.raises(WarehouseError, match="fleet: an address; a warehouse is a file, or a lake"):
         etq.open(lake.url, storage_options=lake.options)
@@ -180,7 +181,8 @@ def test_by_commands(lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     runner = CliRunner()
     assert runner.invoke(main, ["lake", "add", lake.url, str(tmp_path / "run.etdp")]).exit_code == 0
     assert is_lake(lake.url)
-    asked = runner.invoke(main, ["ops", "run", "--db", lake.url])
+    assert runner.invoke(main, ["label", "run", "build=3", "--db", lake.url]).exit_code == 0
+    asked = runner.invoke(main, ["ops", "build=3", "--db", lake.url])
     assert asked.exit_code == 0 and "add" in asked.output
     assert runner.invoke(main, ["lake", "compact", lake.url]).exit_code == 0
 
