@@ -126,7 +126,7 @@ def as_numpy(values: pa.Array | pa.ChunkedArray, dtype: type[np.generic]) -> npt
 
 def filled(values: pa.Array, missing: int) -> npt.NDArray[np.int64]:
     """Return the integers of an array as numbers of 64 bits, nulls as `missing`."""
-    found = as_numpy(values, values.type.to_pandas_dtype()).astype(np.int64)
+    found = as_numpy(values, np.dtype(str(values.type)).type).astype(np.int64)
     if (validity := values.buffers()[0]) is not None:
         bits = np.unpackbits(np.frombuffer(validity, np.uint8), count=len(values), bitorder="little")
         found[bits == 0] = missing
