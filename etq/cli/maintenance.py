@@ -270,7 +270,7 @@ def view(
     """
     is_saved = name is not None and not remove
     if is_saved != (selector is not None) or (not is_saved and (sort_by or columns)) or (remove and name is None):
-        raise click.UsageError("a view has a name and a selector; --remove takes a name, and a list nothing")
+        raise click.UsageError("give NAME and SELECTOR to save a view, NAME --remove to remove it, neither to list all")
     with open_existing(db, read_only=name is None) as warehouse:
         if name is None:
             if not write(warehouse, _VIEWS, format, output, force=force, needs_rows=True):

@@ -33,7 +33,7 @@ _REASONS: Final = {
     ),
     "writes the warehouse; measured where the inputs are made": ("ingest",),
     "writes a lake": ("lake add", "lake compact"),
-    "reads no capture": ("bench", "completion", "token", "views"),
+    "reads no capture": ("bench", "completion", "db view", "token", "views"),
     "reads all of a warehouse": ("db check",),
     "has captures of its own": ("demo",),
     "needs a trace with the shapes of ops, which no input has": ("export --to replay",),
