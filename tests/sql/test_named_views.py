@@ -98,7 +98,7 @@ def test_commands_save_list_open_and_remove(path: Path, tmp_path: Path) -> None:
     assert run_etq("db", "view", "two", "--remove", "--db", str(db)).stderr == "@two removed\n"
     assert "is not a selector" in run_etq("captures", "@two", "--db", str(db)).stderr
     for wrong in (["x"], ["x", "a=1", "--remove"], ["--sort-by", "x"], ["--remove"]):
-        assert "a view has a name and a selector" in run_etq("db", "view", *wrong, "--db", str(db)).stderr
+        assert "give NAME and SELECTOR to save a view" in run_etq("db", "view", *wrong, "--db", str(db)).stderr
 
 
 def test_pages_open_it(path: Path) -> None:
