@@ -1,4 +1,4 @@
-"""Files of object stores, by the library that reads and writes lakes: with its addresses and the same credentials."""
+"""Reads files of object stores through deltalake, so that lakes and files have the same addresses and credentials."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from etq.errors import FormatError, MissingFileError, StoreError, WarehouseError, displayed
 
 _ADDRESS: Final = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*://", re.ASCII)
-# Those of S3, Google's and Azure's stores, as in the addresses of lakes.
+# The schemes of S3, Google Cloud Storage and Azure, as in the addresses of lakes.
 _SCHEMES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
 # A request takes up to 30 seconds. A store that doesn't answer is an error after about two of them, not after minutes.
 _OPTIONS: Final = {"max_retries": "3", "retry_timeout": "30s"}
@@ -26,7 +26,7 @@ _NOT_SHOWN: Final = re.compile(r"\d+: |at |<")
 
 
 class State(NamedTuple):
-    """What tells whether a file of a store was written again: its size in bytes, and when it was written."""
+    """The size of a file in bytes and the time when it was written; one differs if the file was written again."""
 
     size: int
     written_at: datetime | None
@@ -38,7 +38,7 @@ def is_address(path: str) -> bool:
 
 
 def state_of(address: str) -> State | None:
-    """The state of a file; None if there is none. Raises `StoreError` for a store that can't be read."""
+    """Return the state of a file, or None if the file doesn't exist. Raises `StoreError` if the store can't be read."""
     files, _, path = _split(address)
     with _answering(address):
         [found] = files.get_file_info([path])
@@ -46,7 +46,10 @@ def state_of(address: str) -> State | None:
 
 
 def size_of(address: str) -> int | None:
-    """The bytes of a file, by one request; None if there is none. Raises `StoreError` for what can't be read."""
+    """Return the size of a file in bytes, by one request, or None if the file doesn't exist.
+
+    Raises `StoreError` if the store can't be read.
+    """
     try:
         with opened(address) as file:
             return int(file.size())
@@ -55,8 +58,8 @@ def size_of(address: str) -> int | None:
 
 
 def files_below(address: str) -> list[str]:
-    """The addresses of the files below an address, or of those that a pattern matches, in no order; without hidden
-    ones, as those of git.
+    """Return the addresses of all files below an address, or of all files that match a pattern, in any order. Files
+    with a part of the path that begins with a dot are left out.
 
     Raises `StoreError` for a store that can't be read, or a bucket that doesn't exist.
     """
@@ -111,9 +114,9 @@ def _answering(address: str) -> Iterator[None]:
 
 
 def _split(address: str) -> tuple[Any, str, str]:
-    """The files of a store, the address of its root and the path of a file, of the file's address.
+    """Split the address of a file into the file system of its bucket, the address of the bucket, and the path in it.
 
-    Raises `StoreError` for what is no store's address.
+    Raises `StoreError` if the address is not one of a store.
     """
     scheme, _, rest = address.partition("://")
     bucket, _, path = rest.partition("/")
@@ -130,8 +133,8 @@ def _split(address: str) -> tuple[Any, str, str]:
 
 @lru_cache(8)
 def _files_of(root: str) -> Any:
-    """The files of a bucket, by the credentials that the environment has now. Raises `OSError` and `ValueError` for an
-    address that can't be.
+    """Return the file system of a bucket, with the credentials of the environment. Raises `OSError` and `ValueError`
+    for an invalid address.
     """
     module = deltalake("files in a store need")
     from deltalake.fs import DeltaStorageHandler
@@ -144,9 +147,9 @@ def _files_of(root: str) -> Any:
 
 
 def deltalake(what: str = "a lake needs") -> Any:
-    """The library. Raises `WarehouseError` if it isn't installed."""
+    """Import deltalake. Raises `WarehouseError` if it isn't installed."""
     if "deltalake" not in sys.modules and "RUST_LOG" not in os.environ:
-        # It reads this as it is imported. Its warnings, one for each place without credentials, hide the error.
+        # It reads this variable on import. It warns about each source without credentials, which would hide the error.
         os.environ["RUST_LOG"] = "error"
         try:
             return deltalake(what)
@@ -160,7 +163,7 @@ def deltalake(what: str = "a lake needs") -> Any:
 
 
 def reason(error: object) -> str:
-    """The first and the last line of an error of the library, without the layers between them."""
+    """Return the first and the last line of an error of deltalake, without the layers between them."""
     lines = [each for line in str(error).splitlines() if (each := _ARROW.sub("", line).strip())]
     lines = [line for line in lines if not _NOT_SHOWN.match(line)]
     if any("credentials" in line or "IMDS" in line for line in lines):

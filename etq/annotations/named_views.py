@@ -23,7 +23,7 @@ _NAMED: Final = re.compile(r"@([^,]+)(?=,|$)")
 
 
 class NamedView(NamedTuple):
-    """A named view: the columns of `named_views` that who saves it gives."""
+    """A named view: the columns of `named_views`, without the time when it was saved."""
 
     name: str
     selector: str
@@ -32,7 +32,7 @@ class NamedView(NamedTuple):
 
 
 def find(connection: duckdb.DuckDBPyConnection, selector: str) -> NamedView | None:
-    """Return the view that a selector begins with, None if with none that is saved."""
+    """Return the saved view whose name begins a selector, as @pixels,build=7; None for other selectors."""
     name = _NAMED.match(selector)
     if name is None or name[1] in _WORDS:
         return None
@@ -42,7 +42,7 @@ def find(connection: duckdb.DuckDBPyConnection, selector: str) -> NamedView | No
 
 
 def expanded(connection: duckdb.DuckDBPyConnection, selector: str) -> str:
-    """Return a selector with that of the view in place of its name; others as they are."""
+    """Return a selector in which the name of a view is replaced by the view's selector."""
     view = find(connection, selector)
     return selector if view is None else view.selector + selector[len(view.name) + 1 :]
 

@@ -289,8 +289,9 @@ def open_target(capture: str, db: str, read_options: FileOptions) -> Iterator[tu
 
 
 def use_named_view(warehouse: Warehouse, selectors: Sequence[str | None], columns: Collection[str]) -> None:
-    """Sort and show a table of these columns as the named view does that a selector begins with, unless options of the
-    command say how; what the table lacks is left out.
+    """Apply the order and the columns of the named view whose name begins a selector to a table with these columns.
+
+    Options of the command override the view. Columns that the table lacks are left out.
     """
     from etq.annotations.named_views import find
     from etq.render.display import show_as

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 
 class Display(NamedTuple):
@@ -38,7 +38,7 @@ def show_as(**options: bool) -> None:
 
 
 @contextmanager
-def shown_as(**options: Any) -> Iterator[None]:
+def shown_as(**options: bool) -> Iterator[None]:
     """Set these fields of `Display` until the block ends."""
     token = _display.set(_display.get()._replace(**options))
     try:

@@ -118,7 +118,7 @@ def _places(uri: str, folders: Iterable[str]) -> Iterator[str]:
     is_inside = not path.is_absolute() and ".." not in path.parts and not stores.is_address(uri)
     for folder in folders:
         root = f"{folder.rstrip('/')}/"
-        if stores.is_address(folder) and uri.startswith(root):
+        if stores.is_address(folder) and uri.startswith(root) and ".." not in uri.split("/"):
             yield uri
             continue
         for place in dict.fromkeys((uri, path.name) if is_inside else (path.name,)):

@@ -1,10 +1,10 @@
--- One part of the critical path of a job's step, which goes from rank to rank: it ends with the rank that ends the step last.
--- Before that, the rank works since its last collective, whose transfer began when its last rank came; that rank worked
--- since its own last collective, and so on, to the start of the step. A collective that a rank leaves only after it has
--- come last to another one is not before that. Clocks are aligned by `clock_offsets`, and collectives are those whose
--- wait is known, see `collective_waits`: all-reduce, all-gather, reduce-scatter, all-to-all and barriers; time in others
--- is work. Parts follow each other without a gap, from the start of the step's first rank to the end of its last, on
--- host and device.
+-- One part of the critical path of a job's step, which goes from rank to rank. It is followed backwards: from the rank
+-- that ends the step last to that rank's last collective, whose transfer began when the last rank reached it; then from
+-- that rank to the collective before, and so on, to the start of the step. A collective is skipped if the rank leaves
+-- it only after it has reached the next one of the path. Clocks are aligned by `clock_offsets`, and collectives are
+-- those whose wait is known, see `collective_waits`: all-reduce, all-gather, reduce-scatter, all-to-all and barriers;
+-- time in others is work. Parts follow each other without a gap, from the start of the step's first rank to the end of
+-- its last, on host and device.
 -- Empty: {view} has no rows: no wait of a rank for another is known; etq show collective_waits says why
 -- Shown: job, step!#, position#, rank!#, kind!, start~, duration!~, share_percent!%, last_rank#, collective!,
 --   process_group, place, op!, op_time~, computation~, unit

@@ -11,6 +11,8 @@ import pytest
 
 import etq
 from etq import catalog
+from etq.ingest import stores
+from etq.storage import again
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
 from tests.command_line import run_etq
@@ -158,3 +160,13 @@ def test_the_command(lab: Warehouse, tmp_path: Path) -> None:
     assert "Missing argument 'FILE...'" in run_etq("ingest").stderr
     lake = run_etq("lake", "add", "--help").stdout
     assert "--again" not in lake and "--label " in lake
+
+
+def test_an_address_leads_out_of_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else may have written the stored address; the credentials are the reader's. No file has its name."""
+    monkeypatch.setattr(stores, "size_of", lambda address: None)
+    places = {
+        uri: [*again._places(uri, ["s3://lab/raw/"])]
+        for uri in ("s3://lab/raw/day/a.etdp", "s3://lab/raw/../secret/a.etdp", "s3://lab/rawer/a.etdp", "s3://other/a")
+    }
+    assert places == {uri: [uri] if "/day/" in uri else [] for uri in places}

@@ -1,4 +1,4 @@
-"""Reading the files of a lake's captures anew, as those of a warehouse are."""
+"""Reads the files of a lake's captures again, as `etq.storage.again` does for a warehouse."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from etq.storage.again import Again, found, is_near, outcome_of, stored
 def read_again(
     lake: Lake, keys: Sequence[int] | None, folders: Sequence[str], progress: Callable[[Again], None] | None
 ) -> list[Again]:
-    """Read the files of captures anew, given by their keys, or of all, from folders. What is said of
-    `Warehouse.ingest_again` holds. Captures of a load are read together, as it is written again.
+    """Read the files of captures with these keys, or of all, from folders again, as `Warehouse.ingest_again` does.
+    Captures of a load are read together, because the load is written again as a whole.
 
     Raises `WarehouseError` for a lake that can't be read or written.
     """
@@ -54,7 +54,7 @@ def read_again(
 
 
 def _read(connection: duckdb.DuckDBPyConnection, keys: Sequence[int], folders: Sequence[str]) -> list[Again]:
-    """Read captures of a warehouse anew."""
+    """Read the files of a warehouse's captures again."""
     write = partial(in_transaction, connection)
     with ranks_together(connection, write):
         return [outcome_of(connection, each, folders, write) for each in stored(connection, keys)]
