@@ -49,6 +49,10 @@ _MARKED: Final = re.compile(r"(.+?)([!+|]*)([~%#-]?)(?: \((\w+)\))?")
 # A word, and the bracket of a call after it. Texts and comments are found to be passed over.
 _WORD: Final = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|(?<![\w.$"])([A-Za-z_]\w*+)(?!\s*:=)(?:\s*(\())?""")
 
+# The file of the view whose rows are those of `ingest/costs/formulas.toml`, and the row that they replace.
+_FORMULAS: Final = "costs/cost_formulas.sql"
+_FORMULA: Final = "('ops', 'family|counts|0|0|moves|sizes|writes', 'text')"
+
 # DuckDB's error for a view that is written as a table, or a table as a view.
 _NOT_THERE: Final = re.compile(r"Table (?:Function )?with name (\w+) does not exist!")
 
@@ -223,8 +227,21 @@ def objects() -> dict[str, SqlObject]:
 
 @cache
 def _source(file: str) -> str:
-    """Return the text of an SQL file by its path under `etq.sql`."""
-    return Path(_root(), file).read_bytes().decode()
+    """Return the text of an SQL file by its path under `etq.sql`, with the rows of `formulas.toml`."""
+    text = Path(_root(), file).read_bytes().decode()
+    return text.replace(_FORMULA, _formulas()) if file == _FORMULAS else text
+
+
+def _formulas() -> str:
+    """Return the rows of `cost_formulas`: ops with one formula, its columns, and its text."""
+    from etq.ingest.costs.formulas import formulas
+
+    ops: dict[tuple[str, str], list[str]] = {}
+    for each in formulas().of_ops.values():
+        counts = (each.family, each.counts, each.per_input, each.per_output, each.moves, each.sizes, each.writes)
+        ops.setdefault(("|".join(map(str, counts)), each.text), []).append(each.op)
+    rows = ((" ".join(names), rule, text) for (rule, text), names in ops.items())
+    return ",\n".join(f"({', '.join(map(quoted, row))})" for row in rows)
 
 
 @cache

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -22,8 +22,22 @@ BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 HEAD: Final = 2**18
 
 Reading = Iterator[tuple[str, pa.RecordBatch]]
-# Bytes and names of traces in which graphs were captured.
-Recorded = Sequence[tuple[Any, str]]
+
+
+class Given(NamedTuple):
+    """What is known of a file besides its bytes.
+
+    clock_bits  the width of the clock's counter, 32 or 64; None if it isn't known
+    recorded    of a trace: bytes and names of traces in which its graphs were captured
+    assumed     of a trace: sizes that it lacks, see `assumptions`
+    """
+
+    clock_bits: int | None = None
+    recorded: Sequence[tuple[Any, str]] = ()
+    assumed: Mapping[str, str] = {}
+
+
+NOTHING: Final = Given()
 
 
 def is_json(data: Any) -> bool:
@@ -42,13 +56,13 @@ def _begins_etdump(head: bytes) -> bool:
 
 
 # Each reader is imported only when a file of its format is read.
-def _etdump(data: Any, path: str, clock_bits: int | None, _: Recorded = ()) -> Reading:
+def _etdump(data: Any, path: str, given: Given) -> Reading:
     from etq.ingest.etdump.reader import read_etdump
 
-    return read_etdump(data, path, clock_bits)
+    return read_etdump(data, path, given.clock_bits)
 
 
-def _torch_trace(data: Any, path: str, _: int | None, recorded: Recorded = ()) -> Reading:
+def _torch_trace(data: Any, path: str, given: Given) -> Reading:
     from etq.ingest.trace.reader import read_torch_trace
 
     if is_snapshot(data):
@@ -64,7 +78,7 @@ def _torch_trace(data: Any, path: str, _: int | None, recorded: Recorded = ()) -
 
         data = json_of(data, path)
     _check_packed(data, path)
-    return read_torch_trace(data, path, recorded)
+    return read_torch_trace(data, path, given.recorded, given.assumed)
 
 
 def _check_packed(data: Any, path: str) -> None:
@@ -81,10 +95,10 @@ def _begins_trace(head: bytes) -> bool:
     return (is_json(head) and begins_trace(head, len(head) < HEAD)) or is_snapshot(head) or begins_timeline(head)
 
 
-def _prof_result(data: Any, path: str, clock_bits: int | None, _: Recorded = ()) -> Reading:
+def _prof_result(data: Any, path: str, given: Given) -> Reading:
     from etq.ingest.prof_result.reader import read_prof_result
 
-    return read_prof_result(data, path, clock_bits)
+    return read_prof_result(data, path, given.clock_bits)
 
 
 @dataclass(frozen=True)
@@ -93,7 +107,7 @@ class CaptureFormat:
 
     is_of: Callable[[Any], bool]  # whether a file's bytes may begin a file of this format
     begins: Callable[[bytes], bool]  # the same with certainty, for files of folders
-    read: Callable[[Any, str, int | None, Recorded], Reading]
+    read: Callable[[Any, str, Given], Reading]
     endings: tuple[str, ...]  # file name endings that folder searches accept; a capture's name lacks them
 
 
@@ -106,19 +120,19 @@ FORMATS: Final = {
 }
 
 
-def read_capture(data: Any, path: str, clock_bits: int | None = None, recorded: Recorded = ()) -> Reading:
+def read_capture(data: Any, path: str, given: Given = NOTHING) -> Reading:
     """Read a profiling file and yield pairs of base table and rows, without the key `capture_id`.
 
-    `data` is the file's bytes (or a memory map of it), `path` its name for messages; `clock_bits` (32 or 64) is the
-    width of the clock's counter, if known; `recorded` are traces in which a trace's graphs were captured. The table
-    `captures` has one row, which names the format.
+    `data` is the file's bytes (or a memory map of it), `path` its name for messages. The table `captures` has one row,
+    which names the format.
 
     Raises `FormatError`, naming the byte, for files that are damaged, truncated or not a profiling file.
     """
     for name, each in FORMATS.items():
         if each.is_of(data):
-            if recorded and name != "torch_trace":
-                raise FormatError(path, "not a PyTorch trace; a graph capture is for traces only")
-            return each.read(data, path, clock_bits, recorded)
+            if name != "torch_trace" and (given.recorded or given.assumed):
+                what = "a graph capture is" if given.recorded else "assumed sizes are"
+                raise FormatError(path, f"not a PyTorch trace; {what} for traces only")
+            return each.read(data, path, given)
     # ETDump's reader recognizes logs that contain dumps, and explains what else a file may be.
-    return _etdump(data, path, clock_bits)
+    return _etdump(data, path, given)

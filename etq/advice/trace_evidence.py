@@ -100,7 +100,7 @@ _SHARED: Final = {
     "peaks": "FROM _trace_peaks({key}, NULL, NULL, NULL)",
     "counted": "FROM _counted_launches({key}, '{prefix}launches')",
     "work": "FROM _device_work({key}, '{prefix}counted', NULL, NULL, false)",
-    "rated": "FROM _rated_work({key}, '{prefix}work', '{prefix}peaks', false, NULL)",
+    "rated": "FROM _rated_work({key}, '{prefix}work', '{prefix}peaks', false)",
     "parts": "FROM _host_parts({key}, '{prefix}states', '{prefix}steps', '{prefix}periods')",
     "pieces": f"SELECT p.*, {_SUBJECT} AS subject"
     " FROM _path_causes({key}, '{prefix}path', '{prefix}parts', '{prefix}steps') AS p",

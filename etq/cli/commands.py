@@ -99,11 +99,6 @@ GROUPS: Final[Mapping[str, Group]] = {
                         "its devices: MFU.",
                         instead={True: "step_efficiency"},
                     ),
-                    "assume": Option(
-                        "With --efficiency: sizes that the trace lacks, such as top_k=4,experts=128. Rows that rest "
-                        "on them say so.",
-                        metavar="SIZES",
-                    ),
                 },
             ),
             "kernels": ViewCommand(

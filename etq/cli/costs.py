@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     "--device", metavar="NAME", help="For a trace: use the peaks of this device of device_peaks, such as H100."
 )
 @click.option(
-    "--assume",
-    metavar="SIZES",
-    help="For a trace: sizes that it lacks, such as top_k=4,experts=128. Rows that use them say so.",
-)
-@click.option(
     "--by",
     type=click.Choice(["op", "instruction", "op_type", "shape", "family"]),
     help="Grouping of rows.  [default: op; of a trace: shape]",
@@ -46,7 +41,6 @@ def roofline(
     peak_bandwidth: float | None,
     by: str | None,
     device: str | None,
-    assume: str | None,
     total: bool,
     db: str,
     format: str | None,
@@ -76,11 +70,9 @@ def roofline(
         if by is not None and by not in known:
             raise EtqError(f"--by {by} is not for {'traces' if is_trace else 'ETDumps'}; use {', '.join(known)}")
         if is_trace:
-            show_efficiency(capture, target, written, by or "shape", total, device=device, assume=assume, **options)
+            show_efficiency(capture, target, written, by or "shape", total, device=device, **options)
         elif device is not None:
             raise EtqError("--device is for traces of GPUs; give --peak-flops and --peak-bandwidth")
-        elif assume is not None:
-            raise EtqError("--assume is for traces; a record has all sizes")
         else:
             show_opened("roofline", capture, target, written, total=total, by=by, **options)
             # Imported here, as only this case needs it.

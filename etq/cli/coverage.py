@@ -39,7 +39,7 @@ _DELEGATES: Final = {
 @run_options("typical")
 @warehouse_option
 @unit_option(None)
-@partial(file_options, without=["graph_capture"])
+@partial(file_options, without=["graph_capture", "assume"])
 @total_option
 @output_options
 def coverage(capture: str, db: str, format: str | None, output: str | None, force: bool, **options: Any) -> None:

@@ -25,6 +25,7 @@ from etq.cli.no_rows import note_no_rows
 from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
 from etq.cli.options import check_alone, classes_option, output_options, step_options, unit_option, warehouse_option
 from etq.cli.targets import (
+    assume_option,
     file_options,
     findings_of,
     graph_capture_option,
@@ -60,7 +61,7 @@ LISTED: Final = 20
 
 @main.command()
 @click.argument("file", metavar="FILE", type=str, required=False)
-@partial(file_options, without=["graph_capture"])
+@partial(file_options, without=["graph_capture", "assume"])
 @click.option("--repeats", type=click.Choice(["all", "last"]), help="Occurrences in a run: all, or only the last.")
 @click.option("--all", "everything", is_flag=True, help="Show OPERATOR_CALL rows too.")
 @unit_option("ms")
@@ -173,6 +174,7 @@ def _limit_memory(context: click.Context, _: click.Parameter, megabytes: int | N
 @click.option("--etrecord", metavar="FILE", help="The ETRecord of the files' program; it is ingested and linked.")
 @click.option("--pte", metavar="FILE", help="The files' program; it is ingested and linked.")
 @graph_capture_option("With one trace only")
+@assume_option("For traces: sizes")
 @click.option("--debug-buffer", metavar="FILE", help="Debug buffer with the logged values; with one file only.")
 @click.option("--values", is_flag=True, help="Keep the values themselves, not only their statistics.")
 @click.option(
@@ -218,6 +220,7 @@ def ingest(
     etrecord: str | None,
     pte: str | None,
     graph_capture: tuple[str, ...] | None,
+    assume: str | None,
     debug_buffer: str | None,
     values: bool,
     reference: str | None,
@@ -281,6 +284,7 @@ def ingest(
         "captured_at": captured_at,
         "time_scale": time_scale,
         "clock_bits": None if clock_bits is None else int(clock_bits),
+        "assume": assume,
         **label_options,
     }
     with _NewWarehouse(db) as made, open(db) as warehouse:

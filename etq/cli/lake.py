@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 # Options of `ingest` that don't change captures that a lake already has.
 _OF_NEW: Final = (
-    "name", "metrics", "time_scale", "clock_bits", "etrecord", "pte", "graph_capture", "debug_buffer", "values",
+    "name", "metrics", "time_scale", "clock_bits", "etrecord", "pte", "graph_capture", "assume", "debug_buffer",
+    "values",
 )  # fmt: skip
 
 

@@ -36,6 +36,7 @@ class FileOptions(NamedTuple):
     debug_buffer: str | None = None
     pte: str | None = None
     graph_capture: tuple[str, ...] | None = None
+    assume: str | None = None
 
 
 def file_options(command: Decorated, without: Collection[str] = ()) -> Decorated:
@@ -50,6 +51,7 @@ def file_options(command: Decorated, without: Collection[str] = ()) -> Decorated
             "--time-scale", type=click.Choice(UNITS), help="For a file: unit of one tick.  [default: ns]"
         ),
         "graph_capture": graph_capture_option("For a trace", common_option),
+        "assume": assume_option("For the file of a trace: sizes", common_option),
     }.items():
         if name not in without:
             command = option(command)
@@ -58,7 +60,8 @@ def file_options(command: Decorated, without: Collection[str] = ()) -> Decorated
 
 def not_for(view: str) -> Collection[str]:
     """Return those of `file_options` that don't apply to files of the view's formats."""
-    return {"dump": ["graph_capture"], "torch_trace": ["pte"]}.get(next(iter(catalog.named(view).needs), ""), [])
+    needs = next(iter(catalog.named(view).needs), "")
+    return {"dump": ["graph_capture", "assume"], "torch_trace": ["pte"]}.get(needs, [])
 
 
 def graph_capture_option(what: str, add: Any = click.option) -> Callable[[Decorated], Decorated]:
@@ -70,6 +73,16 @@ def graph_capture_option(what: str, add: Any = click.option) -> Callable[[Decora
         callback=lambda context, parameter, files: files or None,
         help=f"{what}: trace of the capture of its CUDA or HIP graphs, annotations of their kernels, or a folder; may "
         "be repeated.",
+    )
+    return option
+
+
+def assume_option(what: str, add: Any = click.option) -> Callable[[Decorated], Decorated]:
+    """Return the option for sizes that a trace lacks."""
+    option: Callable[[Decorated], Decorated] = add(
+        "--assume",
+        metavar="SIZES",
+        help=f"{what} that it lacks, such as top_k=4,experts=128. Costs of ops that rest on them say so.",
     )
     return option
 
@@ -92,6 +105,7 @@ def open_file(file: str, read_options: FileOptions, *, is_for_all_runs: bool = F
             debug_buffer=read_options.debug_buffer,
             program=read_options.pte,
             graph_captures=read_options.graph_capture or (),
+            assume=read_options.assume,
             is_for_all_runs=is_for_all_runs,
         )
     report_findings(warehouse, capture.capture_id)

@@ -52,7 +52,7 @@ def files() -> Files:
     from platformdirs import user_cache_path
 
     makers = [Path(__file__).with_name(f"{module}.py") for module in ("making", "functions", "cursors")]
-    makers.append(Path(version.__file__))
+    makers += [Path(version.__file__), Path(__file__).parents[1] / "ingest/costs/formulas.toml"]
     folder = user_cache_path("etq") / f"sql-{state(*makers)[:16]}"
     if all(each.exists() for each in Files.within(folder)):
         with suppress(OSError):

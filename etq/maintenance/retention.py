@@ -18,7 +18,7 @@ from etq.errors import ArgumentError
 # The tables whose size depends on the number of events; pruning empties them if it keeps rollups.
 EVENT_TABLES: Final = (
     "event_ticks", "allocations", "debug_values", "trace_events", "op_arguments", "device_events", "event_counters",
-    "trace_memory",
+    "trace_memory", "call_costs", "costed_ops",
 )  # fmt: skip
 # The tables whose rows of the captures `remove_captures` and `prune_events` read; rows of other tables are only
 # deleted.

@@ -150,7 +150,7 @@ def _read_ahead(
 
 
 def _read(file: FileToStore) -> Tables:
-    return list(read_capture(file.source.content, file.source.uri, file.options.clock_bits))
+    return list(read_capture(file.source.content, file.source.uri, file.options.given))
 
 
 def _batches(files: Iterable[FileToStore | EtqError]) -> Iterator[list[FileToStore | EtqError]]:
@@ -224,6 +224,7 @@ class _Stored:
             or (options.name, options.captured_at, options.debug_buffer) != (None, None, None)
             or bool(options.metrics or found.metrics)
             or options.clock_bits not in (None, self.clock_bits)
+            or options.assume is not None
             or options.time_scale not in (None, self.time_scale)
             or any(self.labels.get(key) != value for key, value in options.labels.items())
             or any(key not in self.labels and not (key == CAPTURED_AT and self.has_moment) for key in found.labels)

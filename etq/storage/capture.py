@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from mmap import mmap
 from typing import Final
 
 import duckdb
@@ -21,11 +20,11 @@ from etq.choices import UNITS
 from etq.database.rollups import is_pruned
 from etq.errors import ArgumentError, ArgumentTypeError
 from etq.ingest.arrow import Rows, batch, integers, texts
+from etq.ingest.costs.assumptions import assumptions
 from etq.ingest.memory import available
-from etq.ingest.registry import read_capture
+from etq.ingest.registry import Given, read_capture
 from etq.storage.given import check_given
 from etq.storage.inserting import insert, insert_captures, set_aside
-from etq.storage.large_file import LargeFile
 from etq.storage.linking import link, link_many
 from etq.storage.naming import check_name, check_name_is_free, free_name
 from etq.storage.sources import Source
@@ -68,9 +67,11 @@ class Options:
     discovered: Discovered = field(default_factory=Discovered)
     metrics: tuple[Source, ...] = ()
     graph_captures: tuple[Source, ...] = ()
+    assume: str | None = None
 
     def __post_init__(self) -> None:
         check_labels(self.labels)
+        assumptions(self.assume)
         if self.captured_at is not None and not isinstance(self.captured_at, datetime):
             raise ArgumentTypeError(f"captured_at is a datetime, not {self.captured_at!r}")
         if self.time_scale is not None and self.time_scale not in UNITS:
@@ -86,9 +87,10 @@ class Options:
                 check_given(source, meant)
 
     @property
-    def recorded(self) -> list[tuple[bytes | mmap | LargeFile, str]]:
-        """The bytes and names of the traces in which graphs were captured."""
-        return [(source.content, source.uri) for source in self.graph_captures]
+    def given(self) -> Given:
+        """What is known of the file besides its bytes."""
+        recorded = [(source.content, source.uri) for source in self.graph_captures]
+        return Given(self.clock_bits, recorded, assumptions(self.assume))
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def store(
         known = []
     else:
         known = connection.execute(
-            "SELECT capture_id, name, clock_bits, time_scale FROM captures WHERE sha256 = ?", [source.sha256]
+            "SELECT capture_id, name, clock_bits, time_scale, assumed FROM captures WHERE sha256 = ?", [source.sha256]
         ).fetchall()
     if not known:
         if options.name is None:
@@ -142,13 +144,14 @@ def store(
             name = options.name
             check_name_is_free(connection, "captures", name, 0)
         if reading is None:
-            reading = read_capture(source.content, source.uri, options.clock_bits, options.recorded)
+            reading = read_capture(source.content, source.uri, options.given)
         [capture_id] = store_new(connection, [new_capture(name, source, options, reading)], links)
         return capture_id, True
-    [(capture_id, name, clock_bits, time_scale)] = known
+    [(capture_id, name, clock_bits, time_scale, assumed)] = known
     if options.name is not None:
         check_name_is_free(connection, "captures", options.name, capture_id)
     is_other = options.clock_bits not in (None, clock_bits) or bool(options.graph_captures)
+    is_other |= bool(options.assume) and options.given.assumed != assumptions(assumed)
     if is_other or options.debug_buffer is not None or is_pruned(connection, capture_id):
         read_again(connection, capture_id, name, source, options)
     _update_capture(connection, capture_id, options)
@@ -397,7 +400,7 @@ def read_again(
     """
     kept = connection.execute(
         """
-        SELECT captured_at, ingested_at, time_scale, clock_bits, record_id, program_id
+        SELECT captured_at, ingested_at, time_scale, clock_bits, record_id, program_id, assumed
         FROM captures WHERE capture_id = ?
         """,
         [capture_id],
@@ -410,11 +413,12 @@ def read_again(
     for table in catalog.tables():
         if table.name not in staying and any(column.name == "capture_id" for column in table.columns):
             connection.execute(f"DELETE FROM {table.name} WHERE capture_id = ?", [capture_id])
-    captured_at, ingested_at, time_scale, clock_bits, record_id, program_id = kept[0]
+    captured_at, ingested_at, time_scale, clock_bits, record_id, program_id, assumed = kept[0]
     again = replace(
-        options, name=name, captured_at=captured_at, time_scale=time_scale, clock_bits=options.clock_bits or clock_bits
-    )
-    reading = read_capture(source.content, source.uri, again.clock_bits, again.recorded)
+        options, name=name, captured_at=captured_at, time_scale=time_scale,
+        clock_bits=options.clock_bits or clock_bits, assume=options.assume or assumed,
+    )  # fmt: skip
+    reading = read_capture(source.content, source.uri, again.given)
     # The capture's labels stay; the caller sets labels from the options.
     capture = NewCapture(name, source, again, {}, reading)
     insert_new(connection, {capture_id: capture}, lambda table, _: table in staying)

@@ -26,7 +26,7 @@ def load(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source,
     """Load a file into a database in memory, as a capture with this key, without the row that marks postponed
     answers.
     """
-    reading = read_capture(source.content, source.uri, options.clock_bits, options.recorded)
+    reading = read_capture(source.content, source.uri, options.given)
     capture = new_capture(free_name(connection, "captures", source), source, options, reading)
     # An ETDump's events are queried in place. A trace's events are inserted: views join them by time, and without their
     # number DuckDB would choose a plan that compares every pair. Events of a second file are kept like those of the

@@ -36,6 +36,7 @@ def read(
     etrecord: str | os.PathLike[str] | None = None,
     pte: str | os.PathLike[str] | None = None,
     graph_captures: Sequence[str | os.PathLike[str] | bytes] = (),
+    assume: str | None = None,
 ) -> Warehouse:
     """Read profiling files (or their bytes) to query them without storing them, as `etq FILE` does.
 
@@ -55,7 +56,7 @@ def read(
         of_one = {"debug_buffer": debug_buffer, "etrecord": etrecord, "pte": pte, "graph_captures": graph_captures}
         if given := [name for name, value in of_one.items() if value]:
             raise ArgumentError(f"{given[0]} needs a single file, and there are {len(files)}")
-        return _of_several(files, time_scale, clock_bits)
+        return _of_several(files, time_scale, clock_bits, assume)
     return open_ephemeral(
         files[0],
         time_scale=time_scale,
@@ -64,6 +65,7 @@ def read(
         debug_buffer=debug_buffer,
         program=pte,
         graph_captures=graph_captures,
+        assume=assume,
     )[0]
 
 
@@ -78,9 +80,11 @@ def _files_of(source: Given | Sequence[Given]) -> Sequence[Given]:
     return files_of(path_of(source))[0]
 
 
-def _of_several(files: Sequence[Given], time_scale: TimeScale | None, clock_bits: Literal[32, 64] | None) -> Warehouse:
+def _of_several(
+    files: Sequence[Given], time_scale: TimeScale | None, clock_bits: Literal[32, 64] | None, assume: str | None
+) -> Warehouse:
     warehouse = Warehouse(Database(_create(), None))
-    for result in warehouse.ingest_many(files, time_scale=time_scale, clock_bits=clock_bits):
+    for result in warehouse.ingest_many(files, time_scale=time_scale, clock_bits=clock_bits, assume=assume):
         if isinstance(result, EtqError):
             warehouse.close()
             raise result
@@ -96,6 +100,7 @@ def open_ephemeral(
     debug_buffer: str | os.PathLike[str] | None = None,
     program: str | os.PathLike[str] | None = None,
     graph_captures: Sequence[str | os.PathLike[str] | bytes] = (),
+    assume: str | None = None,
     is_for_all_runs: bool = False,
     has_nodes: bool = True,
 ) -> tuple[Warehouse, Capture]:
@@ -121,6 +126,7 @@ def open_ephemeral(
             debug_buffer=None if debug_buffer is None else source_of(debug_buffer),
             keep_values=True,
             graph_captures=traces_of(graph_captures),
+            assume=assume,
         )
         file = source_of(source)
         check_takes(file, ETRecord=etrecord, program=program, debug_buffer=debug_buffer)
@@ -237,7 +243,7 @@ def open_ephemeral_jobs(
             for key, (job, rank, file) in enumerate(given, 1):
                 source = source_of(file)
                 options = Options(labels={"job": job, "rank": str(rank)})
-                reading = read_capture(source.content, source.uri, None)
+                reading = read_capture(source.content, source.uri)
                 capture = new_capture(free_name(connection, "captures", source), source, options, reading)
                 try:
                     schema.in_transaction(connection, partial(insert_new, connection, {key: capture}))

@@ -36,7 +36,7 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_launched_times": [["all"]],
     "_pass_slices": [[]],
     "_call_times": [[None, None, None, "all"]],
-    "_rated_calls": [[None, None, None, None, None, False, None]],
+    "_rated_calls": [[None, None, None, None, None, False]],
 }
 # Of these, the macros that only views of devices call.
 _OF_DEVICES: Final = ("_path_elements", "_idle_causes", "_rated_calls")

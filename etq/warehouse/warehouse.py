@@ -484,6 +484,7 @@ class Warehouse(Views):
         etrecord: str | os.PathLike[str] | bytes | None = None,
         pte: str | os.PathLike[str] | bytes | None = None,
         graph_captures: Sequence[str | os.PathLike[str] | bytes] = (),
+        assume: str | None = None,
     ) -> Capture:
         """Ingest a profiling file (or its bytes): all of it, or, at an error, nothing.
 
@@ -508,6 +509,8 @@ class Warehouse(Views):
         pte           its program (or its bytes), which is ingested and linked, as with `ingest_program`
         graph_captures  of a trace: traces of the capture of its CUDA or HIP graphs, or annotations of their kernels (or
                       their bytes, or folders), from which the graphs' kernels get their ops and modules
+        assume        of a trace: sizes that it lacks, such as top_k=4,experts=128, for the costs of ops; known content
+                      is read again with them
 
         Labels with the same key are taken from `labels`, else from the sidecar, else from the path, else from git. For
         a capture that is already stored, only `labels` replace existing labels.
@@ -539,6 +542,7 @@ class Warehouse(Views):
             ),
             metrics=tuple(map(source_of, metrics)),
             graph_captures=traces_of(graph_captures),
+            assume=assume,
         )
         program, record = (None if each is None else source_of(each) for each in (pte, etrecord))
 
@@ -566,6 +570,7 @@ class Warehouse(Views):
         label_from: str | None = None,
         label_git: str | os.PathLike[str] | None = None,
         sidecar: bool = True,
+        assume: str | None = None,
         link_to: Sequence[str | Record | Program] = (),
         progress: Callable[[Given, Capture | EtqError], None] | None = None,
         on_read: Callable[[], None] = lambda: None,
@@ -595,7 +600,7 @@ class Warehouse(Views):
         if isinstance(sources, str | bytes | os.PathLike):
             raise ArgumentTypeError("ingest_many takes a list of files; one file is for ingest")
         self._database.check_writable()
-        options = Options(None, labels or {}, captured_at, time_scale, clock_bits)
+        options = Options(None, labels or {}, captured_at, time_scale, clock_bits, assume=assume)
         repository = None if label_git is None else Repository(label_git)
         links = [self._link(each) for each in link_to]
         listed = list(sources)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import msgspec
@@ -36,15 +36,55 @@ class ArgumentsOf(NamedTuple):
     run: list[int]
 
 
-def inputs_of(entries: Entries, at: Whole, run: Whole, added: Sequence[tuple[Entries, ArgumentsOf]] = ()) -> LazyBatch:
-    """Return the table `op_arguments` of the entries at these positions; `run` has the run of each. `added` are events
-    with inputs of other files.
-    """
-    parts = [(entries, at, at, run)]
-    for others, given in added:
-        others_at, event, runs = (np.array(each, np.int64) for each in given)
-        parts.append((others, others_at, event, runs))
-    return LazyBatch(_OP_ARGUMENTS, partial(_rows, parts))
+class Inputs:
+    """The inputs of ops, each distinct one once: decoded when they are first asked for."""
+
+    def __init__(
+        self, entries: Entries, at: Whole, run: Whole, added: Sequence[tuple[Entries, ArgumentsOf]] = ()
+    ) -> None:
+        """`at` are the positions of the ops' entries, `run` the run of each. `added` are events with inputs of other
+        files.
+        """
+        self._parts = [(entries, at, at, run)]
+        for others, given in added:
+            others_at, event, runs = (np.array(each, np.int64) for each in given)
+            self._parts.append((others, others_at, event, runs))
+
+    @cached_property
+    def _codes(self) -> tuple[Numbered, Whole, Whole, Whole]:
+        """The distinct inputs; the events that have some, their runs, and the number of the inputs of each."""
+        written = Numbered()
+        codes = np.concatenate([_codes_at(entries, at, written) for entries, at, _, _ in self._parts])
+        event, run = (np.concatenate([part[place] for part in self._parts]) for place in (2, 3))
+        places = np.flatnonzero(codes != NONE)
+        if len(self._parts) > 1:
+            places = places[np.lexsort((event[places], run[places]))]
+        return written, event[places], run[places], codes[places]
+
+    @property
+    def table(self) -> LazyBatch:
+        """The table `op_arguments`."""
+        return LazyBatch(_OP_ARGUMENTS, self._rows)
+
+    def _rows(self) -> pa.RecordBatch:
+        written, event, run, codes = self._codes
+        columns = [*zip(*written, strict=True)] or [()] * len(_WRITTEN)
+        return batch(
+            {"run_index": numbers(run.astype(np.int32)), "event_index": numbers(event.astype(np.int32))}
+            | {
+                name: encoded(texts_of(value or None for value in values), codes, is_large=True)
+                for name, values in zip(_WRITTEN, columns, strict=True)
+            }
+        )
+
+    def at(self, events: Whole) -> tuple[Sequence[tuple[bytes, ...]], Whole]:
+        """Return the distinct inputs, as JSON, and the number of the inputs of each event; -1 for none."""
+        written, event, _, codes = self._codes
+        order = np.argsort(event, kind="stable")
+        if not len(order):
+            return [*written], np.full(len(events), NONE, np.int64)
+        place = np.minimum(np.searchsorted(event[order], events), len(order) - 1)
+        return [*written], np.where(event[order][place] == events, codes[order][place], NONE)
 
 
 def inputs_at(entries: Entries, at: Whole) -> list[tuple[bytes, ...] | None]:
@@ -53,23 +93,6 @@ def inputs_at(entries: Entries, at: Whole) -> list[tuple[bytes, ...] | None]:
     codes = _codes_at(entries, at, written)
     values = [*written]
     return [None if code == NONE else values[code] for code in codes.tolist()]
-
-
-def _rows(parts: Sequence[tuple[Entries, Whole, Whole, Whole]]) -> pa.RecordBatch:
-    written = Numbered()
-    codes = np.concatenate([_codes_at(entries, at, written) for entries, at, _, _ in parts])
-    event, run = (np.concatenate([part[place] for part in parts]) for place in (2, 3))
-    places = np.flatnonzero(codes != NONE)
-    if len(parts) > 1:
-        places = places[np.lexsort((event[places], run[places]))]
-    columns = [*zip(*written, strict=True)] or [()] * len(_WRITTEN)
-    return batch(
-        {"run_index": numbers(run[places].astype(np.int32)), "event_index": numbers(event[places].astype(np.int32))}
-        | {
-            name: encoded(texts_of(value or None for value in values), codes[places], is_large=True)
-            for name, values in zip(_WRITTEN, columns, strict=True)
-        }
-    )
 
 
 def _codes_at(entries: Entries, at: Whole, written: Numbered) -> Whole:

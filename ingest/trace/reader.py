@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import PurePath
@@ -47,7 +47,7 @@ _plain: Final = msgspec.json.Decoder(PlainEvent, strict=False)
 
 
 def read_torch_trace(
-    data: Any, path: str, recorded: Sequence[tuple[Any, str]] = ()
+    data: Any, path: str, recorded: Sequence[tuple[Any, str]] = (), assumed: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Read a trace and yield pairs of base table and rows, without the key `capture_id`, which the warehouse assigns.
 
@@ -56,7 +56,7 @@ def read_torch_trace(
     than slices are reported in `findings`. Rank, world size, process groups and worker become labels, if the file or
     its name has them. The time at which the recording began is `captured_at`, if the file has it. `recorded` has the
     bytes and names of traces in which graphs were captured, and of files with annotations of kernels: the graphs'
-    kernels get their ops and modules from these.
+    kernels get their ops and modules from these. `assumed` has sizes that the trace lacks, see `assumptions`.
 
     Raises `FormatError` for anything but a JSON trace of PyTorch's profiler, for damaged or absurdly packed gzip.
     """
@@ -76,7 +76,7 @@ def read_torch_trace(
     if devices is not None:
         yield "trace_devices", devices
     base = _value_of(int, trace.baseTimeNanoseconds) or 0
-    yield from trace_rows(columns, entries, tracks, base, recorders, annotations)
+    yield from trace_rows(columns, entries, tracks, base, recorders, annotations, assumed)
 
 
 def _recorder(data: Any, path: str, annotations: dict[int, str]) -> Recorder | None:

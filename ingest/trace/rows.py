@@ -15,9 +15,10 @@ from etq.ingest.events.rows import event_batch
 from etq.ingest.trace.calls import covering, family_of, operator_ticks
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
+from etq.ingest.trace.costs import Kinds, cost_tables
 from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import DeviceDetails, MemoryDetails
-from etq.ingest.trace.inputs import inputs_of
+from etq.ingest.trace.inputs import Inputs
 from etq.ingest.trace.kernels import unknown_kernels, with_communication, with_ops
 from etq.ingest.trace.launches import are, around_of, is_launch, launches_within
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
@@ -60,11 +61,12 @@ def trace_rows(
     base: int,
     recorders: Sequence[Recorder] = (),
     annotations: Mapping[int, str] | None = None,
+    assumed: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, pa.RecordBatch | LazyBatch]]:
     """Yield the tables of a trace, including `captures` and `findings`. `entries` reads the JSON of single events,
     `tracks` has the classes of unknown categories. `base` is the time from which the trace's times count, in
     nanoseconds since 1970. `recorders` have the ops and modules of graphs' kernels, `annotations` the modules by the
-    numbers of nodes.
+    numbers of nodes; `assumed` has sizes that the trace lacks.
     """
     slices = Slices(columns, entries, tracks)
     if recorders or annotations or columns.names:
@@ -81,6 +83,8 @@ def trace_rows(
     described = {"format": texts(["torch_trace"]), "clock_bits": integers([64]), "profiling_level": texts(["all"])}
     if (moment := slices.recorded_at(base)) is not None:
         described["captured_at"] = integers([moment], np.int64).view(pa.timestamp("us"))
+    if assumed:
+        described["assumed"] = texts([",".join(f"{name}={number}" for name, number in assumed.items())])
     yield "captures", batch(described)
     steps, left_out = _steps(columns, slices, classes)
     yield "runs", _runs(slices, left_out)
@@ -98,24 +102,35 @@ def trace_rows(
     readable = order[order < slices.own]
     if columns.plain:
         readable = readable[~np.isin(slices.at[readable], [*columns.plain])]
-    yield "op_arguments", inputs_of(entries, slices.at[readable], slices.run[readable], slices.arguments)
+    inputs = Inputs(entries, slices.at[readable], slices.run[readable], slices.arguments)
+    yield "op_arguments", inputs.table
+    yield from cost_tables(slices, Kinds(*kinds), around["op_index"], inputs, assumed or {})
+    yield from _of_devices(columns, entries, slices, signature, around["annotation_index"], order)
+    entries.release()
+    if columns.findings:
+        rules, details = zip(*columns.findings, strict=True)
+        yield "findings", batch({"rule": texts(rules), "detail": texts(details)})
+
+
+def _of_devices(
+    columns: TraceColumns, entries: Entries, slices: Slices, signature: Whole, annotation: Whole, order: Whole
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the tables about devices and memory, whose entries are read once. Arguments are as in `_launches`; `order`
+    has the slices in the order of the tables.
+    """
     of_devices = order[slices.is_device[order]]
     is_launched = (slices.is_copy & (slices.call != NONE))[of_devices]
     calls = np.where(is_launched, slices.at[slices.call[of_devices]], NONE)
     devices, memory = DeviceDetails(slices.at[of_devices], calls), MemoryDetails(columns.memory)
     entries.decode(*(each.part for each in (devices, memory) if len(each.part.places)))
     if len(of_devices):
-        launches = _launches(slices, signature, around["annotation_index"], of_devices)
+        launches = _launches(slices, signature, annotation, of_devices)
         yield "device_events", _with_waits(devices.rows(entries, slices.run[of_devices], launches), slices, of_devices)
     ranges = of_devices[slices.is_range[of_devices]]
     if len(ranges):
         yield "event_counters", event_counters(entries, slices.at[ranges], slices.run[ranges], columns.find)
     if columns.memory:
         yield "trace_memory", memory.rows()
-    entries.release()
-    if columns.findings:
-        rules, details = zip(*columns.findings, strict=True)
-        yield "findings", batch({"rule": texts(rules), "detail": texts(details)})
 
 
 def _launches(slices: Slices, signature: Whole, annotation: Whole, of_devices: Whole) -> dict[str, pa.Array]:

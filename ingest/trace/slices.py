@@ -179,7 +179,7 @@ class Slices:
             found = np.where(is_shared, NONE, found)
         return found
 
-    @property
+    @cached_property
     def calls(self) -> OpCalls:
         """The calls that each slice belongs to."""
         call = self.call

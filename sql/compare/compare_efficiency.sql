@@ -43,12 +43,12 @@ WITH sides AS MATERIALIZED (
 rated AS MATERIALIZED (
     SELECT false AS is_new, b.*
     FROM _rated_calls(
-        (SELECT s.capture_id FROM sides AS s WHERE NOT s.is_new), NULL, NULL, NULL, steps, phase, true, NULL
+        (SELECT s.capture_id FROM sides AS s WHERE NOT s.is_new), NULL, NULL, NULL, steps, phase, true
     ) AS b
     UNION ALL
     SELECT true, n.*
     FROM _rated_calls(
-        (SELECT s.capture_id FROM sides AS s WHERE s.is_new), NULL, NULL, NULL, steps, phase, true, NULL
+        (SELECT s.capture_id FROM sides AS s WHERE s.is_new), NULL, NULL, NULL, steps, phase, true
     ) AS n
 ),
 -- Also the sizes of lists of tensors, whose types aren't known.
@@ -69,19 +69,17 @@ known AS (
     JOIN sides AS s USING (is_new)
 ),
 keyed AS (
-    SELECT w.* REPLACE (coalesce(f.family, w.family) AS family), coalesce(e.dispatched_as, w.label) AS op,
+    SELECT w.* REPLACE (coalesce(w.compared_family, w.family) AS family), w.compared_as AS op,
         CASE WHEN w.label IS NULL THEN w.family END AS launched,
         CASE WHEN k.has_types THEN coalesce(w.typed, w.sized) WHEN k.has_shapes THEN w.sized END AS tensors,
         array_to_string(
             CASE
-                WHEN e.inputs IS NULL THEN tensors
-                ELSE list_filter(list_select(tensors, e.inputs), lambda t: t IS NOT NULL)
+                WHEN w.compared_inputs IS NULL THEN tensors
+                ELSE list_filter(list_select(tensors, w.compared_inputs), lambda t: t IS NOT NULL)
             END,
             ' '
         ) AS matched
     FROM written AS w CROSS JOIN known AS k
-    LEFT JOIN _equal_ops AS e ON e.op = _traced_op(w.label)
-    LEFT JOIN cost_formulas AS f ON f.op = _traced_op(e.dispatched_as)
 ),
 summed AS (
     SELECT c.is_new, c.op, c.matched, c.launched,

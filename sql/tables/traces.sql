@@ -70,6 +70,43 @@ CREATE TABLE op_arguments (
     inputs VARCHAR  -- value of each argument that is not a tensor; NULL where not written
 );
 
+-- What a call of an op of a trace computes and moves, see `op_efficiency`, by the sizes, types and values of its inputs:
+-- one row for all calls with equal ones. Of ops that launched work, or around which they count; in a trace without
+-- device events, of all ops. Key: capture_id, cost_index.
+CREATE TABLE call_costs (
+    capture_id INTEGER NOT NULL,  -- the capture
+    cost_index INTEGER NOT NULL,  -- key within the capture, from 0
+    op VARCHAR NOT NULL,  -- name of the op
+    family VARCHAR,  -- what it computes, by its formula in `cost_formulas`; NULL without one
+    shapes VARCHAR,  -- sizes of each tensor, as in `op_arguments`; NULL where not written
+    dtypes VARCHAR,  -- type of each argument, as in `op_arguments`
+    strides VARCHAR,  -- strides of each tensor, as in `op_arguments`
+    inputs VARCHAR,  -- types and sizes of its tensors, such as bf16[8,4] bf16[4,2]; NULL without formula or sizes
+    type VARCHAR,  -- type of the tensor that it is about, as in the trace; NULL if unknown
+    flops BIGINT,  -- its operations; NULL if unknown
+    bytes BIGINT,  -- bytes that it reads and writes; NULL if unknown
+    most_bytes BIGINT,  -- the most bytes that it reads and writes, if values of tensors decide; otherwise NULL
+    flops_at_most BIGINT,  -- upper bound of its operations if values of tensors decide; otherwise NULL
+    flops_at_least BIGINT,  -- lower bound of its operations, of a kernel that Inductor wrote; otherwise NULL
+    is_bytes_alone BOOLEAN NOT NULL,  -- whether its bytes determine its smallest possible time, as its operations are not known and need less
+    is_least BOOLEAN NOT NULL,  -- whether its bytes are a lower bound
+    assumed VARCHAR,  -- assumed sizes on which its costs depend, such as top_k=4; NULL if there are none
+    reason VARCHAR,  -- why a cost is unknown or only a lower bound; NULL if all are known
+    compared_as VARCHAR NOT NULL,  -- the op that it stands for in `compare_efficiency`: for ops of a backend, the one that dispatches to them
+    compared_family VARCHAR,  -- what that op computes
+    compared_inputs INTEGER[]  -- positions of the tensors, from 1, that all ops that stand for it have; NULL for other ops
+);
+
+-- One op of a trace that launched work, or that such work counts for; in a trace without device events, one op.
+CREATE TABLE costed_ops (
+    capture_id INTEGER NOT NULL,  -- the capture
+    run_index INTEGER NOT NULL,  -- the run
+    event_index INTEGER NOT NULL,  -- the op
+    owner_index INTEGER,  -- the call whose cost the op's work counts for: the op, or, if that has no formula, the innermost op around it that has one, if nothing else in it has a cost; NULL if it launched nothing
+    compared_index INTEGER,  -- the same in comparisons of devices, where some ops have all that is launched within them, if it differs; otherwise NULL
+    cost_index INTEGER  -- its own cost, in `call_costs`; NULL if no work counts for it
+);
+
 -- The columns that only device events of a trace have: kernels, copies, fills.
 CREATE TABLE device_events (
     capture_id INTEGER NOT NULL,  -- the capture

@@ -3,8 +3,7 @@ CREATE MACRO _rated_work(
     capture_key,
     work,  -- as in `_costed_calls`
     trace_peaks,  -- a table of the row of `_trace_peaks`
-    is_compared,  -- as in `_costed_calls`
-    assumed  -- as in `_costed_calls`
+    is_compared  -- as in `_costed_calls`
 ) AS TABLE
 WITH shortest AS (
     -- A kernel that takes longer than ten microseconds has work to do.
@@ -18,7 +17,7 @@ peaked AS MATERIALIZED (
     SELECT c.*, p.peak.named_device AS device, p.peak.bandwidth,
         c.is_bytes_alone AND c.bytes * 1e9 / p.peak.bandwidth > c.ticks::DOUBLE / c.calls AS reads_part,
         _peak_of_type(p.peak, c.type, c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses) AS most_flops
-    FROM _costed_calls(capture_key, work, is_compared, assumed) AS c
+    FROM _costed_calls(capture_key, work, is_compared) AS c
     CROSS JOIN (SELECT q AS peak FROM query_table(trace_peaks) AS q) AS p
 ),
 costed AS (
@@ -56,7 +55,7 @@ FROM rated AS r CROSS JOIN shortest AS s;
 
 -- One row of `_rated_work` for devices, or for the host in a trace without device events.
 CREATE MACRO _rated_calls(
-    capture_key, peak_flops, peak_bandwidth, device, steps, phase, is_compared, assumed
+    capture_key, peak_flops, peak_bandwidth, device, steps, phase, is_compared
 ) AS TABLE
 WITH rated_launches AS MATERIALIZED (FROM _launches(capture_key)),
 all_work AS MATERIALIZED (
@@ -65,7 +64,7 @@ all_work AS MATERIALIZED (
     FROM _host_work(capture_key, steps, phase, is_compared) AS h
 ),
 trace_peaks AS MATERIALIZED (FROM _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS q)
-FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared, assumed) AS r;
+FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared) AS r;
 
 -- How far one op of a trace is from the peak of its device, by the shapes, types and strides of its inputs: its device
 -- time against the least that its operations and bytes take. Costs are counted by `cost_formulas`; inputs are read
@@ -119,17 +118,15 @@ CREATE MACRO op_efficiency(
     peak_bandwidth := NULL,  -- peak bandwidth of its memory, in bytes per second; NULL: the device's
     device := NULL,  -- name of a device of `device_peaks`; NULL: that of the trace
     "by" := 'shape',  -- shape, op or family: the columns by which ops are separated
-    assume := NULL,  -- sizes that the trace lacks, such as top_k=4,experts=128; NULL: none
     unit := NULL, steps := NULL, phase := NULL
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    SELECT c.*, _checked_by("by", ['shape', 'op', 'family']) AS parted_by, _assumptions(assume) AS assumed
+    SELECT c.*, _checked_by("by", ['shape', 'op', 'family']) AS parted_by
     FROM _capture_with_steps(capture, unit, steps, phase) AS c
 ),
 rated AS MATERIALIZED (
     FROM _rated_calls(
-        (SELECT a.capture_id FROM target AS a), peak_flops, peak_bandwidth, device, steps, phase, false,
-        (SELECT a.assumed FROM target AS a)
+        (SELECT a.capture_id FROM target AS a), peak_flops, peak_bandwidth, device, steps, phase, false
     ) AS r
 ),
 summed AS (

@@ -74,14 +74,12 @@ CREATE MACRO step_efficiency(
     capture,
     peak_flops := NULL,  -- peak rate of a device, in operations per second, for all types; NULL: the device's
     device := NULL,  -- name of a device of `device_peaks`; NULL: that of the trace
-    assume := NULL,  -- as in `op_efficiency`
     unit := NULL
 ) AS TABLE
-WITH target AS MATERIALIZED (SELECT c.*, _assumptions(assume) AS assumed FROM _capture(capture, unit) AS c),
+WITH target AS MATERIALIZED (FROM _capture(capture, unit) AS c),
 rated AS MATERIALIZED (
     FROM _rated_calls(
-        (SELECT a.capture_id FROM target AS a), peak_flops, NULL, device, NULL, NULL, false,
-        (SELECT a.assumed FROM target AS a)
+        (SELECT a.capture_id FROM target AS a), peak_flops, NULL, device, NULL, NULL, false
     ) AS r
 )
 SELECT e.run_index, e.step, e.total, e.mfu_percent, e.hfu_percent, e.is_least, e.known_percent, e.model_flops,
