@@ -14,12 +14,18 @@ class Traces:
 
     def __init__(self, warehouse: Warehouse, folder: Path) -> None:
         self.warehouse, self.path = warehouse, folder / "small.pt.trace.json"
+        self._assumed = ""
 
     def take(self, *events: dict[str, Any], **top: Any) -> None:
         self.path.write_bytes(trace(*events, **top))
+        self._assumed = ""
         self.warehouse.ingest(self.path, name="t")
 
-    def ask(self, view: str, columns: str = "*", **arguments: Any) -> list[tuple[Any, ...]]:
+    def ask(self, view: str, columns: str = "*", assume: str = "", **arguments: Any) -> list[tuple[Any, ...]]:
+        """The rows of a view; `assume` are sizes that the trace lacks."""
+        if assume != self._assumed:
+            self.warehouse.ingest(self.path, assume=assume)
+            self._assumed = assume
         given = "".join(f", {name} := {value!r}" for name, value in arguments.items())
         return self.warehouse.rows(f"SELECT {columns} FROM {view}('t'{given})")[1]
 

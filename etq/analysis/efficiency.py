@@ -21,6 +21,7 @@ class Efficiency(NamedTuple):
     flops_per_second: float | None = None
     device: str | None = None
     reason: str | None = None
+    assumed: str | None = None
 
 
 _STORED: Final = f"SELECT {', '.join(Efficiency._fields)} FROM _trace_efficiency WHERE capture_id = $capture"

@@ -515,6 +515,7 @@ def _efficiency(warehouse: Warehouse, capture: Capture, style: TerminalStyle) ->
         return
     known = f"operations are known of {found.known_percent or 0:.0f} % of devices' time"
     without = f"; most of the rest: {found.reason}" if found.is_least else ""
+    without += f"; assumed: {found.assumed}" if found.assumed else ""
     share, rate = share_text(found.mfu_percent, found.is_least), _rate(found.flops_per_second or 0)
     yield from wrapped(printable(f"MFU  {share}  of the peak of {found.device}, {rate}; {known}{without}"), "  ", style)
     if found.recomputed_flops and found.hfu_percent is not None:

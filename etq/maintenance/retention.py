@@ -15,7 +15,7 @@ from etq.database.handles import Capture
 from etq.database.rollups import PRUNED
 from etq.errors import ArgumentError
 
-# The tables whose size depends on the number of events; pruning empties them if it keeps rollups.
+# The tables whose size depends on the number of events, and costs; pruning empties them if it keeps rollups.
 EVENT_TABLES: Final = (
     "event_ticks", "allocations", "debug_values", "trace_events", "op_arguments", "device_events", "event_counters",
     "trace_memory", "call_costs", "costed_ops",

@@ -151,7 +151,7 @@ def store(
     if options.name is not None:
         check_name_is_free(connection, "captures", options.name, capture_id)
     is_other = options.clock_bits not in (None, clock_bits) or bool(options.graph_captures)
-    is_other |= bool(options.assume) and options.given.assumed != assumptions(assumed)
+    is_other |= options.assume is not None and options.given.assumed != assumptions(assumed)
     if is_other or options.debug_buffer is not None or is_pruned(connection, capture_id):
         read_again(connection, capture_id, name, source, options)
     _update_capture(connection, capture_id, options)
@@ -416,7 +416,7 @@ def read_again(
     captured_at, ingested_at, time_scale, clock_bits, record_id, program_id, assumed = kept[0]
     again = replace(
         options, name=name, captured_at=captured_at, time_scale=time_scale,
-        clock_bits=options.clock_bits or clock_bits, assume=options.assume or assumed,
+        clock_bits=options.clock_bits or clock_bits, assume=assumed if options.assume is None else options.assume,
     )  # fmt: skip
     reading = read_capture(source.content, source.uri, again.given)
     # The capture's labels stay; the caller sets labels from the options.

@@ -176,7 +176,7 @@ class Inputs:
             return False
         if self.has_types:
             return self.dtype(last) == _LIST or known(bytes_of(self.dtype(last)))
-        return not self.sizes[last] == []
+        return bool(self.sizes[last] != [])
 
 
 NO_INPUTS: Final = Inputs([], None, None, None)

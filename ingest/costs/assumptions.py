@@ -13,12 +13,13 @@ _PAIR: Final = re.compile(r" *(\w+) *= *(\d{1,12}(?:\.\d{1,6})?) *", re.ASCII)
 
 
 def assumptions(text: str | None) -> Mapping[str, str]:
-    """Return the numbers in a text such as `top_k=4,experts=128` by name, as they are written.
+    """Return the numbers in a text such as `top_k=4,experts=128` by name, as they are written; none for None and an
+    empty text.
 
     Raises `ArgumentError` for unknown names, names that are there twice, and anything but numbers above 0.
     """
     found: dict[str, str] = {}
-    for pair in () if text is None else text.split(","):
+    for pair in text.split(",") if text else ():
         match = _PAIR.fullmatch(pair)
         if match is None or not float(match[2]) > 0:
             raise ArgumentError(

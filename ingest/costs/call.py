@@ -80,6 +80,7 @@ class Call:
     lengths     those of the sequences of its step; None if they are unknown
     assumed     sizes that the trace lacks and people have given, by name
     products    how many products a backward pass computes
+    output_sizes  the sizes of its output, see `output_sizes`; None until they are computed
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Call:
         self.lengths, self.assumed, self.products = lengths, assumed or {}, products
         self.main, self.first = arguments.main, arguments.first
         self.tensors, self.outs = arguments.tensors, arguments.outs
+        self.output_sizes: Sizes = None
 
     def __getitem__(self, name: str) -> Argument:
         """Return the argument of a name; one without sizes and value if there is none."""
@@ -137,13 +139,6 @@ class Call:
             return self.main.elements
         listed = self.arguments.first_list
         return UNKNOWN if listed is None else total(each.elements for each in listed)
-
-    @cached_property
-    def output_sizes(self) -> Sizes:
-        """The sizes of the output."""
-        from etq.ingest.costs.sizes import output_sizes
-
-        return output_sizes(self)
 
     @property
     def output_elements(self) -> float:

@@ -13,6 +13,7 @@ from etq.ingest.costs.fused import fused_operations
 from etq.ingest.costs.moved import Moved
 from etq.ingest.costs.numbers import known, whole
 from etq.ingest.costs.operations import at_most, is_complex, operations_of
+from etq.ingest.costs.sizes import output_sizes
 
 # More operations than can be stored.
 _MOST: Final = 9e18
@@ -51,6 +52,7 @@ def cost_of(
     given = assumed or {}
     numbers = {name: float(number) for name, number in given.items()}
     call = Call(label, formula, Arguments(formula.op, inputs, listed), lengths, numbers, products)
+    call.output_sizes = output_sizes(call)
     moved = Moved(call)
     operations, read, written = operations_of(call), moved.read, moved.written
     flops, both = whole(operations), _stored(read, written)

@@ -46,6 +46,10 @@ WITH segments AS (
     UNION ALL
     SELECT 'module_times' AS table_name, s.* FROM pragma_storage_info('module_times') AS s
     UNION ALL
+    SELECT 'call_costs' AS table_name, s.* FROM pragma_storage_info('call_costs') AS s
+    UNION ALL
+    SELECT 'costed_ops' AS table_name, s.* FROM pragma_storage_info('costed_ops') AS s
+    UNION ALL
     SELECT 'op_arguments' AS table_name, s.* FROM pragma_storage_info('op_arguments') AS s
     UNION ALL
     SELECT 'op_shapes' AS table_name, s.* FROM pragma_storage_info('op_shapes') AS s
@@ -155,6 +159,10 @@ WITH capture_rows AS (
         SELECT 'metrics' AS table_name, t.capture_id FROM metrics AS t
         UNION ALL
         SELECT 'module_times' AS table_name, t.capture_id FROM module_times AS t
+        UNION ALL
+        SELECT 'call_costs' AS table_name, t.capture_id FROM call_costs AS t
+        UNION ALL
+        SELECT 'costed_ops' AS table_name, t.capture_id FROM costed_ops AS t
         UNION ALL
         SELECT 'op_arguments' AS table_name, t.capture_id FROM op_arguments AS t
         UNION ALL

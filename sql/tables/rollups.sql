@@ -226,5 +226,6 @@ CREATE TABLE all_step_efficiency (
     devices BIGINT NOT NULL,  -- number of devices that the trace used
     device VARCHAR,  -- the device whose peaks apply; NULL if unknown
     reason VARCHAR,  -- why mfu_percent is NULL or a lower bound; NULL if all is known
-    unit VARCHAR  -- unit of times: us
+    unit VARCHAR,  -- unit of times: us
+    assumed VARCHAR  -- assumed sizes on which costs of some ops of the trace depend, such as top_k=4; NULL if there are none
 );

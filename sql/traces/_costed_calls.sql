@@ -54,8 +54,8 @@ working AS (
     GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN {'label': o.label, 'run_index': o.run_index} END
 ),
 called AS (
-    SELECT k.cost_index, CASE WHEN w.owner IS NULL THEN w.top_event END AS event,
-        arg_max(w.kernel_family, w.ticks) AS kernel_family, count(w.owner) AS calls, sum(w.ticks)::BIGINT AS ticks,
+    SELECT k.cost_index, arg_max(w.kernel_family, w.ticks) AS kernel_family, count(w.owner) AS calls,
+        sum(w.ticks)::BIGINT AS ticks,
         sum(w.step_ticks)::BIGINT AS step_ticks, sum(w.copy_ticks)::BIGINT AS copy_ticks,
         sum(w.events)::BIGINT AS events, sum(w.kernels)::BIGINT AS kernels,
         arg_max(w.top_event, w.ticks) AS top_event,
@@ -65,7 +65,7 @@ called AS (
         }) AS parts
     FROM working AS w
     LEFT JOIN ops AS k ON k.event_index = w.owner
-    GROUP BY k.cost_index, event
+    GROUP BY k.cost_index, CASE WHEN w.owner IS NULL THEN w.kernel_family END
 )
 SELECT s.op AS label, coalesce(s.family, c.kernel_family) AS family, s.shapes, s.dtypes, s.strides, s.inputs,
     -- Products whose kernel names 8 bits convert what they take.

@@ -39,7 +39,7 @@ SELECT h.run_index, h.step, _in_unit(h.step_ticks, a.scale) AS total,
         WHEN h.unpeaked_ticks > h.ticks - h.known_ticks THEN 'the peak for its type is not known'
         ELSE h.reason
     END AS reason,
-    a.unit
+    a.unit, (SELECT string_agg(DISTINCT r.assumed, '; ' ORDER BY r.assumed) FROM query_table(rated) AS r) AS assumed
 FROM shared AS h CROSS JOIN _scaled_key(capture_key, unit) AS a;
 
 -- One step of a trace with the operations that its ops do, see `op_efficiency`, and how close it comes to the peak of
@@ -83,8 +83,7 @@ rated AS MATERIALIZED (
     ) AS r
 )
 SELECT e.run_index, e.step, e.total, e.mfu_percent, e.hfu_percent, e.is_least, e.known_percent, e.model_flops,
-    e.recomputed_flops, e.flops_per_second, e.device_time, e.devices, e.device, e.reason, e.unit,
-    (SELECT string_agg(DISTINCT r.assumed, '; ' ORDER BY r.assumed) FROM rated AS r) AS assumed
+    e.recomputed_flops, e.flops_per_second, e.device_time, e.devices, e.device, e.reason, e.unit, e.assumed
 FROM _step_efficiency((SELECT a.capture_id FROM target AS a), 'rated', (SELECT a.unit FROM target AS a)) AS e
 ORDER BY e.run_index;
 
@@ -101,12 +100,14 @@ ORDER BY e.run_index;
 --   flops_per_second: median over the steps
 --   device: the device whose peaks apply
 --   reason: why it is NULL or a lower bound; NULL if all is known
+--   assumed: assumed sizes on which costs depend; NULL if there are none
 CREATE VIEW _trace_efficiency AS
 SELECT e.capture_id, count(*) AS steps, median(e.mfu_percent) AS mfu_percent, median(e.hfu_percent) AS hfu_percent,
     bool_or(e.is_least) AS is_least,
     fsum(e.known_percent * e.device_time) / nullif(fsum(e.device_time), 0) AS known_percent,
     max(e.recomputed_flops) AS recomputed_flops, median(e.flops_per_second) AS flops_per_second,
     any_value(e.device) AS device,
-    arg_max(e.reason, (e.device_time, -e.place)) FILTER (e.reason IS NOT NULL AND e.device_time > 0) AS reason
+    arg_max(e.reason, (e.device_time, -e.place)) FILTER (e.reason IS NOT NULL AND e.device_time > 0) AS reason,
+    any_value(e.assumed) AS assumed
 FROM all_step_efficiency AS e
 GROUP BY e.capture_id;

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from etq.errors import QueryError
+import etq
+from etq.errors import ArgumentError, FormatError
+from tests.conftest import CAPTURES
 from tests.sql.test_op_efficiency import DOWN, GEMM, H100, HALF, ROWS, UP, launched, op
 from tests.traces import Traces
 
@@ -108,8 +110,12 @@ def test_groups_and_steps_say_what_is_assumed(experts: Traces) -> None:
     assert experts.ask("step_efficiency", steps, assume=CHOSEN) == [
         (known + 2 * (7 + 1) * 3 * EXPERT, pytest.approx(100), "top_k=3 expert_width=40 matrices=3")
     ]
-    # What is stored, and advice, assume nothing.
-    assert experts.warehouse.rows("SELECT e.model_flops FROM all_step_efficiency AS e")[1] == [(known,)]
+    stored = experts.warehouse.rows("SELECT e.model_flops, e.assumed FROM all_step_efficiency AS e")[1]
+    assert stored == [(known + 2 * (7 + 1) * 3 * EXPERT, "top_k=3 expert_width=40 matrices=3")]
+    # They stay when the file is read again, until others are given.
+    experts.warehouse.ingest_again(folders=[experts.path.parent])
+    assert experts.warehouse.rows("SELECT c.assumed FROM captures AS c")[1] == [(CHOSEN,)]
+    assert experts.ask("step_efficiency", steps) == [(known, pytest.approx(30), None)]
 
 
 WRONG = {
@@ -118,17 +124,17 @@ WRONG = {
     "top_k=0": "is not a list of name=number with numbers above 0",
     "top_k=-1": "is not a list of name=number",
     "top_k=1e400": "is not a list of name=number",
-    "": "assume: '' is not a list of name=number",
     "top_k=4,top_k=5": "assume: 'top_k=4,top_k=5' has a name twice; give each once",
 }
 
 
-@pytest.mark.long
-def test_what_is_no_size_is_an_error(experts: Traces) -> None:
+def test_what_is_no_size_is_an_error() -> None:
     for assume, message in WRONG.items():
-        with pytest.raises(QueryError) as raised:
-            experts.warehouse.rows("SELECT _assumptions($assume)", assume=assume)
+        with pytest.raises(ArgumentError) as raised:
+            etq.read(b"{}", assume=assume)
         assert message in str(raised.value)
-    for view in ("op_efficiency", "step_efficiency"):
-        with pytest.raises(QueryError, match="assume: nothing is called topk"):
-            experts.ask(view, assume="topk=4")
+
+
+def test_sizes_are_assumed_of_traces_alone() -> None:
+    with pytest.raises(FormatError, match="not a PyTorch trace; assumed sizes are for traces only"):
+        etq.read(CAPTURES / "mlp/mlp.etdp", assume=CHOSEN)

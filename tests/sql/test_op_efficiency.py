@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from etq.errors import QueryError
+from etq.ingest.costs.formulas import formulas
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import ingest_all
 from tests.conftest import CAPTURES, shared_file
@@ -92,8 +93,8 @@ def matrices() -> list[dict[str, Any]]:
 def test_zeros_in_a_file_fail_no_question(traces: Traces, first: list[int], value: str) -> None:
     """Each op with a formula, whose other arguments have sizes and values of zero: no cost is infinite."""
     events = []
-    named = traces.warehouse.rows("SELECT n.op, len(n.names) FROM _argument_names AS n ORDER BY n.op")[1]
-    for number, (name, count) in enumerate(named, 1):
+    named = formulas().arguments
+    for number, (name, count) in enumerate(((op, len(named[op])) for op in sorted(named)), 1):
         made = event("cpu_op", name.replace(".", "::", 1), 10 * number, 10 * number + 9)
         made["args"] |= {
             "Input Dims": [first, *[[0] * len(first)] * (count - 1)],

@@ -235,7 +235,7 @@ def check(warehouse: Warehouse, path: Path, *, has_repeats: bool = True) -> dict
         expected = {step: [flops, 0] for step, (flops, _) in expected.items()}
     key = warehouse.ingest(path, name=path.name).capture_id
     warehouse.rows(
-        f"CREATE OR REPLACE TEMP TABLE all_ops AS FROM _rated_calls({key}, NULL, NULL, NULL, NULL, NULL, false, NULL)"
+        f"CREATE OR REPLACE TEMP TABLE all_ops AS FROM _rated_calls({key}, NULL, NULL, NULL, NULL, NULL, false)"
     )
     products = "('GEMM', 'convolution', 'attention')"
     of_products = f"SELECT * REPLACE (CASE WHEN o.family IN {products} THEN o.flops END AS flops) FROM all_ops AS o"
@@ -318,11 +318,11 @@ def test_steps_are_stored(tmp_path: Path) -> None:
     with etq.open(tmp_path / "w.duckdb") as warehouse:
         capture = warehouse.ingest(content, name="t")
         stored = warehouse.rows(query)[1]
-        assert stored == warehouse.rows("SELECT e.* EXCLUDE (assumed) FROM step_efficiency('t') AS e")[1]
+        assert stored == warehouse.rows("SELECT e.* FROM step_efficiency('t') AS e")[1]
         assert [row[1] for row in stored] == [1, 2, 3]
         warehouse.metric("t", "peak_flops", 1e12)
         given = warehouse.rows(query)[1]
-        assert given == warehouse.rows("SELECT e.* EXCLUDE (assumed) FROM step_efficiency('t') AS e")[1]
+        assert given == warehouse.rows("SELECT e.* FROM step_efficiency('t') AS e")[1]
         assert [row[3] for row in given] == pytest.approx([row[3] * PEAK / 1e12 for row in stored])
     assert [part for part in check_warehouse(tmp_path / "w.duckdb", folder=tmp_path) if part.problems] == []
     with etq.open(tmp_path / "w.duckdb") as warehouse:

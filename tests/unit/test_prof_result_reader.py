@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from etq import FormatError
 from etq.ingest.prof_result import reader as prof_result
-from etq.ingest.registry import read_capture
+from etq.ingest.registry import Given, read_capture
 from tests.prof_result_builders import NO_INSTRUCTION, Entry, block, execute, kernel
 from tests.sampling import examples
 
@@ -42,7 +42,7 @@ Block = tuple[str, list[Entry], list[tuple[int, str]], list[tuple[int, int]], tu
 def read(data: Any, path: str = "test.prof_result.bin", **options: Any) -> Tables:
     """All rows of all tables."""
     tables: Tables = defaultdict(list)
-    for table, batch in read_capture(data, path, **options):
+    for table, batch in read_capture(data, path, Given(**options)):
         tables[table] += batch.to_pylist()
     return tables
 
