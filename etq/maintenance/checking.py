@@ -76,6 +76,7 @@ KEYS: Final = (
     ("event_counters", ("capture_id", "run_index", "event_index", "counter")),
     ("graphs", ("record_id", "graph_id")),
     ("op_nodes", ("record_id", "graph_id", "node_index")),
+    ("costed_nodes", ("record_id", "graph_id", "node_index")),
     ("record_members", ("record_id", "member_index")),
     ("methods", ("program_id", "method_index")),
     ("methods", ("program_id", "method")),

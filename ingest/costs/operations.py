@@ -120,6 +120,13 @@ def _by_position_backward(call: Call) -> float:
     return (6 * call.input_elements + 4 * call["gradient"].elements) * keys * part
 
 
+def _cached_attention(call: Call) -> float:
+    """All positions of the cache where there is a mask, otherwise those up to the last query."""
+    has_mask = "attn_mask" in call.arguments.named
+    positions = size(call["key"].sizes, 2) if has_mask else call.whole("start_pos") + size(call.sizes, 2)
+    return 4 * call.input_elements * positions
+
+
 def _latent_attention(call: Call) -> float:
     told, rows = UNKNOWN, call.heads.rows
     if call.lengths is not None and rows == call.lengths.generated:
@@ -359,6 +366,7 @@ _RULES: Final[Mapping[str, Callable[[Call], float]]] = {
     "convolution backward": _convolution_backward,
     "attention": _attention,
     "attention backward": _attention_backward,
+    "cached attention": _cached_attention,
     "attention by position": _by_position,
     "attention by position backward": _by_position_backward,
     "latent attention": _latent_attention,

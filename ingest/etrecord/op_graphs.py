@@ -16,10 +16,12 @@ import pyarrow as pa
 
 from etq.errors import FormatError
 from etq.ingest.arrow import batch, chosen, encoded, lists, numbers, texts
+from etq.ingest.costs.numbers import whole
 from etq.ingest.etrecord.export_json import DTYPES, NOTHING, Graph, GraphModule, Node, ProgramGraph, Signature, Size
 from etq.ingest.etrecord.graph_values import NO_NODE, Tensors, TensorsOfValues, placed
 from etq.ingest.etrecord.interner import Origins, StringInterner, packed
 from etq.ingest.etrecord.nested_graphs import DELEGATE_CALL, Nested, graph_of, nested_graphs
+from etq.ingest.etrecord.node_costs import NodeCosts, value_of
 from etq.ingest.etrecord.node_names import NodeNames
 from etq.ingest.etrecord.node_texts import ModuleLevel, module_levels, op_name, op_type, source_place
 from etq.ingest.etrecord.ragged import Whole, as_columns, places_in_lists, spread_lists
@@ -235,6 +237,7 @@ class GraphRows:
         graph_of, index_of = self._keys()
         if self._names:
             yield "op_nodes", self._node_rows(graph_of, index_of)
+            yield "costed_nodes", self._cost_rows(graph_of, index_of)
         if self._value_names:
             yield "node_values", self._value_rows(index_of)
         if self._returned:
@@ -298,6 +301,27 @@ class GraphRows:
             }
         )
 
+    def _cost_rows(self, graph_of: Whole, index_of: Whole) -> pa.RecordBatch:
+        """The table `costed_nodes`. Of nodes with equal arguments, one cost is computed."""
+        types = [op_type(target or "") for target in self._targets]
+        tensors = np.array(self._value_tensors, np.int32).tolist()
+        taken: list[list[tuple[int, ...]]] = [[] for _ in self._names]
+        for value, user, number, name, _ in zip(*[iter(self._uses)] * 5, strict=True):
+            taken[user].append((number, name, value, tensors[value]))
+        for user, number, name, literal in zip(*[iter(self._literals)] * 4, strict=True):
+            taken[user].append((number, name, literal))
+        outputs: list[list[int]] = [[] for _ in self._names]
+        for maker, tensor in zip(self._value_places[::2], tensors, strict=True):
+            if maker != NO_NODE:
+                outputs[maker].append(tensor)
+        costs = NodeCosts(self._tensors.metas, [*self._argument_names], [*self._literal_numbers])
+        codes = [
+            costs.number(types[target], wires, made)
+            for target, wires, made in zip(self._targets.codes, taken, outputs, strict=True)
+        ]
+        columns = {"graph_id": numbers(graph_of), "node_index": numbers(index_of)}
+        return batch(columns | costs.columns(np.array(codes, np.int64)))
+
     def _value_rows(self, index_of: Whole) -> pa.RecordBatch:
         (rows, positions), codes = as_columns(self._value_places, 2), np.array(self._value_tensors, np.int32)
         graph_ids, _, counts = as_columns(self._counts, 3)
@@ -318,6 +342,7 @@ class GraphRows:
                 "sizes": _dimensions([None if meta is None else meta.sizes for meta in metas], codes),
                 "strides": _dimensions([None if meta is None else meta.strides for meta in metas], codes),
                 "value_index": numbers(places_in_lists(counts)),
+                "bytes": chosen([whole(value_of(meta).bytes) for meta in metas], codes, np.int64),
             }
         )
 

@@ -1,24 +1,18 @@
 -- One value that a node of a record reads or writes. A value that it takes twice is read once.
 CREATE MACRO _moved_bytes(record_key) AS TABLE
 WITH ops AS (
-    SELECT p.graph_id, p.node_index, f.moves
-    FROM op_nodes AS p
-    LEFT JOIN cost_formulas AS f ON f.op = _costed_op(p.op_type)
-    WHERE p.record_id = record_key
+    SELECT p.graph_id, p.node_index, p.moves FROM costed_nodes AS p WHERE p.record_id = record_key
 ),
 taken AS MATERIALIZED (
-    SELECT t.graph_id, t.node_index, t.value_index, any_value(t.maker) AS maker, min(t.position) AS position,
-        max(t.bytes) AS bytes
-    FROM _node_inputs(record_key) AS t
-    WHERE t.value_index IS NOT NULL
+    SELECT t.graph_id, t.node_index, t.value_index, any_value(v.node_index) AS maker, min(t.position) AS position,
+        max(v.bytes) AS bytes
+    FROM node_arguments AS t
+    JOIN node_values AS v ON v.record_id = t.record_id AND v.graph_id = t.graph_id AND v.value_index = t.value_index
+    WHERE t.record_id = record_key
     GROUP BY t.graph_id, t.node_index, t.value_index
 ),
 input AS MATERIALIZED (
-    SELECT v.graph_id, v.node_index, v.value_index,
-        CASE
-            WHEN v.dtype IS NULL AND v.sizes IS NULL THEN 0e0
-            ELSE _elements(v.sizes) * _bytes_of_type(v.dtype)
-        END AS bytes
+    SELECT v.graph_id, v.node_index, v.value_index, v.bytes
     FROM node_values AS v
     WHERE v.record_id = record_key AND v.node_index IS NOT NULL
 ),

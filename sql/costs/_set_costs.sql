@@ -50,7 +50,7 @@ added AS (
         bool_or(h.node_index IS NOT NULL) AS is_shared
     FROM members AS m
     JOIN op_nodes AS p ON p.record_id = record_key AND p.graph_id = m.graph_id AND p.node_index = m.node_index
-    JOIN _node_costs(record_key) AS c ON c.graph_id = m.graph_id AND c.node_index = m.node_index
+    JOIN costed_nodes AS c ON c.record_id = record_key AND c.graph_id = m.graph_id AND c.node_index = m.node_index
     LEFT JOIN shared AS h ON h.is_additive = m.is_additive AND h.graph_id = m.graph_id AND h.node_index = m.node_index
     GROUP BY m.item
 )

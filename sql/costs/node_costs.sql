@@ -1,49 +1,3 @@
--- The costs of one node of a record, as in `node_costs`, with keys only.
-CREATE MACRO _node_costs(record_key) AS TABLE
-WITH moved AS (
-    SELECT m.graph_id, m.node_index, count(*) FILTER (WHERE m.bytes IS NULL) AS unknown,
-        coalesce(sum(m.bytes) FILTER (WHERE m.is_read), 0) AS bytes_read,
-        coalesce(sum(m.bytes) FILTER (WHERE NOT m.is_read), 0) AS bytes_written
-    FROM _moved_bytes(record_key) AS m
-    GROUP BY m.graph_id, m.node_index
-),
-counted AS (
-    SELECT f.*, try_cast(f.flops AS BIGINT) AS whole_flops,
-        -- Without a record's arguments, it is unknown what is read.
-        CASE
-            WHEN f.moves IN ('cache', 'depends') OR f.moves IS NULL OR m.unknown > 0 OR NOT h.has_arguments THEN NULL
-            ELSE try_cast(coalesce(m.bytes_read, 0) AS BIGINT)
-        END AS bytes_read,
-        CASE
-            WHEN f.moves IN ('cache', 'depends') OR f.moves IS NULL OR m.unknown > 0 OR NOT h.has_arguments THEN NULL
-            ELSE try_cast(coalesce(m.bytes_written, 0) AS BIGINT)
-        END AS bytes_written,
-        h.has_arguments
-    FROM _node_flops(record_key) AS f
-    CROSS JOIN (SELECT EXISTS (FROM node_arguments AS a WHERE a.record_id = record_key) AS has_arguments) AS h
-    LEFT JOIN moved AS m ON m.graph_id = f.graph_id AND m.node_index = f.node_index
-)
-SELECT c.graph_id, c.node_index, c.whole_flops AS flops, c.bytes_read, c.bytes_written, c.formula,
-    CASE
-        WHEN c.counts IS NULL AND starts_with(c.op, 'higher_order.')
-            THEN c.op || ' calls nested graphs, whose nodes have their costs'
-        WHEN c.counts IS NULL THEN 'no formula for ' || c.op
-        WHEN NOT c.has_arguments THEN 'stored without its arguments by an older etq: ingest the record again'
-        WHEN c.is_symbolic AND coalesce(c.whole_flops, c.bytes_read) IS NULL
-            OR c.is_symbolic AND c.bytes_read IS NULL
-            THEN 'sizes are known only at run time'
-        WHEN c.moves = 'cache' AND c.whole_flops IS NULL THEN 'the used part of its cache is known only at run time'
-        WHEN c.moves = 'cache' THEN 'bytes: the part of its cache that is read is unknown'
-        WHEN c.whole_flops IS NULL AND c.flops > 9e18 THEN 'too many to be true'
-        WHEN c.whole_flops IS NULL THEN 'a value that the formula needs is not in the record'
-        WHEN c.moves = 'depends' THEN 'bytes: it may copy, or return a view'
-        WHEN c.moves IN ('scattered', 'looked up', 'targets', 'least')
-            THEN 'bytes: which elements it reads or writes is known only at run time'
-        WHEN c.bytes_read IS NULL THEN 'bytes: sizes or types are not in the record'
-    END AS reason,
-    c.arguments AS input_shapes, c.output_sizes::VARCHAR AS output_shape
-FROM counted AS c;
-
 -- One node of the graphs of a record, with the cost of one call by its shapes: operations and bytes that go through
 -- memory, before any run. The edge graph is that before delegates take parts of it.
 -- Shown: name!, op_type, flops!#, bytes_read! (bytes), bytes_written! (bytes), intensity#, module_path AS module,
@@ -74,7 +28,7 @@ SELECT p.graph_id, g.stage, g.method, p.node_index, p.name, p.op_type, p.module_
 FROM target AS a
 JOIN op_nodes AS p ON p.record_id = a.record_id
 JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = p.graph_id
-JOIN _node_costs((SELECT a.record_id FROM target AS a)) AS c ON c.graph_id = p.graph_id AND c.node_index = p.node_index
+JOIN costed_nodes AS c ON c.record_id = p.record_id AND c.graph_id = p.graph_id AND c.node_index = p.node_index
 ORDER BY p.graph_id, p.node_index;
 
 -- One op type of the graphs of a record, with the total cost of its nodes, each called once. The edge graph is that
@@ -107,8 +61,8 @@ added AS (
     FROM target AS a
     JOIN op_nodes AS p ON p.record_id = a.record_id
     JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = p.graph_id
-    JOIN _node_costs((SELECT a.record_id FROM target AS a)) AS c
-        ON c.graph_id = p.graph_id AND c.node_index = p.node_index
+    JOIN costed_nodes AS c
+        ON c.record_id = p.record_id AND c.graph_id = p.graph_id AND c.node_index = p.node_index
     GROUP BY g.graph_id, g.stage, g.method, p.op_type
 )
 SELECT d.stage, d.method, d.op_type, d.nodes, d.unknown,

@@ -53,6 +53,21 @@ CREATE TABLE op_nodes (
     module_path VARCHAR  -- path of the innermost module that contains it; NULL where none was kept
 );
 
+-- What a node computes and moves in one call, by the sizes, types and literals of its arguments, see `node_costs`.
+CREATE TABLE costed_nodes (
+    record_id INTEGER NOT NULL,  -- the record
+    graph_id INTEGER NOT NULL,  -- the graph
+    node_index INTEGER NOT NULL,  -- the node
+    moves VARCHAR,  -- which of its values go through memory, as in `cost_formulas`; NULL if that lacks the op
+    flops BIGINT,  -- its operations; NULL where unknown
+    bytes_read BIGINT,  -- bytes of its arguments, each value once; NULL where unknown
+    bytes_written BIGINT,  -- bytes of its outputs; NULL where unknown
+    formula VARCHAR,  -- how its operations are counted; NULL if `cost_formulas` lacks the op
+    reason VARCHAR,  -- why a cost is unknown; NULL if all are known
+    input_shapes VARCHAR,  -- sizes of the values that it takes, as text; NULL if there are none
+    output_shape VARCHAR  -- sizes of its first output, as text; NULL if there is none
+);
+
 -- One value of a graph: an input, or an output of a node.
 CREATE TABLE node_values (
     record_id INTEGER NOT NULL,  -- the record
@@ -64,7 +79,8 @@ CREATE TABLE node_values (
     dtype VARCHAR,  -- element type by torch's name; NULL if the value is not a tensor
     sizes BIGINT[],  -- sizes by dimension, in elements, with NULL for a symbolic size; NULL if the value is not a tensor
     strides BIGINT[],  -- strides by dimension, in elements, with NULL for a symbolic stride; NULL if the value is not a tensor
-    value_index INTEGER NOT NULL  -- key within the graph, from 0, values of nested graphs included
+    value_index INTEGER NOT NULL,  -- key within the graph, from 0, values of nested graphs included
+    bytes BIGINT  -- its bytes in memory; 0 if it is not a tensor; NULL if a size or the type is unknown
 );
 
 -- One value that a graph, or a graph nested in it, returns.
