@@ -31,8 +31,8 @@ INGEST_LAYERS = (
         "etq.ingest.memory", "etq.ingest.arrow", "etq.ingest.flatbuffers", "etq.ingest.dictionary",
         "etq.ingest.other_files", "etq.ingest.stores",
     ),
-    "etq.ingest.events", "etq.ingest.etdump", "etq.ingest.prof_result", "etq.ingest.program", "etq.ingest.etrecord",
-    "etq.ingest.costs", "etq.ingest.trace", "etq.ingest.snapshot", "etq.ingest.registry", "etq.ingest.recognition", "etq.ingest.found_files", "etq.ingest.metrics",
+    "etq.ingest.costs", "etq.ingest.events", "etq.ingest.etdump", "etq.ingest.prof_result", "etq.ingest.program", "etq.ingest.etrecord",
+    "etq.ingest.trace", "etq.ingest.snapshot", "etq.ingest.registry", "etq.ingest.recognition", "etq.ingest.found_files", "etq.ingest.metrics",
 )  # fmt: skip
 # The package's face hands on names of all packages, each when it is asked for; modules import each other instead.
 FACE = "etq"
