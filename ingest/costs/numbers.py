@@ -85,7 +85,7 @@ def number_in(text: str | None) -> float:
 def whole_in(text: str | None) -> float:
     """Return the whole number that a text is, rounded; NaN for other texts."""
     value = number_in(text)
-    return float(round(value)) if math.isfinite(value) and abs(value) < _MOST else UNKNOWN
+    return math.copysign(math.floor(abs(value) + 0.5), value) if abs(value) < _MOST else UNKNOWN
 
 
 def wholes_in(text: str | None) -> Sizes:

@@ -266,8 +266,10 @@ def _transform(call: Call) -> float:
 
 
 def _accumulated(call: Call) -> float:
-    adds = {"True": 1.0, "False": 0.0}.get(call.value("accumulate") or "", UNKNOWN)
-    return call.per_output * call.output_elements if adds else adds
+    adds = call.value("accumulate")
+    if adds == "True":
+        return call.per_output * call.output_elements
+    return 0 if adds == "False" else UNKNOWN
 
 
 def _targets(call: Call) -> float:
@@ -283,9 +285,10 @@ def _labels(call: Call) -> float:
 
 
 def _bags(call: Call) -> float:
-    mode, weight = call.whole("mode"), bool(call["sample_weights"].sizes)
+    mode, weight = call.value("mode"), bool(call["sample_weights"].sizes)
     width = first_known(size(call["weight"].sizes, 2), size(call["gradient"].sizes, -1))
-    mean = first_known(call.output_elements, call["gradient"].elements) if mode == 1 else 0 * mode
+    is_mean = mode == "1"
+    mean = first_known(call.output_elements, call["gradient"].elements) if is_mean else 0 * call.whole("mode")
     return call["indices"].elements * width * (call.per_input + weight) + mean
 
 

@@ -15,13 +15,14 @@ from etq.ingest.events.rows import event_batch
 from etq.ingest.trace.calls import covering, family_of, operator_ticks
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
-from etq.ingest.trace.costs import Kinds, cost_tables
+from etq.ingest.trace.costs import cost_tables
 from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import DeviceDetails, MemoryDetails
 from etq.ingest.trace.inputs import Inputs
 from etq.ingest.trace.kernels import unknown_kernels, with_communication, with_ops
 from etq.ingest.trace.launches import are, around_of, is_launch, launches_within
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
+from etq.ingest.trace.op_work import Kinds
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.serving import serving_labels
 from etq.ingest.trace.slices import Slices

@@ -1,0 +1,183 @@
+"""Which call of an op the work of a trace's devices counts for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from etq.ingest.costs.formulas import Formula, formulas, traced_op
+from etq.ingest.trace.classes import Class
+from etq.ingest.trace.launches import Flags, Whole, are, last_before
+from etq.ingest.trace.scanner import NONE
+from etq.ingest.trace.slices import Slices
+
+_NOT_OPERATORS: Final = ("DataParallel.forward", "DistributedDataParallel.forward")
+# The attention that chose these counts.
+_CHOOSING: Final = "aten._scaled_dot_product"
+_CHOSEN: Final = frozenset(
+    f"aten._{kind}_attention_{way}" for kind in ("flash", "efficient", "cudnn") for way in ("forward", "backward")
+)
+# Backward passes of TransformerEngine's functions name no weight: the forward call has it.
+_BACKWARD: Final = "Backward"
+_OF_WEIGHTS: Final = "LinearBackward"
+
+
+def is_backward_of_weights(formula: Formula) -> bool:
+    """Whether an op is the backward pass of a product, whose forward call has its inputs."""
+    return formula.op.endswith(_OF_WEIGHTS)
+
+
+def _is_any(_: Formula) -> bool:
+    return True
+
+
+class Kinds(NamedTuple):
+    """The categories and names of slices, their classes, and the kind of each slice [n]."""
+
+    names: Sequence[tuple[str, str]]
+    classes: Sequence[Class]
+    kind: Whole
+
+
+class Work(NamedTuple):
+    """Work as arrays [m]: the row of the op that launched it, its kind and its ticks."""
+
+    op: Whole
+    kind: Whole
+    ticks: Whole
+
+
+def work_of(slices: Slices, kinds: Kinds) -> Work:
+    """Return the work of devices that ops launched; of a trace without any, its ops."""
+    is_work = are(kinds.kind, [each.is_work for each in kinds.classes])
+    if is_work.any():
+        op = np.where(is_work & (slices.elapsed >= 0), slices.owners.op, NONE)
+        rows = np.flatnonzero(op != NONE)
+        return Work(op[rows], kinds.kind[rows], slices.elapsed[rows])
+    is_operator = are(
+        kinds.kind,
+        [
+            each.activity == "op" and each.purpose not in ("module", "data_loading") and _is_operator(name)
+            for (_, name), each in zip(kinds.names, kinds.classes, strict=True)
+        ],
+    )
+    rows = np.flatnonzero(is_operator & (slices.elapsed >= 0) & (slices.calls.operator == np.arange(len(kinds.kind))))
+    return Work(rows, kinds.kind[rows], np.zeros(len(rows), np.int64))
+
+
+def _is_operator(name: str) -> bool:
+    return not name.startswith("Optimizer.") and name not in _NOT_OPERATORS
+
+
+class OpWork:
+    """The work of a trace by the ops that it counts for, from the columns of its ops alone: other slices aren't held.
+
+    Arrays of m ops: at (position in the file), run, kind, parent (the op that contains each, or -1), thread, start,
+    end, sequence; `ops` are the places of those with work, ascending.
+    """
+
+    def __init__(self, slices: Slices, kinds: Kinds, op: Whole) -> None:
+        """`op` [n] is the op that contains each slice, -1 for none."""
+        self.names = [name for _, name in kinds.names]
+        rows = np.flatnonzero(are(kinds.kind, [each.activity == "op" for each in kinds.classes]))
+        place = np.full(len(kinds.kind) + 1, NONE, np.int64)
+        place[rows] = np.arange(len(rows))
+        self.at, self.run, self.kind = slices.at[rows], slices.run[rows], kinds.kind[rows]
+        self.parent, self.sequence = place[op[rows]], slices.sequence[rows]
+        self.thread = slices.thread[rows].astype(np.int64)
+        self.start, self.end = slices.start[rows], slices.start[rows] + slices.elapsed[rows]
+        self._is_product = [
+            each.kernel_family == "GEMM" and "splitKreduce" not in name
+            for (_, name), each in zip(kinds.names, kinds.classes, strict=True)
+        ]
+        work = work_of(slices, kinds)
+        self._work = work._replace(op=place[work.op])
+        self.ops = np.unique(self._work.op)
+
+    @cached_property
+    def formulas(self) -> Sequence[Formula | None]:
+        """The formula of each kind."""
+        known, of_names = formulas(), dict[str, Formula | None]()
+        for name in dict.fromkeys(self.names[kind] for kind in np.unique(self.kind).tolist()):
+            of_names[name] = known.of(name)
+        return [of_names.get(name) for name in self.names]
+
+    def are(self, ops: Whole, tells: Callable[[Formula], bool]) -> Flags:
+        """Return for ops, or -1, whether they have a formula of which `tells` is true."""
+        of_kinds = [each is not None and tells(each) for each in self.formulas]
+        return self._are(ops, of_kinds)
+
+    def _are(self, ops: Whole, of_kinds: Sequence[bool]) -> Flags:
+        found: Flags = (ops != NONE) & np.array(of_kinds, np.bool_)[self.kind[ops]]
+        return found
+
+    @cached_property
+    def owner(self) -> Whole:
+        """The call whose cost the work of each of `ops` counts for: the op, or, if that has no formula, the op around
+        it, as aten::_flash_attention_forward for the attention that called it, if nothing else in that has a cost.
+        """
+        parent = self.parent[self.ops]
+        grand = np.where(parent == NONE, NONE, self.parent[parent])
+        is_chosen = self.are(self.ops, lambda formula: formula.op in _CHOSEN)
+        chooses = self.are(parent, lambda formula: formula.op.startswith(_CHOOSING))
+        counts = self.are(self.ops, _is_any) & ~(is_chosen & chooses)
+        # Ops that contain others which have costs of their own.
+        composite = np.zeros(len(self.at) + 1, np.bool_)
+        composite[parent[counts]] = composite[grand[counts]] = True
+        composite[NONE] = False
+        of_parent = self.are(parent, _is_any)
+        takes_parent = ~counts & of_parent & ~composite[parent]
+        takes_grand = ~counts & ~of_parent & self.are(grand, _is_any) & ~composite[grand]
+        return np.where(takes_parent, parent, np.where(takes_grand, grand, self.ops))
+
+    @cached_property
+    def compared(self) -> Whole:
+        """The same in comparisons of devices: ops that stand for those of backends have all that they launched."""
+        equal = formulas().equal
+        named = [equal.get(traced_op(name) or "") for name in self.names]
+        has_all = [each is not None and each.has_all for each in named]
+        dispatching = np.flatnonzero(self._are(np.arange(len(self.at)), has_all))
+        if not len(dispatching):
+            return self.owner
+        times = (self.thread[self.ops], self.start[self.ops])
+        row = dispatching[place := last_before(self.thread[dispatching], self.start[dispatching], *times)]
+        holds = (place != NONE) & (self.start[row] <= self.start[self.ops]) & (self.start[self.ops] < self.end[row])
+        return np.where(holds, row, self.owner)
+
+    def described(self, owners: Whole) -> Whole:
+        """Return the call whose inputs determine the cost of each: itself, or its forward call; -1 if it's missing."""
+        is_backward = self.are(owners, is_backward_of_weights)
+        if not is_backward.any():
+            return owners
+        forward: dict[tuple[int, str], int] = {}
+        counts: Counter[tuple[int, str]] = Counter()
+        for row in np.flatnonzero(self.sequence != NONE).tolist():
+            formula = self.formulas[self.kind[row]]
+            if formula is not None:
+                key = int(self.sequence[row]), formula.op
+                forward.setdefault(key, row)
+                counts[key] += 1
+        found = owners.copy()
+        for at in np.flatnonzero(is_backward).tolist():
+            formula = self.formulas[self.kind[owners[at]]]
+            op = "" if formula is None else formula.op.removesuffix(_BACKWARD)
+            key = int(self.sequence[owners[at]]), op
+            found[at] = forward[key] if counts[key] == 1 else NONE
+        return found
+
+    def launched(self) -> tuple[Whole, Whole]:
+        """Return for each op the number of products in its work, and the kind of that with most time; -1 for none."""
+        work = self._work._replace(op=np.searchsorted(self.ops, self._work.op))
+        products, tops = np.zeros(len(self.at), np.int64), np.full(len(self.at), NONE, np.int64)
+        order = np.argsort(work.ticks, kind="stable")
+        is_product = np.array(self._is_product, np.bool_)[work.kind]
+        # What work counts for outside of comparisons comes last, and replaces the other.
+        for owner in (self.compared, self.owner):
+            own = owner[work.op]
+            products[own] = np.bincount(own[is_product], minlength=len(self.at))[own]
+            tops[own[order]] = work.kind[order]  # of several, the last one remains
+        return products, tops
