@@ -349,7 +349,8 @@ class Comparison:
             return []
         self._complete_steps()
         query = f"""
-            SELECT median(e.mfu_percent), coalesce(bool_or(e.is_least), false), min(e.known_percent), min(e.reason)
+            SELECT median(e.mfu_percent), coalesce(bool_or(e.is_least), false), min(e.known_percent),
+                coalesce(string_agg(DISTINCT e.assumed, '; ' ORDER BY e.assumed), 'nothing')
             FROM {self._chosen} AS c LEFT JOIN _trace_efficiency AS e USING (capture_id)
             GROUP BY c.side ORDER BY c.side
         """
@@ -358,7 +359,9 @@ class Comparison:
             return []
         texts = ["unknown" if mfu is None else share_text(mfu, is_least) for mfu, is_least, *_ in sides]
         known = [f"{share:.0f}" for mfu, _, share, _ in sides if mfu is not None]
-        return [f"MFU: {' to '.join(texts)}; operations are known of {' and '.join(known)} % of devices' time"]
+        assumed = [each for *_, each in sides]
+        sizes = "" if {*assumed} == {"nothing"} else f"; assumed: {' and '.join(dict.fromkeys(assumed))}"
+        return [f"MFU: {' to '.join(texts)}; operations are known of {' and '.join(known)} % of devices' time{sizes}"]
 
     def _complete_steps(self) -> None:
         """Compute the operations of steps for traces in memory, too, if there are two; for many, this would

@@ -298,7 +298,8 @@ def ingest(
             ingest_options |= {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
             ingest_options["graph_captures"] = graph_capture or ()
         is_read_again = bool(links or debug_buffer or graph_capture)
-        applied = is_read_again or any(value for option, value in ingest_options.items() if option != "sidecar")
+        applied = is_read_again or assume is not None
+        applied |= any(value for option, value in ingest_options.items() if option != "sidecar")
         printed = _Printed(warehouse, made, len(files), is_read_again, applied=applied, verbose=verbose, quiet=quiet)
         of_ranks = {"labels": labels, "captured_at": captured_at, **label_options}
         files = files if of_one else _without_merged(warehouse, files, of_ranks, printed)

@@ -107,7 +107,9 @@ def _add_from(folder: str, options: dict[str, Any]) -> None:
             labelled, restored = update(folder, warehouse, given)
             added = replace(added, labelled=labelled, restored=restored)
     _print_added(folder, added)
-    if added.known and (left := [name for name in _OF_NEW if options.get(name)]):
+    if added.known and (
+        left := [name for name in _OF_NEW if options.get(name) or (name, options.get(name)) == ("assume", "")]
+    ):
         named = ", ".join(f"--{name.replace('_', '-')}" for name in left)
         say(f"Note: {named} changed no known capture; etq lake export --replace replaces captures as a whole")
 

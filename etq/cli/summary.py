@@ -328,21 +328,33 @@ def _capture_with_links(
 def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: TerminalStyle) -> Iterator[str]:
     """Yield the lines of a summary."""
     if (lines := _of_jobs(captures, db, style)) is not None:
+        _refuse(read_options)
         return lines
     if len(captures) > 2 or (len(captures) == 1 and _holds_files(captures[0], db)):
         missing = [capture for capture in captures if not glob.has_magic(capture) and not os.path.exists(capture)]
         if missing:
             raise EtqError(f"no such file: {', '.join(missing)}; for a warehouse, name one capture")
+        _refuse(read_options)
         return _of_many(captures, style)
     kinds = [kind_of_argument(capture, db) for capture in captures]
     found = _capture_with_links(captures, kinds, read_options)
     if found is None:
+        _refuse(read_options._replace(etrecord=None))
         return _of_two(captures[0], captures[1], db, read_options.etrecord, style)
     if len(captures) == 1 and kinds[0] in LINKS:
+        _refuse(read_options)
         return _of_link(captures[0], kinds[0], style)
     if kinds[0] == WAREHOUSE:
+        _refuse(read_options)
         return _of_warehouse(captures[0], style)
     return lines_of_capture(found[0], db, found[1], style)
+
+
+def _refuse(read_options: FileOptions) -> None:
+    """Raise `EtqError` if there are options for reading one profiling file, as something else is summarized."""
+    given = [f"--{name.replace('_', '-')}" for name, value in read_options._asdict().items() if value is not None]
+    if given:
+        raise EtqError(f"{given[0]} is for one profiling file; for several: etq ingest FILE... {given[0]} ...")
 
 
 def _of_jobs(captures: Sequence[str], db: str, style: TerminalStyle) -> Iterator[str] | None:

@@ -297,7 +297,10 @@ def open_target(capture: str, db: str, read_options: FileOptions) -> Iterator[tu
     names = [f"--{name.replace('_', '-')}" for name, value in read_options._asdict().items() if value is not None]
     if names and not is_file(capture, db):
         check_path(capture, db)
-        raise EtqError(f"{capture} is not a file; only files take {' and '.join(names)}")
+        raise EtqError(
+            f"{capture} is not a file; only files take {' and '.join(names)}: to change a stored capture, ingest its "
+            f"file again: etq ingest FILE {names[0]} ..."
+        )
     with open_file_or_warehouse(capture, db, lambda file: open_file(file, read_options)) as (warehouse, loaded):
         yield warehouse, loaded or warehouse.capture(capture)
 

@@ -21,10 +21,14 @@ _TOO_LARGE: Final = f"the query''s lists take more than {_MOST_NESTED >> 20} MB;
 
 def subquery(query: str) -> str:
     """Return a statement as a subquery: without the semicolon and the comments at its end."""
-    ends = [(start, kind == duckdb.token_type.comment or query[start] == ";") for start, kind in duckdb.tokenize(query)]
+    text = query.encode()  # tokens begin at bytes
+    ends = [
+        (start, kind == duckdb.token_type.comment or text[start : start + 1] == b";")
+        for start, kind in duckdb.tokenize(query)
+    ]
     while ends and ends[-1][1]:
-        query = query[: ends.pop()[0]]
-    return f"(\n{query}\n)"
+        text = text[: ends.pop()[0]]
+    return f"(\n{text.decode()}\n)"
 
 
 class QueryResult:

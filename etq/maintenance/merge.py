@@ -304,7 +304,8 @@ _LINKED: Final = " UNION ALL ".join(
 )
 # Values that may differ between warehouses: the one here and the one in the source.
 _COMPARED: Final = {
-    **{column: (f"c.{column}", f"s.{column}") for column in ("captured_at", "time_scale", "clock_bits", "assumed")},
+    "assumed sizes": ("coalesce(c.assumed, 'none')", "coalesce(s.assumed, 'none')"),
+    **{column: (f"c.{column}", f"s.{column}") for column in ("captured_at", "time_scale", "clock_bits")},
     **{
         kind: (
             f"(SELECT k.name FROM {kind}s AS k WHERE k.{kind}_id = c.{kind}_id)",

@@ -510,7 +510,7 @@ class Warehouse(Views):
         graph_captures  of a trace: traces of the capture of its CUDA or HIP graphs, or annotations of their kernels (or
                       their bytes, or folders), from which the graphs' kernels get their ops and modules
         assume        of a trace: sizes that it lacks, such as top_k=4,experts=128, for the costs of ops; known content
-                      is read again with them
+                      is read again with them; by default those that it has stay, and an empty text removes them
 
         Labels with the same key are taken from `labels`, else from the sidecar, else from the path, else from git. For
         a capture that is already stored, only `labels` replace existing labels.

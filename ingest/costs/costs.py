@@ -17,7 +17,10 @@ from etq.ingest.costs.sizes import output_sizes
 
 # More operations than can be stored.
 _MOST: Final = 9e18
+# Assumed sizes of experts, in the order in which they are shown, and those that operations and bytes need.
 _OF_EXPERTS: Final = ("top_k", "experts", "used_experts", "expert_width", "matrices", "weight_bytes")
+_FOR_OPERATIONS: Final = ("top_k", "expert_width", "matrices")
+_FOR_BYTES: Final = ("used_experts", "weight_bytes")
 
 
 class Cost(NamedTuple):
@@ -67,7 +70,7 @@ def cost_of(
         whole(fused_operations(call).at_least),
         formula.moves == "named",
         moved.is_least,
-        used(given, _assumable(call)) if is_known else None,
+        used(given, _assumable(call, moved)) if is_known else None,
         next((reason for is_why, reason in _reasons(call, moved, operations, both) if is_why), "") or None,
     )
 
@@ -78,11 +81,12 @@ def _stored(*parts: float) -> int | None:
     return whole(float(sum(each for each in numbers if each is not None))) if None not in numbers else None
 
 
-def _assumable(call: Call) -> Sequence[str]:
+def _assumable(call: Call, moved: Moved) -> Sequence[str]:
     """Return the names of the assumed sizes that its cost depends on."""
     counts = call.formula.counts
     if counts == "assumed experts":
-        return _OF_EXPERTS
+        # How many there are only bounds what is read.
+        return [name for name in _OF_EXPERTS if name != "experts" or not known(moved.read)]
     if counts == "experts":
         return [
             *([] if known(call.written_chosen) else ["top_k"]), *([] if call.is_of_one_token else ["used_experts"])
@@ -124,7 +128,7 @@ def _unknown_operations(call: Call) -> Iterator[tuple[bool, str]]:
     )
     yield (
         counts == "assumed experts",
-        "the weights of its experts are not written: assume top_k, expert_width and matrices",
+        f"the weights of its experts are not written: {_to_assume(call, _FOR_OPERATIONS)}",
     )
     has_length = call.query_length + call.key_length
     yield by_position and not (known(has_length) and has_length), unwritten
@@ -133,6 +137,13 @@ def _unknown_operations(call: Call) -> Iterator[tuple[bool, str]]:
     yield is_complex(call), "its operations on complex numbers are not counted"
     yield call.formula.moves == "experts", "how its experts are packed, or their number, is not written"
     yield True, "an argument that its formula needs is not written"
+
+
+def _to_assume(call: Call, names: Sequence[str]) -> str:
+    """Return which of these sizes are to be assumed."""
+    missing = [name for name in names if name not in call.assumed] or [*names]
+    others = f"{', '.join(missing[:-1])} and " if len(missing) > 1 else ""
+    return f"assume {others}{missing[-1]}"
 
 
 def _unknown_bytes(call: Call) -> Iterator[tuple[bool, str]]:
@@ -144,7 +155,7 @@ def _unknown_bytes(call: Call) -> Iterator[tuple[bool, str]]:
     yield moves in ("paged", "latent"), "bytes: the lengths of its sequences are not written"
     yield (
         moves == "assumed experts",
-        "bytes: which experts are used is not written: assume used_experts and weight_bytes",
+        f"bytes: which experts are used is not written: {_to_assume(call, _FOR_BYTES)}",
     )
     yield not arguments.has_types, "bytes: types are not written"
     yield any(not known(each.bytes) for each in arguments.listed), "bytes: types of lists of tensors are not written"

@@ -7,7 +7,7 @@
 -- Needs: torch_trace
 -- Shown: coalesce(op, trim('(no op) ' || coalesce(family, ''))) AS op!, inputs!, difference! (time), base_call_time AS
 --   base_call! (time), new_call_time AS new_call! (time), share_percent%, base_roof_percent%, new_roof_percent%,
---   base_calls#, new_calls#, base_kernel, new_kernel, unit
+--   base_calls#, new_calls#, base_kernel, new_kernel, base_assumed, new_assumed, unit
 -- Columns:
 --   family: what it computes, as in `op_efficiency`
 --   op: the op that dispatches to those of a backend, or the op itself; NULL for work that no op launched
@@ -29,6 +29,8 @@
 --   new_device: the device of new; NULL if unknown
 --   base_steps: number of steps of base; NULL without steps
 --   new_steps: number of steps of new; NULL without steps
+--   base_assumed: assumed sizes on which costs in base depend, such as top_k=4; NULL if there are none
+--   new_assumed: the same of new
 CREATE MACRO compare_efficiency(
     base,  -- a PyTorch trace: name, hash prefix, @latest or selector
     new,  -- as `base`
@@ -85,7 +87,8 @@ summed AS (
     SELECT c.is_new, c.op, c.matched, c.launched,
         sum(CASE WHEN c.label IS NULL THEN c.events ELSE c.calls END)::DOUBLE AS calls, sum(c.ticks)::DOUBLE AS ticks,
         100 * sum(c.least_ticks) / nullif(sum(c.known_ticks), 0) AS roof_percent, arg_max(c.family, c.ticks) AS family,
-        arg_max(c.top_event, c.ticks) AS kernel, any_value(c.device) AS device
+        arg_max(c.top_event, c.ticks) AS kernel, any_value(c.device) AS device,
+        string_agg(DISTINCT c.assumed, '; ' ORDER BY c.assumed) AS assumed
     FROM keyed AS c
     GROUP BY c.is_new, c.op, c.matched, c.launched
 ),
@@ -110,6 +113,8 @@ paired AS (
         max(CASE WHEN p.is_new THEN p.kernel END) AS new_kernel,
         max(CASE WHEN NOT p.is_new THEN p.device END) AS base_device,
         max(CASE WHEN p.is_new THEN p.device END) AS new_device,
+        max(CASE WHEN NOT p.is_new THEN p.assumed END) AS base_assumed,
+        max(CASE WHEN p.is_new THEN p.assumed END) AS new_assumed,
         max(CASE WHEN NOT p.is_new THEN p.step_count END) AS base_steps,
         max(CASE WHEN p.is_new THEN p.step_count END) AS new_steps
     FROM scaled AS p
@@ -121,6 +126,6 @@ SELECT p.family, p.op, p.inputs, p.base_calls, p.new_calls, p.base_call_time, p.
         sum(coalesce(p.new_time, 0) - coalesce(p.base_time, 0)) OVER (), 0
     ) AS share_percent,
     p.unit, p.base_roof_percent, p.new_roof_percent, p.base_kernel, p.new_kernel, p.base_device, p.new_device,
-    p.base_steps, p.new_steps
+    p.base_steps, p.new_steps, p.base_assumed, p.new_assumed
 FROM paired AS p
 ORDER BY abs(coalesce(p.new_time, 0) - coalesce(p.base_time, 0)) DESC, p.op, p.inputs, p.family;

@@ -6,6 +6,7 @@ import pytest
 
 import etq
 from etq.errors import ArgumentError, FormatError
+from etq.ingest.costs.assumptions import NAMES
 from tests.conftest import CAPTURES
 from tests.sql.test_op_efficiency import DOWN, GEMM, H100, HALF, ROWS, UP, launched, op
 from tests.traces import Traces
@@ -15,6 +16,8 @@ GATES, ONE, ONE_GATE = ([7, 16], HALF), ([1, 96], HALF), ([1, 16], HALF)
 EXPERT = 3 * 40 * 96
 CHOSEN = "top_k=3,expert_width=40,matrices=3"
 UNWRITTEN = "the weights of its experts are not written: assume top_k, expert_width and matrices"
+WIDTH = "the weights of its experts are not written: assume expert_width"
+USED = "bytes: which experts are used is not written: assume used_experts"
 UNUSED = "bytes: which experts are used is not written: assume used_experts and weight_bytes"
 COSTS = "flops, bytes, reason, assumed"
 
@@ -38,13 +41,13 @@ def experts(traces: Traces) -> Traces:
     [
         (None, (None, None, UNWRITTEN, None), (None, None, UNWRITTEN, None), None),
         # Two of the three that its operations need.
-        ("top_k=3,matrices=3", (None, None, UNWRITTEN, None), (None, None, UNWRITTEN, None), None),
+        ("top_k=3,matrices=3", (None, None, WIDTH, None), (None, None, WIDTH, None), None),
         (CHOSEN,
          (2 * 7 * 3 * EXPERT, None, UNUSED, "top_k=3 expert_width=40 matrices=3"),
          (2 * 3 * EXPERT, None, UNUSED, "top_k=3 expert_width=40 matrices=3"), None),
         # One token uses as many experts as it has. Half a byte for each weight.
         (f"{CHOSEN},weight_bytes=0.5",
-         (2 * 7 * 3 * EXPERT, None, UNUSED, "top_k=3 expert_width=40 matrices=3 weight_bytes=0.5"),
+         (2 * 7 * 3 * EXPERT, None, USED, "top_k=3 expert_width=40 matrices=3 weight_bytes=0.5"),
          (2 * 3 * EXPERT, 2 * (2 * 96 + 16) + 3 * EXPERT // 2, None, "top_k=3 expert_width=40 matrices=3 weight_bytes=0.5"),
          None),
         (f" used_experts = 5 , weight_bytes=2,{CHOSEN}",
@@ -120,7 +123,7 @@ def test_groups_and_steps_say_what_is_assumed(experts: Traces) -> None:
 
 WRONG = {
     "topk=4": "assume: nothing is called topk; the names are top_k, experts, expert_width, matrices, ",
-    "top_k=4,experts": "assume: 'top_k=4,experts' is not a list of name=number with numbers above 0; write it as in",
+    "top_k=4,experts": "assume: 'top_k=4,experts' is not a list of name=number with numbers above 0, of at most 12",
     "top_k=0": "is not a list of name=number with numbers above 0",
     "top_k=-1": "is not a list of name=number",
     "top_k=1e400": "is not a list of name=number",
@@ -138,3 +141,11 @@ def test_what_is_no_size_is_an_error() -> None:
 def test_sizes_are_assumed_of_traces_alone() -> None:
     with pytest.raises(FormatError, match="not a PyTorch trace; assumed sizes are for traces only"):
         etq.read(CAPTURES / "mlp/mlp.etdp", assume=CHOSEN)
+
+
+def test_sizes_may_be_more_than_are_needed(traces: Traces) -> None:
+    """Of tokens without a size, nothing is known, whatever is assumed."""
+    traces.take(op("vllm::moe_forward", 0, 9, None, None, None), *launched(GEMM, 1, 300, 1), **H100)
+    assume = ",".join(f"{name}=2" for name in NAMES)
+    [(flops, bytes, reason, assumed)] = traces.ask("op_efficiency", COSTS, assume=assume)
+    assert (flops, bytes, assumed) == (None, None, None) and reason is not None
