@@ -229,7 +229,11 @@ def objects() -> dict[str, SqlObject]:
 def _source(file: str) -> str:
     """Return the text of an SQL file by its path under `etq.sql`, with the rows of `formulas.toml`."""
     text = Path(_root(), file).read_bytes().decode()
-    return text.replace(_FORMULA, _formulas()) if file == _FORMULAS else text
+    if file != _FORMULAS:
+        return text
+    if _FORMULA not in text:
+        raise ValueError(f"{file}: lacks the row {_FORMULA}, in place of which are those of formulas.toml")
+    return text.replace(_FORMULA, _formulas())
 
 
 def _formulas() -> str:

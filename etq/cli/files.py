@@ -301,7 +301,7 @@ def ingest(
         applied = is_read_again or assume is not None
         applied |= any(value for option, value in ingest_options.items() if option != "sidecar")
         printed = _Printed(warehouse, made, len(files), is_read_again, applied=applied, verbose=verbose, quiet=quiet)
-        of_ranks = {"labels": labels, "captured_at": captured_at, **label_options}
+        of_ranks = {"labels": labels, "captured_at": captured_at, "assume": assume, **label_options}
         files = files if of_one else _without_merged(warehouse, files, of_ranks, printed)
         if len(files) == 1:
             _ingest_one(warehouse, files[0], links, printed, ingest_options)

@@ -148,9 +148,10 @@ def _without_common(columns: Sequence[str], rows: Rows) -> tuple[Sequence[str], 
     kept = [at for at in range(len(columns)) if at not in empty and at not in same]
     if not rows or not kept or len(kept) == len(columns):
         return columns, rows, ""
-    values = [f"{title(columns[at])} = {_column_texts(by_column[at][:1], columns[at])[0]}" for at in same]
-    texts = [f"In all rows: {', '.join(values)}"] if same else []
-    texts += [f"{'no' if same else 'No'} value: {', '.join(title(columns[at]) for at in empty)}"] if empty else []
+    named = [at for at in same if columns[at]]
+    values = [f"{title(columns[at])} = {_column_texts(by_column[at][:1], columns[at])[0]}" for at in named]
+    texts = [f"In all rows: {', '.join(values)}"] if values else []
+    texts += [f"{'no' if values else 'No'} value: {', '.join(title(columns[at]) for at in empty)}"] if empty else []
     return [columns[at] for at in kept], _of(kept, rows), "; ".join(texts)
 
 

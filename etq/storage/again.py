@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePath
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import duckdb
 
@@ -15,11 +15,8 @@ from etq.database.handles import Capture
 from etq.database.rollups import PRUNED
 from etq.errors import EtqError, FormatError, StoreError, displayed
 from etq.ingest import stores
-from etq.storage.capture import Options, read_again
+from etq.storage.capture import OF_GIVEN, Options, read_again
 from etq.storage.sources import Source, source_of
-
-# Findings about files that were given with a trace, which are no longer known.
-_GIVEN: Final = ("graph capture", "graph not matched", "no graph launched")
 
 
 class Again(NamedTuple):
@@ -58,7 +55,7 @@ def stored(connection: duckdb.DuckDBPyConnection, keys: Sequence[int] | None) ->
         WHERE $keys::BIGINT[] IS NULL OR list_contains($keys::BIGINT[], c.capture_id)
         ORDER BY c.ingested_at, c.capture_id
     """
-    given = {"keys": keys, "pruned": PRUNED, "given": [*_GIVEN]}
+    given = {"keys": keys, "pruned": PRUNED, "given": [*OF_GIVEN]}
     rows = connection.execute(query, given).fetchall()
     return [Stored(Capture(*row[:4]), *row[4:]) for row in rows]
 

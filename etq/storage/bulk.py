@@ -19,7 +19,7 @@ from etq.database.rollups import PRUNED
 from etq.database.schema import in_transaction
 from etq.errors import EtqError, StoreError, WarehouseError
 from etq.ingest.arrow import Rows
-from etq.ingest.registry import GZIP, read_capture
+from etq.ingest.registry import GZIP, is_json, read_capture
 from etq.storage.capture import Links, NewCapture, Options, new_capture, store, store_new
 from etq.storage.naming import names_for
 from etq.storage.other_process import OtherProcess, is_for_other_process, processes
@@ -67,7 +67,9 @@ def files_of(
     for source in sources:
         try:
             discovered = find(None if isinstance(source, bytes) else os.fspath(source))
-            yield FileToStore(source_of(source), replace(options, discovered=discovered))
+            file = source_of(source)
+            assume = options.assume if is_json(file.content) else None  # of other files, nothing is assumed
+            yield FileToStore(file, replace(options, discovered=discovered, assume=assume))
         except StoreError:
             raise
         except EtqError as error:
@@ -127,7 +129,7 @@ def _process_for(connection: duckdb.DuckDBPyConnection, files: Sequence[FileToSt
             if not _known(connection, [file]):
                 # If the system's limits allow no process or file, the file is read here.
                 with suppress(OSError):
-                    return OtherProcess(file.source)
+                    return OtherProcess(file.source, file.options.assume)
     return None
 
 

@@ -46,6 +46,9 @@ _BYTES: Final[dict[str, int]] = {
     unit: 1024**power for power, unit in enumerate(("bytes", "KiB", "MiB", "GiB", "TiB", "PiB"))
 }
 
+# Findings about files that were given with a trace, which are no longer known.
+OF_GIVEN: Final = ("graph capture", "graph not matched", "no graph launched")
+
 # Columns of `captures` that refer to records and programs by key.
 Links = Sequence[tuple[str, int]]
 
@@ -151,7 +154,9 @@ def store(
     if options.name is not None:
         check_name_is_free(connection, "captures", options.name, capture_id)
     is_other = options.clock_bits not in (None, clock_bits) or bool(options.graph_captures)
-    is_other |= options.assume is not None and options.given.assumed != assumptions(assumed)
+    if options.assume is not None and options.given.assumed != assumptions(assumed):
+        is_other = True
+        _check_has_given(connection, capture_id, name, options)
     if is_other or options.debug_buffer is not None or is_pruned(connection, capture_id):
         read_again(connection, capture_id, name, source, options)
     _update_capture(connection, capture_id, options)
@@ -160,6 +165,17 @@ def store(
     _annotate(connection, capture_id, options)
     _link(connection, capture_id, links)
     return capture_id, False
+
+
+def _check_has_given(connection: duckdb.DuckDBPyConnection, capture_id: int, name: str, options: Options) -> None:
+    """Raise `ArgumentError` if a trace that is to be read again was read with captures of its graphs, and none are
+    given.
+    """
+    query = "SELECT 1 FROM findings AS f WHERE f.capture_id = ? AND list_contains(?::VARCHAR[], f.rule) LIMIT 1"
+    if not options.graph_captures and connection.execute(query, [capture_id, [*OF_GIVEN]]).fetchall():
+        raise ArgumentError(
+            f"{name} was read with a capture of its graphs; give that again with the new sizes: --graph-capture TRACE"
+        )
 
 
 def store_new(connection: duckdb.DuckDBPyConnection, captures: Sequence[NewCapture], links: Links) -> list[int]:

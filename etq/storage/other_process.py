@@ -17,8 +17,9 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from etq.ingest.arrow import Rows
+from etq.ingest.costs.assumptions import assumptions
 from etq.ingest.memory import limit
-from etq.ingest.registry import is_json, read_capture
+from etq.ingest.registry import Given, is_json, read_capture
 from etq.processes import command, environment
 from etq.storage.large_file import LargeFile
 from etq.storage.sources import Source
@@ -39,13 +40,14 @@ def processes() -> int:
 class OtherProcess:
     """A process that reads a trace. Raises `OSError` if the system can't start it."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, assume: str | None = None) -> None:
+        """`assume` are sizes that the trace lacks."""
+        self._source, self._assume = source, assume
         with ExitStack() as stack:
             self._tables = stack.enter_context(tempfile.TemporaryFile())
             file = stack.enter_context(_readable(source))
             self._process = subprocess.Popen(
-                command(__name__, source.uri),
+                command(__name__, source.uri, assume or ""),
                 stdin=file,
                 stdout=self._tables,
                 stderr=subprocess.DEVNULL,
@@ -62,7 +64,8 @@ class OtherProcess:
         failed = self._process.wait() != 0
         # Raises `FormatError` if the file changed, so that both processes read the same content.
         self._source.content[:1]
-        yield from read_capture(self._source.content, self._source.uri) if failed else _read(self._tables)
+        given = Given(assumed=assumptions(self._assume))
+        yield from read_capture(self._source.content, self._source.uri, given) if failed else _read(self._tables)
 
     def stop(self) -> None:
         """End the process, if it still runs, and free its results."""
@@ -101,8 +104,8 @@ def _read(file: BinaryIO) -> Iterator[tuple[str, Rows]]:
             yield table, rows.replace_schema_metadata(None)
 
 
-def _write(content: LargeFile, path: str, file: BinaryIO) -> None:
-    for table, rows in read_capture(content, path):
+def _write(content: LargeFile, path: str, assume: str, file: BinaryIO) -> None:
+    for table, rows in read_capture(content, path, Given(assumed=assumptions(assume))):
         read = rows if isinstance(rows, pa.RecordBatch) else rows.rows
         with pa.ipc.new_stream(file, read.schema.with_metadata({_TABLE: table})) as stream:
             stream.write_batch(read)
@@ -111,4 +114,4 @@ def _write(content: LargeFile, path: str, file: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
-    _write(LargeFile(sys.stdin.buffer, sys.argv[1]), sys.argv[1], sys.stdout.buffer)
+    _write(LargeFile(sys.stdin.buffer, sys.argv[1]), sys.argv[1], sys.argv[2], sys.stdout.buffer)

@@ -672,6 +672,7 @@ class Warehouse(Views):
         label_from: str | None = None,
         label_git: str | os.PathLike[str] | None = None,
         sidecar: bool = True,
+        assume: str | None = None,
     ) -> list[Capture]:
         """Ingest a trace into which the traces of several ranks were merged, as SGLang and TraceLens do: a capture
         of each rank, with the labels `rank` and `job`. The job is named as the file, with its folders where another has
@@ -717,6 +718,7 @@ class Warehouse(Views):
                     labels={**(labels or {}), "job": job, "rank": str(rank.number)},
                     captured_at=captured_at,
                     discovered=found,
+                    assume=assume,
                 ),
             )
             for source, rank in zip(sources, ranks, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -28,11 +28,15 @@ _SHORT: Final[Mapping[str, str]] = {
     "c10::complex<double>": "c128",
 }  # fmt: skip
 _LIST: Final = "TensorList"
+# How many names of types are kept; a file may have any.
+_TYPES: Final = 1000
 _OUT: Final = re.compile(r"out\d?")
+# PyTorch's own limit.
+_MOST_DIMENSIONS: Final = 64
 _INTEGERS: Final = (-(2**63), 2**63)
 
 
-@cache
+@lru_cache(_TYPES)
 def bytes_of(dtype: str | None) -> float:
     """Return the bytes of an element of a type of a trace; NaN for an argument that is not a tensor."""
     if dtype is None:
@@ -45,7 +49,7 @@ def bytes_of(dtype: str | None) -> float:
     return _BYTES.get(dtype, UNKNOWN)
 
 
-@cache
+@lru_cache(_TYPES)
 def short_type(dtype: str | None) -> str:
     """Return the short name of a type of a trace, such as bf16; '' if it is unknown."""
     if dtype is None:
@@ -152,7 +156,10 @@ class Inputs:
     def of(cls, sizes: str | None, dtypes: str | None, strides: str | None, values: str | None) -> Inputs | None:
         """Return inputs that are written as JSON; None if the sizes aren't a list."""
         listed = _list(sizes)
-        return None if listed is None else cls(listed, *map(_list, (dtypes, strides, values)))
+        try:
+            return None if listed is None else cls(listed, *map(_list, (dtypes, strides, values)))
+        except RecursionError:  # of a value that is nested as deep as can be read, but not written
+            return None
 
     def dtype(self, at: int) -> str | None:
         """The type of an argument, by its index from 0; None where not written."""
@@ -299,8 +306,10 @@ def _text(value: Any) -> str:
 
 
 def _sizes(written: Any) -> Sizes:
-    """Return sizes as they are written; None for anything but a list of whole numbers of 64 bits."""
-    if not isinstance(written, list):
+    """Return sizes as they are written; None for anything but a list of whole numbers of 64 bits, and for more
+    dimensions than a tensor has.
+    """
+    if not isinstance(written, list) or len(written) > _MOST_DIMENSIONS:
         return None
     low, high = _INTEGERS
     if not all(type(each) is int and low <= each < high for each in written):

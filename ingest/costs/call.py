@@ -193,7 +193,9 @@ class Call:
 
     def from_start(self, dims: Sizes) -> Sizes:
         """Return dimensions counted from 0, of the main argument."""
-        return None if dims is None else [each + rank(self.sizes) if each < 0 else each for each in dims]
+        if dims is None or self.sizes is None:
+            return None
+        return [each + len(self.sizes) if each < 0 else each for each in dims]
 
     @property
     def chosen(self) -> float:

@@ -11,7 +11,7 @@ from etq.ingest.costs.call import Call, Lengths
 from etq.ingest.costs.formulas import Formula
 from etq.ingest.costs.fused import fused_operations
 from etq.ingest.costs.moved import Moved
-from etq.ingest.costs.numbers import known, whole
+from etq.ingest.costs.numbers import counted, known, whole
 from etq.ingest.costs.operations import at_most, is_complex, operations_of
 from etq.ingest.costs.sizes import output_sizes
 
@@ -57,7 +57,7 @@ def cost_of(
     call = Call(label, formula, Arguments(formula.op, inputs, listed), lengths, numbers, products)
     call.output_sizes = output_sizes(call)
     moved = Moved(call)
-    operations, read, written = operations_of(call), moved.read, moved.written
+    operations, read, written = counted(operations_of(call)), moved.read, moved.written
     flops, both = whole(operations), _stored(read, written)
     is_known = known(operations) or known(read)
     return Cost(

@@ -10,7 +10,7 @@ from typing import Final
 from etq.ingest.costs.arguments import Argument, of_sizes
 from etq.ingest.costs.call import Call
 from etq.ingest.costs.fused import overwrites
-from etq.ingest.costs.numbers import UNKNOWN, known, product, ratio, size, total
+from etq.ingest.costs.numbers import UNKNOWN, counted, known, product, ratio, size, total
 
 # Bytes of an element by the number of its type in c10's ScalarType, as an argument dtype is written.
 _OF_NUMBERS: Final = {
@@ -79,7 +79,7 @@ class Moved:
     def read(self) -> float:
         """Bytes that it reads."""
         rule = _READS.get(self.call.formula.moves)
-        return UNKNOWN if rule is None else rule(self.call, self)
+        return UNKNOWN if rule is None else counted(rule(self.call, self))
 
     @cached_property
     def written(self) -> float:
@@ -93,7 +93,7 @@ class Moved:
         else:
             found = _gradients(call) if call.formula.sizes == "gradients" else self.output_bytes
         found += _bags(call) + _statistics(call) + _sums(call)
-        return found if moves != "least" or known(found) else 0
+        return counted(found) if moves != "least" or known(found) else 0
 
     @property
     def most(self) -> float:

@@ -10,7 +10,7 @@ import msgspec
 from etq.ingest.costs.arguments import Argument, Arguments, Inputs
 from etq.ingest.costs.call import Call
 from etq.ingest.costs.formulas import Formula, formulas
-from etq.ingest.costs.numbers import UNKNOWN, Sizes, known, product, total, whole
+from etq.ingest.costs.numbers import UNKNOWN, Sizes, product, total, whole
 from etq.ingest.costs.operations import operations_of
 
 # Bytes of an element by torch's name of its type.
@@ -186,4 +186,4 @@ def _reasons(
     yield flops is None, "a value that the formula needs is not in the record"
     yield moves == "depends", "bytes: it may copy, or return a view"
     yield moves in _CHOSEN, "bytes: which elements it reads or writes is known only at run time"
-    yield not known(UNKNOWN if read is None else read), "bytes: sizes or types are not in the record"
+    yield read is None, "bytes: sizes or types are not in the record"

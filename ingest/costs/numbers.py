@@ -60,8 +60,13 @@ def quotient(number: float, by: float) -> float:
 
 
 def whole(value: float) -> int | None:
-    """Return a number as one that can be stored; None if it is unknown or too large."""
-    return round(value) if abs(value) < _MOST else None
+    """Return a number as one that can be stored; None if it is unknown, below 0 or too large."""
+    return round(value) if 0 <= value < _MOST else None
+
+
+def counted(value: float) -> float:
+    """Return a number of operations or bytes; NaN if it is below 0, as values of arguments may make it."""
+    return value if value >= 0 else UNKNOWN
 
 
 def joined(*parts: Sizes) -> Sizes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from etq.ingest.costs.costs import Cost, cost_of
 from etq.ingest.costs.formulas import Formula, formulas, traced_op
 from etq.ingest.trace.columns import Numbered, texts_of
 from etq.ingest.trace.inputs import Inputs
-from etq.ingest.trace.launches import Whole, last_before
+from etq.ingest.trace.launches import Whole, are, nearest
 from etq.ingest.trace.op_work import Kinds, OpWork, is_backward_of_weights
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.slices import Slices
@@ -43,6 +43,8 @@ _LENGTHS: Final = re.compile(
 )
 _BETWEEN_DEVICES: Final = re.compile("record_param_comms$|nccl:|c10d::|_c10d_functional::|symm_mem::")
 _PAGED: Final = ("paged", "latent")
+# How many names of steps are kept.
+_STEPS: Final = 100
 # Kernels that concatenate, of which only the bytes of an element are known, and those of _foreach ops, have the types
 # of the lists of tensors that their op takes in their names.
 _TYPE: Final = r"([^,<>]*(?:<[^<>]*>)?)"
@@ -71,7 +73,7 @@ class _Costs:
     def __init__(self, slices: Slices, kinds: Kinds, op: Whole, inputs: Inputs, assumed: Mapping[str, str]) -> None:
         self._inputs, self._assumed = inputs, assumed
         self.work = OpWork(slices, kinds, op)
-        self._told = _told(slices, kinds)
+        self._steps = _steps_of(slices, kinds, self.work.rows)
 
     def rows_of_costs(self) -> pa.RecordBatch:
         """Return the table `call_costs`."""
@@ -116,36 +118,22 @@ class _Costs:
 
     def _lengths(self, rows: Whole) -> list[Lengths | None]:
         """Return the lengths of the sequences of the step of each op, if it reads a cache."""
-        steps, work = self._told, self.work
-        found: list[Lengths | None] = [None] * len(rows)
-        if not steps.lengths:
-            return found
-        is_paged = work.are(rows, lambda formula: formula.moves in _PAGED)
-        place = last_before(steps.thread, steps.start, work.thread[rows], work.start[rows])
-        holds = (steps.start[place] <= work.start[rows]) & (work.start[rows] < steps.end[place])
-        for at in np.flatnonzero(is_paged & (place != NONE) & holds).tolist():
-            found[at] = steps.lengths[place[at]]
-        return found
+        if not len(self._steps):
+            return [None] * len(rows)
+        is_paged = self.work.are(rows, lambda formula: formula.moves in _PAGED)
+        names = np.where(is_paged, self._steps[rows], NONE)
+        return [None if kind == NONE else _lengths_in(self.work.names[kind]) for kind in names.tolist()]
 
 
-class _Told(NamedTuple):
-    """The steps whose names have the lengths of their sequences."""
-
-    thread: Whole
-    start: Whole
-    end: Whole
-    lengths: Sequence[Lengths | None]
-
-
-def _told(slices: Slices, kinds: Kinds) -> _Told:
-    told = {
-        at: _lengths_in(name)
-        for at, ((_, name), each) in enumerate(zip(kinds.names, kinds.classes, strict=True))
-        if not each.on_device and "sqsk" in name
-    }
-    rows = np.flatnonzero(np.isin(kinds.kind, [*told])) if told else np.zeros(0, np.int64)
-    start, thread = slices.start[rows], slices.thread[rows].astype(np.int64)
-    return _Told(thread, start, start + slices.elapsed[rows], [told[kind] for kind in kinds.kind[rows].tolist()])
+def _steps_of(slices: Slices, kinds: Kinds, rows: Whole) -> Whole:
+    """Return the kind of the innermost step around each of these slices whose name has the lengths of its sequences, -1
+    for none; nothing if no step's has.
+    """
+    tells = [not each.on_device and "sqsk" in name for (_, name), each in zip(kinds.names, kinds.classes, strict=True)]
+    if not any(tells):
+        return np.zeros(0, np.int64)
+    step = nearest(slices.parent, are(kinds.kind, tells))[rows]
+    return np.where(step == NONE, NONE, kinds.kind[step])
 
 
 class _Found(NamedTuple):
@@ -195,7 +183,10 @@ class _Known:
             return Cost(text, arguments.main.type, reason=_why_uncounted(call.label))
         if inputs is None:
             return Cost(reason=_UNSHAPED[is_backward_of_weights(formula)], is_bytes_alone=formula.moves == "named")
-        return cost_of(call.label, formula, inputs, listed, call.lengths, self._assumed, call.products)
+        try:
+            return cost_of(call.label, formula, inputs, listed, call.lengths, self._assumed, call.products)
+        except (ArithmeticError, ValueError):  # one call with impossible values doesn't prevent reading the file
+            return Cost(reason="an argument that its formula needs is impossible")
 
     def rows(self) -> pa.RecordBatch:
         """Return the table `call_costs`."""
@@ -266,6 +257,7 @@ def _listed_types(kernel: str | None) -> tuple[str, ...] | None:
     return first, (copied[1] if copied else "") if "CopyFunctor<" in name else first
 
 
+@lru_cache(_STEPS)
 def _lengths_in(name: str) -> Lengths | None:
     match = _LENGTHS.search(name)
     if match is None:

@@ -60,7 +60,7 @@ def calls_of(
         if chosen.any():
             keys = ids * (int(group.max()) + 1) + group
             work = keys[len(calls) :][chosen], start[launched[chosen]]
-            places = last_before(keys[: len(calls)], start[calls], *work)
+            places = _last_before(keys[: len(calls)], start[calls], *work)
             rows[chosen] = np.where(places == NONE, NONE, calls[places])
         return rows
 
@@ -75,7 +75,7 @@ def calls_of(
     return call
 
 
-def last_before(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
+def _last_before(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
     """Return for each of the `wanted` ids the place of the last equal one of `ids` that starts no later than the
     moment, otherwise of the first; -1 if the id is missing.
     """

@@ -11,7 +11,7 @@ import numpy as np
 
 from etq.ingest.costs.formulas import Formula, formulas, traced_op
 from etq.ingest.trace.classes import Class
-from etq.ingest.trace.launches import Flags, Whole, are, last_before
+from etq.ingest.trace.launches import Flags, Whole, are, nearest
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.slices import Slices
 
@@ -76,20 +76,18 @@ def _is_operator(name: str) -> bool:
 class OpWork:
     """The work of a trace by the ops that it counts for, from the columns of its ops alone: other slices aren't held.
 
-    Arrays of m ops: at (position in the file), run, kind, parent (the op that contains each, or -1), thread, start,
-    end, sequence; `ops` are the places of those with work, ascending.
+    Arrays of m ops: rows (their slices), at (positions in the file), run, kind, parent (the op that contains each, or
+    -1), sequence; `ops` are the places of those with work, ascending.
     """
 
     def __init__(self, slices: Slices, kinds: Kinds, op: Whole) -> None:
         """`op` [n] is the op that contains each slice, -1 for none."""
         self.names = [name for _, name in kinds.names]
-        rows = np.flatnonzero(are(kinds.kind, [each.activity == "op" for each in kinds.classes]))
+        rows = self.rows = np.flatnonzero(are(kinds.kind, [each.activity == "op" for each in kinds.classes]))
         place = np.full(len(kinds.kind) + 1, NONE, np.int64)
         place[rows] = np.arange(len(rows))
         self.at, self.run, self.kind = slices.at[rows], slices.run[rows], kinds.kind[rows]
         self.parent, self.sequence = place[op[rows]], slices.sequence[rows]
-        self.thread = slices.thread[rows].astype(np.int64)
-        self.start, self.end = slices.start[rows], slices.start[rows] + slices.elapsed[rows]
         self._is_product = [
             each.kernel_family == "GEMM" and "splitKreduce" not in name
             for (_, name), each in zip(kinds.names, kinds.classes, strict=True)
@@ -140,13 +138,9 @@ class OpWork:
         equal = formulas().equal
         named = [equal.get(traced_op(name) or "") for name in self.names]
         has_all = [each is not None and each.has_all for each in named]
-        dispatching = np.flatnonzero(self._are(np.arange(len(self.at)), has_all))
-        if not len(dispatching):
-            return self.owner
-        times = (self.thread[self.ops], self.start[self.ops])
-        row = dispatching[place := last_before(self.thread[dispatching], self.start[dispatching], *times)]
-        holds = (place != NONE) & (self.start[row] <= self.start[self.ops]) & (self.start[self.ops] < self.end[row])
-        return np.where(holds, row, self.owner)
+        dispatches = self._are(np.arange(len(self.at)), has_all)
+        around = np.where(dispatches, np.arange(len(self.at)), nearest(self.parent, dispatches))[self.ops]
+        return np.where(around == NONE, self.owner, around)
 
     def described(self, owners: Whole) -> Whole:
         """Return the call whose inputs determine the cost of each: itself, or its forward call; -1 if it's missing."""

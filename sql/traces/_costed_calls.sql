@@ -38,6 +38,7 @@ CREATE MACRO _costed_calls(
     is_compared  -- for comparisons: calls of ops that stand for others have all that is launched within them
 ) AS TABLE
 WITH ops AS (FROM costed_ops AS i WHERE i.capture_id = capture_key),
+costs AS (FROM call_costs AS i WHERE i.capture_id = capture_key),
 working AS (
     SELECT o.owner, arg_max(o.kernel_family, o.ticks) AS kernel_family, sum(o.ticks)::BIGINT AS ticks,
         sum(o.step_ticks)::BIGINT AS step_ticks,
@@ -65,7 +66,9 @@ called AS (
         }) AS parts
     FROM working AS w
     LEFT JOIN ops AS k ON k.event_index = w.owner
-    GROUP BY k.cost_index, CASE WHEN w.owner IS NULL THEN w.kernel_family END
+    LEFT JOIN costs AS s ON s.cost_index = k.cost_index
+    -- Ops without a formula may do different work.
+    GROUP BY k.cost_index, CASE WHEN s.family IS NULL THEN w.kernel_family END
 )
 SELECT s.op AS label, coalesce(s.family, c.kernel_family) AS family, s.shapes, s.dtypes, s.strides, s.inputs,
     -- Products whose kernel names 8 bits convert what they take.
@@ -80,4 +83,4 @@ SELECT s.op AS label, coalesce(s.family, c.kernel_family) AS family, s.shapes, s
     s.compared_as, s.compared_family, s.compared_inputs,
     c.calls, c.ticks, c.step_ticks, c.copy_ticks, c.events, c.kernels, c.top_event, c.parts, c.uses
 FROM called AS c
-LEFT JOIN (FROM call_costs AS i WHERE i.capture_id = capture_key) AS s ON s.cost_index = c.cost_index;
+LEFT JOIN costs AS s ON s.cost_index = c.cost_index;

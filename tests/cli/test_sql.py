@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,11 @@ def test_what_a_query_of_files_can_not(tmp_path: Path) -> None:
     assert "mlp_100runs is a capture: write its name in single quotes, 'mlp_100runs'" in unquoted.output
     both = run_etq("sql", "FROM captures", file, "--db", "lab.duckdb")
     assert both.exit_code == 2 and "FILE can't be used with --db or --lake" in both.output
+
+
+@pytest.mark.parametrize("query", ["SELECT 'é' AS x; -- ü", "SELECT '≥≥≥' AS x;", "SELECT 'é;' AS x -- ; é\n;;"])
+def test_queries_with_letters_of_several_bytes(query: str) -> None:
+    """As a subquery, without the semicolon and the comment."""
+    text = re.findall("'(.*?)'", query)[0]
+    capture = str(CAPTURES / "mlp/mlp.etdp")
+    assert run_etq("sql", query, capture, "--columns", "x", "--format", "csv").stdout == f"x\n{text}\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import etq
@@ -9,6 +11,8 @@ from etq.errors import ArgumentError, FormatError
 from etq.ingest.costs.assumptions import NAMES
 from tests.conftest import CAPTURES
 from tests.sql.test_op_efficiency import DOWN, GEMM, H100, HALF, ROWS, UP, launched, op
+from tests.sql.test_trace_views import merged
+from tests.trace_builders import event, trace
 from tests.traces import Traces
 
 # 7 tokens of 96 elements for 16 experts, of which each token has 3; an expert has 3 matrices of 40 x 96.
@@ -149,3 +153,24 @@ def test_sizes_may_be_more_than_are_needed(traces: Traces) -> None:
     assume = ",".join(f"{name}=2" for name in NAMES)
     [(flops, bytes, reason, assumed)] = traces.ask("op_efficiency", COSTS, assume=assume)
     assert (flops, bytes, assumed) == (None, None, None) and reason is not None
+
+
+def test_each_way_to_ingest_takes_them(traces: Traces, tmp_path: Path) -> None:
+    """Many files, of which other processes read the large ones; of files that aren't traces, nothing is assumed."""
+    call = op("vllm::moe_forward", 0, 9, ROWS, GATES, None)
+    padding = [event("user_annotation", "x" * 4000, 10 + at, 10.5 + at) for at in range(1200)]
+    files = [tmp_path / f"{name}.pt.trace.json" for name in ("small", "large", "larger")]
+    for number, file in enumerate(files):
+        file.write_bytes(trace(call, *launched(GEMM, 1, 40, 1), *padding[: 1200 if number else 0], number=number))
+    traces.warehouse.ingest_many([*files, CAPTURES / "mlp/mlp.etdp"], assume=CHOSEN)
+    found = dict(traces.warehouse.rows("SELECT c.name, c.assumed FROM captures AS c")[1])
+    assert found == {"small": CHOSEN, "large": CHOSEN, "larger": CHOSEN, "mlp": None}
+    costs = traces.warehouse.rows("SELECT c.flops FROM call_costs AS c WHERE c.op = 'vllm::moe_forward'")[1]
+    assert costs == [(2 * 7 * 3 * EXPERT,)] * 3
+
+
+@pytest.mark.long
+def test_ranks_take_them(traces: Traces) -> None:
+    ranks = traces.warehouse.ingest_ranks(merged("process"), assume=CHOSEN)
+    assert len(ranks) > 1
+    assert {assumed for (assumed,) in traces.warehouse.rows("SELECT c.assumed FROM captures AS c")[1]} == {CHOSEN}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from etq.errors import FormatError
+from etq.errors import ArgumentError, FormatError
 from etq.ingest.trace.alignment import aligned
 from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
@@ -351,3 +351,14 @@ def test_annotations_must_agree_with_a_capture() -> None:
 def test_a_damaged_file_of_annotations() -> None:
     with pytest.raises(FormatError, match="not a file of kernel annotations"):
         opened(launches([NODES]), noted(NODES)[:-9])
+
+
+def test_new_sizes_need_the_capture_again(warehouse: Warehouse) -> None:
+    """Without it, the graphs' kernels would lose their ops."""
+    run, recorded = launches([NODES]), capture([NODES])
+    warehouse.ingest(run, name="run", graph_captures=[recorded])
+    with pytest.raises(ArgumentError, match="run was read with a capture of its graphs; give that again"):
+        warehouse.ingest(run, assume="top_k=4")
+    assert ops(warehouse) == truth(NODES)
+    warehouse.ingest(run, assume="top_k=4", graph_captures=[recorded])
+    assert ops(warehouse) == truth(NODES)
