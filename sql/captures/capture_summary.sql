@@ -1,6 +1,6 @@
 -- One capture, as in a list of captures, in the order of ingest.
 -- Shown: name!, format, execute! (time), low (time), high (time), unit, runs#, events#, profiling_level, time_scale,
---   labels!, captured_at! (moment), size_bytes (bytes), findings#, sha256, uri
+--   assumed, labels!, captured_at! (moment), size_bytes (bytes), findings#, sha256, uri
 -- Columns:
 --   name: its name
 --   format: format of the file: etdump, prof_result, torch_trace, reference
@@ -12,6 +12,7 @@
 --   events: number of its timed events
 --   profiling_level: all, method_only, debug; NULL if nothing was executed
 --   time_scale: unit of one tick
+--   assumed: of a trace: sizes that it lacks and that its costs rest on, such as top_k=4,experts=128; NULL if none are given
 --   labels: its labels as key=value, ordered by key, in the syntax of selectors; NULL if there is none
 --   captured_at: when it was measured, in UTC; NULL where unknown
 --   size_bytes: size of the file in bytes
@@ -23,7 +24,7 @@ SELECT c.name, c.format, _in_unit(t.p50, _scale(c.time_scale, t.unit)) AS execut
     _in_unit(t.p25, _scale(c.time_scale, t.unit)) AS low, _in_unit(t.p90, _scale(c.time_scale, t.unit)) AS high, t.unit,
     (SELECT count(*) FROM runs AS r WHERE r.capture_id = c.capture_id) AS runs,
     (SELECT count(*) FROM event_ticks AS t WHERE t.capture_id = c.capture_id) AS events,
-    c.profiling_level, c.time_scale,
+    c.profiling_level, c.time_scale, c.assumed,
     (
         SELECT string_agg(l.key || '=' || _selector_value(l.key, l.value), ', ' ORDER BY l.key)
         FROM labels AS l

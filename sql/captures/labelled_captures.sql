@@ -1,6 +1,7 @@
 -- One capture with its labels as a map: `labels['device']` is its device. A row of `captures`, to be joined by capture_id
 -- in place of a join with `labels` for each key.
--- Shown: name!, labels!, format, captured_at! (moment), profiling_level, time_scale, size_bytes (bytes), uri
+-- Shown: name!, labels!, format, captured_at! (moment), profiling_level, time_scale, assumed,
+--   size_bytes (bytes), uri
 -- Columns:
 --   capture_id: key of the capture
 --   sha256: SHA-256 of the file's bytes
@@ -15,12 +16,13 @@
 --   clock_bits: width of the clock's counter: 32 or 64
 --   record_id: the ETRecord of its program; NULL if none is linked
 --   program_id: the program that ran; NULL if none is linked
+--   assumed: of a trace: sizes that it lacks and that its costs rest on, such as top_k=4,experts=128; NULL if none are given
 --   profiling_level: all, method_only, debug; NULL if nothing was executed
 --   etq_version: version of etq that read it
 CREATE VIEW labelled_captures AS
 SELECT c.capture_id, c.sha256, c.name, coalesce(b.labels, MAP {}) AS labels, c.format, c.uri, c.size_bytes,
-    c.captured_at, c.ingested_at, c.time_scale, c.clock_bits, c.record_id, c.program_id, c.profiling_level,
-    c.etq_version
+    c.captured_at, c.ingested_at, c.time_scale, c.clock_bits, c.record_id, c.program_id, c.assumed,
+    c.profiling_level, c.etq_version
 FROM captures AS c
 LEFT JOIN (
     SELECT l.capture_id, map_from_entries(list((l.key, l.value))) AS labels
