@@ -97,7 +97,7 @@ class _NodeCall(Call):
         first = next((each for each in given if each.place == 0), Argument())
         arguments.main = first
         if formula.counts == "product":
-            arguments.main = next((arguments[name] for name in _FACTORS if name in arguments.named), first)
+            arguments.main = next((arguments[name] for name in _FACTORS if name in arguments.named), Argument())
         super().__init__(formula.op, formula, arguments)
         self._first = first
         self.output_sizes = outputs[0].known_sizes if outputs else None

@@ -154,16 +154,6 @@ def test_unknown_values_are_null_with_a_reason(lab: Warehouse) -> None:
     ]
 
 
-def test_records_from_before_arguments_were_kept() -> None:
-    with empty_warehouse() as warehouse:
-        product = node("aten.mm.default", tensor("c", 2, 5), self=tensor("a", 2, 3), mat2=tensor("b", 3, 5))
-        warehouse.ingest_record(record(node("aten.relu.default", Y, self=X), product), name="it")
-        warehouse.connection.execute("DELETE FROM node_arguments")
-        rows = warehouse.rows("SELECT c.flops, c.bytes_read, c.reason FROM node_costs('it') AS c")[1]
-        reason = "stored without its arguments by an older etq: ingest the record again"
-        assert rows == [(96, None, reason), (None, None, reason)]
-
-
 def test_op_costs_add_up_and_name_missing_formulas() -> None:
     nodes = [
         node("aten.relu.default", Y, self=X),
