@@ -10,7 +10,7 @@ import msgspec
 from etq.ingest.costs.arguments import Argument, Arguments, Inputs
 from etq.ingest.costs.call import Call
 from etq.ingest.costs.formulas import Formula, formulas
-from etq.ingest.costs.numbers import UNKNOWN, Sizes, product, total, whole
+from etq.ingest.costs.numbers import UNKNOWN, Sizes, known, number_in, product, total, whole
 from etq.ingest.costs.operations import operations_of
 
 # Bytes of an element by torch's name of its type.
@@ -116,10 +116,11 @@ def _argument(taken: Taken) -> Argument:
 
 
 def _text(literal: str | None) -> str | None:
-    """Return a literal as text: of a text in JSON its content."""
+    """Return a literal as text; JSON strings are unquoted. None for a string that looks like a number but isn't one."""
     if literal is None or not literal.startswith('"'):
         return literal
-    return str(msgspec.json.decode(literal))
+    text = str(msgspec.json.decode(literal))
+    return text if not known(number_in(text)) else None
 
 
 def cost_of_node(op_type: str, taken: Sequence[Taken], outputs: Sequence[Value]) -> NodeCost:
