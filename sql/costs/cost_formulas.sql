@@ -1,23 +1,26 @@
 -- One op whose cost is known, and how it is counted; `node_costs` applies the formula to sizes. A multiplication and an
--- addition are two operations; a comparison, division, square root, exponential, logarithm, sine, tanh, erf or rounding
--- is one; operations on integers count equally. A factor that belongs to an addition (alpha, beta) doesn't count. For
--- products, convolutions and attention the results equal those of torch's FlopCounterMode: a sum of K products is 2 K
--- operations, which includes the bias; padding counts as if it were multiplied; attention counts the two products, for
--- all positions, masked or not; half of them if it is causal, as FlashAttention's benchmarks do. FlopCounterMode has no
--- formulas for other ops, nor for a matrix by a vector (mv, addmv, dot); these are counted here. In traces, a product or
--- convolution of complex numbers counts four times that of real ones, for its four multiplications and additions, which
--- FlopCounterMode doesn't; an elementwise addition counts 2, a multiplication 6, other ops of complex numbers are unknown.
+-- addition are two operations. A comparison, division, square root, exponential, logarithm, sine, tanh, erf or rounding
+-- is one operation. Operations on integers count like those on floats. A factor that belongs to an addition (alpha,
+-- beta) isn't counted. For products, convolutions and attention, the results equal those of torch's FlopCounterMode: a
+-- sum of K products is 2 K operations, which includes the bias; padding is counted as if it were multiplied; the two
+-- products of attention are counted for all positions, masked or not. Unlike FlopCounterMode, only half of these
+-- operations are counted if attention is causal, as in FlashAttention's benchmarks. FlopCounterMode has no formulas for
+-- other ops, nor for a matrix by a vector (mv, addmv, dot); they are counted here. In traces, a product or convolution
+-- of complex numbers has four times the operations of real numbers, for its four multiplications and additions;
+-- FlopCounterMode doesn't multiply by four. An elementwise addition of complex numbers has 2 operations, a
+-- multiplication 6. The formula of a transform already counts complex numbers, and copies have no operations. The
+-- operations of other ops on complex numbers are unknown.
 -- Shown: op!, family!, counts, per_input#, per_output#, moves, formula!, sizes, writes
 -- Columns:
 --   op: the op without its overload: aten.addmm
---   counts: plain: per_input and per_output; else the name of the formula
---   per_input: operations for each element of its first argument
---   per_output: operations for each element of its first output
---   moves: bytes that go through memory: all: each argument read once, each output written once; nothing; chosen: reads as much as it writes, and indices; made: only writes; update: reads and writes the first argument; scattered: reads indices and as much as it writes, and the latter too if it adds to it; looked up: reads a row for each index, and the other arguments; targets: reads an element for each target, and the other arguments; least: reads the arguments that its formula has, and writes its outputs, as far as sizes determine them; rotated: reads and writes what is rotated, and reads a row of the table for each position; slots: reads and writes as much as there are slots; latent: reads queries and the rows of the cache of all positions, writes the output; masked: at most each tensor that is named once; products: reads input, weight and gradient, writes those of input and weight; assumed experts: reads tokens and the weights of experts that are assumed, writes as much as tokens; paged: reads queries, and the keys and values of all positions, of the type of queries, writes the output; named: each tensor that is named once, if that fits into its time; cache, experts, depends: not determined by shapes
+--   counts: plain, if operations are per_input for each element of the first argument plus per_output for each element of the first output; otherwise the name of the rule that computes them, which the column formula describes
+--   per_input: operations for each element of the first argument; if counts isn't plain, a number that its rule uses
+--   per_output: operations for each element of the first output; if counts isn't plain, a number that its rule uses
+--   moves: which bytes go through memory. all: it reads each argument once and writes each output once; nothing: no bytes; chosen: it reads as many bytes as it writes, and the indices; made: it only writes; update: it reads and writes the first argument; scattered: it reads the indices and as many elements of the source as it writes, and, if it adds, also the elements that it adds to; looked up: it reads a row for each index, and the other arguments; targets: it reads an element for each target, and the other arguments; least: a lower bound: it reads the arguments that are read whole, and writes the outputs whose sizes follow from arguments; rotated: it reads and writes the rotated elements, and reads a row of the table for each position; slots: it reads and writes a row for each slot, and reads the numbers of the slots; latent: it reads the queries and the rows of the cache of all positions, and writes the output; masked: unknown, but at most each tensor argument once; products: it reads the input, the weight and the gradient of the output, and writes the gradients of the input and of the weight; experts: it reads the tokens and the weights of the experts that are used, and writes the output; unknown without the number of these experts, unless there is only one token; assumed experts: the same with assumed sizes of the weights; paged: it reads the queries, and the keys and values of all positions in the type of the queries, and writes the output; named: each tensor argument once, if the time of the kernel is long enough for that; cache, depends: not determined by shapes
 --   formula: how its operations are counted, as text
 --   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, optimizer, recurrence, transform, copy, fill, view
---   sizes: how the sizes of its output follow from its arguments, for ops of traces: as the first, or as all of the first list, by broadcasting, as a product, ...; unknown where they don't
---   writes: types that it writes for each element of its output, for ops of traces: that of its first argument, the promoted one, ...
+--   sizes: for ops of traces, how the sizes of the output follow from the arguments: first: as the first argument, or as all tensors of the first list; broadcast: by broadcasting; product: as a product; and so on; unknown if the sizes don't follow
+--   writes: for ops of traces, the types of the values that it writes for each element of the output: first: the type of the first argument; promoted: the type that torch's promotion gives; and so on
 CREATE VIEW cost_formulas AS
 -- A text for many columns: each constant of a view takes time in each query.
 SELECT unnest(string_split(k.ops, ' ')) AS op, k.rule[2] AS counts, k.rule[3]::INTEGER AS per_input,
