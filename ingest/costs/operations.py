@@ -80,7 +80,10 @@ def _convolution(call: Call) -> float:
 def _convolution_backward(call: Call) -> float:
     moved = call.input_elements if call.is_transposed else call["gradient"].elements
     times = call.is_asked(1) + call.is_asked(2) if call.op == "aten.convolution_backward" else 1
-    return 2 * moved * call["weight"].row_elements * times
+    # For the gradient of the weight alone, cuDNN's op takes the weight's sizes.
+    sizes = call.wholes("sizes") if call.op == "aten.cudnn_convolution_backward_weight" else None
+    kernel = first_known(call["weight"].row_elements, product(sizes[1:]) if sizes else UNKNOWN)
+    return 2 * moved * kernel * times
 
 
 def causal_part(is_causal: bool | None, queries: float, keys: float) -> float:
@@ -187,7 +190,7 @@ def _assumed_experts(call: Call) -> float:
 
 
 def _norm(call: Call) -> float:
-    steps = 2 if call.value("training") == "False" else call.per_input
+    steps = 2 if call.truth("training") is False else call.per_input
     return call.input_elements * (_weights(call) + steps)
 
 
@@ -318,7 +321,9 @@ def _sampled(call: Call) -> float:
     gradient a multiplication and an addition for each, and for the gradient of the grid four steps for each neighbour
     and dimension, less the last.
     """
-    kind, is_deep, asked = call.value("interpolation") or "", "3d" in call.op or rank(call.sizes) == 5, call.asked
+    # cuDNN's op is always linear.
+    kind = "0" if "cudnn" in call.op else call.value("interpolation") or ""
+    is_deep, asked = "3d" in call.op or rank(call.sizes) == 5, call.asked
     steps: Mapping[str, float]
     if asked is None:
         steps = {"0": 15 if is_deep else 7, "1": 0, "2": 35}

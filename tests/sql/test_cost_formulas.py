@@ -332,6 +332,7 @@ IMAGE, SMALL, GRID = tensor(2, 3, 8, 6), tensor(2, 3, 4, 3), tensor(2, 4, 3, 2)
 IMAGES: dict[str, tuple[Inputs, Row]] = {
     "aten::grid_sampler_2d": ([IMAGE, GRID, "0", "0", "False"], (7 * 72, 4 * 48 + 4 * 72, AT_LEAST)),
     "aten::grid_sampler_2d of the nearest": ([IMAGE, GRID, "1", "0", "False"], (0, 4 * 48 + 4 * 72, AT_LEAST)),
+    "aten::cudnn_grid_sampler": ([IMAGE, GRID], (7 * 72, 4 * 48 + 4 * 72, AT_LEAST)),
     "aten::grid_sampler_3d": (
         [tensor(2, 3, 4, 4, 4), tensor(2, 2, 2, 2, 3), "0", "0", "False"], (15 * 48, 4 * 48 + 4 * 48, AT_LEAST),
     ),
@@ -370,6 +371,18 @@ IMAGES: dict[str, tuple[Inputs, Row]] = {
 
 OTHERS: dict[str, tuple[Inputs, Row]] = {
     "aten::glu": ([tensor(3, 8), "-1"], (5 * 12, 4 * (24 + 12), None)),
+    # A convolution of 2 x 3 x 6 x 6 by 4 windows of 3 x 2 x 2, to 2 x 4 x 5 x 5.
+    "aten::cudnn_convolution_backward_weight": (
+        ["[4, 3, 2, 2]", half(2, 4, 5, 5), half(2, 3, 6, 6), "[0, 0]", "[1, 1]", "[1, 1]", "1", "False", "False", "False"],
+        (2 * 200 * 12, 2 * (200 + 216) + 2 * 48, None),
+    ),
+    "aten::cudnn_convolution_backward_input": (
+        ["[2, 3, 6, 6]", half(2, 4, 5, 5), half(4, 3, 2, 2), "[0, 0]", "[1, 1]", "[1, 1]", "1", "False", "False", "False"],
+        (2 * 200 * 12, 2 * (200 + 48) + 2 * 216, None),
+    ),
+    "aten::batch_norm": (
+        [tensor(2, 3, 4, 4), *[tensor(3)] * 4, "False", "0.1", "1e-05", "True"], (4 * 96, 4 * (96 + 12) + 4 * 96 + 4 * 2 * 3, None),
+    ),
     "aten::glu_backward": ([tensor(3, 4), tensor(3, 8), "-1"], (9 * 12, 4 * (12 + 24 + 24), None)),
     "aten::mish": ([ROWS], (4 * 12, 2 * 4 * 12, None)),
     "aten::mish_backward": ([ROWS, ROWS], (13 * 12, 3 * 4 * 12, None)),
