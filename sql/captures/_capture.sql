@@ -1,12 +1,13 @@
 -- The captures that an argument matches: the one with that hash or name, else all that a selector chooses, else those
--- with that prefix of their hash. A selector is a list separated by commas: key=value parts choose captures that have
--- all these labels, key=a|b those that have one of these values, key!=value those with another value, and ranges such
--- as build>=91 (also >, <=, <) those within it; captured_at>=2026-11-15 and since=7d those of that time; at most one of
--- @latest and @previous chooses the one of these captures that was recorded last (as `_recorded_at` has it) or the one
--- before it. No part on a label chooses captures without this label. A value with a comma or | is quoted (quotes in it
--- are doubled), or is the only part and no capture matches it as several; `since="7d"` is a label. Table aliases begin
--- with an underscore in this file: an argument may be a column of the caller, as in `LATERAL (FROM op_totals(c.name))`,
--- and an alias of the same name would hide it.
+-- whose hash begins with it. A selector is a list separated by commas: key=value parts choose captures that have all
+-- these labels, key=a|b captures with one of these values, key!=value captures with another value, and ranges such as
+-- build>=91 (also >, <=, <) captures with a value in the range; captured_at>=2026-11-15 and since=7d choose captures of
+-- that time; at most one of @latest and @previous chooses, of these captures, the one that was recorded last, according
+-- to `_recorded_at`, or the one before it. No part on a label chooses captures without this label. A value with a comma
+-- or | must be quoted (quotes in it are doubled), unless the selector has only this part and no capture matches if the
+-- value is split; `since="7d"` means a label named since. Table aliases begin with an underscore in this file: an
+-- argument may be a column of the caller, as in `LATERAL (FROM op_totals(c.name))`, and an alias of the same name would
+-- hide it.
 CREATE MACRO _matching_captures(capture) AS TABLE
 SELECT _way.capture_id, _way.name FROM _capture_matches(capture) AS _way WHERE _way.way = _way.best;
 
@@ -75,7 +76,7 @@ WHERE CASE list_filter(_selector_parts(selector), lambda p: p[1] = '@')
     )
 END;
 
--- Whether a text is a selector. If it has no =, then its first part has @, < or >.
+-- Whether a text is a selector: it contains =, or it begins with @, or its first part has < or >.
 CREATE MACRO _is_selector(text) AS (contains(text, '=') OR regexp_matches(text, '^(@|[^,<>"]+[<>])'));
 
 -- Whether a label's value is one of the values in a part of a selector, is none of them, or is within its range.
@@ -102,7 +103,7 @@ CREATE MACRO _all_parts(
     regexp_extract_all(selector, '[^,="]+=(?:"(?:[^"]|"")*"|[^,|]*)(?:\|(?:"(?:[^"]|"")*"|[^,|]*))*|[^,]+')
 );
 
--- The distinct ones.
+-- The distinct parts of a selector.
 CREATE MACRO _selector_parts(selector) AS (list_distinct(_all_parts(selector)));
 
 -- The parts of a selector in order, each with its key, its sign (=, !=, <, <=, >, >=) and its values without quotation
@@ -142,9 +143,9 @@ CREATE MACRO _is_time(part) AS (
     )
 );
 
--- Whether a part about time matches a capture. A shortened time stands for all of it: <=2026-11-20 includes the 20th,
--- <=2026-12 all of December. Captures without captured_at match no such part; for since, as for @latest, they have the
--- time of ingest.
+-- Whether a part about time matches a capture. A shortened time stands for the whole period that it names: <=2026-11-20
+-- includes the 20th, <=2026-12 all of December. Captures without captured_at match no such part; for since, as for
+-- @latest, their time of ingest is used.
 CREATE MACRO _is_recorded_then(
     part,  -- captured_at>=2026-11-15, with >, <= and < too; since=7d, with h and w too
     captured_at,  -- when it was measured; NULL where unknown
@@ -165,7 +166,7 @@ CREATE MACRO _exact_time(captured_at) AS (strftime(captured_at, '%Y-%m-%d %H:%M:
 -- The time in a part of a selector, in the form of `_exact_time`, or its beginning.
 CREATE MACRO _time_of(part) AS (translate(part[12:], 'T<>=Z', ' '));
 
--- The key that an argument is, an error if no capture has it; NULL for a text.
+-- The argument, if it is a key: an error if no capture has this key. NULL for a text.
 CREATE MACRO _id_of_key(capture) AS (
     (
         SELECT
@@ -189,7 +190,8 @@ CREATE MACRO _id_of_text(capture) AS (
 );
 
 -- Key of the one capture that an argument matches: a text, or a key. Planning the search for a text takes longer than
--- many queries. So etq replaces this macro by one with two types, each of which plans only one of these.
+-- many queries. So etq replaces this macro by one that has a body for each of the two types of argument, so that only
+-- one of the two is planned.
 CREATE MACRO _any_capture_id(capture) AS (coalesce(_id_of_key(capture), _id_of_text(capture)));
 
 -- Why a capture whose events were pruned has no rows.

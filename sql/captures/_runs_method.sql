@@ -1,11 +1,11 @@
 -- Whether a capture is selected: it has runs of the requested method, or no method is requested. A capture without such
--- runs is an error if it is the only one, or if no capture has any; as one of a column of keys, it has no rows. See
+-- runs has no rows if it is one of a column of keys and another capture has such runs; otherwise it is an error. See
 -- `_lacking`. Table aliases begin with an underscore, as in _named.sql.
 CREATE MACRO _runs_method(capture, capture_key, method) AS (
     CASE
         WHEN method IS NOT NULL THEN (
-            -- CASE evaluates only the branch that applies, but queries within branches for all captures, so the error
-            -- is outside of queries.
+            -- CASE evaluates only the branch that applies, but it evaluates queries within branches for all captures,
+            -- so the error is outside of queries.
             SELECT CASE
                 WHEN coalesce(_known.is_run, true) THEN true
                 WHEN typeof(capture) NOT IN ('VARCHAR', 'HUGEINT')

@@ -4,7 +4,7 @@
 -- Columns:
 --   name: its name
 --   format: format of the file: etdump, prof_result, torch_trace, reference
---   execute: median time over runs of an execute, or of a trace's step on the host; with several methods, the sum of their medians; NULL without any
+--   execute: median time over runs of an execute, or of a trace's step on the host; with several methods, the sum of their medians; NULL without executes and steps
 --   low: 25th percentile over runs
 --   high: 90th percentile over runs
 --   unit: unit of execute, low and high: us, or cycles where ticks are cycles
@@ -12,7 +12,7 @@
 --   events: number of its timed events
 --   profiling_level: all, method_only, debug; NULL if nothing was executed
 --   time_scale: unit of one tick
---   assumed: of a trace: sizes that it lacks and that its costs rest on, such as top_k=4,experts=128; NULL if none are given
+--   assumed: for a trace, sizes that its file lacks and that its costs depend on, such as top_k=4,experts=128; NULL if none are given
 --   labels: its labels as key=value, ordered by key, in the syntax of selectors; NULL if there is none
 --   captured_at: when it was measured, in UTC; NULL where unknown
 --   size_bytes: size of the file in bytes

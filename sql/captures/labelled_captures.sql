@@ -16,7 +16,7 @@
 --   clock_bits: width of the clock's counter: 32 or 64
 --   record_id: the ETRecord of its program; NULL if none is linked
 --   program_id: the program that ran; NULL if none is linked
---   assumed: of a trace: sizes that it lacks and that its costs rest on, such as top_k=4,experts=128; NULL if none are given
+--   assumed: for a trace, sizes that its file lacks and that its costs depend on, such as top_k=4,experts=128; NULL if none are given
 --   profiling_level: all, method_only, debug; NULL if nothing was executed
 --   etq_version: version of etq that read it
 CREATE VIEW labelled_captures AS

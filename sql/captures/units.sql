@@ -43,7 +43,7 @@ CREATE MACRO _scaled_captures() AS TABLE
 SELECT c.*, _default_unit(c.time_scale) AS unit, _scale(c.time_scale, _default_unit(c.time_scale)) AS scale
 FROM captures AS c;
 
--- The sum of a whole number over the rows to which a condition applies; NULL if it is larger than BIGINT.
+-- The sum of a whole number over the rows to which a condition applies; NULL if the sum exceeds BIGINT.
 CREATE MACRO _sum_where(number, condition) AS (try_cast(sum(CASE WHEN condition THEN number ELSE 0 END) AS BIGINT));
 
 -- The unit of the times of a capture if none is requested.

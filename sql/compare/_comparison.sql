@@ -74,11 +74,11 @@ FROM (
 ) AS d;
 
 -- A comparison: the verdicts of `etq.verdicts` on its items, with a description of each. The views on comparisons
--- select from it. Rows of level total, op and module are items; slow total and slow op are items whose slowest tenth of
--- runs is slower (of totals, also faster) although they are not. Common shift is the change that all ops have in
--- common, capture the state of one capture or step (also of the history), finding a reason to trust the verdicts less.
--- Comparison 1 is about times on devices. `etq.analysis.comparison` computes the same in Python, once for several
--- views.
+-- select from it. Rows of level total, op and module are items; slow total and slow op are items that are not slower,
+-- but whose slowest tenth of runs is (for totals, also those whose slowest tenth is faster). A row of level common
+-- shift is the change that all ops have in common; one of level capture is the state of one capture or step, also of
+-- the history; one of level finding is a reason to trust the verdicts less. Comparison 1 is about times on devices.
+-- `etq.analysis.comparison` computes the same in Python, once for several views.
 CREATE MACRO _comparison(
     base, new, unit := NULL, quantile := 0.25, phase := NULL, history := NULL,
     alpha := 0.05, min_effect := NULL, allow_mismatch := false

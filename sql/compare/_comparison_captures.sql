@@ -1,7 +1,7 @@
 -- The captures of both sides, with the selector that chose each, their position in the order of captured_at (NULL if
 -- any has none) and their ops. It is an error if a side is empty, if it matches several captures without a selector, or
--- if a capture is on both sides. `only_scope` is the scope of all if each ran one method, and the same one where
--- records name it: without a record, runs have only their own names.
+-- if a capture is on both sides. `only_scope` is the scope of all captures, if each ran one method and those with
+-- records ran the same one: without a record, runs have only their own names.
 CREATE MACRO _compared_sides(
     base, new,
     among := NULL::BIGINT[]  -- a list of captures; others are on no side; NULL: all
@@ -36,9 +36,9 @@ LEFT JOIN capture_ops AS o USING (capture_id)
 WHERE among IS NULL OR list_contains(among, a.capture_id);
 
 -- The captures of a comparison: those of both sides, and, if each side is one capture, a history that shows how much
--- single captures differ: up to 30 others with all the labels that both have in common, of the same format, time scale
--- and level, and with the same ops as base. Their positions are below 0. `ops` is equal in captures of the same ops;
--- NULL where a capture has none.
+-- single captures differ: up to 30 others with all the labels that both sides have in common, of the same format, time
+-- scale and level, and with the same ops as base. Their positions are below 0. `ops` is equal in captures of the same
+-- ops; NULL where a capture has none.
 CREATE MACRO _comparison_captures(base, new, history, among := NULL::BIGINT[]) AS TABLE
 WITH sides AS MATERIALIZED (FROM _compared_sides(base, new, among)),
 -- The capture of base, if each side is one capture.
@@ -67,7 +67,7 @@ chosen AS (
     FROM captures AS c
     JOIN capture_ops AS o USING (capture_id)
     CROSS JOIN single AS k
-    -- A join by the hashes would take longer: most captures have the same.
+    -- A join by the hashes would take longer: most captures have the same hash.
     WHERE o.ops_hash IN (SELECT e.ops_hash FROM single AS e)
         AND c.capture_id NOT IN (SELECT n.capture_id FROM sides AS n)
         AND CASE
@@ -94,8 +94,8 @@ SELECT p.capture_id, p.side, p.position, p.selector, p.name, p.time_scale, p.pro
     p.format = 'torch_trace' AS is_trace, p.scope
 FROM compared AS p;
 
--- All captures that an argument (name, hash prefix, @latest or selector) matches; none if it is NULL. It is an error,
--- which lists the nearest names, if none match; and an error if several match without a selector.
+-- All captures that an argument (name, hash prefix, @latest or selector) matches; none if it is NULL. If no capture
+-- matches, it is an error that lists the nearest names; if several match without a selector, it is an error, too.
 CREATE MACRO _several_captures(capture) AS TABLE
 SELECT unnest(CASE
     WHEN capture IS NULL THEN []

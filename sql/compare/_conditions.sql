@@ -3,9 +3,9 @@
 -- the labels of some keys that no capture of both sides has.
 CREATE MACRO _conditions_of(
     sides,  -- the name of a table with columns comparison, is_new and capture_id
-    keys,  -- of labels
-    base,  -- what follows the values of base
-    new  -- and of new
+    keys,  -- keys of labels
+    base,  -- text that follows the values of base
+    new  -- text that follows the values of new
 ) AS TABLE
 WITH ranges AS (
     SELECT s.comparison, m.name, any_value(m.unit) AS unit, min(m.value) FILTER (WHERE NOT s.is_new) AS base_low,
@@ -38,7 +38,7 @@ SELECT t.comparison, t.key, t.base_values || base || ', ' || t.new_values || new
 FROM texts AS t
 WHERE t.base_values <> t.new_values;
 
--- The same of two lists of captures; of labels, the governor.
+-- The same for two lists of captures; the only label that is compared is the governor.
 CREATE MACRO _differing_conditions(base_captures, new_captures) AS TABLE
 WITH two_sides AS MATERIALIZED (
     SELECT 0 AS comparison, false AS is_new, unnest(base_captures) AS capture_id

@@ -1,8 +1,8 @@
 -- The labels that may be the reason for a difference between two sides, besides those that select the sides: all
--- captures have the label, and no value is on both sides. Labels of the program (build, version, and those of git)
--- differ where programs are compared, and the governor is one of `_differing_conditions`. A label that numbers the
--- captures of a side, with a different value for each, is left out. `ranks` isn't a label: it is the number of ranks of
--- a job on each side, if one side has several.
+-- captures have the label, and no value is on both sides. Two kinds of labels are left out: those of the program
+-- (build, version, and those of git), which differ wherever programs are compared, and the governor, which is one of
+-- `_differing_conditions`. A label that numbers the captures of a side, with a different value for each, is left out,
+-- too. `ranks` isn't a label: it is the number of ranks of a job on each side, if one side has several.
 CREATE MACRO _differing_labels(
     base,  -- selector of the side
     new,

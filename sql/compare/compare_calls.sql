@@ -1,7 +1,7 @@
 -- One op, runtime call, annotation, kernel or copy whose number of calls per step (of an ETDump, per run) differs
 -- between every capture of base and every one of new. Numbers of calls are exact: there is no test, and one capture per
--- side is enough. Items whose numbers overlap between the sides have no row, nor have those of steps or methods that
--- the other side lacks.
+-- side is enough. Items whose numbers overlap between the sides have no row, nor do items of steps or methods that the
+-- other side lacks.
 -- Shown: name!, change!, base_calls!#, new_calls!#, calls_difference!#, kind, method
 -- Columns:
 --   name: the op, call, annotation, kernel or copy
@@ -10,7 +10,7 @@
 --   change: added, removed, more calls or fewer calls
 --   base_calls: calls per step, mean over the captures of base
 --   new_calls: calls per step, mean over the captures of new
---   calls_difference: new_calls less base_calls
+--   calls_difference: new_calls minus base_calls
 CREATE MACRO compare_calls(base, new) AS TABLE
 WITH sides AS MATERIALIZED (
     SELECT b.capture_id, false AS is_new FROM _several_captures(base) AS b

@@ -1,9 +1,9 @@
 -- The device time of one op by its inputs in two PyTorch traces, such as of an H100 and an MI300, which run the same
--- ops by different kernels. Differences are not tested for noise, as `compare_ops` does. Ops of a backend are matched
+-- ops by different kernels. Unlike in `compare_ops`, differences are not tested for noise. Ops of a backend are matched
 -- by the op that dispatches to them: aten::cudnn_convolution and aten::miopen_convolution are aten::convolution, with
 -- all that is launched within it. Where a trace has no shapes, ops are matched without inputs; where it has no types,
 -- by sizes. Strides don't count, as backends choose them. Work that no op launched is matched by the family of its
--- kernels. Times and calls are per profiler step; of a trace without steps, in all of it.
+-- kernels. Times and calls are per profiler step, or, in a trace without steps, those of the whole trace.
 -- Needs: torch_trace
 -- Shown: coalesce(op, trim('(no op) ' || coalesce(family, ''))) AS op!, inputs!, difference! (time), base_call_time AS
 --   base_call! (time), new_call_time AS new_call! (time), share_percent%, base_roof_percent%, new_roof_percent%,
@@ -11,20 +11,20 @@
 -- Columns:
 --   family: what it computes, as in `op_efficiency`
 --   op: the op that dispatches to those of a backend, or the op itself; NULL for work that no op launched
---   inputs: types and sizes of its input tensors, for ops of backends those that all take; NULL where not recorded, and by op
+--   inputs: types and sizes of its input tensors, for ops of backends only of the tensors that all these ops take; NULL where not recorded, and with by := 'op'
 --   base_calls: calls per step of base; for work that no op launched, its kernels, copies and fills; NULL if only new has it
 --   new_calls: calls per step of new; NULL if only base has it
 --   base_call_time: device time of a call in base
 --   new_call_time: device time of a call in new
 --   base_time: device time per step of base
 --   new_time: device time per step of new
---   difference: new_time less base_time; a missing one counts as 0
---   share_percent: difference in percent of the sum of all rows; NULL if that is 0
+--   difference: new_time minus base_time; a missing time counts as 0
+--   share_percent: difference in percent of the sum of the differences of all rows; NULL if that sum is 0
 --   unit: the requested unit of times
 --   base_roof_percent: smallest possible time at the peaks of base's device in percent of its time; NULL where unknown
 --   new_roof_percent: the same of new
 --   base_kernel: the kernel, copy or fill with most time in base
---   new_kernel: that in new
+--   new_kernel: the same in new
 --   base_device: the device of base; NULL if unknown
 --   new_device: the device of new; NULL if unknown
 --   base_steps: number of steps of base; NULL without steps

@@ -7,7 +7,7 @@
 --   unit, note
 -- Columns:
 --   rank: the traces' label rank; NULL for the slowest rank of each step
---   change_percent: change from base to new in percent of base; NULL where one has no such rank
+--   change_percent: change from base to new in percent of base; NULL where base or new has no such rank
 --   base: time of a step in base; NULL where it has no such rank
 --   new: time of a step in new; NULL where it has no such rank
 --   base_waited: time that it waits in a step, as in `rank_steps`; without a rank, a mean of the ranks; NULL if unknown

@@ -6,10 +6,10 @@
 -- Columns:
 --   what: planned (the buffers of a method), or allocated (the most of one run, by all of its allocators)
 --   method: the method; NULL for allocated
---   verdict: better (less), worse (more), ~ (no difference that counts), not decided (the captures of a side differ as much), added, removed
+--   verdict: better (less), worse (more), ~ (no difference that counts), not decided (the captures of a side differ from each other as much as the sides), added, removed
 --   change_percent: change from base to new in percent of base; NULL if base is 0
---   base: median over captures of base, in bytes; NULL if none has it
---   new: median over captures of new, in bytes; NULL if none has it
+--   base: median over captures of base, in bytes; NULL if no capture of base has it
+--   new: median over captures of new, in bytes; NULL if no capture of new has it
 --   note: why a difference has no verdict; NULL if it has one, or there is no difference
 --   base_captures: number of captures of base that have it
 --   new_captures: number of captures of new that have it

@@ -1,6 +1,6 @@
 -- Needs etq: in DuckDB alone, it is an error.
 -- The change of one module of the model, with its submodules, from base to new, judged as ops in `compare_ops`. The
--- common shift is that of the ops. All captures need linked records; PyTorch traces need Python functions, and have a
+-- common shift is that of all ops. All captures need linked records; PyTorch traces need Python functions, and have a
 -- row for the time on the host and one for that on devices.
 -- Shown: CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, method, verdict! (verdict),
 --   change_percent AS own_change_percent! (change), low_percent (interval), high_percent%, base! (time), new! (time),
@@ -14,7 +14,7 @@
 --   high_percent: upper end of that interval
 --   base: time in base, median over captures; NULL if the item is added
 --   new: time in new, median over captures; NULL if the item is removed
---   difference: new less base, common shift included
+--   difference: new minus base, common shift included
 --   common_percent: common shift of all ops in percent, included in difference and removed from change_percent; NULL if unknown
 --   unit: unit of base, new and difference; NULL if one side counts cycles and the other time
 --   share_percent: base in percent of base's total

@@ -18,10 +18,10 @@
 --   high_percent: upper end of that interval
 --   base: time in base, median over captures; NULL if the item is added
 --   new: time in new, median over captures; NULL if the item is removed
---   difference: new less base, common shift included
+--   difference: new minus base, common shift included
 --   common_percent: common shift of all ops in percent, included in difference and removed from change_percent; NULL if unknown
 --   unit: unit of base, new and difference; cycles for times that a backend counts in cycles; NULL if one side counts cycles and the other time
---   share_percent: base in percent of base's total, or new of new's if it is added; NULL for values in other units than the total; for a delegate_call that of its self time, without the events within it
+--   share_percent: base in percent of base's total; for an added op, new in percent of new's total; for a delegate_call, the share of its self time, without the events within it; NULL for values in other units than the total
 --   q: p, corrected for the number of ops: probability of a false positive among the ops with this q or less; NULL for single captures
 --   note: why no verdict is possible, what is needed for one, or what a removed op may have become
 --   matched: how ops of both sides were matched: event (the same program), module, or name

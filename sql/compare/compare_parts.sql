@@ -1,7 +1,7 @@
 -- Needs etq: in DuckDB alone, it is an error.
 -- One part of the totals of base and new. For each side, the self times of all parts of a method add up to its total in
--- `compare_captures`. Events within delegate calls are separate parts if they fit into their calls; the time that no op
--- explains is (outside ops).
+-- `compare_captures`. Events within delegate calls are separate parts if they fit into their calls; time that belongs
+-- to no op is (outside ops).
 -- Shown: op!, module_path AS module, method, instruction_id#, verdict! (verdict), change_percent AS own_change_percent!
 --   (change), base! (time), new! (time), base_self (time), new_self (time), unit, kind
 -- Columns:

@@ -8,8 +8,8 @@
 --   method: the method that executed; if unknown, the name of its runs; NULL for load
 --   verdict: slower, faster, ~ (no difference that counts), not decided, too few, conditions differ, added, removed
 --   change_percent: change from base to new in percent of base; NULL if base is 0
---   base: median over captures of base; NULL if none has it
---   new: median over captures of new; NULL if none has it
+--   base: median over captures of base; NULL if no capture of base has it
+--   new: median over captures of new; NULL if no capture of new has it
 --   unit: unit of base and new
 --   p: probability of a difference this large by chance
 --   q: p, corrected for the number of rows

@@ -3,12 +3,12 @@
 -- Disturbed captures, measured in another state of the machine than the rest of their side, are excluded.
 -- Shown: side!, capture!, total! (time), unit, off_percent! (change), is_disturbed!, captured_at (moment)
 -- Columns:
---   side: base, new, or history: others by which single captures are judged
+--   side: base, new, or history (other captures, by which single captures are judged)
 --   capture: its name; of a step, followed by # and its position
 --   captured_at: when it was measured, in UTC; NULL where unknown
 --   total: quantile of the times of its runs, by default the 25th percentile
 --   unit: unit of total; NULL where one side counts cycles and the other time
---   off_percent: deviation of its ops from those of its side (of all captures if few ops match; of its total if that of ops is unknown), in percent; NULL if its side has one capture
+--   off_percent: deviation of its ops from the ops of its side, or of all captures if few ops match, in percent; the deviation of its total if that of its ops is unknown; NULL if its side has one capture
 --   is_disturbed: whether it is excluded as disturbed
 CREATE MACRO compared_captures(
     base, new,

@@ -1,6 +1,6 @@
--- The nodes of the edge graph whose costs an event of a linked capture has: for a kernel the one node of its op; for a
--- delegate's call and its events all nodes that they run. If kernels of one op share a debug handle, they have its
--- nodes of that op in order, if there are equally many.
+-- The nodes of the edge graph whose costs an event of a linked capture has: for a kernel, the one node of its op; for a
+-- delegate's call and its events, all nodes that they run. If several kernels of one op share a debug handle that has
+-- as many nodes of this op, the nodes are assigned to the kernels in order.
 CREATE MACRO _costed_nodes(capture_key) AS TABLE
 WITH own_nodes AS (
     SELECT s.block_index, s.instruction_id, s.kind, n.signature_index, n.graph_id,

@@ -1,5 +1,5 @@
--- A peak rate: the number given, else the capture's metric of that name in that unit, or in a thousand, a million, ...
--- of it (k, M, G, T). NULL if there is neither.
+-- A peak rate: the number given, else the capture's metric of that name in that unit or a multiple of it (k, M, G, T).
+-- NULL if there is neither.
 CREATE MACRO _peak(
     capture_key,
     metric_name,  -- peak_flops or peak_bandwidth

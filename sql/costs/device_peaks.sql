@@ -1,6 +1,7 @@
 -- The peak rates of a device as its maker states them, dense (without structured sparsity), at the boost clock. A trace
--- names its devices; the first row whose pattern matches the name applies. Rows that end with achievable have rates
--- that the maker measured, to be named: device := 'MI300X achievable'. Each die of an MI250 is a separate device.
+-- names its devices; the first row whose pattern matches the name applies. Rows whose name ends with achievable have
+-- rates that the maker measured; they apply only if they are named: device := 'MI300X achievable'. Each die of an MI250
+-- is a separate device.
 -- Shown: device!, matrix_fp16 / 1e12 AS matrix_fp16_tflop_s!#, memory_bandwidth / 1e12 AS memory_tb_s!#, link_bandwidth
 --   / 1e9 AS link_gb_s!#, matrix_fp8 / 1e12 AS matrix_fp8_tflop_s#, matrix_fp32 / 1e12 AS matrix_fp32_tflop_s#,
 --   vector_fp32 / 1e12 AS vector_fp32_tflop_s#, source

@@ -1,5 +1,5 @@
 -- One node of the graphs of a record, with the cost of one call by its shapes: operations and bytes that go through
--- memory, before any run. The edge graph is that before delegates take parts of it.
+-- memory, before any run. The edge graph is the one before delegates take parts of it.
 -- Shown: name!, op_type, flops!#, bytes_read! (bytes), bytes_written! (bytes), intensity#, module_path AS module,
 --   input_shapes, output_shape, stage, method, reason
 -- Columns:
@@ -31,7 +31,7 @@ JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = p.graph_id
 JOIN costed_nodes AS c ON c.record_id = p.record_id AND c.graph_id = p.graph_id AND c.node_index = p.node_index
 ORDER BY p.graph_id, p.node_index;
 
--- One op type of the graphs of a record, with the total cost of its nodes, each called once. The edge graph is that
+-- One op type of the graphs of a record, with the total cost of its nodes, each called once. The edge graph is the one
 -- before delegates take parts of it.
 -- Shown: op_type!, nodes#, flops!#, flops_percent%, bytes_read! (bytes), bytes_written! (bytes), intensity#, unknown#,
 --   stage, method, reason
@@ -41,11 +41,11 @@ ORDER BY p.graph_id, p.node_index;
 --   op_type: op type of the nodes
 --   nodes: number of nodes
 --   unknown: number of nodes whose operations or bytes are unknown
---   flops: operations of all nodes; NULL if those of one are unknown
---   bytes_read: bytes that they read; NULL if those of one are unknown
---   bytes_written: bytes that they write; NULL if those of one are unknown
+--   flops: operations of all nodes; NULL if those of any node are unknown
+--   bytes_read: bytes that they read; NULL if those of any node are unknown
+--   bytes_written: bytes that they write; NULL if those of any node are unknown
 --   intensity: operations per byte; NULL where unknown, or if no bytes are moved
---   flops_percent: flops in percent of the known ones of the graph
+--   flops_percent: flops in percent of the known operations of the graph
 --   formula: how operations are counted; NULL if `cost_formulas` lacks the op
 --   reason: why a cost is unknown, for the first such node; NULL if all are known
 CREATE MACRO op_costs(

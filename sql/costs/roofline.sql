@@ -1,8 +1,9 @@
 -- One measured op with its costs and the limits of the device: no op does more operations per second than the peak, nor
--- than its bytes allow. Costs are those of the nodes of the edge graph that the op runs: a delegate's event has those
--- of its nodes; a call whose events have no nodes has those of all its nodes, without the values that they pass to each
--- other. Ops that a delegate fuses into others, such as relu, cost nothing on their own if its events are separate
--- rows. Needs a linked record; without peaks, there are still rates and intensity.
+-- more than the movement of its bytes allows. Costs are those of the nodes of the edge graph that the op runs: a
+-- delegate's event has the costs of its nodes; a delegate's call whose events have no nodes has the costs of all nodes
+-- of the call, without the values that these pass to each other. Ops that a delegate fuses into others, such as relu,
+-- cost nothing on their own if its events are separate rows. Needs a linked record; without peaks, there are still
+-- rates and intensity.
 -- Needs: dump; else: op_efficiency
 -- Shown: op!, method, instruction_id AS instruction!#, module_path AS module, per_execute!~, share_percent%,
 --   roof_percent!%, bound!, above_roof_percent%, above_roof_per_execute~, flops_per_second / 1e9 AS gflop_s!#,
@@ -24,11 +25,11 @@
 --   bytes: bytes that one call reads and writes, the mean if they differ; NULL where unknown
 --   intensity: operations per byte; NULL where unknown, or if no bytes are moved
 --   flops_per_second: operations per second; NULL where unknown, and for times in cycles or on another clock
---   bytes_per_second: bytes per second; NULL as flops_per_second
+--   bytes_per_second: bytes per second; NULL where unknown, and for times in cycles or on another clock
 --   attainable_flops_per_second: the smaller of the peak and of intensity times bandwidth, as far as they are known
 --   roof_percent: smallest possible time at the peaks in percent of its time; above 100 if the peaks are too low
 --   bound: the limit that takes longer: compute or memory; NULL unless both peaks are known
---   above_roof: total less the smallest possible time of all calls: the most that can be saved; 0 if total is less, as for data in caches
+--   above_roof: total minus the smallest possible time of all calls: the most that can be saved; 0 if total is below that time, as for data in caches
 --   above_roof_percent: above_roof in percent of the executes
 --   reason: why a value is unknown; NULL if all are known
 --   executes: number of executes of the method
@@ -64,7 +65,7 @@ ORDER BY r.is_additive DESC, r.ticks DESC, r.op, r.method, r.kind, r.instruction
 --   total: sum of their self times
 --   unit: unit of times
 --   roof_percent: smallest possible time at the peaks in percent of total; NULL where unknown
---   above_roof: total less the smallest possible time, 0 if total is less; NULL where unknown
+--   above_roof: total minus the smallest possible time, 0 if total is below that time; NULL where unknown
 --   bound: the limit that takes longer: compute or memory; NULL unless both peaks are known
 --   reason: why a value is unknown; NULL if all are known
 --   executes: number of executes of the method

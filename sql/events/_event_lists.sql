@@ -37,8 +37,8 @@ SELECT t.block_index, t.slot, CASE WHEN repeats = 'all' THEN t.occurrence ELSE 0
 FROM timed AS t
 GROUP BY ALL;
 
--- One event with its values in the lists `raw` and `start_ticks` of `inspector_events`, for callers that group all
--- events faster than lists are made.
+-- One event with its values in the lists `raw` and `start_ticks` of `inspector_events`, for callers that can group all
+-- events faster than it takes to make lists.
 CREATE MACRO _event_values(capture_key, unit) AS TABLE
 WITH scales AS (
     SELECT s.capture_id, s.signature_index, _scale(_stored_unit(s.value_unit, c.time_scale), unit) AS scale

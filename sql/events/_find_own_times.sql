@@ -1,8 +1,8 @@
--- The own times of captures' events, computed from the other columns of `event_ticks`. Readers write them; they are
--- computed here to check them, and where a reader could not know them in time. Only events in ticks of the host's clock
--- that are not detached are subtracted or added. Where events of a trace's thread overlap, each moment counts once, for
--- the event that began last. So no self time is negative, the self times within an execute add up to it, and those of a
--- thread to the time that its events cover.
+-- The own times of captures' events, computed from the other columns of `event_ticks`. Readers write these times; they
+-- are computed here to check what readers wrote, and where a reader could not know them in time. Only events in ticks
+-- of the host's clock that are not detached are subtracted or added. Where events of a trace's thread overlap, each
+-- moment counts once, for the event that began last. So no self time is negative, the self times within an execute add
+-- up to the execute, and the self times of a thread add up to the time that its events cover.
 CREATE MACRO _find_own_times(first_key, last_key) AS TABLE
 WITH timed AS (
     SELECT e.capture_id, e.run_index, e.event_index, e.parent_index,

@@ -16,8 +16,8 @@ HAVING ticks IS NOT NULL;
 -- timed.
 -- Shown: clock!, step!~, events#, zeros#, median~, unit
 -- Columns:
---   clock: host; delegate: that of the events of delegates, which may have clocks of their own; device: that of a trace's devices
---   step: its step; NULL where none is seen, as by a clock that is finer than 8 ticks, or one that timed too few events
+--   clock: host; delegate: the clock of delegates' events, which may differ from the host's; device: the clock of a trace's devices
+--   step: its step; NULL where none is seen, as for a clock that is finer than 8 ticks or timed too few events
 --   events: number of events that it timed, without detached ones (see `events`)
 --   zeros: number of these events with a time of 0
 --   median: half of the events take at most this time

@@ -26,8 +26,8 @@ SELECT t.run_index, t.event_index, t.signature_index, t.kind, t.label, t.family,
     min(t.clock_ticks) FILTER (WHERE t.is_host_ticks) OVER (PARTITION BY t.run_index) AS origin_ticks
 FROM with_clock AS t;
 
--- One event of one run: its start, its total and its self time. In the order of the file: of the events' ends in an
--- ETDump, of their starts in a prof_result.
+-- One event of one run: its start, its total and its self time. Rows are in the order of the file: by the events' ends
+-- in an ETDump, by their starts in a prof_result.
 -- Shown: event_name!, run_index!#, total! (time), self_time! (time), start (time), unit, instruction_id#, kind, family,
 --   method, iteration#
 -- Columns:
@@ -40,11 +40,11 @@ FROM with_clock AS t;
 --   instruction_id: the instruction; NULL where none is named
 --   parent_index: event_index of the event that contains it; NULL where none does
 --   start: start relative to the run's first event on the host's clock; NULL for events on another clock
---   total: total time, end less start; NULL if the times are impossible
---   self_time: total less that of its children, if all are on the host's clock
+--   total: total time, end minus start; NULL if the times are impossible
+--   self_time: total minus the total of its children, if all are on the host's clock
 --   unit: unit of start, total and self_time: the requested one; values that are not times keep theirs
 --   clock: host; delegate: the delegate's clock; synthetic: a bare value
---   signature_index: the event's signature, by which `event_nodes` has its nodes
+--   signature_index: the event's signature; `event_nodes` has the nodes of each signature
 --   block_index: the event block
 --   block: name of its runs
 --   iteration: position of the run among those of its name, from 0

@@ -1,13 +1,13 @@
 -- The clock at an event's end; NULL beyond 64 bits.
 CREATE MACRO _end_ticks(
     start_ticks,
-    elapsed_ticks  -- end less start, as recorded
+    elapsed_ticks  -- end minus start, as recorded
 ) AS (try_cast(start_ticks::HUGEINT + elapsed_ticks AS BIGINT));
 
 -- The ticks from an event's start to its end; NULL if its times are impossible, or if the end is 0, as for interrupted
 -- events.
 CREATE MACRO _duration_ticks(
-    elapsed_ticks,  -- end less start, as recorded
+    elapsed_ticks,  -- end minus start, as recorded
     unwrapped_ticks  -- the duration if a 32-bit clock wrapped
 ) AS (CASE WHEN elapsed_ticks >= 0 THEN elapsed_ticks ELSE unwrapped_ticks END);
 
@@ -41,9 +41,9 @@ CREATE MACRO _duration_ticks(
 --   duration_ticks: from start to end, modulo 2**32 for a 32-bit clock; NULL where the times are impossible
 --   value_unit: unit of the duration: ticks, us, cycles, bytes, count, unknown
 --   clock: host; delegate: the delegate's clock; synthetic: a bare value, start is always 0
---   is_detached: whether it is not counted within the event that contains it, which is shorter or lies elsewhere
+--   is_detached: whether it does not count as part of the event that contains it: it is on another clock, or the events in that event don't fit into it, or that event is itself detached
 --   children: number of events directly within it that count
---   self_ticks: its duration less that of its children, without the time that other events of a trace's thread have
+--   self_ticks: its duration minus that of its children, without the time that other events of a trace's thread have
 --   is_additive: whether self_ticks counts in totals
 CREATE VIEW events AS
 SELECT t.capture_id, t.run_index, t.event_index, t.signature_index, s.block_index, s.slot, t.occurrence, s.kind, s.name,

@@ -49,7 +49,7 @@ ORDER BY u.block_index, u.slot, u.occurrence, u.quantile;
 CREATE MACRO _are_quantiles(
     quantiles  -- list of numbers between 0 and 1
 ) AS (
-    -- A list with NULL has it in its text.
+    -- If a list contains NULL, so does its text.
     coalesce(
         list_min(quantiles) >= 0
         AND list_max(quantiles) <= 1

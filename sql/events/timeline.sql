@@ -159,7 +159,7 @@ LEFT JOIN threaded AS h ON h.run_index = t.run_index AND h.event_index = t.event
 --   parent_index: event_index of that event; NULL where none does
 --   run_start: start of its run's first event, relative to that of the first selected run of the same dump; NULL if the run has no event on the host's clock
 --   start: start relative to its run's first event; NULL for events on another clock outside of calls
---   duration: end less start; NULL without a start, for bytes and counts, and if the times are impossible
+--   duration: end minus start; NULL without a start, for bytes and counts, and if the times are impossible
 --   unit: unit of run_start, start and duration
 --   is_estimated: whether start and duration are an estimate
 --   logged: its duration in the file, in logged_unit; NULL if the times are impossible

@@ -1,7 +1,7 @@
--- Evidence of the rules of advice about dumps, which `etq/advice` has. Each macro is for all captures whose times are
--- in a table with rows of `_timed_events`, and its first column is the capture.
+-- Evidence for the rules of advice about dumps; the rules are in `etq/advice`. Each macro is for all captures whose
+-- times are in a table with rows of `_timed_events`, and its first column is the capture.
 
--- The clocks of dumps, as `Clock` of `etq/advice/evidence.py`.
+-- The clocks of dumps, like `Clock` of `etq/advice/evidence.py`.
 CREATE MACRO _advised_clocks(first_key, last_key) AS TABLE
 SELECT k.capture_id, k.clock = 'delegate', k.events, k.zeros, k.median_ticks, k.step_ticks
 FROM capture_clocks AS k
@@ -54,7 +54,8 @@ FROM query_table(taxes) AS x
 JOIN placed AS r USING (capture_id, run_index)
 JOIN logged AS l USING (capture_id, run_index);
 
--- The events of a signature within executes; `moves` is the part of a delegate's event, and ops for others.
+-- The events of a signature within executes; `moves` is, for a delegate's event, the part that it belongs to (see
+-- `_delegate_part`), and ops for other events.
 CREATE MACRO _advised_ops(
     times  -- a table with rows of `_answered_times` of the runs that count, and their `scope`
 ) AS TABLE

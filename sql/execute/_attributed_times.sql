@@ -26,8 +26,8 @@ CREATE MACRO _linked_key(
     END
 );
 
--- The one capture that an argument matches, for questions about modules and lines; without a key for a trace. One that
--- has no record with these is `_lacking` it.
+-- The one capture that an argument matches, for questions about modules and lines; for a trace, its key is NULL. For a
+-- capture that has no record with modules and lines, see `_lacking`.
 CREATE MACRO _linked_capture(capture, unit) AS TABLE
 SELECT
     CASE
@@ -53,8 +53,8 @@ WHERE c.format <> 'torch_trace' AND r.is_complete;
 
 -- The self times of the events of one signature within the executes of captures, and their place in the model. Times
 -- without a module have a name in parentheses: the overhead of OPERATOR_CALLs, the layout work of an unmapped delegate,
--- and time that no event covers. `executes` is how many of the events are executes; `is_unaccounted` whether it is what
--- the events within a DELEGATE_CALL leave of it.
+-- and time that no event covers. `executes` is how many of the events are executes; `is_unaccounted` is whether the
+-- time is the part of a DELEGATE_CALL that the events within the call leave.
 CREATE MACRO _placed_times(
     times,  -- a table with rows of `signature_times`, or of `_signature_times` that are additive
     names,  -- a table with their rows of `signatures`

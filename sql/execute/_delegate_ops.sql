@@ -1,5 +1,5 @@
--- Whether a capture has events of XNNPACK with graphs, and none could be aligned with an op: then its program may not
--- be the one that ran.
+-- Whether a capture has events of XNNPACK with graphs, none of which could be aligned with an op: then its program may
+-- not be the one that ran.
 CREATE MACRO _has_unaligned_delegates(capture_key) AS (
     EXISTS (
         SELECT 1

@@ -55,8 +55,8 @@ placed AS MATERIALIZED (
     JOIN sized AS o ON o.node = s.node AND o.step = 0
     WHERE s.step = (SELECT max(t.step) FROM sized AS t)
 ),
--- A node follows its parent and all within its earlier siblings: `distance` is that to the parent, then to the node
--- 2^step levels above it, at last to the total.
+-- A node follows its parent and all nodes within its earlier siblings: `distance` is the distance to the parent, then
+-- to the node 2^step levels above, and at last to the total.
 numbered AS (
     SELECT 0 AS step, p.node, p.ancestor, p.distance FROM placed AS p
     UNION ALL

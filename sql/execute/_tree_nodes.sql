@@ -27,8 +27,8 @@ SELECT p.level, p.place, coalesce(o.place, 0) AS outer_place, p.places[-1].name 
 FROM placed AS p
 LEFT JOIN placed AS o ON o.level = p.level - 1 AND o.places = p.places[1:p.level - 1];
 
--- One node of `time_tree` of a trace: events of one name whose parents are of one node. Device events are excluded, as
--- no event contains them, and the profiler's own event, as it contains all others.
+-- One node of `time_tree` of a trace: events of one name whose parents are of one node. Device events are excluded,
+-- because no event contains them; the profiler's own event is excluded, because it contains all other events.
 CREATE MACRO _trace_nodes(capture_key, steps, phase, method, runs) AS TABLE
 WITH RECURSIVE timed AS MATERIALIZED (
     SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.counted_ticks, t.self_ticks,

@@ -1,5 +1,5 @@
 -- The rows of `delegate_coverage` of all captures, with its default arguments: one op type of a method that a capture
--- ran, with its nodes that delegates run and the cost of those that fell back to kernels. Computed like
+-- ran, with its nodes that delegates run and the cost of the nodes that fell back to kernels. Computed like
 -- `all_module_totals`; captures with neither a complete record nor a program have no rows. Key: capture_id, place.
 -- Shown: capture_id!#, op_type!, method, delegated#, not_delegated!#, per_execute!~, share_percent!%, worst_source!,
 --   calls#, worst_module, basis, total+~, executes+#, unit

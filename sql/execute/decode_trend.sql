@@ -4,20 +4,20 @@ CREATE MACRO _why_no_decoding(capture_name) AS (
     || capture_name || ' --phase decode --runs FIRST-LAST'
 );
 
--- One decode run: the time of the token at that position. The cost of each further token of context is the slope of a
+-- One decode run: the time of the token at its position. The cost of each further token of context is the slope of a
 -- straight line through all runs, robust to single slow tokens: the median of the slopes of all pairs of runs (Theil
 -- 1950, Sen 1968). More than 1,000 runs are first reduced to 1,000 medians of neighbours. It is an error if no run of a
 -- dump is of phase decode.
 -- Needs: dump; else: serving_phases
 -- Shown: generation#, position!#, run_index#, execute!~, slope!~, intercept~, tau!#, unit
 -- Columns:
---   generation: index of the generation, from 0; a decode run after a prefill run begins one
+--   generation: index of the generation, from 0; a decode run after a prefill run begins a new one
 --   position: index of the token after the prompt, from 0: position among the generation's decode runs
 --   run_index: the run
 --   execute: time of its Method::execute (or Method::step) events; NULL if the time is impossible
 --   slope: increase of execute per token, over all generations; NULL if there is only one position
---   intercept: value of the line at position 0, so that half of the runs are above the line; NULL as slope
---   tau: share of the pairs of runs that increase less the share that decrease (Kendall's), from -1 to 1; NULL as slope
+--   intercept: value of the line at position 0, so that half of the runs are above the line; NULL where slope is NULL
+--   tau: share of the pairs of runs that increase minus the share that decrease (Kendall's), from -1 to 1; NULL where slope is NULL
 --   unit: unit of execute, slope and intercept
 CREATE MACRO decode_trend(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (

@@ -67,9 +67,9 @@ FROM _delegation(record_key, program_key, capture_key) AS d
 UNION ALL
 SELECT d.method, d.op_type, d.delegated, d.not_delegated, d.basis FROM _program_delegation(answering_program) AS d;
 
--- One op type of a method that a capture ran: the number of its nodes that a delegate runs and of those that none runs,
--- and the cost of those that fell back to kernels. The calls of all rows add up to the kernels of the executes. Needs a
--- linked record, or a linked program if there is none or it is half-written.
+-- One op type of a method that a capture ran: the number of its nodes that a delegate runs, the number of nodes that no
+-- delegate runs, and the cost of the nodes that fell back to kernels. The calls of all rows add up to the kernels of
+-- the executes. Needs a linked record, or, if there is no record or it is half-written, a linked program.
 -- Needs: dump; else: kernel_table
 -- Shown: op_type!, method, delegated#, not_delegated!#, per_execute!~, share_percent!%, worst_source!, calls#,
 --   worst_module, basis, total+~, executes+#, unit

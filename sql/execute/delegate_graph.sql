@@ -6,9 +6,10 @@ CREATE MACRO _why_no_program(capture_name) AS (
 
 -- One op of the graphs in delegates' blobs, of the methods that a capture ran: what a backend made of the nodes that it
 -- runs, with the changes of layout that it added, and the time of the delegate's event that runs it. Needs a linked
--- program; a linked record has the nodes. XNNPACK's and Vulkan's blobs are read. XNNPACK's events have the names of
--- ops, not of nodes, so they are aligned with ops by kind and order, where this is sure; ops of Vulkan have neither
--- nodes nor events. It is an error if a program has more than 10,000,000 such ops, counted for each call.
+-- program; the nodes are from a linked record. XNNPACK's and Vulkan's blobs are read. XNNPACK's events have the names
+-- of ops, not of nodes, so they are aligned with ops by kind and order, where only one alignment is possible; ops of
+-- Vulkan have neither nodes nor events. It is an error if a program has more than 10,000,000 such ops, counted for each
+-- call.
 -- Needs: dump; else: kernel_table
 -- Empty: {capture} ran no delegate whose graphs etq reads: those of XNNPACK and Vulkan
 -- Shown: method, instruction_id#, op_index#, op!, node_name!, per_execute!~, share_percent!%, outputs, event_name,
@@ -23,7 +24,7 @@ CREATE MACRO _why_no_program(capture_name) AS (
 --   outputs: element types and sizes of the values that it produces, as text
 --   parameters: its other fields, as a JSON object
 --   debug_handle: debug handle of the edge nodes that it was made from; NULL if there is none
---   graph_id: graph of the node with that handle that the delegate runs, the first one if none of several is of the op's kind; NULL if there is none
+--   graph_id: graph of the node that has that handle and that the delegate runs; if there are several such nodes, of the one that is of the op's kind, or else of the first; NULL if there is none
 --   node_index: that node; other nodes, such as an activation, may be fused into the op
 --   node_name: its name
 --   event_name: the event that runs it, or several; NULL if none does, or it is unsure which

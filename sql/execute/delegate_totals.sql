@@ -1,5 +1,5 @@
 -- The time of one DELEGATE_CALL of an event block, over the recorded runs, and the part that the delegate's events
--- explain. Events that don't fit into their calls, as with asynchronous backends, explain nothing.
+-- account for. Events that don't fit into their calls, as with asynchronous backends, don't count towards that part.
 -- Needs: dump; else: kernel_table
 -- Empty: {capture} called no delegate; for its kernels: etq ops
 -- Shown: block_index#, method, instruction_id!#, per_execute!~, per_call~, share_percent!%, ops / executes AS
@@ -16,13 +16,13 @@
 --   ops: self time of events within them that compute
 --   copies: self time of events within them that copy or convert
 --   layout: self time of events within them that only move dimensions
---   unaccounted: total less ops, copies and layout
+--   unaccounted: total minus ops, copies and layout
 --   microkernels: time that XNNPACK logged for its microkernels, summed over its threads; NULL where it logged none
 --   per_call: total / calls
 --   share_percent: total in percent of the executes
 --   unit: unit of times
 --   events: number of the delegate's events
---   other_events: number of these in none of the parts: on another clock, not a time, detached (see `events`), or within no call
+--   other_events: number of these events that are in none of the parts: they are on another clock, not a time, detached (see `events`), or within no call
 --   executes: number of executes of the method
 --   per_execute: total / executes; NULL where there are no calls
 CREATE MACRO delegate_totals(

@@ -1,7 +1,7 @@
--- The mean time of a module in an execute of its method, in one row. With match := 'exact', it is that of the module
--- and its submodules, as in `module_totals`. With 'substring', it is computed like the Inspector's: the sum of the
--- averages of all events, both calls and their children, with a node whose module hierarchy has a key that contains the
--- text. Needs a linked record.
+-- The mean time of a module in an execute of its method, in one row. With match := 'exact', it is the time of the
+-- module and its submodules, as in `module_totals`. With 'substring', it is computed like the Inspector's: the sum of
+-- the averages of all events, both calls and their children, with a node whose module hierarchy has a key that contains
+-- the text. Needs a linked record.
 -- Shown: module!, total!~, events!#, unit
 -- Columns:
 --   module: the module requested

@@ -1,10 +1,10 @@
 -- The framework tax of one run with a Method::execute (or Method::step). Tracing slows a run down, so the tax of a
 -- traced run includes it. With a baseline, a capture of the same program at level method_only, the median of the
 -- baseline's executes (of the same phase, if one is requested) is the run's time without tracing. If the baseline's
--- runs have methods, only those of the run's method count. The tax is unknown in three cases: the baseline's runs have
--- no methods and the traced runs are of several; the traced work alone takes longer than the baseline, as tracing then
--- slows the kernels, too; the baseline takes more than 1.5 times as long as the traced run, as it then is of another
--- program, or the device was in another state.
+-- runs have methods, only its runs of the traced run's method count. The tax is unknown in three cases: the baseline's
+-- runs have no methods and the traced runs are of several; the traced work alone takes longer than the baseline,
+-- because tracing then slows the kernels, too; the baseline takes more than 1.5 times as long as the traced run,
+-- because it is then of another program, or the device was in another state.
 -- Needs: dump; else: key_averages
 -- Shown: run_index!#, method, execute!~, kernels~, delegates~, operators~, tracing~, tax!~, tax_percent!%, note!, unit
 -- Columns:
@@ -14,8 +14,8 @@
 --   kernels: self time of the kernels in it
 --   delegates: self time of the DELEGATE_CALLs and delegates' events in it
 --   operators: self time of the OPERATOR_CALLs in it without a kernel event
---   tracing: execute less the baseline's median; NULL without a baseline
---   tax: execute, or the baseline's median, less the work; NULL if unknown
+--   tracing: execute minus the baseline's median; NULL without a baseline
+--   tax: execute, or the baseline's median, minus the work; NULL if unknown
 --   tax_percent: tax in percent of execute, both without tracing where it is known
 --   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline is of another method; the baseline does not distinguish methods
 --   unit: unit of execute to tax

@@ -86,8 +86,8 @@ FROM _load_parts('times_of_loads') AS l;
 --   run_index: the run that loaded a method, or executed first
 --   component: Program::load_method; Method::init, within it; delegate init, within that; first run excess
 --   events: number of events in it
---   total: end less start; for first run excess, less the median of the block's later executes, NULL if there are none
---   self_time: total less the components nested in it; NULL for first run excess
+--   total: end minus start; for first run excess, this time minus the median of the block's later executes, NULL if there are none
+--   self_time: total minus the components nested in it; NULL for first run excess
 --   share_percent: part of total within Program::load_method in percent of the run's Program::load_method; NULL without one
 --   unit: unit of total and self_time
 CREATE MACRO load_breakdown(capture, unit := NULL) AS TABLE

@@ -73,7 +73,7 @@ parts AS (
     SELECT d.capture_id, d.method, m.module_path, m.module_class, m.depth
     FROM _methods_of(targets) AS d
     JOIN modules AS m USING (record_id, method)
-    -- Modules with an unknown time unless they have events: their own, or that of modules within them.
+    -- Modules whose own time, or the time of modules within them, is unknown unless they have events.
     UNION ALL BY NAME
     SELECT u.capture_id, u.method, coalesce(left(u.module_path, w.outer_size), u.module_path) AS module_path,
         true AS is_hidden, coalesce(w.outer_size = m.size, true) AS is_itself
@@ -128,7 +128,7 @@ WHERE d.executes IS NOT NULL;
 --   depth: level, from 0 for the model itself; NULL for rows in parentheses
 --   calls: number of its events, without those of submodules; NULL if their time is unknown
 --   self_time: time of these events; NULL if unknown
---   total: self_time with that of all submodules, as far as known; NULL if none is known
+--   total: self_time plus that of all submodules, as far as known; NULL if none is known
 --   share_percent: total in percent of the executes; NULL if unknown
 --   mapping: exact; aligned, if any of its events was matched with a node by order; call, if all are delegates' events with the module of their call; NULL if it has no events
 --   unit: unit of times

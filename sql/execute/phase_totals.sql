@@ -6,7 +6,7 @@
 --   runs: number of runs
 --   first_run: run_index of the first
 --   last_run: run_index of the last
---   executes: number of those that have a Method::execute or Method::step
+--   executes: number of these runs that have a Method::execute or Method::step
 --   total: total time of these; NULL if there are none, or times are impossible
 --   per_execute: total / executes
 --   min: shortest time

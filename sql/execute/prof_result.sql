@@ -74,7 +74,7 @@ ORDER BY min(w.run_index) OVER (PARTITION BY r.name), w.event_index, w.run_index
 --   run_index: the run
 --   execute: duration of the longest entry whose name contains Method::execute
 --   work: durations of all entries whose names contain native_call or delegate_execute
---   tax_percent: execute less work, in percent of execute, rounded to 2 decimal places; NULL if execute is 0
+--   tax_percent: execute minus work, in percent of execute, rounded to 2 decimal places; NULL if execute is 0
 --   unit: unit of execute and work: ms, or cycles
 CREATE MACRO prof_result_tax(
     capture,  -- name, hash prefix, @latest or selector of a prof_result

@@ -37,7 +37,7 @@ LEFT JOIN blocks AS b ON b.block_index = t.block_index AND b.phase IS NOT DISTIN
 --   block_index: its event block
 --   execute: time of its Method::execute (or Method::step) events; NULL if the time is impossible
 --   is_warm_up: whether it is the first run of its method, and at least 3 runs of the same event block follow
---   is_typical: whether its time is similar to that of most runs of its block, see `typical_runs`
+--   is_typical: whether its time is similar to the times of most runs of its block, see `typical_runs`
 --   is_outlier: whether it is neither typical nor a warm-up
 --   block_median: median of execute of the typical runs of its block and phase
 --   unit: unit of execute and block_median

@@ -1,5 +1,5 @@
 -- One op of a method with its mean self time in a typical run and in a slow one. If all ratios are similar, the device
--- was slower; if one op has most of the excess, it is that op. Rows in parentheses have the time of no op, as in
+-- was slower; if one op has most of the excess, that op was slower. Rows in parentheses have the time of no op, as in
 -- `op_totals`, so that the excess of all rows is that of the executes. No rows: no run is slow.
 -- Empty: no run of {capture} took longer than typical runs
 -- Shown: op!, kind, method, instruction_id!#, typical!~, slow!~, excess!~, excess_percent!%, ratio#, unit,
@@ -13,8 +13,8 @@
 --   instruction_id: the instruction; NULL where none is named
 --   typical: mean self time in a typical run
 --   slow: mean self time in a slow run
---   excess: slow less typical
---   excess_percent: excess in percent of that of the executes of the block and phase; negative for ops that are faster in slow runs
+--   excess: slow minus typical
+--   excess_percent: excess in percent of the excess of the executes of the block and phase; negative for ops that are faster in slow runs
 --   ratio: slow as a multiple of typical; NULL if typical is 0
 --   typical_runs: number of typical runs
 --   slow_runs: number of slow runs

@@ -1,11 +1,11 @@
 -- One node of a tree of times, for a flame chart or an icicle. Each node's total is its self time plus the totals of
--- its children, exactly, in whole ticks; the first node is the total. For an ETDump this is the time of its executes:
--- by module, with nested modules and their ops, from the linked record, and within methods if several ran; by event,
--- the methods (or runs), in these kernels and delegate calls, and in these the delegates' events. Rows in parentheses
--- have the time of no op: the overhead of OPERATOR_CALLs, (framework), time that no event covers, (unattributed), and
--- the layout work of an unmapped delegate. For a trace it is the time of its events on the host, all threads together:
--- by event, those of one name within those of one name. Values on another clock, or that are not times, are excluded:
--- see `op_totals`.
+-- its children, exactly, in whole ticks; the first node is the total. For an ETDump, the total is the time of its
+-- executes. With by := 'module', the nodes are nested modules and their ops, from the linked record, within methods if
+-- several ran; with by := 'event', they are the methods (or runs), within these the kernels and delegate calls, and
+-- within these the delegates' events. Rows in parentheses have the time of no op: the overhead of OPERATOR_CALLs,
+-- (framework), time that no event covers, (unattributed), and the layout work of an unmapped delegate. For a trace, the
+-- total is the time of its events on the host, all threads together; each node is the events of one name within the
+-- events of its parent. Values on another clock, or that are not times, are excluded: see `op_totals`.
 -- Shown: repeat('  ', depth) || name AS name!, kind, per_execute!~, share_percent!%, self_per_execute!~, calls!#,
 --   module_path AS module, total+~, self_time+~, executes+#, unit
 -- Columns:
@@ -15,17 +15,17 @@
 --   path: names of the nodes that contain it, without the total, and its name
 --   name: module (its path relative to its parent), method, run, op or event; (model): the model itself
 --   kind: total; module; method, or run if its method is unknown; rest for rows in parentheses; kernel, delegate, delegate_call, operator_call (without a kernel), control, user, slice (of a trace) for events
---   module_path: path of a module, or of the module of an op; NULL for others
+--   module_path: path of a module, or of the module of an op; NULL for other nodes
 --   calls: number of events at the node, without those of its descendants
 --   self_time: time of these events without their children
---   total: self_time with the total of all children
---   share_percent: time in percent of the executes, or of a trace's steps; of a trace without steps, total in percent of that of the first node
+--   total: self_time plus the total of all children
+--   share_percent: time in percent of the executes, or of a trace's steps; for a trace without steps, total in percent of the total of the first node
 --   unit: unit of times
 --   self_ticks: self_time in ticks, a whole number
 --   total_ticks: total in ticks, a whole number
 --   executes: number of executes of the node's method, or of a trace's steps; NULL for a trace without steps, and for the total of several methods
---   self_per_execute: self_time / executes; of a trace, that of events which begin in steps
---   per_execute: total / executes; of a trace, self_per_execute with that of all descendants
+--   self_per_execute: self_time / executes; for a trace, the self time of events that begin in steps, per step
+--   per_execute: total / executes; for a trace, self_per_execute plus that of all descendants
 CREATE MACRO time_tree(
     capture,
     "by" := NULL,  -- module, event; NULL: module where a record is linked, else event

@@ -1,8 +1,8 @@
--- The groups of captures in which devices are compared, and those in which they can't be: of a series without its
--- devices, the captures of one model, profiling level and clock, of traces with one kind of steps. `captures` are
--- compared: those of the last 20 builds that were measured on all devices of the newest build with several devices. So
--- no change between builds is taken for a difference of devices. If any build is known, captures without a build aren't
--- compared.
+-- The groups of captures in which devices are compared, and those in which they can't be. Here, series that differ only
+-- in their devices are one series; a group has the captures of such a series with one model, profiling level and clock,
+-- and for traces with one kind of steps. `captures` are those that are compared: the captures of the last 20 builds
+-- that were measured on all devices of the newest build with several devices. So no change between builds is taken for
+-- a difference of devices. If any build is known, captures without a build aren't compared.
 CREATE MACRO _device_groups(selector, over, "by", phase) AS TABLE
 WITH placed AS MATERIALIZED (
     SELECT p.*, CASE p.ordered_by
@@ -221,9 +221,9 @@ WHERE (with_accepted OR NOT c.is_accepted)
 
 -- Needs etq: in DuckDB alone, it is an error.
 -- One cause of lost time: an op that is slower since a build, or on a device, in all series that contain it; the total,
--- if no op explains the loss; or a finding of `advice` about a job: a rank that others wait for, a slow link, clocks
--- that differ. The largest share of the time of a run or step comes first. Devices are compared as in `outliers`, on
--- the last builds that were measured on all of them; changes are those of `regressions` that are kept.
+-- if no op explains the loss; or a finding of `advice` about a job: a rank that other ranks wait for, a slow link, or
+-- clocks that differ. The largest share of the time of a run or step comes first. Devices are compared as in
+-- `outliers`, on the last builds that were measured on all of them; changes are those of `regressions` that are kept.
 -- Shown: kind!, cause!, value!, series!, number_of_series#, share_percent!%, cost (time), change_percent! (change),
 --   low_percent (interval), high_percent%, unit, instances#, first_bad (label), last_good (label), recorded_at (moment),
 --   captures#, q (probability), is_accepted, comment, author, finding!|, evidence|
@@ -233,8 +233,8 @@ WHERE (with_accepted OR NOT c.is_accepted)
 --   value: label of the device or rank; of a link, or clocks, their ranks; NULL for changes
 --   series: the series in which most is lost, as in `series`; for jobs, the job's selector
 --   number_of_series: number of series in which it is slower
---   share_percent: time lost in percent of the time before, or of other devices; of the series in which most is lost
---   cost: that time for each run or step; for jobs, time_at_stake of `advice`
+--   share_percent: time lost in percent of the time before the change, or of the time on other devices, in the series in which most is lost
+--   cost: time lost for each run or step; for jobs, time_at_stake of `advice`
 --   change_percent: change of the op, or of the total, in percent; NULL for jobs
 --   low_percent: lower end of its interval
 --   high_percent: upper end
@@ -244,12 +244,12 @@ WHERE (with_accepted OR NOT c.is_accepted)
 --   last_good: label of the last capture before it
 --   recorded_at: when first_bad was recorded, as in `regressions`; for other kinds, the latest of their captures, in UTC
 --   captures: number of captures after a change, of the device, or of the ranks
---   q: probability of it by chance, corrected as in `regressions` and `outliers`; NULL for jobs
+--   q: probability that it is due to chance, corrected as in `regressions` and `outliers`; NULL for jobs
 --   is_accepted: whether somebody has accepted the change
 --   comment: the latest comment on it; NULL without one
---   author: who wrote that
+--   author: who wrote the comment
 --   base: selector of what it is compared with, as `compare_ops` takes it; NULL for jobs, and if no selector distinguishes these captures from others
---   new: selector of the captures in which it is slower; NULL if no selector distinguishes them from others
+--   new: selector of the captures in which it is slower; NULL if no selector distinguishes these captures from others
 --   ordered_by: the label by which captures are ordered; NULL for other kinds than changes
 --   finding: for jobs, the finding of `advice`; NULL for other kinds
 --   evidence: for jobs, its evidence; NULL for other kinds

@@ -1,7 +1,8 @@
--- One group of captures whose devices `causes` compares with each other, or the reason why it doesn't. A group has the
--- captures of a series on all devices that have one model, profiling level and clock, and for traces one kind of steps.
--- Captures of another level, such as those with tracing, are a separate group, as tracing takes time. Captures without
--- a label device, or without times, are in no group. Groups with the most devices come first.
+-- One group of captures whose devices `causes` compares with each other, or the reason why it doesn't. A group has
+-- those captures of a series, on all devices, that have the same model, profiling level and clock, and, if they are
+-- traces, the same kind of steps. Captures of another level, such as those with tracing, are a separate group, as
+-- tracing takes time. Captures without a label device, or without times, are in no group. Groups with the most devices
+-- come first.
 -- Shown: series!, model!, profiling_level!, devices!#, captures!#, compared_devices!#, compared_captures#, reason!, clock,
 --   steps, selector
 -- Columns:
@@ -9,7 +10,7 @@
 --   model: label model; NULL if they have none
 --   profiling_level: profiling level; NULL where unknown
 --   clock: cycles or time: what ticks are
---   steps: for traces, the kind of steps; NULL for others
+--   steps: for traces, the kind of steps; NULL for other captures
 --   devices: number of devices
 --   captures: number of captures
 --   compared_devices: number of devices that are compared: with at least 3 captures of the builds below; 0 if none are

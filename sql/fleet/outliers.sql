@@ -54,7 +54,7 @@ CREATE MACRO _outliers(
     among := NULL::BIGINT[]  -- as in `_labelled_captures`
 ) AS TABLE
 WITH of_values AS MATERIALIZED (FROM _labelled_captures(selector, "key", allow_mismatch, among)),
--- Two sides that are all captures: of one value, and of the others.
+-- The two sides, which together are all captures: those of one value, and the others.
 outlier_sides AS MATERIALIZED (
     SELECT concat_ws(',', selector::VARCHAR, "key" || '!=' || _selector_value("key", min(v.value))) AS base,
         concat_ws(',', selector::VARCHAR, "key" || '=' || _selector_value("key", min(v.value))) AS new
@@ -105,16 +105,16 @@ FROM _comparison_answer(
 -- Needs etq: in DuckDB alone, it is an error.
 -- One value of a label, such as a device, against all others: the captures that have it, compared with the others that
 -- `selector` chooses, by the rules of `compare_captures`. The verdicts of all values share one probability of a false
--- one. With `what := 'op'`, a row is one op of a value, with all its instances in `compare_ops`.
+-- verdict. With `what := 'op'`, a row is one op of a value, with all its instances in `compare_ops`.
 -- Shown: value!, op!, verdict! (verdict), change_percent! (change), low_percent (interval), high_percent%, in_ops!, base!
 --   (time), new! (time), unit, common_percent (change), instances#, slower_instances#, captures#, q (probability), note|
 -- Columns:
 --   value: value of the label
 --   method: the method that ran; if unknown, the name of its runs; for traces, the kind of steps, with ` on devices` for times there
 --   op: op type, or name without serial numbers; NULL for totals
---   verdict: verdict on the total, as in `compare_captures`; of an op that of the instance that changed most
---   change_percent: change in percent of all others; of an op without the common shift, all instances together
---   low_percent: lower end of its interval: with a probability of 95 %, the intervals of all values contain their changes; for several instances, the sum of their ends
+--   verdict: verdict on the total, as in `compare_captures`; for an op, the verdict on the instance that changed most
+--   change_percent: change in percent of the time in all others; for an op, of all instances together, without the common shift
+--   low_percent: lower end of its interval: with a probability of 95 %, the intervals of all values contain their changes; for several instances, the sum of the instances' lower ends
 --   high_percent: upper end of that interval
 --   in_ops: which ops differ: all ops, those named, or both; NULL for ops, and where none does
 --   base: time in all others, median over captures
@@ -122,7 +122,7 @@ FROM _comparison_answer(
 --   unit: unit of base and new
 --   common_percent: common shift of all ops against all others, in percent; NULL where unknown
 --   instances: number of instances of an op; NULL for totals
---   slower_instances: number of those that are slower; NULL for totals
+--   slower_instances: number of these instances that are slower; NULL for totals
 --   captures: number of captures of this value that were used; disturbed ones are excluded
 --   other_captures: number of captures of all others that were used
 --   q: probability of a difference this large by chance, corrected over values and ops

@@ -32,7 +32,7 @@ CREATE MACRO _graph_side(
     side,
     stage,  -- exported, edge, delegated, or one in `graphs`; NULL: delegated, or exported without edge graphs
     other,  -- the other side, as in `_capture_or_record`
-    is_base,  -- whether this side is the baseline, whose stage is exported, or else edge, if both are the same
+    is_base,  -- whether this side is the baseline, whose stage is exported, or else edge, if both sides are the same
     unit
 ) AS TABLE
 WITH chosen AS (

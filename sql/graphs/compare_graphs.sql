@@ -65,11 +65,11 @@ LEFT JOIN _times_in_graph(
 --   new_backend: the delegate that runs it in new
 --   base_time: mean self time in an execute of base, over typical runs; NULL if unknown
 --   new_time: mean self time in an execute of new
---   difference: new_time less base_time; NULL if either is unknown
+--   difference: new_time minus base_time; NULL if either is unknown
 --   unit: unit of times; NULL if neither side is a capture, or one counts cycles and the other time
---   base_gap: distance of the node's value in base from the reference's, in the metric; NULL without a reference or a value, and for other than edge graphs
---   new_gap: distance of the node's value in new from the reference's; without a reference from its counterpart's in base, if both have one debug handle
---   base_grows: whether the gap grows from this node of base on, see `node_gaps`; NULL if base_gap is
+--   base_gap: distance of the node's value in base from the reference's, in the metric; NULL without a reference or a value, and for graphs other than edge graphs
+--   new_gap: distance of the node's value in new from the reference's, or, without a reference, from the value of its counterpart in base, if both nodes have the same debug handle
+--   base_grows: whether the gap grows from this node of base on, see `node_gaps`; NULL if base_gap is NULL
 --   new_grows: the same of new
 --   metric: the metric of gaps
 --   gap_problem: why a gap of values is NULL, or what is wrong with it, in new or else in base; NULL without a problem

@@ -1,7 +1,7 @@
 -- One node of the edge graphs of the methods that a capture ran, with the planned memory of what it computes: the
--- tensors whose lifetime, as in `planned_memory`, begins at its instruction. Nodes that share an instruction with
--- others, as most in a delegate do, and those without one have no row. Needs a linked record; the result is empty
--- without a linked program.
+-- tensors whose lifetime, as in `planned_memory`, begins at its instruction. Nodes that share an instruction with other
+-- nodes, as most nodes in a delegate do, and nodes without an instruction have no row. Needs a linked record; the
+-- result is empty without a linked program.
 -- Needs: dump; else: peak_memory
 -- Shown: name!, op_type!, size_bytes! (bytes), peak_size_bytes! (bytes), tensors#, instruction#, module_path AS module,
 --   method
@@ -15,7 +15,7 @@
 --   instruction: its instruction, as numbered in `planned_memory`
 --   tensors: number of tensors
 --   size_bytes: sum of their sizes in bytes; NULL if one is unknown
---   peak_size_bytes: size of those that live at the method's peak; 0 if none does
+--   peak_size_bytes: size of the tensors that live at the method's peak; 0 if none does
 CREATE MACRO node_memory(capture) AS TABLE
 WITH target AS MATERIALIZED (
     SELECT k.capture_id, k.record_id, p.program_id, p.sha256 AS program

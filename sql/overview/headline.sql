@@ -46,7 +46,7 @@ GROUP BY m.capture_id, m.place, m.number, m.part;
 
 -- One key figure of a capture. A figure that is unknown has no row, and is never zero. Times and the framework tax are
 -- medians over typical runs, see `typical_runs`, with mean, 10th and 90th percentile if there are several; first run
--- excess is that of the first run, without a row if it is not longer than the others.
+-- excess is the excess of the first run, and has no row if the first run is not longer than the others.
 -- Needs: dump; else: step_breakdown
 -- Shown: number!, part!, value AS median! (time), unit!, mean (time), low (time), high (time), runs#, note
 -- Columns:

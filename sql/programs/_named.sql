@@ -7,8 +7,8 @@ SELECT _program.program_id AS key, _program.name, _program.sha256 FROM programs 
 UNION ALL
 SELECT _record.record_id, _record.name, _record.sha256 FROM records AS _record WHERE kind = 'record';
 
--- Whether an argument is a key, not a text. That is not told by the type of a parameter, to which DuckDB before 2.0.1
--- can't bind a column in LATERAL.
+-- Whether an argument is a key, not a text. The type of a parameter can't decide this, because DuckDB before 2.0.1
+-- can't bind a column in LATERAL to a parameter with a type.
 CREATE MACRO _is_key(given) AS (typeof(given) NOT IN ('VARCHAR', '"NULL"'));
 
 -- The result of a view for a capture that lacks what the view needs: an error if the capture is named by a text; no
@@ -18,7 +18,7 @@ CREATE MACRO _lacking(capture, reason) AS (
     CASE WHEN typeof(capture) IN ('VARCHAR', 'HUGEINT') THEN error(reason)::BIGINT END
 );
 
--- All of them, and whether an argument matches them: by key; by name, or else by a prefix of their hash.
+-- All programs or records, and whether an argument matches them: by key; by name, or else by a prefix of their hash.
 CREATE MACRO _named_matches(kind, given) AS TABLE
 SELECT _way.key, _way.name, _way.way, min(_way.way) OVER () AS best
 FROM (
@@ -52,10 +52,10 @@ CREATE MACRO _key_of(kind, given) AS (
     )
 );
 
--- The one key of those that match an argument; an error for none or several.
+-- The key of the one program or record that matches an argument; an error if none or several match.
 CREATE MACRO _one_key(
     kind, given, keys,
-    names,  -- those that they have, sorted
+    names,  -- the names that there are, sorted
     missing  -- the error if there are none
 ) AS (
     CASE coalesce(len(keys), 0)
@@ -84,7 +84,7 @@ CREATE MACRO _nearest(name, given) AS ({
 -- The error if nothing matches a text, with the nearest names, or some of all and how to list them.
 CREATE MACRO _none_matches(
     kind, given,
-    nearest  -- as of `_nearest`
+    nearest  -- the result of `_nearest`
 ) AS (
     'no ' || kind || ' matches ' || given || CASE
         WHEN nearest['all'] = 0 THEN '; the warehouse has no ' || replace(kind, 'capture or ', '') || 's'

@@ -9,10 +9,10 @@
 --   change: added, removed, changed (in number or bytes) or same
 --   base_number: number in base; 0 if there is none
 --   new_number: number in new; 0 if there is none
---   number_difference: new_number less base_number
+--   number_difference: new_number minus base_number
 --   base_bytes: size in base in bytes, 0 if there is none; NULL for op
 --   new_bytes: size in new in bytes, 0 if there is none; NULL for op
---   bytes_difference: new_bytes less base_bytes; NULL for op
+--   bytes_difference: new_bytes minus base_bytes; NULL for op
 CREATE MACRO compare_programs(
     base,  -- name or hash prefix of the program that is the baseline
     new  -- name or hash prefix of the program that is compared

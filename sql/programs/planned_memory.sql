@@ -1,8 +1,8 @@
 -- The lifetime of one planned tensor, as memory planning sees it. Instructions are numbered from 0 through the chains
 -- of a method; with one chain, this is their instruction_id. A tensor lives from the first instruction that uses it to
 -- the last one; inputs live from the start, outputs to the end, and tensors with a name or initial values, which
--- outlive a run, throughout. A value that is moved into another value lives as long as the other one is used. A value
--- that exists before a loop and is used in the loop lives to the loop's end.
+-- outlive a run, throughout. A value that is moved into another value lives as long as that other value is used. A
+-- value that exists before a loop and is used in the loop lives to the loop's end.
 -- Shown: value_index!#, size_bytes! (bytes), first_instruction!#, last_instruction!#, is_live_at_peak!, memory_id#,
 --   memory_offset#, is_input, is_output, method, peak_bytes (bytes), peak_instruction#, peak_op, planned_bytes (bytes)
 -- Columns:

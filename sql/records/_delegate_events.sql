@@ -1,6 +1,6 @@
 -- The kind of an op of XNNPACK's graphs, of an event of its profiler, or of an edge op, by which they are aligned:
--- `Conv2d`, `Convolution (NHWC, F32) IGEMM` and `convolution` are convolution. Of other names, the name itself in lower
--- case.
+-- `Conv2d`, `Convolution (NHWC, F32) IGEMM` and `convolution` are convolution. For other names, it is the name itself
+-- in lower case.
 CREATE MACRO _delegate_op_class(
     name  -- an op of `delegate_ops`, a family of a delegate's events, or an op of `op_nodes` without overload
 ) AS (

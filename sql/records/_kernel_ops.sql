@@ -3,7 +3,7 @@
 CREATE MACRO _kernel_ops(
     record_key,
     program_key,  -- key of a program; NULL: none
-    capture_key  -- key of a capture that is linked to the record; NULL: for each method the capture that fits it best
+    capture_key  -- key of a capture that is linked to the record; NULL: for each method, the capture that fits the method best
 ) AS TABLE
 WITH blocks AS (
     SELECT m.capture_id, m.block_index, m.method

@@ -44,8 +44,8 @@ FROM delegated AS d
 GROUP BY d.method, d.op_type;
 
 -- How well a program fits a record: of all instructions of either that call kernels or delegates, the share that is in
--- both, with a node of the kernel's op or with a delegate. NULL without such instructions, or if the record is
--- incomplete.
+-- both: in the record, the instruction has a node of the kernel's op, or calls a delegate as well. NULL without such
+-- instructions, or if the record is incomplete.
 CREATE MACRO _program_fit(record_key, program_key) AS (
     SELECT
         count(*) FILTER (WHERE CASE i.kind WHEN 'delegate' THEN d.record_id ELSE n.record_id END IS NOT NULL)

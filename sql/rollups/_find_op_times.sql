@@ -88,7 +88,7 @@ timed AS (
     FROM members AS m
     JOIN query_table(times) AS t USING (capture_id, signature_index)
 ),
--- The time of a delegate's event excludes that of other events that it encloses.
+-- The time of a delegate's event excludes the time of other events that it encloses.
 parts AS (
     SELECT t.capture_id, t.first_signature, t.run_index, 1 AS calls, t.duration_ticks AS ticks
     FROM timed AS t

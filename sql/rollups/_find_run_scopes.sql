@@ -1,9 +1,9 @@
 -- The scope of one run: its method or, if unknown, its name, numbered if runs of one name ran several programs. Two
--- event blocks are of different programs if they call different kernels at the same instruction, which always calls the
--- same in one program; and if neither jumps and they call different kernels at all, as a program without jumps calls
--- all of its instructions in each Method::execute. A block that jumps is of the program of the first block that it does
--- not differ from. Runs that stopped early are not a separate program: those that called the first kernels of another
--- block and no more, and are at most a tenth as many as its runs.
+-- event blocks are of different programs if they call different kernels at the same instruction, because in one program
+-- an instruction always calls the same kernel; or if neither jumps and they call different kernels at all, because a
+-- program without jumps calls all of its instructions in each Method::execute. A block that jumps is of the program of
+-- the first block that it does not differ from. Runs that stopped early are not a separate program: runs count as such
+-- if they called the first kernels of another block and no more, and are at most a tenth as many as that block's runs.
 CREATE MACRO _find_run_scopes(first_key, last_key) AS TABLE
 WITH blocks AS (
     SELECT r.capture_id, r.name, r.block_index, count(*) AS runs
@@ -40,7 +40,7 @@ programs_called AS (
     FROM kernel_calls AS c
     GROUP BY c.capture_id, c.run_name, c.block_index
 ),
--- Those of a block that does not jump are its program.
+-- The instructions of a block that does not jump are its program.
 without_jumps AS (
     SELECT p.capture_id, p.block_index, p.program
     FROM programs_called AS p

@@ -9,7 +9,7 @@ CREATE MACRO _device_suffix(kind) AS (
 -- Whether a step time of a trace is that of the whole step.
 CREATE MACRO _is_step_total(kind) AS (kind IN ('framework', 'device_total'));
 
--- Whether a step time of a trace is an outermost part of the step's.
+-- Whether a step time of a trace is an outermost part of the step's time.
 CREATE MACRO _is_part_of_step(kind) AS (
     kind NOT IN ('annotation', 'module', 'device_op', 'device_annotation', 'device_module')
 );

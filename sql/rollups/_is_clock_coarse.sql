@@ -1,2 +1,3 @@
--- Whether a clock is too coarse for a time to show the state of the machine, and 3 % of a series: it is less than 50 steps.
+-- Whether a clock is too coarse for a time to show the state of the machine, or a change of 3 % in a series: the time
+-- is less than 50 steps of the clock.
 CREATE MACRO _is_clock_coarse(ticks, resolution) AS (ticks < 50 * resolution);

@@ -19,7 +19,7 @@ CREATE TABLE captures (
     clock_bits INTEGER,  -- width of the clock's counter: 32 if given or evident from a wraparound, else 64
     record_id INTEGER,  -- the ETRecord of its program, in `records`; NULL if none is linked
     program_id INTEGER,  -- the program that ran, in `programs`; NULL if none is linked
-    assumed VARCHAR,  -- of a trace: sizes that it lacks and that its costs rest on, such as top_k=4,experts=128; NULL if none are given
+    assumed VARCHAR,  -- for a trace, sizes that its file lacks and that its costs depend on, such as top_k=4,experts=128; NULL if none are given
     profiling_level VARCHAR,  -- all, method_only (no events per operator), debug (values logged); NULL if nothing was executed
     etq_version VARCHAR NOT NULL  -- version of etq that read it
 );

@@ -1,6 +1,6 @@
 -- One comment on a change of series. It is on the series whose captures all have the labels of `series`, from the
--- capture with the label `first_bad` on. Where a change is accepted, the level starts anew: it is no regression any
--- more, and later changes are measured against the level after it.
+-- capture with the label `first_bad` on. Where a change is accepted, the level starts anew: the change is no longer a
+-- regression, and later changes are measured against the level after it.
 CREATE TABLE change_comments (
     comment_id INTEGER NOT NULL,  -- number of the comment, from 1
     series VARCHAR NOT NULL,  -- labels of the captures, as key=value,key=value; empty: of all captures

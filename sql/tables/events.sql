@@ -36,14 +36,14 @@ CREATE TABLE event_ticks (
     parent_run_index INTEGER,  -- run of that event if it is another one, as for the callers of a trace's steps; NULL if it is the same
     execute_index INTEGER,  -- event_index of the Method::execute (or else Method::step) that contains it, or of itself if it is one; NULL outside
     start_ticks BIGINT NOT NULL,  -- clock at the start; values from 2**63 on, which no clock reaches, are negative here
-    elapsed_ticks BIGINT NOT NULL,  -- end less start as written: negative if the clock wrapped or the times are impossible
+    elapsed_ticks BIGINT NOT NULL,  -- end minus start as written: negative if the clock wrapped or the times are impossible
     delegate_metadata BLOB,  -- metadata that the delegate logged with it; NULL if there is none, or an empty text
-    is_detached BOOLEAN NOT NULL,  -- whether it does not count as part of the event that contains it: a delegate's event, if it is on another clock, or if the events of its call start before the call, end after it or are longer in sum; any other event, if its parent is shorter than all that it contains, or is within a detached event
+    is_detached BOOLEAN NOT NULL,  -- whether it does not count as part of the event that contains it: a delegate's event, if it is on another clock, or if the events of its call start before the call, end after it or are longer in sum; any other event, if its parent is shorter than all events in the parent together; any event within a detached event
     overlap_ticks BIGINT,  -- time before its end that does not count as its own, in a trace: that of later events of its thread that it does not contain, and time after the end of the event that contains it; NULL if there is none
     unwrapped_ticks BIGINT,  -- its duration if a 32-bit clock wrapped before its end; otherwise NULL: elapsed_ticks is then its duration, or is negative if its times are impossible
     children INTEGER NOT NULL,  -- number of events directly within it that count: in ticks of the host's clock, and not detached
-    self_ticks BIGINT NOT NULL,  -- self time: its duration less that of its children, without the time that other events of its thread have; 0 if its times are impossible
-    torch_self_ticks BIGINT,  -- self time by torch's formula, its duration less the sum of its children's; NULL if that equals self_ticks
+    self_ticks BIGINT NOT NULL,  -- self time: its duration minus that of its children, without the time that other events of its thread have; 0 if its times are impossible
+    torch_self_ticks BIGINT,  -- self time by torch's formula, its duration minus the sum of its children's durations; NULL if that equals self_ticks
     is_additive BOOLEAN NOT NULL,  -- whether self times count in totals: those in ticks of the host's clock that are not detached, and executes
     is_execute BOOLEAN NOT NULL  -- whether an execute begins with it: Method::execute, or the first Method::step of a run that is driven step by step
 );

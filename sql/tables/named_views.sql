@@ -1,5 +1,5 @@
--- One named view: what somebody looks at, saved under a name. A command, page or call of Python that takes a selector
--- takes @NAME for it.
+-- One named view: a choice of captures and columns, saved under a name. A command, page or call of Python that takes a
+-- selector takes @NAME for it.
 CREATE TABLE named_views (
     name VARCHAR NOT NULL,  -- its name, without @; unique
     selector VARCHAR NOT NULL,  -- the captures that it shows

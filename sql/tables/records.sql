@@ -93,7 +93,7 @@ CREATE TABLE graph_outputs (
 );
 
 -- One value that a node takes as an argument, or part of one, or one argument that is a number, a list of integers, a
--- truth value or a text. Others (dtypes, symbolic numbers, None, nested graphs) have no row, nor do defaults.
+-- truth value or a text. Other arguments (dtypes, symbolic numbers, None, nested graphs) have no row, nor do defaults.
 CREATE TABLE node_arguments (
     record_id INTEGER NOT NULL,  -- the record
     graph_id INTEGER NOT NULL,  -- the graph
@@ -125,8 +125,8 @@ CREATE TABLE node_modules (
     call_number INTEGER NOT NULL  -- index of the call of the module, from 0
 );
 
--- One debug handle of a node, by which instructions of the program refer to it. Exported (ATen) nodes have those of the
--- edge nodes made from them.
+-- One debug handle of a node, by which instructions of the program refer to it. Exported (ATen) nodes have the handles
+-- of the edge nodes that were made from them.
 CREATE TABLE node_debug_handles (
     record_id INTEGER NOT NULL,  -- the record
     graph_id INTEGER NOT NULL,  -- the graph
@@ -209,7 +209,7 @@ CREATE TABLE signature_ops (
     op_type VARCHAR,  -- op type of the nodes that it runs itself; NULL if it runs none, or nodes of several op types
     first_op_type VARCHAR,  -- op type of the first node that it runs itself; NULL if it runs none
     output_shape VARCHAR,  -- sizes of that node's first output, as text; NULL if unknown
-    module_path VARCHAR,  -- deepest module that contains all nodes that it runs itself; of a delegate's event without nodes, of those that its call runs; NULL where unknown
+    module_path VARCHAR,  -- deepest module that contains all nodes that it runs itself; for a delegate's event without nodes, all nodes that its call runs; NULL where unknown
     source_file VARCHAR,  -- file of the user's line; NULL if the event comes from several lines or none
     source_line INTEGER,  -- line in that file; NULL if the event comes from several lines or none
     lines INTEGER NOT NULL,  -- number of lines of the nodes that it runs itself, or else its call

@@ -18,7 +18,7 @@ CREATE TABLE op_times (
     place_in_module INTEGER NOT NULL,  -- position among the ops of its scope, module and op_type (or else family), from 1
     place_in_kind INTEGER NOT NULL,  -- position among the ops of its scope, kind and family, from 1
     value_unit VARCHAR NOT NULL,  -- unit of the numbers below: ticks of the capture's time_scale, us or cycles
-    is_additive BOOLEAN NOT NULL,  -- whether they are in ticks of the host's clock, and within no other op's, so that they add up to the total
+    is_additive BOOLEAN NOT NULL,  -- whether these numbers are in ticks of the host's clock, and not part of another op's, so that they add up to the total
     runs INTEGER NOT NULL,  -- number of runs that have it
     calls BIGINT NOT NULL,  -- number of its calls in these runs
     total_ticks BIGINT,  -- sum of its times in all runs; NULL if the sum exceeds 64 bits
@@ -48,7 +48,7 @@ CREATE TABLE module_times (
 -- A clock of a capture, and the times that it measured. Written with `op_times`. Key: capture_id, clock.
 CREATE TABLE capture_clocks (
     capture_id INTEGER NOT NULL,  -- the capture
-    clock VARCHAR NOT NULL,  -- host; delegate: that of the events of delegates; device: that of a trace's devices
+    clock VARCHAR NOT NULL,  -- host; delegate: the clock of delegates' events; device: the clock of a trace's devices
     events BIGINT NOT NULL,  -- number of events that it timed, without detached ones (see `events`)
     zeros BIGINT NOT NULL,  -- number of these events with a time of 0
     median_ticks BIGINT NOT NULL,  -- half of the events take at most this time
@@ -73,13 +73,13 @@ CREATE TABLE step_times (
     scope VARCHAR NOT NULL,  -- what the steps are: ProfilerStep, ServingStep or Trace; for times on devices followed by ` on devices`
     kind VARCHAR NOT NULL,  -- framework (the step), op, runtime, annotation, module; on devices device_total, device_kernel, device_copy, device_fill, device_op, device_annotation, device_module
     label VARCHAR NOT NULL,  -- name of the op, annotation, module or kernel
-    calls INTEGER NOT NULL,  -- number of calls; for device_op, device_annotation and device_module of those that launched something
-    ticks BIGINT NOT NULL,  -- time of these calls in ticks: for ops and runtime calls without children
+    calls INTEGER NOT NULL,  -- number of calls; for device_op, device_annotation and device_module, number of calls that launched something
+    ticks BIGINT NOT NULL,  -- time of these calls in ticks, without children for ops and runtime calls
     is_sample BOOLEAN NOT NULL  -- whether the step is one of at most 30, evenly spaced, by which a single trace is compared
 );
 
--- The shapes of the inputs that an op of a PyTorch trace was called with, in its profiler steps if it has any; none if
--- the trace has no shapes.
+-- The shapes of the inputs that an op of a PyTorch trace was called with, in the profiler steps if the trace has
+-- any; no rows if the trace has no shapes.
 CREATE TABLE op_shapes (
     capture_id INTEGER NOT NULL,  -- the capture
     label VARCHAR NOT NULL,  -- name of the op
@@ -141,7 +141,7 @@ CREATE TABLE all_framework_tax (
     delegates DOUBLE,  -- self time of the DELEGATE_CALLs and delegates' events in it
     operators DOUBLE,  -- self time of the OPERATOR_CALLs in it without a kernel event
     tracing DOUBLE,  -- always NULL, as there is no baseline
-    tax DOUBLE,  -- execute less the work; NULL if unknown
+    tax DOUBLE,  -- execute minus the work; NULL if unknown
     tax_percent DOUBLE,  -- tax in percent of execute
     note VARCHAR,  -- includes tracing; no operators traced
     unit VARCHAR  -- unit of execute to tax: us, or cycles if the capture counts cycles
@@ -186,7 +186,7 @@ CREATE TABLE signature_times (
     scope VARCHAR NOT NULL,  -- the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
     has_children BOOLEAN NOT NULL,  -- whether they contain other events that count
     calls BIGINT NOT NULL,  -- number of events
-    own_executes BIGINT NOT NULL,  -- number of those that are executes
+    own_executes BIGINT NOT NULL,  -- number of these events that are executes
     self_ticks DECIMAL(38,0) NOT NULL  -- sum of their self times in ticks, exact beyond 64 bits
 );
 
@@ -200,8 +200,8 @@ CREATE TABLE all_advice (
     finding VARCHAR NOT NULL,  -- the finding in a sentence
     evidence VARCHAR NOT NULL,  -- the ops, instructions, lines, runs or views that show it
     time_at_stake DOUBLE,  -- most time that a remedy can save: for dumps per run, a mean, for traces in the whole trace; NULL for findings that are not about time
-    share_percent DOUBLE,  -- its percentage of share_of; NULL for findings that are not about time
-    share_of VARCHAR,  -- the whole of share_percent, in words
+    share_percent DOUBLE,  -- time_at_stake in percent of share_of; NULL for findings that are not about time
+    share_of VARCHAR,  -- what share_percent is a share of, in words
     remedy VARCHAR NOT NULL,  -- what to do
     unit VARCHAR  -- unit of time_at_stake: us, or cycles if the capture counts cycles; NULL if time_at_stake is NULL
 );

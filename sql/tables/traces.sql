@@ -17,11 +17,11 @@ CREATE TABLE trace_events (
     event_signature INTEGER NOT NULL,  -- its signature
     thread_index INTEGER NOT NULL,  -- the thread, in `threads`
     start_ticks BIGINT NOT NULL,  -- its start
-    elapsed_ticks BIGINT NOT NULL,  -- its end less its start as written
+    elapsed_ticks BIGINT NOT NULL,  -- its end minus its start as written
     overlap_ticks BIGINT,  -- as in `event_ticks`
     parent_index INTEGER,  -- the event that contains it; NULL if none does
-    covers_own BOOLEAN NOT NULL,  -- whether a later event of its family and thread begins before it ends; of those that begin together, the longest is first
-    external_id BIGINT,  -- id that an op shares with the events that it launched; of these, it is often the correlation id, 0 or an older op's id; NULL if there is none
+    covers_own BOOLEAN NOT NULL,  -- whether a later event of its family and thread begins before this event ends; of events that begin together, the longest counts as first
+    external_id BIGINT,  -- id that an op shares with the events that it launched; in these events, it is often the correlation id, 0 or an older op's id instead; NULL if there is none
     correlation_id BIGINT,  -- id that a runtime call shares with the device events that it launched; NULL if there is none
     sequence_number BIGINT,  -- id that an op shares with its backward op; NULL if there is none
     forward_thread BIGINT,  -- profiler's number of the thread that ran the forward op; NULL if there is none
@@ -31,12 +31,12 @@ CREATE TABLE trace_events (
     module_index INTEGER,  -- the innermost call of a module that contains it; NULL if none does
     node_index INTEGER,  -- the innermost op, step, module, Python function of an old layout, or annotation of communication that contains it; NULL if none does
     annotation_index INTEGER,  -- the innermost annotation (steps are annotations) that contains it; NULL if none does
-    call_index INTEGER,  -- the event whose call it is part of in `key_averages`: the one that contains it, if it is alone in there and has the same name, or is a helper event of the profiler; the outermost of nested ones; NULL if it is a call itself, or a helper that nothing contains
+    call_index INTEGER,  -- the event whose call it is part of in `key_averages`: the event that contains it, if it is the only event in there and has the same name, or if it is a helper event of the profiler; if several such events are nested, the outermost; NULL if it is a call itself, or a helper that nothing contains
     operator_index INTEGER,  -- the call of an op, module, step or other node that it belongs to in `operator_table`: for a node mostly itself (an op that is alone in an op of the same name is one call with it), for others the call that contains or launched them; NULL if none did
     operators_within INTEGER,  -- for such a call, the number of later calls of its thread that start before it ends; 0 for other events
-    operator_ticks BIGINT,  -- for such a call, its time less that of the calls of runtimes that belong to it, and of the calls in it; NULL for other events
-    lost_launches INTEGER,  -- number of kernel launches in it, itself included, without a device event, with one of unknown time, or whose device events are not known to be its own; device events of unknown time have a number, too; NULL for none; missing events do not count in a trace with as many kernels without a launch
-    captured_launches INTEGER  -- number of launches of kernels in it, itself included, that were recorded into a graph: they lie between the calls that begin and end its capture, and nothing runs until the graph is launched; NULL for none
+    operator_ticks BIGINT,  -- for such a call, its time minus that of the calls of runtimes that belong to it, and of the calls in it; NULL for other events
+    lost_launches INTEGER,  -- number of kernel launches in it, itself included, without a device event, with one of unknown time, or whose device events are not known to be its own; device events of unknown time have this number, too; NULL if it would be 0; missing events do not count if the trace has as many kernels without a launch
+    captured_launches INTEGER  -- number of launches of kernels in it, itself included, that were recorded into a graph: they are between the calls that begin and end the graph's capture, and nothing runs until the graph is launched; NULL for none
 );
 
 -- One step of a trace, of the profiler or of a server, or the whole of a trace without steps, see `step_breakdown`; a
@@ -47,9 +47,9 @@ CREATE TABLE trace_steps (
     step INTEGER,  -- number of the step, by its label, of a server's steps by order; 0 if the trace has no steps; NULL if the label has none
     host_start_ticks BIGINT,  -- start of its annotation, or of the trace's first op; NULL for a trace without both
     host_end_ticks BIGINT,  -- end of its annotation, or of the trace's last op; NULL for a trace without both
-    start_ticks BIGINT,  -- start of the step: that of its annotation, or the end of the step before if that is later; NULL for steps that don't count because the recording lacks their work: those at the end of a trace that launched nothing, and those in which a fifth or more of the kernel launches have no device event, unless that is so in all steps
-    end_ticks BIGINT,  -- end of the last device event that the step launched, or of its annotation, if that is later; NULL as start_ticks
-    kernel_ticks BIGINT,  -- ticks in which kernels ran, other than of communication; each moment counts for the first of these that applies: kernel, communication, memcpy, memset, runtime, data_loader, cpu_exec, other; NULL as start_ticks
+    start_ticks BIGINT,  -- start of the step: the start of its annotation, or the end of the step before if that is later; NULL for steps that don't count because the recording lacks their work: those at the end of a trace that launched nothing, and those in which a fifth or more of the kernel launches have no device event, unless that is so in all steps
+    end_ticks BIGINT,  -- end of the last device event that the step launched, or of its annotation, if that is later; NULL where start_ticks is NULL
+    kernel_ticks BIGINT,  -- ticks in which kernels other than of communication ran; each moment counts for the first of these that applies: kernel, communication, memcpy, memset, runtime, data_loader, cpu_exec, other; NULL where start_ticks is NULL
     memcpy_ticks BIGINT,  -- ticks in which copies ran
     memset_ticks BIGINT,  -- ticks in which fills ran
     communication_ticks BIGINT,  -- ticks in which kernels of communication ran; on the host, if the trace has no kernels
@@ -70,9 +70,9 @@ CREATE TABLE op_arguments (
     inputs VARCHAR  -- value of each argument that is not a tensor; NULL where not written
 );
 
--- What a call of an op of a trace computes and moves, see `op_efficiency`, by the sizes, types and values of its inputs:
--- one row for all calls with equal ones. Of ops that launched work, or around which they count; in a trace without
--- device events, of all ops. Key: capture_id, cost_index.
+-- What a call of an op of a trace computes and moves, see `op_efficiency`, from the sizes, types and values of its
+-- inputs: one row for all calls in which these are equal. Only ops that launched work, or that such work counts for,
+-- have rows; in a trace without device events, all ops. Key: capture_id, cost_index.
 CREATE TABLE call_costs (
     capture_id INTEGER NOT NULL,  -- the capture
     cost_index INTEGER NOT NULL,  -- key within the capture, from 0
@@ -102,8 +102,8 @@ CREATE TABLE costed_ops (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run
     event_index INTEGER NOT NULL,  -- the op
-    owner_index INTEGER,  -- the call whose cost the op's work counts for: the op, or, if that has no formula, the innermost op around it that has one, if nothing else in it has a cost; NULL if it launched nothing
-    compared_index INTEGER,  -- the same in comparisons of devices, where some ops have all that is launched within them, if it differs; otherwise NULL
+    owner_index INTEGER,  -- the call whose cost the op's work counts for: the op, or, if that has no formula, the innermost op around it that has a formula, if nothing else in that op has a cost; NULL if it launched nothing
+    compared_index INTEGER,  -- the same for comparisons of devices, in which all that is launched within some ops counts for them; NULL if it does not differ
     cost_index INTEGER  -- its own cost, in `call_costs`; NULL if no work counts for it
 );
 
@@ -114,7 +114,7 @@ CREATE TABLE device_events (
     event_index INTEGER NOT NULL,  -- the event
     event_signature INTEGER NOT NULL,  -- its signature
     start_ticks BIGINT NOT NULL,  -- its start
-    elapsed_ticks BIGINT NOT NULL,  -- its end less its start as written
+    elapsed_ticks BIGINT NOT NULL,  -- its end minus its start as written
     device INTEGER,  -- number of the device
     stream BIGINT,  -- stream it ran in
     grid VARCHAR,  -- blocks in each dimension, as a JSON list
@@ -139,17 +139,17 @@ CREATE TABLE device_events (
     call_signature INTEGER,  -- signature of that call; NULL if there is none
     call_thread INTEGER,  -- thread of that call; NULL if there is none
     call_start_ticks BIGINT,  -- start of that call; NULL if there is none
-    call_ticks BIGINT,  -- end less start of that call as written; NULL if there is none
+    call_ticks BIGINT,  -- end minus start of that call as written; NULL if there is none
     launched INTEGER,  -- number of kernels, copies and fills with possible times that the call launched; NULL if there is none
     annotation_signature INTEGER,  -- signature of the innermost annotation (steps are annotations) that contains it; NULL if none does
     correlation_id BIGINT,  -- id that it shares with the call; NULL if there is none
     op_index INTEGER,  -- the op that its time belongs to: the innermost that contains its call in the call's thread; without a call, the first with the same external id, unless that is the correlation id; for a graph's kernel, the op that recorded it, if a trace of the graph's capture shows it; NULL if there is none
     op_signature INTEGER,  -- signature of that op; NULL if there is none
-    owner_index INTEGER,  -- the nearest op or annotation (steps are annotations), found in the same way; for a graph's kernel, the op or module that recorded it; NULL if there is none
+    owner_index INTEGER,  -- the nearest op or annotation (steps are annotations), found in the same way as op_index; for a graph's kernel, the op or module that recorded it; NULL if there is none
     wait_kind VARCHAR,  -- what a kernel, copy or fill longer than 0 waited for before its start: launch_delay (its launch), stream_delay (the event before it in its stream), dependency (an event of another stream) or unknown_wait (nothing that the trace shows); synchronization for the record of the host's wait for a CUDA event; NULL if unknown, and for other events
     wait_index INTEGER,  -- the kernel, copy or fill whose end it waited for; NULL if it waited for its launch, and if there is none
-    recorded_index INTEGER,  -- the event of another stream for which its stream waited by the trace's records (cuda_sync), before this event; NULL if there is none
-    called_index INTEGER,  -- in traces without such records, the event of another stream for which its stream may have waited because of a call (hipStreamWaitEvent), and that ended at most the device's latency before this one started; NULL if there is none
+    recorded_index INTEGER,  -- the event of another stream that its stream waited for before this event, according to the trace's records (cuda_sync); NULL if there is none
+    called_index INTEGER,  -- in traces without such records, the event of another stream that its stream may have waited for because of a call (hipStreamWaitEvent), if it ended at most the device's latency before this event started; NULL if there is none
     is_inferred BOOLEAN,  -- whether what it waited for can only be inferred from times; NULL for events that aren't kernels, copies or fills
     latency_ticks BIGINT  -- the longest time, in nanoseconds, that its device takes to start an event that waits for nothing: twice the measured median, at least 10000, at most 100000; NULL for events that aren't kernels, copies or fills
 );

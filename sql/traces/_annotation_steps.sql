@@ -1,4 +1,5 @@
--- The calls of an annotation of a trace, as steps to compare it by, without those within another one.
+-- The calls of an annotation of a trace, as the steps by which the trace is compared, without calls within another
+-- call.
 CREATE MACRO _annotation_steps(capture_key, step_name) AS TABLE
 -- Calls begin in the order of their starts: one that begins before the end of another is within it, or overlaps it.
 SELECT

@@ -1,10 +1,11 @@
--- One call of the backward pass of a trace, without those within another one, with the op of the forward pass that it
+-- One call of the backward pass of a trace, without calls within another call, with the op of the forward pass that it
 -- belongs to: of the ops with its sequence number that begin before it, the last one, as torch links them. Sequence
 -- numbers count per thread. Files don't say which thread a number in `forward_thread` stands for. Threads get their
--- numbers as they begin to run ops, mostly in the order in which they were created, which is that of the ids of Linux.
--- If there are as many numbers as threads, these are paired in this order, except for threads that have less than half
--- of the sequence numbers. Otherwise it is the thread whose ops have most of the sequence numbers; of several such the
--- one nearest in this order, and for an unknown number the one with the last op.
+-- numbers as they begin to run ops, mostly in the order in which they were created, which is the order of their ids in
+-- Linux. If there are as many numbers as threads, these are paired in this order, except for threads that have less
+-- than half of the sequence numbers. Otherwise a number stands for the thread whose ops have most of its sequence
+-- numbers; of several such threads, it is the one nearest in this order, or, for an unknown number, the one with the
+-- last op.
 CREATE MACRO _backward_calls(capture_key) AS TABLE
 WITH slices AS MATERIALIZED (
     SELECT s.* FROM _pass_slices(capture_key) AS s WHERE s.place = 1 OR s.place = 4 AND s.sequence_number IS NOT NULL
@@ -50,7 +51,7 @@ threads_of_ops AS (
     FROM candidates AS c
     GROUP BY c.forward_thread, c.thread_index
 ),
--- The places of numbers and of threads in their orders.
+-- The places of numbers and of threads, each in their own order.
 placed AS (
     SELECT t.forward_thread, t.thread_index, t.ops, max(t.ops) OVER (PARTITION BY t.forward_thread) AS most_ops,
         CASE

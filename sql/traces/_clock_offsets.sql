@@ -1,5 +1,5 @@
 -- How far the clock of each rank of a job is ahead of the job's median, see `clock_offsets`; ranks that no collective
--- connects to others are left out.
+-- connects to other ranks are left out.
 CREATE MACRO _clock_offsets(capture_keys) AS TABLE
 WITH matched AS MATERIALIZED (FROM _matched_collectives(capture_keys)),
 middles AS MATERIALIZED (
@@ -23,7 +23,7 @@ near AS MATERIALIZED (
     FROM largest AS g
     JOIN middles AS m ON m.job = g.job AND m.process_group = g.process_group
 ),
--- Of the groups that another rank shares with compared ones, the group with the most collectives.
+-- Of the groups that another rank shares with compared ranks, the group with the most collectives.
 nearer AS MATERIALIZED (
     SELECT n.* FROM near AS n
     UNION ALL

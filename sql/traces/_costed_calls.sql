@@ -31,7 +31,8 @@ WHERE s.operator_ticks IS NOT NULL
 
 -- One op of a trace by the shapes, types and strides of its inputs, as in `op_efficiency`, in ticks: the device time of
 -- what it launched, or, in a trace without device events, its own time on the host. Columns of `call_costs` have their
--- meaning. `parts`: its calls one by one, each with its run; of what no op launched, all of a run.
+-- meaning. `parts` has its calls one by one, each with its run; for work that no op launched, it has one part for each
+-- run.
 CREATE MACRO _costed_calls(
     capture_key,
     work,  -- a table of the rows of `_device_work`, or `_host_work`

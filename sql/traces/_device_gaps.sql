@@ -1,8 +1,9 @@
 -- One gap of a device or stream: the time from the end of all earlier events to the start of the next. Host time is the
 -- part until the launch of the next event returned: nothing was waiting to run. The rest is queued time: the next event
--- was launched, and had not started. A call that waits for its own event launches it as it begins, and so does that of a
--- graph that began before the gap. `call_ticks` is the part of the queued time in the call, `is_late` whether the call
--- began within the gap. `span_ticks` is the time from the first event of the device or stream to the end of its last.
+-- was launched, and had not started. If a call waits for the event that it launches, the event counts as launched when
+-- the call begins; so do the events of a graph whose call began before the gap. `call_ticks` is the part of the queued
+-- time during the call, `is_late` is whether the call began within the gap. `span_ticks` is the time from the first
+-- event of the device or stream to the end of its last.
 CREATE MACRO _device_gaps(
     capture_key,
     launches,  -- a table of the rows of `_launches`
@@ -63,7 +64,7 @@ FROM gaps AS g
 ASOF LEFT JOIN ended AS e ON row(g.start_ticks) >= row(e.end_ticks);
 
 -- The cause of one gap, as in `device_idle`. What the host did is measured as the times of `_host_times` at the launch
--- less those at the start of the gap.
+-- minus those at the start of the gap.
 CREATE MACRO _idle_causes(
     capture_key,
     "by",  -- device or stream
@@ -97,7 +98,8 @@ waits AS (
         ON b.process = g.process AND b.cause = g.cause AND row(g.start_ticks) >= row(b.at_ticks)
 ),
 -- The cause that took half of the host's time; else the call that a thread waited in when the gap began, so that
--- nothing could be launched ahead, unless the host then goes on for longer than a millisecond, and than it had waited.
+-- nothing could be launched ahead, unless the host then goes on for longer than a millisecond and longer than it had
+-- waited.
 hosts AS MATERIALIZED (
     SELECT w.*, CASE WHEN w.is_waiting THEN w.start_ticks ELSE greatest(w.start_ticks, w.since_ticks) END AS asked_ticks
     FROM waits AS w
@@ -145,7 +147,8 @@ messages AS (
     WHERE s.kernel_family = 'communication'
 ),
 steps AS MATERIALIZED (FROM _merged_steps('all_steps')),
--- Steps, or what is recorded of threads that launch if a trace has none, and how long these are until the end of each.
+-- Steps, or, if a trace has none, what is recorded of the threads that launch; each with the length of all up to its
+-- end.
 stepped AS MATERIALIZED (
     SELECT s.*, sum(s.end_ticks - s.start_ticks) OVER (PARTITION BY s.thread_index ORDER BY s.start_ticks) AS ticks
     FROM (

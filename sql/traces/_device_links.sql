@@ -25,7 +25,7 @@ LEFT JOIN labels AS w ON w.capture_id = t.capture_id AND w.key = 'world_size';
 
 -- Why the bandwidth of a collective isn't compared with that of the links; NULL if it is.
 CREATE MACRO _no_link(
-    given,  -- bytes per second of the links, as the caller has it; NULL: the device's
+    given,  -- bytes per second of the links, as given by the caller; NULL: the device's
     known,  -- those of the device; NULL if unknown
     group_size,
     devices,  -- number of devices of the machine

@@ -1,5 +1,5 @@
--- The time of one device in the steps of a trace by `_whole_steps`, or in the whole recording if it has none: how long it
--- ran anything, and how long kernels; and the time from its first event to the end of its last.
+-- The time of one device in the steps of a trace, see `_whole_steps`, or in the whole recording if the trace has none:
+-- how long it ran anything, and how long kernels; and the time from its first event to the end of its last.
 CREATE MACRO _device_use(
     capture_key,
     launches,  -- a table of the rows of `_launches`

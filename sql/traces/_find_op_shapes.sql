@@ -1,4 +1,4 @@
--- The shapes that an op of a trace was called with, in its profiler steps if it has any. A row of the table
+-- The shapes that an op of a trace was called with, in the profiler steps if the trace has any. A row of the table
 -- `op_shapes`.
 CREATE MACRO _find_op_shapes(capture_key) AS TABLE
 SELECT a.capture_id, s.family AS label, a.shapes, count(*) AS calls

@@ -16,7 +16,7 @@ CREATE MACRO _message_type(dtype) AS (
     END
 );
 
--- One of the sizes of a tensor; 1 if it has fewer dimensions, NULL for other texts.
+-- One of the sizes of a tensor; 1 if the tensor has fewer dimensions, NULL for other texts.
 CREATE MACRO _size_at(
     sizes,  -- its sizes, separated by commas
     dimension  -- number of the dimension, from 1

@@ -7,9 +7,9 @@ GROUP BY l.thread_index, h.process;
 
 -- One part of periods of threads of the host, such as gaps of devices until the next launch begins: what the thread
 -- did, see `_host_states`; if that is unknown, what the other thread of its process with the most launches did. `step`
--- is whether it lies in a step of `_tool_steps`; NULL if the trace has none. `owner` is of the thread itself.
--- Algorithm: the states of both threads and the steps cut the time of a thread; among these cuts, starts and ends of
--- periods are put in order. A period has a part for each cut within it.
+-- is whether it lies in a step of `_tool_steps`; NULL if the trace has none. `owner` is that of the thread itself,
+-- never of the other thread. Algorithm: the states of both threads and the steps cut the time of a thread; among these
+-- cuts, starts and ends of periods are put in order. A period has a part for each cut within it.
 CREATE MACRO _host_parts(
     capture_key,
     host_states,  -- a table of the rows of `_host_states`

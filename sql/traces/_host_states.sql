@@ -30,16 +30,16 @@ FROM (SELECT capture_key AS capture_id) AS a
 JOIN signatures AS s USING (capture_id)
 WHERE NOT s.on_device AND (s.purpose IS DISTINCT FROM 'profiler');
 
--- Whether a call takes a millisecond or more: those that launch, copy without waiting, or ask for something return within
--- microseconds, so a longer one waits in the runtime or driver for what a trace doesn't show.
+-- Whether a call takes a millisecond or more: calls that launch, copy without waiting, or ask for something return
+-- within microseconds, so a longer call waits in the runtime or driver for what a trace doesn't show.
 CREATE MACRO _is_long_call(ticks) AS (ticks >= 1000000);
 
--- One state of a thread of the host, until its next: the innermost event that is open, NULL if none is, and whether
--- data is loaded, another process waited for, code compiled or a graph captured around it. Launches, and other calls that
--- take some microseconds, are no states of their own, unless they are long (`_is_long_call`). Launches are counted:
--- `launched` is how many began before. `place` numbers the states of all threads, one after the other. Algorithm: as in
--- `_path_parts`, after each start the innermost event is that which starts, after each end its parent. In the threads
--- before, as much has ended as began.
+-- One state of a thread of the host, which lasts until the thread's next state: the innermost open event, NULL if none
+-- is open, and whether around this event data is loaded, another process is waited for, code is compiled or a graph is
+-- captured. Launches, and other calls that take some microseconds, are no states of their own, unless they are long
+-- (`_is_long_call`). Launches are counted: `launched` is how many began before. `place` numbers the states of all
+-- threads, one after the other. Algorithm: as in `_path_parts`, after each start the innermost event is that which
+-- starts, after each end its parent. In the threads before this one, as many events have ended as have begun.
 CREATE MACRO _host_moments(
     capture_key,
     names  -- a table of the rows of `_host_names`
@@ -57,8 +57,8 @@ WITH hosts AS MATERIALIZED (
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = e.op_index
     WHERE e.elapsed_ticks >= coalesce(e.overlap_ticks, 0) AND e.elapsed_ticks >= 0
 ),
--- With a coarse clock, it is unclear whether a launch is in a function that begins in the same tick: it is, if its op
--- is.
+-- With a coarse clock, it is unclear whether a launch is in a function that begins in the same tick: it counts as in
+-- the function if its op does.
 launching AS (
     SELECT h.thread_index, h.start_ticks,
         CASE WHEN p.kind = 'op' AND p.start_ticks = h.start_ticks AND p.end_ticks > p.start_ticks THEN 3 ELSE 1
@@ -106,9 +106,10 @@ FROM summed AS s
 LEFT JOIN hosts AS h ON h.event_index = s.innermost
 WHERE s.change <> 0;
 
--- One state of a thread of the host, as `_host_moments` has it, with the cause of its time, `cause`, as in
+-- One state of a thread of the host, as in `_host_moments`, with the cause of its time, `cause`, as in
 -- `idle_parts`; NULL where nothing is open, or where it waits in a function for what other threads launch. `name` is
--- the `signature_index` of the innermost event; `owner` is that of the op around it, or its own.
+-- the `signature_index` of the innermost event; `owner` is the `signature_index` of the op around this event, or of the
+-- event itself.
 CREATE MACRO _host_states(
     capture_key,
     tool_steps  -- a table of the rows of `_tool_steps`

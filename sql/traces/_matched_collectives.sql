@@ -1,6 +1,6 @@
--- One kernel of a collective, or collective of gloo, that several ranks of a job ran, matched among them: by the step,
--- the process group, the name of the collective, and its number among those of the step. A collective counts if all
--- ranks that ran any of its group in the trace ran it, equally often in the step.
+-- One kernel of a collective, or one collective of gloo, that several ranks of a job ran, matched between the ranks: by
+-- the step, the process group, the name of the collective, and its number among those of the step. A collective is
+-- included if all ranks that ran any collective of its group in the trace ran it, and ran it equally often in the step.
 CREATE MACRO _matched_collectives(capture_keys) AS TABLE
 WITH calls AS MATERIALIZED (
     SELECT n.job, n.capture_id, n.process_group, n.group_size, n.matched_name AS collective, n.step, n.end_ticks,

@@ -4,7 +4,8 @@ CREATE MACRO _ends_together(collective) AS (
     regexp_matches(replace(lower(collective), '_', ''), 'allreduce|allgather|reducescatter|alltoall|barrier')
 );
 
--- The same by the name of a kernel, which may not name the collective, as for a generic kernel.
+-- The same from the name of a kernel. A name that lacks the collective, like that of a generic kernel, may be of such a
+-- collective.
 CREATE MACRO _may_end_together(name) AS (
     _ends_together(name) OR NOT regexp_matches(lower(name), 'broadcast|send|recv|reduce|gather|scatter')
 );

@@ -10,7 +10,7 @@ CREATE MACRO _is_operator(
 );
 
 -- One op, module or step of a trace, in a tree per thread, without the Python functions, annotations and runtime calls
--- between them; with the call that it belongs to, and the call that contains that.
+-- between them; with the call that it belongs to, and the call that contains this call.
 CREATE MACRO _operator_tree(capture_key) AS TABLE
 WITH nodes AS MATERIALIZED (
     FROM _trace_slices(capture_key) AS s

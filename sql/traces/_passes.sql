@@ -4,10 +4,10 @@ CREATE MACRO _is_backward_name(label) AS (
     OR regexp_matches(label, '^([A-Za-z0-9_]+Backward[0-9]*|torch::autograd::AccumulateGrad)$')
 );
 
--- Whether an op is of the backward pass. Ops that autograd records have its sequence number; those of the backward pass
--- also the number of the thread that ran the forward op.
+-- Whether an op is of the backward pass. Ops that autograd records have a sequence number from it; ops of the backward
+-- pass also have the number of the thread that ran the forward op.
 CREATE MACRO _is_backward(
-    is_named,  -- whether it is by its name
+    is_named,  -- whether its name shows that it is
     sequence_number, forward_thread
 ) AS (is_named OR coalesce(sequence_number IS NOT NULL AND forward_thread > 0, false));
 

@@ -11,8 +11,8 @@ LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (
 WHERE p.kind IN ('host', 'handover');
 
 -- One part of the critical path of a trace with its name and cause. `cause` is device, wait (for a device, a launch or
--- another event), unknown, or for the host as in `idle_parts`. `name` is the op, or else the event, and `name_kind` its
--- kind: op, step, annotation, module, function, call, kernel, copy or fill.
+-- another event), unknown, or, for the host, a cause as in `idle_parts`. `name` is the op, or else the event, and
+-- `name_kind` its kind: op, step, annotation, module, function, call, kernel, copy or fill.
 CREATE MACRO _path_causes(
     capture_key,
     path,  -- a table of the rows of `_path_spans`

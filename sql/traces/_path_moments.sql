@@ -2,10 +2,10 @@
 -- waited before its start, or a moment of a thread of the host, at which a wait ended. A device event waits as
 -- `wait_kind` of `device_events` says. A thread waits in a call that synchronizes, and in a copy from or to pageable
 -- memory (synchronization); and, after a time in which it ran no op and no call, before the next (handover). A
--- synchronization waits for the device event that was the last to end during it, of its stream if the trace names it;
--- or, if it waits for a CUDA event, for the one in the trace's record. A copy waits for itself. Only threads that
--- launch work hand over, and only to or from a thread of the backward pass: one that is in it for most of its time, or
--- runs no ops of the forward pass beside it.
+-- synchronization waits for the device event that was the last to end during it, in its stream if the trace names that
+-- stream; if it waits for a CUDA event, it waits for the device event in the trace's record of this wait. A copy waits
+-- for itself. Only threads that launch work hand over, and only to or from a thread of the backward pass: a thread that
+-- is in the backward pass for most of its time, or that runs no ops of the forward pass besides.
 CREATE MACRO _path_moments(
     capture_key,
     launches,  -- a table of the rows of `_launches`

@@ -52,7 +52,7 @@ FROM _walked('nodes');
 -- one node at a time takes a round for each. In round k each node knows the one 2**k before it; those of marked nodes get
 -- marked.
 CREATE MACRO _walked(
-    nodes  -- a table of them: node, before, and is_last, whether a path ends there
+    nodes  -- a table of the nodes: node, before, and is_last, whether a path ends there
 ) AS TABLE
 WITH RECURSIVE rounds AS (
     SELECT 0 AS round, n.node, n.before, n.is_last AS is_marked FROM query_table(nodes) AS n

@@ -17,7 +17,7 @@ LEFT JOIN (
 WHERE q.thread_index IS NULL;
 
 -- A part of a trace with the thread in which its path ends, unless a device event ends last: the thread of the last
--- slice to end, of several the first to start.
+-- slice to end, or, of several that end together, of the first to start.
 CREATE MACRO _ended_window(
     part,  -- a table with the part: start_ticks, end_ticks
     slices  -- a table of the rows of `_path_slices`
@@ -87,7 +87,7 @@ CREATE MACRO _path_window(
     step, step_name
 ) AS TABLE
 WITH slices AS MATERIALIZED (FROM _path_slices(capture_key, step_name)),
--- A step of several threads is one.
+-- A step that several threads wrote is one step.
 steps AS (
     SELECT min(d.start_ticks) AS start_ticks, max(d.end_ticks) AS end_ticks
     FROM trace_steps AS d

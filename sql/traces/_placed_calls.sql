@@ -60,8 +60,8 @@ timed AS MATERIALIZED (
     JOIN named AS n USING (signature_index)
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e USING (run_index, event_index)
 ),
--- Events that are not calls, each with its call. Self time and self memory of these belong to it. Events of a dump have
--- no thread.
+-- Events that are not calls, each with its call. The self time and self memory of such an event belong to its call.
+-- Events of a dump have no thread.
 others AS (
     SELECT t.run_index, t.event_index, c.event_index AS call_index, c.own_row AS row_index
     FROM timed AS t

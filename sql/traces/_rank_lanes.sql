@@ -1,12 +1,12 @@
 -- The activities of some ranks of a job over time: for each rank, the parts of a step in which it computes, waits for
 -- the last rank of a collective, transfers, or is in a collective whose wait isn't known. Times are on clocks that
 -- `clock_offsets` aligns; a rank whose clock isn't known has no rows. Each step is drawn in `cells` of equal length,
--- from the first event of these ranks to the last one; a cell has the activity that takes most of it, unless that is
--- idle time, and equal neighbours are one row. There are at most ranks times steps times cells rows. A row of kind step
--- is that of a rank on its host. `first_cell` is the first of a row's cells, from 0, `end_cell` the one after its last;
--- `first` is where it begins, from the first event of the step on, `span` the time of the whole step, `ticks` how long
--- the rank does that within these cells, and of kind step the time on its host; all in ns. `waited` is what these ranks
--- wait in the step, as far as it is known, `steps` the number of steps of the job.
+-- from the first event of these ranks to the last one; a cell has the activity that takes most of the cell, unless that
+-- is idle time, and equal neighbouring cells are one row. There are at most ranks times steps times cells rows. A row
+-- of kind step is that of a rank on its host. `first_cell` is the first of a row's cells, from 0, `end_cell` the cell
+-- after its last; `first` is where it begins, from the first event of the step on, `span` the time of the whole step,
+-- `ticks` how long the rank does that within these cells, or, for kind step, the time on its host; all in ns. `waited`
+-- is what these ranks wait in the step, as far as it is known, `steps` the number of steps of the job.
 CREATE MACRO _rank_lanes(
     selector,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
     shown_ranks,  -- a list of ranks
@@ -47,7 +47,7 @@ stepped AS (
     FROM _written_steps AS w
     JOIN clocks AS o ON o.capture_id = w.capture_id
 ),
--- Without steps, a recording is one.
+-- Without steps, a recording is one step.
 placed_pieces AS (
     SELECT o.rank, s.step, p.kind, p.start_ticks, p.end_ticks
     FROM pieces AS p
@@ -55,7 +55,7 @@ placed_pieces AS (
     LEFT JOIN stepped AS s ON s.capture_id = p.capture_id AND s.run_index = p.run_index
     WHERE s.step IS NOT NULL OR NOT EXISTS (FROM stepped)
 ),
--- Pieces of a kind that overlap, as of several streams, are one.
+-- Pieces of a kind that overlap, like those of several streams, are one piece.
 placed AS MATERIALIZED (
     SELECT b.rank, b.step, b.kind, min(b.start_ticks) AS start_ticks, max(b.end_ticks) AS end_ticks
     FROM (

@@ -24,8 +24,8 @@ SELECT k.capture_id, k.name, k.job, k.rank, s.run_index, s.step, s.start_ticks, 
 FROM ranks AS k
 JOIN steps AS s USING (capture_id);
 
--- One step of one rank of a job in ticks, see `rank_steps`. This is where waits of steps are defined: by the calls of
--- `_collective_calls` whose wait is known; if none of the job is, by time in collectives.
+-- One step of one rank of a job in ticks, see `rank_steps`. This is where waits of steps are defined: from the calls of
+-- `_collective_calls` whose wait is known; if no wait of the job is known, from the time in collectives.
 CREATE MACRO _rank_steps(selector, unit) AS TABLE
 WITH steps AS MATERIALIZED (FROM _job_steps(selector, unit)),
 keys AS MATERIALIZED (SELECT list(DISTINCT s.capture_id) AS captures FROM steps AS s),
@@ -62,7 +62,7 @@ known AS (
     FROM calls AS c
     GROUP BY c.capture_id, c.run_index
 ),
--- The rank that the others of a step wait for longest.
+-- The rank that the other ranks of a step wait for longest.
 last_ranks AS (
     SELECT l.job, l.step, arg_max(l.last_rank, (l.ticks, -l.last_rank)) AS last_rank, max(l.ticks) AS ticks
     FROM (

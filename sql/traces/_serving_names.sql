@@ -4,8 +4,8 @@ CREATE MACRO _told_number(digits) AS (CASE WHEN digits = '' THEN 0 WHEN length(d
 -- The facts about a step of a server of language models in the name of its annotation; NULL for other names. vLLM
 -- writes execute_context_2(512)_generation_30(30): sequences and, in brackets, tokens of the prompts and of the
 -- generation, also with their squares, (888_788544); for ROCm (sq512sk512sqsq131328sqsk131328), whose queries (sq) are
--- the tokens; before that execute_new_2_cached_30: sequences that are new, and others, in any phase. SGLang writes
--- step[EXTEND bs=2 toks=512], step[DECODE bs=30] and other modes.
+-- the tokens; older versions write execute_new_2_cached_30: the number of new sequences, and that of other sequences,
+-- in any phase. SGLang writes step[EXTEND bs=2 toks=512], step[DECODE bs=30] and other modes.
 CREATE MACRO _serving_name(label) AS (
     CASE
         WHEN regexp_full_match(label, '(execute_)?(\d+_)?context_\d+\((sq)?\d+\w*\)_generation_\d+\((sq)?\d+\w*\)')
@@ -35,8 +35,8 @@ CREATE MACRO _serving_name(label) AS (
     END
 );
 
--- One step of a server in a trace, by its annotation on the host. Of those within another on the same thread, the outer
--- one counts.
+-- One step of a server in a trace, by its annotation on the host. If one annotation is within another on the same
+-- thread, the outer one counts.
 CREATE MACRO _serving_steps(capture_key) AS TABLE
 WITH named AS MATERIALIZED (
     SELECT s.signature_index, s.label, _serving_name(s.label) AS told
@@ -87,7 +87,7 @@ SELECT
         WHEN p.kind = 'EXTEND' AND p.has_tokens THEN p.context_tokens
         WHEN p.kind = 'DECODE' THEN 0
     END AS tokens_in,
-    -- A sequence with several tokens in a step tries them; the name doesn't tell how many of them are kept.
+    -- A sequence with several tokens in a step tries them; the name doesn't state how many of the tokens are kept.
     CASE
         WHEN p.kind = 'requests' AND p.generation_tokens = p.generations THEN p.generations
         WHEN p.kind = 'EXTEND' THEN 0

@@ -1,6 +1,6 @@
 -- The times of a trace in which ops of the forward pass run within a call of the backward pass, on its thread: with
--- activation checkpointing, activations that weren't kept are computed again. Autograd records them as it records those
--- of the forward pass.
+-- activation checkpointing, activations that weren't kept are computed again. Autograd records the ops that compute
+-- them like those of the forward pass.
 CREATE MACRO _forward_in_backward(capture_key) AS TABLE
 WITH names AS MATERIALIZED (
     SELECT s.signature_index, _is_backward_name(s.label) AS is_named
@@ -14,7 +14,7 @@ passes AS (
     JOIN names AS n ON n.signature_index = t.event_signature
     WHERE n.is_named OR t.sequence_number IS NOT NULL
 ),
--- Without those within another one of the same pass.
+-- Without calls within another call of the same pass.
 outermost AS MATERIALIZED (
     SELECT p.*
     FROM passes AS p
@@ -33,12 +33,13 @@ ASOF JOIN (FROM outermost AS o WHERE o.is_backward) AS b
     ON b.thread_index = f.thread_index AND row(b.start_ticks) <= row(f.start_ticks)
 WHERE f.start_ticks < b.end_ticks;
 
--- The total operations of the ops of one run of a trace, such as a step. Of a call of the backward pass, ops of the
--- forward pass are repeated if it does other work, too: where it is to be differentiated (create_graph), autograd
--- records all its ops. `compute_ticks`: the least time of the operations at the peaks of their types, as far as these
--- are known. `known_ticks`: of `ticks`, the time whose operations are known: those of copies, fills and communication
--- are none. `unpeaked_ticks`: of these, the time where the peak is unknown. In a trace without device events, an op may
--- contain others that do its work, as aten::linear contains aten::addmm: it counts for what it does beyond these.
+-- The total operations of the ops of one run of a trace, such as a step. Ops of the forward pass within a call of the
+-- backward pass count as repeated only if that call does other work, too: where the backward pass is to be
+-- differentiated (create_graph), autograd records all ops of the call. `compute_ticks`: the least time of the
+-- operations at the peaks of their types, as far as these are known. `known_ticks`: the part of `ticks` whose
+-- operations are known; copies, fills and communication have none. `unpeaked_ticks`: the part of `known_ticks` whose
+-- peak is unknown. In a trace without device events, an op may contain others that do its work, as aten::linear
+-- contains aten::addmm: it counts for what it does beyond these.
 CREATE MACRO _step_flops(
     capture_key,
     rated  -- a table of the rows of `_rated_work`
@@ -57,7 +58,8 @@ written AS MATERIALIZED (
         r.device, r.most_flops IS NOT NULL OR r.bandwidth IS NOT NULL AS has_peaks, unnest(r.parts, recursive := true)
     FROM query_table(rated) AS r
 ),
--- Ops of the host with operations, and the next one around each, of at most three ops around it.
+-- Ops of the host with known operations, each with the nearest such op around it, among the three innermost ops around
+-- it.
 hosts AS MATERIALIZED (
     SELECT w.op_index, w.flops
     FROM written AS w

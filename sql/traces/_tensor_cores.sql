@@ -1,8 +1,8 @@
--- The time in kernels with tensor cores in percent of all; NULL if it is unknown for kernels with more than a tenth of
--- the time.
+-- The time in kernels with tensor cores in percent of all; NULL if, for kernels with more than a tenth of the time, the
+-- use of tensor cores is unknown.
 CREATE MACRO _tensor_percent(
     tensor_ticks,  -- ticks of kernels with tensor cores
-    unknown_ticks,  -- ticks of kernels of which it is unknown
+    unknown_ticks,  -- ticks of kernels for which the use of tensor cores is unknown
     ticks
 ) AS (CASE WHEN unknown_ticks <= ticks / 10 THEN 100 * tensor_ticks::DOUBLE / nullif(ticks, 0) END);
 

@@ -1,7 +1,7 @@
--- One step of a trace by the annotations of any tool: the profiler's steps, those of servers and of diffusion models, or
--- else the outermost annotations with numbers for names or none that repeat, and launch most of what is launched, or
--- have most of the ops if nothing is launched. Of a step that exceeds the recording, if the recording's span is known
--- and contains a part of the step, only that part counts, as the rest is not recorded.
+-- One step of a trace by the annotations of any tool: the profiler's steps, those of servers and of diffusion models,
+-- or else the outermost annotations of one name, apart from its numbers, that repeat and launch at least half of what
+-- is launched, or, if nothing is launched, contain at least half of the ops. Of a step that exceeds the recording, if
+-- the recording's span is known and contains a part of the step, only that part counts, as the rest is not recorded.
 CREATE MACRO _tool_steps(capture_key) AS TABLE
 WITH recorded AS (
     SELECT min(e.start_ticks) AS start_ticks, max(e.start_ticks + e.elapsed_ticks) AS end_ticks
@@ -107,8 +107,8 @@ SELECT r.start_ticks, r.end_ticks, false
 FROM _recording(capture_key) AS r
 WHERE NOT EXISTS (FROM query_table(tool_steps) AS t);
 
--- The time of the steps of `_whole_steps`: all of it, what is in communication while nothing is computed, and what loads
--- data while devices run nothing. One row.
+-- The time of the steps of `_whole_steps`: all of it, the part in communication while nothing is computed, and the part
+-- in which data is loaded while devices run nothing. One row.
 CREATE MACRO _tool_step_times(
     capture_key,
     launches,  -- a table of the rows of `_launches`

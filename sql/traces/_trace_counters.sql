@@ -1,6 +1,6 @@
 -- One change of a counter, in the form of a trace with counters: the number of waiting events of a stream, as in
 -- `queue_lengths`, and the sum of the bandwidths of the copies or fills of one name that run at once, as in
--- HolisticTraceAnalysis. Of several changes at once, the last.
+-- HolisticTraceAnalysis. If several changes are at the same time, only the last is included.
 CREATE MACRO _trace_counters(capture_key) AS TABLE
 WITH processes AS (
     SELECT d.device, min(h.process) AS process

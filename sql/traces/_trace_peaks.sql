@@ -1,5 +1,6 @@
--- The peak rates of the devices that ran a trace's work, in operations and bytes per second: those given, else of the
--- device that is named, else the capture's metrics, else those of the devices in the trace, if they are all the same.
+-- The peak rates of the devices that ran a trace's work, in operations and bytes per second: the rates given, else
+-- those of the device that is named, else the capture's metrics, else those of the devices in the trace, if they are
+-- all the same.
 CREATE MACRO _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS TABLE
 WITH used AS (SELECT DISTINCT u.name FROM _used_devices(capture_key) AS u),
 named AS (
@@ -29,7 +30,7 @@ WHERE CASE
     ELSE true
 END;
 
--- The peak rate of operations on a type of a trace, of matrix units or without them; NULL where it isn't known.
+-- The peak rate of operations on a type of a trace, with matrix units or without them; NULL where it isn't known.
 CREATE MACRO _peak_of_type(
     peak,  -- row of `_trace_peaks`
     dtype,  -- type of the inputs, as in the trace

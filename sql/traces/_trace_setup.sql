@@ -1,6 +1,6 @@
 -- How a trace's program uses its devices: one row. `capability` is the greatest compute capability of its devices. The
--- time is that of kernels; `units_known` is whether the names of nine tenths of it tell if they use tensor cores.
--- `has_units` is whether the first device has tensor cores, or AMD's matrix cores.
+-- time is that of kernels; `units_known` is whether, for kernels with nine tenths of it, their names show if they use
+-- tensor cores. `has_units` is whether the first device has tensor cores, or AMD's matrix cores.
 CREATE MACRO _trace_setup(
     capture_key,
     launches  -- a table of the rows of `_launches`
@@ -36,8 +36,8 @@ kernels AS (
         coalesce(bool_or(w.kind = 'kernel' AND w.uses_matrix_units), false) AS has_uses
     FROM query_table(launches) AS w
 ),
--- AMD's devices are told by the names of runtime calls, as names of devices may be empty. Those of the series MI100 to
--- MI399 have matrix cores.
+-- AMD's devices are recognized by the names of runtime calls, as names of devices may be empty. Those of the series
+-- MI100 to MI399 have matrix cores.
 equipped AS (
     SELECT
         arg_min(
@@ -54,9 +54,9 @@ SELECT t.is_data_parallel, t.is_distributed, t.has_nccl, k.devices, k.ticks AS k
     10 * k.unknown_ticks <= k.ticks AS units_known, k.has_uses AS uses_units, e.has_units, e.capability
 FROM told AS t CROSS JOIN kernels AS k CROSS JOIN equipped AS e;
 
--- One device as allocations number it, and as `used` the number that its kernels have: another where visible devices are
--- numbered anew, which is certain if the trace has one device, kernels of one and allocations of one; `is_other` is
--- whether there are kernels, and none of that number.
+-- One device as allocations number it. `used` is the number that its kernels have, which is another one where visible
+-- devices are numbered anew; that is certain if the trace has one device, kernels of one device and allocations of one
+-- device. `is_other` is whether there are kernels, but none with that number.
 CREATE MACRO _memory_devices(capture_key) AS TABLE
 WITH work AS MATERIALIZED (
     SELECT DISTINCT d.device FROM device_events AS d WHERE d.capture_id = capture_key AND d.device IS NOT NULL

@@ -1,4 +1,4 @@
--- The name of a module: of an nn.Module without `nn.Module: `, of Lightning the path of its attribute.
+-- The name of a module: for an nn.Module without `nn.Module: `, for a module of Lightning the path of its attribute.
 CREATE MACRO _module_name(label) AS (
     CASE
         WHEN starts_with(label, '[pl][module]') THEN substr(label, length(split_part(label, ': ', 1)) + 3)
@@ -17,8 +17,8 @@ WHERE s.activity = 'module' OR s.purpose = 'module';
 -- DuckDB reads only the columns that a query uses.
 CREATE MACRO _trace_slices(capture_key) AS TABLE
 WITH
--- Few rows, materialized without the capture: with a condition on it between them, DuckDB may join all signatures to
--- all of `trace_events` first.
+-- Few rows, materialized without the capture: with a condition on the capture between the tables, DuckDB may join all
+-- signatures to all of `trace_events` first.
 classified AS MATERIALIZED (
     SELECT s.signature_index, s.label, s.kernel_family, s.uses_matrix_units,
         CASE s.purpose WHEN 'module' THEN 'module' ELSE s.activity END AS kind, s.purpose, s.waits,

@@ -1,6 +1,6 @@
--- One kernel of attention in single ops: of a softmax (or, backward, its gradient) between two batches of products in
--- its stream, of these products, or of those between them, which prepare the scores. Other work of the stream between
--- the products leaves all of them out.
+-- One kernel of attention in single ops: a kernel of a softmax (or, backward, its gradient) between two batches of
+-- products in its stream, one of these products, or one of the other kernels between them, which prepare the scores.
+-- Other work of the stream between the products leaves all of them out.
 CREATE MACRO _unfused_attention(
     capture_key,
     launches  -- a table of the rows of `_launches`
@@ -17,7 +17,7 @@ WITH ordered AS (
     FROM query_table(launches) AS w
     LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = w.op_index
 ),
--- Each with the nearest products and other work before and after it.
+-- Each kernel with the nearest products and other work before and after it.
 numbered AS (
     SELECT o.*, max(CASE WHEN o.part = 'product' THEN o.place END) OVER so_far AS product_before,
         min(CASE WHEN o.part = 'product' THEN o.place END) OVER from_here AS product_after,

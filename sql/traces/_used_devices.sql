@@ -1,5 +1,6 @@
--- One device of a trace that ran work, as `trace_devices` has it; all that are listed, where devices that ran work have
--- other numbers. `is_amd`: by its name, or by calls of AMD's runtime, as names of AMD's devices may be empty.
+-- One device of a trace that ran work, as in `trace_devices`; if no listed device has the number of a device that ran
+-- work, all listed devices. `is_amd`: by its name, or by calls of AMD's runtime, as names of AMD's devices may be
+-- empty.
 CREATE MACRO _used_devices(capture_key) AS TABLE
 SELECT t.device, t.name, t.compute_major, t.compute_minor,
     coalesce(starts_with(t.name, 'AMD'), false) OR EXISTS (

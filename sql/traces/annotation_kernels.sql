@@ -1,5 +1,6 @@
--- The device events of a trace by name and by the annotation that launched them: the innermost around the launch, as
--- those of `record_function`. Pairs with the most time come first. `work_totals` has the events by type.
+-- The device events of a trace by name and by the annotation that launched them: the innermost annotation around the
+-- launch, such as those of `record_function`. Pairs with the most time come first. `work_totals` has the events by
+-- type.
 -- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no device events
 -- Shown: coalesce(annotation, '(no annotation)') AS annotation!, event!, calls!#, total!~, share_percent!%, per_call~,

@@ -2,8 +2,8 @@
 -- belongs to the op whose sequence number it has, see `passes`, and to the modules that contain this op. By module,
 -- times include nested modules, so that rows don't add up; rows are in the order of the first calls, and need traces
 -- with Python functions (`with_stack`). By op, a row is an op and one of autograd's functions, those with the most time
--- first; forward times are those of calls that have a backward call. The functions that accumulate gradients have no
--- sequence number: they belong to no op and no module.
+-- first; forward times are the times of calls that have a backward call. The functions that accumulate gradients have
+-- no sequence number: they belong to no op and no module.
 -- Needs: torch_trace; else: module_totals
 -- Empty: {capture} has no modules, or no backward pass: record modules with with_stack=True, or use --by op
 -- Empty by op: {capture} has no backward pass

@@ -1,5 +1,5 @@
 -- One call of a collective by a rank of a job, with how long the rank waits in it for the last one, and how long the
--- transfer then takes, as in `collective_waits`. `no_wait` is why that is unknown.
+-- transfer then takes, as in `collective_waits`. `no_wait` is the reason why the wait is unknown.
 CREATE MACRO _collective_calls(
     capture_keys  -- the traces of the ranks, a list
 ) AS TABLE
@@ -52,11 +52,11 @@ SELECT m.*, CASE WHEN m.no_wait IS NULL THEN m.last_start - m.starts_at END AS w
 FROM matched AS m;
 
 -- How long ranks of a job wait for the last one in collectives, and how long the transfer then takes. On clocks that
--- are aligned by `clock_offsets`, a rank waits from the start of its kernel to the start of the last rank's kernel;
--- transfer is from then to the end of its kernel. Collectives of ranks are matched by step, process group, name and
--- number in the step. Waits are known of those that all ranks end together: all-reduce, all-gather, reduce-scatter,
--- all-to-all and barriers. Collectives of gloo count as kernels do. Needs traces with the label rank. Rows with the
--- longest waits come first.
+-- are aligned by `clock_offsets`, a rank waits from the start of its kernel to the start of the last rank's kernel; the
+-- transfer lasts from then to the end of its kernel. Collectives of ranks are matched by step, process group, name and
+-- number in the step. Waits are known for collectives that all ranks end together: all-reduce, all-gather,
+-- reduce-scatter, all-to-all and barriers. Collectives of gloo count as kernels do. Needs traces with the label rank.
+-- Rows with the longest waits come first.
 -- Empty: {view} has no rows: no trace has a label rank and collectives with a process group; ingest the traces of a job's ranks
 -- Shown: job, step#, number#, rank!#, collective!, message_bytes AS bytes (bytes), waited!~, transfer!~,
 --   waited_percent!%, last_rank!#, bus_bandwidth_gb_per_s AS bus_gb_s#, link_percent%, reason, mean_skew~,
@@ -82,12 +82,12 @@ FROM matched AS m;
 --   mean_skew: mean time from the start of the first rank's kernel to that of the last; NULL where unknown
 --   max_skew: the longest such time; NULL where unknown
 --   last_rank: rank that starts last most often; NULL where unknown, and if all start at once
---   last_percent: share of the calls in which it does, in percent; NULL where unknown
+--   last_percent: share of the calls in which it starts last, in percent; NULL where unknown
 --   bandwidth_gb_per_s: bytes of the messages divided by transfer, in 10**9 bytes per second; NULL where unknown
 --   bus_bandwidth_gb_per_s: the same for the bytes that cross the busiest link, as in nccl-tests; NULL where unknown
---   link_percent: that in percent of what the device's links carry, see `device_peaks`; NULL where unknown, and if the group may span machines
+--   link_percent: bus_bandwidth_gb_per_s in percent of what the device's links carry, see `device_peaks`; NULL where unknown, and if the group may span machines
 --   unit: the requested unit of time
---   reason: why waits, or else link_percent, are NULL for some of the kernels; NULL if none are
+--   reason: why waits are NULL for some of the kernels, or else why link_percent is; NULL if none of these is NULL
 CREATE MACRO collective_waits(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
     "by" := 'collective',  -- collective, rank or call: the columns by which kernels are separated

@@ -29,8 +29,8 @@ CREATE MACRO _bus_factor(
 
 -- The collectives of a trace by name, process group and size of the message; those with the most time come first. The
 -- time of a collective is that of its kernel, which also waits for the other processes: bandwidths are lower bounds,
--- and the greatest one is closest to that of the hardware. Only for traces whose kernels name their collectives, as
--- since PyTorch 2.2; of traces without kernels, the collectives of gloo on the host, whose group is known if the
+-- and the greatest one is closest to that of the hardware. Only for traces whose kernels name their collectives
+-- (PyTorch 2.2 or later); for traces without kernels, the collectives of gloo on the host, whose group is known if the
 -- process is in a single one.
 -- Needs: torch_trace
 -- Empty: {capture} has no collectives, on devices or of gloo

@@ -1,15 +1,15 @@
 -- One compilation by torch.compile in a trace, of a function or of its backward pass, that is not within another of its
 -- thread. If a function is compiled again because a guard of the graph fails, that is a recompilation: its id ends in a
--- number above 0. The id is from the annotations of newer traces; in older ones, from the region that first runs in the
--- thread after the compilation. In the order of their starts.
+-- number above 0. The id is from the annotations of newer traces; in older traces, it is from the region that first
+-- runs in the thread after the compilation. In the order of their starts.
 -- Needs: torch_trace
 -- Empty: {capture} has no events of torch.compile at work
 -- Shown: step#, compile_id!, recompilation!#, is_backward, time!~, dynamo~, aot_autograd~, inductor~, autotuning~,
 --   source, reason|, unit
 -- Columns:
 --   step: number of the step in which it begins; NULL outside of steps
---   compile_id: numbers of the function and of its compilation, such as 0/1; NULL if the trace doesn't tell
---   recompilation: how often the function was compiled before; 0 for the first time, NULL if the trace doesn't tell
+--   compile_id: numbers of the function and of its compilation, such as 0/1; NULL if the trace doesn't state it
+--   recompilation: how often the function was compiled before; 0 for the first time, NULL if the trace doesn't state it
 --   is_backward: whether the backward pass was compiled alone, when it first ran
 --   source: the innermost line of the user's code around it; NULL without stacks
 --   time: time of the compilation

@@ -11,7 +11,7 @@
 --   call: name of the call that launched it; NULL if the trace has none
 --   start: start of the event, relative to the start of the recording
 --   duration: duration of the event
---   bytes: its size in bytes, for ROCm as its call has it; NULL if not written
+--   bytes: its size in bytes, for ROCm from its call; NULL if not written
 --   bandwidth_gb_per_s: bandwidth as written, in 10**9 bytes per second; NULL if not written
 --   is_pageable: whether it copies from or to pageable memory, by its label
 --   is_synchronous: whether the call returned only when the event had ended; NULL if the trace has no call
@@ -28,8 +28,8 @@ LEFT JOIN signatures AS s ON s.capture_id = a.capture_id AND s.signature_index =
 WHERE w.kind <> 'kernel'
 ORDER BY w.start_ticks, w.event_index;
 
--- The copies and fills of a trace by name, see `copies`: how much is moved, how fast, and for how many the host waits.
--- Those with the most bytes come first.
+-- The copies and fills of a trace by name, see `copies`: how much is moved, how fast, and how many of them the host
+-- waits for. Those with the most bytes come first.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no copies and fills
 -- Shown: event!, per_step!~, bytes_per_step! (bytes), mean_bytes (bytes), bandwidth_gb_per_s AS gb_per_s!#, calls!#,
@@ -43,15 +43,15 @@ ORDER BY w.start_ticks, w.event_index;
 --   mean_bytes: mean size in bytes
 --   max_bytes: greatest size in bytes
 --   total: sum of their durations
---   bandwidth_gb_per_s: bytes of the events with a size per second of their durations, in 10**9 bytes per second; NULL if these have none
+--   bandwidth_gb_per_s: bytes of the events with a size per second of their durations, in 10**9 bytes per second; NULL if these durations are 0 or no event has a size
 --   min_gb_per_s: least bandwidth as written, in 10**9 bytes per second; NULL if not written
 --   mean_gb_per_s: mean of the bandwidths as written
 --   max_gb_per_s: greatest bandwidth as written
 --   synchronous_calls: number of events whose call returned only when they had ended
 --   unit: the requested unit of time
 --   steps: number of the trace's steps; NULL without steps
---   per_step: time of those that steps launched, per step
---   bytes_per_step: sizes of those that steps launched, per step
+--   per_step: time of the events that steps launched, per step
+--   bytes_per_step: sizes of the events that steps launched, per step
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO copy_totals(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, NULL, NULL)),

@@ -48,13 +48,13 @@ LEFT JOIN device_events AS d ON d.capture_id = a.capture_id AND d.event_index = 
 LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s ON s.event_index = p.op_index
 ORDER BY p.start_ticks;
 
--- The time of one op on the critical path, see `critical_path`: by how much the step would be shorter, at most, if the
--- op took no time. The longest first. Time outside of ops counts for the innermost annotation or Python function;
--- ProfilerStep* is a step.
+-- The time of one op on the critical path, see `critical_path`: the step would be shorter by at most this time if the
+-- op took no time. The ops with the longest time come first. Time outside of ops counts for the innermost annotation or
+-- Python function; ProfilerStep* is a step.
 -- Needs: torch_trace; else: execute_breakdown
 -- Shown: coalesce(op, '(no op)') AS op!, total!~, share_percent!%, host~, device~, delay~, call, kernel, parts#, unit
 -- Columns:
---   op: family of the op, or of the innermost event if no op contains it; NULL outside of events, and for unknown_wait and unknown, which are no op's
+--   op: family of the op, or of the innermost event if no op contains it; NULL outside of events, and for unknown_wait and unknown, which belong to no op
 --   total: time on the path, the most that the op could shorten it by
 --   share_percent: total in percent of the path
 --   host: part of it on the host

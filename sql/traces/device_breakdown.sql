@@ -1,6 +1,6 @@
 -- The time of one device of a trace by type of work: kernels of computation and of communication, copies and fills. By
--- device, from its first event to the end of its last, as in HolisticTraceAnalysis; by step, for each step as in
--- `step_breakdown`.
+-- device, the time is from its first event to the end of its last, as in HolisticTraceAnalysis; by step, there is a row
+-- for each step, as in `step_breakdown`.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no device events in its steps
 -- Shown: device!#, step#, total!~, compute!~, communication!~, idle!~, non_compute~, overlapped~, exposed~,
@@ -88,7 +88,7 @@ ORDER BY s.device, s.ticks DESC, s.place;
 --   max: longest duration
 --   unit: the requested unit of time
 --   steps: number of the trace's steps; NULL without steps
---   per_step: time of those that steps launched, per step
+--   per_step: time of the events that steps launched, per step
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO work_totals(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, NULL, NULL)),

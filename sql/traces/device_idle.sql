@@ -1,23 +1,24 @@
 -- One gap of a device of a trace, the longest first: the time from the end of all its earlier events (kernels, copies,
--- fills) to the start of the next. By device, no stream ran anything; by stream, this stream did not, others may have.
--- The time before a device's first event and after its last is not in any gap. A gap has two parts: until the next
--- event's launch returned nothing was waiting to run (host time), from then on it was launched and had not started
--- (queued time); a call that waits for its own event launches it as it begins, and so does that of a graph that began
--- before the gap. The longer part determines the cause. Of host time: between_steps, if more than half of it lies in no step of
--- any tool; data_loading and communication, if the threads that launch work spent half of it there; what they waited in
--- for half of it, in calls of the runtime or driver: synchronization, allocation, free, pinned_memory, module_load,
+-- fills) to the start of the next. By device, no stream ran anything during a gap; by stream, this stream ran nothing,
+-- but others may have. The time before a device's first event and after its last is not in any gap. A gap has two
+-- parts: until the launch of the next event returned, nothing was waiting to run (host time); from then on, the next
+-- event was launched and had not started (queued time). If a call waits for the event that it launches, the event
+-- counts as launched when the call begins; so do the events of a graph whose call began before the gap. The longer part
+-- determines the cause. Of host time: between_steps, if more than half of it lies in no step of any tool; data_loading
+-- and communication, if the threads that launch work spent half of it there; the purpose of the calls of the runtime or
+-- driver in which these threads waited for half of it: synchronization, allocation, free, pinned_memory, module_load,
 -- graph_instantiation, creation (of streams, events, contexts), call (a call of no known kind), and launch or copy, if
--- such a call takes a millisecond or more; else synchronization
--- or free, if a call that waits for a device was open when the gap began, so that nothing could be launched ahead, and
--- the host went on within a millisecond, or as long as it had waited; else host, or not_recorded, if the trace has no
--- steps and nothing is recorded of the launching thread for more than half of it. Of queued time: dependency, if by the
--- trace's records (`cuda_sync`) or its calls (hipStreamWaitEvent) the next event waited for an event of another stream
--- during half of it (communication, if that was a kernel of that family); launch_delay, if it is at most
--- launch_delay_us, or if half of it passed before the launch returned; dependency or communication, if an event of
--- another stream or device ended at most launch_delay_us before the next event started: the one that records or calls
--- name, or any, if the trace has neither, and in CUDA graphs; else unknown_wait: the next event waited for something
--- that the trace doesn't show, such as, before the first event of a stream, work launched before the recording, which it
--- may still run: whether the device is idle isn't known then. A gap without a recorded launch is unknown.
+-- such a call takes a millisecond or more; else synchronization or free, if a call that waits for a device was open
+-- when the gap began, so that nothing could be launched ahead, and the host then went on for at most a millisecond, or
+-- at most as long as it had waited; else host, or not_recorded, if the trace has no steps and nothing is recorded of
+-- the launching thread for more than half of it. Of queued time: dependency, if, according to the trace's records
+-- (`cuda_sync`) or its calls (hipStreamWaitEvent), the next event waited for an event of another stream during half of
+-- it (communication, if that was a kernel of that family); launch_delay, if it is at most launch_delay_us, or if half
+-- of it passed before the launch returned; dependency or communication, if an event of another stream or device ended
+-- at most launch_delay_us before the next event started: the event that records or calls name, or any event if the
+-- trace has neither records nor such calls, and in CUDA graphs; else unknown_wait: the next event waited for something
+-- that the trace doesn't show, such as work launched before the recording, which a stream may still run before its
+-- first event: then it isn't known whether the device is idle. A gap without a recorded launch is unknown.
 -- Needs: torch_trace, device_events; else: framework_tax
 -- Empty: {capture} has no gaps between device events
 -- Shown: device!#, stream#, step#, start! (time), duration! (time), share_percent%, cause!, host_op, call, next_event,
@@ -32,7 +33,7 @@
 --   share_percent: length in percent of the time from the first event of the device, or of the stream, to the end of its last
 --   cause: host, between_steps, not_recorded, synchronization, data_loading, communication, allocation, free, pinned_memory, module_load, graph_instantiation, creation, call, launch, copy, dependency, launch_delay, unknown_wait or unknown
 --   host_op: innermost op or annotation of the launching thread where the wait began (in the middle of the host time, if the cause is host, between_steps or not_recorded), ProfilerStep* for steps; NULL if there is none, and if the cause is in queued time
---   call: call of the runtime or driver in which most of the host time passed that the cause names; for launch_delay the launch, if half of the time passed in it; NULL for other causes
+--   call: for a cause that is a call of the runtime or driver, the call in which most of the host time passed; for launch_delay the launch, if half of the time passed in it; NULL for other causes
 --   next_event: label of the event that ended the gap
 --   waited_for: label of the event of another stream or device that the next event waited for; NULL for other causes
 --   host_time: part of the gap before the launch of the next event returned; NULL if the trace has no launch
@@ -104,7 +105,7 @@ GROUP BY r.device, r.stream, r.cause;
 --   max: greatest length
 --   host_time: part of the gaps before the launches of the next events returned; NULL if the trace has no launches
 --   host_op: op or annotation that the host was in for most of the gaps' time; NULL if there is none
---   call: call of the runtime or driver that it was in for most of the gaps' time; NULL if there is none
+--   call: call of the runtime or driver that the host was in for most of the gaps' time; NULL if there is none
 --   unit: the requested unit of time
 CREATE MACRO device_idle_causes(
     capture, unit := NULL,

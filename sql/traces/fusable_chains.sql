@@ -1,8 +1,9 @@
 -- One kernel of torch's own that computes element by element or reduces, with its place in a chain: kernels that follow
 -- each other on a stream, within a run, with nothing else of the stream between them. torch.compile may fuse such a
 -- chain into one kernel, which reads and writes memory once; that its ops depend on each other is not known. Kernels of
--- torch.compile, of normalizations, of softmax and of other libraries end a chain. Its first op in place begins another
--- where it runs again: most write another tensor then, as gradients of several parameters are accumulated.
+-- torch.compile, of normalizations, of softmax and of other libraries end a chain. Where a chain's first in-place op
+-- runs again, another chain begins: the op mostly writes another tensor then, as where gradients of several parameters
+-- are accumulated.
 CREATE MACRO _chained_kernels(
     capture_key,
     launches  -- a table of the rows of `_launches`
@@ -86,7 +87,7 @@ GROUP BY c.sequence, c.kernels;
 --   kernels: number of kernels of one chain
 --   calls: number of times that it ran
 --   total: sum of the durations of its kernels
---   saves_at_most: total less the longest kernel of each run of the chain: the saving if a fused kernel takes as long as that kernel
+--   saves_at_most: total minus the longest kernel of each run of the chain: the saving if a fused kernel takes as long as that kernel
 --   share_percent: saves_at_most in percent of the time of all kernels, copies and fills
 --   unit: the requested unit of time
 CREATE MACRO fusable_chains(capture, unit := NULL) AS TABLE

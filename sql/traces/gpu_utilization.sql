@@ -63,7 +63,7 @@ GROUP BY s.device, b.start_ticks, b.end_ticks;
 -- time, from the first step to the end of the last, in which at least one kernel ran; the estimated share of its
 -- multiprocessors that had a block; and the estimated achieved occupancy, the mean over its kernels weighted by
 -- duration. Differences from the plug-in: steps of newer traces last until their kernels end, newer kernels with tensor
--- cores are recognized, and their share is of all kernels, not only of those that ops launched.
+-- cores are recognized, and their share refers to all kernels, not only to those that ops launched.
 -- Shown: device!#, utilization_percent!%, sm_efficiency_percent!%, occupancy_percent!%, tensor_cores_percent!%,
 --   kernels#
 -- Columns:
@@ -72,7 +72,7 @@ GROUP BY s.device, b.start_ticks, b.end_ticks;
 --   utilization_percent: share of the steps' time in which it ran a kernel
 --   sm_efficiency_percent: estimated share of its multiprocessors with a block in that time; NULL where unknown
 --   occupancy_percent: estimated achieved occupancy in percent; NULL where unknown
---   tensor_cores_percent: share of the time of its kernels that is spent in kernels with tensor cores, in percent; NULL if it is unknown of kernels with more than a tenth of the time
+--   tensor_cores_percent: share of the time of its kernels that is spent in kernels with tensor cores, in percent; NULL if, for kernels with more than a tenth of the time, the use of tensor cores is unknown
 CREATE MACRO gpu_utilization(capture) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture(capture, NULL)),
 kernels AS MATERIALIZED (FROM _device_kernels((SELECT a.capture_id FROM target AS a))),

@@ -45,8 +45,9 @@ waits AS (
     ASOF JOIN calls AS c ON row(g.start_ticks) > row(c.start_ticks)
     WHERE c.end_ticks >= g.start_ticks
 ),
--- Of what the host launches after such a wait, as much as it had waited; without a record of what it does but of a step
--- or an annotation, it isn't known to launch.
+-- The time that counts for such a wait: the time in which the host launches after it, up to the length of the wait.
+-- `open_ticks` is the part of it in which only a step or an annotation is recorded, so that the host isn't known to
+-- launch.
 saved AS MATERIALIZED (
     SELECT l.period, w.label, least(l.ticks, w.waited_ticks) AS ticks,
         round(least(l.ticks, w.waited_ticks) * l.open_ticks / l.ticks)::BIGINT AS open_ticks,
@@ -110,12 +111,12 @@ WHERE p.ticks > 0;
 -- Shown: device!#, start! (time), cause!, duration! (time), host!, host_kind, host_cause, unit
 -- Columns:
 --   device: number of the device; NULL if not written
---   start: start of the part, the first of several of its name in the gap, relative to the start of the recording
---   cause: host (ops that launch), step (between the ops of a step), op_function (functions within an op, such as a custom one or what torch.compile generates, that launch or are short), cpu_op (an op of 20 us and more that launches nothing), function (an annotation, module or function that launches nothing), compilation, data_loading, communication, between_steps, not_recorded (nothing is recorded, and the trace has no steps); calls by their purpose: synchronization, after_synchronization (the time that counts for such a wait in which nothing is recorded of the host but a step or an annotation), allocation, free, pinned_memory, module_load, graph_instantiation (a graph is captured, too), creation, call (of no known kind), and launch or copy, if such a call takes a millisecond or more; then, of what is launched, launch_delay, dependency, communication, unknown_wait, earlier_work (the same before the first event of a stream that waits so: it may still run what was launched before the recording, so that the device may not be idle), or latency where that is less than half of the gap; unknown if no launch is recorded
+--   start: start of the part, or of the first part if the gap has several of its name, relative to the start of the recording
+--   cause: host (ops that launch), step (between the ops of a step), op_function (functions within an op, such as a custom one or what torch.compile generates, that launch or are short), cpu_op (an op of 20 us and more that launches nothing), function (an annotation, module or function that launches nothing), compilation, data_loading, communication, between_steps, not_recorded (nothing is recorded, and the trace has no steps); calls by their purpose: synchronization, after_synchronization (the part of the time counted for such a wait in which only a step or an annotation of the host is recorded), allocation, free, pinned_memory, module_load, graph_instantiation (a graph is captured, too), creation, call (of no known kind), and launch or copy, if such a call takes a millisecond or more; then, of what is launched, launch_delay, dependency, communication, unknown_wait, earlier_work (an unknown_wait before a stream's first event: the stream may still run what was launched before the recording, so that the device may not be idle), or latency where that is less than half of the gap; unknown if no launch is recorded
 --   duration: length of the part
 --   host: op, annotation, module, function or call that the host was in; NULL if it was in none
---   host_kind: op, step, annotation, module, function or call: what `host` is; NULL if that is
---   host_cause: between steps, what the host did by the words of `cause`; NULL if nothing is recorded, and for parts after the launch
+--   host_kind: op, step, annotation, module, function or call: what `host` is; NULL if host is NULL
+--   host_cause: for time between steps, what the host did, in the words of `cause`; NULL if nothing is recorded, and for parts after the launch
 --   unit: the requested unit of time
 CREATE MACRO idle_parts(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),

@@ -1,10 +1,10 @@
--- One part of the critical path of a job's step, which goes from rank to rank. It is followed backwards: from the rank
--- that ends the step last to that rank's last collective, whose transfer began when the last rank reached it; then from
--- that rank to the collective before, and so on, to the start of the step. A collective is skipped if the rank leaves
--- it only after it has reached the next one of the path. Clocks are aligned by `clock_offsets`, and collectives are
--- those whose wait is known, see `collective_waits`: all-reduce, all-gather, reduce-scatter, all-to-all and barriers;
--- time in others is work. Parts follow each other without a gap, from the start of the step's first rank to the end of
--- its last, on host and device.
+-- One part of the critical path of a job's step. The path goes from rank to rank, and is followed backwards: from the
+-- rank that ends the step last to that rank's last collective, whose transfer began when the last rank reached it; then
+-- from that rank to the collective before, and so on, to the start of the step. A collective is skipped if the rank
+-- leaves it only after the rank has reached the path's next collective. Clocks are aligned by `clock_offsets`. Only
+-- collectives whose wait is known are on the path, see `collective_waits`: all-reduce, all-gather, reduce-scatter,
+-- all-to-all and barriers; time in other collectives is work. Parts follow each other without a gap, from the start of
+-- the step's first rank to the end of its last, on host and device.
 -- Empty: {view} has no rows: no wait of a rank for another is known; etq show collective_waits says why
 -- Shown: job, step!#, position#, rank!#, kind!, start~, duration!~, share_percent!%, last_rank#, collective!,
 --   process_group, place, op!, op_time~, computation~, unit
@@ -14,7 +14,7 @@
 --   position: position of the part in its step, from 1
 --   rank: rank that works; of a transfer, that which works after it
 --   kind: work; transfer (of a collective, since its last rank came); late start (of the rank, behind the step's first)
---   start: time from the start of the step of its first rank
+--   start: time from the start of the step on its first rank
 --   duration: time of the part
 --   share_percent: duration in percent of the step's path
 --   last_rank: of a transfer, the rank that came last to it; else NULL
@@ -22,8 +22,8 @@
 --   process_group: name of its process group
 --   computation: of work, time of the kernels, copies and fills that end in it, without communication
 --   place: device, or host where its device computes for less than half of the work; NULL where no op or kernel ends in it
---   op: kernel, copy, fill or op there of which most time ends in it
---   op_time: that time; of an op its self time
+--   op: kernel, copy, fill or op at that place with the most time that ends in the part
+--   op_time: that time; for an op, its self time
 --   unit: the requested unit of time
 CREATE MACRO job_critical_path(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures

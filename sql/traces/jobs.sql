@@ -1,6 +1,6 @@
--- One job: the traces with one label job, or those without it that have a label rank. It has the ranks with traces, the
--- time of a step, and the share of it in which ranks wait for each other, from `rank_steps`; the job with the most
--- waiting comes first.
+-- One job: the traces with the same label job, or those that have a label rank but no label job. It has the ranks with
+-- traces, the time of a step, and the share of it in which ranks wait for each other, from `rank_steps`; the job with
+-- the most waiting comes first.
 -- Empty: {view} has no rows: no trace has a label rank; ingest the traces of a job's ranks
 -- Shown: job!, ranks!#, missing!#, missing_ranks, steps!#, step!~, waited_percent!%, exposed_percent!%, last_rank!#,
 --   last_rank_percent!%, last_rank_steps#, waited_by, world_size#, unit
@@ -9,7 +9,7 @@
 --   ranks: number of ranks with a trace
 --   world_size: number of the job's processes, by its traces; NULL where not written
 --   missing: number of ranks without a trace; NULL if world_size is NULL
---   missing_ranks: the first 16 of them; NULL if there are none
+--   missing_ranks: the first 16 ranks without a trace; NULL if there are none
 --   steps: number of its steps; 1 without steps
 --   step: median over the steps of the time of the rank that takes longest
 --   waited_percent: waits of all ranks in percent of the time of their steps; NULL if unknown

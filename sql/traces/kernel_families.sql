@@ -1,4 +1,4 @@
--- The kernels, copies and fills that are the whole of the families' shares: those that steps launched, or all if there
+-- The kernels, copies and fills whose total the families' shares refer to: those that steps launched, or all if there
 -- are none.
 CREATE MACRO _counted_launches(
     capture_key,
@@ -57,11 +57,11 @@ GROUP BY b.family;
 --   calls: number of kernels, copies or fills
 --   total: sum of their durations
 --   share_percent: time in percent of all kernels, copies and fills that steps launched, or of all without steps
---   tensor_percent: part of the sum in kernels that use tensor cores, in percent; NULL if it is unknown of kernels with more than a tenth of it
+--   tensor_percent: part of the sum in kernels that use tensor cores, in percent; NULL if, for kernels with more than a tenth of the sum, the use of tensor cores is unknown
 --   top_event: name of the kernel, copy or fill with most time
 --   unit: the requested unit of time
 --   steps: number of the trace's steps; NULL without steps
---   per_step: time of those that steps launched, per step
+--   per_step: time of the events that steps launched, per step
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO kernel_families(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase)),

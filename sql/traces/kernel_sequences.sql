@@ -1,7 +1,7 @@
 -- A sequence of kernels that calls of an op of a trace launch, as in HolisticTraceAnalysis: sequences that are frequent
--- or take long may be worth a fused kernel. Only calls that are within no other op, or no other call of the op that is
--- requested; kernels, copies and fills in the order in which they ran. The sequences with the most time on devices come
--- first.
+-- or take long may be worth a fused kernel. Only calls that are within no other op, or within no other call of the
+-- requested op, are included. Kernels, copies and fills are in the order in which they ran. The sequences with the most
+-- time on devices come first.
 -- Needs: torch_trace, device_events
 -- Empty: {capture} has no calls of ops that launched so many kernels, copies and fills
 -- Shown: op!, length!#, calls!#, device_time!~, host_time!~, unit, sequence!

@@ -21,7 +21,7 @@
 --   occupancy_percent: mean estimated achieved occupancy; NULL if no kernel of the trace has it
 --   unit: the requested unit of time
 --   steps: number of the trace's steps; NULL without steps
---   per_step: time of those that steps launched, per step
+--   per_step: time of the events that steps launched, per step
 --   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO kernel_table(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase)),

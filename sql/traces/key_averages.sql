@@ -173,7 +173,7 @@ WHERE p.is_listed;
 -- each other, add nothing to the time of the others, and no self time is below 0. torch counts such calls several
 -- times: columns that begin with torch_ are equal to its own. Device time is that of kernels, copies and fills, and
 -- belongs to the op or annotation that launched them, see `device_events`: self device times of rows that are not of a
--- device add up to the time of all device events. Values that a trace's file doesn't have are NULL, such as FLOPs.
+-- device add up to the time of all device events. Values that a trace's file doesn't have, such as FLOPs, are NULL.
 -- Differences from torch: torch uses ids that it has in memory, and loses an op's kernels if it merges a nested op of
 -- the same name; here they are kept, waits of a device (Stream Sync) and annotations repeated for a device are not
 -- device time of an op, and device events that no op launched have a row. By shape, torch leaves out the shapes of
@@ -197,24 +197,24 @@ WHERE p.is_listed;
 --   cpu_time_percent: cpu_time_total in percent of the sum of all self_cpu_time
 --   cpu_time_avg: mean duration of its calls: torch_cpu_time_total per call with a time; NULL if none has
 --   self_device_time: self time on devices: of its launches, or of itself on a device; NULL if the events of all its launches are missing, or unknown
---   device_time_total: total time on devices, with children; NULL as self_device_time
+--   device_time_total: total time on devices, with children; NULL where self_device_time is NULL
 --   device_time_avg: mean of its calls: torch_device_time_total per call, of those whose launches all have events of a device; NULL if none has
---   self_cpu_memory: bytes allocated less bytes released, without children; NULL if memory was not recorded
---   cpu_memory: bytes allocated less bytes released, with children; NULL if memory was not recorded
+--   self_cpu_memory: bytes allocated minus bytes released, without children; NULL if memory was not recorded
+--   cpu_memory: bytes allocated minus bytes released, with children; NULL if memory was not recorded
 --   self_device_memory: as self_cpu_memory, for devices
 --   device_memory: as cpu_memory, for devices
 --   flops: always NULL, as files don't have it
---   torch_self_cpu_time: self_cpu_time by torch's formula: durations less the sum of the children's, below 0 where these overlap
+--   torch_self_cpu_time: self_cpu_time by torch's formula: durations minus the sum of the children's durations, below 0 where the children overlap
 --   torch_cpu_time_total: cpu_time_total by torch's formula: the sum over all calls
 --   torch_device_time_total: device_time_total by torch's formula: the sum over all calls
 --   unit: unit of times: the requested one; values that are not times keep theirs
 --   steps: number of the trace's steps; NULL without steps
 --   self_cpu_per_step: self_cpu_time of events that begin in steps, per step; the sum over all threads
 --   self_cpu_step_percent: self_cpu_per_step in percent of the sum of all; NULL without steps
---   cpu_per_step: cpu_time_total of these, per step
+--   cpu_per_step: cpu_time_total of events that begin in steps, per step
 --   cpu_step_percent: cpu_per_step in percent of the sum of all self_cpu_per_step; NULL without steps
 --   self_device_per_step: self_device_time of what steps launched, per step; the sum over all streams
---   device_per_step: device_time_total of this, per step
+--   device_per_step: device_time_total of what steps launched, per step
 --   cpu_outside_steps: rest of self_cpu_time, of events that don't begin in steps; NULL without steps
 --   device_outside_steps: rest of self_device_time, which no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO key_averages(

@@ -77,7 +77,7 @@ ORDER BY h.number, h.device, h.bytes DESC, h.op;
 --   is_leak: whether more is held at the end of each step than of the one before, from the second on; NULL with fewer than 3 steps
 --   first_bytes: bytes held at the end of the first step
 --   last_bytes: bytes held at the end of the last step
---   growth_bytes: last_bytes less first_bytes
+--   growth_bytes: last_bytes minus first_bytes
 --   growth_per_step_bytes: growth_bytes per step after the first; NULL with one step
 --   allocations: number of allocations held at the end of the last step
 CREATE MACRO memory_leaks(capture) AS TABLE

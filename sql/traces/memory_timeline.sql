@@ -4,7 +4,7 @@
 --   unit
 -- Columns:
 --   device: CPU, GPU0, ...
---   time: time of it, relative to the start of the recording
+--   time: time of the allocation or release, relative to the start of the recording
 --   bytes: number of bytes allocated; negative for a release
 --   allocated_bytes: bytes in use after it
 --   reserved_bytes: bytes reserved by the allocator after it, in use or not

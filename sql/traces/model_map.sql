@@ -27,7 +27,7 @@ FROM first_calls AS c;
 --   trace_calls: calls per call of the whole model; NULL if the trace has none
 --   trace_time: mean total time per call of the whole model
 --   ratio: etdump_time as a multiple of trace_time
---   excess: etdump_time less trace_time; NULL if one side has none
+--   excess: etdump_time minus trace_time; NULL if one side has none
 --   unit: unit of times
 CREATE MACRO model_map(
     etdump,  -- capture of an ETDump: name, hash prefix, @latest or selector
@@ -59,7 +59,7 @@ traced AS MATERIALIZED (
     FROM _capture(trace, NULL) AS b
     JOIN captures AS c USING (capture_id)
 ),
--- The trace's ops with the module that contains each.
+-- The trace's ops, each with the module that contains it.
 first_calls AS MATERIALIZED (
     SELECT e.label, e.category,
         -- An op that calls itself counts once.

@@ -9,7 +9,7 @@
 --   operators#, steps+#, unit
 -- Columns:
 --   module_path: names of the modules that contain it and its name, separated by slashes
---   module: name of the module, which ends in a number within its class; of Lightning the path of its attribute
+--   module: name of the module, which ends in a number within its class; for a module of Lightning, the path of its attribute
 --   depth: number of modules that contain it
 --   calls: number of calls
 --   operators: number of ops that are its children
@@ -21,9 +21,9 @@
 --   unit: the requested unit of time
 --   steps: number of the trace's steps; NULL without steps
 --   host_per_step: host_total_time of calls that begin in steps, per step
---   host_self_per_step: host_self_time of these, per step
---   device_per_step: device_total_time of these, per step
---   device_self_per_step: device_self_time of these, per step
+--   host_self_per_step: host_self_time of calls that begin in steps, per step
+--   device_per_step: device_total_time of calls that begin in steps, per step
+--   device_self_per_step: device_self_time of calls that begin in steps, per step
 CREATE MACRO module_tree(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH RECURSIVE target AS MATERIALIZED (FROM _capture_with_steps(capture, unit, steps, phase)),
 calls AS MATERIALIZED (FROM _operator_calls((SELECT a.capture_id FROM target AS a))),

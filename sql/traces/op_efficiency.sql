@@ -67,11 +67,11 @@ trace_peaks AS MATERIALIZED (FROM _trace_peaks(capture_key, peak_flops, peak_ban
 FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared) AS r;
 
 -- How far one op of a trace is from the peak of its device, by the shapes, types and strides of its inputs: its device
--- time against the least that its operations and bytes take. Costs are counted by `cost_formulas`; inputs are read
--- once, those that repeat elements only as far as stored; outputs are written once. Kernels, copies and fills count for
--- the op that launched them, or, if that has no formula, for the op around it, as aten::_flash_attention_forward for
--- the attention that called it. In a trace without device events, it is time on the host. Peaks are those of
--- `device_peaks` for the device in the trace.
+-- time against the least that its operations and bytes take. Costs are computed with `cost_formulas`: inputs are read
+-- once, and inputs that repeat elements only as far as they are stored; outputs are written once. Kernels, copies and
+-- fills count for the op that launched them, or, if that op has no formula, for the op around it: those of
+-- aten::_flash_attention_forward count for the attention that called it. In a trace without device events, the time is
+-- that on the host. Peaks are those of `device_peaks` for the device in the trace.
 -- Needs: torch_trace; else: roofline
 -- Empty: {capture} has no ops
 -- Shown: coalesce(op, '(no op)') AS op!, coalesce(family, '(unknown)') AS family!, inputs!, per_step!~, roof_percent!%,
@@ -81,8 +81,8 @@ FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared) AS r;
 -- Columns:
 --   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, optimizer, recurrence, transform, copy, fill; without a formula that of its kernels; NULL if unknown
 --   op: the op, such as aten::mm; NULL for what no op launched, and by family
---   inputs: types and sizes of the tensors that it takes, of lists one by one: bf16[8,4] bf16[4,2]; types of lists by the name of the kernel, which of aten::cat tells only the size of an element: 16bit[8,4]; NULL where not written, by op and by family
---   calls: number of calls; of what no op launched, of kernels, copies and fills
+--   inputs: types and sizes of the tensors that it takes, those in lists one by one: bf16[8,4] bf16[4,2]; the types of lists are from the name of the kernel, which for aten::cat shows only the size of an element: 16bit[8,4]; NULL where not written, and by op and by family
+--   calls: number of calls; for what no op launched, number of kernels, copies and fills
 --   total: sum of the times of its kernels, copies and fills
 --   per_call: total / calls
 --   share_percent: time in percent of all that steps launched, or of all rows without steps
@@ -90,12 +90,12 @@ FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared) AS r;
 --   flops: operations of one call, the mean if they differ; NULL where unknown
 --   bytes: bytes that one call reads and writes, the mean if they differ; NULL where unknown
 --   intensity: operations per byte; NULL where unknown, or if no bytes are moved
---   flops_per_second: operations per second, in the calls of which they are known; NULL where unknown
---   bytes_per_second: bytes per second, in the calls of which they are known; NULL where unknown
+--   flops_per_second: operations per second, in the calls whose operations are known; NULL where unknown
+--   bytes_per_second: bytes per second, in the calls whose bytes are known; NULL where unknown
 --   peak_flops: operations per second at the peak of its type and units; NULL where unknown, and by op and by family
 --   roof_percent: smallest possible time at the peaks in percent of its time, of the calls whose costs are known; NULL where unknown
---   bound: the limit that takes longer: compute or memory; latency if its smallest possible time is shorter than that many of the trace's shortest kernels, or of kernels of 10 us if all take longer; NULL where unknown, and by op and by family if it differs
---   above_roof: total less the smallest possible time, of the calls whose costs are known: the most that can be saved; NULL where unknown
+--   bound: the limit that takes longer: compute or memory; latency if its smallest possible time is shorter than its kernels would take if each were as short as the trace's shortest kernel, or took 10 us if all take longer; NULL where unknown, and by op and by family if it differs
+--   above_roof: total minus the smallest possible time, of the calls whose costs are known: the most that can be saved; NULL where unknown
 --   above_roof_percent: above_roof in percent of the total of all rows
 --   known_percent: share of total in calls whose smallest possible time is known, in percent
 --   events: number of kernels, copies and fills
@@ -106,9 +106,9 @@ FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared) AS r;
 --   flops_at_most: upper bound of the operations of one call, the mean if they differ, if flops is NULL because values of tensors decide what is left out; otherwise NULL
 --   flops_at_least: lower bound of the operations of one call, the mean if they differ, for kernels that Inductor wrote, by the ops in their names, if flops is NULL; otherwise NULL
 --   assumed: assumed sizes on which its costs depend, such as top_k=4; NULL if there are none
---   shapes: sizes of its inputs, as a JSON list in the trace; NULL as inputs
---   types: types of its inputs, as a JSON list in the trace; NULL as inputs
---   strides: strides of its inputs, as a JSON list in the trace; NULL as inputs
+--   shapes: sizes of its inputs, as a JSON list in the trace; NULL where inputs is NULL
+--   types: types of its inputs, as a JSON list in the trace; NULL where inputs is NULL
+--   strides: strides of its inputs, as a JSON list in the trace; NULL where inputs is NULL
 --   steps: number of the trace's steps; NULL without steps
 --   per_step: time of what steps launched, per step; on the host, of what began in them
 --   outside_steps: rest of total, of what no step launched, or whose launch the trace lacks; NULL without steps

@@ -3,22 +3,22 @@
 -- cores. As in `key_averages`, device time belongs to the op that contains its launch. Differences from the plug-in:
 -- ops of newer traces have device times; the plug-in uses external ids, which refer to other ops in many traces; it
 -- loses the kernels that an op launches itself if the op contains another op of its name; an op is eligible for tensor
--- cores if any of its calls is, not only the first; times of an op count once where it calls itself, or where its calls
--- overlap.
+-- cores if any of its calls is eligible, not only the first; times of an op count once where it calls itself, or where
+-- its calls overlap.
 -- Needs: torch_trace; else: op_totals
 -- Shown: name!, shapes!, calls!#, host_self_time!~, host_total_time~, device_self_time!~, device_total_time~,
 --   tensor_cores_eligible, tensor_cores_self_percent%, tensor_cores_total_percent%, unit
 -- Columns:
 --   name: the op
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape
---   calls: number of calls; ops that only call another of their name are one call with that
+--   calls: number of calls; an op that only calls another op of its name is one call with it
 --   device_self_time: device time of its launches
 --   device_total_time: device time of its launches and those of nested ops
 --   host_self_time: time on the host without nested ops and runtime calls
 --   host_total_time: total time on the host
 --   tensor_cores_eligible: whether tensor cores could run it, or a nested op
---   tensor_cores_self_percent: share of kernels with tensor cores in device_self_time, in percent; 0 if that is 0, NULL if it is unknown of more than a tenth
---   tensor_cores_total_percent: share of kernels with tensor cores in device_total_time, in percent; 0 if that is 0, NULL if it is unknown of more than a tenth
+--   tensor_cores_self_percent: share of kernels with tensor cores in device_self_time, in percent; 0 if that is 0, NULL if, for more than a tenth of that time, the use of tensor cores is unknown
+--   tensor_cores_total_percent: share of kernels with tensor cores in device_total_time, in percent; 0 if that is 0, NULL if, for more than a tenth of that time, the use of tensor cores is unknown
 --   unit: the requested unit of time
 CREATE MACRO operator_table(
     capture,

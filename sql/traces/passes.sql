@@ -1,4 +1,5 @@
--- The time between two moments of a trace, at which steps begin or end, if a step contains it. Steps may overlap.
+-- The time between two successive moments at which steps of a trace begin or end, if a step contains this time. Steps
+-- may overlap.
 CREATE MACRO _step_spans(capture_key) AS TABLE
 WITH steps AS MATERIALIZED (FROM _host_steps(capture_key)),
 bounds AS (
@@ -88,7 +89,7 @@ LEFT JOIN within AS w USING (event_index);
 -- ops that autograd records; any op, if the trace has no sequence numbers), else other, such as Python between ops.
 -- Device time belongs to the pass whose events contain the launch; work that the backward pass repeats, as with
 -- activation checkpointing, is of the backward pass. If steps overlap, as steps of several threads do, the time that
--- they share counts for each step, as in `step_breakdown`, and by trace once.
+-- they share counts for each step, as in `step_breakdown`, and, by trace, only once.
 -- Needs: torch_trace; else: execute_breakdown
 -- Shown: pass!, step!#, host_time!~, host_percent%, device_time!~, device_percent%, device_events#, unit
 -- Columns:

@@ -1,7 +1,7 @@
 -- The memory that is held at the peak of each device of a trace, by the op that allocated it, by the line of the user's
--- code that called that, or by the modules around it; the largest first. The peak is the first time at which most bytes are in use, as the
--- trace has it. Memory that is in use then and whose allocation the trace doesn't have was allocated before the
--- recording. Empty for traces that don't record memory.
+-- code that called this op, or by the modules around it; the largest first. The peak is the first time at which most
+-- bytes are in use, according to the trace. Memory that is in use then and whose allocation the trace doesn't have was
+-- allocated before the recording. Empty for traces that don't record memory.
 -- Needs: torch_trace; else: memory_totals
 -- Empty: {capture} has no allocations: record them with profile_memory=True
 -- Shown: coalesce(source, module, op, '(no op)') AS op!, device!, held_bytes! (bytes), share_percent!%, step#, allocations#, peak_bytes
@@ -10,7 +10,7 @@
 --   device: CPU, GPU0, ...
 --   peak_bytes: bytes in use at the peak
 --   peak_time: time of the peak, relative to the start of the recording
---   op: innermost op or module of the thread at the allocation; (before the recording) for memory that was allocated before; NULL if there is none, and otherwise by source and by module
+--   op: innermost op or module of the thread at the allocation; (before the recording) for memory that was allocated before; NULL if there is none, and, by source and by module, for all other memory
 --   step: number of the step that allocated it; NULL outside of steps
 --   allocations: number of allocations that are held; NULL before the recording
 --   held_bytes: sum of their sizes in bytes

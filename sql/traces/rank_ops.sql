@@ -1,6 +1,7 @@
--- The time that one rank of a job spends on one kernel, or on the host on one op (its self time), compared with the
--- other ranks; without communication and calls that wait. With `by := 'part'`, rows are the parts of `step_breakdown`,
--- into which a step is divided, communication included. The largest excess over the other ranks comes first.
+-- The time that one rank of a job spends on one kernel on its device, or on one op on its host (the op's self time),
+-- compared with the other ranks; without communication and calls that wait. With `by := 'part'`, rows are the parts of
+-- `step_breakdown`, into which a step is divided, communication included. The largest excess over the other ranks comes
+-- first.
 -- Empty: {view} has no rows: no trace has a label rank; ingest the traces of a job's ranks
 -- Shown: job, rank!#, place!, op!, per_step!~, others!~, excess!~, change_percent%, calls#, unit
 -- Columns:
@@ -11,7 +12,7 @@
 --   calls: number of its calls in the rank's steps; NULL by part
 --   per_step: its time per step, a mean
 --   others: median of the same over the other ranks; NULL if there are none
---   excess: per_step less others
+--   excess: per_step minus others
 --   change_percent: excess in percent of others; NULL where others is 0 or NULL
 --   unit: the requested unit of time
 CREATE MACRO rank_ops(

@@ -1,9 +1,9 @@
 -- One step of one rank of a job: a trace with the label rank. Steps of the same number and job belong together,
 -- whatever the clocks of the hosts show. A rank waits in collectives that all ranks end together, see
 -- `collective_waits`; other communication, such as broadcasts, is no wait. If no wait of the job is known, as in traces
--- before PyTorch 2.2, waits are estimated by time in such collectives: processes that reach one early wait in its kernel
--- for the last one, so the rank with the least time in them is the one that others wait for. If no trace of a job has
--- profiler steps, each trace as a whole is one step.
+-- before PyTorch 2.2, waits are estimated from the time in such collectives: processes that reach a collective early
+-- wait in its kernel for the last process, so the rank with the least time in such collectives is the one that the
+-- others wait for. If no trace of a job has profiler steps, each trace as a whole is one step.
 -- Empty: {view} has no rows: no trace has a label rank; ingest the traces of a job's ranks
 -- Shown: job, step!#, rank!#, capture, duration!~, computation~, communication~, exposed~, waited!~, transfer~,
 --   waits_for!#, waited_by, mfu_percent%, unit
@@ -19,7 +19,7 @@
 --   waited: time that it waited for the last rank, in collectives whose wait is known; otherwise an estimate, see waited_by; NULL if unknown
 --   transfer: time in these collectives from then on; NULL if unknown
 --   waits_for: rank that the ranks of the step wait for longest; NULL if there is none, or it is unknown
---   waited_by: clocks, as in `collective_waits`; communication: that of collectives that may end together, less the least of the step's ranks; NULL if waits are unknown
+--   waited_by: clocks, as in `collective_waits`; communication: the time in collectives that may end together, minus the least such time of the step's ranks; NULL if waits are unknown
 --   mfu_percent: MFU of the step, as in `all_step_efficiency`; NULL where it has none
 --   mfu_is_least: whether mfu_percent is a lower bound; NULL if that is NULL
 --   unit: the requested unit of time
@@ -35,7 +35,7 @@ SELECT r.job, r.step, r.rank, r.capture, _in_unit(r.ticks, r.scale) AS duration,
 FROM _rank_steps(selector, unit) AS r
 ORDER BY r.job, r.step, r.rank, r.capture;
 
--- One rank of a job, see `rank_steps`, with sums over its steps; those that others wait for longest first.
+-- One rank of a job, see `rank_steps`, with sums over its steps; ranks that others wait for longest come first.
 -- Empty: {view} has no rows: no trace has a label rank; ingest the traces of a job's ranks
 -- Shown: job, rank!#, steps!#, waited_for_steps!#, waited_for!~, waited!~, communication~, duration~,
 --   mfu_percent%, unit

@@ -1,5 +1,5 @@
--- One rank of a job that waits for another: in the collectives of one process group and name, of those whose wait is
--- known, see `collective_waits`. The pair with most waiting first.
+-- One rank of a job that waits for another: in those collectives of one process group and name whose wait is known, see
+-- `collective_waits`. The pair with most waiting comes first.
 -- Empty: {view} has no rows: no wait of a rank for another is known; etq show collective_waits says why
 -- Shown: job, rank!#, last_rank!#, collective!, process_group!, calls!#, waited!~, share_percent!%, max_waited~,
 --   group_description, unit

@@ -4,7 +4,7 @@
 -- Empty: {capture} has no samples of counters: they are recorded where Kineto is configured to, as with CUPTI_PM_SAMPLING_METRICS
 -- Shown: device!#, counter!, samples!#, mean!#, min#, max#, interval~, unit
 -- Columns:
---   device: number of the device; NULL if the trace doesn't tell
+--   device: number of the device; NULL if the trace doesn't state it
 --   counter: name of the counter, with that of its track if it has another
 --   samples: number of values
 --   mean: mean of the values

@@ -1,6 +1,6 @@
 -- One step of a server of language models, vLLM or SGLang, in the order of time. What it computes is read from the name
--- of its annotation; what the name doesn't tell is NULL. Its time is the longer of that on the host and that on
--- devices, since servers prepare a step while devices run the one before.
+-- of its annotation; what the name doesn't state is NULL. Its time is the longer one of the time on the host and the
+-- time on devices, because servers prepare a step while devices run the one before.
 -- Needs: torch_trace
 -- Empty: {capture} has no steps of vLLM or SGLang, such as execute_context_1(512)_generation_8(8) and step[DECODE bs=8]
 -- Shown: step!#, phase!, sequences#, tokens_in#, tokens_out#, tokens_per_second AS tokens_s!#, host_time (time),
@@ -8,15 +8,15 @@
 -- Columns:
 --   step: number of the step, from 0
 --   name: name of the annotation
---   phase: prefill, decode or mixed; NULL if not told
---   sequences: number of sequences in the batch; NULL if not told
---   tokens_in: number of tokens of prompts; NULL if not told
---   tokens_out: number of generated tokens, one per generating sequence; NULL if not told, as when sequences try several at once
+--   phase: prefill, decode or mixed; NULL if not known
+--   sequences: number of sequences in the batch; NULL if not known
+--   tokens_in: number of tokens of prompts; NULL if not known
+--   tokens_out: number of generated tokens, one per generating sequence; NULL if not known, as when sequences try several at once
 --   host_time: duration of the annotation on the host
 --   device_time: time in which devices ran what was launched in it; NULL if nothing was
 --   time: the longer of both
---   tokens_per_second: prompt and generated tokens per second of time; NULL if not told
---   time_per_output_token: time divided by the tokens that each generating sequence gets; NULL if not told, and without these
+--   tokens_per_second: prompt and generated tokens per second of time; NULL if not known
+--   time_per_output_token: time divided by the tokens that each generating sequence gets; NULL if not known, and without such sequences
 --   events: number of kernels, copies and fills that were launched in it
 --   unit: the requested unit of time
 CREATE MACRO serving_steps(capture, unit := NULL) AS TABLE
@@ -35,18 +35,18 @@ ORDER BY s.step;
 -- Shown: coalesce(phase, '(unknown)') AS phase!, steps!#, tokens_per_second AS tokens_s!#, time_per_output_token AS
 --   per_token!~, per_step~, sequences#, share_percent%, time~, host_time~, device_time~, tokens_in#, tokens_out#, unit
 -- Columns:
---   phase: prefill, decode or mixed; NULL for steps whose names don't tell it
+--   phase: prefill, decode or mixed; NULL for steps whose names don't state it
 --   steps: number of steps
---   sequences: mean number of sequences in a step; NULL if not told
---   tokens_in: tokens of prompts in all steps; NULL if one doesn't tell
---   tokens_out: tokens generated in all steps; NULL if one doesn't tell
+--   sequences: mean number of sequences in a step; NULL if not known
+--   tokens_in: tokens of prompts in all steps; NULL if a step's name doesn't state them
+--   tokens_out: tokens generated in all steps; NULL if a step's name doesn't state them
 --   host_time: sum of the durations on the host
 --   device_time: sum of the times on devices; NULL if nothing was launched
 --   time: sum of the longer of both
 --   share_percent: that in percent of all steps
 --   per_step: time / steps
---   tokens_per_second: tokens_in and tokens_out per second of time; NULL if not told
---   time_per_output_token: mean time of the steps in which sequences get a token each; NULL if none is told
+--   tokens_per_second: tokens_in and tokens_out per second of time; NULL if not known
+--   time_per_output_token: mean time of the steps in which sequences get a token each; NULL if none is known
 --   unit: the requested unit of time
 CREATE MACRO serving_phases(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),

@@ -43,11 +43,12 @@ SELECT h.run_index, h.step, _in_unit(h.step_ticks, a.scale) AS total,
 FROM shared AS h CROSS JOIN _scaled_key(capture_key, unit) AS a;
 
 -- One step of a trace with the operations that its ops do, see `op_efficiency`, and how close it comes to the peak of
--- its devices. MFU, model FLOPs utilization, is the time that the operations take at the peaks of their types, in percent
--- of the step; it leaves out those of activations that are computed again in the backward pass, which HFU, of hardware,
--- counts. Recomputed are ops that autograd records as of the forward pass within a call of the backward pass, as with
--- torch.utils.checkpoint; recomputation by torch.compile is not recognised. In a trace without device events, time is
--- that on the host, and what ops within an op do counts once.
+-- its devices. MFU, model FLOPs utilization, is the time that the operations take at the peaks of their types, in
+-- percent of the step; MFU leaves out the operations of activations that are computed again in the backward pass; HFU,
+-- hardware FLOPs utilization, includes them. Ops count as recomputed if autograd records them as ops of the forward
+-- pass within a call of the backward pass, as with torch.utils.checkpoint; recomputation by torch.compile is not
+-- recognised. In a trace without device events, time is that on the host, and operations of ops within an op count
+-- once.
 -- Needs: torch_trace; else: roofline
 -- Empty: {capture} has no steps whose work was recorded
 -- Shown: step!#, total!~, CASE WHEN is_least THEN '≥' END AS bound!, mfu_percent!%, hfu_percent!%,
@@ -87,19 +88,19 @@ SELECT e.run_index, e.step, e.total, e.mfu_percent, e.hfu_percent, e.is_least, e
 FROM _step_efficiency((SELECT a.capture_id FROM target AS a), 'rated', (SELECT a.unit FROM target AS a)) AS e
 ORDER BY e.run_index;
 
--- The steps of one trace together, as `all_step_efficiency` has them: medians over the steps, the share of the time that
--- they launched whose operations are known, and what is missing in the step where most is.
+-- The steps of one trace together, as `all_step_efficiency` has them: medians over the steps, the share of the time
+-- that they launched whose operations are known, and what is missing in the step where most is missing.
 -- Columns:
 --   capture_id: the capture
 --   steps: number of its steps
 --   mfu_percent: median over the steps in which it is known; NULL if there are none
 --   hfu_percent: the same
 --   is_least: whether it is a lower bound in any of these
---   known_percent: time whose operations are known in percent of what all steps launched
+--   known_percent: time of work whose operations are known, in percent of the time of all work that the steps launched
 --   recomputed_flops: the most of a step
 --   flops_per_second: median over the steps
 --   device: the device whose peaks apply
---   reason: why it is NULL or a lower bound; NULL if all is known
+--   reason: why mfu_percent is NULL or a lower bound; NULL if all is known
 --   assumed: assumed sizes on which costs depend; NULL if there are none
 CREATE VIEW _trace_efficiency AS
 SELECT e.capture_id, count(*) AS steps, median(e.mfu_percent) AS mfu_percent, median(e.hfu_percent) AS hfu_percent,

@@ -1,8 +1,8 @@
 -- The calls and times of one op, kernel, annotation or Python function in two PyTorch traces, as in `TraceDiff` of
--- HolisticTraceAnalysis: the times are totals, with children. Differences are not tested for noise, as `compare_ops`
--- does. In traces with profiler steps only these count. Differences from HolisticTraceAnalysis: all steps count unless
--- chosen, not the first; an event of the host and one of a device with the same name have a row each; all profiler
--- steps have one row.
+-- HolisticTraceAnalysis: the times are totals, with children. Unlike in `compare_ops`, differences are not tested for
+-- noise. In traces with profiler steps, only these steps are compared. Differences from HolisticTraceAnalysis: all
+-- steps count, not only the first, unless steps are chosen; an event of the host and one of a device with the same name
+-- have a row each; all profiler steps have one row.
 -- Shown: name!, change!, base_time!~, new_time!~, time_difference!~, base_calls#, new_calls#, calls_difference#,
 --   is_device, unit
 -- Columns:
@@ -11,10 +11,10 @@
 --   change: added, removed, more calls, fewer calls, or same (number of calls)
 --   base_calls: number of calls in base
 --   new_calls: number of calls in new
---   calls_difference: new_calls less base_calls
+--   calls_difference: new_calls minus base_calls
 --   base_time: total time in base, with children
 --   new_time: total time in new, with children
---   time_difference: new_time less base_time
+--   time_difference: new_time minus base_time
 --   unit: the requested unit of times
 CREATE MACRO trace_diff(
     base,  -- a PyTorch trace: name, hash prefix, @latest or selector

@@ -1,5 +1,5 @@
--- Display name of a memory device of a trace: CPU, or GPU and its number; others by their names in c10's DeviceType; one
--- that a memory timeline doesn't name.
+-- Display name of a memory device of a trace: CPU, or GPU and its number; for other types, the name in c10's DeviceType
+-- and the number; (unnamed) for the device of a memory timeline that doesn't name it.
 CREATE MACRO _memory_device(
     device_type,  -- type of the device: 0 is the CPU, 1 CUDA; as in c10's DeviceType
     device
@@ -61,10 +61,10 @@ ASOF LEFT JOIN changes AS t ON t.thread_index = m.thread_index AND row(m.at_tick
 --   calls: number of its calls
 --   self_allocations: number of allocations in it, outside of nested ops
 --   self_allocated_bytes: sum of their sizes in bytes
---   self_increase_bytes: self_allocated_bytes less the bytes released
+--   self_increase_bytes: self_allocated_bytes minus the bytes released
 --   allocations: number of allocations in it and in nested ops
 --   allocated_bytes: sum of their sizes in bytes
---   increase_bytes: allocated_bytes less the bytes released
+--   increase_bytes: allocated_bytes minus the bytes released
 CREATE MACRO trace_memory_stats(capture, steps := NULL, phase := NULL) AS TABLE
 WITH RECURSIVE target AS MATERIALIZED (FROM _capture(capture, NULL)),
 calls AS MATERIALIZED (

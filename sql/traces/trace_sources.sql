@@ -1,16 +1,16 @@
 -- The time of one line of the user's code in a trace: on the host, the self times of events whose stack has it as the
--- innermost line of the user's; on devices, the time of the kernels, copies and fills that were launched there. Times
--- add up exactly to those of `key_averages`: on the host to all self times, on devices to the time of all work. A line
--- is the one where a Python function begins, as the profiler writes no other; in older traces it is that of the call.
--- The user's code is all code outside of Python itself, torch and other packages, see `purpose` of `signatures`. Events
--- of the backward pass without a stack, as on autograd's thread for a device, count for the line that called the op of
--- the forward pass, see `backward_times`. Lines with the most time come first.
+-- innermost line of the user's code; on devices, the time of the kernels, copies and fills that were launched there.
+-- Times add up exactly to those of `key_averages`: on the host to all self times, on devices to the time of all work. A
+-- line is the one where a Python function begins, because the profiler writes no other line; in older traces, it is the
+-- line of the call. The user's code is all code outside of Python itself, torch and other packages, see `purpose` of
+-- `signatures`. Events of the backward pass without a stack, as on autograd's thread for a device, count for the line
+-- that called the op of the forward pass, see `backward_times`. Lines with the most time come first.
 -- Needs: torch_trace; else: source_totals
 -- Empty: {capture} has no stacks, so nothing has a line: record it with with_stack=True
 -- Shown: source!, function!, device_per_step!~, device_time!+~, device_percent!%, host_per_step!~, host_time!+~,
 --   host_percent!%, calls!#, launches!#, backward_device_time~, backward_host_time~, steps+#, unit
 -- Columns:
---   source: file and line; (no line of the user's) for stacks without, (no stack) for what runs without Python's functions around it
+--   source: file and line; (no line of the user's) for stacks without such a line, (no stack) for what runs without Python's functions around it
 --   function: the function; NULL for rows in parentheses
 --   source_file: the file; NULL for rows in parentheses
 --   source_line: the line; NULL for rows in parentheses

@@ -70,7 +70,7 @@ FROM told AS t CROSS JOIN stepped AS p CROSS JOIN _recording(capture_key) AS r;
 --   is_compiled: whether torch.compile made code that ran
 --   has_workers: whether DataLoaders have worker processes; NULL if only some have
 --   steps: number of steps, of any tool: the profiler's, a server's, a diffusion model's, or annotations that repeat and launch most of what is launched
---   step_time: time in these on the host; NULL without steps
+--   step_time: time of these steps on the host; NULL without steps
 --   duration: time of the recording
 --   unit: the requested unit of time
 CREATE MACRO trace_traits(capture, unit := NULL) AS TABLE

@@ -1,9 +1,9 @@
 -- The two sides to compare at a change, as a struct of selectors: base, all captures between the previous change and
--- this one, and new, all from it to the next one, with all of the first bad label. For a creep, or if no range
--- separates the two labels, the sides are the captures of the last good label and of the first bad one. NULL if no
--- selector chooses only the series, or none separates the two sides.
+-- this one, and new, all captures from this change to the next, with all captures of the first bad label. For a creep,
+-- or if no range separates the two labels, the sides are the captures of the last good label and of the first bad one.
+-- NULL if no selector chooses only the series, or none separates the two sides.
 CREATE MACRO _change_sides(
-    is_within,  -- whether the series' selector also chooses captures of others
+    is_within,  -- whether the series' selector also chooses captures of other series
     labels,  -- selector of the series' captures, see `_series_selector`
     is_step, ordered_by,
     bound_key,  -- the key that ranges compare; NULL if its labels have no order

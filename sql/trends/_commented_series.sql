@@ -1,5 +1,5 @@
--- The totals and ops of series of captures with their times, one row of an item of a series. Values are logarithms; those
--- of ops are without the common shift.
+-- The totals and ops of series of captures with their times, one row of an item of a series. Values are logarithms; the
+-- values of ops are without the common shift.
 CREATE MACRO _series_items(
     ordered,  -- the name of a table with the rows of `_series_factors`
     phase
@@ -27,9 +27,9 @@ FROM (
     GROUP BY d.series, o.op_index = 0, o.scope, o.item
 ) AS i;
 
--- The rows of `_series_factors`, with comments that follow from others: a change of a total is accepted where the changes
--- of ops that were accepted explain at least half of it, within 2 captures. It has the latest of their comments. The
--- item of the total of all methods together is empty.
+-- The rows of `_series_factors`, with comments that follow from others: a change of a total is accepted where the
+-- changes of ops that were accepted explain at least half of it, within 2 captures. The change of the total then has
+-- the latest of the comments on these ops. The item of the total of all methods together is empty.
 CREATE MACRO _commented_series(selector, over, "by", phase, alpha, min_effect, is_lenient := false) AS TABLE
 WITH placed AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase, is_lenient := is_lenient)),
 comments AS MATERIALIZED (

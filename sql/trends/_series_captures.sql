@@ -1,7 +1,8 @@
--- One capture with its series, the captures that have the same labels of some keys, and the label by which it is ordered;
--- NULL if it has none: then it is judged in no series. A series is in the order of the label `over`; if that is NULL, of
--- the first of build, commits (if all of its commits have a commit_time) and captured_at that more than half of its
--- captures have, or else of the one that most have. `bound` is the value that ranges of selectors compare in this order.
+-- One capture with its series, the captures that have the same labels of some keys, and the label by which it is
+-- ordered; NULL if it has none: then it is judged in no series. A series is in the order of the label `over`; if that
+-- is NULL, of the first of build, commits (if all of its commits have a commit_time) and captured_at that more than
+-- half of its captures have, or else of the one that most captures have. `bound` is the value that ranges of selectors
+-- compare in this order.
 CREATE MACRO _series_labels(
     selector, over, "by",
     is_lenient := false  -- whether captures without a label to order them by are no error if there are no others
@@ -133,13 +134,14 @@ FROM ordered AS p;
 -- The keys of labels in a text with commas between.
 CREATE MACRO _series_keys("by") AS (list_distinct(list_transform(string_split("by", ','), lambda k: trim(k))));
 
--- The captures of series with the common shift of all ops as a logarithm: the median over the series' ops of the ratio
--- of their times to those in the median capture, of ops of three families or more the median of these, so that the
--- instances of one op don't shift all; over the 20 largest ops with a precise clock that at least half of the
--- captures have; 0 with fewer than three such ops; of traces those on the host. Median and largest ops are determined
--- from about 100 captures, evenly spaced in the series. The capture at which a change begins has the comments on it, as
--- a list: a series whose captures all have the labels of a comment has it, in the order that it names. A commit is
--- found as it is, other labels at their place, also if no capture has them any more. `labels` is a selector of the
+-- The captures of series with the common shift of all ops as a logarithm. The shift is the median of the ratios of the
+-- ops' times to their median times in the series. If the ops are of three families or more, it is the median of the
+-- families' medians, so that the instances of one op don't shift all. Of the ops with a precise clock that at least
+-- half of the captures have, the 20 largest are used, of traces only ops on the host; with fewer than three such ops,
+-- the shift is 0. Median times and largest ops are determined from about 100 captures, evenly spaced in the series. The
+-- capture at which a change begins has the comments on it, as a list: a comment belongs to each series whose captures
+-- all have the comment's labels, in the order that the comment names. A commit must be in the series; other labels are
+-- found by their place in the order, even if no capture has them any more. `labels` is a selector of the
 -- series; `is_within` is whether captures of another series have its labels, and more: then no selector chooses it
 -- alone.
 CREATE MACRO _series_factors(selector, over, "by", phase, is_lenient := false) AS TABLE

@@ -1,5 +1,5 @@
--- The changes of series with the conditions that differ between the levels of a step: the machine had two levels then, as
--- far as is known.
+-- The changes of series with the conditions that differ between the levels of a step: in that case the machine had two
+-- levels, as far as is known.
 CREATE MACRO _with_conditions(
     decided,  -- a table with the rows of `needs_etq_to_find_changes`, each with its number as `comparison`
     levels  -- a table with captures at both levels of steps: comparison, is_new, capture_id

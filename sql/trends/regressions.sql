@@ -6,7 +6,7 @@ WITH ordered AS MATERIALIZED (
     FROM _commented_series(selector, over, "by", phase, alpha, min_effect, is_lenient := is_lenient)
 ),
 comments AS MATERIALIZED (SELECT d.series, d.position, unnest(d.comments, recursive := true) FROM ordered AS d),
--- The place of `since` in each order of labels; of a commit that of its first capture.
+-- The place of `since` in each order of labels; for a commit, the place of its first capture.
 from_label AS MATERIALIZED (
     SELECT d.ordered_by,
         CASE d.ordered_by
@@ -159,7 +159,7 @@ caused AS MATERIALIZED (
         PARTITION BY n.series, n.scope, n.what, n.op, n.verdict, n.stage, n.kind, n.is_accepted ORDER BY n.place
     )
 ),
--- A cause's row is that of its instance with the largest cost.
+-- The row of a cause is the row of its instance with the largest cost.
 by_cause AS (
     SELECT t.* EXCLUDE (largest, said), t.largest.last_good AS last_good, t.largest.first_bad AS first_bad,
         t.largest.reverted_at AS reverted_at, t.largest.captures_before AS captures_before,
@@ -248,18 +248,18 @@ ORDER BY list_position(['kept', 'not kept yet', 'reverted', 'one of two levels']
 --   p: probability of a change this clear in a series without changes
 --   q: p, corrected for the number of series
 --   captures_before: number of captures of the level before this change; 0 for a creep
---   captures_after: number of captures between this change and the next; of a creep, its captures
---   builds_after: number of builds of these
+--   captures_after: number of captures between this change and the next; for a creep, number of its captures
+--   builds_after: number of builds of these captures
 --   position: position of the first capture after it among those of its series that have the op, from 1; of a creep, of its first capture
 --   kind: step or creep
 --   per_capture_percent: mean change from one capture of a creep to the next; NULL for a step
 --   recorded_at: when the capture of first_bad was recorded, in UTC: captured_at, or, where unknown, when it was read
 --   is_accepted: whether somebody has accepted it
 --   comment: the latest comment on it; NULL without one
---   author: who wrote that
+--   author: who wrote the comment
 --   ordered_by: the label by which captures are ordered, or captured_at
 --   base: selector of the captures between the previous change and this one, as `compare_ops` takes it; for a creep, and if labels have no ranges, selector of the captures of last_good; NULL if no selector distinguishes these captures from others
---   new: selector of the captures from it to the next change, all of first_bad included; or of those of first_bad
+--   new: selector of the captures from this change to the next, all captures of first_bad included; or, like base, only of the captures of first_bad
 --   is_same_program: whether the first capture after it has the same ops as the last before
 CREATE MACRO regressions(
     selector := NULL, over := NULL,

@@ -1,6 +1,7 @@
 -- Needs etq: in DuckDB alone, it is an error.
--- One series of captures, with its total: the last change of it, how noisy it is, the change that more builds would show,
--- and why it isn't judged. Captures without an order, and those without times, also belong to a series here.
+-- One series of captures, with its total: the last change of the total, how noisy it is, the change that more builds
+-- would show, and why it isn't judged. Captures without an order, and those without times, also belong to a series
+-- here.
 -- Shown: series!, verdict! (verdict), change_percent! (change), first_bad! (label), value! (time), unit, noise_percent!%,
 --   shown_percent!%, captures!#, builds#, label! (label), condition, reason!, captures_unordered#, ordered_by
 -- Columns:
@@ -17,14 +18,14 @@
 --   noise_percent: typical difference of builds from their neighbours, in percent, as in `trend`; NULL if not judged
 --   shown_percent: the change that five more builds would show, in percent, as in `trend`; NULL if not judged
 --   captures: number of captures
---   captures_unordered: number of those without a label to order them by
+--   captures_unordered: number of captures without a label to order them by
 --   builds: number of builds that have a time
 --   label: label of the last capture
 --   capture: name of the last capture that has a time
 --   reason: why it isn't judged; NULL if it is
 --   ordered_by: the label by which captures are ordered, or captured_at
 --   base: selector of the captures before the last change, as in `trend`
---   new: selector of those from it on, as in `trend`
+--   new: selector of the captures from that change on, as in `trend`
 CREATE MACRO series(
     selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between

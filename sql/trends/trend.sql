@@ -198,8 +198,8 @@ ORDER BY v.series, v.place;
 
 -- Needs etq: in DuckDB alone, it is an error.
 -- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a change of
--- level has the change, and so has the last capture of slow growth. These are the changes that `regressions` lists, and
--- returns to an old level.
+-- level has the change, and so has the last capture of slow growth. These changes are those that `regressions` lists,
+-- and returns to an old level.
 -- Shown: series!, label!, normalized AS value! (time), unit, runs#, capture!, change_percent! (change), stage, condition,
 --   kind, p (probability), captured_at (moment), is_accepted, comment, author
 -- Columns:
@@ -209,7 +209,7 @@ ORDER BY v.series, v.place;
 --   capture: the capture's name
 --   captured_at: when it was measured, in UTC; NULL where unknown
 --   runs: number of runs; for a metric, of values
---   p25: 25th percentile over runs; for several ops, the sum of theirs
+--   p25: 25th percentile over runs; for several ops, the sum of their percentiles
 --   median: median over runs; for a metric, over its values
 --   p90: 90th percentile over runs
 --   unit: unit of p25, median, p90 and normalized
@@ -228,9 +228,9 @@ ORDER BY v.series, v.place;
 --   p: probability of a change this clear in a series without changes; NULL if there is none
 --   is_accepted: whether somebody has accepted that change (`change_comments`); NULL if there is none
 --   comment: the latest comment on a change at this capture; NULL without one
---   author: who wrote that
+--   author: who wrote the comment
 --   base: selector of the captures between the previous change and that change, as `compare_ops` takes it; if labels have no ranges, selector of the captures of the label before; NULL if there is none, or no selector distinguishes these captures from others
---   new: selector of the captures from it to the next change; or of those of its label
+--   new: selector of the captures from that change to the next; or, like base, only of the captures of its label
 CREATE MACRO trend(
     what := 'total',  -- total, op, module or metric
     item := NULL,  -- for op: family or op type, optionally followed by @instruction; for module: the path; for metric: the name; for total: the method, or the kind of steps of traces; for traces, ` on devices` follows for times there, except for kernels

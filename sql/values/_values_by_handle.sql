@@ -1,9 +1,9 @@
 -- The value of one op of a capture, by the debug handle that its nodes share, from the first run that has a value: an
--- output of the event that the table `signature_outputs` names, from its last occurrence in the run. In a reference, a
--- value is that of its node. An op whose value is unknown has a row with the reason.
+-- output of the event that the table `signature_outputs` names, from its last occurrence in the run. In a reference,
+-- the value is that of the node. An op whose value is unknown has a row with the reason.
 CREATE MACRO _values_by_handle(
     capture_key,
-    is_reference  -- whether the capture is a reference; NULL: either. To plan one takes half as long
+    is_reference  -- whether the capture is a reference; NULL: either. Planning for one of the two takes half as long
 ) AS TABLE
 WITH
 target AS MATERIALIZED (SELECT k.capture_id, k.record_id, k.format FROM captures AS k WHERE k.capture_id = capture_key),

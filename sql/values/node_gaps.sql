@@ -52,11 +52,11 @@ JOIN op_nodes AS p USING (record_id, graph_id, node_index);
 --   debug_handle: the handle of the value
 --   output_index: index of the op's output, from 0
 --   metric: the requested metric
---   mapping: exact if only one logged value of each side can be the op's, inferred if that of a side is the likeliest of several; NULL if gap is
+--   mapping: exact if each side has only one logged value that can be the op's; inferred if a side has several, of which the likeliest is taken; NULL if gap is NULL
 --   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
 --   problem: why gap is NULL, or what is wrong with it; NULL without a problem
 --   elements: number of elements compared
---   grows: whether the gap grows from this node on: the first node of its graph whose gap is within a factor of 10, or 10 dB, of the worst one; NULL if gap is
+--   grows: whether the gap grows from this node on: the first node of its graph whose gap is within a factor of 10, or 10 dB, of the worst one; NULL if gap is NULL
 CREATE MACRO node_gaps(
     base,  -- the capture assumed to be right: name, hash prefix, @latest or selector
     new,  -- the capture to be judged, whose nodes these are: name, hash prefix, @latest or selector

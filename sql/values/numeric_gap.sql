@@ -1,8 +1,8 @@
 -- The difference between the values of two captures for one debug handle: of two runtimes (portable kernels and a
 -- delegate, two builds), or of a reference (`etq ingest --reference`) and a runtime. `base` is assumed to be right.
--- Values that can't be compared have a row with the reason: one side didn't log the value, it is unknown or wasn't
--- kept, or the sizes differ by more than dimensions of 1. Equal elements differ by 0, also if both are NaN or the same
--- infinity. The largest gaps come first, values that can't be compared last.
+-- Values that can't be compared have a row with the reason: one side didn't log the value, the value is unknown or
+-- wasn't kept, or the sizes differ by more than dimensions of 1. Equal elements differ by 0, also if both are NaN or
+-- the same infinity. The largest gaps come first, values that can't be compared last.
 -- Shown: base_op!, new_op!, gap!#, problem!, method, debug_handle#, output_index#, metric!, mapping, elements#,
 --   base_sizes, new_sizes, module_path, source_file, source_line#
 -- Columns:
@@ -12,7 +12,7 @@
 --   base_op: label of the event, or name of the reference's node, that produced it in base; NULL if base has none
 --   new_op: the same in new; NULL if new has none
 --   metric: the requested metric
---   mapping: exact if only one logged value of each side can be the op's, inferred if that of a side is the likeliest of several; NULL if gap is
+--   mapping: exact if each side has only one logged value that can be the op's; inferred if a side has several, of which the likeliest is taken; NULL if gap is NULL
 --   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
 --   problem: why gap is NULL, or what is wrong with it; NULL without a problem
 --   elements: number of elements compared
