@@ -264,8 +264,8 @@ class Evidence:
             host = f"the host's ops and calls alone take {_time(self.trace.host_ticks)}"
             return f"{host}, so faster kernels save little"
         if not self.path_ticks:
-            none = f"none of the devices' {_time(self.ticks)} are on the critical path"
-            return f"{none}, which faster kernels don't shorten"
+            none = f"none of the devices' {_time(self.ticks)} is on the critical path"
+            return f"{none}, so faster kernels don't shorten it"
         on_path = f"of the devices' {_time(self.ticks)}, {_time(self.path_ticks)} are on the critical path"
         return f"{on_path}: faster kernels can't shorten it by more"
 

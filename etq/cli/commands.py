@@ -221,7 +221,7 @@ NAMED_HERE: Final[Mapping[str, str]] = {
 # Bare `etq` prints these commands, which answer the first questions about a file.
 FIRST: Final[Mapping[str, str]] = {
     "etq demo": "see it work on bundled captures",
-    "etq FILE...": "what is in it; of two files, what differs",
+    "etq FILE...": "what a file contains, or how two files differ",
     "etq ops FILE": "where the time went, op by op",
     "etq advice FILE": "what to change, the most costly finding first",
     "etq report FILE --open": "everything about a file as a page in a browser",

@@ -117,7 +117,7 @@ def show_opened(
         _note_no_steps(warehouse, selector)
     elif view == "device_idle_causes" and options.get("by") in (None, "device"):
         command = command_about("show", "idle_parts")
-        say(f"Note: a gap counts for the cause of its longer part; parts, as in advice: {command}")
+        say(f"Note: each gap is counted under the cause of its longer part. The parts, as in advice: {command}")
     if has_rows:
         below.note(options.get("unit"))
     note_excluded_runs(warehouse, selector, view, options)

@@ -1,6 +1,6 @@
--- One piece of metadata of a delegate's event: logged by the backend, or part of the event's name. Fields of JSON (Core
--- ML, VGF, Vulkan) have a row each, a unit after a name (QNN) is a field, and a single byte (NXP Neutron's function
--- code) is a number. XNNPACK's microkernel has its symbol, its mean time summed over threads, and that in percent of
+-- One piece of metadata of a delegate's event: logged by the backend, or part of the event's name. Each field of
+-- JSON (Core ML, VGF, Vulkan) has its own row. A unit after a name (QNN) becomes a field, and a single byte (NXP
+-- Neutron's function code) becomes a number. XNNPACK's microkernel has its symbol, its mean time summed over threads, and that in percent of
 -- the event's time. Other metadata is kept as it is. Metadata that differs between runs has a row for each value.
 -- Shown: event_name!, field!, value!, source, runs#, block_index#, slot#
 -- Columns:

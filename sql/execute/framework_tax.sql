@@ -35,7 +35,7 @@ baseline_capture AS MATERIALIZED (
 baseline_executes AS (
     SELECT r.scope, any_value(r.method) AS method,
         _in_unit(median(x.execute_ticks), any_value(_scale(k.time_scale, a.unit))) AS execute
-    -- With a key that no capture has, no events are read; a comparison with NULL would read some.
+    -- Without a baseline the key is -1, which no capture has: no events are read. With NULL, DuckDB would read some.
     FROM _executes((SELECT coalesce(max(k.capture_id), -1) FROM baseline_capture AS k), NULL, phase, NULL, 'all') AS x
     CROSS JOIN target AS a CROSS JOIN baseline_capture AS k
     JOIN runs AS r ON r.capture_id = k.capture_id AND r.run_index = x.run_index

@@ -203,8 +203,8 @@ SELECT s.*, g.series, list_filter(g.recorded, lambda d: d.device = s.value)[1].r
 FROM slow AS s
 JOIN groups AS g ON g.place + 1 = s.place;
 
--- What is slower since a build, as in `causes`. A total whose change its ops explain is left out, even if the changes
--- of ops were accepted. Changes within 2 captures of each other are one, as in `regressions`.
+-- What is slower since a build, as in `causes`. A total is left out if the changes of its ops account for its
+-- change, even if those changes were accepted. Changes within 2 captures of each other are one, as in `regressions`.
 CREATE MACRO _slow_builds(selector, over, "by", unit, phase, alpha, min_effect, with_accepted) AS TABLE
 WITH changes AS MATERIALIZED (
     SELECT r.*, r.change_percent * r.share_percent / 100 AS at_stake_percent

@@ -68,7 +68,8 @@ CREATE MACRO _one_key(
     END
 );
 
--- The distance of two texts, of which the first 100 characters count, as the time grows with their product.
+-- The edit distance between two texts. Only the first 100 characters are compared, as the time grows with the product
+-- of the lengths.
 CREATE MACRO _distance(name, given) AS (damerau_levenshtein(left(name, 100), left(given, 100)));
 
 -- The three of all names that are nearest to a text, how many are near enough to be the intended one, and how many

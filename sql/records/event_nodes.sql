@@ -6,7 +6,7 @@ FROM _instruction_events(capture_key) AS e
 JOIN _event_handles(capture_key) AS h USING (signature_index)
 JOIN _handled_nodes AS n USING (record_id, method, debug_handle);
 
--- One node of the edge graph that an event of a capture's blocks belongs to. Kernels and calls have the nodes of their
+-- One node of the edge graph to which an event in a capture's blocks belongs. Kernels and calls have the nodes of their
 -- instruction's debug handles; events of a delegate have those in the backend's map or, without a map, the node of the
 -- op of the delegate's graph with which they are aligned, or else the node with which they are aligned. Framework and
 -- user events have none. Needs a linked record with an edge graph and maps.

@@ -58,11 +58,11 @@ CREATE TABLE costed_nodes (
     record_id INTEGER NOT NULL,  -- the record
     graph_id INTEGER NOT NULL,  -- the graph
     node_index INTEGER NOT NULL,  -- the node
-    moves VARCHAR,  -- which of its values go through memory, as in `cost_formulas`; NULL if that lacks the op
+    moves VARCHAR,  -- which of its values go through memory, as in `cost_formulas`; NULL if the op is not in `cost_formulas`
     flops BIGINT,  -- its operations; NULL where unknown
     bytes_read BIGINT,  -- bytes of its arguments, each value once; NULL where unknown
     bytes_written BIGINT,  -- bytes of its outputs; NULL where unknown
-    formula VARCHAR,  -- how its operations are counted; NULL if `cost_formulas` lacks the op
+    formula VARCHAR,  -- how its operations are counted; NULL if the op is not in `cost_formulas`
     reason VARCHAR,  -- why a cost is unknown; NULL if all are known
     input_shapes VARCHAR,  -- sizes of the values that it takes, as text; NULL if there are none
     output_shape VARCHAR  -- sizes of its first output, as text; NULL if there is none

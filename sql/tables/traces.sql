@@ -70,25 +70,25 @@ CREATE TABLE op_arguments (
     inputs VARCHAR  -- value of each argument that is not a tensor; NULL where not written
 );
 
--- What a call of an op of a trace computes and moves, see `op_efficiency`, from the sizes, types and values of its
--- inputs: one row for all calls in which these are equal. Only ops that launched work, or that such work counts for,
--- have rows; in a trace without device events, all ops. Key: capture_id, cost_index.
+-- What a call of an op of a trace computes and moves, see `op_efficiency`: one row for all calls of an op with equal
+-- shapes, types, strides and costs. Ops that launched work, and ops for which such work counts, have rows; in a trace
+-- without device events, all ops. Key: capture_id, cost_index.
 CREATE TABLE call_costs (
     capture_id INTEGER NOT NULL,  -- the capture
     cost_index INTEGER NOT NULL,  -- key within the capture, from 0
     op VARCHAR NOT NULL,  -- name of the op
-    family VARCHAR,  -- what it computes, by its formula in `cost_formulas`; NULL without one
+    family VARCHAR,  -- what it computes, as in `cost_formulas`; NULL for an op without a formula
     shapes VARCHAR,  -- sizes of each tensor, as in `op_arguments`; NULL where not written
     dtypes VARCHAR,  -- type of each argument, as in `op_arguments`
     strides VARCHAR,  -- strides of each tensor, as in `op_arguments`
-    inputs VARCHAR,  -- types and sizes of its tensors, such as bf16[8,4] bf16[4,2]; NULL without formula or sizes
-    type VARCHAR,  -- type of the tensor that it is about, as in the trace; NULL if unknown
+    inputs VARCHAR,  -- types and sizes of its tensors, such as bf16[8,4] bf16[4,2]; NULL without sizes
+    type VARCHAR,  -- type of its main tensor, as in the trace; NULL if unknown
     flops BIGINT,  -- its operations; NULL if unknown
     bytes BIGINT,  -- bytes that it reads and writes; NULL if unknown
     most_bytes BIGINT,  -- the most bytes that it reads and writes, if values of tensors decide; otherwise NULL
     flops_at_most BIGINT,  -- upper bound of its operations if values of tensors decide; otherwise NULL
     flops_at_least BIGINT,  -- lower bound of its operations, of a kernel that Inductor wrote; otherwise NULL
-    is_bytes_alone BOOLEAN NOT NULL,  -- whether its bytes determine its smallest possible time, as its operations are not known and need less
+    is_bytes_alone BOOLEAN NOT NULL,  -- whether only its bytes determine its smallest possible time: its operations are unknown and are taken to need less
     is_least BOOLEAN NOT NULL,  -- whether its bytes are a lower bound
     assumed VARCHAR,  -- assumed sizes on which its costs depend, such as top_k=4; NULL if there are none
     reason VARCHAR,  -- why a cost is unknown or only a lower bound; NULL if all are known
@@ -97,13 +97,13 @@ CREATE TABLE call_costs (
     compared_inputs INTEGER[]  -- positions of the tensors, from 1, that all ops that stand for it have; NULL for other ops
 );
 
--- One op of a trace that launched work, or that such work counts for; in a trace without device events, one op.
+-- One op of a trace that launched work, or for which such work counts; in a trace without device events, one op.
 CREATE TABLE costed_ops (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run
     event_index INTEGER NOT NULL,  -- the op
-    owner_index INTEGER,  -- the call whose cost the op's work counts for: the op, or, if that has no formula, the innermost op around it that has a formula, if nothing else in that op has a cost; NULL if it launched nothing
-    compared_index INTEGER,  -- the same for comparisons of devices, in which all that is launched within some ops counts for them; NULL if it does not differ
+    owner_index INTEGER,  -- the call for which the op's work counts: the op; or, if it has no formula, the op around it, or else the next one, that has a formula, if no other op in there has a cost; an op in which a scaled_dot_product_attention computes, such as aten::_flash_attention_forward, is treated like one without a formula; NULL if the op launched nothing
+    compared_index INTEGER,  -- the same for comparisons of devices, in which everything launched within some ops counts for these ops; NULL if it equals owner_index
     cost_index INTEGER  -- its own cost, in `call_costs`; NULL if no work counts for it
 );
 

@@ -1,4 +1,4 @@
--- One kernel of torch's own that computes element by element or reduces, with its place in a chain: kernels that follow
+-- One of torch's own elementwise and reduction kernels, with its place in a chain: a sequence of kernels that follow
 -- each other on a stream, within a run, with nothing else of the stream between them. torch.compile may fuse such a
 -- chain into one kernel, which reads and writes memory once; that its ops depend on each other is not known. Kernels of
 -- torch.compile, of normalizations, of softmax and of other libraries end a chain. Where a chain's first in-place op
@@ -75,8 +75,8 @@ SELECT c.sequence, c.kernels, count(*) AS calls, try_cast(sum(c.ticks) AS BIGINT
 FROM chains AS c
 GROUP BY c.sequence, c.kernels;
 
--- One chain of ops of a trace whose kernels one fused kernel could replace: kernels of torch's own that compute element
--- by element or reduce, and follow each other on a stream with nothing else between them. When a chain's first in-place
+-- One chain of ops of a trace whose kernels one fused kernel could replace: torch's own elementwise and reduction
+-- kernels that follow each other on a stream with nothing else between them. When a chain's first in-place
 -- op runs again, another chain begins, as it mostly writes another tensor then. Chains of the same ops are one row;
 -- those that could save the most come first.
 -- Needs: torch_trace, device_events; else: op_totals

@@ -219,7 +219,7 @@ def test_work_beside_the_critical_path_is_not_severe(warehouse: Warehouse, tmp_p
     [(severity, evidence)] = warehouse.rows(query)[1]
     assert severity == "low"
     # Each op lasts longer than its kernel.
-    note = "none of the devices' 600 us are on the critical path, which faster kernels don't shorten"
+    note = "none of the devices' 600 us is on the critical path, so faster kernels don't shorten it"
     assert evidence.endswith(f"; {note}")
     advised(warehouse, tmp_path, *launched(1, 0, 20, 50)[1:], name="u")
     [(remedy,)] = warehouse.rows("SELECT remedy FROM advice('u') WHERE rule = 'device time'")[1]

@@ -55,7 +55,7 @@ TRACES: Final = (
     ("evidence", "critical path", rf"(?:; )?(?P<share>{SHARE}) in the kernel (?P<kernel>.+?)(?=; etq|; the path|;?\s*$)", "top_kernel"),
     # Time of devices.
     ("finding", "device time", rf"^Time of devices(?P<within> in steps)?: (?P<families>{SHARE} .+?)\.$", "families"),
-    ("evidence", ".*", rf"(?:; )?none of the devices' (?P<all>{TIME}) are on the critical path, which faster kernels don't shorten", "saves_little"),
+    ("evidence", ".*", rf"(?:; )?none of the devices' (?P<all>{TIME}) is on the critical path, so faster kernels don't shorten it", "saves_little"),
     ("evidence", ".*", rf"(?:; )?of the devices' (?P<all>{TIME}), (?P<part>{TIME}) are on the critical path: faster kernels can't shorten it by more", "saves_little"),
     ("evidence", "device time", r"most of it before the first kernel", ""),
     ("evidence", "device time", r"(?P<calls>[\d,]+) calls? of (?P<family>[\w ]+), (?:most time in|as much time in \S+ as in) (?P<kernel>.*?)(?=; etq|;\s*\d|$)", "top_family"),
