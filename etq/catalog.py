@@ -46,10 +46,10 @@ _NEEDS: Final = re.compile(r"^Needs: (\w+(?:, \w+)*)(?:; else: (.+))?$")
 _EMPTY: Final = re.compile(r"^Empty(?: by (\w+))?: (.+)$")
 _SHOWN: Final = "Shown: "
 _MARKED: Final = re.compile(r"(.+?)([!+|]*)([~%#-]?)(?: \((\w+)\))?")
-# A word, and the bracket of a call after it. Texts and comments are found to be passed over.
+# A word, and the bracket of a call after it. Texts and comments are matched so that they are skipped.
 _WORD: Final = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|(?<![\w.$"])([A-Za-z_]\w*+)(?!\s*:=)(?:\s*(\())?""")
 
-# The file of the view whose rows are those of `ingest/costs/formulas.toml`, and the row that they replace.
+# The file of the view that gets its rows from `ingest/costs/formulas.toml`, and the row that these replace.
 _FORMULAS: Final = "costs/cost_formulas.sql"
 _FORMULA: Final = "('ops', 'family|counts|0|0|moves|sizes|writes', 'text')"
 
@@ -59,7 +59,7 @@ _NOT_THERE: Final = re.compile(r"Table (?:Function )?with name (\w+) does not ex
 # The beginning of the documentation of a view that calls a function of etq's.
 NEEDS_ETQ: Final = "Needs etq: in DuckDB alone, it is an error. "
 
-# Parameters that many macros have. A macro documents the others, and one of these where it is something else.
+# Parameters that many macros have. A macro documents its other parameters, and one of these if its meaning differs.
 COMMON: Final = {
     "capture": "key, name, hash prefix, @latest or selector",
     "unit": "ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)",
@@ -110,12 +110,14 @@ class Shown(NamedTuple):
 
     name: str
     expression: str  # in SQL, with its name
-    marks: str  # of those that the module's docstring has
+    marks: str  # of the marks that the module's docstring describes
     kind: str | None = None  # time, percent, number, or one of `KINDS`; None for texts, flags and the unit
 
 
 class SqlObject(NamedTuple):
-    """A table, view or macro. `file` is its path under `etq.sql`; names with a leading underscore are private."""
+    """A table, view or macro. `file` is the path of its file under `etq.sql`; names with a leading underscore are
+    private.
+    """
 
     name: str
     kind: Kind
@@ -157,7 +159,9 @@ class SqlObject(NamedTuple):
 
     @property
     def times(self) -> tuple[str, ...]:
-        """The times whose unit is chosen for people by the first of them, and those that they don't see by default."""
+        """The times whose unit is chosen for people to suit the first of them, including times that people don't see by
+        default.
+        """
         return self._marked("~") + self.other_times
 
     @property
@@ -169,11 +173,11 @@ class SqlObject(NamedTuple):
         return tuple(column.name for column in self.shown if mark in column.marks)
 
     def without(self, names: Collection[str]) -> SqlObject:
-        """Return the view with less that people see."""
+        """Return the view without some of the columns that people see."""
         return self._replace(shown=tuple(column for column in self.shown if column.name not in names))
 
     def beside(self, other: SqlObject) -> SqlObject:
-        """Return the view joined with another one: with what people see of that, too."""
+        """Return the view joined with another view: people also see the columns that they see of the other view."""
         known = {column.name for column in self.columns}
         more = tuple(column for column in other.shown if column.name not in known)
         return self._replace(columns=self.columns + other.columns, shown=self.shown + more)
@@ -193,7 +197,9 @@ def quoted(text: str) -> str:
 
 
 def corrected(message: str) -> str:
-    """Return DuckDB's message; for a view without its arguments, or a table with some, how to write it."""
+    """Return DuckDB's message; for a view without its arguments, or a table with arguments, the message says how to
+    write it.
+    """
     match = _NOT_THERE.match(message)
     known = None if match is None else found(match[1])
     if known is None or not known.is_public:
@@ -215,7 +221,7 @@ def arguments(names: Iterable[str]) -> str:
 
 
 def more_arguments(names: Iterable[str]) -> str:
-    """Return the same, to follow other arguments."""
+    """Return the text of `arguments` in the form that follows other arguments."""
     return "".join(f", {arguments([name])}" for name in names)
 
 
@@ -292,7 +298,7 @@ def found(name: str) -> SqlObject | None:
 
 
 def named(name: str) -> SqlObject:
-    """Return the object of a name that is one, as `found` does."""
+    """Return the object of a name that is known to exist, as `found` does."""
     known = found(name)
     assert known is not None, name
     return known
@@ -325,8 +331,10 @@ def public_object(name: str) -> SqlObject:
 
 
 def named_in(query: str) -> list[str]:
-    """Return the names of the objects that a statement may use: macros that it calls, and words that are tables or
-    views, unless they are in texts, in comments, or names of arguments, of parameters or of columns after a dot.
+    """Return the names of the objects that a statement may use.
+
+    These are the macros that it calls, and words that are names of tables or views. Words in texts and comments, and
+    names of arguments, of parameters, and of columns after a dot are left out.
     """
     places = _places()
     return [
@@ -353,8 +361,8 @@ def _of_tables() -> list[str]:
 
 
 def state(*more: Path) -> str:
-    """Return a hash that changes when a file of SQL, or one of these, is changed, by sizes and times: to read them all
-    takes longer.
+    """Return a hash that changes when a file of SQL, or one of these, is changed. It is a hash of sizes and times,
+    because reading all files takes longer.
     """
     root = _root()
     found = [(path, path.stat()) for path in (*(Path(root, file) for file in _files(root)), *more)]
@@ -469,7 +477,7 @@ def _column(line: str, place: str) -> Column:
 
 
 def _parameters(line: str, place: str, *, is_public: bool) -> Iterator[Column]:
-    """Yield the parameters in a line: one with a comment, or any number without."""
+    """Yield the parameters in a line: one parameter with a comment, or any number of parameters without comments."""
     if (match := _PARAMETER.match(line)) is not None:
         yield Column(match[1], match[3], default=match[2])
         return

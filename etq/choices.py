@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 TimeScale = Literal["ns", "us", "ms", "s", "cycles"]
 
 UNITS: Final[tuple[str, ...]] = get_args(TimeScale)
-# Phases of runs, as `_known_phase` in SQL.
+# Phases of runs; `_known_phase` in SQL checks the same words.
 PHASES: Final = ("load", "prefill", "decode", "mixed", "other")
 # Which runs a row combines: as `_is_selected_run` in SQL.
 RUNS: Final = ("typical", "all")

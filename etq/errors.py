@@ -20,7 +20,7 @@ _QUOTED: Final = re.compile(rf"(?:(?<=[\s(]')|(?<=^'))[^']{{{LONGEST_NAME + 1},}
 _TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):\n.*\n(?:\w+\.)*\w+: ", re.DOTALL)
 _NESTED: Final = re.compile(r'\{"exception_type":"\w*","exception_message":"(?:[^"\\]|\\.)*"[^{}]*\}')
 _UNKNOWN: Final = re.compile(r"no (capture|record|program) matches (.+?)(; .*)?", re.DOTALL)
-# The similarity from which a name may be the intended one: p51 for p50, but not per_call for calls.
+# A name with at least this similarity may be the intended one: p51 for p50, but not per_call for calls.
 _NEAR: Final = 0.66
 _WORD: Final = re.compile(rf"\S{{{LONGEST_NAME + 1},}}")
 
@@ -135,7 +135,7 @@ class MissingWarehouseError(WarehouseError, FileNotFoundError):
 
 
 class StoreError(EtqError):
-    """An object store can't be read: none of its files."""
+    """An object store can't be read, so that none of its files can be read."""
 
 
 class Unknown(NamedTuple):

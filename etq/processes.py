@@ -1,6 +1,6 @@
 """Processes that run a module of etq.
 
-`concurrent.futures` would run the user's main script again in each process, unless it has a guard.
+`concurrent.futures` would run the user's main script again in each process, unless the script has a guard.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def environment() -> dict[str, str]:
 
 
 def end_with_parent() -> None:
-    """End this process when its parent has ended, even if that was killed."""
+    """End this process when its parent has ended, even if the parent was killed."""
     parent = os.getppid()
 
     def watch() -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-# Values with one of these are in quotation marks.
+# Values that contain one of these characters are written in quotation marks.
 _QUOTED: Final = re.compile(r"[,\"|]")
 
 

@@ -18,7 +18,7 @@ Codes = npt.NDArray[np.int64]
 
 # Up to this many strings are sorted by numpy, which is faster than importing Arrow's hashing.
 FEW: Final = 16384
-# Texts up to this length are padded to equal length and sorted by numpy; longer ones go to Arrow, which doesn't pad.
+# Texts up to this length are padded to equal length and sorted by numpy; longer texts go to Arrow, which doesn't pad.
 LONG: Final = 256
 # If the product of the columns' ranges is at most this, a row fits into one signed 64-bit key.
 LARGEST_KEY: Final = 2**62
@@ -46,8 +46,9 @@ def encode_strings(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list
 
 
 def _encode_shared(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list[str | None]]:
-    """The same for strings that share their bytes: each text is read once, as a small hostile file may refer to a long
-    one many times.
+    """Do the same as `encode_strings` for strings that share their bytes.
+
+    Each text is read only once, because a small hostile file may refer to a long text many times.
     """
     _, first, which = np.unique(spans.start, return_index=True, return_inverse=True)
     each = Spans(spans.start[first], spans.count[first], spans.present[first])

@@ -1,4 +1,6 @@
-"""The files that an argument names: a file, the profiling files of a folder, or those of a pattern; of a store, too."""
+"""The files that an argument names: a file, the profiling files of a folder, or the files that match a pattern, also in
+a store.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ def files_of(argument: str) -> tuple[list[str], list[Left]]:
     order of their names, or the files that match a pattern. Also return the files of folders that are left out, with
     the reason.
 
-    Raises `ArgumentError` for a folder without such files, `MissingFileError` for a pattern that none has, and for the
-    address of no file in a store; `StoreError` for a store that can't be read.
+    Raises `ArgumentError` for a folder without such files, `MissingFileError` for a pattern that no file matches, and
+    for an address in a store without a file; `StoreError` for a store that can't be read.
     """
     argument = argument.removeprefix("file://") if argument.startswith("file:///") else argument
     if is_address(argument):
@@ -53,7 +55,9 @@ def files_of(argument: str) -> tuple[list[str], list[Left]]:
 
 
 def _files_of_store(address: str) -> tuple[list[str], list[Left]]:
-    """Return what `files_of` does, for an address in a store: of a file, a pattern, or how those of files begin."""
+    """Return what `files_of` does, for an address in a store: of a file, a pattern, or the beginning of files'
+    addresses.
+    """
     if not address.endswith("/") and size_of(address) is not None:
         return [address], []
     paths = sorted(files_below(address), key=_by_number)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # The most bytes of memory by character of JSON: an object of one key, a list, a further value, a key. Measured with
 # CPython 3.11 to 3.14, for `json` and for msgspec's raw values.
 _OBJECTS: Final = {b"{": 160, b"[": 72, b",": 72, b":": 64}
-# Bytes of memory per character of a text, the file's included: of an ASCII text, and of one beyond Latin-1.
+# Bytes of memory per character of a text, including the file's bytes: for an ASCII text, and for a text beyond Latin-1.
 _ASCII: Final = 2
 _WIDE: Final = 5
 # For smaller estimates, the system's free memory isn't looked up.
@@ -78,7 +78,7 @@ def read_member(archive: zipfile.ZipFile, name: str, path: str) -> bytes:
 
 
 class Watch:
-    """Stops reading a file that takes too much memory: when its rows still need more than is left.
+    """Stops reading a file that takes too much memory: its rows would need more memory than is left.
 
     Rows need the stated number of bytes, or by default as much as reading took. Concurrent reading processes count,
     too.

@@ -67,7 +67,7 @@ def has_several_ranks(path: str) -> bool:
 
 def rank_of(path: str) -> tuple[int, int | None] | None:
     """Return the rank of the process that wrote a trace, and the number of processes, from the file's beginning or its
-    name; None if neither has them, and for other files. The rest of the file isn't read.
+    name; None if neither contains them, and for other files. The rest of the file isn't read.
     """
     try:
         head = _head(path)

@@ -82,7 +82,9 @@ def _torch_trace(data: Any, path: str, given: Given) -> Reading:
 
 
 def _check_packed(data: Any, path: str) -> None:
-    """Raise `FormatError` for a gzipped ETDump: only traces may be gzipped, as the profiler writes them so."""
+    """Raise `FormatError` for a gzipped ETDump: only traces may be gzipped, because the profiler writes gzipped
+    traces.
+    """
     if bytes(data[:2]) == GZIP:
         with suppress(zlib.error):  # a damaged file, about which the reader raises the error
             if is_etdump(zlib.decompressobj(wbits=31).decompress(bytes(data[:HEAD]), HEAD)):
@@ -106,7 +108,7 @@ class CaptureFormat:
     """A format of profiling files."""
 
     is_of: Callable[[Any], bool]  # whether a file's bytes may begin a file of this format
-    begins: Callable[[bytes], bool]  # the same with certainty, for files of folders
+    begins: Callable[[bytes], bool]  # whether they certainly do, for files of folders
     read: Callable[[Any, str, Given], Reading]
     endings: tuple[str, ...]  # file name endings that folder searches accept; a capture's name lacks them
 

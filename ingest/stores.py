@@ -18,7 +18,8 @@ from etq.errors import FormatError, MissingFileError, StoreError, WarehouseError
 _ADDRESS: Final = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*://", re.ASCII)
 # The schemes of S3, Google Cloud Storage and Azure, as in the addresses of lakes.
 _SCHEMES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
-# A request takes up to 30 seconds. A store that doesn't answer is an error after about two of them, not after minutes.
+# A request takes up to 30 seconds. A store that doesn't answer is an error after about two requests, not only after
+# minutes.
 _OPTIONS: Final = {"max_retries": "3", "retry_timeout": "30s"}
 # The prefix of each further line of the library's errors, lines of a backtrace, and lines of a store's XML.
 _ARROW: Final = re.compile("\x1b\\[[0-9;]*m|\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}")
@@ -72,7 +73,7 @@ def files_below(address: str) -> list[str]:
     with _answering(address):
         found = files.get_file_info(FileSelector(below, recursive=True, allow_not_found=True))
     folders = {each.path for each in found if not each.is_file}
-    # A folder that a store's own pages made is a file of no bytes, too.
+    # A folder that was made on a store's own pages is also an empty file.
     names = [each.path for each in found if each.is_file and (each.size or each.path not in folders)]
     names = [name for name in names if not any(part.startswith(".") for part in name[len(below) :].split("/"))]
     if fixed < len(parts):
@@ -87,8 +88,8 @@ def files_below(address: str) -> list[str]:
 def opened(address: str) -> Iterator[Any]:
     """Provide a file of a store, as pyarrow's.
 
-    Raises, also where it is read within the block, `MissingFileError` and `FormatError` for a file that can't be read,
-    `StoreError` for the store.
+    Raises `MissingFileError` and `FormatError` for a file that can't be read, and `StoreError` for a store that can't
+    be read, also when the file is read within the block.
     """
     from pyarrow.fs import FileSelector
 

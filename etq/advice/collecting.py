@@ -148,10 +148,11 @@ def rows(findings: Iterable[Finding], scale: Scale) -> list[Row]:
 
 
 def distinct(findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings; of each cause only those of the rule with the most time.
+    """Return findings; of each cause, only the findings of the rule with the most time.
 
-    Device idle is always kept. If it takes a fifth of the time, it replaces other findings with its cause. It then says
-    more than a low utilization, which is dropped; so does a host with half of the critical path.
+    Device idle is always kept. If it takes a fifth of the time, it replaces other findings with the same cause. It then
+    says more than a finding about low utilization, which is dropped. Such a finding is also dropped if the host has
+    half of the critical path.
     """
     shares = [finding.share_percent or 0.0 for finding in findings if finding.rule == _IDLE]
     of_host = [finding.share_percent or 0.0 for finding in findings if finding.rule == _PATH and _is_of_host(finding)]

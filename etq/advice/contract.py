@@ -1,8 +1,8 @@
 """The contract of evidence: here a rule's claim about a trace becomes a finding, or is dropped.
 
-A cause is named only if times of that cause cover at least half of the time claimed; else the finding says what is not
-known. Time between steps is neither cause nor remedy of what is within steps. A remedy belongs to a kind of thing. Each
-share names its whole.
+A cause is named only if times of that cause cover at least half of the claimed time; otherwise, the finding says what
+is not known. Time between steps is neither cause nor remedy of what is within steps. A remedy belongs to a kind of
+thing. Each share names its whole.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from etq.advice.finding import Finding, at_most_medium, severity_of
 from etq.advice.remedies import Stretch, Traits
 from etq.advice.words import counted, percent, time
 
-# A part is long from this many ticks on: launches, and the time between them, take microseconds.
+# A part is long if it has at least this many ticks; launches, and the time between them, take only microseconds.
 LONG: Final = 1_000_000
-# Recording may account for much of a time with one Python function per this many ticks.
+# If a time has at least one Python function per this many ticks, recording the functions may account for much of it.
 _FUNCTION: Final = 20_000
 # Causes of time outside steps, which is never mixed with time within steps.
 APART: Final = ("between_steps", "not_recorded")
@@ -50,7 +50,7 @@ class Claim(NamedTuple):
     times        the time that is claimed, by what it is spent on, in ticks
     whole        what the share is of, and its ticks
     evidence     what else shows it
-    places       how many parts the time has, with the longest; '' where the rule itself tells the share
+    places       how many parts the time has, with the longest; '' where the rule itself states the share
     least        the share in percent below which nothing is said
     longest      the time of the longest part
     in_long      the time in parts that are long
@@ -86,7 +86,9 @@ class Claim(NamedTuple):
 
     @property
     def stretch(self) -> Stretch:
-        """Whether half of the time is in long parts, and the share of the longest part if that alone has half."""
+        """Whether half of the time is in long parts; and the share of the longest part, if that part alone has half of
+        the time.
+        """
         spent = sum(self.times.values())
         is_long = 0 < spent <= 2 * self.in_long
         is_once = self.longest >= LONG and 2 * self.longest >= spent

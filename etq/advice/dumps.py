@@ -18,7 +18,7 @@ _ALL: Final = "all runs"
 # How many ops a finding lists.
 _LISTED: Final = 4
 
-# Findings of ingest that make numbers misleading: their severity and remedy.
+# Findings of ingest that say that numbers may mislead: their severity and remedy.
 _MISLEADING: Final = {
     "foreign record": (
         "high",
@@ -100,11 +100,12 @@ def logged_values(evidence: Evidence) -> Iterator[Finding]:
 
 @_rule
 def framework_tax(evidence: Evidence) -> Iterator[Finding]:
-    """A run spends much of its time outside of kernels and delegates: a tenth, half of which is worth a comparison.
+    """A run spends much of its time, at least a tenth, outside of kernels and delegates; half of that is worth a
+    comparison.
 
-    A traced run's tax includes tracing. Logging one event took 0.29 us on the machine of the captures in tests/
-    (transformer: 114 events, 223 us traced, 190 us not), so a tax of this order per event (up to 1 us) comes from
-    tracing rather than from the framework; severity is then never high.
+    In a traced run, this tax includes the time of tracing. Logging one event took 0.29 us on the machine of the
+    captures in tests/ (transformer: 114 events, 223 us traced, 190 us not), so a tax of this order per event (up to 1
+    us) comes from tracing rather than from the framework; severity is then never high.
     """
     runs = [run for run in evidence.runs if run.is_steady and run.tax is not None]
     share = _median(run.tax_percent for run in runs)
@@ -191,8 +192,10 @@ def fallback_kernels(evidence: Evidence) -> Iterator[Finding]:
 
 @_rule
 def small_delegate_calls(evidence: Evidence) -> Iterator[Finding]:
-    """A run calls delegates often (a graph in one piece has one call), and each call is short compared with its
-    overhead: copies and layout, and time that the delegate's events leave unaccounted, a quarter of it.
+    """A run calls delegates often, and at least a quarter of the calls' time is overhead.
+
+    A graph in one piece has one call. Overhead is copies, changes of layout, and time that the delegate's events leave
+    unaccounted.
 
     If the clock of these events is too coarse, and for calls without events or with detached ones, unaccounted time is
     not counted as overhead; such calls are reported if they are short: a call's fixed cost is some microseconds.
@@ -302,7 +305,7 @@ def dominating_op(evidence: Evidence) -> Iterator[Finding]:
 
 @_rule
 def dominating_module(evidence: Evidence) -> Iterator[Finding]:
-    """One module takes more than all others together; like `_dominant_op`."""
+    """One module takes more than all others together; the rule is like `dominating_op`."""
     modules: defaultdict[str, list[Part]] = defaultdict(list)
     for part in evidence.parts:
         if part.module is not None:
@@ -335,8 +338,9 @@ def _dominating(evidence: Evidence, what: str, name: str, ticks: float, words: s
 def first_run(evidence: Evidence) -> Iterator[Finding]:
     """The first run is an outlier: caches, pages and clocks are cold.
 
-    Its excess is a fifth of the median of the later runs or more, and more than runs vary by chance, see `_is_warm_up`.
-    A slow first run is normal: severity is at most medium. The share is its excess in the time of all runs.
+    Its excess is at least a fifth of the median of the later runs, and exceeds the variation of runs by chance, see
+    `_is_warm_up`. A slow first run is normal: severity is at most medium. The share is that of its excess in the time
+    of all runs.
     """
     excess = {load.run: load.ticks for load in evidence.loads if load.component == "first run excess"}
     warm_ups = []
@@ -396,7 +400,7 @@ def slow_runs(evidence: Evidence) -> Iterator[Finding]:
 @_rule
 def variance(evidence: Evidence) -> Iterator[Finding]:
     """Runs of the same events vary much, (p90 - p10) / p50: by a fifth or more. Captures on a quiet machine have 5 to
-    11 %, one in ten over 20.
+    11 %; one in ten has more than 20 %.
 
     The number of captures per side that show a change of 5 % is n = 2 (1.96 + 0.84)^2 s^2 / ln(1.05)^2, the usual
     sample size for 5 % false alarms and 80 % power, where a capture's p25 is the sample and s its spread between
@@ -446,7 +450,7 @@ def few_runs(evidence: Evidence) -> Iterator[Finding]:
 @_rule
 def loading(evidence: Evidence) -> Iterator[Finding]:
     """Loading took longer than all runs of the capture together. A capture is not a user's session, so severity is low;
-    medium if it takes longer than a hundred runs.
+    it is medium if loading takes longer than a hundred runs.
     """
     parts: defaultdict[str, list[float]] = defaultdict(list)
     for load in evidence.loads:
@@ -475,8 +479,8 @@ def loading(evidence: Evidence) -> Iterator[Finding]:
 @_rule
 def coarse_clock(evidence: Evidence) -> Iterator[Finding]:
     """A clock's step is too large for the times that it measures, 20 events or more. Severity is high for the runtime's
-    clock, as it makes all times unreliable; for the clock of delegates' events it is medium if a quarter of them have
-    duration zero.
+    clock, because that makes all times unreliable; for the clock of delegates' events it is medium if a quarter of them
+    have duration zero.
     """
     for clock in evidence.clocks:
         if clock.events < 20 or not clock.is_coarse:
@@ -502,8 +506,9 @@ def _is_warm_up(evidence: Evidence, run: Run) -> bool:
     """Whether a first run took longer than variation explains: it exceeds p90 of the later runs of its block, and also
     the fences of `typical_runs` or twice the slowest typical run.
 
-    Of runs that vary by chance (as the logarithm of normal numbers with s = 0.1 to 0.6), 0.5 % of first runs at most
-    are, with 20 later ones; with 5, 5 %. By the first condition alone, 14 and 20 % would be.
+    If the logarithms of runs vary by chance like normal numbers with s = 0.1 to 0.6, at most 0.5 % of first runs are
+    warm-ups by this rule with 20 later runs, and 5 % with 5 later runs. By the first condition alone, 14 and 20 % would
+    be.
     """
     p90 = quantile(_later(evidence, run.block), 0.9) if run.is_first else None
     if run.execute is None or p90 is None or run.execute <= p90:

@@ -26,12 +26,12 @@ _HEAVY: Final = re.compile(
     re.ASCII,
 )
 _THOUSANDS: Final = {"ns": 0, "us": 1, "ms": 2, "s": 3}
-# A first run counts as a warm-up if at least this many runs of its block follow.
+# A first run may be a warm-up only if at least this many runs of its block follow.
 _LATER_RUNS: Final = 3
 
 
 class Scale(NamedTuple):
-    """A unit of time, and the two factors from a capture's ticks to it, of which one is 1."""
+    """A unit of time, and the two factors that convert a capture's ticks to the unit, of which one is 1."""
 
     unit: str
     multiplier: int
@@ -67,12 +67,12 @@ class Run:
     block: int
     execute: float | None  # None: its times are impossible
     tax: float | None  # None: unknown
-    events: int  # that the runtime logged in it, other than those of delegates
+    events: int  # events that the runtime logged in it, other than those of delegates
     is_typical: bool
-    is_steady: bool  # whether shares count it
-    is_first: bool  # whether it may be a warm-up: the first of its program, with others of its block after it
+    is_steady: bool  # whether shares include it
+    is_first: bool  # whether it may be a warm-up: the first run of its program, with other runs of its block after it
     is_outlier: bool
-    middle: float | None  # median execute of the typical runs of its block and phase
+    middle: float | None  # the median execute of the typical runs of its block and phase
 
     @property
     def tax_percent(self) -> float | None:
@@ -87,13 +87,13 @@ class Part:
     kind: str
     op: str
     instruction: int | None
-    moves: str | None  # what it does instead of computing: copies (and conversions) or layout
+    moves: str | None  # what it does instead of computing: copies (including conversions) or changes of layout
     is_opened: bool  # a delegate's call with events in it
     calls: float
     ticks: float
     module: str | None
     source: str | None
-    is_of_constant: bool | None  # whether no node gives its inputs; None: unknown
+    is_of_constant: bool | None  # whether no node computes its inputs; None: unknown
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Op:
 
     @property
     def opened(self) -> float:
-        """The time of delegate calls that their events don't account for, of calls that have events."""
+        """The time of those delegate calls that have events, as far as the events don't account for it."""
         return fsum(part.ticks for part in self.parts if part.is_opened)
 
     @property
@@ -177,8 +177,8 @@ class Clock(NamedTuple):
 
     @property
     def is_coarse(self) -> bool:
-        """Whether its step is too large for its durations: half are shorter than ten steps, so that a step is over 10 %
-        of them, or a quarter are zero.
+        """Whether its step is too large for its durations: half of the durations are shorter than ten steps, so that a
+        step is more than 10 % of them, or a quarter are zero.
         """
         is_short = self.step is not None and self.middle is not None and self.middle < 10 * self.step
         return is_short or 4 * self.zeros >= self.events
@@ -250,7 +250,7 @@ def quantile(values: Iterable[float], at: float) -> float | None:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-# The columns of `_advised_captures`, and the rows that have a capture's key first.
+# The columns of `_advised_captures`, and of rows whose first column is a capture's key.
 Rows = Mapping[int, Sequence[tuple[Any, ...]]]
 
 
@@ -261,7 +261,7 @@ def evidence_of(
     `_filled_runs`, `_filled_loads` and `_advised_times`, see `etq.advice.collecting`.
 
     unit  as in `advice`
-    runs  typical or all: of which runs shares are
+    runs  typical or all: the runs to which shares refer
     """
     captures = connection.execute("FROM _advised_captures(?, ?)", [first, last]).fetchall()
     if not captures:

@@ -98,7 +98,9 @@ def refill(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
 
 
 def refill_rated(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
-    """Write the advice about those of the captures that are traces again: it rests on the peaks among their metrics."""
+    """Write the advice about the traces among these captures again, because it depends on the peaks among their
+    metrics.
+    """
     query = "SELECT c.capture_id FROM captures AS c WHERE list_contains($keys, c.capture_id) AND c.format = $format"
     refill(connection, [key for (key,) in connection.execute(query, {"keys": [*keys], "format": TRACE}).fetchall()])
 
@@ -107,7 +109,7 @@ def advise(connection: duckdb.DuckDBPyConnection, first: int, last: int, jobs: J
     """Write the advice about a trace, or about all dumps from one key up to another; in memory, leave that to
     `write_once`.
 
-    `jobs` keeps what the ranks of a job share, for those that follow. Advice is computed under the memory limit of
+    `jobs` keeps what the ranks of a job share, for the ranks that follow. Advice is computed under the memory limit of
     queries, not the lower one that applies while a file is stored.
     """
     if rollups.is_in_memory(connection):

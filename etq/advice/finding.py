@@ -21,7 +21,7 @@ class Finding(NamedTuple):
     whole     what the share of that time is of, as in "33 % of the executes"
     whole_ticks  its time
     percent   the share where it isn't that of `ticks` in `whole_ticks`, such as a median of shares
-    ranks     of a finding about a job, the ranks that it is about
+    ranks     for a finding about a job, the ranks that it is about
     """
 
     rule: str

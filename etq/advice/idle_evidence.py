@@ -10,7 +10,7 @@ from etq.advice.contract import LONG, Claim
 from etq.advice.trace_evidence import CALLS, LAUNCHING, SYNCHRONIZING, Evidence, Subject
 from etq.advice.words import counted, percent, shortened, time
 
-# Causes that first calls may explain, and causes whose time recording Python's functions makes longer.
+# Causes that first calls may explain, and causes whose time is longer because Python's functions are recorded.
 _OF_FIRSTS: Final = (*CALLS, *LAUNCHING, "launching", "cpu_op", "data_loading")
 _SLOWED: Final = (*LAUNCHING, "launching", "function", "after_synchronization", "low_use")
 # A function's caller is found from this many of its longest calls.
@@ -26,7 +26,7 @@ class Outside(NamedTuple):
 
 
 def op_of(evidence: Evidence, device: int | None, cause: str) -> tuple[str | None, int]:
-    """Return the op with the most of a device's idle time of a cause, and that time."""
+    """Return the op that has the most idle time of a device with this cause, and that time."""
     query = f"""
         SELECT s.family, sum(i.ticks)::BIGINT AS ticks
         FROM {evidence.shared("idle")} AS i
@@ -49,7 +49,7 @@ def op_of(evidence: Evidence, device: int | None, cause: str) -> tuple[str | Non
 
 
 def waits_of(evidence: Evidence, device: int | None) -> Counter[str | None]:
-    """Return the time that waiting for a device cost it, by the op that waits; None: a call outside ops."""
+    """Return a device's idle time because the host waited for it, by the op that waits; None: a call outside ops."""
     query = f"""
         SELECT s.family, sum(i.ticks)::BIGINT
         FROM (
@@ -72,9 +72,10 @@ def waits_of(evidence: Evidence, device: int | None) -> Counter[str | None]:
 
 
 def awaited(evidence: Evidence, device: int | None, causes: Sequence[str]) -> tuple[Counter[str], Counter[str]]:
-    """Return a device's idle time of causes in which launched events wait. It is returned by the call in which the host
-    waits until these events, or those that follow without a gap, end; and by the call in which the host waits during
-    the idle time.
+    """Return a device's idle time of causes in which launched events wait.
+
+    The first result is by the call in which the host waits until these events, or events that follow them without a
+    gap, end. The second is by the call in which the host waits during the idle time.
     """
     query = f"""
         WITH gaps AS (
@@ -128,7 +129,7 @@ def _within_ops(evidence: Evidence) -> str:
 
 
 def outermost(evidence: Evidence, device: int | None, cause: str) -> Counter[str]:
-    """Return a device's idle time of a cause in outermost ops that launch nothing, by their names."""
+    """Return a device's idle time of a cause in outermost ops that launch nothing, by the names of the ops."""
     query = f"""
         {_within_ops(evidence)}
         outer_ops AS MATERIALIZED (
@@ -168,8 +169,9 @@ def broadcasts_buffers(evidence: Evidence) -> bool:
 
 
 def around(evidence: Evidence, device: int | None, cause: str, names: Sequence[str | None]) -> tuple[str | None, float]:
-    """Return what contains half of a device's idle time of a cause, and its share: the outermost op, or the annotation
-    or function around it, without those in `names`.
+    """Return what contains half of a device's idle time of a cause, and its share.
+
+    It is the outermost op, or the annotation or function around it, except those in `names`.
     """
     query = f"""
         {_within_ops(evidence)}
@@ -263,8 +265,8 @@ def with_firsts(evidence: Evidence, claim: Claim, subject: Subject, text: str | 
 
 
 def with_caller(evidence: Evidence, name: str) -> str:
-    """Return the shortened name of what the host runs. For a library's function, the innermost function or module
-    around it that is not of a library follows, if one name has half of the time.
+    """Return the shortened name of what the host runs. After a library's function follows the innermost function or
+    module around it that is not from a library, if one name has half of the time.
     """
     told = shortened(name, 120)
     if not evidence.traits.has_functions:

@@ -30,7 +30,7 @@ class Ranks(NamedTuple):
 
 
 class Link(NamedTuple):
-    """The calls of a process group with one collective and message. A call's time is its longest transfer; `percent` is
+    """The calls of a process group for one collective and message. A call's time is its longest transfer; `percent` is
     the median share of the link's rate.
     """
 
@@ -64,7 +64,7 @@ class Clock(NamedTuple):
 
 def _passed_on(pairs: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], int]:
     """Return the waits of a step, by the rank that waits and the rank that causes the wait. If a rank that others wait
-    for waited itself, that part is attributed to the ranks that it waited for.
+    for waited itself, that part of their waiting is attributed to the ranks that it waited for.
     """
     own: defaultdict[int, dict[int, int]] = defaultdict(dict)
     for (rank, last), ticks in pairs.items():
@@ -82,8 +82,8 @@ def _passed_on(pairs: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], in
 
 
 class Rank(NamedTuple):
-    """What a rank does in a step, means of its steps in ns; None where unknown. `waited_for` is how long each rank that
-    waits for it waits, `last` the number of steps in which the others wait longest for it.
+    """What a rank does in a step, means of its steps in ns; None where unknown. `waited_for` is the time that each rank
+    that waits for this rank spends waiting; `last` is the number of steps in which the other ranks wait longest for it.
     """
 
     rank: int
@@ -99,7 +99,9 @@ class Rank(NamedTuple):
 
 
 def foremost(ranks: Sequence[Rank], most: int) -> list[Rank]:
-    """Return at most `most` ranks: half of them those that are waited for longest, half those that wait longest."""
+    """Return at most `most` ranks: half of them the ranks that others wait for longest, half the ranks that wait
+    longest.
+    """
     if len(ranks) <= most:
         return [*ranks]
     late = sorted(ranks, key=lambda rank: (-(rank.waited_for or 0), rank.rank))[: most // 2]
@@ -146,7 +148,7 @@ class JobEvidence:
 
     @cached_property
     def waiting(self) -> dict[int, int]:
-        """How many ranks wait for each rank that is waited for."""
+        """The number of ranks that wait for each rank, of the ranks that others wait for."""
         if not self.is_by_clocks:
             return dict.fromkeys(self.ticks, max(len(self.ticks) - 1, 1))
         return Counter(last for _, last in {pair for pairs in self._pairs.values() for pair in pairs})
@@ -154,7 +156,7 @@ class JobEvidence:
     @cached_property
     def _pairs(self) -> dict[int | None, dict[tuple[int, int], int]]:
         """How long a rank waits for another, by step and pair of ranks. If the last rank had itself waited in the step,
-        the rank it waited for is the cause, see `_passed_on`.
+        the cause is the rank that it waited for, see `_passed_on`.
         """
         direct: dict[int | None, dict[tuple[int, int], int]] = {
             step: {} for (step,) in self.rows(tuple, f"SELECT DISTINCT step FROM {self._steps}")
@@ -217,7 +219,7 @@ class JobEvidence:
 
     @cached_property
     def clocks(self) -> list[Clock]:
-        """Those that are known."""
+        """The clocks that are known."""
         query = """
             SELECT c.rank, c.clock_offset, c.spread FROM clock_offsets($selector, unit := 'ns') AS c
             WHERE c.clock_offset IS NOT NULL ORDER BY c.rank
@@ -225,8 +227,9 @@ class JobEvidence:
         return self.rows(Clock._make, query)
 
     def beyond(self, rank: int, by: str) -> list[Part]:
-        """What a rank spends more time on in its steps than the others, most first: parts of the step, or kernels and
-        ops.
+        """What a rank spends more time on in its steps than the other ranks, the largest excess first.
+
+        These are parts of the step, or kernels and ops.
         """
         query = """
             SELECT o.place, o.op, o.per_step, o.others, o.excess
@@ -256,7 +259,7 @@ class JobEvidence:
         return _STEPS
 
     def drop(self) -> None:
-        """Drop what was kept."""
+        """Drop the temporary tables."""
         for name in (_CALLS, _STEPS):
             with suppress(duckdb.Error):  # a failed transaction drops it by itself
                 self._connection.execute(f"DROP TABLE IF EXISTS {name}")

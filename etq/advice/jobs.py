@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 LATE: Final = "late rank"
 LINK: Final = "slow link"
 CLOCK: Final = "clock offset"
-# Waits and transfers of a smaller share of the steps, in percent, are no finding. The limit of waits is that of other
-# findings about time; that of links is lower, as a slow link costs all ranks.
+# Waits and transfers of a smaller share of the steps, in percent, are no finding. The limit for waits is the same as
+# for other findings about time; the limit for links is lower, because a slow link costs all ranks time.
 _LEAST_WAIT: Final = 5.0
 _LEAST_TRANSFER: Final = 2.0
-# With too few steps to exclude chance, a rank is named from this part of all waiting on, and this share of the steps in
-# percent.
+# With too few steps to exclude chance, a rank is named if it causes at least this part of all waiting, and this share
+# of the steps in percent.
 _NEARLY_ALL: Final = 0.75
 _MUCH: Final = 10.0
 # Clocks of devices are converted to those of hosts with errors of some us.
 _LEAST_OFFSET: Final = 10_000
-# Messages of this size reach a link's full rate; the share of that rate, in percent, that is low.
+# Messages of at least this size reach a link's full rate; a share of that rate below this percentage is low.
 _LARGE: Final = 16 * 2**20
 _LITTLE: Final = 30.0
 _LONGEST: Final = 48
-# The parts of a step as words, and where the kernels or ops run that explain the part.
+# The parts of a step as words, and where the kernels or ops that explain the part run.
 _PARTS: Final = {
     "kernel": ("its kernels", "device"),
     "memcpy": ("its copies", "device"),
@@ -70,7 +70,9 @@ class Judged(NamedTuple):
 
 
 def judged(connection: duckdb.DuckDBPyConnection, selector: str | None) -> Judged:
-    """Return what is found about the one job that a selector chooses; None: that of the database."""
+    """Return what is found about the one job that a selector chooses; without a selector, about the one job in the
+    database.
+    """
     evidence = JobEvidence(connection, selector)
     try:
         slow = [*_slow_links(evidence)]
@@ -90,7 +92,7 @@ def found_in(connection: duckdb.DuckDBPyConnection, job: str) -> list[Finding]:
 
 
 def _late_ranks(evidence: JobEvidence, of_links: set[int]) -> list[Late]:
-    """The ranks that others wait for. Ranks of slow links count only if something else makes them late."""
+    """The ranks that others wait for. Ranks of slow links are included only if something else makes them late."""
     steps = sum(evidence.ticks.values())
     if not steps:
         return []
@@ -109,7 +111,9 @@ def _share(evidence: JobEvidence, late: Late) -> float:
 
 
 def _dominates(evidence: JobEvidence, late: Late) -> bool:
-    """Whether nearly all waiting is for this rank, and long: then the rank is named although it may be by chance."""
+    """Whether nearly all waiting is for this rank, and is long: then the rank is named although the cause may be
+    chance.
+    """
     waited = sum(ticks for of_step in evidence.waits.values() for ticks in of_step.values())
     return late.waited >= _NEARLY_ALL * waited and _share(evidence, late) >= _MUCH
 
@@ -176,7 +180,9 @@ def _beside(part: Part) -> str:
 
 
 def _slow_links(evidence: JobEvidence) -> Iterator[tuple[Link, Slow]]:
-    """Yield groups whose transfers are slower than those of others, if these take enough of the steps."""
+    """Yield groups whose transfers are slower than those of other groups, if the slow transfers take enough of the
+    steps.
+    """
     kinds: defaultdict[object, dict[str, Link]] = defaultdict(dict)
     for link in evidence.links:
         kinds[link.collective, link.message_type, link.message_bytes, link.group_size][link.group] = link
@@ -190,7 +196,7 @@ def _slow_links(evidence: JobEvidence) -> Iterator[tuple[Link, Slow]]:
 
 
 def _lost(slow: Slow) -> float:
-    """By how much a slow group's transfers take longer than those of others."""
+    """By how much a slow group's transfers take longer than those of other groups."""
     return (slow.times[0] - slow.times[1]) * slow.longer[1]
 
 

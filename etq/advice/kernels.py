@@ -1,7 +1,6 @@
-"""Rules about the kernels of devices in a PyTorch trace: their families, how far they are from the peak, and those that
-one kernel could replace.
-
-Each rule is a function of `Evidence` that yields findings; thresholds stand in the rules.
+"""Rules about the kernels of devices in a PyTorch trace: their families, how far they are from the peak, and the
+kernels that one kernel could replace. Each rule is a function of `Evidence` that yields findings; thresholds are in the
+rules.
 """
 
 from __future__ import annotations
@@ -25,12 +24,13 @@ WORK: Final = "the time of kernels, copies and fills"
 WORK_OF_STEPS: Final = f"{WORK} of steps"
 SPAN: Final = "the devices' time from first to last event"
 SPAN_OF_STEPS: Final = f"{SPAN} of steps"
-# The part of a peak rate that good kernels reach: clocks fall under load, and memory is refreshed.
+# The part of a peak rate that good kernels reach; they don't reach all of it because clocks fall under load, and memory
+# is refreshed.
 ACHIEVABLE: Final = 0.8
 # Faster kernels save little if devices have less than this share of the critical path, in percent, and are busy for
 # less than half of the time.
 _ON_PATH: Final = 5
-# Longer kernels, in ticks, aren't slow because of their shortness.
+# Kernels that take longer than this, in ticks, aren't slow because they are short.
 SHORT_TICKS: Final = 10_000
 # Families of kernels that reuse the data they read.
 PRODUCTS: Final = frozenset({"GEMM", "attention", "convolution", "MoE"})
@@ -45,19 +45,20 @@ _PADDING: Final = 10
 _SECOND: Final = re.compile(r"add(mm|bmm)|_backward")
 
 _EIGHT_BIT: Final = re.compile(r"fp8|e4m3|e5m2|f8f8|int8|(?<![a-z])i8(?![0-9])", re.IGNORECASE)
-# Names of kernels that don't lack tensor cores because of their type: types that tensor cores take, 64 bits, and
-# vectors, which have too few columns.
+# Names of kernels for which another type wouldn't lead to tensor cores: types that tensor cores take, types of 64 bits,
+# and vectors, which have too few columns.
 _NOT_BY_TYPE: Final = re.compile("bf16|bfloat16|fp16|f16|half|hgemm|dgemm|f64|double|gemv", re.IGNORECASE)
 # Kernels of torch's own, which torch.compile may fuse.
 _TORCHS: Final = re.compile(r"at::native|\(anonymous namespace\)::softmax_warp")
-# Copies that change formats or types, or join tensors; others write caches, or are of unknown purpose.
+# Copies that change formats or types, or join tensors; other copies write caches, or have an unknown purpose.
 _OF_LAYOUT: Final = re.compile(
     r"at::native|[tT]ranspose|[pP]ermute|n[ch]+wc?To|NCHW|NHWC|SubTensorOp|CatArray|[rR]eformat"
 )
-# Kernels of products that read one element at a time, or two; those without tensor cores always read one.
+# Kernels of products that read one or two elements at a time; kernels without tensor cores always read one, and are
+# left out.
 _ODD_SIZES: Final = re.compile("^(?!.*simt).*align[12](?![0-9])")
 _OF_SIZES: Final = ("GEMM", "convolution")
-# The elements in 16 bytes, by the types in the names of kernels; those of others have two bytes.
+# The number of elements in 16 bytes, by the types in the names of kernels; elements of other kernels have two bytes.
 _ELEMENTS: Final = (
     (16, _EIGHT_BIT), (8, re.compile("16gemm|f16|fp16|h1688|h884")), (4, re.compile("tf32|1688|f32")),
 )  # fmt: skip
@@ -109,7 +110,7 @@ class Rated(NamedTuple):
 
     @property
     def reads_fast(self) -> bool:
-        """Whether the calls reach a quarter of the memory bandwidth; slower ones have another limit."""
+        """Whether the calls reach a quarter of the memory bandwidth; slower calls have another limit."""
         return 4 * self.least_ticks >= self.ticks
 
     @property
@@ -133,7 +134,7 @@ class Rated(NamedTuple):
             return any(length % 8 for size in self.operands[1:] for length in size[:2])
         sizes = [length for size in self.operands for length in size[-2:]]
         padded = prod(-(-length // _TILE) * _TILE / max(length, 1) for length in sizes)
-        # The size that both have counts twice.
+        # The size that both operands share is included twice.
         return any(length % 8 for length in sizes) or padded > (1 + _PADDING / 100) ** 2
 
     @property
@@ -201,12 +202,12 @@ class Evidence:
 
     @property
     def _counted(self) -> str:
-        """The launches that are the whole of shares: those in steps if there are steps."""
+        """The launches to which shares refer: if there are steps, the launches in steps."""
         return self.trace.shared("counted")
 
     @cached_property
     def is_part(self) -> bool:
-        """Whether some launches are outside steps, so that shares refer to those within."""
+        """Whether some launches are outside steps, so that shares refer to the launches within steps."""
         count = f"(SELECT count(*) FROM {self._counted}) < (SELECT count(*) FROM {self._launches})"
         [(is_part,)] = self._ask(tuple, f"SELECT {count}")
         return bool(is_part)
@@ -218,7 +219,7 @@ class Evidence:
 
     @property
     def within(self) -> str:
-        """The same, after the devices' time."""
+        """The same, in the form that follows the words "the devices' time"."""
         if self.is_incomplete:
             return " in the file"
         return " in steps" if self.is_part else ""
@@ -230,8 +231,8 @@ class Evidence:
 
     @cached_property
     def path_ticks(self) -> int | None:
-        """The time of devices on the critical path; None if unknown, or if devices mostly communicate, as other ranks
-        may wait.
+        """The time of devices on the critical path; None if unknown, or if devices mostly communicate, because other
+        ranks may then wait.
         """
         if 2 * self._communication_ticks >= self.ticks:
             return None
@@ -240,7 +241,7 @@ class Evidence:
     @property
     def saves_little(self) -> bool:
         """Whether less than half of a device's work is on the critical path. If that is unknown because Python's
-        functions were recorded: whether the host, without Python, would take twice as long as each device.
+        functions were recorded: whether the host, without Python, would take more than twice as long as each device.
         """
         return self.trace.is_beside(self.ticks) if self.path_ticks is not None else self._is_host_slower
 
@@ -271,7 +272,7 @@ class Evidence:
 
     @property
     def _note_of_communication(self) -> str:
-        """A clause that says how much computing and copying overlaps communication; '' below a fifth."""
+        """A clause that says how much computing and copying overlaps communication; '' if it is less than a fifth."""
         beside, others = self.beside_communication
         if not beside or 5 * beside < others:
             return ""
@@ -288,7 +289,7 @@ class Evidence:
             "SELECT l.family, l.label, l.uses, l.calls, l.ticks"
             f" FROM _label_ticks($key, '{self._counted}', NULL, NULL) AS l ORDER BY l.ticks DESC, l.label DESC",
         )
-        # A sum beyond 64 bits is unknown, and with it the whole.
+        # A sum beyond 64 bits is unknown, and then the whole is unknown, too.
         return [] if any(row.ticks is None for row in rows) else rows
 
     @cached_property
@@ -347,7 +348,7 @@ class Evidence:
 
     @cached_property
     def chains(self) -> list[Chain]:
-        """Chains of kernels that one kernel could replace, those that save most first."""
+        """Chains of kernels that one kernel could replace, the chain that saves most first."""
         if not any(label.family in ("elementwise", "reduction") for label in self.labels):
             return []
         chains = self._ask(
@@ -355,12 +356,14 @@ class Evidence:
             "SELECT c.sequence, c.kernels, c.calls, c.saved_ticks"
             f" FROM _fusable_chains($key, '{self._counted}') AS c ORDER BY c.saved_ticks DESC, c.sequence",
         )
-        # What torch.compile made of a model, its backend chose not to fuse.
+        # In a model that torch.compile compiled, the backend chose not to fuse these kernels.
         return [chain for chain in chains if "CompiledFunction" not in chain.sequence]
 
     @cached_property
     def span_ticks(self) -> int:
-        """The time from the first to the last event of each device that ran work, of steps, together."""
+        """The time within steps from the first to the last event of each device that ran work, summed over the
+        devices.
+        """
         query = f"""
             SELECT coalesce(sum(s.ticks), 0)::BIGINT
             FROM (
@@ -372,7 +375,7 @@ class Evidence:
 
     @cached_property
     def recorded_ticks(self) -> int:
-        """The time of the recording, of all devices that ran work together."""
+        """The time of the recording, summed over all devices that ran work."""
         query = "SELECT r.end_ticks - r.start_ticks FROM _recording($key) AS r"
         [(ticks,)] = self._ask(tuple, query)
         return int(ticks or 0) * len(self._ask(tuple, f"SELECT DISTINCT w.device FROM {self._launches} AS w"))
@@ -430,7 +433,7 @@ class Evidence:
 
     @cached_property
     def unfused_attention(self) -> list[Unfused]:
-        """By op; none if it has less than a twentieth of the time."""
+        """Unfused attention, by op; empty if it takes less than a twentieth of the time."""
         rows = self.trace.unfused_attention
         return rows if 20 * sum(row.ticks for row in rows) >= self.ticks else []
 
@@ -455,11 +458,13 @@ class Evidence:
 
     @property
     def tells_layouts(self) -> bool:
-        """Whether these take a twentieth of the devices' time, which is a separate finding."""
+        """Whether these kernels take a twentieth of the devices' time, so that there is a separate finding about
+        layouts.
+        """
         return bool(self.layouts) and 20 * self.layout_ticks >= self.ticks
 
     def told_ticks(self, ops: Iterable[tuple[str, int, int]]) -> float:
-        """Return how much of the time of these ops the finding about layouts has."""
+        """Return how much of the time of these ops belongs to the finding about layouts."""
         if not self.tells_layouts:
             return 0.0
         all_ticks: Counter[str] = Counter()
@@ -591,7 +596,7 @@ def _remedy_of_products(evidence: Evidence, labels: Sequence[Label]) -> str:
         return evidence.listed("GEMM")
     share = sum(label.ticks for label in labels if label.uses_matrix_units) / ticks
     if share >= 0.9:
-        # Those of a model whose graphs are replayed are given.
+        # A model whose graphs are replayed has a fixed number of products.
         ways = [] if evidence.replays else ["make fewer of them"]
         ways += ["use smaller types where accuracy allows"] if evidence.trace.is_wide(family="GEMM") else []
         return f"The products run on {evidence.units} already: {', or '.join(ways)}." if ways else ""
@@ -632,13 +637,13 @@ def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) 
 
 
 def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
-    """Ops of a family with one limit take longer than good kernels, by a twentieth of the devices' time. Ops too short
-    for kernels are one group across families, except products that alone take so much: larger products fill a device.
-    Odd sizes are another rule.
+    """Ops of a family with one limit take longer than good kernels, by a twentieth of the devices' time. Ops with too
+    little work for a kernel are one group across families, except products if they alone take a twentieth: larger
+    products fill a device. Odd sizes are another rule.
     """
     groups: defaultdict[tuple[str, str], list[Rated]] = defaultdict(list)
     for calls in evidence.rated:
-        # Without a short kernel it isn't known how short they can be.
+        # Without a short kernel, it isn't known how short kernels can be.
         if not calls.is_odd and (calls.bound != "latency" or calls.shortest_ticks < SHORT_TICKS):
             is_one = calls.bound == "latency" and calls.family not in PRODUCTS
             groups["" if is_one else calls.family, calls.bound].append(calls)
@@ -676,7 +681,7 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _above(rated: Sequence[Rated]) -> float:
-    """Return by how much calls with one limit take longer than good kernels, or than as many of the shortest
+    """Return by how much calls with one limit take longer than good kernels, or than the same number of the shortest
     kernels.
     """
     ticks = sum(calls.ticks for calls in rated)
@@ -753,7 +758,9 @@ def _grows(all_rated: Sequence[Rated], rated: Sequence[Rated]) -> bool:
 
 
 def _remedy_of_computing(evidence: Evidence, family: str, main_op: str, rated: Sequence[Rated]) -> str:
-    """Return the remedy for ops of a family that compute more slowly than the device could: what most of them lack."""
+    """Return the remedy for ops of a family that compute more slowly than the device could; it is what most of them
+    lack.
+    """
     if family == "attention":
         return _remedy_of_attention(main_op)
     sizes = "channels in multiples of 8" if family == "convolution" else "sizes that are multiples of the tiles"

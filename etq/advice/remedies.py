@@ -60,15 +60,15 @@ def graphs(runtime: str | None, *, replays: bool) -> str:
     return f"{runtime} graphs" if runtime and not replays else ""
 
 
-# From this many launches on, a step has several.
+# A step with at least this many launches has several.
 _FEW: Final = 1.5
-# Calls that a program makes at its start: if one place has most of their time, it may be the start.
+# Calls that a program makes at its start: if most of their time is in one place, that place may be the start.
 _AT_START: Final = (
     "allocation", "free", "pinned_memory", "module_load", "graph_instantiation", "creation", "synchronization",
     "launch", "copy", "call", "host", "step", "op_function", "launching",
 )  # fmt: skip
-# Ops that copy; these and ops that allocate, which other remedies than moving to a device help; torch's own annotations
-# around its work.
+# Ops that copy; ops that copy or allocate, for which there are other remedies than moving them to a device; torch's own
+# annotations around its work.
 _COPIES: Final = re.compile(r"aten::(.*copy|to$|item$|_local_scalar_dense$)")
 _MOVES: Final = re.compile(rf"aten::empty|{_COPIES.pattern}")
 _TORCHS: Final = re.compile(r"## |Optimizer\.|autograd::|Torch-Compiled|(Distributed)?DataParallel|FSDP")
@@ -154,7 +154,7 @@ def remedy(
     if stretch.is_long and cause in ("host", "step", "op_function", "launching", "launch_delay"):
         return ""
     match cause:
-        case "function" if not name and not stretch.is_long:  # many short ones, of libraries too
+        case "function" if not name and not stretch.is_long:  # many short calls, including those of libraries
             text = "Call these functions less often, or keep what they return."
         case "host" | "launching" | "op_function" | "step" | "launch_delay":
             text = _of_launching(cause, kind, name or "", traits)
@@ -275,7 +275,9 @@ def _of_launching(cause: str, kind: str, name: str, traits: Traits) -> str:
 
 
 def _as_one(cause: str, kind: str, traits: Traits) -> str:
-    """What helps outside of ops, by what takes half of the time, `kind`: Python's functions, a step's own time."""
+    """What helps outside of ops, depending on `kind`, which takes half of the time: Python's functions, or a step's own
+    time.
+    """
     if kind == "generated":
         ways = f'Let {traits.graphs} run it as one: torch.compile makes them with mode="reduce-overhead".'
         return ways if traits.graphs else ""

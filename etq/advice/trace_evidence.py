@@ -28,13 +28,13 @@ CALLS: Final = {
     "launch": "is in a launch that takes long to return",
     "copy": "is in a copy that takes long to return",
 }
-# Causes on the critical path that count in all ops together.
+# Causes on the critical path that are summed over all ops.
 TOGETHER: Final = (*CALLS, "data_loading", "compilation")
-# The ticks up to which a collective is short: to start one takes about as long.
+# The ticks up to which a collective is short: starting a collective takes about that long.
 SHORT: Final = 50_000
 # The subject of a part `p` of the critical path; NULL for unnamed parts and unknown waits. Calls in which the host
 # waits, loading and compilation have their cause as subject, across all ops. Calls of unknown kind, and copies from and
-# to the host, have their name. Time between the ops of steps is one subject.
+# to the host, have their name. All time between the ops of steps is one subject.
 _SUBJECT: Final = f"""
     CASE
         WHEN p.cause IN ({", ".join(f"'{cause}'" for cause in TOGETHER)}) THEN p.cause
@@ -43,7 +43,8 @@ _SUBJECT: Final = f"""
             THEN CASE WHEN p.name_kind = 'step' THEN 'step' ELSE p.name END
     END
 """
-# Temporary tables with rows that several rules need. Each is made on first use and may read those before it.
+# Temporary tables with rows that several rules need. Each table is made on first use, and may read the tables before
+# it.
 _GAPS: Final = "FROM _device_gaps({key}, '{prefix}launches', 'device')"
 _PERIODS: Final = "FROM _gap_periods('{prefix}gaps') UNION ALL FROM _path_periods({key}, '{prefix}path')"
 # The times of claims: idle time by `device` and `cause`, or the critical path by `subject`.
@@ -63,7 +64,7 @@ _TIMES: Final = """
     WHERE p.subject IS NOT NULL AND p.cause NOT IN ('device', 'wait', 'unknown')
 """
 # First calls of ops, of launches of a kernel and of loaders that are long, and five times as long as the median of the
-# later ones of their name.
+# later calls of the same name.
 _FIRSTS: Final = """
     WITH calls AS (
         SELECT s.family, NULL AS kernel, e.start_ticks, e.elapsed_ticks AS ticks
@@ -123,11 +124,11 @@ LAUNCHING: Final = ("host", "step", "op_function")
 WAITING: Final = ("earlier_work", "unknown_wait")
 # From the return of a launch to the start of what it launched.
 STARTING: Final = ("launch_delay", "latency")
-# Causes that are waits for devices, or follow such a wait: nothing is recorded of the host after it.
+# Causes that are waits for devices, or follow such a wait: nothing is recorded about the host after the wait.
 SYNCHRONIZING: Final = ("synchronization", "after_synchronization")
 # Causes that say what the host does.
 OF_HOST: Final = (*TOGETHER, *LAUNCHING, "cpu_op", "function", "call", "first_call")
-# Causes of idle time that are one claim, each mapped to the claim's first cause.
+# Causes of idle time that form one claim, each mapped to the claim's first cause.
 _TOGETHER: Final = {cause: causes[0] for causes in (LAUNCHING, WAITING, STARTING, SYNCHRONIZING) for cause in causes}
 # What a claim is about: a device and a cause of its idle time, or a subject of the critical path.
 Subject = tuple[int | None, str | None, str | None]
@@ -151,7 +152,7 @@ class Idle(NamedTuple):
 
 class Gaps(NamedTuple):
     """The gaps of a device that contain time of a cause: their number, the longest such time in one gap, that gap's
-    start, and the sum over gaps that contain it for long.
+    start, and the sum over gaps in which such time is long.
     """
 
     device: int | None
@@ -179,8 +180,8 @@ class OnPath(NamedTuple):
 
 
 class First(NamedTuple):
-    """How much of a time is in first calls that take much longer than later ones; the name with the most of it, the
-    time of its first call, the median of its later calls, and their number.
+    """How much of a time is in first calls that take much longer than later calls; the name with most of this time, the
+    time of its first call, and the median and the number of its later calls.
     """
 
     ticks: int
@@ -202,8 +203,9 @@ class Intervals(NamedTuple):
 
 
 class Use(NamedTuple):
-    """How long a device ran anything, and how long kernels, within the `ticks` of steps; `span` is from first to last
-    event.
+    """How long a device ran anything, and how long it ran kernels, within the `ticks` of steps.
+
+    `span` is the time from its first to its last event.
     """
 
     device: int | None
@@ -250,7 +252,9 @@ class Unfused(NamedTuple):
 
 
 class SmallCollectives(NamedTuple):
-    """The collectives of devices: the number and time of those that take at most `SHORT`, and of all."""
+    """The collectives of devices: the number and time of collectives that take at most `SHORT`, and of all
+    collectives.
+    """
 
     number: int
     ticks: int
@@ -327,7 +331,8 @@ class Evidence:
     @cached_property
     def rated(self) -> str | None:
         """A temporary table of the ops with their costs and least times, as `_rated_work`; None if no device ran
-        anything, peaks are unknown, or sizes aren't written. This is checked first, as planning the query takes long.
+        anything, peaks are unknown, or sizes aren't written. This is checked first, because planning the query takes
+        long.
         """
         known = "coalesce(p.bandwidth, p.any_flops) IS NOT NULL"
         peaks = f"SELECT 1 FROM {self.shared('peaks')} AS p WHERE {known} LIMIT 1"
@@ -514,7 +519,7 @@ class Evidence:
     @cached_property
     def wide(self) -> dict[tuple[str, str | None], tuple[int, int]]:
         """By op and kernel family: the time of kernels whose op takes only numbers of 32 or 64 bits, and the time of
-        all.
+        all kernels.
         """
         narrow = "regexp_matches(a.dtypes, 'c10::(B?F|H|B)|char')"
         rows = self.rows(
@@ -588,7 +593,9 @@ class Evidence:
 
     @cached_property
     def blocks(self) -> bool:
-        """Whether launch calls return only after their kernels have ended: these take half of the calls' time."""
+        """Whether launch calls return only after their kernels have ended: such kernels take half of the calls'
+        time.
+        """
         query = """
             SELECT 2 * sum(d.elapsed_ticks) FILTER (
                 d.start_ticks >= d.call_start_ticks
@@ -619,7 +626,7 @@ class Evidence:
     @cached_property
     def host_ticks(self) -> int:
         """The time in which ops and calls run on the host, without calls that may wait for a device: the host's time if
-        Python took none. 0 if unknown, as when launches wait.
+        Python took none. 0 if unknown, for example because launches wait.
         """
         if self.missing is not None or not self.knows_host or self.blocks:
             return 0
@@ -644,7 +651,9 @@ class Evidence:
 
     @cached_property
     def lacks_autograd(self) -> bool:
-        """Whether only one thread has ops, and hardly any in torch's annotations of the backward pass."""
+        """Whether only one thread has ops, and hardly any of these ops are in torch's annotations of the backward
+        pass.
+        """
         query = """
             WITH events AS MATERIALIZED (
                 SELECT t.event_index, t.parent_index, t.thread_index, t.elapsed_ticks, s.activity,
@@ -750,8 +759,8 @@ class Evidence:
 
     @cached_property
     def job(self) -> str | None:
-        """The value of the label job; None without other ranks' traces. This check takes less time than planning the
-        queries about them.
+        """The value of the label job; None without other ranks' traces. Checking for such traces takes less time than
+        planning the queries that read them.
         """
         return next((job for (job,) in self.rows(tuple, _JOB)), None)
 
@@ -803,7 +812,7 @@ class Evidence:
 
     @property
     def has_kernels(self) -> bool:
-        """Whether less than a twentieth of the launches lack a device event; otherwise too much time is missing."""
+        """Whether fewer than a twentieth of the launches lack a device event; otherwise too much time is missing."""
         return self.lost.lost <= 0 or 20 * self.lost.lost < self.lost.launches
 
     @cached_property
@@ -869,8 +878,10 @@ class Evidence:
         return time((at - self.traits.start_ticks) / 1e3, "us")
 
     def told_rank(self) -> tuple[str, str | None]:
-        """Return what the rank's collectives spend time on: rank, with the number of a rank that has more than half of
-        the waiting, if there is one; transfer; or communication, if other ranks' traces are missing.
+        """Return what the rank's collectives spend time on.
+
+        It is "rank", with the number of the rank that causes more than half of the waiting, if there is one;
+        "transfer"; or "communication", if other ranks' traces are missing.
         """
         own = self.own_waits
         waited: Counter[int] = Counter()

@@ -70,9 +70,7 @@ def missing(evidence: Evidence) -> Iterator[Claim]:
 
 
 def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """The host launches: in ops, between them, or in functions within them. Possibly none of these has half of the
-    time.
-    """
+    """The host launches in ops, between ops, or in functions within ops; possibly none of them has half of the time."""
     chosen = [part for part in parts if part.cause in LAUNCHING]
     cause, share = _top(chosen, lambda part: part.cause)
     times: Counter[str] = Counter()
@@ -115,8 +113,8 @@ def _synchronizing(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]
 
 
 def _starting(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """Launched work starts late. This costs only the time that the host then waits longer, as the host continues
-    meanwhile.
+    """Launched work starts late. Because the host continues meanwhile, this costs only the time that the host later
+    waits longer.
     """
     cause = STARTING[0]
     chosen = [part._replace(cause=cause) for part in parts if part.cause in STARTING]
@@ -177,8 +175,8 @@ def _outer_op(evidence: Evidence, use: Use, parts: Sequence[Idle]) -> str | None
 
 
 def _ran(cause: str, parts: Sequence[Idle]) -> str:
-    """Return what the host runs for half of a cause's time: Python functions, code of torch.compile, or only a step;
-    otherwise several things.
+    """Return what the host runs for half of a cause's time: Python functions, code of torch.compile, or only a step; if
+    nothing has half, several things.
     """
     spent = sum(part.ticks for part in parts)
     times: Counter[str] = Counter()
@@ -192,7 +190,7 @@ def _ran(cause: str, parts: Sequence[Idle]) -> str:
 
 
 def _unknown(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """No recorded event shows the reason, or whether a device idles."""
+    """No recorded event shows the reason, or it isn't known whether the device is idle."""
     chosen = [part for part in parts if part.cause == "unknown"]
     text = f"{who} idles before work whose launch is not in the trace: it is unknown what the work waited for."
     yield _claim(evidence, use, chosen, "unknown", text, least=20.0)
@@ -237,7 +235,10 @@ def _claim(
     least: float = 5.0, unexplained: str | None = None, name: str | None = None, kind: str | None = None,
     of: str | None = None,
 ) -> Claim:  # fmt: skip
-    """Return a claim about parts; `of` is the cause whose gaps are counted, if it isn't the claim's."""
+    """Return a claim about parts of idle time.
+
+    `of` is the cause whose gaps are counted; by default, the claim's.
+    """
     times: Counter[str] = Counter()
     for part in parts:
         times[part.cause] += part.ticks

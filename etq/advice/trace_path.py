@@ -14,14 +14,14 @@ from etq.advice.words import counted, percent, shortened, time
 RULE: Final = "critical path"
 _LEAST: Final = 20.0
 _NO_THREAD: Final = "the thread that runs the backward pass, for which it waits, isn't in the file"
-# What the host does within an op counts for the op.
+# What the host does within an op is attributed to the op.
 _OF_OP: Final = ("host", "step", "op_function", "function")
 _NOT_ON_HOST: Final = ("device", "wait", "unknown", "between_steps", "not_recorded")
 
 
 def critical_path(evidence: Evidence) -> Iterator[Claim]:
     """Yield a claim for each thing on the path."""
-    # Shorter than the recording if it is unknown what the path's first event waited for.
+    # The path is shorter than the recording if it is unknown what the path's first event waited for.
     whole = ("the critical path", sum(part.ticks for part in evidence.path))
     groups: defaultdict[tuple[str, str], list[OnPath]] = defaultdict(list)
     for part in evidence.path:
@@ -34,7 +34,7 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
         if 100 * times.total() < _LEAST * whole[1]:
             continue
         cause = times.most_common(1)[0][0]
-        # Without devices, the host's time is the program's work, not lost.
+        # Without devices, the host's time is the program's work, and not lost.
         is_lost = evidence.has_work or cause in TOGETHER
         share = percent(100 * times.total() / whole[1]) if whole[1] else "0 %"
         beside, label = evidence.beside.get(parts[0].subject or "", (0, ""))
@@ -115,7 +115,9 @@ def _cause(evidence: Evidence, kind: str, part: OnPath) -> str:
 
 
 def _of_kernels(evidence: Evidence, part: OnPath) -> str:
-    """Return the kind of an op's kernels: attention in single ops, on wide numbers, products, or others."""
+    """Return the kind of an op's kernels: attention in single ops, kernels on wide numbers, products, or other
+    kernels.
+    """
     if any(row.op == part.name for row in evidence.unfused_attention):
         return "unfused"
     is_wide, is_product = evidence.is_wide(op=part.name), part.family in ("GEMM", "convolution", "MoE")

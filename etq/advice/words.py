@@ -22,7 +22,9 @@ def time(value: float, unit: str) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share: 12 %, 3.4 %; 100 % only if it is all, and 50 % if it is half, on which words depend."""
+    """Return a share: 12 %, 3.4 %; 100 % only if it is all, and 50 % only if it is at least half, because the wording
+    depends on these.
+    """
     if 49.5 <= share < 50:
         return f"{math.floor(10 * share) / 10} %"
     return "over 99 %" if 99.5 <= share < 100 else f"{share:.0f} %" if share >= 9.95 else f"{share:.1f} %"

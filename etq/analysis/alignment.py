@@ -11,7 +11,7 @@ import numpy as np
 
 from etq.verdicts.arithmetic import median
 
-# The number of ops of one program alone after which comparing stops; how many places parts may move.
+# The number of ops in only one of the programs after which comparing stops; the number of places that parts may move.
 MOST_APART, MOST_SLID = 200, 300
 
 Part = tuple[int, int, int]  # the number of elements before it in both lists, and its length
@@ -20,10 +20,10 @@ Part = tuple[int, int, int]  # the number of elements before it in both lists, a
 def align(ops: Mapping[str, Any]) -> list[str]:
     """Return a key for each row of ops, equal for the same op in all captures.
 
-    Ops of a name are the same if each program has exactly one; by module, if all programs have equally many, in order.
-    Other ops are matched by the longest common subsequence of the programs' names. If several ops of a name could
-    match, those with the most similar times do. After 200 ops that differ, only ops after the last difference are
-    matched.
+    Ops of one name are the same if each program has exactly one. If all programs have equally many, ops with
+    `is_by_module` are the same, in order. Other ops are matched by the longest common subsequence of the programs'
+    names. If several ops of a name could match, those with the most similar times do. If more than 200 ops differ,
+    comparing stops, and of the rest, only ops after the last difference are matched.
 
     ops  columns of capture_id, op_index, program, name, is_by_module and ticks, in the order of captures and ops
     """
@@ -63,7 +63,9 @@ def align(ops: Mapping[str, Any]) -> list[str]:
 
 
 def _logs(ticks: Any, captures: Sequence[Sequence[int]]) -> list[float]:
-    """The logarithm of each op's time in the median capture of a program, less that of the median op."""
+    """The logarithm of each op's time in the median capture of a program, minus the logarithm of the median op's
+    time.
+    """
     logs = [median(np.log(np.maximum(ticks[list(rows)], 1))) for rows in zip(*captures, strict=True)]
     return [each - median(logs) for each in logs]
 
@@ -71,7 +73,7 @@ def _logs(ticks: Any, captures: Sequence[Sequence[int]]) -> list[float]:
 def _common(base: Sequence[str], new: Sequence[str]) -> list[Part]:
     """The parts of the longest common subsequence, and the common end of the rest as the last part.
 
-    The greedy algorithm of Myers, An O(ND) difference algorithm and its variations, 1986.
+    The algorithm is the greedy one of Myers, An O(ND) difference algorithm and its variations, 1986.
     """
     # The furthest paths into both lists that skip this many elements, each with its parts, the last part first.
     paths: list[tuple[int, int, Any]] = [(0, -1, None)]

@@ -20,7 +20,7 @@ Row = Mapping[str, Any]
 def causes_of(warehouse: Warehouse, **options: Any) -> list[dict[str, Any]]:
     """Return the rows of the view `causes`, each with its `title` and `detail`. Options are those of the view.
 
-    Raises `QueryError` for an option that is none.
+    Raises `QueryError` for an unknown option.
     """
     return [{**row, "title": title(row), "detail": detail(row)} for row in _rows_of(warehouse, "causes", options)]
 
@@ -77,8 +77,9 @@ def _sentence(text: str) -> str:
 
 
 def judged(series: Sequence[Row], groups: Sequence[Row]) -> str:
-    """Say how many series are judged, in how many groups devices are compared, and why others aren't, given the rows of
-    `series` and `compared_devices`.
+    """Say how many series are judged, in how many groups devices are compared, and why other series and groups aren't.
+
+    The arguments are the rows of `series` and `compared_devices`.
     """
     left = [row["reason"] for row in series if row["reason"] is not None]
     sentences = [_with_reasons(f"{len(series) - len(left):,} of {_of_series(len(series))} judged over time", left)]
@@ -97,7 +98,7 @@ def _of_series(count: int) -> str:
 
 
 def _of_group(row: Row) -> str:
-    """Return why devices of a group aren't compared, and which captures it has."""
+    """Return why the devices of a group aren't compared, and which captures the group has."""
     kind = [row["model"], row["profiling_level"] and f"level {row['profiling_level']}", row["steps"]]
     of = " ".join([*filter(None, kind), *(["in cycles"] if row["clock"] == "cycles" else [])])
     return f"{row['reason']} ({of and f'{of}, '}{counted(row['captures'], 'capture')})"

@@ -12,7 +12,7 @@ from etq.verdicts import words
 from etq.verdicts.arithmetic import Numbers
 from etq.verdicts.changes import STATE, Change, Least, Reset, Stretch, changes_of, levels_of
 
-# The row of a stretch of a series: the whole series, if no change was accepted.
+# The row of a stretch of a series; if no change was accepted, the stretch is the whole series.
 _ROW: Final[dict[str, Any]] = {
     "kind": "stretch", **dict.fromkeys(("verdict", "stage")), **dict.fromkeys(("place", "last_good", "first_bad"), 0),
     **dict.fromkeys(("shows", "noise", "back", "before", "step", "low", "high", "p", "q"), math.nan),
@@ -75,8 +75,9 @@ def _stretch_row(stretch: Stretch, starts: Numbers, positions: Numbers) -> dict[
 
 
 def _listed(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the changes of a series without those that another change implies: steps between its states except the
-    last, and growth that ends in a step.
+    """Return the changes of a series without those that others imply.
+
+    Of the steps between states, only the last is kept, and growth that ends in a step is dropped.
     """
     states = [row for row in rows if row["stage"] == STATE][:-1]
     steps = {row["first_bad"] for row in rows if row["kind"] == "step"}

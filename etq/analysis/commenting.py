@@ -26,7 +26,7 @@ _IDENTITIES: Final = """
     {chosen}
     LIMIT 2
 """
-# As `regressions` names instructions.
+# Instructions have this form in `regressions`.
 _LAST: Final = "QUALIFY s.position = max(s.position) OVER ()"
 _CREEPS: Final = """
     SELECT 1 FROM regressions($selector, over := $over, "by" := $by) AS r

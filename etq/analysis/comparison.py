@@ -46,8 +46,8 @@ _TAKEN: Final[Mapping[str, Sequence[str]]] = {
     "startup": ("unit", "alpha", "min_effect", "allow_mismatch"),
     "memory": ("min_effect",),
 }
-# The largest difference between a change and the one that the shown times give: in percent, and as a part of the
-# change.
+# The largest difference between a change and the change that follows from the shown times: in percent, and as a part of
+# the change.
 _ROUNDED: Final = (0.15, 0.005)
 # Findings about sides that were not measured in turns.
 _APART: Final = {"measured apart", "time order unknown"}
@@ -55,7 +55,7 @@ _APART: Final = {"measured apart", "time order unknown"}
 _ALPHA: Final = 0.05
 # Verdicts on ops that changed.
 _CHANGED: Final = (words.SLOWER, words.FASTER, words.DIFFERS, words.POSSIBLY + words.SLOWER)
-# Verdicts that judge nothing.
+# Verdicts that say nothing about a change.
 UNJUDGED: Final = {words.TOO_FEW, words.CANT_JUDGE, words.CONDITIONS_DIFFER, words.ADDED, words.REMOVED}
 # Options of the comparison itself.
 OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
@@ -261,7 +261,7 @@ class Comparison:
 
     @cached_property
     def devices(self) -> tuple[str, str] | None:
-        """The devices of base and of new, if they are traces of different devices."""
+        """The devices of base and of new, if the sides are traces of different devices."""
         if not self.is_of_traces():
             return None
         query = "SELECT names, vendor FROM _devices_of($keys)"
@@ -286,7 +286,7 @@ class Comparison:
         return "trace" if self.is_of_traces() else "capture"
 
     def is_by_step(self) -> bool:
-        """Whether the samples are steps, as each side is one PyTorch trace."""
+        """Whether the samples are steps, because each side is one PyTorch trace."""
         return self.is_of_traces() and ("one trace per side",) in self.rows("findings", "rule")[1]
 
     def is_of_traces(self) -> bool:
@@ -322,7 +322,7 @@ class Comparison:
         """Return a line for each total, with its verdict."""
         columns = "what, method, verdict, change_percent, low_percent, high_percent, base, new, unit, note"
         totals = [row for row in self.rows("captures", columns)[1] if row[0] == "total"]
-        # Only if sides were measured in turns is the interval one of 95 %.
+        # The interval has a probability of 95 % only if the sides were measured in turns.
         spread = "" if all(row[4] is None for row in totals) or self.is_in_turns() else "spread "
         lines: list[tuple[str, str | None]] = []
         for _, method, verdict, change, low, high, base, new, unit, note in totals:
@@ -342,8 +342,8 @@ class Comparison:
         ]
 
     def efficiency_lines(self) -> list[str]:
-        """Return a line with the MFU of the steps of both sides, if they are traces and one is known: medians over the
-        captures of a side.
+        """Return a line with the MFU of the steps of both sides, if the sides are traces and one MFU is known; the
+        values are medians over the captures of a side.
         """
         if not self.is_of_traces():
             return []
@@ -364,7 +364,7 @@ class Comparison:
         return [f"MFU: {' to '.join(texts)}; operations are known of {' and '.join(known)} % of devices' time{sizes}"]
 
     def _complete_steps(self) -> None:
-        """Compute the operations of steps for traces in memory, too, if there are two; for many, this would
+        """Compute the operations of steps for traces in memory, too, if there are only two traces; for many, this would
         take long.
         """
         if self.has_one_trace_per_side():
@@ -425,14 +425,17 @@ class Comparison:
         return f"judged: {', '.join(found) or 'nothing'}" + (f"; not judged: {', '.join(left)}" if left else "")
 
     def _has_slow_runs(self) -> bool:
-        """Whether the slowest tenth of runs is judged: not of single captures, nor of sides measured apart."""
+        """Whether the slowest tenth of runs is judged: it is not judged for single captures, nor for sides measured
+        apart.
+        """
         if self.is_by_step() or self.options.get("quantile") not in (None, 0.25):
             return False
         captures = [row for row in self.rows("captures", "base_captures, new_captures")[1] if None not in row]
         return max(map(max, captures), default=0) > 1 and ("measured apart",) not in self.rows("findings", "rule")[1]
 
     def label_lines(self) -> list[str]:
-        """Return a line for each label that differs between the sides, except those that select them; as findings do.
+        """Return a line for each label that differs between the sides, except the labels that select them, as in
+        findings.
 
         The captures need not have times.
         """
@@ -452,7 +455,7 @@ class Comparison:
         """
         if self.has_few_common_ops():
             return None
-        # Annotations are left out, as the ops in them are listed.
+        # Annotations are left out, because the ops in them are listed.
         found = [each for each in self.causes() if each.kind not in ("annotation", "device_annotation")]
         texts = []
         for verdict in (words.SLOWER, words.FASTER, words.DIFFERS):
@@ -465,7 +468,9 @@ class Comparison:
         return "; ".join(texts) or None
 
     def causes(self) -> list[Cause]:
-        """Return the ops that changed, the largest change first; instances of an op with one verdict are one entry."""
+        """Return the ops that changed, the largest change first; instances of an op with the same verdict are one
+        entry.
+        """
         columns = f"{self._op_name()}, kind, verdict, instruction_id, {self.op_key()}, change_percent, base, unit"
         groups: dict[tuple[str, str, str], list[Sequence[Any]]] = {}
         for op, kind, verdict, *row in self.rows("ops", columns)[1]:
@@ -474,8 +479,9 @@ class Comparison:
         return [_cause(*key, rows) for key, rows in groups.items()]
 
     def op_sources(self) -> dict[str, tuple[str, int | None]]:
-        """Return the file and line of ops, named by `op_key`, from the linked record of new; only of ops with
-        one line.
+        """Return the file and line of ops, named by `op_key`, from the linked record of new.
+
+        Ops with several lines are left out.
         """
         query = f"""
             SELECT c.name, any_value((s.source_file, s.source_line))
@@ -549,8 +555,10 @@ class Comparison:
 
 
 def _levels(statistic: str, change: float, base: float, new: float, unit: str) -> str:
-    """Return the values of a total on both sides as text; only that of base if the change isn't the one between the
-    medians, as it is that of the median pair of captures.
+    """Return the values of a total on both sides as text.
+
+    If the change isn't the change between the two medians, because it is that of the median pair of captures, only the
+    value of base is returned.
     """
     follows = not base or abs(100 * (new / base - 1) - change) <= max(_ROUNDED[0], _ROUNDED[1] * abs(change))
     return f"{', ' if follows else ' of '}{statistic}{range_text((base, new) if follows else (base,), unit)}"
@@ -580,5 +588,5 @@ def _sentences(rows: Sequence[Sequence[Any]]) -> list[str]:
 
 
 def _given(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return those of these options that are set."""
+    """Return the options that are set."""
     return {name: options[name] for name in names if options[name] is not None}

@@ -17,7 +17,9 @@ def are_unaligned(warehouse: Warehouse, capture: Capture) -> bool:
 
 
 def unknown_times(totals: Iterable[tuple[int | None, float | None]]) -> str | None:
-    """Explain why modules have no time, by depth and total of the rows of `module_totals`; None if all have one."""
+    """Explain why modules have no time, given depth and total of the rows of `module_totals`; None if all have a
+    time.
+    """
     hidden = sum(depth is not None and total is None for depth, total in totals)
     which = "1 module" if hidden == 1 else f"{hidden} modules"
     reason = f"the time of {which} is unknown: a delegate runs the ops, and none of its events is assigned to them"

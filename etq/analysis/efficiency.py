@@ -25,7 +25,8 @@ class Efficiency(NamedTuple):
 
 
 _STORED: Final = f"SELECT {', '.join(Efficiency._fields)} FROM _trace_efficiency WHERE capture_id = $capture"
-# Whether a device ran anything, and whether its peaks are known. Queries about sizes take long.
+# Whether a device ran anything, and whether its peaks are known. This is checked first, because queries about sizes
+# take long.
 _HAS_WORK: Final = (
     "SELECT 1 FROM device_events AS d WHERE d.capture_id = $capture AND d.is_inferred IS NOT NULL LIMIT 1"
 )
@@ -44,7 +45,7 @@ def efficiency_of(warehouse: Warehouse, capture: Capture) -> Efficiency | None:
         return None
     if has_work := bool(rows(_HAS_WORK)):
         warehouse.complete()
-    # What is stored of a capture stays when its events are pruned.
+    # The stored values of a capture stay when its events are pruned.
     if stored := rows(_STORED):
         found = Efficiency._make(stored[0])
         # A step that launched nothing has no reason.

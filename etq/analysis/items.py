@@ -28,7 +28,7 @@ def compared(
 
     samples  columns of `_comparison_samples`; ops without an item have the one that `align` finds
     ops      what `align` takes
-    shapes   ops with inputs of other shapes on both sides: op, and shapes that only base, and only new, has
+    shapes   ops whose input shapes differ between the sides: op, shapes of base only, and shapes of new only
     more     the other arguments of `compare`
     """
     samples = aligned(samples, ops)
@@ -106,7 +106,7 @@ def _are_none(values: Any) -> Flags:
 
 
 def _of_items(shapes: Mapping[str, Any], described: Mapping[str, Any]) -> dict[str, Any]:
-    """The shapes by the items of traces that are calls of these ops."""
+    """The shapes of ops, by the items of traces that are calls of these ops."""
     of_op = {op: at for at, op in enumerate(shapes["op"].tolist())}
     kinds = [new or base for base, new in zip(described["base_kind"], described["new_kind"], strict=True)]
     places = {

@@ -13,7 +13,7 @@ from etq.verdicts.comparison import SMALLEST_APART
 
 Rows = dict[str, list[Any]]
 
-# The verdicts whose values a sentence counts, with their words; how many slower values it names.
+# The verdicts whose values a sentence counts, with their words; and how many slower values the sentence names.
 _STATED: Final = (words.SLOWER, words.FASTER)
 _COUNTED: Final = {
     words.FASTER: "faster",
@@ -45,9 +45,9 @@ def each_compared(
     added are `value` and, for totals, `in_ops`, the ops that differ. With n values, each comparison has the nth part of
     alpha, and p and q are n times as large: verdicts and intervals hold for all values together.
 
-    Values that differ are left out of the base of the others, as one device that is 1.4 times as slow would hide all
-    other differences. So all values are compared twice; the second time, base has only the values that don't differ, if
-    these are more than half.
+    Values that differ are left out of the base of the other values, because one device that is 1.4 times as slow would
+    hide all other differences. So all values are compared twice; the second time, base has only the values that don't
+    differ, if these are more than half.
 
     samples, ops, shapes  what `compared` takes, of all captures; their sides are not read
     conditions            those that differ between a value and all others: value, name and detail
@@ -60,7 +60,7 @@ def each_compared(
     values = sorted(set(value_of.values()))
 
     def judged(value: str, without: set[str]) -> Rows:
-        """The rows of a value, compared with others without some."""
+        """The rows of a value, compared with the other values except some."""
         kept = ~np.isin(samples["value"], [*(without - {value})])
         of_kept = {name: column[kept] for name, column in samples.items()}
         of_kept["side"] = np.where(of_kept["value"] == value, "new", "base").astype(np.object_)
@@ -95,7 +95,9 @@ def _append(found: Rows, value: str, rows: Rows, values: int) -> None:
 
 
 def _differing(rows: Rows) -> dict[int, list[str]]:
-    """Return which ops differ, by comparison: all ops, if the common shift differs, and ops that differ in addition."""
+    """Return which ops differ, by comparison: all ops if the common shift differs, and ops that differ beyond that
+    shift.
+    """
     columns = ("level", "comparison", "verdict", "op", "change", "change_low", "change_high")
     at: dict[int, dict[str, None]] = {}
     of_totals = zip(rows["level"], rows["comparison"], rows["verdict"], strict=True)

@@ -26,9 +26,9 @@ class Judged(NamedTuple):
     ordered_by: str
     captures: int
     unordered: int
-    lacking: int  # with an order, but without a value
-    few: int  # with a value, in a series of too few builds
-    beside: int = 0  # with a value, in too few builds before or after an accepted change
+    lacking: int  # captures with an order, but without a value
+    few: int  # captures with a value, in a series of too few builds
+    beside: int = 0  # captures with a value, among too few builds before or after an accepted change
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Series:
 
     @property
     def order(self) -> str:
-        """What orders captures: the key of a label or captured_at, or several."""
+        """What orders captures: the key of a label, captured_at, or several of these."""
         known = {row.ordered_by for row in self.rows if row.captures > row.unordered}
         return " or ".join(sorted(known) or [self.over or "captured_at"])
 
@@ -102,7 +102,7 @@ class Series:
         return self.captures - sum(self.not_judged.values())
 
     def unchanged(self, what: str = "change") -> str:
-        """Return a sentence that judged captures show no change, without a statement on others."""
+        """Return a sentence that says that judged captures show no change; it says nothing about other captures."""
         if self.missing is None:
             return f"no {what} in {self.judged:,} captures"
         return f"no {what} in the {self.judged:,} captures judged; {self.missing}" if self.judged else self.missing
@@ -179,7 +179,7 @@ def change_text(change: Mapping[str, Any], label: str, capture: str | None, p: s
 
 
 def shown_text(percent: float | None) -> str | None:
-    """Return a sentence on which change the next builds would show."""
+    """Return a sentence that says which change the next builds would show."""
     from etq.verdicts.fits import NEW
 
     return None if percent is None else f"{NEW} more builds would show a change of {percent:.2g} %"
@@ -190,5 +190,5 @@ def builds(count: int) -> str:
 
 
 def short(label: str) -> str:
-    """Return a label as people write it: of a commit, the first 12 digits."""
+    """Return a label as people write it: a commit is shortened to its first 12 digits."""
     return label[:12] if re.fullmatch("[0-9a-f]{40}", label) else label

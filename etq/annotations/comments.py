@@ -41,8 +41,9 @@ class Comment:
 
 
 def labels_of_series(connection: duckdb.DuckDBPyConnection, selector: str | None) -> str:
-    """Return a selector of labels in the form of series' names: each label once, in order. Raises `EtqError` for
-    others.
+    """Return a selector of labels in the form of series' names: each label once, in order.
+
+    Raises `EtqError` for a selector that doesn't consist of labels.
     """
     [(terms,)] = connection.execute("SELECT _selector_terms($s)", {"s": selector or ""}).fetchall()
     pairs = {}

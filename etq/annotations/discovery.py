@@ -23,19 +23,20 @@ if TYPE_CHECKING:
 SIDECARS: Final = (".json", ".toml")
 # A sidecar has some labels and metrics. As Python objects, TOML takes hundreds of times its size.
 _LARGEST: Final = 2**20
-# Settings against programs that a repository's configuration names, which git runs, even to fetch missing objects.
+# Settings that keep git from running programs that a repository's configuration names, even to fetch missing objects.
 _NO_PROGRAMS: Final = tuple(
     word
     for setting in ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "log.showSignature=false")
     for word in ("-c", setting)
 )
-# A time limit, as git waits for pipes, and reads devices without end, in place of files.
+# A time limit: if there are pipes or endless devices in place of files, git waits for the pipes, and reads the devices
+# for ever.
 _GIT_SECONDS: Final = 60
 _GIT_BYTES: Final = 2**31
 _NO_REMOTES: Final = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
 # The hash of a commit and its time.
 _FORMAT: Final = ("--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ")
-# The beginning of a hash that git takes.
+# The beginning of a hash, as git accepts it.
 _SHORTEST: Final = 4
 _HASH: Final = re.compile(f"[0-9a-f]{{{_SHORTEST},64}}")
 _FILTER: Final = re.compile(r"filter\..*\.(?:clean|smudge|process|required)\Z", re.DOTALL | re.IGNORECASE)
@@ -85,7 +86,7 @@ def discover(
 
 
 class Repository:
-    """A folder's git repository: gives the state for captures that name no commit, and the times of commits.
+    """A folder's git repository: it gives the state for captures that name no commit, and the times of commits.
 
     Raises `EtqError` as `labels_of_git` does.
     """
@@ -216,9 +217,9 @@ def _parts(pattern: str) -> Iterator[tuple[str, str | None]]:
 def labels_of_git(folder: str | os.PathLike[str]) -> dict[str, str]:
     """Return the state of a folder's git repository: commit, commit_time (in UTC), branch, and dirty (true or false).
 
-    Dirty means, as in `git describe --dirty`, that files tracked by git are changed; of submodules only the commits
-    count. A commit that is checked out without a branch has no branch. Programs that the repository names, such as
-    filters, aren't run, so a rewritten file with a filter counts as changed.
+    Dirty means, as in `git describe --dirty`, that files tracked by git are changed; of submodules, only the commits
+    are compared. A commit that is checked out without a branch has no branch. Programs that the repository names, such
+    as filters, aren't run, so a rewritten file with a filter counts as changed.
 
     Raises `EtqError` if git is not installed, or the folder has no repository or no commit.
     """

@@ -66,7 +66,7 @@ def set_labels(connection: duckdb.DuckDBPyConnection, capture_id: int, labels: M
     Raises `ArgumentError` for an invalid label, and for a `captured_at` that is not a time.
     """
     is_of_job = not RANKS.isdisjoint(labels)
-    # Also of the job to which a trace no longer belongs.
+    # These include the ranks of the job to which a trace no longer belongs.
     ranks = _ranks_of(connection, capture_id) if is_of_job else []
     for key, value in labels.items():
         check_label(key, "" if value is None else value)

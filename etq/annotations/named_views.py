@@ -11,11 +11,11 @@ from etq.errors import ArgumentError, printable
 if TYPE_CHECKING:
     import duckdb
 
-# The most characters of a name, of a selector or column, and the most columns.
+# The most characters of a name, and of a selector or column; and the most columns.
 LONGEST_NAME: Final = 80
 LONGEST_TEXT: Final = 2000
 MOST_COLUMNS: Final = 100
-# Words that selectors have besides names of views.
+# Words that selectors may contain in place of names of views.
 _WORDS: Final = ("latest", "previous")
 _NOT_IN_NAMES: Final = re.compile(r"[\s=<>,|\"@!&']")
 # A selector that begins with the name of a view; more parts may follow.
@@ -48,7 +48,7 @@ def expanded(connection: duckdb.DuckDBPyConnection, selector: str) -> str:
 
 
 def save(connection: duckdb.DuckDBPyConnection, view: NamedView) -> None:
-    """Save a view in place of one of the same name. Raises `ArgumentError` for one that can't be opened."""
+    """Save a view, replacing a view of the same name. Raises `ArgumentError` for a view that can't be opened."""
     _check(view)
     connection.execute("DELETE FROM named_views WHERE name = ?", [view.name])
     saved_at = datetime.now(UTC).replace(tzinfo=None, microsecond=0)

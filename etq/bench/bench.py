@@ -99,7 +99,7 @@ class Bench:
             raise EtqError(f"base and new are both {self.sides[0].name!r}; they need names of their own")
         self._digests: dict[str, str] = {}
         self._order = order(CAPTURES * self.rounds, self.seed)
-        self.measured = 0  # captures taken by this process, and the seconds they took
+        self.measured = 0  # captures taken by this process, and the seconds that they took
         self.seconds = 0.0
 
     def selector(self, side: Side) -> str:
@@ -125,7 +125,7 @@ class Bench:
         """Make the folder, or find the captures of an interrupted benchmark in it; return the number of complete
         rounds.
 
-        Raises `EtqError` for a folder with another benchmark, or, to resume, without this one.
+        Raises `EtqError` for a folder with another benchmark, and, when resuming, for a folder without this benchmark.
         """
         there = self._read_settings()
         if there is None and resume:
@@ -170,7 +170,7 @@ class Bench:
         """Measure a capture, and write its file and its sidecar.
 
         Raises `CommandError` if its command fails, takes too long or writes no capture, and `EtqError` if it writes a
-        damaged or a known one. Then no file is kept.
+        damaged or a known capture. Then no file is kept.
         """
         if os.path.exists(slot.path):
             Path(slot.path).replace(f"{slot.path}.old")
@@ -201,7 +201,7 @@ class Bench:
         return ended
 
     def _check(self, slot: Slot, part: str) -> None:
-        """Raise an error for an incomplete capture, and for one with the bytes of a known capture, as nothing was
+        """Raise an error for an incomplete capture, and for a capture with the bytes of a known one: then nothing was
         measured.
         """
         from etq.ingest.registry import read_capture

@@ -1,4 +1,4 @@
-"""Runs commands on this machine, each in its own process group, which ends with it, and with bounded output."""
+"""Runs commands on this machine with bounded output, each in its own process group, which ends with the command."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from typing import IO, Final
 
 from etq.errors import printable
 
-# How many of the last bytes of a command's output are kept; how many lines, and characters of a line, messages show.
+# How many of the last bytes of a command's output are kept; and how many lines, and characters of a line, messages
+# show.
 _OUTPUT_BYTES: Final = 2**16
 _OUTPUT_LINES: Final = 100
 _LINE_LENGTH: Final = 500
 # The bytes read from a pipe at once.
 _AT_ONCE: Final = 2**16
-# The most bytes read from a pipe after the command's end, as remaining children may still write.
+# The most bytes read from a pipe after the command's end: there is a limit because remaining children may still write.
 _LEFT: Final = 2**22
 # Seconds in which a command may end by itself after SIGTERM.
 _GRACE: Final = 2.0
@@ -175,7 +176,7 @@ def _end(process: subprocess.Popen[bytes], source: IO[bytes]) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the rest of the command's process group. Its number can't be reused before its leader has been
+    """Kill the rest of the command's process group. The group's number can't be reused before its leader has been
     waited for.
     """
     with suppress(ProcessLookupError, PermissionError):  # macOS: not permitted if all have ended

@@ -39,7 +39,7 @@ _OF_OTHERS: Final = re.compile(r"charg|usb|modem|mdm|wifi|wlan|iwl|nvme|pa[-_]?t
 _OF_COOLING: Final = re.compile(r"cpu|processor", re.IGNORECASE)
 # Readings outside this range, in degrees Celsius, come from sensors that are off or broken, or measure something else.
 _COLDEST, _HOTTEST = 1.0, 125.0
-# Bits of a Raspberry Pi's word: the clock is capped, throttled, limited by heat now.
+# Bits of a Raspberry Pi's word: the clock is now capped, throttled, or limited by heat.
 _RASPBERRY_SLOWED: Final = 0b1110
 
 
@@ -50,7 +50,7 @@ class Conditions:
     The metrics have the names and units of the view `known_metrics`.
     """
 
-    load: float | None = None  # processes that ran or waited, mean of a minute
+    load: float | None = None  # the number of processes that ran or waited, averaged over a minute
     clock: float | None = None  # of the fastest processors, in MHz
     clock_floor: float | None = None  # the lowest and the highest clock that their governor may choose
     clock_limit: float | None = None
@@ -80,8 +80,8 @@ _METRICS: Final = (
 
 
 def metrics_of(before: Conditions, after: Conditions) -> dict[str, float]:
-    """Return the metrics of a capture: the conditions before it, those after it as NAME_after, and how often heat
-    slowed it.
+    """Return the metrics of a capture: the conditions before it, the conditions after it as NAME_after, and how often
+    heat slowed it.
     """
     metrics = {**before.metrics(), **after.metrics("_after")}
     if before.throttle_count is not None and after.throttle_count is not None:
@@ -125,7 +125,9 @@ def _clocks(texts: Mapping[str, str]) -> dict[str, dict[str, float]]:
 
 
 def _temperature(texts: Mapping[str, str]) -> float | None:
-    """The temperature of the hottest processor; if none has a sensor, that of the hottest other part."""
+    """The temperature of the hottest processor; if no processor has a sensor, the temperature of the hottest other
+    part.
+    """
     sensors = [*_sensors(texts)]
     of_processors = [value for name, value in sensors if _OF_PROCESSORS.search(name)]
     others = [value for name, value in sensors if not _OF_BATTERIES.search(name) and not _OF_OTHERS.search(name)]
@@ -150,7 +152,9 @@ def _sensors(texts: Mapping[str, str]) -> Iterable[tuple[str, float]]:
 
 
 def _celsius(text: str) -> float | None:
-    """A reading in thousandths of a degree, or in degrees, as some devices' kernels write it."""
+    """A reading in degrees; it is written in thousandths of a degree, or, by the kernels of some devices, in
+    degrees.
+    """
     value = _number(text)
     if value is None:
         return None
@@ -176,7 +180,7 @@ def _battery(texts: Mapping[str, str]) -> float | None:
 
 
 def _is_main_battery(texts: Mapping[str, str], path: str) -> bool:
-    """Whether a power supply's file is of the machine's battery, not for example of a mouse's."""
+    """Whether a power supply's file is about the machine's own battery rather than, for example, a mouse's battery."""
     folder = _folder(path)
     return texts.get(f"{folder}/type", "").strip() == "Battery" and texts.get(f"{folder}/scope", "").strip() != "Device"
 
@@ -193,7 +197,7 @@ def _throttling(texts: Mapping[str, str]) -> float | None:
 
 
 def _throttle_count(texts: Mapping[str, str]) -> int | None:
-    """Counters of a processor are its own; those of its package are repeated on each of its processors."""
+    """Each processor has its own counter; the counter of a package is repeated on each of the package's processors."""
     cores = [_number(text) for _, text in _matching(texts, f"{_COUNTERS}/core_throttle_count")]
     packages = [_number(text) for _, text in _matching(texts, f"{_COUNTERS}/package_throttle_count")]
     known = [package for package in packages if package is not None]

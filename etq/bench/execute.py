@@ -28,7 +28,7 @@ def main(settings: dict[str, Any]) -> None:
     executes = []
     gc.disable()
     for _ in range(settings["warmup"] + settings["runs"]):
-        # Copied, as their memory may be reused after they are read.
+        # Copied, because their memory may be reused after they are read.
         method.set_inputs(inputs)
         start = perf_counter_ns()
         method.execute()

@@ -1,4 +1,4 @@
-"""Inputs of a program's method: random ones of its own shapes and types, or those of a file."""
+"""Inputs of a program's method: random inputs of the method's shapes and types, or the inputs in a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from etq.errors import EtqError
 from etq.ingest.program.reader import read_program
 from etq.storage.sources import source_of
 
-# numpy's types by those of tensors. NumPy lacks bfloat16: upper halves of float32 are written.
+# numpy's types, by the types of tensors. NumPy has no bfloat16, so the upper halves of float32 are written.
 _TYPES: Final = {
     **{name: np.dtype(name).type for name in ("float16", "float32", "float64", "int8", "int16", "int32", "int64")},
     **{name: np.dtype(name).type for name in ("uint8", "uint16", "uint32", "uint64", "bool")},
@@ -26,7 +26,7 @@ _TYPES: Final = {
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a method. A tensor has a type, sizes and a file with its elements; others have a value."""
+    """An input of a method. A tensor has a type, sizes and a file with its elements; any other input has a value."""
 
     kind: str  # tensor, int, double, bool, string or none
     scalar_type: str | None = None
@@ -90,7 +90,7 @@ def inputs_of_file(program: str, method: str, path: str, folder: str) -> list[In
         sizes = wanted[place].sizes
         if array.dtype != kind:
             raise EtqError(f"{path}: array {place + 1} has type {array.dtype}; the input has {kind}")
-        # A program has the largest sizes: an input of dynamic shape may be smaller.
+        # A program states the largest sizes: an input of dynamic shape may be smaller.
         if array.ndim != len(sizes) or any(size > most for size, most in zip(array.shape, sizes, strict=True)):
             raise EtqError(f"{path}: array {place + 1} has shape {list(array.shape)}; the input has {list(sizes)}")
         given = Input("tensor", wanted[place].scalar_type, tuple(array.shape))
@@ -107,7 +107,7 @@ def _tables(program: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def _wanted(program: str, method: str) -> list[Input]:
-    """The inputs of a method without elements; numbers have a value of their type."""
+    """The inputs of a method, without elements of tensors; numbers have a value of their type."""
     tables = _tables(program)
     values = {row["value_index"]: row for row in tables["program_values"] if row["method"] == method}
     [places] = [row["inputs"] for row in tables["methods"] if row["method"] == method]

@@ -65,7 +65,10 @@ def _named(text: str) -> str:
 
 
 def clean_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return labels without empty ones, in one line each, with spaces for commas, which separate parts of selectors."""
+    """Return labels without empty ones, each in one line.
+
+    Commas, which separate parts of selectors, become spaces.
+    """
     cleaned = {key: " ".join(re.sub(r"[\x00-\x1f,=]", " ", value).split()) for key, value in labels.items()}
     return {key: value[:_LONGEST_LABEL] for key, value in cleaned.items() if value}
 

@@ -14,8 +14,8 @@ def order(captures: int, seed: int = 0) -> list[Literal["base", "new"]]:
 
     Each pair of neighbours has one base and one new, and every second pair mirrors the pair before it: base new new
     base, or new base base new. The seed chooses between the two at random, so that no periodic disturbance always hits
-    the same side; the mirroring cancels a steady drift of the machine within each four. A shorter order is the
-    beginning of a longer one with the same seed.
+    the same side; the mirroring cancels a steady drift of the machine within each four. With the same seed, a shorter
+    order is the beginning of a longer order.
     """
     if captures < 1:
         raise EtqError(f"{captures} captures of each side: at least 1 is needed")

@@ -28,7 +28,9 @@ class Runner(Protocol):
     has_ops: bool  # whether its captures have the times of ops
 
     def command(self, out: str, values: Mapping[str, str]) -> list[str]:
-        """Return the command for a capture whose file is to be `out`; `values` are those of {round} and others."""
+        """Return the command for a capture whose file is to be `out`; `values` has the values of {round} and other
+        placeholders.
+        """
 
 
 @dataclass
@@ -97,7 +99,7 @@ class AnyCommand:
         """See `Runner`."""
         known = {**values, "out": out}
         pattern = r"\{(" + "|".join(map(re.escape, known)) + r")\}"
-        # Their values are not searched for others.
+        # The inserted values are not searched for further placeholders.
         return [re.sub(pattern, lambda match: known[match[1]], word) for word in self.words]
 
 

@@ -162,7 +162,7 @@ def _of_commands(options: dict[str, Any]) -> list[Side]:
 
 
 def _described(side: Side) -> dict[str, Any]:
-    """What identifies a side for `--resume`; files count by their content."""
+    """What identifies a side for `--resume`; files are identified by their content."""
     runner = side.runner
     if isinstance(runner, ExecutorRunner | Wheel):
         described = {"program": digest_of(runner.program), "by": runner.name}

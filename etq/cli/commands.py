@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Option(NamedTuple):
-    """An option: a choice of words, a number from `least` on, a text if it has a metavar, otherwise a flag.
+    """An option: a choice of words, a number of at least `least`, a text if it has a metavar, otherwise a flag.
 
     `instead` maps values to views that are shown in place of the command's view.
     """
@@ -50,7 +50,7 @@ class Group(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """The group's text, and those of its commands that have no line on the first page of the help."""
+        """The group's text, and the group's commands that have no line on the first page of the help."""
         return f"{self.text}: {', '.join(name for name in self.commands if name not in FOREMOST)}"
 
 

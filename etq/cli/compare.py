@@ -223,7 +223,7 @@ def _files(side: str, db: str) -> list[str]:
 
 
 def whole(comparison: Comparison, form: str, limit: int, to_file: bool, hint: str = HINT) -> str:
-    """The whole comparison as text for people, as Markdown or as JSON. Markdown lists only what is worse.
+    """The whole comparison, as text for people, as Markdown, or as JSON. Markdown lists only what is worse.
 
     hint  how to see the columns that don't fit on a terminal
     """
@@ -352,7 +352,7 @@ def _heading(title: str, form: str, style: TerminalStyle) -> str:
 
 
 def _changed_calls(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:
-    """Numbers of calls that differ between traces, as they are certain even if times aren't; nothing if none differ."""
+    """Numbers of calls that differ between traces; nothing if none differ. They are certain even if times aren't."""
     if not comparison.is_of_traces():
         return []
     view = catalog.named(VIEWS["calls"])
@@ -401,8 +401,8 @@ def find_worse_startup(comparison: Comparison) -> Worse:
 def find_worse(
     comparison: Comparison, of_ops: bool = True, metrics: tuple[str, ...] = (), of_once: bool = True
 ) -> Worse:
-    """The metrics that are worse; without metrics, whichever of the total, its slow runs, ops, loading and memory is
-    worse.
+    """The metrics that are worse; if no metrics are given, those of the total, its slow runs, ops, loading and memory
+    that are worse.
     """
     if metrics:
         verdicts_by_name = dict(comparison.verdicts("metrics", "name"))
@@ -417,7 +417,7 @@ def find_worse(
         columns = "what, 'total of ' || method, verdict, low_percent"
         totals = [row[1:] for row in comparison.rows("captures", columns)[1] if row[0] == "total"]
         results = [(what, verdict) for what, verdict, _ in totals]
-        # Not decided, although the interval is above 0.
+        # The verdict is not decided although the interval is above 0.
         slower = {what for what, _, low in totals if low is not None and low > 0}
         results += [(f"slow runs of {method}", verdict) for method, verdict, _ in comparison.slow_tails()]
         if of_ops and not comparison.has_few_common_ops():

@@ -57,7 +57,7 @@ ASKED: Final[dict[str, tuple[str, ...]]] = {
 def completed(
     type: click.ParamType[Any], context: click.Context, parameter: click.Parameter, begun: str
 ) -> list[CompletionItem[str]]:
-    """Return the completions of an argument or option that begins with a text; file names if no name fits."""
+    """Return the completions of the text begun for an argument or option; file names if no name fits."""
     if (context.info_name, parameter.name) == ("views", "name"):
         from etq import catalog
 
@@ -76,7 +76,7 @@ def completed(
 
 
 def _continued(known: list[str], begun: str) -> list[str]:
-    """Return names as completions of a selector: of its incomplete last part, or of the last of several values."""
+    """Return names as completions of a selector: they complete its last part, or the last of several values."""
     begun_part = _BEGUN.fullmatch(begun)
     if begun_part is None:
         return known

@@ -68,8 +68,10 @@ def show_unrun(
     method: str | None = None,
     **of_runs: Any,
 ) -> None:
-    """Print the op types of an ETRecord or a program with the number of their nodes that delegates run, or else, for
-    the command `delegates`, its calls of delegates. For a record, the program decides where debug handles don't.
+    """Print the op types of an ETRecord or a program, with the number of their nodes that delegates run.
+
+    For the command `delegates`, print its calls of delegates instead. For a record, the program decides where debug
+    handles don't.
     """
     from etq.database.handles import Record
 

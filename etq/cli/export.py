@@ -121,7 +121,7 @@ def _open_targets(
 
 
 def _note_unaligned(warehouse: Warehouse, captures: list[Capture]) -> None:
-    """Print which of several traces are aligned only by the time of day, as no collective aligns their clocks."""
+    """Print which of several traces are aligned only by the time of day, because no collective aligns their clocks."""
     if len(captures) == 1:
         return
     query = """

@@ -52,12 +52,13 @@ _CHOSEN: Final = """
         WHERE $depth::INTEGER IS NULL OR t.depth - f.depth <= $depth
     )
 """
-# The parameters of `time_tree`. Paths are left out, as their memory grows with the square of the tree's depth.
+# The parameters of `time_tree`. Paths are left out, because their memory grows with the square of the tree's depth.
 _PARAMETERS: Final = {"by": None, "unit": None, "steps": None, "phase": None, "method": None, "runs": "typical"}
 _NODES: Final = """
     SELECT t.* EXCLUDE (level, is_large) FROM chosen AS t WHERE t.is_large ORDER BY t.node_index
 """
-# Small nodes are combined into one row after their siblings, with their sum; a single small node keeps its row.
+# Small nodes are combined into one row after their siblings, with the sum of their times; a single small node keeps its
+# row.
 _ROWS: Final = """
     , drawn AS (
         SELECT t.node_index, t.parent_index, t.level, t.name, t.kind, {self_time} AS self_time, {time} AS time,

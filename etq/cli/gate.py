@@ -25,7 +25,7 @@ from etq.errors import EtqError
 from etq.render.writers import TO_READ, format_of, write_rows, write_text
 from etq.verdicts import words
 
-# The exit status that `git bisect run` takes for a build that can't be tested.
+# The exit status by which `git bisect run` recognises a build that can't be tested.
 SKIP = 125
 
 
@@ -93,12 +93,12 @@ def gate(
                 write_text(text, output, force=force, is_printable=form != "markdown")
             else:
                 write_rows(COLUMNS, judged.rows(), format, output, force=force)
-            if form != "github" or output is not None:  # the log would contain each twice
+            if form != "github" or output is not None:  # the log would contain each sentence twice
                 report_worse(found)
     except EtqError as error:
         if not bisect:
             raise
-        # `git bisect run` takes status 1 for a bad build.
+        # To `git bisect run`, status 1 means a bad build.
         say(f"Error: {error!s}")
         sys.exit(SKIP)
     if found.worse:

@@ -84,7 +84,7 @@ def allow(seconds: float) -> None:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether an error is an interrupt, or what a library turned an interrupt into."""
+    """Whether an error is an interrupt, or an error into which a library turned an interrupt."""
     return _requested.is_set() or isinstance(error, KeyboardInterrupt)
 
 
@@ -115,8 +115,8 @@ def _watch(signals: int) -> None:
         pass
     time.sleep(_grace)
     # Half-written files are in temporary folders, which are removed as at a regular exit. Exit functions run on a
-    # thread with limited time, as libraries may wait for the main thread: DuckDB closes its connections only after a
-    # query has ended.
+    # thread with limited time, because libraries may wait for the main thread: DuckDB closes its connections only after
+    # a query has ended.
     sys.unraisablehook = lambda _: None
     weakref.finalize._exitfunc()  # type: ignore[attr-defined]
     others = threading.Thread(target=atexit._run_exitfuncs, daemon=True)

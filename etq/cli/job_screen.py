@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from etq.advice.job_evidence import Clock, Rank, Ranks
     from etq.warehouse.warehouse import Warehouse
 
-# How many ranks of a larger job are listed: half are those that others wait for, half those that wait most.
+# How many ranks of a larger job are listed: half are the ranks that others wait for most, half the ranks that wait
+# most.
 _MOST_RANKS: Final = 8
 _MOST: Final = 4
 _LONGEST: Final = 44
 _UNKNOWN: Final = "-"
-# A proposed command has fewer words than this.
+# Proposed commands have fewer words than this.
 _MOST_WORDS: Final = 12
 _WAITS: Final = """
     SELECT list(w.rank ORDER BY w.rank), w.last_rank, w.collective, w.process_group, max(w.calls),
@@ -191,7 +192,7 @@ def _of_two(warehouse: Warehouse, base: str, new: str, style: TerminalStyle) -> 
 
 
 def _finding(finding: Finding, sentence: str, style: TerminalStyle) -> list[str]:
-    """The lines of a finding; if the headline already states it, only what to do."""
+    """The lines of a finding; if the headline already states the finding, only what to do."""
     text = finding.remedy if finding.text in sentence else finding.text
     colour = {"high": "red", "medium": "yellow"}.get(finding.severity)
     first, *others = wrapped(printable(f"{finding.severity} {finding.rule}: {text}"), "  ", style)
@@ -307,7 +308,7 @@ def _collectives(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterat
 
 
 def _ops(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterator[str]:
-    """Yield the kernels and ops on which a rank spends most more than the others."""
+    """Yield the kernels and ops on which a rank spends more time than the other ranks, the largest excess first."""
     rows = warehouse.rows(_OPS, selector=job.selector, most=_MOST)[1]
     if not rows:
         return

@@ -18,7 +18,7 @@ from etq.verdicts import words
 FOR_CI: Final = ("github", "junit")
 COLUMNS: Final = ("what", "name", "verdict", "change_percent", "base", "new", "unit", "note")
 _NAME: Final = "etq gate"
-# How many instances of an op an annotation on GitHub shows.
+# The most instances of an op that an annotation on GitHub shows.
 _MOST: Final = 20
 
 
@@ -98,7 +98,7 @@ def _case(row: Sequence[Any], text: str) -> Case:
 
 
 def _workflow_commands(judged: Judged) -> Iterator[str]:
-    """Yield annotations: the total's, then errors, of which GitHub shows the first ten."""
+    """Yield annotations: first for the total, then the errors, of which GitHub shows the first ten."""
     annotations = [*_annotations(judged)]
     first = annotations[:1] if judged.is_of_times else []
     others = sorted(annotations[len(first) :], key=lambda each: (ERROR, WARNING, NOTICE).index(each[0]))
@@ -113,7 +113,9 @@ _Place = tuple[str, int | None]
 
 
 def _annotations(judged: Judged) -> Iterator[tuple[str, list[str], _Place | None]]:
-    """Yield level, lines and place of annotations: of totals, metrics and start-up always, of others if worse."""
+    """Yield level, lines and place of annotations: always of totals, metrics and start-up; of other items only if they
+    are worse.
+    """
     is_of_ops = judged.of_ops and judged.is_of_times
     places = judged.comparison.op_sources() if is_of_ops else {}
     sources = {name: (_in_checkout(file), line) for name, (file, line) in places.items()}
@@ -140,8 +142,10 @@ def _lines_at(cause: Cause, place: _Place | None, sources: dict[str, _Place]) ->
 
 
 def _in_checkout(file: str) -> str:
-    """Return the path of a source file, from the machine that exported the program, as GitHub needs it: relative to the
-    checkout, if the checkout has it at the same place or below another folder.
+    """Return the path of a source file in the form that GitHub needs.
+
+    The given path is from the machine that exported the program. The result is relative to the checkout, if the
+    checkout has the file at the same place or below another folder.
     """
     root = Path(os.environ.get("GITHUB_WORKSPACE") or ".")
     parts = PurePath(file).parts

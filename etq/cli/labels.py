@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MATCHING: Final = """SELECT m.name
     FROM (SELECT unnest($selectors::VARCHAR[]) AS selector) AS g, LATERAL (FROM _matching_captures(g.selector)) AS m"""
 
-# As other tables are sorted: numbers from the largest, then texts from A to Z, then captures without the label.
+# The order is that of other tables: numbers from the largest, then texts from A to Z, then captures without the label.
 _BY_LABEL: Final = """
     ORDER BY (
         SELECT (-try_cast(l.value AS DOUBLE), l.value)

@@ -79,7 +79,7 @@ def add(folder: str, **options: Any) -> None:
 
     is_there = check_place(Lake.at(folder))
     with temporary_folder() as aside:
-        # A file rather than memory, as the content may be too large for memory.
+        # A file is used because the content may be too large for memory.
         options["db"] = str(Path(aside) / "added.duckdb")
         try:
             click.get_current_context().invoke(ingest, **options)

@@ -76,7 +76,7 @@ def _reason(warehouse: Warehouse, name: str, capture: str, selector: Capture, op
 
 
 def _left_out(warehouse: Warehouse, capture: str, selector: Capture, steps: str | None) -> str | None:
-    """Return a note if `steps` leaves out all runs."""
+    """Return a note if the option `steps` leaves out all runs."""
     if steps is None:
         return None
     query = """SELECT count(*), count(*) FILTER (WHERE _is_recorded(r.iteration, r.phase, $steps, NULL))

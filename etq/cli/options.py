@@ -47,7 +47,7 @@ common_option: Final = partial(click.option, cls=CommonOption)
 
 
 class Command(click.Command):
-    """A command whose help has the options of its own, and the names of common ones."""
+    """A command whose help describes its own options, and only names common options."""
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         try:
@@ -72,7 +72,7 @@ class Command(click.Command):
 
 
 def _neighbour_with(option: str, context: click.Context) -> str:
-    """Return which other command of the group takes an option, for the error that this one doesn't."""
+    """Return which other command of the group takes an option, for the error that this command doesn't take it."""
     from etq.cli.commands import GROUPS
 
     group = next((group for group in GROUPS.values() if context.info_name in group.commands), None)
@@ -84,7 +84,7 @@ def _neighbour_with(option: str, context: click.Context) -> str:
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a decorator that adds options to a command, which its help lists in this order."""
+    """Return a decorator that adds options to a command; the command's help lists the options in this order."""
 
     def added(command: Any) -> Any:
         for option in reversed(options):

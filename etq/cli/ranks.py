@@ -11,7 +11,7 @@ from etq.render.times import range_text
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-# By job, how far clocks differ, if that exceeds the error of the estimates.
+# By job, how far clocks differ, if the difference exceeds the error of the estimates.
 _DIFFERENCES: Final = """
     SELECT c.job, max(c.clock_offset) - min(c.clock_offset), min(c.unit)
     FROM clock_offsets({arguments}) AS c
@@ -20,7 +20,7 @@ _DIFFERENCES: Final = """
     HAVING max(c.clock_offset) - min(c.clock_offset) > 2 * max(c.spread)
     ORDER BY c.job
 """
-# By view, which ranks of a job lack what it computes, and why.
+# By view, which ranks of a job lack what the view computes, and why.
 _WITHOUT_WAITS: Final = (
     """
     SELECT s.job, string_agg(DISTINCT s.rank::VARCHAR, ', ' ORDER BY s.rank::VARCHAR), count(DISTINCT s.rank)
@@ -47,8 +47,8 @@ _UNKNOWN: Final = {
 
 
 def note_unknown(warehouse: Warehouse, view: str, parameters: dict[str, Any]) -> None:
-    """Print what a view of ranks lacks for some of them, and, for a view that compares their steps, whether their
-    clocks differ.
+    """Print what a view of ranks lacks for some ranks, and, for a view that compares the ranks' steps, whether clocks
+    differ.
     """
     if view not in _UNKNOWN:
         return

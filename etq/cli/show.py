@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 _KINDS: Final = ("table", "view", "table macro")
-# The parameters with the default NULL that are numbers. Others are lists or texts, as labels of builds and hash
-# prefixes may look like numbers.
+# The parameters with the default NULL that are numbers. Other parameters are lists or texts, because labels of builds
+# and hash prefixes may look like numbers.
 _NUMBERS: Final = frozenset(("launch_delay_us", "min_effect", "step"))
 
 

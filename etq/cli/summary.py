@@ -75,7 +75,7 @@ _ANNOTATED: Final = """
     HAVING count(*) > 0
 """
 # The longest wait of a device event, after its launch and after all recorded earlier work, for something that isn't
-# recorded; and the rest of its step after the wait.
+# recorded; and the time from the end of the wait to the end of its step.
 _WAITED: Final = """
     SELECT _in_unit(d.waited_ticks, a.scale), _in_unit(s.end_ticks - d.start_ticks, a.scale), a.unit
     FROM _scaled_capture($capture, NULL) AS a
@@ -100,9 +100,9 @@ _WAITED: Final = """
     ORDER BY d.waited_ticks DESC, s.start_ticks DESC
     LIMIT 1
 """
-# The smallest reported difference of the two.
+# The smallest difference between steps and annotations that is reported.
 _DIFFERS: Final = 0.01
-# The step furthest from the median, if it changes the mean by a twentieth, and the mean of the others.
+# The step furthest from the median, if it changes the mean by a twentieth, and the mean of the other steps.
 _FAR: Final = """
     SELECT f.step, f.total, (f.sum - f.total) / (f.steps - 1) AS mean, f.unit
     FROM (
@@ -133,7 +133,7 @@ _EARLIER: Final = """
     GROUP BY s.step, s.start_ticks, s.end_ticks, a.scale, a.unit
     HAVING until > 0 AND max(d.start_ticks + d.elapsed_ticks) < s.end_ticks
 """
-# The time from the first event of a trace to the end of its last.
+# The time from the start of a trace's first event to the end of its last event.
 _RECORDED: Final = """
     SELECT _in_unit(r.end_ticks - r.start_ticks, a.scale) AS value, a.unit
     FROM _scaled_capture($capture, NULL) AS a CROSS JOIN _recording($capture) AS r
@@ -142,7 +142,7 @@ _RECORDING: Final = f"""
     SELECT 'recording', NULL, r.value, NULL, NULL, NULL, 1, r.unit FROM ({_RECORDED}) AS r WHERE r.value > 0
 """
 _RUNS: Final = "SELECT 1 FROM runs AS r WHERE r.capture_id = $capture LIMIT 1"
-# Whether torch.compile compiled, or graphs were captured: this query takes less time than that for the durations.
+# Whether torch.compile compiled, or graphs were captured: this query takes less time than the query for the durations.
 _COMPILES: Final = """
     SELECT 1 FROM signatures AS s
     WHERE s.capture_id = $capture AND NOT s.on_device
@@ -373,7 +373,7 @@ def _holds_files(argument: str, db: str) -> bool:
 
 
 def kind_of_argument(argument: str, db: str) -> str | None:
-    """Return the kind of a file, as `kind_of`, or that of a warehouse or a folder; None for anything else."""
+    """Return the kind of a file, as `kind_of` does, or the kind of a warehouse or a folder; None for anything else."""
     from etq.ingest.recognition import kind_of
 
     if is_warehouse(argument):
@@ -443,7 +443,7 @@ def _figures(warehouse: Warehouse, capture: Capture) -> Rows:
 
 
 def _noun(number: str) -> str:
-    """Return the word for what a key figure is the median of."""
+    """Return the word for the values of which a key figure is the median."""
     return {"load": "load", "step": "step"}.get(number, "typical run")
 
 
@@ -497,7 +497,9 @@ def _annotated(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
 
 
 def _compilation(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
-    """Yield the times in which torch.compile compiled, and graphs were captured, from 1 % of all steps on."""
+    """Yield the times in which torch.compile compiled, and graphs were captured, if they take at least 1 % of all
+    steps.
+    """
     key = capture.capture_id
     if capture.format != TRACE or not warehouse.rows(_COMPILES, capture=key)[1]:
         return

@@ -153,7 +153,7 @@ def open_existing(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
 
 @contextmanager
 def without_panics() -> Iterator[None]:
-    """Hide what deltalake's threads print when a disk is full: the raised error says it in one line."""
+    """Hide what deltalake's threads print when a disk is full, because the raised error says the same in one line."""
     with os.fdopen(os.dup(2), "w", errors="backslashreplace") as kept, open(os.devnull, "wb") as nothing:
         os.dup2(nothing.fileno(), 2)
         try:
@@ -344,7 +344,7 @@ def report_unmatched(warehouse: Warehouse, selectors: Sequence[str]) -> None:
 
 
 def report_findings(warehouse: Warehouse, capture_id: int) -> None:
-    """Print the findings about a capture; that a record is of another program is a warning."""
+    """Print the findings about a capture; if a record is of another program, this is a warning."""
     for rule, detail in findings_of(warehouse, capture_id):
         _report(rule, detail)
 

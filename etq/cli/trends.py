@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 
-# Options for which captures form a series, and in which order.
+# Options that state which captures form a series, and in which order.
 order_options: Final = together(
     click.option("--by", metavar="KEY,...", help="Labels that separate series.  [default: model,device,backend]"),
     click.option(
@@ -227,7 +227,7 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> tuple
             if (line := change_text(at, at["label"], at["capture"], p_value(at["p"]))) is None:
                 continue
             line += f"; {'accepted: ' if at['is_accepted'] else ''}{at['comment']}" if at["comment"] else ""
-            # For times, larger is worse; for a metric, its direction decides.
+            # For times, larger is worse; for a metric, the direction in which it is better decides.
             is_judged = at["stage"] == KEPT and not at["is_accepted"] and arguments["what"] != "metric"
             colours = ["red" if change > 0 else "green"] if is_judged else []
             lines.append(style.styled(printable(line), *colours))

@@ -14,7 +14,7 @@ from etq.render.terminal import PAGE, TerminalStyle, width_of
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-# The keys of labels that are listed first; how many keys, and values of a key, are listed.
+# The keys of labels that are listed first; and the most keys, and the most values of a key, that are listed.
 _FIRST: Final = ("model", "device", "backend", "build")
 _MOST_KEYS: Final = 8
 _MOST_VALUES: Final = 6

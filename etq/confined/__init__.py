@@ -1,8 +1,7 @@
-"""Processes of etq that run untrusted queries, and may die of them.
-
-Some functions crash DuckDB, such as `json_contains` of 200,000 brackets; some can't be interrupted, such as
-`parse_path` of a long text; some exceed its memory limit, such as `repeat`. A separate process has the limits of the
-operating system, and its death becomes an error of the query.
+"""Processes of etq that run untrusted queries, which may end the process. Some functions crash DuckDB, such as
+`json_contains` with 200,000 brackets; some can't be interrupted, such as `parse_path` with a long text; some exceed
+DuckDB's memory limit, such as `repeat`. A separate process has the limits of the operating system, and its death
+becomes an error of the query.
 
 `python -m etq.confined SECONDS MEGABYTES MODULE [ARGUMENT]...` is such a process.
 """
@@ -21,11 +20,11 @@ from typing import Final, TextIO
 from etq.errors import QueryError
 from etq.processes import command, end_with_parent, environment
 
-# Memory of a process besides its query, in MB: the libraries 250, the stack of each thread 8. A machine with many cores
-# has a thread for each.
+# Memory that a process needs besides its query, in MB: 250 for the libraries, 8 for the stack of each thread. A machine
+# with many cores has a thread for each.
 _LIBRARIES: Final = 512
 _STACK: Final = 16
-# Seconds of a process besides its query: to start, and to end when its time is over.
+# Seconds that a process may take besides its query: to start, and to end when its time is over.
 _BESIDE: Final = 15
 
 _given: str | None = None
@@ -55,7 +54,7 @@ def ask(
     megabytes  limit of its memory
     beside     what the process may take besides, in MB, for example to read files
 
-    Raises `QueryError` if the process dies: of its limits, or by a fault of DuckDB.
+    Raises `QueryError` if the process dies, because of its limits or because of a fault in DuckDB.
     """
     process = subprocess.Popen(
         command("etq.confined", str(seconds), str(megabytes + beside), module, *arguments),

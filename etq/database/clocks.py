@@ -1,4 +1,6 @@
-"""Writes the clocks of captures: which durations each measured, and its step, derived from these durations."""
+"""Writes the clocks of captures: the durations that each clock measured, and its step, which is derived from these
+durations.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Final
 import duckdb
 
 TABLE: Final = "capture_clocks"
-# The names in a query that reads them.
+# A query that reads clocks contains one of these names.
 READ_BY: Final = frozenset({TABLE, "clock_steps"})
 _DURATIONS: Final = """
     SELECT d.capture_id, d.clock, list(d.ticks ORDER BY d.ticks) AS ticks, list(d.events ORDER BY d.ticks) AS events

@@ -30,7 +30,7 @@ CLOSED: Final = {
 # The time of this optimizer grows with the square of a query's parts: with DuckDB 2.0.1 it is a sixth of `advice`
 # (0.94 and 0.80 s), and a seventh of `roofline` (0.20 and 0.175). Views are as fast without it.
 _SLOW_OPTIMIZER: Final = "projection_pullup"
-# Memory for writing the log of a killed process; the rest goes to a temporary folder meanwhile.
+# Memory for writing the log of a killed process into the file; what exceeds it goes to a temporary folder meanwhile.
 _REPLAYING: Final = "512MiB"
 # Files next to a warehouse, such as its write-ahead log, have a longer name; file systems allow 255 bytes.
 LONGEST_NAME: Final = 220
@@ -44,7 +44,7 @@ _FULL: Final = ("No space left on device", "File too large", "Disk quota exceede
 _INVALIDATED: Final = "has been invalidated"
 FULL: Final = "out of space: free some and repeat"
 _WHEN_FULL: Final = f"{FULL}; nothing was stored"
-# For commands that free space: to change a file, DuckDB needs space for its log.
+# A text for commands that free space: to change a file, DuckDB needs space for its log.
 NOTHING_FREED: Final = (
     "out of space, also for this; the warehouse is unchanged: free some and repeat, or copy it to another disk "
     "(etq db backup), do it there, and move it back"
@@ -167,7 +167,7 @@ def allow_only(connection: duckdb.DuckDBPyConnection, paths: Iterable[str]) -> N
     Without this, a new database would follow a link that somebody has put in the place of its log.
     """
     names = [os.path.realpath(absolute(path)) + ending for path in paths for ending in ("", *LOGS)]
-    with suppress(duckdb.InvalidInputException):  # revoked, as another connection of the process has the file
+    with suppress(duckdb.InvalidInputException):  # another connection of the process has revoked access
         connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, names))}]")
     withdraw_access(connection)
 

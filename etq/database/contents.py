@@ -77,7 +77,7 @@ def _expected() -> dict[str, str]:
 
 def refuse_computed(connection: duckdb.DuckDBPyConnection, path: str, database: str | None = None) -> None:
     """Raise `WarehouseError` for a table with a generated column or a CHECK, which DuckDB computes when it reads or
-    copies the table: in a file of somebody else, one may never end. etq's tables have none.
+    copies the table: in somebody else's file, such a computation may never end. etq's tables have none.
     """
     query = """
         SELECT t.table_name FROM system.main.duckdb_tables() AS t

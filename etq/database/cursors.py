@@ -7,8 +7,8 @@ from weakref import WeakKeyDictionary
 
 import duckdb
 
-# A macro with one body per type: a key is then planned without the search for a text, and a text without that for a
-# key. Only etq uses it in place of the file's macro, as DuckDB before 2.0.1 can't bind columns to it in LATERAL.
+# A macro with one body per type: DuckDB then plans a key without the search for a text, and a text without the search
+# for a key. Only etq uses it in place of the file's macro, as DuckDB before 2.0.1 can't bind columns to it in LATERAL.
 TYPED: Final = "MACRO _any_capture_id(capture VARCHAR) AS (_id_of_text(capture)), (capture) AS (_id_of_key(capture))"
 
 

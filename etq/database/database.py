@@ -53,7 +53,7 @@ class Database:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """This thread's connection. Raises `WarehouseError` once the database is closed."""
+        """This thread's connection. Raises `WarehouseError` after the database was closed."""
         return self._of_thread().connection
 
     @property
@@ -214,7 +214,7 @@ def _close(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _close_when_idle(connection: duckdb.DuckDBPyConnection) -> None:
-    """Close a connection as soon as other threads have read its result: DuckDB refuses to close it earlier."""
+    """Close a connection as soon as other threads have read its result, because DuckDB refuses to close it earlier."""
     while True:
         try:
             connection.close()

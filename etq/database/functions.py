@@ -1,7 +1,7 @@
 """The Python functions that SQL calls: registered with a connection when a query needs them.
 
-Registering a function takes a tenth of a second, as DuckDB then imports numpy, so opening a warehouse doesn't do it. In
-a database that etq didn't open, views that need a function end with an error that says so.
+Registering a function takes a tenth of a second, because DuckDB then imports numpy, so opening a warehouse doesn't do
+it. In a database that etq didn't open, views that need a function end with an error that says so.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-# A row's columns and their types: BIGINT and BOOLEAN, which are never NULL in arguments, DOUBLE, VARCHAR, and lists of
-# numbers without NULL.
+# A row's columns and their types. Types are BIGINT and BOOLEAN (both never NULL in arguments), DOUBLE, VARCHAR, and
+# lists of numbers without NULL.
 Row = Mapping[str, str]
 
 
@@ -280,8 +280,8 @@ def register_for(connection: duckdb.DuckDBPyConnection, query: str) -> None:
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
-    """Register the functions with a connection, and with all others to its instance of DuckDB. Has no effect the second
-    time.
+    """Register the functions with a connection, and with all others to its instance of DuckDB. Further calls have no
+    effect.
     """
     if connection in _registered:
         return
@@ -301,7 +301,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
                     type=PythonUDFType.ARROW,
                     null_handling=FunctionNullHandling.SPECIAL,
                 )
-    if is_own(connection):  # its file has a macro for each function that raises an error
+    if is_own(connection):  # for each function, its file has a macro that raises an error
         run_on_each(
             connection, "; ".join(f"CREATE OR REPLACE TEMP {function.macro(is_known=True)}" for function in FUNCTIONS)
         )

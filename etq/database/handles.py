@@ -57,7 +57,7 @@ class Handle:
 
 @dataclass(frozen=True)
 class Record(Handle):
-    """An ETRecord in a warehouse. `is_complete` is False for one that can't map events to ops."""
+    """An ETRecord in a warehouse. `is_complete` is False for a record that can't map events to ops."""
 
     record_id: int
     name: str

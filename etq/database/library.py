@@ -35,7 +35,8 @@ from etq.version import Files
 # A warehouse's file may have the first of these names as well.
 _NAMES: Final = ("etq", "etq_library")
 
-# Databases in memory share one instance per process and settings, with its library, as long as it has access to files.
+# Databases in memory with equal settings share one instance per process, with its library, as long as the instance has
+# access to files.
 _ACCESS: Final = "SELECT system.main.current_setting('enable_external_access')"
 _instances: Final[dict[tuple[object, ...], duckdb.DuckDBPyConnection]] = {}
 _finalizers: Final[WeakKeyDictionary[duckdb.DuckDBPyConnection, finalize[..., object]]] = WeakKeyDictionary()
@@ -129,8 +130,8 @@ def detach(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _detach(instance: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Free a database in memory. After the last one of its instance, also detach what queries attached, as files would
-    stay locked.
+    """Free a database in memory. After the last database of its instance, also detach what queries attached, because
+    these files would stay locked.
     """
     with suppress(duckdb.Error), _lock:
         instance.execute(f"DETACH {name}")

@@ -27,7 +27,7 @@ from etq.errors import QueryError, message_of, place_in
 # Planning can't be interrupted. Its time grows with the text: 5,000 SELECTs in 95 kB take 2 s.
 MOST_TEXT: Final = 100_000
 MOST_LEFT: Final = 4
-# Queries that run at one time; others wait, as each could be one that can't be interrupted.
+# Queries that run at one time; others wait, because each could be a query that can't be interrupted.
 _turns: Final = threading.BoundedSemaphore(2 * MOST_LEFT)
 # Queries of one asker at one time; others are refused.
 MOST_OF_ONE: Final = 2
@@ -46,14 +46,15 @@ _WITHOUT_LOG: Final = """
 """
 
 # DuckDB's table functions that read only tables, names of objects, or nothing. Others read files (including the
-# warehouse's own, with removed rows), run SQL from texts, or reveal removed rows and other queries. So do DuckDB's
-# views that call them, and its table macros.
+# warehouse's own, with removed rows), run SQL from texts, or reveal removed rows and other queries. The same is true of
+# DuckDB's views that call them, and of its table macros.
 _HARMLESS: Final = re.compile(
     r"duckdb_(columns|constraints|coordinate_systems|databases|functions|indexes|keywords|schemas|sequences|tables|types"
     r"|views)|pragma_(collations|platform|show|table_info|version)|generate_series|icu_calendar_names|json_each|json_tree"
     r"|pg_timezone_names|range|repeat|repeat_row|summary|test_all_types|test_vector_types|unnest"
 )
-# DuckDB's scalar functions that do so; its catalog doesn't tell them apart.
+# DuckDB's scalar functions that read files or reveal data; its catalog doesn't distinguish them from harmless
+# functions.
 _TELLING: Final = frozenset(("current_setting", "json_serialize_plan", "stats", "write_log"))
 # The functions, the table functions and the tables of a query, in the text of `json_serialize_sql`; functions in the
 # text of a view; and the functions that a plan calls, those of macros and views included.
@@ -69,7 +70,7 @@ _others: Final[set[str]] = set()
 _left: Final[set[threading.Thread]] = set()
 _askers: Final[Counter[str]] = Counter()
 _lock: Final = threading.Lock()
-# Called if a query does not end: a server ends its process, as nothing else ends the query.
+# Called if a query does not end: a server ends its process, because nothing else ends the query.
 when_stuck: Callable[[], object] = lambda: None  # noqa: E731
 
 
@@ -133,8 +134,8 @@ def _check_reads(cursor: duckdb.DuckDBPyConnection, query: str, parameters: obje
     # DuckDB may take these for files.
     files = {name for name in tables if "." in name}
     if not read and files:
-        # The names without CTEs that are in scope. Plans are no help: they don't name a file whose statistics are the
-        # answer.
+        # The names of tables, without the CTEs that are in scope. Plans don't help: they don't name a file if its
+        # statistics are the answer.
         with suppress(duckdb.Error):  # of a query with parameters
             files.intersection_update(cursor.get_table_names(query))
         read = files
@@ -158,7 +159,7 @@ def _found_others(cursor: duckdb.DuckDBPyConnection) -> set[str]:
 
 
 def _is_received(cursor: duckdb.DuckDBPyConnection) -> bool:
-    """Whether a database is a file whose macros and views somebody else may have made."""
+    """Whether a database is a file with macros and views that somebody else may have made."""
     query = "FROM system.main.duckdb_databases() AS d WHERE d.database_name = ? AND d.path IS NOT NULL"
     return not cursors.is_own(cursor) and bool(cursor.execute(query, [cursors.database_of(cursor)]).fetchall())
 

@@ -55,7 +55,7 @@ def limiting_settings() -> dict[str, str]:
     seconds, megabytes = limits().query_seconds, limits().query_megabytes
     return {
         **({} if seconds is None else {"max_execution_time": str(max(int(seconds * 1000), 1))}),
-        # Without a folder to spill to, this is a limit.
+        # Without a folder to spill to, this setting is a limit.
         **({} if megabytes is None else {"memory_limit": f"{megabytes}MiB", "temp_directory": ""}),
     }
 

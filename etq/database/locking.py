@@ -142,7 +142,7 @@ def is_open_here(path: str | os.PathLike[str]) -> bool:
 
 def refuse_gone(path: str) -> None:
     """Raise `WarehouseError` if this process has a warehouse with this path open although its file was removed: DuckDB
-    would return the removed one.
+    would return the removed file.
     """
     with _guard:
         paths = [each.path for each in _opened if each.is_open and each.path is not None]

@@ -20,8 +20,8 @@ from etq.database.functions import FUNCTIONS
 from etq.database.temporary import temporary_folder
 from etq.version import SCHEMA_VERSION, VERSION, Files
 
-# DuckDB 1.5 and later can read and write these files. Blocks of a quarter of the default size save space in files of
-# few captures (0.5 of 1.6 MB) and of many (1.4 of 10.1 bytes per event), and are read as fast.
+# DuckDB 1.5 and later can read and write these files. Blocks of a quarter of the default size save space in files with
+# few captures (0.5 of 1.6 MB) and with many (1.4 of 10.1 bytes per event), and are read just as fast.
 STORAGE: Final = {"storage_compatibility_version": "v1.5.0", "default_block_size": "65536"}
 # The name of the macro with the query of a view of the library.
 _QUERY_OF: Final = "_query_of_"

@@ -77,7 +77,7 @@ class QueryResult:
 
 
 def _moment(text: str | None) -> datetime | str | None:
-    """Return a time; times that Python can't represent, such as infinity, stay texts."""
+    """Return a time as Python's type; times that Python can't represent, such as infinity, stay texts."""
     try:
         return None if text is None else datetime.fromisoformat(text)
     except ValueError:

@@ -20,7 +20,7 @@ _HAS_EVENTS: Final = f"capture_id NOT IN (SELECT f.capture_id FROM findings AS f
 ROLLUPS: Final = {
     "op_times": "_find_op_times('_filled_times', ?, ?)",
     "module_times": "_find_module_times(?, ?)",
-    "capture_ops": "_find_capture_ops(?, ?)",  # columns of op_times
+    "capture_ops": "_find_capture_ops(?, ?)",  # the columns of op_times
 }
 # Rollups of PyTorch traces: those computed from events, and those computed from these rollups.
 OF_TRACES: Final = ("step_times", "op_shapes")
@@ -36,7 +36,7 @@ _TRACES: Final = """
     ORDER BY c.capture_id
 """
 
-# The tables of answers: the rows of views with default arguments, and the facts that other views read. They are
+# The tables of answers: the rows of views with default arguments, and the facts that other views read. These tables are
 # computed from `_filled_parts`, rows of `_signature_times` of typical runs, the tables of `answered_times`, and the
 # first and last key.
 ANSWERS: Final = {
@@ -88,10 +88,10 @@ _SCOPES_OF_NAMES: Final = """
     WHERE capture_id BETWEEN ? AND ? AND scope IS DISTINCT FROM coalesce(method, name)
 """
 
-# Without a linked record no module is known; planning the query for modules' times takes longer than this check.
+# Without a linked record, no module is known; this check takes less time than planning the query for modules' times.
 _HAS_MODULES: Final = "SELECT 1 FROM signature_ops WHERE capture_id BETWEEN ? AND ? AND module_path IS NOT NULL LIMIT 1"
 
-# Few captures have allocations; planning their sums takes longer than this check.
+# Few captures have allocations; this check takes less time than planning the query for their sums.
 _HAS_ALLOCATIONS: Final = """
     SELECT 1 FROM allocators AS a WHERE a.capture_id BETWEEN $first AND $last
     UNION ALL
@@ -180,7 +180,7 @@ def _fill_runtime(connection: duckdb.DuckDBPyConnection, first: int, last: int) 
 
 
 def _fill_answers(connection: duckdb.DuckDBPyConnection, first: int, last: int, advise: Advise | None) -> None:
-    """The same for answers and advice."""
+    """Write the answers and advice about all captures but traces in a range of keys, within `answered_times`."""
     connection.execute("CREATE TEMP TABLE _filled_parts AS FROM _answered_parts('_filled_events')")
     keys = {"first": first, "last": last}
     for table, rows in ANSWERS.items():

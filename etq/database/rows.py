@@ -66,7 +66,9 @@ def in_circles(connection: duckdb.DuckDBPyConnection, events: str, path: str) ->
 
 
 def _has_circle(keys: npt.NDArray[np.int64], parents: npt.NDArray[np.int64]) -> bool:
-    """Whether parents form a cycle, or two events have one key. Each step looks twice as far up."""
+    """Whether parents form a cycle, or two events have the same key. Each step goes twice as far up as the one
+    before.
+    """
     # Imported here, as most warehouses are opened without it.
     import numpy as np
 

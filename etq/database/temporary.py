@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-# A file in each folder that this module makes, as other folders may have such a name. It contains the machine's name,
-# as locks in a network folder may not be visible on other machines.
+# A file in each folder that this module makes, because other folders may have such a name. The file contains the
+# machine's name, because locks in a network folder may not be visible on other machines.
 _MARK: Final = ".made-by-etq"
 # A folder younger than this may not be locked or marked yet.
 _YOUNG_SECONDS: Final = 60
@@ -64,7 +64,7 @@ def _locked(folder: Path, *, waits: bool = False) -> Iterator[None]:
     """Hold the lock of a folder. The end of the process releases it.
 
     If another process has the lock, raises `OSError`, or waits if `waits`: a process that looks for left folders holds
-    it only briefly.
+    the lock only briefly.
     """
     if sys.platform == "win32":
         yield

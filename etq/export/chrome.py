@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
 
 HOST: Final = "host"
-# Other categories, as readers of PyTorch's traces take `kernel` for work of a GPU.
+# Kernels get another category, because readers of PyTorch's traces take `kernel` for work of a GPU.
 CATEGORIES: Final = {"kernel": "op_kernel"}
 _COLUMNS: Final = ("run_index", "event_index", "signature_index", "track", "is_estimated", "logged", "logged_unit")
 

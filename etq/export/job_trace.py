@@ -68,7 +68,7 @@ def _title(capture: Capture, known: dict[int, dict[str, Any]], captures: Sequenc
 
 
 def _free(device: int, taken: set[int]) -> int:
-    """Take the number of a device, or the next free one."""
+    """Take the number of a device, or, if that is taken, the next free number."""
     number = next(number for number in count(device) if number not in taken)
     taken.add(number)
     return number

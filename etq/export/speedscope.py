@@ -95,7 +95,7 @@ class _Profiles:
         self._run: int | None = None
         self._profiles: dict[tuple[str, int], _Profile] = {}
         self.count = 0
-        # The profile to display first: the first one with the most events, as profiles of loading have few.
+        # The profile to display first: the first one with the most events, because profiles of loading have few.
         self.first = 0
         self._most = 0
 
@@ -123,7 +123,7 @@ class _Profiles:
         return profile if profile.takes(start, stop, parent) else None
 
     def _overflow_profile(self, track: str, start: int, stop: int, parent: tuple[int, int] | None) -> _Profile:
-        """Return a profile for an event that doesn't fit the track's own: one with room, a new one, or the last one,
+        """Return a profile for an event that doesn't fit the track's own: a profile with room, a new one, or the last,
         which clips.
         """
         number = 1

@@ -75,7 +75,7 @@ PROPERTIES: Final = {
 
 # Columns of ids that events of one process share, with the smallest valid id.
 _IDS: Final = {"external_id": 1, "correlation_id": 1, "sequence_number": 0, "wait_correlation_id": 1}
-# Ids from this one on aren't counters of a process.
+# This id and larger ids aren't counters of a process.
 MOST_IDS: Final = 2**48
 
 
@@ -224,7 +224,9 @@ def _memory(place: Place) -> str:
 
 
 def _counters(options: dict[str, Any], place: Place) -> str:
-    """Changes of counters; if options select steps, only those between the first and the last moment of these."""
+    """Changes of counters; if options select steps, only changes between the first and the last moment of these
+    steps.
+    """
     within = f"""
         SEMI JOIN (
             SELECT min(t.start_ticks) AS start_ticks, max(t.start_ticks + t.elapsed_ticks) AS end_ticks

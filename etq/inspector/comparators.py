@@ -16,7 +16,7 @@ from etq.errors import ArgumentError, ArgumentTypeError
 
 # The debug handles of the ops that share one value.
 DebugHandle = tuple[int, ...]
-# Maps (debug handles, value) of the reference to (debug handles, value) of the runtime.
+# A mapping from (debug handles, value) of the reference to (debug handles, value) of the runtime.
 IntermediateOutputMapping = dict[tuple[DebugHandle, Any], tuple[DebugHandle, Any]]
 
 

@@ -223,7 +223,7 @@ class _Symbol:
 
 
 class LoadedEvent(Event):
-    """An event whose symbols are read on first access, as times need no nodes."""
+    """An event whose symbols are read on first access, because times don't need nodes."""
 
     op_types = _Symbol("op_types")
     debug_handles = _Symbol("debug_handles")
@@ -253,7 +253,7 @@ class LoadedEvent(Event):
     __hash__ = None  # type: ignore[assignment]  # as of every object that can change
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes with the symbols, as the function that reads them can't be pickled."""
+        """Return the attributes including the symbols, because the function that reads the symbols can't be pickled."""
         return {name: getattr(self, name) for name in (*_SYMBOLS, *vars(self)) if name != "_symbols"}
 
 
@@ -293,7 +293,7 @@ class EventBlock:
 
 
 class LoadedBlock(EventBlock):
-    """A block whose reference output is read on first access, as that needs torch."""
+    """A block whose reference output is read on first access, because reading it needs torch."""
 
     _reference: Callable[[], list[Any] | None] | None = None
 

@@ -43,7 +43,7 @@ class Pair:
     op: str
     mapping: str
     problem: str | None
-    distances: Mapping[str, float | None]  # without those that are unknown
+    distances: Mapping[str, float | None]  # without unknown distances
     truth: Any
     given: Any
 
@@ -65,7 +65,7 @@ class Compared:
 class Gaps:
     """A run and its reference, for several kinds of distance.
 
-    queries  those of the run, which is linked to its record
+    queries  the queries of the run, which is linked to its record
     """
 
     def __init__(self, queries: CaptureQueries, record: str, buffer: Source, graph: str | None) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from etq.inspector.comparators import Comparator
     from etq.inspector.gaps import Gaps
 
-# Findings that become warnings, as they mean unexpected results; others are only in `findings`.
+# Findings that become warnings, because they mean unexpected results; other findings are only in `findings`.
 _WARNED_OF: Final = ("foreign record", "method unknown", "several dumps", "trailing bytes", "impossible times")
 _WRAPPER: Final = "OPERATOR_CALL"
 

@@ -71,7 +71,9 @@ class OpValue(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A logged value of an event that may be that of an op. Of several, the smallest in this order is taken."""
+    """A logged value of an event that may be that of an op. If there are several, the smallest in this order is
+    taken.
+    """
 
     is_unknown: bool
     run: int
@@ -227,7 +229,7 @@ def _can_be(logged: list[int] | None, sizes: list[int | None] | None) -> bool:
 
 
 def without_ones(sizes: Iterable[int | None]) -> list[int | None]:
-    """Return sizes without those of 1."""
+    """Return the sizes that aren't 1."""
     return [size for size in sizes if size != 1]
 
 

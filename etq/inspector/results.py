@@ -27,8 +27,8 @@ def compare_results(
     metrics           some of snr (signal-to-noise ratio, in dB), mse (mean squared error), cosine_similarity; None: all
     plot              accepted for compatibility: values are printed, never drawn
 
-    Values are rounded to two decimals; a value is None if one of its pair is not a tensor. Raises `EtqError` if one
-    side has no outputs, or if shapes differ.
+    Values are rounded to two decimals; a value is None if an output of its pair is not a tensor. Raises `EtqError` if
+    one side has no outputs, or if shapes differ.
     """
     if reference_output is None or run_output is None:
         side = "reference" if reference_output is None else "run"

@@ -68,7 +68,7 @@ class CaptureQueries:
 
     @cached_property
     def with_nodes(self) -> CaptureQueries:
-        """These queries once the nodes of the capture's events are known, if it has a record."""
+        """Return these queries after finding the nodes of the capture's events, if it has a record."""
         from etq.storage.linking import find_new_nodes
 
         with self.warehouse.locked() as connection:
@@ -77,7 +77,7 @@ class CaptureQueries:
 
     @cached_property
     def with_ops(self) -> CaptureQueries:
-        """These queries once the nodes and ops of the capture's events are known, if it has a record."""
+        """Return these queries after finding the nodes and ops of the capture's events, if it has a record."""
         from etq.storage.linking import find_ops
 
         with self.with_nodes.warehouse.locked() as connection:
@@ -175,7 +175,7 @@ def _grouped(groups: Integers, runs: Integers, count: int) -> tuple[Integers, li
     ends = np.bincount(groups, minlength=count).cumsum().tolist()
     if len(runs) and (np.diff(runs) < 0).any():
         return np.lexsort((runs, groups)), ends
-    # numpy sorts integers of two bytes by radix, in a tenth of the time.
+    # numpy sorts integers of two bytes by radix, which takes a tenth of the time.
     small = groups.astype(np.uint16) if count <= np.iinfo(np.uint16).max else groups
     return np.argsort(small, kind="stable"), ends
 
@@ -193,8 +193,8 @@ def _identifiers(queries: CaptureQueries, keys: list[Key], texts: list[str | Non
 
 
 def _convert_times(queries: CaptureQueries, rows: Rows) -> None:
-    """With `compat`, replace all durations by the Inspector's; with a converter,
-    those of delegates' events by its results.
+    """Replace durations: with `compat`, all by the Inspector's; with a converter, those of delegates' events by its
+    results.
     """
     query = (
         "SELECT l.block_index, l.slot, l.occurrence, l.raw, l.starts, l.ends "

@@ -117,8 +117,8 @@ def _read_symbols(queries: CaptureQueries, graph: str) -> dict[tuple[int, int], 
     found: dict[tuple[int, int], Symbols] = {}
     handles = _INSPECTORS_HANDLES if queries.compat else _HANDLES
     for block, slot, debug_handles, backend, outputs in queries.rows(handles):
-        # As in the record: a number for a kernel's event, a list for a delegate's, even if the list has only one
-        # handle.
+        # The handles are as in the record: a number for a kernel's event, and for a delegate's event a list, even with
+        # one handle.
         single = debug_handles is not None and len(debug_handles) == 1 and backend is None
         found[block, slot] = Symbols(
             debug_handles[0] if single else debug_handles, 1 if outputs is None else outputs, backend

@@ -123,7 +123,7 @@ class _Reader:
         self._compat = compat
         self._as_tensors = as_tensors
         self._read: dict[tuple[int, int], Any] = {}
-        # The types of arrays, by identity, as numpy lacks some.
+        # The types of arrays, by the arrays' identity, because numpy lacks some of the types.
         self._types: dict[int, str] = {}
 
     def first(self, logged: list[Logged]) -> tuple[list[Any], bool]:
@@ -174,7 +174,7 @@ def _is_same(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         if one.shape != other.shape or one.dtype != other.dtype:
             return False
-        # NaN equals itself here, as the bytes are the same.
+        # NaN equals itself here, because the bytes are the same.
         return np.array_equal(one, other) or one.tobytes() == other.tobytes()
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_is_same, one, other))

@@ -43,7 +43,8 @@ def check(
 
     The parts are: the files of tables, all of which are read; the loads, in which the rows of a capture must be; and
     those of `etq.maintenance.checking.check`. After a damaged file, nothing else is checked. Advice about the ranks of
-    jobs isn't compared, as ranks that were added separately have advice without each other.
+    jobs isn't compared, because the advice about ranks that were added separately doesn't take the other ranks into
+    account.
 
     Raises `WarehouseError` for what isn't a lake of this schema.
     """
@@ -121,7 +122,7 @@ def _loads(connection: duckdb.DuckDBPyConnection, state: LakeState) -> Part:
 
 
 def _number_left(state: LakeState) -> int:
-    """The number of loads that aren't part of the lake, of writers that are at work or were killed."""
+    """The number of loads that aren't part of the lake, because their writers are at work or were killed."""
     lake, left = state.lake, 0
     for kind in KINDS:
         tables = tables_of(kind)[:-1]

@@ -30,7 +30,7 @@ from etq.ingest.events.rows import OWN_TIMES
 from etq.ingest.events.run_times import COLUMNS as RUN_TIMES
 from etq.ingest.trace.rows import OF_EVENTS, OF_TICKS
 
-# Tables whose key is what the columns of these names refer to, in all other tables.
+# Columns with these names refer, in all other tables, to the key of these tables.
 PARENTS: Final = {
     "captures": ("capture_id",),
     "records": ("record_id",),
@@ -43,7 +43,7 @@ PARENTS: Final = {
     "methods": ("program_id", "method"),
 }
 _EVENT: Final = ("capture_id", "run_index", "event_index")
-# References by other names of columns, or to a part of the rows of another table.
+# References by columns with other names, or to a part of the rows of another table.
 REFERENCES: Final = (
     ("trace_events", _EVENT, "event_ticks", _EVENT),
     ("device_events", _EVENT, "event_ticks", _EVENT),
@@ -58,7 +58,7 @@ REFERENCES: Final = (
     ("op_edges", ("record_id", "graph_id", "from_node"), "op_nodes", PARENTS["op_nodes"]),
     ("op_edges", ("record_id", "graph_id", "to_node"), "op_nodes", PARENTS["op_nodes"]),
 )  # fmt: skip
-# Columns that no two rows of a table have in common. `etq db check` compares rollups as a whole.
+# Columns whose values no two rows of a table have in common. `etq db check` compares rollups as a whole.
 KEYS: Final = (
     ("labels", ("capture_id", "key")),
     ("metrics", ("capture_id", "run_index", "name", "source", "sample")),
@@ -87,11 +87,12 @@ KEYS: Final = (
 )  # fmt: skip
 # How many captures' own times, or rollups, are computed at once.
 _AT_ONCE: Final = 1000
-# If there are more captures, times and rollups are computed for this many: for 10,000 they would take minutes. They are
-# in a few ranges of successive keys, as computing a range takes hardly longer than computing one capture.
+# If there are more captures, times and rollups are computed for this many: for 10,000 they would take minutes. These
+# captures are in a few ranges of successive keys, because computing a range takes hardly longer than computing one
+# capture.
 SAMPLE: Final = 500
 _RANGES: Final = 10
-# The problem with derived rows.
+# The text of the problem that derived rows differ.
 _WITHIN: Final = "the times of {:,} rows differ from what the events within them give"
 _OF_TICKS: Final = "{:,} rows differ from those of event_ticks, and from what these give"
 _OF_LAUNCHES: Final = "{:,} rows differ from their events, and from those that launched them"
@@ -175,13 +176,13 @@ def of_keys(connection: duckdb.DuckDBPyConnection) -> Part:
             f"SELECT count(*) FROM ({query}) WHERE follows IS DISTINCT FROM true"
         ).fetchall()
         query = f"SELECT 1 FROM {table} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
-        if others > 1 and connection.execute(query).fetchall():  # one is the first
+        if others > 1 and connection.execute(query).fetchall():  # one of them is the first row
             problems.append(f"{table}: rows have the same {key}")
     return Part(f"keys ({len(KEYS)})", tuple(problems))
 
 
 def of_references(connection: duckdb.DuckDBPyConnection) -> Part:
-    """Find rows that refer to others that aren't there."""
+    """Find rows that refer to rows that don't exist."""
     references = [
         *(
             (table.name, columns, parent, columns)
@@ -249,7 +250,7 @@ def _keys_of(connection: duckdb.DuckDBPyConnection) -> list[int]:
 
 
 def _parts(keys: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last of successive keys, as many as are computed at once."""
+    """Yield the first and last of as many successive keys as are computed at once."""
     for start in range(0, len(keys), _AT_ONCE):
         part = keys[start : start + _AT_ONCE]
         yield part[0], part[-1]
@@ -263,7 +264,9 @@ def _sampled(keys: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def of_rollups(captures: int, pruned: int, problems: Sequence[str], checked: int | None = None) -> Part:
-    """The part about `rollup_problems` of so many captures, of which so many have no events, and were `checked`."""
+    """The part about `rollup_problems`, given the numbers of captures, of those without events, and of those
+    `checked`.
+    """
     without = f", {pruned:,} without events" if pruned else ""
     return Part(f"rollups, by the events ({_number_checked(captures, checked)}{without})", tuple(problems))
 
@@ -282,8 +285,8 @@ def rollup_problems(
 ) -> list[str]:
     """Compute rollups and the derived columns of runs again, into temporary tables that replace those of the file.
 
-    Captures whose events were pruned are left out; and advice about the ranks of jobs, unless it is said to be about
-    all of them.
+    Captures whose events were pruned are left out; and so is advice about the ranks of jobs, unless `has_all_ranks` is
+    set.
 
     ranges  the first and last keys of captures; None: of all
     """

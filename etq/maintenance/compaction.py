@@ -46,7 +46,7 @@ def _write_anew(
 ) -> os.stat_result:
     """Copy the whole database to a new file. Returns the status of the old file at that time.
 
-    The copy needs a separate connection, as that of an open warehouse can access no other files.
+    The copy needs a separate connection, because the connection of an open warehouse can access no other files.
     """
     open_connection.execute("CHECKPOINT")
     open_connection.close()

@@ -30,7 +30,7 @@ from etq.database.neighbours import check_free
 from etq.database.publishing import new_file
 from etq.errors import WarehouseError
 
-# As `etq.database.making.STORAGE`, in the words of ATTACH.
+# The same as `etq.database.making.STORAGE`, as options of ATTACH.
 _STORAGE: Final = {
     "STORAGE_VERSION": STORAGE["storage_compatibility_version"],
     "BLOCK_SIZE": STORAGE["default_block_size"],

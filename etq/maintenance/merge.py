@@ -241,8 +241,8 @@ _COMMENTS_OF: Final = """
             AND c.item IS NOT DISTINCT FROM s.item
     )
 """
-# Of tables about no one capture: adds the rows of another such table that aren't there yet. Of views of a name, that of
-# the first warehouse stays.
+# For tables that aren't about one capture: adds the rows of another such table that aren't there yet. Of views with the
+# same name, the first warehouse's stays.
 MISSING_OF: Final[Mapping[str, str]] = {
     "change_comments": _COMMENTS_OF,
     "named_views": """
@@ -302,7 +302,7 @@ _LINKED: Final = " UNION ALL ".join(
     """
     for kind in ("program", "record")
 )
-# Values that may differ between warehouses: the one here and the one in the source.
+# Values that may differ between warehouses: the value here and the value in the source.
 _COMPARED: Final = {
     "assumed sizes": ("coalesce(c.assumed, 'none')", "coalesce(s.assumed, 'none')"),
     **{column: (f"c.{column}", f"s.{column}") for column in ("captured_at", "time_scale", "clock_bits")},

@@ -15,12 +15,13 @@ from etq.database.handles import Capture
 from etq.database.rollups import PRUNED
 from etq.errors import ArgumentError
 
-# The tables whose size depends on the number of events, and costs; pruning empties them if it keeps rollups.
+# The tables whose size depends on the number of events, and the tables of costs; pruning empties them if it keeps
+# rollups.
 EVENT_TABLES: Final = (
     "event_ticks", "allocations", "debug_values", "trace_events", "op_arguments", "device_events", "event_counters",
     "trace_memory", "call_costs", "costed_ops",
 )  # fmt: skip
-# The tables whose rows of the captures `remove_captures` and `prune_events` read; rows of other tables are only
+# The tables whose rows `remove_captures` and `prune_events` read for these captures; rows of other tables are only
 # deleted.
 REMOVING: Final = ("captures", "labels")
 PRUNING: Final = tuple(table.name for table in catalog.tables() if table.name not in EVENT_TABLES)

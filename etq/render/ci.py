@@ -20,8 +20,8 @@ _NOT_XML: Final = re.compile("[\ufffe\uffff]")
 def workflow_command(level: str, lines: Sequence[str], properties: Mapping[str, object]) -> str:
     """Return the line with which a step of GitHub Actions makes an annotation from lines of text.
 
-    The format is that of "Workflow commands for GitHub Actions"; which characters are escaped is that of
-    `@actions/core`. Properties that are None are left out.
+    The format is that of "Workflow commands for GitHub Actions"; the escaped characters are those of `@actions/core`.
+    Properties that are None are left out.
     """
     given = ",".join(
         f"{name}={printable(str(value)).translate(_IN_PROPERTIES)}"

@@ -18,7 +18,7 @@ DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
 # For spreadsheets, full-width signs also begin a formula.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _CHUNK: Final = 1 << 20
-_NUMBER: Final = "CASE WHEN isnan({0}) THEN 'nan' ELSE {0}::VARCHAR END"  # otherwise some NaNs would be -nan
+_NUMBER: Final = "CASE WHEN isnan({0}) THEN 'nan' ELSE {0}::VARCHAR END"  # some NaNs would be -nan otherwise
 # Expressions for cells, by type, for types that DuckDB writes differently.
 _CELLS: Final = {
     "BOOLEAN": "CASE {0} WHEN true THEN 'True' WHEN false THEN 'False' END",
@@ -59,7 +59,7 @@ def _text(value: Any) -> str:
 def write_delimited(
     connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, delimiter: str, stream: IO[str]
 ) -> bool:
-    """Write a query's result as `delimited` does, but with DuckDB's writer, which is many times as fast.
+    """Write a query's result as `delimited` does, but with DuckDB's writer, which is many times faster.
 
     Returns whether there are rows. Raises `duckdb.Error`.
     """

@@ -1,4 +1,4 @@
-"""How a command shows its results: what its options say of all tables and texts that it prints."""
+"""How a command shows its results: what its options state about all tables and texts that it prints."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def flame(rows: Sequence[Row], heading: str, unit: str, style: TerminalStyle) ->
     head = ["name".ljust(name_width), *(title.rjust(width) for title, width in widths.items())]
     lines = [style.styled("  ".join(head), "bold")]
     whole = rows[0].length
-    # The indentation is limited, as its sum grows with the square of the depth.
+    # The indentation is limited, because its sum grows with the square of the depth.
     indented = [" " * min(2 * row.depth, name_width + 1) + name for row, name in zip(rows, names, strict=True)]
     for at, (row, cell) in enumerate(zip(rows, aligned(indented, name_width, False, style), strict=True)):
         cells = [columns[title][at].rjust(width) for title, width in widths.items()]

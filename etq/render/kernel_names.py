@@ -1,8 +1,8 @@
 """Names of kernels for people: template arguments and namespaces of C++ are folded, except for what distinguishes them.
 
 `void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, ...>(int, ...)` is shown as
-`vectorized_elementwise_kernel<…>`; next to one with MulFunctor, both show their functor. Different names never become
-the same. Other names, such as those of ops, files and annotations, stay as they are.
+`vectorized_elementwise_kernel<…>`; next to a kernel with MulFunctor, both show their functors. Different names never
+become the same. Other names, such as those of ops, files and annotations, stay as they are.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def cut(texts: Iterable[str], width: int, mark: str) -> dict[str, str]:
             rest = text[start:] if len(text) - start <= room else text[start : start + room - 1] + mark
             shown[text] = text[:first] + mark + rest
     if groups := _same(shown):
-        # If they also differ later: the first differing letters, and the last letters.
+        # If they also differ later, show the first differing letters and the last letters.
         same = [text for group in groups for text in group]
         at, part = max(_common(same) - 1, 0), (width - 2) // 2
         for text in same:

@@ -12,8 +12,8 @@ from etq.render.display import display
 from etq.render.table import Rows, shown
 
 # Characters of links, images, HTML, entities, mentions, references to issues, code, emphasis, formulas, addresses and
-# emoji. Sites search the displayed text for mentions and references, so escaping their characters is not enough: only
-# code is displayed unchanged.
+# emoji. Sites search the displayed text for mentions and references, so escaping characters is not enough: only code is
+# displayed unchanged.
 _ACTIVE: Final = re.compile(
     r"[\[\]<>&@#`*$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|~.*~|://|www\.|:[\w+-]+:|\bGH-\d|^[ +-]+\s|^\d+[.)]\s",
     re.IGNORECASE | re.DOTALL,

@@ -1,4 +1,4 @@
-"""Rows in a notebook, as an HTML table with a class that notebooks style."""
+"""Rows in a notebook, as an HTML table whose class has a style in notebooks."""
 
 from __future__ import annotations
 

@@ -17,8 +17,9 @@ from etq.render.terminal import PAGE, PLAIN, TerminalStyle, bar, width_of, wrap
 from etq.verdicts import words
 from etq.verdicts.words import number_text
 
-# Numbers of letters, for the first column and others: texts are shortened to these before columns are left out, and to
-# fewer if no more columns can be left out. The first column is also limited to a part of the line.
+# Numbers of letters, for the first column and for other columns: before columns are left out, texts are shortened to
+# these; if no more columns can be left out, texts are shortened further. The first column is also limited to a part of
+# the line.
 _WHOLE: Final = sys.maxsize, sys.maxsize
 _READABLE: Final = 30, 18
 _SHORTEST: Final = 16, 8
@@ -55,7 +56,7 @@ Rows = Sequence[Sequence[Any]]
 
 
 class Below(float):
-    """A time of 0, shown as less than `bound`, as its clock can't show more."""
+    """A time of 0, shown as less than `bound`, because its clock can't show such a time more exactly."""
 
     bound: float
 
@@ -95,8 +96,8 @@ def table_parts(
     foremost: Collection[str] = (),
     share: str = "",
 ) -> Iterator[str]:
-    """Yield the same for rows that come in parts: columns become wider if a later part needs it. Values that are the
-    same in all rows are recognised only if there is one part. `share` has the wholes of shares.
+    """Yield the text of `table` for rows that come in parts: columns become wider if a later part needs more room.
+    Values that are the same in all rows are recognised only if there is one part. `share` has the wholes of shares.
     """
     remaining = iter(parts if display().has_full_names else map(_with_short_names, parts))
     first, second = next(remaining, []), next(remaining, None)
@@ -134,8 +135,8 @@ def note(text: str, style: TerminalStyle) -> str:
 
 
 def _without_common(columns: Sequence[str], rows: Rows) -> tuple[Sequence[str], Rows, str]:
-    """Return the columns and rows without the columns that are the same in all rows, and a text on these. For a single
-    row, these are the unit and the empty columns. Rows that don't differ at all stay unchanged.
+    """Return the columns and rows without the columns that are the same in all rows, and a text about these. For a
+    single row, these are the unit and the empty columns. Rows that don't differ at all stay unchanged.
     """
     by_column = list(zip(*rows, strict=True))
     empty = [at for at, values in enumerate(by_column) if all(value is None or value == "" for value in values)]
@@ -262,7 +263,7 @@ class _Layout:
         widths = self._widths if display().is_wide else self._least(_SHORTEST)
         if self._fits(kept, widths):
             return [[*kept]]
-        keys = 1  # how many of the first columns distinguish rows, as long as others still fit
+        keys = 1  # how many of the first columns distinguish rows, provided that other columns still fit
         for number in (2, 3):
             if self._count(kept[:number]) > self._count(kept[:keys]):
                 keys = number if sum(widths[at] for at in kept[:number]) <= 2 * self._room // 3 else keys
@@ -405,7 +406,7 @@ def _rounded(value: float | None, decimals: int) -> str:
 
 
 def p_value(p: float) -> str:
-    """Return a probability to three digits. Those below 1e-15 are rounding errors of 1 less a number, or 0."""
+    """Return a probability to three digits. Values below 1e-15 are rounding errors of 1 minus a number, or 0."""
     return number_text(p, 3) if p >= 1e-15 else "<1e-15"
 
 
@@ -492,7 +493,7 @@ def _narrowed(widths: Sequence[int], least: Sequence[int], room: float) -> list[
 
 
 def shown(value: Any) -> str:  # noqa: PLR0911 - a case a line
-    """A value for people: numbers as in `number_text`, of a long list the first values, nothing for NULL."""
+    """A value for people: numbers as in `number_text`, only the first values of a long list, nothing for NULL."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -126,7 +126,7 @@ def bar(start: float, share: float, width: int, style: TerminalStyle) -> str:
     """
     if share <= 0:
         return ""
-    # No character is filled only on the right, so a bar begins at a cell's edge, and keeps its length.
+    # There is no character that is filled only on the right, so a bar begins at a cell's edge, and keeps its length.
     first = min(int(max(start, 0.0) * width + 1e-9), width - 1)
     filled = min(share * width, width - first)
     if not style.has_blocks:

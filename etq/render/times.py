@@ -9,13 +9,13 @@ from typing import Final
 from etq.render.table import Rows, number_texts
 from etq.verdicts.words import number_text
 
-# Numbers from this on are written in the next larger unit.
+# Numbers of at least this are written in the next larger unit.
 _LARGE: Final = 10_000
 _LARGER: Final = {"ns": "us", "us": "ms", "ms": "s"}
 
 
 def unit_for(largest: float, unit: str) -> tuple[float, str]:
-    """Return the divisor and the unit that make times easy to read if this is the largest."""
+    """Return the divisor and the unit that make times easy to read if `largest` is the largest."""
     divisor = 1.0
     while unit in _LARGER and largest / divisor >= _LARGE:
         divisor, unit = divisor * 1000, _LARGER[unit]

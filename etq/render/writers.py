@@ -58,7 +58,7 @@ def write(
     view        the view of the rows: people get the columns of its line `Shown:`, and, without a unit among the
                 parameters, times in a suitable unit, see `in_one_unit`
     marked      for people, rows whose cells have notes beside their values
-    needs_rows  whether to omit the heading of a table without rows, as the caller explains why there are none
+    needs_rows  whether to omit the heading of a table without rows, because the caller explains why
 
     Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an unknown
     file name ending, and for a binary format on a terminal; `QueryError` for a query that fails; no file is left then.
@@ -169,7 +169,7 @@ def write_rows(
     view: catalog.SqlObject | None = None,
     long: Collection[str] = (),
 ) -> None:
-    """Write rows as `write` writes a query's result; for `view`, only its columns to be written.
+    """Write rows as `write` writes a query's result; of a `view`, only the columns that are to be written.
 
     long  columns with long texts, if no view states them
     """
@@ -259,7 +259,7 @@ def _query_errors() -> Iterator[None]:
     except duckdb.Error as error:
         raise QueryError(message_of(error)) from error
     except OSError as error:
-        if error.errno is None:  # Arrow's, from reading
+        if error.errno is None:  # Arrow's error, from reading
             raise QueryError(message_of(error)) from error
         raise
 
@@ -309,7 +309,7 @@ def _text_output(path: str | None, *, force: bool, is_printable: bool = False) -
     """Provide a stream to standard output, or to a file, which appears when it is complete."""
     if path is None:
         with paged() as stream:
-            # Files and pipes get names unchanged; on a terminal they are escaped, as it would interpret control
+            # Files and pipes get names unchanged; on a terminal they are escaped, because it would interpret control
             # characters.
             yield _PrintableLines(stream) if sys.stdout.isatty() and not is_printable else stream
         return
@@ -347,7 +347,7 @@ def json_objects(columns: Sequence[str], rows: Rows) -> list[dict[str, Any]]:
 
 
 def _unique(columns: Sequence[str]) -> list[str]:
-    """Make names distinct, as an object has one value per name."""
+    """Make names distinct, because an object has one value per name."""
     return [
         name if name not in columns[:at] else f"{name}_{columns[:at].count(name)}" for at, name in enumerate(columns)
     ]

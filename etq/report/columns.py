@@ -77,7 +77,7 @@ def _plain(value: Any) -> Any:
 
 def packed(data: Any) -> str:
     """Return JSON, compressed by gzip, in base64: the text has only letters, digits, +, / and =."""
-    # Level 6 takes 0.29 s for the 6 MB of a trace of 120,000 events, 5 takes 0.15, and 2.5 % more bytes.
+    # For the 6 MB of a trace of 120,000 events, level 6 takes 0.29 s; level 5 takes 0.15 s, and 2.5 % more bytes.
     compressor = zlib.compressobj(5, zlib.DEFLATED, 31)
     compressed = compressor.compress(_json(data)) + compressor.flush()
     return base64.b64encode(compressed).decode("ascii")

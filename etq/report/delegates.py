@@ -116,8 +116,11 @@ class DelegateGraphs:
     origins: list[tuple[int, int] | None] = field(default_factory=list)
 
     def links(self, numbers: Mapping[tuple[int, int], int]) -> list[tuple[str | None, int | None]]:
-        """Return for each node of the record, then for each node here, the ops made from it, and the target of a click:
-        the first of these ops, or the node from which it was made. `numbers` has the number of each node of the record.
+        """Return the ops made from each node of the record, then from each node here, and the target of a click on the
+        node.
+
+        The target is the first of these ops, or the node from which the clicked node was made. `numbers` has the number
+        of each node of the record.
         """
         became: dict[int, list[int]] = defaultdict(list)
         for number, origin in enumerate(self.origins, len(numbers)):

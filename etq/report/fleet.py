@@ -59,7 +59,7 @@ def fleet_of(warehouse: Warehouse, selector: str | None, options: dict[str, Any]
 
 
 def _cells(names: Sequence[str], ops: Sequence[Sequence[Any]]) -> tuple[Table, list[str]]:
-    """The rows of the longest ops, by their largest time in `others`, and the names of these ops."""
+    """The rows of the ops with the largest times in `others`, and the names of these ops."""
     rows = [dict(zip(names, row, strict=True)) for row in ops]
     times: dict[str, float] = {}
     for row in rows:

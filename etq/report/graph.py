@@ -47,7 +47,7 @@ UNTIMED: Final = """
     WHERE coalesce($method, g.method) = g.method
 """
 
-# A node without events has no time, not 0, as a delegate may run it in an event of several nodes.
+# A node without events has no time rather than 0, because a delegate may run it in an event of several nodes.
 NODES: Final = """
     WITH
     linked AS (SELECT c.capture_id, c.record_id FROM captures AS c WHERE c.capture_id = $capture),
@@ -170,8 +170,9 @@ def graph_rows(target: Target, more: GraphExtras = NOTHING_MORE, *, with_delegat
 
     A group is a module, a nested graph, a node with its nested graphs, or a whole graph (without a parent). Nodes and
     groups have their parent group, and their rank and order among its children. Groups come after nodes in one
-    numbering: group g is number len(nodes) + g. Edges are between nodes, by number. A bend is a place in a group that
-    edges of its owner pass. The owner is a child of the group, by number, or a node outside it.
+    numbering: group g is number len(nodes) + g. Edges are between nodes, by number. A bend is a place in a group
+    through which edges of the bend's owner pass. The owner is a child of the group, by number, or a node outside the
+    group.
 
     `with_delegates` adds the graphs in delegates' blobs, with negative numbers, and to each node the ops made from it.
     """

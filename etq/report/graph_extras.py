@@ -59,7 +59,7 @@ GAPS: Final = f"""
     GROUP BY ALL
 """
 
-# The reasons why no node has a gap: by capture, the reference first, the number of logged values; then problems of
+# The reasons why no node has a gap: the number of logged values of each capture, the reference first; then problems of
 # values.
 LACK: Final = """
     SELECT c.name, count(v.capture_id) AS number
@@ -122,7 +122,7 @@ def more_values(target: Target, more: GraphExtras) -> Iterator[tuple[list[str], 
 
 
 def _check_gaps(target: Target, more: GraphExtras, rows: list[tuple[Any, ...]]) -> None:
-    """Raise `EtqError` with the cause if no row has a gap: the last value of a row is its problem."""
+    """Raise `EtqError` with the cause if no row has a gap: the last value of a row is the row's problem."""
     if any(value is not None for row in rows for value in row[:-1]):
         return
     captures = rows_of(target, LACK, gap=more.gap)[1]
@@ -138,7 +138,9 @@ def _check_gaps(target: Target, more: GraphExtras, rows: list[tuple[Any, ...]]) 
 
 
 def bounded(value: Any, sign: int) -> Any:
-    """Return a value for a page: infinity as `UNBOUNDED`, NaN as `NAN` with a sign; sign 0: as it is."""
+    """Return a value for a page: infinity as `UNBOUNDED`, NaN as `NAN` with a sign; with sign 0, the value is
+    unchanged.
+    """
     if not sign or not isinstance(value, float) or value - value == 0:
         return value
     return sign * NAN if math.isnan(value) else math.copysign(UNBOUNDED, value)

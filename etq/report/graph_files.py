@@ -110,7 +110,7 @@ class Graph:
 
 
 class Colours:
-    """The colours of nodes by an overlay, by the names that the page's style has."""
+    """The colours of nodes by an overlay, under the names in the page's style."""
 
     def __init__(self, graph: Graph, overlay: Overlay) -> None:
         self._nodes = graph.nodes
@@ -122,7 +122,7 @@ class Colours:
         self._highest = max((bad for bad in badness if bad != math.inf), default=0)
 
     def of(self, node: int) -> str:
-        """Return the colour of a node: of a word by its frequency, of a number by its part of the worst one."""
+        """Return the colour of a node: for a word, by its frequency; for a number, by its share of the worst number."""
         row = self._nodes[node]
         if self._overlay.kind == "word":
             return f"sort-{self._words[self._word(row)]}"

@@ -1,7 +1,7 @@
 """One overlay of a graph as node data for Model Explorer (https://github.com/google-ai-edge/model-explorer).
 
 The format is that of its `node_data_builder`, with ids as in `etq.export.model_explorer`. Each node has an explicit
-colour, as on the page, because a gradient of Model Explorer has equal steps, with the greatest value as the worst.
+colour, as on the page, because a gradient of Model Explorer has equal steps, and takes the greatest value as the worst.
 """
 
 from __future__ import annotations

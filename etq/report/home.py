@@ -13,7 +13,7 @@ from etq.report.page import Report
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-# The most drawn captures of a series, which are the last ones, and the most series that are drawn.
+# The most captures of a series that are drawn (the last ones), and the most series that are drawn.
 _MOST_POINTS: Final = 90
 _MOST_DRAWN: Final = 300
 _POINTS: Final = f"""
@@ -65,7 +65,7 @@ def home_of(warehouse: Warehouse, selector: str | None, name: str) -> Report:
 
 
 def series_of(warehouse: Warehouse, selector: str | None) -> tuple[str, Table]:
-    """Return the rows of `series`, and a text on which of them are judged, and whether devices are compared."""
+    """Return the rows of `series`, and a text that says which series are judged, and whether devices are compared."""
     names, rows = warehouse.rows("FROM series($selector)", selector=selector)
     series = [dict(zip(names, row, strict=True)) for row in rows]
     return causes.judged(series, causes.compared_devices(warehouse, selector=selector)), table(names, rows)

@@ -37,7 +37,7 @@ _SECTIONS: Final[Mapping[tuple[str, str], Mapping[str, tuple[str | None, str]]]]
     ("clocks", "Clocks"): {"clock_offsets": (None, "")},
 }
 
-# The most steps that are drawn in time, those with the longest waits, and the number of equally long cells of a step.
+# The most steps that are drawn in time (those with the longest waits), and the number of equally long cells of a step.
 _MOST_STEPS: Final = 4
 _CELLS: Final = 200
 _LANES: Final = f"""
@@ -50,8 +50,8 @@ _LANES: Final = f"""
     ) AS t
 """
 
-# How long each rank waits for each other rank, for the ranks that wait, or are waited for, longest; and the number of
-# all such ranks.
+# How long each rank waits for each other rank, for the ranks that wait longest or that others wait for longest; and the
+# number of all ranks that wait or are waited for.
 _PAIRS: Final = f"""
     WITH pairs AS MATERIALIZED (
         SELECT p.rank, p.last_rank, sum(p.waited) AS waited, p.unit

@@ -69,7 +69,7 @@ class Grid:
 
     title   heading above it
     text    sentence above it
-    sort    names of columns to sort by, of which the first that the rows have counts
+    sort    names of columns to sort by, of which the first that the rows have is used
     foot    a last row, of the same columns
     """
 
@@ -123,14 +123,14 @@ class Rows:
 
 
 def shown_of(view: str) -> str:
-    """Return the columns that people see of a view, for a SELECT, with all digits: a page rounds numbers itself."""
+    """Return the columns of a view that people see, for a SELECT, with all digits, because a page rounds numbers
+    itself.
+    """
     return ", ".join(each.expression for each in catalog.named(view).shown) or "*"
 
 
 def added_of(view: str) -> str:
-    """Return the expressions that people see of a view and that aren't its columns, for a SELECT, each after a
-    comma.
-    """
+    """Return the expressions that people see in a view besides its columns, for a SELECT, each after a comma."""
     known = catalog.named(view)
     names = {each.name for each in known.columns}
     return "".join(f", {each.expression}" for each in known.shown if each.name not in names)
@@ -178,7 +178,7 @@ def grid(
 
 
 def _values(rows: Table, name: str) -> Any:
-    """Return the values of a column of numbers; none without that column."""
+    """Return the values of a column of numbers; no values if the column is missing."""
     return rows.columns[rows.names.index(name)] if name in rows.names else ()
 
 

@@ -1,7 +1,7 @@
 """Layered order of a directed graph: a rank for each vertex, an order within each rank, and bends of long edges.
 
 This is the method of Sugiyama: edges that close a cycle are reversed, a vertex's rank is the longest path to it, and
-sweeps by barycentre reduce crossings. A page positions boxes itself, as their sizes change when modules open.
+sweeps by barycentre reduce crossings. A page positions boxes itself, because their sizes change when modules open.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 # Sweeps over all ranks, downward and upward in turn; more hardly reduce crossings further.
 SWEEPS: Final = 8
-# Long edges get bends, the shortest first, up to this number of bends per vertex.
+# Long edges get bends, the shortest edge first, up to this number of bends per vertex.
 MOST_BENDS: Final = 3
 
 
@@ -22,7 +22,7 @@ class Layers:
 
     ranks   the rank of each vertex, from 0
     orders  its position within its rank, from 0; bends count
-    bends   places that edges to farther ranks than the next one pass, as (owner, rank, order): the owner is the vertex
+    bends   places through which edges beyond the next rank pass, as (owner, rank, order): the owner is the vertex
             where these edges start; entry number i is `count` + i
     """
 
@@ -47,7 +47,7 @@ def layered(
     lowest = max(ranks, default=-1)
     for vertex in exits:
         last[vertex] = lowest + 1
-    # An entry is a vertex above all others that has no place.
+    # An entry is a vertex without a place above all other vertices.
     for users in entries:
         below.append(sorted(users))
         ranks.append(-1)

@@ -1,8 +1,7 @@
-"""Nested graphs, of control flow (cond, map, while) and delegate calls: the node that has each, and its edges to the
-nodes around it.
-
-In a record, they are arguments of a node, whose row precedes those of their nodes. Their inputs are the node's last
-arguments, in order; parameters of a delegate's graph are not among the arguments of its call.
+"""Nested graphs, of control flow (cond, map, while) and delegate calls: the node that has each graph, and the graph's
+edges to the nodes around it. In a record, nested graphs are arguments of a node, whose row precedes the rows of the
+graphs' nodes. The inputs of the graphs are the node's last arguments, in order; parameters of a delegate's graph are
+not among the arguments of its call.
 """
 
 from __future__ import annotations
@@ -126,8 +125,8 @@ def _inputs(graph: int, values: Sequence[int], kinds: Mapping[Key, str]) -> list
 def _operands(arguments: Sequence[tuple[int, int | None]]) -> tuple[int, int]:
     """Return how many of a node's arguments are inputs of its graphs, and how many precede these, such as a predicate.
 
-    The graphs are arguments, too, but the table lacks them: the first position without a row is that of the first
-    graph.
+    The graphs are arguments, too, but the table lacks them: the first position without a row is the position of the
+    first graph.
     """
     positions = {position for position, _ in arguments}
     graph = next(position for position in count() if position not in positions)

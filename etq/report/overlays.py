@@ -41,8 +41,8 @@ class Overlay:
 
     @property
     def heat(self) -> tuple[float, ...]:
-        """Lower bounds of the colours, as shares of the worst badness, the darkest first; boxes below all have the
-        palest colour.
+        """Lower bounds of the colours, as shares of the worst badness, the darkest first; boxes below all of these
+        bounds have the palest colour.
         """
         step = 2 if self.scale == "halves" else 10
         return tuple(step**-power for power in (1, 2, 3, 4))

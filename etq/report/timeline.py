@@ -11,7 +11,7 @@ from etq.report.kit import Section
 # The most events on a page: about 2 MB, drawn at once.
 MOST_EVENTS: Final = 200_000
 
-# The runs to show, as many as fit but at least one: of each block the first runs, those nearest to the median, the
+# The runs to show, as many as fit but at least one: of each block, the first runs, the runs nearest to the median, the
 # slowest and the fastest.
 RUNS: Final = """
     WITH

@@ -82,7 +82,7 @@ KINDS: Final = {
     **dict.fromkeys(("first", "last"), "time"),
     "last_change": "change",
 }
-# The ops that changed, and the longest of the others.
+# The ops that changed, and the longest of the other ops.
 OPS: Final = """
     WITH points AS MATERIALIZED (
         SELECT t.*, concat_ws(chr(31), t.series, t.op, t.module_path, '@' || t.instruction_id) AS name
@@ -152,7 +152,7 @@ def _found_changes(trends: _Trends) -> Iterator[None]:
 
 
 class _Trends:
-    """Queries of trends: calls of the macros, with the options that each accepts."""
+    """Queries of trends: calls of the macros, each with the options that it accepts."""
 
     def __init__(self, warehouse: Warehouse, selector: str | None, options: Mapping[str, Any]) -> None:
         self.warehouse = warehouse

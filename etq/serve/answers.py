@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 JSON: Final = "application/json"
 # Compression saves nothing for shorter answers.
 _LEAST_COMPRESSED: Final = 1000
-# Bytes of the rows of a query.
+# The most bytes of the rows of a query.
 MOST: Final = 64 * 2**20
-# The rows that the page of SQL shows; files have all.
+# The most rows that the page of SQL shows; files have all rows.
 MOST_SHOWN: Final = 10_000
 _ROWS_AT_ONCE: Final = 2_000
 # The largest whole numbers in JSON: for browsers, and for readers of 64-bit numbers.

@@ -38,14 +38,14 @@ from etq.version import VERSION
 # The most bytes of a query with its parameters, and of cached answers.
 MOST_SENT: Final = 2**20
 MOST_KEPT: Final = 24 * 2**20
-# Bytes that an answer takes besides its body: without them, short answers would never be dropped.
+# Bytes that an answer takes besides its body; if these weren't included, short answers would never be dropped.
 _OVERHEAD: Final = 1000
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class _Any(PathConvertor):
-    """A part of a path with any characters, as names may even contain line ends."""
+    """A part of a path with any characters, because names may even contain line ends."""
 
     regex = r"[\s\S]*"
 
@@ -87,7 +87,7 @@ class _Kept:
 def application(instance: Instance, tokens: TokenFile | None, host: str, seconds: float, most_bytes: int) -> ASGIApp:
     """Return the application of a warehouse.
 
-    tokens      who may ask; None: this machine
+    tokens      who may send requests; None: this machine
     seconds     limit of a query's time
     most_bytes  limit of what is sent at once
     """

@@ -30,14 +30,15 @@ from etq.warehouse.warehouse import open as open_warehouse
 
 # Seconds without requests after which the file is closed.
 IDLE: Final = 2.0
-# Seconds after which the file is closed between two requests, and for how long, as another process may wait for it.
+# Seconds after which the file is closed between two requests, and for how long it stays closed: another process may
+# wait for it.
 LONGEST: Final = 10.0
 PAUSE: Final = 0.2
 # How long a request waits for a process that holds the file, and how long the writer does, in seconds.
 WAIT: Final = 10.0
 WAIT_TO_WRITE: Final = 30.0
-# Seconds that an ending process waits for captures being stored, as queries that can't be interrupted may hold DuckDB's
-# threads; and seconds to send the answers for stored captures.
+# Seconds that an ending process waits for captures being stored: queries that can't be interrupted may hold DuckDB's
+# threads. And seconds to send the answers for stored captures.
 _STORING: Final = 10.0
 _ANSWERING: Final = 0.5
 
@@ -59,7 +60,8 @@ class Instance:
         self.path = path
         self._memory = max(_LEAST_MEMORY, available() // 2)
         self._is_writable = is_writable
-        # The first lock guards the fields; the second is held while the file is opened, and others may wait for that.
+        # The first lock guards the fields; the second is held while the file is opened, and other threads may wait for
+        # it.
         self._lock, self._opening = threading.Lock(), threading.Lock()
         self._opened: Warehouse | None = None
         self._opened_at = self._closed_at = 0.0
@@ -71,8 +73,8 @@ class Instance:
 
     @contextmanager
     def reading(self, *, is_snapshot: bool = False) -> Iterator[Warehouse]:
-        """Provide the warehouse for reading, on its own connection; others read and write meanwhile. For a lake, or
-        with `is_snapshot`, all queries read one state.
+        """Provide the warehouse for reading, on a connection of its own; other threads may read and write meanwhile.
+        For a lake, or with `is_snapshot`, all queries read one state.
 
         Raises `WarehouseError` if it can't be opened.
         """
@@ -87,7 +89,7 @@ class Instance:
                 with database.snapshot() if is_snapshot else nullcontext():
                     yield Warehouse(database)
             finally:
-                with suppress(duckdb.Error):  # a limited query runs past its limit: freed when that ends
+                with suppress(duckdb.Error):  # a query past its limit; freed when it ends
                     connection.close()
 
     @contextmanager
@@ -127,12 +129,12 @@ class Instance:
         try:
             self._last = found = self._writer.submit(working)
             return found
-        except RuntimeError as error:  # it takes no more
+        except RuntimeError as error:  # it takes no more work
             raise HeldError(f"{self.path}: the server's process ends, and another one starts; try again") from error
 
     def end(self, why: str) -> None:
-        """End this process as soon as captures that were sent are stored or have failed. Nothing else ends a query that
-        can't be interrupted, or reopens a database that an error has made unusable, while it has users. The server
+        """End this process as soon as captures that were sent are stored or have failed. Only this ends a query that
+        can't be interrupted, or reopens a database that has users and that an error has made unusable. The server
         starts another process.
         """
         with self._lock:
@@ -200,8 +202,8 @@ class Instance:
             self._opening.release()
 
     def _close_later(self) -> None:
-        """Close the file after a while without requests; if it was open for long, immediately, as others may wait for
-        it.
+        """Close the file after a while without requests; if it was open for long, close it immediately, because others
+        may wait.
         """
         is_over = time.monotonic() - self._opened_at > LONGEST and not has_left()
         if is_over:

@@ -26,13 +26,13 @@ PLACES: Final = """
 
 
 def _overview(warehouse: Warehouse, arguments: Arguments) -> Answer:
-    """The number of the captures that are chosen, and what they are of in words."""
+    """The number of the chosen captures, and a text about their models and devices."""
     captures, text = home.overview(warehouse, arguments.get("selector") or None)
     return of_data({"captures": captures, "text": text})
 
 
 def _home(warehouse: Warehouse, arguments: Arguments) -> Answer:
-    """All series as `series` has them, which of them are judged, and whether devices are compared."""
+    """The rows of `series`, which series are judged, and whether devices are compared."""
     judged, series = home.series_of(warehouse, arguments.get("selector") or None)
     return of_data({"judged": judged, "series": series.as_data()})
 
@@ -105,18 +105,16 @@ def _matches(warehouse: Warehouse, arguments: Arguments) -> Answer:
     [(terms,)] = warehouse.rows("SELECT _selector_terms($selector)", selector=selector)[1]
     is_labels = all(term["sign"] == "=" and len(term["values"]) == 1 and not term["is_time"] for term in terms)
     pairs = {term["key"]: term["values"][0] for term in terms} if is_labels else {}
-    # Two values of one label aren't the choice of one value.
+    # If a selector has two values of one label, it doesn't choose one value.
     return of_data({"places": [place for (place,) in rows], "pairs": pairs if len(pairs) == len(terms) else None})
 
 
 def _series(warehouse: Warehouse, arguments: Arguments) -> Answer:
-    """The execute time of each capture that is chosen, also in its series, in order, and kept changes, as `trend` has
-    them.
-    """
+    """The execute time of each chosen capture; the same by series, in order; and kept changes, as in `trend`."""
     options = {name: arguments[name] for name in ("selector", "over", "by") if arguments.get(name)}
     rows: Table | None = None
     is_ordered = not options.keys().isdisjoint({"over", "by"})
-    with nullcontext() if is_ordered else suppress(QueryError):  # nothing to order captures by
+    with nullcontext() if is_ordered else suppress(QueryError):  # there may be nothing to order captures by
         call = ", ".join(f'"{name}" := ${name}' for name in options)
         query = f"""
             SELECT series, ordered_by, label, capture, p25, unit,
@@ -131,7 +129,7 @@ def _series(warehouse: Warehouse, arguments: Arguments) -> Answer:
 
 
 _CHOSEN: Final = " AND c.capture_id IN (SELECT m.capture_id FROM _matching_captures($selector) AS m)"
-# The execute time of each capture, from the rollups that `trend` reads; of those that are chosen.
+# The execute time of each chosen capture, from the rollups that `trend` reads.
 EXECUTES: Final = """
     SELECT
         e.capture,

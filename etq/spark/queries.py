@@ -47,7 +47,7 @@ class Chosen:
 class Job:
     """The input of each task of a query: the query, and the lake as it was then.
 
-    captures  those for which the query runs, by task; None if it runs once, on the whole lake
+    captures  the captures for which the query runs, by task; None if it runs once, on the whole lake
     """
 
     query: str
@@ -125,7 +125,9 @@ def _is_select(statement: duckdb.Statement) -> bool:
 
 
 def _chosen(connection: duckdb.DuckDBPyConnection, state: LakeState, selector: str) -> list[Chosen]:
-    """The captures that a selector matches, those of a load one after the other. Raises `QueryError` for none."""
+    """The captures that a selector matches, with the captures of a load next to each other. Raises `QueryError` if none
+    match.
+    """
     found: list[Chosen] = []
     if state.of("captures"):
         rows = connection.execute(
@@ -146,7 +148,7 @@ def _chosen(connection: duckdb.DuckDBPyConnection, state: LakeState, selector: s
 
 
 def _by_task(chosen: Sequence[Chosen], cores: int) -> list[Sequence[Chosen]]:
-    """Captures by task: neighbours, whose rows are in the same files, and enough tasks for all cores."""
+    """The captures of each task: neighbours, whose rows are in the same files. There are enough tasks for all cores."""
     size = max(1, min(_AT_ONCE, len(chosen) // (2 * cores)))
     return [chosen[start : start + size] for start in range(0, len(chosen), size)]
 

@@ -1,4 +1,4 @@
-"""A lake's tables in a Spark session, and what Spark's errors say."""
+"""A lake's tables in a Spark session, and the messages of Spark's errors."""
 
 from __future__ import annotations
 
@@ -93,7 +93,9 @@ def rows(frame: DataFrame) -> list[Any]:
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Silence Spark's warnings about pandas, which isn't used here: one thread at a time, as they share filters."""
+    """Silence Spark's warnings about pandas, which isn't used here: one thread at a time, because threads share the
+    filters.
+    """
     with _FILTERS, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
         yield
@@ -111,7 +113,7 @@ def failures() -> tuple[type[Exception], ...]:
 
 
 def message(error: Exception) -> str:
-    """Return Spark's message in one line; of a task that failed, only why."""
+    """Return Spark's message in one line; for a failed task, only the reason."""
     text = str(error)
     if "Traceback" in text and (raised := _RAISED.findall(text)):
         return str(raised[-1])

@@ -86,7 +86,7 @@ def found(each: Stored, folders: Iterable[str]) -> Source | str:
     """Return the file of a capture from one of the folders, or why there isn't one.
 
     It is at the path that was stored, or has only its name. A name that leads out of a folder isn't opened, nor an
-    address that doesn't begin with that of one: somebody else may have written it.
+    address that doesn't begin with a folder's address: somebody else may have written it.
 
     Raises `StoreError` for a store that can't be read.
     """

@@ -99,10 +99,11 @@ def align_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int, has_
 def _nodes_of_call(
     aligner: _Aligner, events: Sequence[_Event], by_graph: _Places, graph: Sequence[_Op], nodes: Sequence[_Node]
 ) -> Iterator[tuple[int, _Node]]:
-    """Yield the events of a call that have a node, with it.
+    """Yield the events of a call that have a node, each with its node.
 
-    The debug handle of an event's op has the node. Without such a handle, or a graph, the events are aligned with the
-    nodes themselves. With a graph, an event without an op has no node, as the graph is more exact than the nodes.
+    The node belongs to the debug handle of the event's op. Without such a handle, or without a graph, the events are
+    aligned with the nodes themselves. With a graph, an event without an op has no node, because the graph is more exact
+    than the nodes.
     """
     of_ops = _nodes_of_ops(graph, nodes)
     ops = dict(_placed(range(len(events)), by_graph))
@@ -161,13 +162,15 @@ def _placed(events: Iterable[_Any], places: _Places) -> Iterator[tuple[_Any, int
 
 
 def _scored(found: Sequence[tuple[int, _Any]], counted: Sequence[int]) -> list[tuple[int, _Any, float]]:
-    """The aligned events of a call, each with the share of the counted events that are aligned; 1 if none counts."""
+    """The aligned events of a call, each with the share of the counted events that are aligned; 1 if no event
+    counts.
+    """
     share = len({signature for signature, _ in found}.intersection(counted)) / len(counted) if counted else 1.0
     return [(signature, each, share) for signature, each in found]
 
 
 def _grouped(rows: Iterable[Any], *columns: str) -> dict[tuple[Any, ...], list[Any]]:
-    """Rows by these columns, in order."""
+    """Rows grouped by these columns, in order."""
     found: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
     for row in rows:
         found[tuple(getattr(row, column) for column in columns)].append(row)

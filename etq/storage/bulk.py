@@ -1,4 +1,4 @@
-"""Stores many files. Small ones share a transaction, as a transaction takes longer than storing a small file."""
+"""Stores many files. Small files share a transaction, because a transaction takes longer than storing a small file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from etq.storage.sources import Source, source_of
 # The most files, and the most bytes, that one transaction stores.
 FILES: Final = 64
 BYTES: Final = 32 * 2**20
-# Larger files are streamed, each in its own transaction, whose cost hardly matters then.
+# Larger files are streamed, each in its own transaction, whose cost hardly matters for them.
 SMALL: Final = 4 * 2**20
 
 # The result for a file: its capture_id and whether it is new; or the error.
@@ -62,13 +62,13 @@ def files_of(
 ) -> Iterator[FileToStore | EtqError]:
     """Yield each file with its options and the annotations found for its path, or the reason why it can't be read.
 
-    Raises `StoreError` for a store that can't be read: each of its files would be waited for.
+    Raises `StoreError` for a store that can't be read, because reading each of its files would wait in vain.
     """
     for source in sources:
         try:
             discovered = find(None if isinstance(source, bytes) else os.fspath(source))
             file = source_of(source)
-            assume = options.assume if is_json(file.content) else None  # of other files, nothing is assumed
+            assume = options.assume if is_json(file.content) else None  # for other files, no sizes are assumed
             yield FileToStore(file, replace(options, discovered=discovered, assume=assume))
         except StoreError:
             raise
@@ -300,7 +300,7 @@ def _store_new(
 
 
 def _taken(connection: duckdb.DuckDBPyConnection, files: Iterable[FileToStore]) -> set[str]:
-    """Of the names that the files may get, return those that captures already have."""
+    """Return the names that captures already have, among the names that the files may get."""
     names = [name for file in files for name in _names(file.source)]
     query = "SELECT c.name FROM captures AS c WHERE c.name IN (SELECT unnest($names::VARCHAR[]))"
     return {name for (name,) in connection.execute(query, {"names": names}).fetchall()}

@@ -33,12 +33,12 @@ from etq.version import VERSION
 # Memory limit of DuckDB, in megabytes, while a file is inserted: without a limit, it caches everything that it has
 # written to disk.
 INSERT_MEMORY: Final = 128
-# With this many threads, sorting the times takes as many bytes as the file has; with fewer threads, proportionally
-# less. All other work takes these megabytes.
+# With this many threads, sorting the times takes as much memory as the file has bytes; with fewer threads, it takes
+# proportionally less. All other work takes this many megabytes.
 _THREADS: Final = 8
 _ROOM: Final = 160
 # The rollups of a trace join its host and device events: with less memory for each event, DuckDB writes the joined rows
-# to disk, which takes twice the time. Larger traces than these megabytes hold do so.
+# to disk, which takes twice the time. This happens for traces that are too large for this many megabytes.
 _BYTES_PER_EVENT: Final = 900
 _MOST_ROOM: Final = 768
 # Units of memory limits as DuckDB prints them.
@@ -221,7 +221,7 @@ def insert_new(
     """Insert the rows of captures, by capture_id; return the rows for which `is_aside` is true instead of inserting
     them.
 
-    Captures in files and in memory are both inserted by this function.
+    This function inserts captures both into files and in memory.
     """
     aside: list[tuple[str, Rows]] = []
     logged: dict[int, list[tuple[str, Rows]]] = {key: [] for key in captures}
@@ -296,7 +296,7 @@ def store_once(
     name: str | None,
     rows_of_tables: Iterator[tuple[str, pa.RecordBatch]],
 ) -> tuple[int, bool]:
-    """Store a record or program; if its content is known, only rename the existing one.
+    """Store a record or program; if its content is known, only rename the stored record or program.
 
     `table` is `records` or `programs`; its one row in `rows_of_tables` lacks the columns that the file doesn't state,
     such as the name. Returns the key, and whether the content is new. The caller holds a transaction.
@@ -341,7 +341,8 @@ def _byte_size(limit: str) -> int:
     """Return the smallest number of bytes that DuckDB prints as this memory limit, such as 1.8 GiB.
 
     DuckDB cuts off all but one digit, in whole numbers of the smaller unit: 1.8 GiB is 1 GiB and 820 MiB or more. A
-    larger number could exceed the limit that was set; a smaller one would lower it each time that it is restored.
+    larger number could exceed the limit that was set; a smaller number would lower the limit each time that it is
+    restored.
     """
     number, unit = limit.split()
     whole, _, tenth = number.partition(".")
@@ -350,7 +351,7 @@ def _byte_size(limit: str) -> int:
 
 def _make_room(connection: duckdb.DuckDBPyConnection, byte_size: int, first: int, last: int) -> None:
     """Raise the memory limit for large captures, given by the size of their files and the range of their capture_ids,
-    up to the connection's own limit and to the memory that is left.
+    at most up to the connection's own limit and the memory that is left.
 
     Their rollups sort the times of all ops, which DuckDB can't do on disk.
     """

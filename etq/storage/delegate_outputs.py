@@ -67,7 +67,7 @@ def outputs_of_calls(
     placed_nodes  the table with the rows of `_node_delegates` for these keys
 
     A call's outputs are the values of its nodes that other nodes use, or that the graph returns. The export keeps the
-    order of nodes, so it is that of the call's debug handles.
+    order of nodes, so the outputs are in the order of the call's debug handles.
     """
     lists: dict[Call, list[int]] = defaultdict(list)
     counts: dict[Call, int | None] = {}
@@ -255,7 +255,7 @@ class _Edges:
 
 
 class _Instructions:
-    """The range of instructions in which the nodes of several calls can be."""
+    """The range of instructions that can contain the nodes of several calls."""
 
     def __init__(
         self,

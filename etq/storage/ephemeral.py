@@ -28,9 +28,9 @@ def load(connection: duckdb.DuckDBPyConnection, capture_id: int, source: Source,
     """
     reading = read_capture(source.content, source.uri, options.given)
     capture = new_capture(free_name(connection, "captures", source), source, options, reading)
-    # An ETDump's events are queried in place. A trace's events are inserted: views join them by time, and without their
-    # number DuckDB would choose a plan that compares every pair. Events of a second file are kept like those of the
-    # first.
+    # An ETDump's events are queried in place. A trace's events are inserted: views join them by time, and if DuckDB
+    # didn't know their number, it would choose a plan that compares every pair. Events of a second file are kept in the
+    # same way as those of the first.
     is_dump = not is_json(source.content) if capture_id == 1 else _view_of(connection, EVENTS) is not None
 
     def is_in_place(table: str, rows: Rows) -> bool:

@@ -38,8 +38,8 @@ def insert_captures(
     Events are inserted while they are decoded, in one stream; the other tables follow, one statement each. Errors of
     the readers are raised.
     """
-    # The Arrow types of a table's rows may differ, as texts may be dictionary-encoded. Rows of each type are inserted
-    # separately.
+    # The Arrow types of a table's rows may differ, because texts may be dictionary-encoded. Rows of each type are
+    # inserted separately.
     others: dict[tuple[str, pa.Schema], list[tuple[int, Rows]]] = {}
     unsettled: list[int] = []
     failures: list[BaseException] = []
@@ -64,7 +64,7 @@ def insert_captures(
         if first is not None:
             _insert_keyed(connection, EVENTS, pa.RecordBatchReader.from_batches(_KEYED_EVENTS, chain([first], stream)))
     except duckdb.Error:
-        # Raise the decoder's own error, as the database would only report that reading failed.
+        # Raise the decoder's own error, because the database would only report that reading failed.
         if failures:
             raise failures[0] from None
         raise

@@ -70,7 +70,7 @@ class LargeFile:
 def state_of(descriptor: int) -> tuple[int, int]:
     """Return properties of an open file that change when it is written to: its size and the time of the last change.
 
-    The ctime is not among them, as it changes when a file is moved or linked.
+    The ctime is not among them, because it changes when a file is moved or linked.
     """
     status = os.fstat(descriptor)
     return status.st_size, status.st_mtime_ns

@@ -27,8 +27,8 @@ def link(
     """Link a capture to a record or program, by the column of `captures` that has its key.
 
     Infers the methods of its runs, and finds the nodes of its events. A record or program that doesn't fit is linked
-    too, with a finding, unless it `must_fit` some block of events. Raises `WarehouseError` if it must and doesn't, and
-    for a PyTorch trace, which has no program. The caller holds a transaction.
+    too, with a finding, unless it `must_fit` some block of events. Raises `WarehouseError` if it must fit and doesn't,
+    and for a PyTorch trace, which has no program. The caller holds a transaction.
     """
     query = "SELECT name FROM captures WHERE capture_id = ? AND format = 'torch_trace'"
     for (name,) in connection.execute(query, [capture_id]).fetchall():
@@ -115,7 +115,9 @@ def set_methods(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int
 
 
 def _groups(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> list[list[int]]:
-    """Return captures in groups with the same signatures, record and program; each reference is a group by itself."""
+    """Return captures in groups with the same signatures, record and program; each capture of format `reference` is a
+    group by itself.
+    """
     columns = [f"s.{column.name}" for column in catalog.named("signatures").columns if column.name != "capture_id"]
     query = f"""
         SELECT list(k.capture_id ORDER BY k.capture_id)

@@ -120,7 +120,7 @@ def _fitting_nodes(
 def _fitting_instructions(
     operators: list[_Operator], instructions: list[tuple[str, int, int, str, str | None]]
 ) -> Iterator[tuple[int, str]]:
-    """Yield the same for a program's instructions."""
+    """Yield the block of each operator that fits an instruction of a program, with the method."""
     at: dict[Any, list[tuple[str, str, str | None]]] = defaultdict(list)
     for method, chain, instruction, kind, name in instructions:
         at[chain, instruction].append((method, kind, name))

@@ -12,7 +12,7 @@ from etq.errors import ArgumentError, ArgumentTypeError, printable
 from etq.ingest.registry import FORMATS
 from etq.storage.sources import Source
 
-# Endings of files that are not part of a name; the longest come first, as an ending may contain another.
+# Endings of files that are not part of a name; the longest come first, because an ending may contain another.
 _ENDINGS: Final = sorted({".json.gz", *(ending for each in FORMATS.values() for ending in each.endings)}, key=len)[::-1]
 
 
@@ -55,6 +55,6 @@ def names_for(uri: str, sha256: Callable[[], str]) -> Iterator[str]:
     parts = [printable(part.replace("\\", "-").replace("=", "-")).lstrip("@") or "capture" for part in (*folders, stem)]
     for start in range(len(parts) - 1, -1, -1):
         yield "/".join(parts[start:])
-    # The hash is used last, as another thread may still compute it.
+    # The hash is used last, because another thread may still be computing it.
     yield f"{parts[-1]}-{sha256()[:12]}"
     yield f"{parts[-1]}-{sha256()}"

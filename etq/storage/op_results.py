@@ -60,7 +60,7 @@ class Graphs:
     names     name of each node with a handle; `ops`: its op, as kernels are named
     values    its outputs, in order
     users     nodes that use a value, by graph and the value's key; `firsts`: values of a node's first argument
-    returned  kinds as which a graph returns a value, by graph and the value's key
+    returned  the kinds of outputs as which a graph returns a value, by graph and the value's key
     """
 
     def __init__(self, ask: Ask, record_id: int, *stages: str) -> None:
@@ -119,8 +119,8 @@ class Graphs:
     def results(self, stage: str = EDGE) -> dict[Op, list[Result]]:
         """Return the values that have the elements of each op's outputs, of a stage's graphs.
 
-        Nodes of one op share a debug handle. The op's outputs are those of the one node whose values other ops use, or
-        the graph returns. If that node only changes the shape, its input has the same elements.
+        Nodes of one op share a debug handle. The op's outputs are the outputs of the one node whose values other ops
+        use, or the graph returns. If that node only changes the shape, its input has the same elements.
         """
         found: dict[Op, list[Result]] = defaultdict(list)
         for (graph, handle), nodes in self.handled(stage).items():

@@ -34,8 +34,8 @@ class OpOutput(NamedTuple):
 
 
 class _Event(NamedTuple):
-    """An event whose outputs may be those of an op. It is of the last instruction with the op's debug handle, as the
-    node with the outputs is the op's last.
+    """An event whose outputs may be those of an op. It belongs to the last instruction with the op's debug handle,
+    because the node with the outputs is the op's last node.
     """
 
     signature: int
@@ -46,7 +46,7 @@ class _Event(NamedTuple):
     handle: int
     slot: int
     op: str
-    is_last: bool  # whether the handle is the last of the event's
+    is_last: bool  # whether the handle is the last of the event's handles
 
 
 def find_outputs(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:

@@ -56,8 +56,10 @@ class Source:
 
     @property
     def place(self) -> str:
-        """Where the file is, as stored: below the present folder, else its name. A warehouse that is handed on doesn't
-        name its maker's folders. The address of a file in a store stays.
+        """The place of the file, as it is stored.
+
+        It is the path relative to the current folder if the file is below it, otherwise only the name: so a warehouse
+        that is handed on doesn't reveal its maker's folders. The address of a file in a store stays as it is.
         """
         if stores.is_address(self.path):
             return displayed(self.path)
@@ -166,7 +168,7 @@ def _source_in_store(address: str) -> Source:
     """
     with stores.opened(address) as file:
         size = int(file.size())
-        has_parts = size > _PART  # one part is of one moment
+        has_parts = size > _PART  # a file read in one part is of one moment
         before = stores.state_of(address) if has_parts else None
         parts = iter(lambda: bytes(file.read(_PART)), b"")
         source = Source(b"".join(parts), address) if size <= SMALL else _downloaded(parts, size, address)

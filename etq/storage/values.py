@@ -12,7 +12,7 @@ from etq.storage.sources import Source
 def insert_values(
     connection: duckdb.DuckDBPyConnection, capture_id: int, rows: pa.RecordBatch, buffer: Source, keep: bool
 ) -> None:
-    """Insert rows of `debug_values` with the statistics of their tensors, and with the elements if `keep` is set."""
+    """Insert rows of `debug_values` with the statistics of their tensors, and with their elements if `keep` is set."""
     for part in with_elements(rows, buffer.content, buffer.uri):
         insert_rows(connection, capture_id, part, keep=keep)
 

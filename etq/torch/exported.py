@@ -142,7 +142,9 @@ def _value(argument: Json, values: Values) -> Any:
 
 
 def _of_torch(kind: str, held: Any) -> Any:
-    """Return a constant of torch, an operator, a complex number, or a device: the CPU, where a record's tensors are."""
+    """Return a constant of torch, an operator, a complex number, or a device. The device is the CPU, where a record's
+    tensors are.
+    """
     import torch
 
     if kind == "as_operator":
@@ -184,7 +186,7 @@ def _bound(outputs: Sequence[Json], result: Any) -> Iterator[tuple[str, Any]]:
     if len(outputs) == 1 and isinstance(next(iter(outputs[0].values())), list):
         results = [results]  # a list of tensors is one output
     if not outputs:
-        results = []  # an assertion's is None
+        results = []  # the result of an assertion is None
     for output, value in zip(outputs, results, strict=True):
         [held] = output.values()
         if isinstance(held, list):

@@ -20,9 +20,9 @@ Texts: TypeAlias = "npt.NDArray[np.object_]"
 DEVIATION = 1.4826
 # The normal distribution exceeds this quantile in a tenth.
 TENTH = 1.2815515655446
-# The machine's parts of a common shift that are tried, in standard errors of the shift. In squared standard errors: the
-# most that a difference costs, and how much more no part and a part cost than the whole shift. With fewer items, no
-# part is estimated.
+# Constants for estimating the part of a common shift that the machine caused: the parts that are tried, in standard
+# errors of the shift; in squared standard errors, the most that a difference costs, and the additional costs of no part
+# and of a part compared with the whole shift; and the fewest items for which a part is estimated.
 PARTS, CLEAR, NONE, PART, FEW_ITEMS = np.linspace(-2.5, 2.5, 101), 9, 4, 13, 5
 # The numbers of captures per side that notes may state.
 FEWEST, MOST = 5, 100
@@ -39,15 +39,15 @@ def medians(values: Numbers) -> Numbers:
 
 
 def median(values: Any) -> float:
-    """Return the median without NaN; NaN of nothing."""
+    """Return the median of the values that aren't NaN; NaN if there are none."""
     return float(medians(np.asarray(values, np.float64)[None])[0])
 
 
 def p_of(t: float, freedom: int) -> float:
     """Return the two-sided p-value of Student's t with a whole number of degrees of freedom.
 
-    The finite sums of Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 (odd) and 26.7.4 (even), by
-    Horner's scheme. With cos² = n / (n + t²) and angle = atan(|t| / √n), p is 1 less
+    It uses the finite sums of Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 (odd) and 26.7.4
+    (even), by Horner's scheme. With cos² = n / (n + t²) and angle = atan(|t| / √n), p is 1 minus
 
         even n: sin · (1 + 1/2 cos² + (1·3)/(2·4) cos⁴ + ... up to cos^(n - 2))
         odd n:  2/π · (angle + sin · (cos + 2/3 cos³ + (2·4)/(3·5) cos⁵ + ... up to cos^(n - 2)))
@@ -69,7 +69,7 @@ def p_of(t: float, freedom: int) -> float:
 
 @lru_cache(4096)
 def quantile(p: float, freedom: int) -> float:
-    """Return the value that Student's t exceeds with probability `p`, which is below 0.5: by bisection."""
+    """Return the value that Student's t exceeds with probability `p`, which is below 0.5; it is found by bisection."""
     low, high = 0.0, 1.0
     while p_of(high, freedom) > 2 * p:
         low, high = high, 2 * high
@@ -85,11 +85,11 @@ class Differences:
 
     bases: Numbers  # the captures of base that have it
     news: Numbers
-    difference: Numbers  # the mean of new less that of base
-    shift: Numbers  # the mean common shift of these captures of new less that of base
+    difference: Numbers  # the mean of new minus that of base
+    shift: Numbers  # the mean common shift of these captures of new minus that of base
     within: Numbers  # by item and capture: the difference from the side's mean; NaN if the capture lacks the item
     variance: Numbers  # of these; NaN if unknown
-    inverse: Numbers  # variance of the difference if that of a capture is 1
+    inverse: Numbers  # variance of the difference if the variance of one capture is 1
     freedom: Numbers
 
 
@@ -99,9 +99,9 @@ def differences(logs: Numbers, factors: Numbers, is_new: Flags) -> Differences:
     A busy machine slows some ops more than others. So the common shift is removed, and also the part of an op's times
     that varies with the shifts within the sides (analysis of covariance): by a slope that a ridge shrinks towards 0, as
     if its standard deviation among ops were 1. The slope applies only to the machine's part of the shift, not to that
-    of the program or of another clock. Without the slope, 5 % more in an op of a busy machine is found in 8 to 35
-    instead of 65 to 82 % of comparisons (10 a side); with it for any shift, ops are blamed in 58 to 95 % where all take
-    50 % more (convolution 1).
+    of the program or of another clock. Without the slope, an op that takes 5 % longer on a busy machine is found in 8
+    to 35 % of comparisons instead of 65 to 82 % (10 captures a side). If the slope applied to any shift, ops would be
+    blamed in 58 to 95 % of comparisons in which all ops take 50 % longer (convolution 1).
 
     logs     items and captures; NaN where a capture doesn't have the item
     factors  the common shift of each capture, as logarithms
@@ -134,10 +134,10 @@ def _of_machine(
 ) -> Numbers:
     """Return how much of the common shift of each item the machine caused: all of it, or the part that explains most.
 
-    The machine moves items by their slopes, a program moves all alike. So the cost of a machine's part is its square,
-    plus the squares of the differences that remain, each in units of its squared error. A remaining difference costs at
-    most `CLEAR`, and any part costs that much more than none: so one item that changed itself never produces a part.
-    With few items, no part is estimated: the machine caused the whole shift, or nothing if the shift exceeds two
+    The machine moves items by their slopes; a program moves all items alike. So the cost of a machine's part is its
+    square plus the squares of the remaining differences, each in units of its squared error. A remaining difference
+    costs at most `CLEAR`, and any part costs `CLEAR` more than no part. So a single item that changed never produces a
+    part. With few items, no part is estimated: the machine caused the whole shift, or nothing if the shift exceeds two
     standard errors.
     """
     is_known = np.isfinite(difference) & (squared > 0) & (of_shift > 0)
@@ -155,18 +155,20 @@ def _of_machine(
 
 
 def mean_difference(values: Numbers, is_new: Flags) -> tuple[float, float, int]:
-    """Return the mean of new less that of base, its standard error by the pooled variance, and the degrees of freedom;
-    the error is NaN without degrees of freedom.
+    """Return the mean of new minus that of base, its standard error from the pooled variance, and the degrees of
+    freedom.
+
+    The error is NaN without degrees of freedom.
     """
     found = differences(values[None], np.zeros(len(values)), is_new)
     return float(found.difference[0]), math.sqrt(found.variance[0] * found.inverse[0]), int(found.freedom[0])
 
 
 def _within(values: Numbers, sides: tuple[Flags, Flags]) -> tuple[list[Numbers], Numbers]:
-    """Return the mean of each item on both sides, and the values less the mean of their side; 0 for missing values."""
+    """Return the mean of each item on both sides, and the values minus the mean of their side; 0 for missing values."""
     means, rest = [], np.zeros(values.shape)
     for side in sides:
-        # Differences from one of the values are averaged, so that equal values have no variance, whatever the rounding.
+        # The average is of differences from one of the values, so that equal values have no variance despite rounding.
         one = np.where(side, values, -np.inf).max(axis=1, initial=-np.inf)
         off = np.where(side, values - one[:, None], 0)
         mean = off.sum(axis=1) / side.sum(axis=1)
@@ -176,7 +178,7 @@ def _within(values: Numbers, sides: tuple[Flags, Flags]) -> tuple[list[Numbers],
 
 
 def holm(p: Sequence[float], weights: Sequence[float], others: float = 0) -> list[float]:
-    """Return p-values corrected so that any false positive has this q: by Holm's procedure.
+    """Return the p-values corrected by Holm's procedure: the probability of any false positive is at most q.
 
     A test with a smaller weight uses less of the error probability; `others` is the weight of other tests, whose
     p-values are larger.
@@ -191,10 +193,12 @@ def holm(p: Sequence[float], weights: Sequence[float], others: float = 0) -> lis
 def captures_needed(
     difference: float, variance: float, freedom: int, captures: int, alpha: float, smallest: float
 ) -> int:
-    """Return the captures per side, from 5, that show a difference in nine of ten comparisons; 101 for more than 100.
+    """Return the captures per side, at least 5, that show a difference in nine of ten comparisons; 101 for more than
+    100.
 
-    The test has this power, and the difference that it finds reaches the smallest one that counts. The variance is also
-    an estimate: the standard deviation is replaced by its upper bound in nine of ten cases (Wilson, Hilferty 1931).
+    With this many captures, the test has this power, and the difference that it finds reaches the smallest one that
+    counts. Because the variance is also an estimate, the standard deviation is replaced by its upper bound in nine of
+    ten cases (Wilson, Hilferty 1931).
 
     difference, smallest  of logarithms
     variance, freedom     of one capture, estimated from `captures` captures of both sides

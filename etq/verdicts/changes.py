@@ -6,7 +6,7 @@ are of builds, and the program changes between builds only.
 1. The captures of a build become one level, with an error from how captures of a build differ (`levels_of`).
 2. Builds are modelled in windows that overlap by half (`etq.verdicts.fits`). A change is taken from the window in whose
    middle it lies.
-3. A step is kept if its levels are further apart than those of a disturbed week usually are, or if both lasted long.
+3. A step is kept if its levels are further apart than levels of a disturbed week usually are, or if both lasted long.
    Until then, the last level is "not kept yet"; earlier such levels are disturbed builds, not changes (`_levels_kept`).
 4. A step to a level that the series had before is its return: the change was reverted. Levels between which the series
    often alternates are states: no change between them is kept (`_with_stages`).
@@ -33,16 +33,16 @@ from etq.verdicts.samples import is_unseen
 # The builds of a window, and the distance between windows.
 WINDOW: Final = 120
 STRIDE: Final = 60
-# Levels lie apart if Welch's test has less than this p. A week of 7 builds, each 0 to 20 % slower, reaches it in 1 %.
+# Levels are apart if Welch's test has a smaller p than this. Of weeks of 7 builds, each 0 to 20 % slower, 1 % reach it.
 APART: Final = 1e-7
 # Levels of this many builds have lasted longer than a disturbed week.
 LASTING: Final = 15
-# A step of the last builds is reported from this many standard errors on.
+# A step of the last builds is reported if it has at least this many standard errors.
 SEEN: Final = 4.7
-# Builds further from their level's median than this, and five times as far as the others, are disturbed, like captures
-# in a comparison.
+# Builds are disturbed if they are further than this from their level's median, and five times as far as the other
+# builds; the rule is the same as for captures in a comparison.
 FAR: Final = math.log(1.03)
-# A state whose length is less likely than this is a new level.
+# If the length of a state is less probable than this, the state is a new level.
 RETURNS: Final = 0.05
 
 # More degrees of freedom change results by less than 0.2 %.
@@ -52,8 +52,8 @@ KEPT, OPEN, REVERTED, RETURNED, STATE = "kept", "not kept yet", "reverted", "ret
 
 
 class Least(NamedTuple):
-    """The smallest change that counts: `ratio` as a logarithm, a part of the `total` as a time, and visible with a
-    clock whose steps are `ticks`. `total` and `ticks` are 0 if they don't apply.
+    """The smallest change that counts: `ratio` (a logarithm), a part of the `total` (a time), and what a clock with
+    steps of `ticks` shows. `total` and `ticks` are 0 if they don't apply.
     """
 
     ratio: float
@@ -93,7 +93,7 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a series' level; builds are numbered from 0. Builds between `last` and `place` are disturbed."""
+    """A change of a series' level; builds are numbered from 0. The builds between `last` and `place` are disturbed."""
 
     first: int  # of the level before
     last: int
@@ -122,7 +122,7 @@ class Change:
 
 class Stretch(NamedTuple):
     """The builds between accepted changes, their deviation from neighbours, and the change that five more builds would
-    show; NaN if there are too few to judge.
+    show; NaN if there are too few builds to judge.
     """
 
     first: int
@@ -206,11 +206,13 @@ class _Part:
 
     @property
     def noise(self) -> float:
-        """The standard deviation of builds by differences of neighbours; NaN if there are too few to judge."""
+        """The standard deviation of builds, from differences of neighbours; NaN if there are too few builds to
+        judge.
+        """
         return float(trimmed_sd(np.diff(self.values)[None])[0]) if len(self.values) >= LONG else math.nan
 
     def windows(self) -> list[tuple[int, int, int, int]]:
-        """The start and end of each window, and of its middle. The middles together are all builds."""
+        """The start and end of each window, and of its middle. Together, the middles contain all builds."""
         n = len(self.values)
         if n < LONG:
             return []
@@ -229,8 +231,8 @@ class _Part:
         return None if np.ptp(errors) < 1e-9 else errors.tobytes()
 
     def take(self, model: Model, window: tuple[int, int, int, int]) -> None:
-        """Take a model's results for the middle of its window. Steps are also taken near it, as the next window may
-        place them later.
+        """Take a model's results for the middle of its window. Steps are also taken near the middle, because the next
+        window may place them later.
         """
         start, _, first, last = window
         size = np.abs(model.slopes)
@@ -266,8 +268,8 @@ def _model(parts: Sequence[_Part]) -> None:
 def _with_accepted(ends: Sequence[int], parts: Sequence[_Part], resets: Sequence[Reset]) -> list[Change]:
     """Return the changes of the parts of a series, and the accepted changes between the parts.
 
-    The size of an accepted step is the difference between the levels after and before it. A creep that ends there is
-    the accepted creep.
+    The size of an accepted step is the difference between the levels after and before it. A creep that ends at an
+    accepted change is the accepted creep.
     """
     creeps = {reset.place for reset in resets if reset.is_creep}
     found: list[Change] = []
@@ -294,7 +296,7 @@ def _decided(part: _Part) -> tuple[list[Change], list[Level]]:
     if not len(part.values):
         return [], []
     for first, end in _stretches(part.slopes):
-        if end - first < LASTING and first > 0:  # a few disturbed builds may look so
+        if end - first < LASTING and first > 0:  # a few disturbed builds may look like this
             part.slopes[first + 1 : end] = 0
     growth = np.cumsum(part.slopes)
     rest = part.values - growth - part.other
@@ -323,7 +325,7 @@ def _level(rest: Numbers, step: Column, end: int) -> Level:
 
 
 def _step(old: Level, new: Level, least: Least) -> Change:
-    """Return the step between two levels, with Welch's interval, or that of the model where it is wider."""
+    """Return the step between two levels, with Welch's interval, or the model's where that is wider."""
     t, freedom, error = _apart(old, new, least)
     size, width = new.mean - old.mean, quantile(0.025, freedom) * max(error, new.step.error)
     p = new.step.p if new.step.p < 1 else p_of(t, freedom)
@@ -345,8 +347,8 @@ def _apart(old: Level, new: Level, least: Least) -> tuple[float, int, float]:
 def _levels_kept(levels: Sequence[Level], least: Least) -> tuple[list[Level], Level | None]:
     """Return the levels of the series without disturbed builds, and the last level if it isn't kept yet.
 
-    Of two levels that aren't clearly apart, the shorter one is disturbed builds, unless the next level is clearly apart
-    and even further from the first.
+    If two levels aren't clearly apart, the shorter one consists of disturbed builds, unless the next level is clearly
+    apart and even further from the first.
     """
     kept, between = [levels[0]], None
     for level in levels[1:]:
@@ -379,7 +381,7 @@ def _are_apart(old: Level, new: Level, least: Least) -> bool:
 
 
 def _joined(old: Level, new: Level) -> Level:
-    """Merge two levels that are one, with disturbed builds between them."""
+    """Merge two levels that are really one level with disturbed builds between its parts."""
     count = old.kept + new.kept
     mean = (old.kept * old.mean + new.kept * new.mean) / count
     squares = sum((part.kept - 1) * part.sd**2 + part.kept * (part.mean - mean) ** 2 for part in (old, new))
@@ -422,14 +424,16 @@ def _is_known(rest: Numbers, old: Level, new: Level) -> bool:
 
 
 def _may_last(stays: Numbers) -> bool:
-    """Whether the first stay is no longer than chance allows: if states are left at random, one of K + 1 stays is
-    longer than m times the sum of the others with probability (1 + m)^-K.
+    """Whether the first stay is no longer than chance allows.
+
+    If states end at random, one of K + 1 stays is longer than m times the sum of the other stays with probability (1 +
+    m)^-K.
     """
     return bool((1 + stays[0] / stays[1:].sum()) ** (1 - len(stays)) >= RETURNS)
 
 
 def _stretches(slopes: Numbers) -> list[tuple[int, int]]:
-    """Return the stretches that grow or decline: the build before their first slope, and their end."""
+    """Return the stretches that grow or decline, each as the build before its first slope, and its end."""
     bounds = [0, *(np.flatnonzero(np.diff(np.sign(slopes))) + 1).tolist(), len(slopes)]
     return [(max(0, first - 1), end) for first, end in pairwise(bounds) if slopes[first]]
 

@@ -5,7 +5,7 @@
              disturbed and left out (`states`)
 3. effects   the difference of each item between the sides, without the common shift (`effects`)
 4. noise     the variation of captures within a side, and the machine's drift; for single captures, from a history
-5. verdict   here, `_Comparison.decided`: a difference counts if it isn't by chance, if it reaches the smallest effect
+5. verdict   here, `_Comparison.decided`: a difference counts if it isn't chance, if it reaches the smallest effect
              (2 %; of totals 3 % if the sides were not measured in turns; of single captures 10 %), if it is 0.05 % of
              the total (0.1 %), and if the clock shows it. There is no difference if the whole interval is below what
              counts. Otherwise the verdict is not decided.
@@ -32,21 +32,22 @@ from etq.verdicts.states import LEAST, common_shift, states
 
 # With fewer captures in a history, single captures have no verdict.
 LEAST_HISTORY = 10
-# The default of the smallest change that counts: in general; for totals of sides not measured in turns (with 2 %, no
-# total of the quiet mlp, 10 a side, is about the same; with 3 %, all are); and for single captures.
+# The default of the smallest change that counts: in general; for totals of sides not measured in turns; and for single
+# captures. For totals of the quiet mlp with 10 captures a side, no verdict is "about the same" with 2 %; with 3 %, all
+# verdicts are.
 SMALLEST, SMALLEST_APART, SMALLEST_OF_SINGLE = 0.02, 0.03, 0.1
-# The smallest change that counts, as a part of the total: of several captures, and of single ones.
+# The smallest change that counts, as a part of the total: for several captures a side, and for single captures.
 LEAST_PART, LEAST_PART_OF_SINGLE = 0.0005, 0.001
 # All verdicts of a comparison share one probability of a false positive; these are the parts of each test. All ops are
 # one test, by Holm's procedure, and so are all modules, which are sums of ops. Slow runs of totals have a 40th, slow
-# runs of ops another 40th, and start-up, of which a gate judges loading, a 20th.
+# runs of ops another 40th, and start-up a 20th; of start-up, a gate judges loading.
 PARTS = {"total": 0.33, "op": 0.57, "call": 0.57, "module": 0.57}
 SLOW_PART, LOADING_PART = 0.025, 0.05
 
 
 @dataclass
 class Verdict:
-    """The verdict on an item of a level, with its numbers. Changes are ratios of new to base, less 1."""
+    """The verdict on an item of a level, with its numbers. Changes are ratios of new to base, minus 1."""
 
     comparison: int
     level: str
@@ -106,8 +107,8 @@ def compare(
         found += [_finding(each.index, *finding) for finding in findings(each, comparison.states, is_one_clock)]
         slow = None if comparison.states.is_single or each.is_apart else each.of_slow_runs()
         if slow is not None:
-            # Slow runs drift more: judging them for sides measured apart, gates of equal sides failed in 5 %. Slow runs
-            # of ops need sides that were measured in turns.
+            # Slow runs drift more: if they were judged for sides measured apart, 5 % of gates of equal sides failed.
+            # For slow runs of ops, the sides must be measured in turns.
             levels = ("total", "op") if each.is_interleaved else ("total",)
             of_slow = _Comparison(slow, alpha, dict.fromkeys(levels, SLOW_PART), min_effect)
             found += of_slow.slow_runs({(row.level, row.item): row.verdict for row in found})
@@ -134,7 +135,7 @@ class _Comparison:
         self.effects = {level: effects(samples, state, level) for level in levels}
         if state.is_single:
             set_history(samples, state, [effect for found in self.effects.values() for effect in found])
-        # The sum of the weights of a level's tests that aren't certain.
+        # The sum of the weights of those tests of a level that aren't certain.
         self.open_weights = {
             level: sum(weight_of(each.share) for each in found if each.q is not None and each.q >= alphas[level])
             for level, found in self.effects.items()
@@ -144,7 +145,7 @@ class _Comparison:
         self.slow_off = words.percent(median(state.off[slow & samples.is_new]))
 
     def decided(self, effect: Effect) -> tuple[str, str | None]:
-        """The verdict on an item, and a note: why there is none, or what one needs."""
+        """The verdict on an item, and a note that says why there is no verdict, or what a verdict needs."""
         if not effect.bases or not effect.news:
             return words.REMOVED if effect.bases else words.ADDED, None
         verdict, note = self._of_used(effect)
@@ -155,15 +156,15 @@ class _Comparison:
     def _hidden(self, effect: Effect) -> tuple[str, str] | None:
         """The verdict on a total if captures of new that were left out may hide that it is slower.
 
-        Without this, changes in 4 of new's 10 captures are reported in 0 to 3 instead of 82 to 100 %. If sides are
-        measured apart, the machine may disturb several captures of one side, so the verdict is then only not decided:
-        with unstable, 5 to 7 % of equal totals failed a gate. With a threshold of 20 instead of 30 %, so did 4 to 8 %
-        of sides of 10 captures in turns under a load of every fourth capture.
+        Without this, changes in 4 of new's 10 captures are reported in 0 to 3 % of comparisons instead of 82 to 100 %.
+        If sides are measured apart, the machine may disturb several captures of one side. The verdict is then only "not
+        decided": with "unstable", 5 to 7 % of equal totals failed a gate. With a threshold of 20 % instead of 30 %, 4
+        to 8 % of equal sides of 10 captures in turns also failed, under a load of every fourth capture.
         """
         if effect.history is not None:
             is_slower = self.slow_news == 1 and effect.is_rare and effect.change >= self._smallest(effect)
             return (words.UNSTABLE, words.UNSTABLE_SINGLE.format(self.slow_off)) if is_slower else None
-        # The ops' part of new less that of base.
+        # The ops' part of new minus that of base.
         more = (self.slow_news * effect.bases - self.slow_bases * effect.news) / (effect.news * effect.bases)
         if self.slow_news < 2 or more <= 0.2:
             return None
@@ -184,7 +185,7 @@ class _Comparison:
         return None
 
     def _of_used(self, effect: Effect) -> tuple[str, str | None]:
-        """The verdict from the captures that are not left out."""
+        """The verdict based on the captures that are not left out."""
         is_single = effect.history is not None and effect.history >= LEAST_HISTORY
         if (unjudged := self._unjudged(effect, is_single)) is not None:
             return unjudged
@@ -227,14 +228,16 @@ class _Comparison:
         return SMALLEST_APART if effect.level == "total" and not self.samples.is_interleaved else SMALLEST
 
     def _counting(self, effect: Effect) -> float:
-        """The smallest change of an item that counts, by itself and as a part of the total. Without the condition on
-        the total, an op of equal sides of 3 captures is blamed in 12 instead of 3 %.
+        """The smallest change of an item that counts, by itself and as a part of the total.
+
+        Without the condition on the total, an op is blamed in 12 % of comparisons of equal sides of 3 captures instead
+        of 3 %.
         """
         of_total = LEAST_PART if effect.history is None else LEAST_PART_OF_SINGLE
         return max(self._smallest(effect), of_total / effect.part if effect.part else math.inf)
 
     def _needed(self, effect: Effect) -> int | None:
-        """The captures per side that would show a difference; None if there are already as many."""
+        """The captures per side that would show a difference; None if there are already that many."""
         if not effect.error > 0:
             return None
         part = 1 if effect.level == "total" else weight_of(effect.share) / self.open_weights[effect.level]
@@ -288,9 +291,10 @@ class _Comparison:
     def _of_trace(self, found: Verdict, of_calls: Verdict | None, shapes: str | None) -> Verdict:
         """Verdicts that only traces have; other verdicts stay unchanged.
 
-        If every sample of one side has more calls of an op than every sample of the other, the time per call is judged:
-        the op is slower or faster if its calls are, otherwise it has more or fewer calls. An op whose input shapes
-        differ between the sides isn't slower or faster, as it computes something else.
+        If every sample of one side has more calls of an op than every sample of the other side, the time per call is
+        judged. The op is slower or faster if its calls are slower or faster; otherwise it has more or fewer calls. An
+        op whose input shapes differ between the sides isn't called slower or faster, because it computes something
+        else.
         """
         verdict, note = self._of_steps(of_calls or found, found.share)
         is_changed = verdict.endswith((words.SLOWER, words.FASTER))
@@ -305,8 +309,8 @@ class _Comparison:
         return replace(found, verdict=verdict, note="; ".join(notes) or note)
 
     def _of_steps(self, found: Verdict, share: float | None) -> tuple[str, str | None]:
-        """The verdict and its note. If each side's samples are steps of one trace, which share the state of the
-        machine, it is at most possible.
+        """The verdict and its note. If each side's samples are steps of one trace, they share the state of the machine,
+        and a difference is at most possible.
         """
         verdict = found.verdict or ""
         if not self.samples.is_by_step:
@@ -319,7 +323,7 @@ class _Comparison:
             if abs(change) >= least:
                 return words.POSSIBLY + words.direction(change), words.BY_STEPS
             return words.OPEN, words.STEPS_DIFFER
-        # The note doesn't say how many captures would show it.
+        # The note doesn't say how many captures would show the difference.
         return verdict, {words.TOO_FEW: words.FEW_STEPS, words.SAME: None, words.OPEN: None}.get(verdict, found.note)
 
     def _calls(self, item: str) -> tuple[float, float]:

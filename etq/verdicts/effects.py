@@ -35,18 +35,18 @@ FEW = 5
 # Times of both sides are rounded to a step of the clock: 95 % of their differences are wrong by less than this many
 # steps.
 ROUNDED = 1 - math.sqrt(0.05)
-# Values of ops that are further off, in standard deviations, are clipped.
+# Values of ops that are further off than this many standard deviations are clipped.
 FAR = 5
-# The most degrees of freedom of the prior, the variance of the median op. They are at least 1, so that an op that is
-# equal in all captures of a side can be judged.
+# The most degrees of freedom of the prior, the variance of the median op. The prior has at least 1, so that an op with
+# equal times in all captures of a side can be judged.
 MOST_PRIOR = 4
 # Two sizes of ops: those with 0.1 to 1 % of the total, and those with more.
 SMALL, LARGE = 0.001, 0.01
-# The machine slows an op at most by this part more or less than other ops.
+# The slowdown of an op by the machine differs from that of other ops by at most this part.
 STATE = 0.5
 # A difference of single captures is rare if it is this multiple of the largest one of the history: in comparisons of
-# five programs, an op of equal captures is blamed in 0 to 3 %, and 20 % more in an op are found in 92 to 100 %; with 2,
-# in 8 to 100 %.
+# five programs, an op is blamed in 0 to 3 % of comparisons of equal captures, and an op that takes 20 % longer is found
+# in 92 to 100 %; with 2, in 8 to 100 %.
 RARE = 1.5
 
 
@@ -58,7 +58,7 @@ class Effect:
     row: int  # in the samples
     bases: int  # the captures of base that have it
     news: int
-    used_bases: int  # the used ones: those that aren't left out
+    used_bases: int  # the used captures, which aren't left out
     used_news: int
     base_ticks: float  # the median of these
     new_ticks: float
@@ -67,15 +67,15 @@ class Effect:
     difference: float  # of logarithms, without the common shift
     error: float  # the standard error of that
     freedom: int  # its degrees of freedom; 0 if it is unknown
-    is_drift: bool = False  # most of the error is the machine's drift between the sides
+    is_drift: bool = False  # whether most of the error is the machine's drift between the sides
     p: float | None = None
-    q: float | None = None  # p, corrected for the number of items: that of any false positive with this q or less
-    history: int | None = None  # of single captures: the captures of the history that have it
+    q: float | None = None  # corrected p: the probability that any item with this q or less is a false positive
+    history: int | None = None  # for single captures: the number of captures of the history that have it
     usual: float = math.nan  # the greatest difference of two successive captures of these
 
     @property
     def change(self) -> float:
-        """The ratio of new to base, less 1."""
+        """The ratio of new to base, minus 1."""
         return math.expm1(self.difference)
 
     @property
@@ -157,12 +157,12 @@ def _totals(samples: Samples, rows: Any, columns: Any) -> Numbers:
 def shrunk(variances: Numbers, freedom: Numbers, is_precise: Flags) -> tuple[Numbers, Numbers]:
     """The variances of ops, shrunk towards their median, and their degrees of freedom, including those of the prior.
 
-    Few captures hardly show an op's variance; the variances of other ops help, and help more the more alike they are.
-    After Smyth, Linear models and empirical Bayes methods, 2004: the logarithm of an estimate with n degrees of freedom
-    has variance trigamma(n/2); the additional variance among ops is trigamma of half of the prior's degrees. The median
-    of chi-square is about (1 - 2/9n)^3 of its n (Wilson, Hilferty 1931). Without shrinkage, 5 % in an op is found in 40
-    instead of 60 % of comparisons of 3 captures a side (quiet mlp); with 3 degrees of freedom always, in 40 instead of
-    50 % of 5 a side (convolution 2).
+    Few captures hardly show an op's variance; the variances of other ops help, and they help more if they are more
+    alike. After Smyth, Linear models and empirical Bayes methods, 2004: the logarithm of an estimate with n degrees of
+    freedom has variance trigamma(n/2); the additional variance among ops is trigamma of half of the prior's degrees.
+    The median of chi-square with n degrees is about n (1 - 2/9n)^3 (Wilson, Hilferty 1931). Without shrinkage, 5 % in
+    an op is found in 40 % of comparisons of 3 captures a side instead of 60 % (quiet mlp). With always 3 degrees of
+    freedom, it is found in 40 % of comparisons of 5 captures a side instead of 50 % (convolution 2).
     """
     is_known = is_precise & (freedom > 0)
     if is_known.sum() < FEW:
@@ -176,11 +176,11 @@ def shrunk(variances: Numbers, freedom: Numbers, is_precise: Flags) -> tuple[Num
 
 
 def _bounded(logs: Numbers, within: Numbers, is_new: Flags, steps: Numbers) -> Numbers:
-    """The values of ops, clipped where their distance from the side's median, without effects of the machine's state,
-    exceeds 5 standard deviations of the op (by the median deviation) and 5 `steps` of its clock.
+    """The values of ops, clipped where they are too far from the side's median, without effects of the machine's state.
 
-    Without this, 5 % in an op that takes 3 to 25 % longer in 5 % of captures is found in 52 instead of 83 % of
-    comparisons of 10 captures a side.
+    A value is too far if its distance exceeds 5 standard deviations of the op (from the median deviation) and 5 `steps`
+    of its clock. Without this, 5 % in an op that takes 3 to 25 % longer in 5 % of captures is found in 52 % of
+    comparisons of 10 captures a side instead of 83 %.
     """
     off = np.empty_like(within)
     for side in (~is_new, is_new):
@@ -195,9 +195,9 @@ def _bounded(logs: Numbers, within: Numbers, is_new: Flags, steps: Numbers) -> N
 def _of_state(found: Differences, squared_error: Numbers, shift: float, error: float) -> float:
     """The squared error of ops due to the machine's state, which slows some ops more than others.
 
-    If the sides' shifts differ by more than two standard errors, this is how far ops differ from the median op beyond
-    their errors, at most half of the excess. Without it, a gate of equal sides of 3 in turns failed in 6 to 8 instead
-    of 4 to 5 % on a machine with a load every fourth capture.
+    If the sides' shifts differ by more than two standard errors, it is the amount by which ops differ from the median
+    op beyond their errors, at most half of the excess. Without it, 6 to 8 % of gates of equal sides of 3 captures in
+    turns failed instead of 4 to 5 %, on a machine with a load every fourth capture.
     """
     known = np.isfinite(squared_error)
     if known.sum() < FEW:
@@ -211,10 +211,10 @@ def _of_state(found: Differences, squared_error: Numbers, shift: float, error: f
 def drift_of(within: Numbers, is_new: Flags, positions: Numbers) -> Numbers:
     """Return the squared error of items due to the machine's drift between sides that were measured apart.
 
-    It is estimated by each item's change from the first half of a side to the second, averaged over the sides. Without
-    it, totals of equal sides of a busy machine differ in 20 %, ops in 13 to 15 %. With few captures, the halves hardly
-    show the drift, and it is doubled; otherwise, with 3 captures a side, 5 instead of 0 % of ops and of totals differ
-    (convolution 2).
+    The drift is estimated from each item's change from the first half of a side to the second, averaged over the sides.
+    Without it, totals of equal sides of a busy machine differ in 20 % of comparisons, ops in 13 to 15 %. With few
+    captures, the halves hardly show the drift, so the estimate is doubled; otherwise, with 3 captures a side, 5 % of
+    ops and of totals differ instead of 0 % (convolution 2).
     """
     order = np.argsort(positions, kind="stable")
     sides = order[~is_new[order]], order[is_new[order]]
@@ -228,9 +228,8 @@ def drift_of(within: Numbers, is_new: Flags, positions: Numbers) -> Numbers:
 
 def weight_of(share: float | None) -> float:
     """Return the weight, among the tests of all ops, of an op with this share of the total: the full weight from 1 %
-    on.
-
-    With weights, 5 % more of a large op is found in 93 instead of 88 % of comparisons of 5 captures a side (quiet mlp).
+    on. With weights, a large op that takes 5 % longer is found in 93 % of comparisons of 5 captures a side instead of
+    88 % (quiet mlp).
     """
     return min(0.01, max(0.0005, 0.01 if share is None or math.isnan(share) else share))
 
@@ -247,11 +246,11 @@ def _test(found: Sequence[Effect]) -> None:
 
 
 def set_history(samples: Samples, states: States, found: Sequence[Effect]) -> None:
-    """Set by how much successive captures of the history differ: for each item, and for an op at least as the other ops
-    of its size.
+    """Set the greatest difference of successive captures of the history for each item.
 
-    Disturbed captures are left out, except for totals, whose noise is how often whole captures are disturbed. Without
-    them, the total of equal captures was unstable in 9 % on a very busy machine; with them, in 0 %.
+    For an op, it is at least that of the other ops of its size. Disturbed captures are left out, except for totals,
+    because disturbances of whole captures are the noise of totals. Without disturbed captures, the total of equal
+    captures was unstable in 9 % of comparisons on a very busy machine; with them, in 0 %.
     """
     of_history = ~(samples.is_base | samples.is_new)
     in_time = np.argsort(samples.positions, kind="stable")

@@ -12,7 +12,8 @@ from etq.verdicts.arithmetic import median
 from etq.verdicts.samples import Samples
 from etq.verdicts.states import LEAST, LEAST_SHIFT, States, common_shift
 
-# The place in the order of findings, the rule, the detail; if it is of one capture, that and its side.
+# The place in the order of findings, the rule, the detail; if the finding is about one capture, the capture and its
+# side.
 Finding = tuple[int, str, str] | tuple[int, str, str, int, str]
 
 

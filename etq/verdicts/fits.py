@@ -16,15 +16,15 @@ import numpy as np
 
 from etq.verdicts.arithmetic import DEVIATION, Flags, Numbers, medians
 
-# The fewest builds of a level (fewer are outliers), and of growth that does not begin with the series.
+# The fewest builds of a level (fewer builds are outliers), and of growth that does not begin with the series.
 LEAST: Final = 3
 LONG: Final = 8
-# A series without changes has a step or bend with less than this probability.
+# The probability that a step or bend is found in a series without changes is less than this.
 CHANCE: Final = 0.01
 # The number of next builds for which a series predicts the change that would be seen.
 NEW: Final = 5
-# Prices in -2 log likelihood: of a step or bend; of its place, times ln(n) as in Schwarz's criterion; of all except a
-# bend of the whole series; of slow noise.
+# Prices in -2 log likelihood: of a step or bend; of its place, times ln(n) as in Schwarz's criterion; of everything
+# except a bend of the whole series; of slow noise.
 PRICE: Final = 6.0
 PLACE: Final = 2.5
 ANYWHERE: Final = 4.0
@@ -57,7 +57,7 @@ class Basis(NamedTuple):
     """The matrices that rows of one length, noise, errors and period share."""
 
     precision: Numbers  # the inverse of the noise's covariance, without the part that levels explain
-    gram: Numbers  # products of columns under it
+    gram: Numbers  # products of columns under that inverse
     price: float  # the determinant's logarithm, and the price of slow noise and of a period
 
 
@@ -94,7 +94,9 @@ def basis_of(n: int, shape: tuple[float, float], errors: bytes | None, period: i
 
 
 def _products(values: Numbers) -> Numbers:
-    """Return the products of rows with all columns: a step's is the sum from there, a bend's that of later steps."""
+    """Return the products of rows with all columns: a step's product is the sum from its place on, a bend's the sum of
+    the products of later steps.
+    """
     rows, n = values.shape
     found = np.empty((rows, 2 * n - 2))
     backwards = found[:, n - 2 :: -1], found[:, : n - 2 : -1]
@@ -162,7 +164,8 @@ class Rows:
         """Return cross products, squared lengths of columns and squares of rows, without the part that chosen columns
         explain.
 
-        `found` are products of these columns, made orthonormal one after the other, with all.
+        `found` has the products of the chosen columns with all columns; the chosen columns were made orthonormal one
+        after the other.
         """
         rows = np.arange(len(chosen))
         cross, squares = self.cross.copy(), self.squares.copy()
@@ -183,7 +186,7 @@ class Rows:
         return cross, lengths, squares
 
     def best(self, chosen: Places, has_bends: bool = True) -> tuple[Places, Numbers, Numbers]:
-        """Return the best column of each row beside the chosen ones, the score with it, and that without it."""
+        """Return the best further column of each row, the score with that column, and the score without it."""
         columns = self.columns
         cross, lengths, squares = self.beside(chosen)
         can = columns.is_free & (has_bends | ~columns.is_bend) & (lengths > 1e-7 * self.lengths() + 1e-12)
@@ -271,7 +274,7 @@ class Column(NamedTuple):
 
 
 class Model(NamedTuple):
-    """The model found for a series: its columns; for each build, its growth, and what a period or a state adds."""
+    """The model found for a series: its columns; and for each build, the growth, and what a period or a state adds."""
 
     columns: list[Column]
     slopes: Numbers
@@ -355,7 +358,7 @@ def _scores(fits: Fits, count: int) -> Numbers:
 
 
 def _parts(fits: Fits, y: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the fitted values of each build: its steps, growth, and the level, or that of its phase."""
+    """Return the fitted values of each build: its steps, its growth, and the level, or the level of its phase."""
     steps, growth, phases = np.zeros_like(y), np.zeros_like(y), np.zeros_like(y)
     t = np.arange(y.shape[1])
     for rows, fit in fits:
@@ -394,7 +397,7 @@ def fitted(y: Numbers, rows: Places, errors: Sequence[bytes | None], floor: Numb
 
 
 def running_medians(y: Numbers) -> Numbers:
-    """Return the medians of five neighbours; at the ends of the last five."""
+    """Return the running medians of five neighbours; near an end, the median of the five values at that end."""
     a, b, c, d, e = (y[:, at : y.shape[1] - 4 + at] for at in range(5))
     low = np.maximum(np.minimum(a, b), np.minimum(c, d))
     high = np.minimum(np.maximum(a, b), np.maximum(c, d))
@@ -403,8 +406,8 @@ def running_medians(y: Numbers) -> Numbers:
 
 
 def periods_of(y: Numbers, sd: Numbers) -> Places:
-    """Return the period of a regular load in each row; 1 without. Differences are used, as steps and growth hardly
-    affect them.
+    """Return the period of a regular load in each row; 1 without such a load. Differences are used, as steps and growth
+    hardly affect them.
     """
     d, n = np.clip(np.diff(y), -CLIP * sd[:, None], CLIP * sd[:, None]), y.shape[1]
     d -= d.mean(axis=1, keepdims=True)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 # The probability that any rank, or any group, is named although none differs.
 ALPHA: Final = 0.05
-# The smallest ratio to other groups' transfers: topologies of one kind differ by less.
+# The smallest ratio of a slow group's transfers to those of other groups: topologies of one kind differ by less.
 _SLOWER: Final = 1.25
 
 
@@ -33,9 +33,9 @@ class Late(NamedTuple):
 class Slow(NamedTuple):
     """A process group whose transfers take longer than those of other groups of its size, with the same messages.
 
-    times   its median, and that of the others
+    times   its median, and the median of the other groups
     longer  the number of its transfers that take longer than the others' median, and of all
-    p       the probability that those of any group are as many by chance
+    p       the probability that any group has that many by chance
     """
 
     group: str
@@ -45,8 +45,9 @@ class Slow(NamedTuple):
 
 
 def late_ranks(waits: Collection[Mapping[int, int]], ranks: Collection[int], least: float) -> list[Late]:
-    """Return the ranks that others wait for, for at least the time `least`, the longest first. Each is tested against
-    the remaining ranks. The last one may be due to chance, as its `p` shows; then none follows.
+    """Return the ranks that others wait for, for at least the time `least`, the longest first. Each rank is tested
+    against the remaining ranks. The last rank returned may be late by chance, which its `p` shows; then no further
+    ranks are returned.
 
     waits  for each step, how long the others waited for each rank; empty for a step without waits
     """

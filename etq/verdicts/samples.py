@@ -11,10 +11,10 @@ import numpy as np
 
 from etq.verdicts.arithmetic import Flags, Numbers, Texts
 
-# A change is visible from this many steps of a coarse clock on: times of both sides are rounded to a step, and divided
-# by the common shift.
+# A change is visible if it is at least this many steps of a coarse clock: times of both sides are rounded to a step,
+# and divided by the common shift.
 SEEN: Final = 1.5
-# In times of fewer steps, 2 %, the smallest change that counts, isn't visible; times of fewer than 50 steps don't show
+# In times of fewer steps, 2 % (the smallest change that counts) isn't visible; times of fewer than 50 steps don't show
 # the state of the machine.
 COARSE, ROUGH = 75, 50
 
@@ -33,7 +33,7 @@ class Samples:
     scopes: Texts
     ops: Texts  # the op of which an item is an instance
     ticks: Numbers
-    slow_ticks: Numbers  # the slowest tenth's quantile; NaN where it isn't judged
+    slow_ticks: Numbers  # the quantile of the slowest tenth; NaN where that isn't judged
     resolutions: Numbers  # the step of the clock
     calls: Numbers  # in a step; NaN where unknown
     is_other_graph: Flags  # of items: whether it is a call of a delegate that runs another graph on one side
@@ -131,11 +131,11 @@ def _places(first: Any, second: Any) -> tuple[list[tuple[Any, Any]], list[int], 
 
 
 def _with_calls(samples: Samples) -> Samples:
-    """Add the times per call, as level call, of ops that all samples of one side call more often than those of the
-    other.
+    """Add the times per call, as level call, of ops that all samples of one side call more often than all samples of
+    the other.
     """
     sides = samples.calls[:, samples.is_base], samples.calls[:, samples.is_new]
-    # NaN, where a side has no calls, is neither more nor less.
+    # NaN, the value if a side has no calls, is neither more nor less.
     (base_least, new_least), (base_most, new_most) = (
         [found.reduce(calls, axis=1, initial=np.nan) for calls in sides] for found in (np.fmin, np.fmax)
     )

@@ -1,10 +1,10 @@
 """When a benchmark that measures round by round has measured enough.
 
-A round is two captures of each side, in turns. After some rounds, the looks, the comparison is asked for its verdicts.
-Repeated looks eventually find a difference where there is none: at 5 % a look, in far more than 5 % of benchmarks.
-Therefore the looks share the probability of a false verdict: each has a part of it, `alpha_of`, and the parts sum to
-the whole (Bonferroni's bound, which holds however the looks depend on each other; a spending function as of Kim and
-DeMets, Design and analysis of group sequential tests, 1987).
+A round is two captures of each side, in turns. After some of the rounds, the comparison is asked for its verdicts: this
+is a look. Repeated looks eventually find a difference where there is none: with 5 % per look, in far more than 5 % of
+benchmarks. Therefore the looks share the probability of a false verdict: each look has a part of it, `alpha_of`, and
+the sum of the parts is the whole. This is Bonferroni's bound, which holds however the looks depend on each other; the
+parts follow a spending function like those of Kim and DeMets, Design and analysis of group sequential tests, 1987.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _CLOSED = {
     words.CANT_JUDGE,
 }
 # With this many captures, conditions that differ are final, too: by chance, the ranges of a condition are apart in 3 %
-# with 4 captures a side, in 0.8 % with 5.
+# of comparisons with 4 captures a side, and in 0.8 % with 5.
 _OF_CONDITIONS = 10
 
 
 @dataclass(frozen=True)
 class Judged:
-    """The verdict on an item at a look. Changes are ratios of new to base, less 1; `share` is of base's total."""
+    """The verdict on an item at a look. Changes are ratios of new to base, minus 1; `share` is of base's total."""
 
     level: str  # total or op
     item: str
@@ -79,11 +79,12 @@ def looks(rounds: int) -> list[int]:
 def alpha_of(measured: int, alpha: float, rounds: int, *, is_last: bool = False) -> float | None:
     """Return the probability of a false verdict that the look after `measured` rounds may take; None if there is none.
 
-    Those of all looks of a benchmark of at most `rounds` rounds sum to `alpha`. The part spent until a look grows with
-    the square of its rounds, as few captures show the noise least.
+    The probabilities of all looks of a benchmark of at most `rounds` rounds sum to `alpha`. The part spent up to a look
+    grows with the square of its rounds, because few captures hardly show the noise.
 
     is_last  the benchmark ends now for a reason independent of its verdicts, such as the end of its time: this is then
-             a look, which takes the rest of alpha. Not set if a user ends it, who has seen its intervals
+             a look, which takes the rest of alpha. Not set if a user ends the benchmark, because the user has seen its
+             intervals
     """
     at = looks(rounds)
     before = max((look for look in at if look < measured), default=0)
@@ -97,9 +98,9 @@ def alpha_of(measured: int, alpha: float, rounds: int, *, is_last: bool = False)
 def standing(verdicts: Iterable[Judged], measured: int) -> Standing:
     """Return whether the verdicts of the look after `measured` rounds decide a benchmark.
 
-    They do if no total and no op that matters is open. An op matters with 3 % of the total; if the total is slower or
-    faster, only if it may explain a quarter of that. Slower, faster and about the same are closed, and so are verdicts
-    that more captures don't change.
+    They do if the verdicts on all totals, and on all ops that matter, are closed. An op matters if it has 3 % of the
+    total; if the total is slower or faster, only if the op may explain a quarter of that change. Slower, faster and
+    about the same are closed, and so are verdicts that more captures don't change.
     """
     rows = list(verdicts)
     total = max((abs(row.change or 0) for row in rows if row.level == "total" and row.verdict in _CHANGED), default=0.0)
@@ -125,9 +126,10 @@ def _is_open(row: Judged, total: float) -> bool:
 def precision(latencies: Sequence[float], *, width: float = 0.01, rounds: int | None = None) -> Standing:
     """Return whether the latency of one program is known to ±`width`, with its interval of 95 %.
 
-    The typical latency is the median of the means of all pairs of captures, on logarithms, with the interval from
-    Wilcoxon's signed ranks (Hodges and Lehmann); there is none with fewer than 6 captures. Captures that follow each
-    other in time are alike: the interval is wider by the root of (1 + r) / (1 - r), with their autocorrelation r.
+    The typical latency is the median of the means of all pairs of captures, as logarithms, with the interval from
+    Wilcoxon's signed ranks (Hodges and Lehmann). With fewer than 6 captures, there is no interval. Captures that follow
+    each other in time are alike, so the interval is widened by the root of (1 + r) / (1 - r), where r is their
+    autocorrelation.
 
     latencies  of each capture, in the order of measurement: the median of its runs, in any unit, above 0
     width      half of the interval that is narrow enough, as a part of the latency
@@ -156,8 +158,8 @@ def precision(latencies: Sequence[float], *, width: float = 0.01, rounds: int | 
 def _following(values: Numbers) -> float:
     """The factor, 1 or more, by which autocorrelation widens the interval of successive values.
 
-    The autocorrelation of few values is too low by (1 + 4 r) / n (Marriott and Pope, Bias in the estimation of
-    autocorrelations, 1954).
+    The estimate of the autocorrelation r from n values is too low by (1 + 4 r) / n (Marriott and Pope, Bias in the
+    estimation of autocorrelations, 1954).
     """
     off = values - values.mean()
     count, squares = len(off), float((off**2).sum())

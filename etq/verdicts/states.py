@@ -1,7 +1,8 @@
 """The state of the machine in each capture: the change that all ops share, and whether the capture is disturbed.
 
 A capture's factor is the size factor of Anders and Huber (Differential expression analysis for sequence count data,
-2010): the median over ops of the ratio of the op's time to its median over all captures. Here all are logarithms.
+2010): the median over ops of the ratio of the op's time to its median over all captures. Here, all of these are
+logarithms.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from etq.verdicts.samples import Samples
 
 # With fewer captures a side, there is no verdict.
 LEAST = 3
-# Ops have moved apart if ops with a quarter of the weight are this far from the median op, or one standard error of the
-# common shift. Then it is unknown which of them the program changed, and no common shift is removed. Without this, if
-# half of the ops take 10 % longer, the others are blamed in 53 to 100 % of comparisons.
+# Ops have moved apart if ops with a quarter of the weight are at least this far from the median op, or one standard
+# error of the common shift. Then it is unknown which of the ops the program changed, and no common shift is removed.
+# Without this, if half of the ops take 10 % longer, the other ops are blamed in 53 to 100 % of comparisons.
 APART = 0.0225
-# For single captures, whose ops' errors are unknown: ops within this distance of the common shift, or a quarter of it,
-# agree on it. If ops with less than half of the time agree, no common shift from the second number on is removed.
+# Limits for single captures, whose ops' errors are unknown. Ops agree on the common shift if they differ from it by at
+# most the first number, or by at most a quarter of the shift. If ops with less than half of the time agree, a common
+# shift of at least the second number isn't removed.
 NEAR, LEAST_SHIFT = 0.05, 0.02
 # Added to each op's squared error, (1 %)²: so that an op with an estimated error of almost 0 does not outweigh all
 # others.
@@ -54,16 +56,16 @@ class States:
 
 
 def states(samples: Samples, *, is_slow: bool = False) -> States:
-    """Return the states of all captures. For slow runs, ops aren't checked for having moved apart, and only slower ones
-    are reported: otherwise, 30 % of runs 1.5 times as long are found in 50 instead of 100 % (convnet, 5 captures a
-    side).
+    """Return the states of all captures. For slow runs, ops aren't checked for having moved apart, and only slower ops
+    are reported. Otherwise, if 30 % of runs take 1.5 times as long, they are found in 50 % of comparisons instead of
+    100 % (convnet, 5 captures a side).
     """
     is_op, is_total = samples.of_level("op"), samples.of_level("total")
     is_single = "history" in samples.sides
     precise = np.isfinite(samples.logs) & ~samples.is_rough
     called = {*samples.items[samples.of_level("call")]}
-    # Ops with a coarse clock, that a capture lacks, or that one side calls more often, and calls of delegates that run
-    # another graph, show no common state.
+    # Some ops show no common state: ops with a coarse clock, ops that a capture lacks, ops that one side calls more
+    # often, and calls of delegates that run another graph.
     usable = np.isfinite(samples.logs).all(axis=1) & (2 * samples.is_rough.sum(axis=1) < len(samples.captures))
     usable &= np.array([item not in called for item in samples.items], np.bool_) & ~samples.is_other_graph
     deviations = samples.logs - medians(samples.logs)[:, None]
@@ -100,7 +102,7 @@ def _common(deviations: Numbers, ops: Texts) -> Numbers:
 
 
 def common_shift(samples: Samples, found: States) -> tuple[float, float, float] | None:
-    """The change of all ops, as a logarithm: the mean factor of new less that of base, and its interval of 95 %.
+    """The change of all ops, as a logarithm: the mean factor of new minus that of base, and its interval of 95 %.
 
     None if factors are unknown, or a side has no used capture. The interval is valid only for sides measured in turns:
     otherwise its ends are NaN.
@@ -115,14 +117,15 @@ def common_shift(samples: Samples, found: States) -> tuple[float, float, float] 
 
 
 def _disturbed(samples: Samples, state: Numbers, has_factor: bool, is_single: bool) -> tuple[Numbers, Flags]:
-    """How far captures are off, and which are disturbed: off by 3 % (single ones 5 %), and by 5 standard deviations.
+    """How far captures are off, and which captures are disturbed.
 
-    With factors, captures must be off from both sides, as a machine may have two states, one more frequent on each
-    side. Without factors, the state is the total itself: if most captures of a side are off, that is the difference to
-    compare. If fewer than 3 captures of a side would remain, none is left out: otherwise 68 of 100 equal comparisons of
-    3 captures a side of the smallest model had no verdict; false verdicts don't become more frequent. With none left
-    out at all, 5 % in a total is found in 35 instead of 50 % (convolution 1), and equal totals measured apart differ in
-    3 instead of 0 %.
+    A capture is disturbed if it is off by 3 % (a single capture by 5 %), and by 5 standard deviations. With factors,
+    captures must be off from both sides, because a machine may have two states, each more frequent on one side. Without
+    factors, the state is the total itself: if most captures of a side are off, that is the difference to compare. If
+    fewer than 3 captures of a side would remain, none is left out: otherwise, 68 of 100 comparisons of 3 equal captures
+    a side of the smallest model had no verdict. False verdicts don't become more frequent by this. If no captures were
+    ever left out, 5 % in a total would be found in 35 % of comparisons instead of 50 % (convolution 1), and equal
+    totals measured apart would differ in 3 % instead of 0 %.
     """
     sides = np.array(samples.sides)
     middles = {side: median(state[sides == side]) for side in ("base", "new")}

@@ -24,12 +24,12 @@ def value_changes(
     """Return the change of each value from base to new, with its verdict, a row per name and unit.
 
     The test is Student's, of two samples with one variance, on logarithms, or on the values where some are not
-    positive; of sides that were measured one after the other, with what the machine drifts. `q` is p, corrected by
-    Holm's procedure for the values with a better direction. The others are conditions: they differ if the ranges of
-    both sides are apart.
+    positive; for sides that were measured one after the other, the machine's drift is added. `q` is p, corrected by
+    Holm's procedure for the values with a better direction. Values without a better direction are conditions: they
+    differ if the ranges of both sides don't overlap.
 
     values             columns of name, unit, better, is_new, position and value, a row per capture and name;
-                       the position is in time, NaN where that doesn't matter
+                       the position is the place in time, NaN where that doesn't matter
     kind               metric; time, which is slower or faster; or size, which has no noise
     alpha              accepted share of false positives
     min_effect         smallest change that counts; None: 2 %
@@ -72,7 +72,7 @@ def _verdict(row: Mapping[str, Any], is_time: bool, alpha: float, smallest: floa
     if min(row["base_captures"], row["new_captures"]) < LEAST:
         return words.TOO_FEW
     change, difference = row["change"], row["new"] - row["base"]
-    # 0 has no ratio.
+    # There is no ratio to 0.
     if row["q"] < alpha and difference and (math.isnan(change) or abs(change) >= smallest):
         return words.better((difference < 0) == (row["better"] == "lower"), is_time)
     if math.isnan(change):
@@ -81,7 +81,9 @@ def _verdict(row: Mapping[str, Any], is_time: bool, alpha: float, smallest: floa
 
 
 def _of_size(row: Mapping[str, Any], smallest: float) -> tuple[str, str | None]:
-    """The verdict on sizes, which differ by chance only if those within a side do, and its note."""
+    """The verdict on sizes, and its note. Sizes of the sides differ by chance only if the sizes within a side
+    differ.
+    """
     change, difference = abs(row["change"]), row["new"] - row["base"]
     if not difference:
         return words.SAME, None

@@ -1,4 +1,4 @@
-"""The texts of verdicts and notes; a note says why there is no verdict and what one needs."""
+"""The texts of verdicts and notes; a note says why there is no verdict, and what a verdict needs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ ORDER = (
 # The finding that programs have too little in common to compare their ops.
 FEW_COMMON_OPS = "few common ops"
 LABELS_DIFFER = "labels differ"
-# Notes: why there is no verdict, and what one needs.
+# Notes, which say why there is no verdict, and what a verdict needs.
 ZERO = "shorter than one step of the clock"
 DISTURBED = "a capture is disturbed: take 2 more of base and of new"
 CONSTANT = "the same in all captures of a side: its variation is unknown"
@@ -78,7 +78,7 @@ UNSTABLE_SINGLE = (
 )
 UNSTABLE_SIDE = "{} of {} captures of new took {:.0f} % more than the others and are left out of the change: {}"
 
-# Findings: what affects how far verdicts can be trusted. The name of a capture stands before those of one.
+# Findings: what affects how far verdicts can be trusted. A finding about one capture begins with the capture's name.
 MACHINE = "a slower machine would look like a slower program"
 ORDER_UNKNOWN = f"some captures have no timestamps (etq ingest --captured-at sets them): {MACHINE}"
 APART = f"the sides were measured at different times: {MACHINE}; interleave them (etq bench)"
@@ -141,7 +141,7 @@ def better(is_better: bool, is_time: bool) -> str:
 
 
 def are(verdict: str) -> str:
-    """A text that several items have this verdict."""
+    """A text that says that several items have this verdict."""
     return "differ" if verdict == DIFFERS else f"are {verdict}"
 
 
@@ -153,7 +153,7 @@ def counted_ops(count: int, verdict: str) -> str:
 
 
 def other_devices(base: str, new: str, has_verdicts: bool) -> str:
-    """A text that the sides ran on different devices."""
+    """A text that says that the sides ran on different devices."""
     asked = "" if has_verdicts else f"; {SLOWER} and {FASTER} are shown as {DIFFERS} (--verdicts shows them)"
     return f"base ran on {base}, new on {new}: ops are matched by name and inputs, their kernels differ{asked}"
 
@@ -228,7 +228,7 @@ def no_op_changed(is_same_program: bool) -> str:
 
 
 def common_shift(shift: float, low: float, high: float) -> str:
-    """By how many percent all ops differ, with the interval; its ends are NaN if there is none."""
+    """By how many percent all ops differ, with the interval, whose ends are NaN if there is none."""
     interval = "" if math.isnan(low) else f" ({low:+.1f} to {high:+.1f} %)"
     if low * high > 0:
         changed = f"the whole program took {_more(shift)}{interval}"
@@ -242,14 +242,15 @@ _STEPS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
 
 
 def rounds(count: int) -> str:
-    """So many rounds of a benchmark."""
+    """A number of rounds of a benchmark, as text."""
     return f"{count} round{'' if count == 1 else 's'}"
 
 
 def rounds_needed(count: int | None, is_beyond: bool) -> str:
     """About how many more rounds are needed; None if more than 100 in all.
 
-    The estimate is as rough as the spread on which it is based: it has steps of about 1.5, to claim no more.
+    The estimate is as rough as the spread on which it is based: it is given in steps of about a factor of 1.5, so as
+    not to claim more precision.
     """
     if count is None:
         return "likely needs more than 100 rounds"
@@ -269,7 +270,7 @@ def number_text(value: float, digits: int = 4) -> str:
 
 
 def share_text(percent: float, is_least: bool | None = False) -> str:
-    """Return a share in percent as a text, of a lower bound with its mark."""
+    """Return a share in percent as a text, with a mark if it is a lower bound."""
     return f"{'≥ ' if is_least else ''}{number_text(percent)} %"
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from etq.warehouse.result import Result
     from etq.warehouse.views import Views
 
-# Options that the view of findings lacks, as they are about times.
+# Options that the view of findings lacks, because they are about times.
 _NOT_OF_FINDINGS: Final = ("unit", "alpha", "min_effect")
 
 
@@ -41,7 +41,7 @@ class Compared:
 
     @property
     def ops(self) -> Result:
-        """The rows of `compare_ops`: those that explain most of the difference first."""
+        """The rows of `compare_ops`, ops that explain most of the difference first."""
         return self._warehouse.compare_ops(self._base, self._new, **self._options)
 
     @property

@@ -112,7 +112,8 @@ def open_ephemeral(
     `Warehouse.ingest`; with `etrecord` and `program`, the capture is linked to them; with `debug_buffer`, logged values
     are stored.
     """
-    # The database is created on another thread while modules are imported, as DuckDB releases the interpreter's lock.
+    # The database is created on another thread while modules are imported, because DuckDB releases the interpreter's
+    # lock.
     creation = BackgroundCall(_create)
     try:
         from etq.storage.capture import Options
@@ -224,8 +225,8 @@ def open_ephemeral_jobs(
 ) -> Iterator[Warehouse]:
     """Provide a temporary warehouse with the traces of jobs, each given as files (or their bytes) by rank.
 
-    Files are read one by one into a temporary file, so that memory holds the events of one. No advice or rollups are
-    computed. `progress` is called after each file. Raises the error of the first file that can't be read.
+    Files are read one by one into a temporary file, so that memory holds the events of only one file. No advice or
+    rollups are computed. `progress` is called after each file. Raises the error of the first file that can't be read.
     """
     from etq.database.connection import connect, explained
     from etq.ingest.registry import read_capture

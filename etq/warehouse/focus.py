@@ -26,7 +26,8 @@ class Locking(Protocol):
 
 Arguments = Sequence[str | bool | None]
 
-# Macros that several views of a trace call, with the arguments after the capture's key. Later ones read earlier ones.
+# Macros that several views of a trace call, with the arguments after the capture's key. Later macros read the results
+# of earlier ones.
 OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_trace_slices": [[]],
     "_launches": [[]],
@@ -57,7 +58,7 @@ def _temporary(
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
         finally:
-            with suppress(duckdb.TransactionException):  # an error has ended the snapshot and removed these
+            with suppress(duckdb.TransactionException):  # an error has removed all of these
                 for name in macros:
                     connection.execute(f"DROP MACRO TABLE IF EXISTS temp.{name}")
                 for name in tables:

@@ -27,9 +27,9 @@ def unknown_key(key: str, keys: Collection[str], columns: Collection[str] = ()) 
 
 
 def explained(connection: duckdb.DuckDBPyConnection, message: str) -> str:
-    """Return an error message with more detail. If no capture matches some labels: the key or value that no capture
-    has, or the format of times. If none matches a number: the name of the capture with that key. If a capture's name
-    lacks quotes: that it needs them. Other messages are unchanged.
+    """Return an error message with more detail. If no capture matches some labels, the detail is the key or value that
+    no capture has, or the format of times. If no capture matches a number, it is the name of the capture with that key.
+    If a capture's name lacks quotes, the message says that it needs them. Other messages are unchanged.
     """
     import duckdb
 

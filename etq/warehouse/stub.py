@@ -1,6 +1,6 @@
 """The types of the views' methods, for type checkers: made from the SQL files when the package is built or installed.
 
-A build has nothing but Python: so this imports only the catalogue.
+A build has only Python, so this module imports only the catalogue.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _CAPTURE: Final = """
     RETURNING capture_id, name, sha256, format
 """
 # A program's instructions as the graph of a record: kernels, calls of delegates, moves and jumps. An instruction
-# produces the values that no earlier instruction has, and that are neither inputs nor constants.
+# produces those of its values that no earlier instruction has, and that are neither inputs nor constants.
 _INSTRUCTIONS: Final = """
     CREATE TEMP TABLE _instructions AS
     SELECT

@@ -35,7 +35,7 @@ _TYPES: Final[Mapping[type, tuple[tuple[type, ...], str]]] = {
 # Parameters that take texts although their default is NULL.
 _TEXTS: Final = frozenset({"unit", "steps", "phase", "method", "over"})
 
-# The captures that texts match, a row with NULL for a text that matches none.
+# The captures that texts match, with a row of NULL for a text that matches no capture.
 _MATCHING: Final = """
     SELECT g.text, m.capture_id
     FROM (SELECT unnest($texts::VARCHAR[]) AS text, generate_subscripts($texts::VARCHAR[], 1) AS place) AS g
@@ -112,7 +112,7 @@ class Views:
         texts = [self._text_of(item) for item in passed["capture"]]
         found = self.rows(_MATCHING, texts=texts)[1]
         for text in (text for text, key in found if key is None):
-            self.capture(text)  # which raises the error
+            self.capture(text)  # which raises the error for these captures
         if not found:
             raise QueryError(f"{macro.name}: no captures; name one or more")
         call = f"{macro.name}({', '.join(_argument(macro, parameter) for parameter in passed)})"
@@ -125,7 +125,7 @@ class Views:
         return capture.sha256 if isinstance(capture, Capture) else capture
 
     def _bound(self, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments by name, with the capture of a file that was read if no other is given."""
+        """Return the arguments by name; if no capture is given, with the capture of the file that was read."""
         if self.only is not None and "capture" in signature.parameters:
             passed = signature.bind_partial(*args, **kwargs).arguments
             if "capture" not in passed:

@@ -28,7 +28,7 @@ _SHORT: Final[Mapping[str, str]] = {
     "c10::complex<double>": "c128",
 }  # fmt: skip
 _LIST: Final = "TensorList"
-# How many names of types are kept; a file may have any.
+# How many names of types are cached; a file may contain any number of names.
 _TYPES: Final = 1000
 _OUT: Final = re.compile(r"out\d?")
 # PyTorch's own limit.
@@ -64,7 +64,7 @@ class Argument:
 
     place, part   position of the argument, from 1, and in its list, from 1; 0 without a list
     name          its name, or None
-    sizes         sizes by dimension, and distances by dimension in elements; None where not written
+    sizes         sizes by dimension; None if they are not written. `strides`: distances by dimension, in elements
     value         its value as text, if it isn't a tensor
     type, bytes   the name of the type, and bytes of an element; NaN for anything but a tensor
     is_out        whether it is written
@@ -100,8 +100,9 @@ class Argument:
 
     @property
     def stored_elements(self) -> float:
-        """The number of its elements in memory: dimensions of stride 0 repeat theirs, and windows that overlap share
-        theirs.
+        """The number of its elements in memory.
+
+        Dimensions of stride 0 repeat the same elements, and overlapping windows share elements.
         """
         sizes, strides = self.sizes, self.strides
         if sizes is None or strides is None or len(strides) != len(sizes) or 0 in sizes:
@@ -158,25 +159,25 @@ class Inputs:
         listed = _list(sizes)
         try:
             return None if listed is None else cls(listed, *map(_list, (dtypes, strides, values)))
-        except RecursionError:  # of a value that is nested as deep as can be read, but not written
+        except RecursionError:  # of a value whose nesting can be read, but is too deep to be written
             return None
 
     def dtype(self, at: int) -> str | None:
-        """The type of an argument, by its index from 0; None where not written."""
+        """The type of an argument, by its index from 0; None if no type is written."""
         return self.dtypes[at] if at < len(self.dtypes) else None
 
     def stride(self, at: int) -> Any:
-        """The same for distances."""
+        """The distances (strides) of an argument, by its index from 0; None if none are written."""
         return _at(self.strides, at)
 
     def value(self, at: int) -> str | None:
-        """The same for values that aren't tensors."""
+        """The value of an argument that isn't a tensor, by its index from 0."""
         return self.values[at] if at < len(self.values) else None
 
     @property
     def ends_in_tensor(self) -> bool:
-        """Whether the last argument is a tensor or a list of tensors. Without types, one without dimensions isn't known
-        to be.
+        """Whether the last argument is a tensor or a list of tensors. If no types are written, an argument without
+        dimensions isn't known to be a tensor.
         """
         last = len(self.sizes) - 1
         if last < 0:
@@ -202,7 +203,7 @@ class Arguments:
     """
 
     def __init__(self, op: str, inputs: Inputs, listed: Sequence[str] | None = None) -> None:
-        """`listed` are the types of lists of tensors, which traces lack."""
+        """`listed` has the types of lists of tensors, which traces don't contain."""
         known_ones = formulas()
         count = len(inputs.sizes)
         outs = known_ones.outs.get((op, count)) if inputs.ends_in_tensor else None
@@ -306,8 +307,9 @@ def _text(value: Any) -> str:
 
 
 def _sizes(written: Any) -> Sizes:
-    """Return sizes as they are written; None for anything but a list of whole numbers of 64 bits, and for more
-    dimensions than a tensor has.
+    """Return sizes as they are written.
+
+    None for anything but a list of whole numbers of 64 bits, and for more dimensions than a tensor can have.
     """
     if not isinstance(written, list) or len(written) > _MOST_DIMENSIONS:
         return None

@@ -13,10 +13,11 @@ _PAIR: Final = re.compile(r" *(\w+) *= *(\d{1,12}(?:\.\d{1,6})?) *", re.ASCII)
 
 
 def assumptions(text: str | None) -> Mapping[str, str]:
-    """Return the numbers in a text such as `top_k=4,experts=128` by name, as they are written; none for None and an
-    empty text.
+    """Return the numbers in a text such as `top_k=4,experts=128` by name, as they are written.
 
-    Raises `ArgumentError` for unknown names, names that are there twice, and anything but numbers above 0 of at most 12
+    The result is empty for None and for an empty text.
+
+    Raises `ArgumentError` for unknown names, repeated names, and anything but numbers above 0 of at most 12
     digits before the point and 6 after it; `ArgumentTypeError` for anything but a text.
     """
     if text is not None and not isinstance(text, str):

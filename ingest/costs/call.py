@@ -30,11 +30,11 @@ _DIMENSIONS: Final = re.compile(r"(\d)d")
 
 
 class Lengths(NamedTuple):
-    """The lengths of the sequences of a server's step, in all, as its name has them.
+    """The lengths of the sequences of a server's step, summed over the sequences, from the step's name.
 
     queries, keys              numbers of queries and of keys
     seen                       pairs of them that causal attention computes
-    generated, generated_keys, generated_seen  the same of generation alone
+    generated, generated_keys, generated_seen  the same for generation alone
     """
 
     queries: float
@@ -48,10 +48,10 @@ class Lengths(NamedTuple):
 class Heads(NamedTuple):
     """What attention over a cache, or with a mask, has for all heads together.
 
-    rows                            of queries
-    sequences                       their number
-    query_elements, value_elements  of queries and of values
-    row_bytes                       of a row of the cache
+    rows                            number of rows of queries
+    sequences                       number of sequences
+    query_elements, value_elements  elements of queries, and of values for as many rows
+    row_bytes                       bytes of a row of the cache
     most                            how many positions all rows may see
     """
 
@@ -100,7 +100,7 @@ class Call:
         self.output_sizes: Sizes = None
 
     def __getitem__(self, name: str) -> Argument:
-        """Return the argument of a name; one without sizes and value if there is none."""
+        """Return the argument of this name; if there is none, an argument without sizes and value."""
         return self.arguments[name]
 
     def value(self, name: str) -> str | None:
@@ -124,7 +124,7 @@ class Call:
         return truth_in(self.value(name))
 
     def assume(self, name: str) -> float:
-        """Return a size that is assumed; NaN if it isn't."""
+        """Return an assumed size; NaN if that size isn't assumed."""
         return self.assumed.get(name, UNKNOWN)
 
     @property
@@ -149,7 +149,9 @@ class Call:
 
     @property
     def is_sized_by_outs(self) -> bool:
-        """Whether the tensors that it writes into have its output's size: one without elements gets it from the op."""
+        """Whether the tensors that it writes into have the size of its output; the op resizes a tensor without
+        elements.
+        """
         if self.formula.sizes == "out" and self.outs:
             return True
         return total(each.elements for each in self.outs) > 0
@@ -173,7 +175,7 @@ class Call:
 
     @property
     def asked(self) -> Sequence[bool | None] | None:
-        """For which of its outputs a backward pass is asked; None if it is unknown."""
+        """Which of its outputs a backward pass is asked for, as a truth value for each; None if that is unknown."""
         parts = list_in(self.value("output_mask"))
         found = None if parts is None else [truth_in(part) for part in parts]
         return None if found is None or None in found else found
@@ -185,14 +187,14 @@ class Call:
 
     @property
     def dims(self) -> Sizes:
-        """The dimensions that it works along, from 0. A stable sort has one more argument before them."""
+        """The dimensions that it works along, counted from 0. A stable sort has one more argument before them."""
         name = "dim"
         if self.op == "aten.sort":
             name = "second" if self.arguments.given == 4 else "first"
         return self.from_start(self.wholes(name))
 
     def from_start(self, dims: Sizes) -> Sizes:
-        """Return dimensions counted from 0, of the main argument."""
+        """Return dimensions of the main argument, counted from 0."""
         if dims is None or self.sizes is None:
             return None
         return [each + len(self.sizes) if each < 0 else each for each in dims]
@@ -204,7 +206,7 @@ class Call:
 
     @property
     def written_chosen(self) -> float:
-        """The same, as the arguments have it."""
+        """How many experts each token has, according to the arguments."""
         return first_known(size(self["topk_ids"].sizes, -1), self.whole("topk"))
 
     @property
@@ -226,8 +228,8 @@ class Call:
 
     @property
     def has_no_window(self) -> bool:
-        """Whether attention sees all positions, or all up to its own. An op of torch without a window doesn't write the
-        argument.
+        """Whether each query sees all positions, or all positions up to its own. An op of torch without a window
+        doesn't write the argument.
         """
         unwritten = "-1" if self.op.startswith("aten.") else None
         left, right = (self.value(name) or unwritten for name in ("window_left", "window_right"))
@@ -255,8 +257,11 @@ class Call:
         return self._length(self["key"].sizes, "cum_seq_k", "max_k")
 
     def _length(self, sizes: Sizes, bounds: str, longest: str) -> float:
-        """Return the length of sequences; NaN if several in one tensor have different lengths, or if it isn't written
-        whether they have. `bounds` is the argument with their begins and ends, `longest` that with the greatest length.
+        """Return the length of sequences.
+
+        NaN if sequences in one tensor have different lengths, or if the arguments don't show whether their lengths
+        differ. `bounds` is the argument with the begins and ends of the sequences, `longest` the argument with the
+        greatest length.
         """
         ends = self[bounds].sizes
         if not ends:
@@ -266,8 +271,10 @@ class Call:
 
     @property
     def rotated(self) -> float:
-        """The elements of queries and keys that are rotated: of each head as many as a row of the table has. More
-        tensors than these are caches that are written, too.
+        """The elements of queries and keys that are rotated.
+
+        Of each head, as many elements are rotated as a row of the table has. Further tensors are caches that the call
+        also writes.
         """
         if len(self.arguments.all_tensors) > 6:
             return UNKNOWN
@@ -285,13 +292,15 @@ class Call:
 
     @property
     def _latent(self) -> Heads:
-        """What latent attention (MLA) has: its rows may see chosen positions, or those of all pages. Some versions have
-        the rotated part of queries apart.
+        """What latent attention (MLA) has.
+
+        Its rows may see chosen positions, or the positions of all pages. Some versions take the rotated part of queries
+        as a separate tensor.
         """
         query, rope, cache = self["query"], self["query_rope"], self["key_cache"]
         rows = ratio(query.elements, product(None if query.sizes is None else query.sizes[-2:]))
         sequences = first_known(size(self["query_bounds"].sizes, 1) - 1, size(query.sizes, 1))
-        # Its parts of the results: by parts, rows and heads.
+        # The tensor of partial results, whose dimensions are parts, rows and heads.
         parts = next((each for each in self.tensors if each.place > 6 and rank(each.sizes) == 4), None)
         width = first_known(
             size(self["out"].sizes, -1), self.whole("value_size"), UNKNOWN if parts is None else size(parts.sizes, -1)
@@ -320,8 +329,10 @@ class Call:
 
     @property
     def _masked(self) -> Heads:
-        """What FlexAttention's kernel has: rows may see as many positions as there are keys. It takes the tensors that
-        views are made of: by heads and positions, or by positions and heads, as the sums of exponentials tell.
+        """What FlexAttention's kernel has.
+
+        Rows may see as many positions as there are keys. The kernel takes tensors whose views were its arguments: their
+        dimensions are heads and positions, or positions and heads; the sums of exponentials show which.
         """
         query, key, value, sums = (self[name].sizes for name in ("query", "key", "value", "logsumexp"))
         unknown = Heads(*[UNKNOWN] * 6)

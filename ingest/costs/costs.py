@@ -15,9 +15,10 @@ from etq.ingest.costs.numbers import counted, known, whole
 from etq.ingest.costs.operations import at_most, is_complex, operations_of
 from etq.ingest.costs.sizes import output_sizes
 
-# More operations than can be stored.
+# Above this number, operations are too many to be stored.
 _MOST: Final = 9e18
-# Assumed sizes of experts, in the order in which they are shown, and those that operations and bytes need.
+# Assumed sizes of experts, in the order in which they are shown; and the sizes that operations need, and that bytes
+# need.
 _OF_EXPERTS: Final = ("top_k", "experts", "used_experts", "expert_width", "matrices", "weight_bytes")
 _FOR_OPERATIONS: Final = ("top_k", "expert_width", "matrices")
 _FOR_BYTES: Final = ("used_experts", "weight_bytes")
@@ -85,7 +86,7 @@ def _assumable(call: Call, moved: Moved) -> Sequence[str]:
     """Return the names of the assumed sizes that its cost depends on."""
     counts = call.formula.counts
     if counts == "assumed experts":
-        # How many there are only bounds what is read.
+        # The number of experts only bounds the bytes that are read.
         return [name for name in _OF_EXPERTS if name != "experts" or not known(moved.read)]
     if counts == "experts":
         return [
@@ -99,7 +100,9 @@ def _assumable(call: Call, moved: Moved) -> Sequence[str]:
 
 
 def _reasons(call: Call, moved: Moved, operations: float, both: int | None) -> Iterator[tuple[bool, str]]:
-    """Yield why a cost is unknown, or only a lower bound, with whether that is so; the first counts."""
+    """Yield reasons why a cost is unknown or only a lower bound, each with whether it applies; the first that applies
+    is used.
+    """
     counts, moves, is_read = call.formula.counts, call.formula.moves, known(moved.read)
     yield moves == "named" and is_read and not moved.is_least, ""
     yield moves == "named" and is_read, "bytes: at least; whether it overwrites a tensor is not written"
@@ -140,7 +143,7 @@ def _unknown_operations(call: Call) -> Iterator[tuple[bool, str]]:
 
 
 def _to_assume(call: Call, names: Sequence[str]) -> str:
-    """Return which of these sizes are to be assumed."""
+    """Return the text that states which of these sizes to assume."""
     missing = [name for name in names if name not in call.assumed] or [*names]
     others = f"{', '.join(missing[:-1])} and " if len(missing) > 1 else ""
     return f"assume {others}{missing[-1]}"

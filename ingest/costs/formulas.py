@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Final, NamedTuple
 
-# Kernels that Inductor wrote and that choose elements by numbers read only part of their tensors.
+# Kernels written by Inductor that select elements by index read only part of their tensors.
 _CHOOSING: Final = re.compile("triton_.*(?:embedding|gather|index|scatter)")
 _KERNELS: Final = (
     (re.compile("triton_tem_fused_.*flex_attention_backward"), "inductor.flex_attention_backward"),
@@ -62,8 +62,8 @@ class Formulas(NamedTuple):
     equal: Mapping[str, Equal]
 
     def of(self, label: str) -> Formula | None:
-        """Return the formula of an op by its name in a trace; None if there is none. An in-place op with a formula of
-        its own has that, otherwise that of the op.
+        """Return the formula of an op by its name in a trace; None if there is none. An in-place op without a formula
+        of its own has the formula of the op.
         """
         found = self.of_ops.get(label.replace("::", "."))
         return found or self.of_ops.get(traced_op(label) or "")

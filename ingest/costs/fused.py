@@ -1,7 +1,8 @@
 """Kernels that Inductor wrote: what their names and tensors show of what they compute and overwrite.
 
-Tensors that they read and write come first, then those that they read, then those that they write, then the sizes of
-their loops: one or two, before which there may be other numbers; a reduction has the inner one last.
+The arguments begin with the tensors that a kernel reads and writes, followed by those that it only reads, then those
+that it only writes. The last one or two arguments are the sizes of the kernel's loops, before which there may be other
+numbers; in a reduction, the last is the size of the inner loop.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple
 from etq.ingest.costs.call import Call
 from etq.ingest.costs.numbers import UNKNOWN, known, number_in, rank
 
-# Names whose ops all compute element by element, or copy; names of other ops don't tell how much.
+# Names whose ops all compute element by element, or copy; names of other ops don't show how much they compute.
 _COUNTED: Final = re.compile(
     r"triton_\w{3}_fused(?:_(?:_to_copy|_unsafe_view|clone|copy|permute|transpose|t|view|expand|unsqueeze|squeeze|repeat"
     r"|slice|detach|alias|add|sub|rsub|mul|div|neg|abs|exp|exp2|expm1|log|log2|log1p|sqrt|rsqrt|reciprocal|pow|sin|cos"
@@ -39,19 +40,19 @@ _POINTWISE: Final = "triton_poi"
 
 
 class Fused(NamedTuple):
-    """The operations of a kernel, if all of them are known, and how many they are at least; NaN where unknown."""
+    """The operations of a kernel, if all of them are known, and their least number; NaN if unknown."""
 
     operations: float
     at_least: float
 
 
 def fused_operations(call: Call) -> Fused:
-    """Return the operations of a kernel, as far as its name shows them; it has the kernel's ops, each once, at most
-    ten.
+    """Return the operations of a kernel, as far as its name shows them.
 
-    There are none if all ops copy; otherwise at least one for each arithmetic op and each element of its loops. A
-    kernel that reduces has at least one for each element. Unknown if the name has other ops, of which only a part may
-    be in the kernel, or if the loops are.
+    The name contains the kernel's ops, each once, at most ten. There are no operations if all ops copy; otherwise,
+    there is at least one for each arithmetic op and each element of the loops. A kernel that reduces has at least one
+    operation for each element. The number is unknown if the name has other ops, of which only a part may be in the
+    kernel, or if the sizes of the loops are unknown.
     """
     if call.formula.counts != "unwritten operations":
         return Fused(UNKNOWN, UNKNOWN)
@@ -69,9 +70,9 @@ def fused_operations(call: Call) -> Fused:
 def overwrites(call: Call) -> bool | None:
     """Return whether a kernel reads and writes its first tensor; None if that is unknown.
 
-    What it writes has an element for each turn of the outer loops or of all: if the last tensor hasn't, the first is
-    overwritten. The result of a product is a matrix that kernels view with more dimensions, which they only read. Ops
-    that take one tensor of full size write another, if there are two.
+    A tensor that is written has an element for each turn of the outer loops, or of all loops: if the last tensor has
+    another number of elements, the first is overwritten. The result of a product is a matrix that kernels only read,
+    and view with more dimensions. Ops that take one tensor of full size write the other tensor, if there are two.
     """
     before, last = _loops(call)
     if not known(last) or not call.tensors:

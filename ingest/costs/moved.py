@@ -20,7 +20,7 @@ _OF_NUMBERS: Final = {
     **dict.fromkeys(("4", "7", "9"), 8),
     "10": 16,
 }
-# The kind of floats in `Argument.rank`, a double, and a float.
+# Values of `Argument.rank`: the kind of floats, a double, and a float.
 _FLOATS, _DOUBLE, _FLOAT = 200, 208, 204
 _ATTENTION: Final = ("attention", "attention by position")
 
@@ -33,14 +33,14 @@ class Moved:
 
     @cached_property
     def input_bytes(self) -> float:
-        """Of the tensors that it reads, each once. An addition that is multiplied by zero isn't read."""
+        """The bytes of the tensors that it reads, each read once. A summand that is multiplied by zero isn't read."""
         is_unread = self.call.number("beta") == 0
         read = [each for each in self.call.tensors if each.is_read]
         return of_sizes([each for each in read if not (is_unread and each.name == "bias")])
 
     @cached_property
     def output_bytes(self) -> float:
-        """Of its output, by the output's size."""
+        """The bytes of its output, from the output's size."""
         call, outs = self.call, self.call.outs
         if call.is_sized_by_outs:
             more = call.output_elements * call.first.bytes if call.formula.writes == "out, first" else 0
@@ -49,7 +49,7 @@ class Moved:
 
     @property
     def _element_bytes(self) -> float:
-        """What is written for each element of its output."""
+        """The bytes that are written for each element of its output."""
         call = self.call
         if len(call.outs) == 1:
             return call.outs[0].bytes
@@ -62,8 +62,9 @@ class Moved:
 
     @cached_property
     def slots(self) -> float:
-        """How many slots of a cache are written; unknown for a cache of keys and values whose rows hold more, such as
-        scales.
+        """How many slots of a cache are written.
+
+        Unknown for a cache of keys and values whose rows also hold other data, such as scales.
         """
         call = self.call
         key, value, cache = (size(call[name].sizes, -1) for name in ("key", "value", "key_cache"))
@@ -97,7 +98,7 @@ class Moved:
 
     @property
     def most(self) -> float:
-        """The most that it moves if values of tensors decide what it reads; else unknown."""
+        """The most bytes that it may move, if values of tensors decide what it reads; otherwise unknown."""
         call = self.call
         moves = call.formula.moves
         if moves == "masked":
@@ -120,9 +121,10 @@ def _highest(tensors: Sequence[Argument]) -> float:
 
 
 def _promoted(call: Call) -> float:
-    """The bytes of the type that an elementwise op returns, by torch's rules of promotion: that of its tensors with
-    dimensions, unless one without is of a higher kind. A number in Python is written as a double without dimensions; it
-    counts as a float.
+    """The bytes of the type that an elementwise op returns, by torch's rules of promotion.
+
+    The result has the type of the op's tensors with dimensions, unless a tensor without dimensions is of a higher kind.
+    A number in Python is written as a double without dimensions, and is treated as a float.
     """
     every, wide = _highest(call.tensors), _highest([each for each in call.tensors if each.has_dimensions])
     if every // 100 == wide // 100:
@@ -198,7 +200,7 @@ def _scattered(call: Call, moved: Moved) -> float:
 
 
 def _of_experts(call: Call, moved: Moved) -> float:
-    """One token has all of its experts."""
+    """A call for one token reads the weights of each of the token's experts once."""
     experts = size(call["w1"].sizes, 1)
     part = ratio(call.chosen, experts) if call.is_of_one_token else ratio(call.assume("used_experts"), experts)
     if not known(part):
@@ -324,8 +326,10 @@ def _gradients(call: Call) -> float:
 
 
 def _norm_gradients(call: Call) -> float:
-    """As far as requested: that of the input, and those of weight and bias, which have the size of a part, or one value
-    for each channel. cuDNN's and MIOpen's write all.
+    """The bytes of the requested gradients.
+
+    These are the gradients of the input, the weight and the bias. The latter two have the size of a normalized part, or
+    one value for each channel. The ops of cuDNN and MIOpen write all gradients.
     """
     writes_all = "cudnn" in call.op or "miopen" in call.op
     asked = [1.0] * 3 if writes_all else [call.is_asked(place) for place in range(1, len(call.asked or ()) + 1)]
@@ -349,8 +353,9 @@ def _bags(call: Call) -> float:
 
 
 def _statistics(call: Call) -> float:
-    """The means and deviations that a normalization also writes: one for each part of that shape, each group of
-    channels, or each channel.
+    """The bytes of the means and deviations that a normalization also writes.
+
+    There is one of each for each part of the normalized shape, each group of channels, or each channel.
     """
     if call.formula.writes != "first, statistics":
         return 0
@@ -365,8 +370,9 @@ def _statistics(call: Call) -> float:
 
 
 def _sums(call: Call) -> float:
-    """The sums of exponentials of attention, one float for each query; the efficient one pads the queries to a multiple
-    of 32.
+    """The bytes of the sums of exponentials of attention, one float for each query.
+
+    Efficient attention pads the number of queries to a multiple of 32.
     """
     if call.formula.counts not in _ATTENTION or call.value("compute_log_sumexp") == "False":
         return 0

@@ -1,4 +1,6 @@
-"""The cost of a node of a record: a call of an op whose arguments and outputs are all known, but for symbolic sizes."""
+"""The cost of a node of a record: a call of an op whose arguments and outputs are all known, except for symbolic
+sizes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _BYTES: Final = {
 }
 # The factor of a product, by the names of arguments.
 _FACTORS: Final = ("mat1", "batch1", "mat", "input", "self")
-# Whether these are transposed, is an argument.
+# Ops with an argument that states whether they are transposed.
 _EITHER_WAY: Final = ("aten.convolution", "aten._convolution")
 _MOST: Final = 9e18
 # What is read or written is only known at run time.
@@ -31,14 +33,16 @@ _CHOSEN: Final = ("scattered", "looked up", "targets", "least")
 
 
 class Value(NamedTuple):
-    """A value of a graph: sizes by dimension, None for a symbolic one, and type; of anything but a tensor both None."""
+    """A value of a graph: sizes by dimension, where a symbolic size is None, and type; both None for anything but a
+    tensor.
+    """
 
     sizes: tuple[int | None, ...] | None
     dtype: str | None
 
     @property
     def known_sizes(self) -> Sizes:
-        """The sizes as numbers that may be unknown."""
+        """The sizes as numbers, of which some may be unknown."""
         return None if self.sizes is None else [UNKNOWN if each is None else float(each) for each in self.sizes]
 
     @property
@@ -60,8 +64,9 @@ class Value(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """An argument of a node: its position and name, the value or the literal as JSON, and a number of the value, by
-    which it is read once.
+    """An argument of a node: its position and name, the value or the literal as JSON, and the value's number.
+
+    A value with the same number as another is read only once.
     """
 
     position: int
@@ -85,7 +90,9 @@ class NodeCost(NamedTuple):
 
 
 class _NodeCall(Call):
-    """A node as a call: its first argument counts, and for a product the factor that is named so."""
+    """A node as a call. The main argument is the first, or, for a product, the factor with the name that `_FACTORS`
+    gives.
+    """
 
     def __init__(self, formula: Formula, taken: Sequence[Taken], outputs: Sequence[Value]) -> None:
         arguments = Arguments(formula.op, Inputs([], None, None, None))
@@ -178,7 +185,7 @@ def _moved(moves: str, taken: Sequence[Taken], outputs: Sequence[Value]) -> tupl
 def _reasons(
     moves: str, operations: float, flops: int | None, read: int | None, is_symbolic: bool
 ) -> Iterator[tuple[bool, str]]:
-    """Yield why a cost is unknown, with whether that is so; the first counts."""
+    """Yield reasons why a cost is unknown, each with whether it applies; the first that applies is used."""
     yield is_symbolic and read is None, "sizes are known only at run time"
     is_cache = moves == "cache"
     yield is_cache and flops is None, "the used part of its cache is known only at run time"

@@ -1,7 +1,7 @@
 """Numbers and lists of sizes that may be unknown: an unknown number is NaN, an unknown list None.
 
-NaN is the result of any arithmetic with it, and no comparison with it is true, so that a formula gives NaN if one of
-the values that it needs is unknown. Sizes are floats, as products of sizes in hostile files have any magnitude.
+NaN is the result of any arithmetic with it, and no comparison with it is true, so a formula gives NaN if one of the
+values that it needs is unknown. Sizes are floats because in hostile files their products may have any magnitude.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 UNKNOWN: Final = math.nan
-# Numbers beyond are not stored.
+# Numbers above this one are not stored.
 _MOST: Final = 2.0**63
 Sizes = Sequence[float] | None
 
@@ -65,7 +65,7 @@ def whole(value: float) -> int | None:
 
 
 def counted(value: float) -> float:
-    """Return a number of operations or bytes; NaN if it is below 0, as values of arguments may make it."""
+    """Return a number of operations or bytes; NaN if it is below 0, which odd values of arguments may cause."""
     return value if value >= 0 else UNKNOWN
 
 

@@ -1,4 +1,4 @@
-"""The operations of a call of an op, by `counts` of its formula: a multiplication and an addition are two.
+"""The operations of a call of an op, by `counts` of its formula. A multiplication and an addition are two operations.
 
 NaN is a number that isn't known, see `numbers`.
 """
@@ -15,19 +15,19 @@ from etq.ingest.costs.numbers import UNKNOWN, Sizes, first_known, known, product
 
 # The kind of complex numbers in `Argument.rank`.
 _COMPLEX: Final = 300
-# Ops that compute complex numbers by as many operations on real ones.
+# Ops that take two operations on real numbers for each element of complex numbers.
 _COMPLEX_SUMS: Final = frozenset(
     ("aten.add", "aten.sub", "aten.rsub", "aten.neg", "aten._foreach_add", "aten._foreach_sub")
 )
 _COMPLEX_PRODUCTS: Final = frozenset(("aten.mul", "aten._foreach_mul"))
-# Types of weights that hold several elements of the dimension that is summed over in one.
+# Types of weights of which one element holds several elements of the dimension that is summed over.
 _PACKED: Final = (None, "unsigned char", "c10::Float4_e2m1fn_x2")
 
 
 def operations_of(call: Call) -> float:
-    """Return the operations of a call. For complex numbers, a sum of products has four multiplications for one of real
-    numbers, and as many additions; an elementwise addition has two operations, and a multiplication six; those of
-    other ops aren't known.
+    """Return the operations of a call. On complex numbers, a sum of products takes four times as many multiplications
+    and additions as on real numbers; an elementwise addition takes two operations, and a multiplication six. The
+    operations of other ops on complex numbers aren't known.
     """
     rule = _RULES.get(call.formula.counts)
     found = UNKNOWN if rule is None else rule(call)
@@ -47,7 +47,7 @@ def is_complex(call: Call) -> bool:
 
 
 def at_most(call: Call) -> float:
-    """Return an upper bound of the operations of attention if its mask, or what it sees of a cache, isn't known."""
+    """Return an upper bound of the operations of attention whose mask, or part of a cache that it sees, isn't known."""
     return ratio(_of_heads(call), call.heads.rows) * call.heads.most
 
 
@@ -87,8 +87,10 @@ def _convolution_backward(call: Call) -> float:
 
 
 def causal_part(is_causal: bool | None, queries: float, keys: float) -> float:
-    """Return the part of the products of queries and keys that causal attention computes: half of them, as
-    FlashAttention's own benchmarks count. If the lengths differ, how the mask is aligned isn't known.
+    """Return the part of the products of queries and keys that causal attention computes.
+
+    It is half of them, as in FlashAttention's own benchmarks. If the lengths differ, the alignment of the mask isn't
+    known.
     """
     if is_causal is not True:
         return 1
@@ -124,7 +126,7 @@ def _by_position_backward(call: Call) -> float:
 
 
 def _cached_attention(call: Call) -> float:
-    """All positions of the cache where there is a mask, otherwise those up to the last query."""
+    """With a mask, attention computes all positions of the cache; otherwise, those up to the last query."""
     has_mask = "attn_mask" in call.arguments.named
     positions = size(call["key"].sizes, 2) if has_mask else call.whole("start_pos") + size(call.sizes, 2)
     return 4 * call.input_elements * positions
@@ -317,9 +319,11 @@ def _cell(call: Call) -> float:
 
 
 def _sampled(call: Call) -> float:
-    """For each element of the output a multiplication for each neighbour and their sum; for each element of its
-    gradient a multiplication and an addition for each, and for the gradient of the grid four steps for each neighbour
-    and dimension, less the last.
+    """The operations of sampling.
+
+    Each element of the output takes a multiplication for each neighbour, and their sum. In the backward pass, each
+    element of the gradient takes a multiplication and an addition for each neighbour, and the gradient of the grid
+    takes three operations for each neighbour and dimension.
     """
     # cuDNN's op is always linear.
     kind = "0" if "cudnn" in call.op else call.value("interpolation") or ""

@@ -1,4 +1,6 @@
-"""The sizes of an op's output: traces lack them, and they follow from the arguments, by `sizes` of the op's formula."""
+"""The sizes of an op's output, which traces don't contain: they follow from the arguments, by `sizes` of the op's
+formula.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ def broadcast(call: Call) -> Sizes:
 def windows(
     sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, *, rounds_up: bool = False
 ) -> Sizes:
-    """Return the sizes of the output of a convolution or pooling in its last dimensions. `sizes` are those of the input
-    in these, `kernel` those of the window. A list of one value is that of each dimension.
+    """Return the sizes of the output of a convolution or pooling in its last dimensions. `sizes` has the sizes of the
+    input in these dimensions, `kernel` the sizes of the window. A list of one value gives the value of each dimension.
     """
     if sizes is None:
         return None
@@ -125,7 +127,11 @@ def _window(call: Call) -> Sizes:
 
 
 def _padded(call: Call) -> Sizes:
-    """The padding has pairs of numbers from the last dimension on; others than of whole pairs change nothing."""
+    """The sizes after padding.
+
+    The padding has pairs of numbers, of which the first is for the last dimension; dimensions without a pair keep their
+    sizes.
+    """
     sizes, padding = call.sizes, call.wholes("padding")
     if sizes is None or padding is None or min([*padding, 0]) < 0:
         return None
@@ -184,7 +190,7 @@ def _recurrence(call: Call) -> Sizes:
 
 
 def _along(change: Callable[[Call, float], float]) -> Callable[[Call], Sizes]:
-    """Sizes as those of the input, but for the last dimension that it works along, whose size `change` gives."""
+    """The sizes of the input, except that `change` gives the size of the last dimension that the op works along."""
 
     def found(call: Call) -> Sizes:
         place = size(call.dims, -1)

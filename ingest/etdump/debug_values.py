@@ -96,9 +96,7 @@ def _tensor_table(tensors: Tables, index: npt.NDArray[np.int32], kind: str) -> p
 
 
 def _integers(tensors: Tables, spans: Spans) -> pa.Array:
-    """Return vectors of i64, one list per tensor; an absent vector becomes an empty list,
-    as the sizes of a scalar are.
-    """
+    """Return vectors of i64, one list per tensor; an absent vector becomes an empty list, as for a scalar."""
     total = spans.total()
     tensors.buffer.claim(8 * total, "Tensor.sizes and strides")
     places = element_positions(spans, 8, 0, total) if total else spans.start[:0]

@@ -1,9 +1,9 @@
-"""Decodes events of runs whose bytes, except times, repeat those of a first run: only the first run is decoded, others
-are compared with it.
+"""Decodes events of runs whose bytes, except times, repeat those of a first run: only the first run is decoded, and the
+other runs are compared with it.
 
 A loop that executes a method writes the same tables each time, at a constant distance in the file. So the first run of
 such a stretch is decoded by the fields of its tables; the others are compared with it as rows of a matrix of 32-bit
-words. Only times may differ, and references to a vtable that all runs share, as they are relative to their own
+words. Only times may differ, and references to a vtable that all runs share, because these are relative to their own
 position. Runs that differ in anything else are decoded normally; this is often the case for the very first run, which
 has the vtables among its tables.
 """
@@ -22,8 +22,8 @@ from etq.ingest.etdump.slices import read_slice
 from etq.ingest.events.event import EventSlice, Ticks
 from etq.ingest.flatbuffers.reader import REFERENCE, SCALARS, Buffer, Mask, Positions, Spans, Tables, element_positions
 
-# With fewer events, decoding takes less time than the comparison. More bytes would take too much memory; only runs with
-# long texts have as many.
+# With fewer runs or events, decoding takes less time than the comparison. More bytes would take too much memory; only
+# runs with long texts have that many.
 FEWEST_RUNS: Final = 4
 FEWEST_EVENTS: Final = 4096
 MOST_BYTES: Final = 1 << 26

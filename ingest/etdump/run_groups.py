@@ -63,7 +63,7 @@ def _read_slices(runs: Tables, spans: Spans, group: range, events: range) -> lis
     for stretch in stretches(spans, group):
         count = int(spans.count[stretch.start])
         end = first + count * len(stretch)
-        # The first run may differ, as the vtables are among its tables.
+        # The first run may differ, because the vtables are among its tables.
         for skipped in (0, 1):
             start = first + skipped * count
             if (repeated := read_repeated(runs, spans, stretch[skipped:], start)) is not None:

@@ -184,7 +184,7 @@ class InputSpec(msgspec.Struct, gc=False):
 
 
 class OutputSpec(msgspec.Struct, gc=False):
-    """An output with its meaning, unless it is returned to the user."""
+    """An output with its meaning, unless it is only returned to the user."""
 
     buffer_mutation: Spec | None = None
     user_input_mutation: Spec | None = None

@@ -14,8 +14,8 @@ from etq.ingest.costs.nodes import NodeCost, Taken, Value, cost_of_node
 from etq.ingest.etrecord.export_json import DTYPES, TensorMeta
 
 _NUMBERS: Final = ("flops", "bytes_read", "bytes_written")
-# An argument of a node: its number, the number of its name, and of a literal its number, of a value that and the number
-# of its tensor.
+# An argument of a node: its number and the number of its name, and either the number of its literal, or the numbers of
+# its value and of the value's tensor.
 Wire = tuple[int, ...]
 
 
@@ -33,7 +33,7 @@ class NodeCosts:
         """Return the number of the cost of a node, by its arguments and the tensors of its outputs."""
         wires.sort(key=lambda wire: wire[0])
         first: dict[int, int] = {}
-        # A value that is taken twice is one: only that counts, not which one it is.
+        # The cost only depends on whether a value is taken twice, not on which value it is.
         key = (
             op_type,
             *outputs,
@@ -64,7 +64,7 @@ class NodeCosts:
 
 
 def value_of(meta: TensorMeta | None) -> Value:
-    """Return a value as its cost needs it."""
+    """Return a value in the form that the cost is computed from."""
     if meta is None:
         return Value(None, None)
     dtype = DTYPES[meta.dtype] if 0 <= meta.dtype < len(DTYPES) else None

@@ -49,7 +49,8 @@ class NodeNames:
 def _base(target: str) -> str:
     """Return the `__name__` of a target's object, as a valid part of a Python name.
 
-    Only in the edge dialect, an op's has the namespace: `aten_topk_default`, otherwise `topk_default`.
+    In the edge dialect only, the name of an op contains the namespace: `aten_topk_default`; otherwise it is
+    `topk_default`.
     """
     name = op_type(target)
     if target.startswith("torch.ops."):

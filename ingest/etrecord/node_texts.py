@@ -36,7 +36,7 @@ def op_name(target: str) -> str:
 @lru_cache(maxsize=65536)
 def source_place(stack_trace: str) -> tuple[str | None, int | None]:
     """Return file and line of the innermost frame outside installed packages,
-    or of the innermost frame if all are inside.
+    or, if all frames are inside installed packages, of the innermost frame.
     """
     frames = _FRAME.findall(stack_trace)
     own = [frame for frame in frames if not _INSTALLED.search(frame[0])]

@@ -76,9 +76,9 @@ class GraphRows:
         self._kinds = StringInterner()
         self._kinds["result"]
         self._tensors = Tensors()
-        # One entry per use of a value: the value, the node that uses it, number and name of the argument, and the
-        # position among all values that the node uses. One entry per literal: the node, number and name of the
-        # argument, the literal.
+        # One entry per use of a value: the value, the node that uses it, the argument's number and name, and the
+        # value's position among all values that the node uses. One entry per literal: the node, the argument's number
+        # and name, and the literal.
         self._uses, self._literals = array("i"), array("i")
         self._argument_names = StringInterner()
         self._literal_numbers = defaultdict[bytes, int](count().__next__)
@@ -198,7 +198,7 @@ class GraphRows:
     def _add_nodes(
         self, stored: StoredGraph, first: int, nodes: list[Node], subgraph: str, place: str, number: int
     ) -> None:
-        """Add nodes from row `first` on. For errors: the first one has this number in the graph at `place`."""
+        """Add nodes from row `first` on. In errors, the first node has the number `number` in the graph at `place`."""
         self._subgraphs.extend([subgraph] * len(nodes))
         self._targets.extend([node.target for node in nodes])
         metadata = [node.metadata for node in nodes]
@@ -264,7 +264,9 @@ class GraphRows:
         return np.repeat(graph_ids, nodes), places_in_lists(nodes)
 
     def _handles_of_nodes(self) -> tuple[Whole, Whole]:
-        """Return nodes and handles, one pair per handle: first nodes' own handles, then those of exported nodes."""
+        """Return pairs of a node and one of its handles: first the nodes' own handles, then the handles of exported
+        nodes.
+        """
         own = np.array(self._handles, np.int32)
         has_own = np.flatnonzero(own)
         made = [(row, handle) for row, handles in self._handles_of_exported() for handle in handles]
@@ -302,7 +304,7 @@ class GraphRows:
         )
 
     def _cost_rows(self, graph_of: Whole, index_of: Whole) -> pa.RecordBatch:
-        """The table `costed_nodes`. Of nodes with equal arguments, one cost is computed."""
+        """The table `costed_nodes`. Nodes with equal arguments share one cost."""
         types = [op_type(target or "") for target in self._targets]
         tensors = np.array(self._value_tensors, np.int32).tolist()
         taken: list[list[tuple[int, ...]]] = [[] for _ in self._names]

@@ -32,15 +32,15 @@ IDENTIFIER: Final = "ETRECORD_V0"
 MAPS: Final = ("debug_handle_map", "delegate_map", "instruction_id_to_num_outs_map", "export_graph_id")
 PICKLES: Final = ("reference_outputs", "representative_inputs")
 WEIGHTS: Final = ("_state_dict", "_constants", "_example_inputs")
-# ETRecords store their members uncompressed. A member that is compressed more tightly than JSON ever is, is a bomb.
+# ETRecords store their members uncompressed. A member is a bomb if it is compressed more than JSON can be.
 LARGEST_RATIO: Final = 100
 LARGEST_JSON: Final = 2**30
-# Memory that Python takes for a member of a zip; the fewest bytes of its entry in the list; the most bytes of the
-# list's end.
+# Memory that Python takes for a member of a zip; the fewest bytes of its entry in the zip's list of members; the most
+# bytes of the end of that list.
 _MEMBER: Final = 1_000
 _LEAST_ENTRY: Final = 46
 _ENDING: Final = 2**16 + 200
-# A checksum of fewer bytes doesn't justify a thread.
+# For fewer bytes than this, a thread for the checksum isn't worthwhile.
 LITTLE: Final = 2**20
 # Exceptions of zipfile for damaged zips. ValueError: names that aren't UTF-8, offsets before the start.
 DAMAGES: Final = (
@@ -85,7 +85,9 @@ class _Bytes(io.RawIOBase):
 
 
 class _Sum:
-    """The CRC-32 of bytes. That of many bytes is computed on another thread: zlib releases the interpreter's lock."""
+    """The CRC-32 of bytes. The sum of many bytes is computed on another thread: zlib releases the interpreter's
+    lock.
+    """
 
     def __init__(self, content: bytes | memoryview) -> None:
         self._content = content

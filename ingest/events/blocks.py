@@ -172,7 +172,7 @@ class Blocks:
         )
 
     def _short_pattern(self, name: str, bundled: int, codes: Indexes, start: Ticks, ended: Indexes | None) -> Pattern:
-        """Return the pattern of a short run. It uses lists, as for few events, making arrays takes longer than filling
+        """Return the pattern of a short run. It uses lists: for few events, making arrays takes longer than filling
         them.
         """
         listed = codes.tolist()
@@ -210,7 +210,7 @@ class Blocks:
         )
 
     def _block(self, name: str, bundled: int, codes: list[int], of_slots: list[tuple[int, int]]) -> int:
-        """Return the index of the block of runs with this name and these signatures."""
+        """Return the index of the block whose runs have this name and these signatures."""
         identity = self.keys.identity
         signatures = [
             (0 if profile == NOWHERE else identity(codes[profile]) + 1) << 32

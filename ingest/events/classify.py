@@ -25,7 +25,7 @@ KERNEL_PREFIX: Final = "native_call_"
 
 # Some backends, such as QNN, append the unit of a value to its name: `Accelerator (execute) time (cycles)`.
 _UNIT_SUFFIX: Final = re.compile(r"\((us|cycles|bytes|count)\)$", re.IGNORECASE)
-# XNNPACK numbers the operators of a delegate call: `Fully Connected (NC, F32) GEMM #1`.
+# XNNPACK appends a number to the operators of a delegate call: `Fully Connected (NC, F32) GEMM #1`.
 _SERIAL_NUMBER: Final = re.compile(r" #\d+$")
 # Vulkan names a dispatch by JSON with kernel, sizes and id: `{"kernel_name": "conv2d", …, "dispatch_id": 7}`.
 _VULKAN_KERNEL: Final = re.compile(r'"?kernel_name"?\s*:\s*"?([^",}]+)')

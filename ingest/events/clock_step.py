@@ -13,14 +13,15 @@ from etq.ingest.arrow import as_numpy
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-# The fewest ticks of a step; how many of the most frequent durations give candidates, and how many judge these.
+# The fewest ticks of a step; the number of most frequent durations that give candidates, and the number that judge the
+# candidates.
 _LEAST: Final = 8
 _FREQUENT: Final = 16
 _JUDGES: Final = 256
 # A step that isn't a whole number of ticks must be longer, and is judged by durations of fewer steps.
 _LEAST_FITTED: Final = 12
 _MOST_STEPS: Final = 1000
-# A distance fits this many durations by chance in one capture of 100.
+# The evidence, as a logarithm, that a distance reaches by chance in one capture of 100.
 _EVIDENCE: Final = float(np.log(20000))
 
 
@@ -51,11 +52,11 @@ def clock_step(ticks: Ints, events: Ints) -> float | None:
     frequent durations, or of one from zero. The step is the longest candidate, of at least 8 ticks, of which at least
     90 % of five or more durations above zero are multiples. By chance, 12.5 % are multiples of 8. A step need not be a
     whole number of ticks, such as 41.67 ns of 24 MHz: durations are then up to a tick from a multiple, and the distance
-    is fitted, three times, to the durations whose multiple is certain by then. It is judged by durations of less than
-    1000 steps, at least half of all, and by so many distinct ones that a distance fits them by chance in one capture of
-    100. A single distinct duration shows no step; durations of zero count as three others. If there are too few
-    durations, the step is the largest power of 1000 of which 90 % are multiples, with at least two distinct ones: by
-    chance in one capture of a million.
+    is fitted, three times, to the durations whose multiple is certain by then. It is judged by the durations of less
+    than 1000 steps, which must be at least half of all; so many of them must be distinct that a distance fits them by
+    chance in only one capture of 100. A single distinct duration shows no step; durations of zero together count as
+    three other distinct durations. If there are too few durations, the step is the largest power of 1000 of which 90 %
+    are multiples, with at least two distinct ones: by chance in one capture of a million.
     """
     above = ticks > 0
     has_zeros = not above.all()
@@ -88,8 +89,8 @@ def _distances(frequent: Ints, has_zeros: bool) -> Floats:
 def _fitted(distances: Floats, judges: Floats) -> Floats:
     """Return distances after fitting them to durations.
 
-    The error of a step at its multiple n is n times that of the step: at first up to 2 ticks, then about 2 ticks by the
-    largest multiple before.
+    The error of a step at its multiple n is n times that of the step: at first up to 2 ticks, then about 2 ticks
+    divided by the largest multiple used so far.
     """
     reach = np.maximum(distances / 4, 1.5)
     steps = _fit(distances, reach, judges, None)
@@ -100,8 +101,10 @@ def _fitted(distances: Floats, judges: Floats) -> Floats:
 
 
 def _fit(steps: Floats, reach: Floats, judges: Floats, tolerance: int | None) -> Floats:
-    """Return the steps that fit durations of half a step up to `reach` steps best. A duration fits if it is within a
-    tolerance of a multiple, in ticks; None: a tick, and 2 more for each step. Steps that no duration fits are left out.
+    """Return the steps that best fit the durations from half a step up to `reach` steps.
+
+    A duration fits if its distance from a multiple is at most a tolerance in ticks; None: one tick, and two more for
+    each step. Steps that no duration fits are left out.
     """
     step = steps[:, None]
     nearest = np.floor(judges / step + 0.5)
@@ -115,8 +118,9 @@ def _fit(steps: Floats, reach: Floats, judges: Floats, tolerance: int | None) ->
 
 
 def _are_seen(steps: Floats, tolerance: int, judges: Floats, weights: Floats, has_zeros: bool) -> npt.NDArray[np.bool_]:
-    """Return which steps are shown by the durations, given in order with their numbers of events; a tolerance is in
-    ticks.
+    """Return which steps the durations show.
+
+    `judges` has the durations in order, `weights` the number of events of each; `tolerance` is in ticks.
     """
     step = steps[:, None]
     multiples = np.abs(judges - np.floor(judges / step + 0.5) * step) <= tolerance

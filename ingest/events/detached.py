@@ -4,8 +4,8 @@ Events of a delegate nest by their times: an event that encloses others of its c
 asynchronously, run several things at a time, or use its own clock. Events on another clock don't count, and don't
 affect the others. If other events of a delegate call start before it, end after it, or are longer in sum, the call has
 no breakdown: none of the delegate's events in it counts, and the call's time counts as a whole. The same holds for any
-other event that takes less time than its children. Therefore the times of the remaining events add up to those of the
-executes, and no self time is negative.
+other event that takes less time than its children. Therefore the times of the remaining events add up to the times of
+the executes, and no self time is negative.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class _Delegates:
         self, clock: HostClock, structure: Structure, start: Ticks, elapsed: Ticks, length: Ticks, before: Indexes
     ) -> None:
         """Find which events start before their call, which end after it, which can't be on the host's clock, and which
-        of the latter are completely outside of their call.
+        of those that can't be are completely outside of their call.
         """
         self.since = since = clock.since(start, elapsed, self.events, self.outer)
         self.early, self.late = since < 0, since + length[self.events] > length[self.outer]
@@ -163,8 +163,9 @@ class _Delegates:
         self.apart = self.elsewhere & is_outside
 
     def counted_from_0(self, start: Ticks, length: Ticks, counts: Mask) -> Mask:
-        """Find the events at 0 of calls whose counter starts at 0: the call's other events, which aren't on the host's
-        clock, follow within the total time of all.
+        """Find the events at 0 of calls whose counter starts at 0.
+
+        In such a call, the other events aren't on the host's clock, and follow within the total time of all its events.
         """
         begin, held = start[self.events], np.where(counts, length[self.events], 0)
         is_later = counts & self.elsewhere & (begin > 0)
@@ -177,9 +178,10 @@ class _Delegates:
         return found
 
     def foreign(self, signature: npt.NDArray[np.int32], is_dispatch: Mask) -> Mask:
-        """Find the events that are surely on another clock, whatever the clock of the others in their call: events
-        outside of their call, events of a signature with mostly such events, and the GPU's dispatches in a call with
-        one that can't be on the host's clock.
+        """Find the events that are surely on another clock, whatever the clock of the other events in their call.
+
+        These are events outside of their call, events of a signature most of whose events are outside, and the GPU's
+        dispatches in a call that contains a dispatch that can't be on the host's clock.
 
         An event that is partly within its call may be on the host's clock, and is not among them.
         """
@@ -192,8 +194,8 @@ class _Delegates:
         return is_foreign
 
     def judge(self, decides: Mask, is_foreign: Mask) -> None:
-        """Find which calls have no breakdown because of the times of those of their events that `decides` marks, or
-        because all are on another clock.
+        """Find which calls have no breakdown because of the times of the events that `decides` marks, or because all of
+        their events are on another clock.
         """
         has_any = np.zeros(len(self.calls), np.bool_)
         has_any[self.call_of[decides]] = True
@@ -203,7 +205,7 @@ class _Delegates:
         self.causes[foreign[~has_any[foreign]]] = OTHER_CLOCK
 
     def judge_length(self, is_too_long: Mask) -> None:
-        """Find which of the other calls have no breakdown because their events are longer in sum."""
+        """Find which of the other calls have no breakdown because the sum of their events is longer than the call."""
         self.causes[(self.causes == FITS) & is_too_long[self.calls]] = PARALLEL
 
     def nest(self, chosen: Mask, length: Ticks) -> Indexes:

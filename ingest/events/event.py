@@ -35,7 +35,7 @@ class EventKey(NamedTuple):
 
 @dataclass(frozen=True)
 class DebugValues:
-    """The debug events of a slice (d) and the values they logged (v; a tensor list has one row per tensor).
+    """The debug events of a slice (d) and the values that they logged (v; a tensor list has one row per tensor).
 
     is_output [d] whether a debug event logged an output of the program
     at        [v] place in the slice of the event that each value belongs to

@@ -30,14 +30,15 @@ def find_parents(
 ) -> tuple[Indexes, Order]:
     """Return the parent of each event of a run, and the conditions on times under which these are the parents.
 
-    A parent is a later event, as events are logged when they end; if they were not, `ended` has the indexes of the
-    run's events in the order of their ends. `wrapped` is true if the run's clock is a 32-bit counter that passed zero.
+    A parent is a later event, because events are logged when they end. If they were not logged then, `ended` has the
+    indexes of the run's events in the order of their ends. `wrapped` is true if the run's clock is a 32-bit counter
+    that passed zero.
 
-    The parent of a delegate's event is the next DELEGATE_CALL of its instruction, whatever its clock; if none follows,
-    the previous one, if that starts no later. The parent of a kernel is the next OPERATOR_CALL or DELEGATE_CALL of its
-    instruction that starts no later. The parent of any other event is the next framework or user event that starts no
-    later; that of a framework or user event within an operator is the operator's event. Another run of the same events
-    that meets the conditions has the same parents.
+    The parent of a delegate's event is the next DELEGATE_CALL of the same instruction, on any clock. If there is none,
+    it is the previous one, unless that starts after the event. The parent of a kernel is the next OPERATOR_CALL or
+    DELEGATE_CALL of the same instruction that doesn't start after the kernel. The parent of any other event is the next
+    framework or user event that doesn't start after it; the parent of a framework or user event within an operator is
+    the operator's event. Another run of the same events that meets the conditions has the same parents.
     """
     if ended is not None:
         parent, order = find_parents(keys, codes[ended], start[ended], wrapped)
@@ -92,12 +93,13 @@ def find_parents(
 
 
 def find_enclosing(group: Indexes, start: Ticks, length: Ticks) -> Indexes:
-    """Return for each event the index of the event that encloses it in time: among those of its group, the one that
-    began last; NOWHERE if there is none.
+    """Return for each event the index of the event that encloses it in time; NOWHERE if there is none.
 
-    Times of a group are on one clock. Of events with equal times, one that was logged later encloses the earlier ones,
-    as events are logged when they end. An event of length 0 is enclosed only by events that begin before it and end
-    after it: at an edge, it may be a neighbour of the event.
+    Of the enclosing events in its group, it is the one that began last.
+
+    Times of a group are on one clock. Of events with equal times, the event that was logged later encloses the earlier
+    ones, because events are logged when they end. An event of length 0 is enclosed only by events that begin before it
+    and end after it: at an edge, it may be a neighbour of the event.
     """
     found = np.full(len(group), NOWHERE, np.int64)
     end = start + length
@@ -126,7 +128,7 @@ def find_enclosing(group: Indexes, start: Ticks, length: Ticks) -> Indexes:
 
 
 class _Above:
-    """The nesting of framework and user events. The chain of an event's ancestors is climbed in steps of doubling
+    """The nesting of framework and user events. The chain of an event's ancestors is followed in steps of doubling
     length.
     """
 
@@ -178,8 +180,9 @@ def _parents_among_containers(containers: Indexes, times: Ticks, parent: Indexes
 
 
 def _calls_of_instruction(keys: Keys, codes: Indexes, role: Indexes) -> tuple[Indexes, Indexes]:
-    """Return the next call of each event's instruction, and the previous one: only DELEGATE_CALLs for delegate events,
-    either kind of call for others.
+    """Return the next call of each event's instruction, and the previous call.
+
+    For delegate events, only DELEGATE_CALLs are searched; for other events, both kinds of calls.
     """
     instruction = keys.column(Keys.INSTRUCTION)[codes]
     wrapper = np.where(role == Keys.CALL, keys.column(Keys.WRAPPER)[codes], 0)

@@ -1,4 +1,6 @@
-"""Computes own times while a file is read: the children of each event, its own time, and whether it counts."""
+"""Computes own times while a file is read: the children of each event, its own time, and whether that is included in
+totals.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +64,8 @@ class OwnTimes:
 class Settling:
     """The own times of a file's events, run by run, as the file is read.
 
-    Whether a delegate's signature counts ticks of the host's clock, and whether the counter has 32 bits, is known when
-    all of the file is read. Until then, both are assumed from the events so far.
+    Whether a delegate's signature counts ticks of the host's clock, and whether the counter has 32 bits, is known only
+    when the whole file is read. Until then, both are assumed from the events so far.
     """
 
     def __init__(self, keys: Keys, clock: HostClock) -> None:
@@ -140,7 +142,9 @@ class Settling:
 
 
 def summed(outer: Indexes, ticks: Ticks, number: int) -> Ticks:
-    """Return for each of a number of events the sum of the ticks whose `outer` it is; at most what 64 bits hold."""
+    """Return for each of a number of events the sum of the ticks of which it is the `outer` event, limited to 64
+    bits.
+    """
     if np.abs(ticks).sum(dtype=np.float64) < EXACT:
         return np.bincount(outer, weights=ticks, minlength=number).astype(np.int64)
     if not len(outer):

@@ -77,7 +77,9 @@ class Runs:
         return len(self.name)
 
     def add(self, names: Sequence[str], dump_index: int, bundled_input_index: Sequence[int] | None = None) -> None:
-        """Add runs of a dump, whose `block_index` follows; without `bundled_input_index`, it is -1: not written."""
+        """Add runs of a dump, whose `block_index` follows; without `bundled_input_index`, the index is -1: not
+        written.
+        """
         self.name += names
         self.dump_index += [dump_index] * len(names)
         self.bundled_input_index += [-1] * len(names) if bundled_input_index is None else bundled_input_index
@@ -217,8 +219,8 @@ def clocks_of(clocks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def signature_rows(rows: Sequence[SignatureRow], clocks: npt.NDArray[np.int64]) -> pa.RecordBatch:
-    """The table `signatures`. `clocks` has three counts per signature: its events, bare values, which start at 0, and
-    those on a clock other than the host's.
+    """The table `signatures`. `clocks` has three counts per signature: its events, its bare values (which start at 0),
+    and its events on a clock other than the host's.
     """
     keys = [row.key for row in rows]
     clock = [_CLOCKS[number] for number in clocks_of(clocks).tolist()]

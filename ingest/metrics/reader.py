@@ -34,7 +34,7 @@ def read_metrics(data: bytes, path: str) -> Iterator[tuple[str, pa.RecordBatch]]
     metrics.
 
     `path` is its name for messages. Raises `FormatError`, naming the place, for files that are damaged or of unknown
-    format, and for files about several models or devices, as a capture has one of each.
+    format, and for files about several models or devices, because a capture has one of each.
     """
     if starts := [each.end() for each in _OBSERVED.finditer(data)]:
         size = sum(json_size(_line(data, start)) for start in starts)

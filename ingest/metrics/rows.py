@@ -118,7 +118,7 @@ def text_or_none(value: Any, path: str, place: str) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """Return a value as shown in a message: at most 40 characters of JSON, or `nothing`."""
+    """Return a value as a message shows it: at most 40 characters of JSON, or `nothing`."""
     if value is None:
         return "nothing"
     written = json.dumps(value, default=str)

@@ -63,7 +63,7 @@ def is_prof_result(data: Any, *, is_sure: bool = False) -> bool:
 
     The format has no identifier, so the header is recognized by its content. With version 1, either the name is text or
     no more slots are used than exist; with another version, both must hold, and the reader then rejects the version.
-    With `is_sure`, version 1 is required, and both must hold.
+    With `is_sure`, version 1 is required, and both conditions must hold.
     """
     head = bytes(data[: HEADER.size])
     # Logs and JSON contain no zeros; programs have an identifier.

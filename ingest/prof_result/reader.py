@@ -139,7 +139,7 @@ class _Reader:
         return event_rows.event_ticks(place, structure, start, elapsed, [], None, detached.events, own)
 
     def _allocator_table(self, block: Block) -> dict[int, str]:
-        """Return the names of a block's allocators by id. If an id occurs twice, the last name counts."""
+        """Return the names of a block's allocators by id. If an id occurs twice, the last name is used."""
         table: dict[int, str] = {}
         rows = block.allocators.read(self.data)
         for row, (raw, id) in enumerate(zip(rows["name"].tolist(), rows["id"].view(np.int64).tolist(), strict=True)):
@@ -153,8 +153,8 @@ class _Reader:
     def _find_allocators(
         self, block: Block, allocations: npt.NDArray[Any], table: dict[int, str], of_file: dict[int, str]
     ) -> None:
-        """Add to a block's table the allocators that its allocations use but the table lacks,
-        as other blocks name them.
+        """Add to a block's table the allocators that its allocations use but the table lacks, under the names in other
+        blocks.
         """
         ids, first = np.unique(allocations["allocator_id"], return_index=True)
         for id, allocation in zip(ids.tolist(), first.tolist(), strict=True):

@@ -24,7 +24,7 @@ _BINARY: Final = frozenset(
     {"add", "divide", "maximum", "minimum", "multiply", "prelu", "squareddifference", "subtract"}
 )
 # The kinds of ops that run as operators of another kind, by that kind. A lookup table replaces unary ops on 8-bit
-# numbers with the conversions around them, never conversions alone.
+# numbers, together with the conversions around them; it never replaces conversions alone.
 _RUN_AS: Final[Mapping[str, AbstractSet[str]]] = {
     "fullyconnected": {"convolution"},
     "deconvolution": {"convolution"},

@@ -16,7 +16,7 @@ _READERS = {xnnpack_schema.BACKEND: xnnpack.add_graph, vulkan_schema.BACKEND: vu
 def delegate_graph_rows(buffer: Buffer, blobs: Iterable[tuple[str, int, int]]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield the tables `delegate_ops` and `delegate_values` of blobs: (backend, position, size) each.
 
-    Blobs of other backends have no rows, nor have those of other formats of XNNPACK and Vulkan. A blob that delegates
+    Blobs of other backends, and of other formats of XNNPACK and Vulkan, have no rows. A blob that delegates
     share is read once.
 
     Raises `FormatError`, naming the byte, for a graph that is damaged, and for graphs that are too large together.

@@ -37,7 +37,7 @@ _OF_MODULES: Final = "torch/nn/modules/module.py"
 # How many functions around the innermost user function are kept of a stack.
 _AROUND: Final = 5
 # The most functions and modules, the innermost ones, that are kept of a stack, and the longest name of a file or
-# function: each allocation gets its own text, although the file shares stacks.
+# function: there are limits because each allocation gets its own text, although the file shares stacks.
 _MOST_FUNCTIONS: Final = 256
 _MOST_MODULES: Final = 64
 _LONGEST_NAME: Final = 500

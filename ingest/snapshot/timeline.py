@@ -29,7 +29,7 @@ FINDING: Final = "memory timeline"
 CATEGORIES: Final = (
     "parameter", "optimizer state", "input", "temporary", "activation", "gradient", "autograd detail", "unknown",
 )  # fmt: skip
-# The type of a device that isn't named, as `_memory_device` has it.
+# The type of a device that isn't named, as in `_memory_device`.
 _UNNAMED: Final = 127
 _NAMES: Final = [[f'"cat": "cpu_op", "name": "{name}"'] for name in CATEGORIES]
 _MOST: Final = 2**61

@@ -11,7 +11,7 @@ from etq.ingest.trace.nesting import occurrences
 from etq.ingest.trace.scanner import NONE
 
 Whole = npt.NDArray[np.int64]
-# The most cells of a table, for two sequences of 5,800: 64 MB and a quarter of a second.
+# The most cells of a table: two sequences of 5,800 take 64 MB and a quarter of a second.
 _MOST_CELLS: Final = 2**25
 
 
@@ -19,8 +19,8 @@ def aligned(kernels: Whole, launches: Whole, stream: Whole) -> tuple[Whole, int]
     """Return the launch of each kernel, -1 for none, and how many kernels could be matched.
 
     `kernels` [n], `launches` [m] are numbers of names in order, `stream` [n] a number of each kernel's stream. Kernels
-    of a stream start in the order in which they were recorded, those of several streams in any. A kernel that fits
-    several launches counts in the number, but has no launch.
+    of one stream start in the order in which they were recorded, kernels of several streams in any order. A kernel that
+    fits several launches is included in the number, but has no launch.
     """
     if len(np.unique(stream)) > 1:
         return _of_streams(kernels, launches, stream)
@@ -37,9 +37,9 @@ def aligned(kernels: Whole, launches: Whole, stream: Whole) -> tuple[Whole, int]
 
 
 def _of_streams(kernels: Whole, launches: Whole, stream: Whole) -> tuple[Whole, int]:
-    """Match kernels of several streams. Those of one stream are in order among the launches, which gives each kernel a
-    first and a last place. If only one launch of its name is left between these, the kernel is matched, which narrows
-    the places of others.
+    """Match kernels of several streams. The kernels of one stream are in order among the launches. This gives each
+    kernel a first and a last possible place. If only one launch of the kernel's name is left between these places, the
+    kernel is matched, which narrows the places of other kernels.
     """
     first, last = np.full(len(kernels), NONE, np.int64), np.full(len(kernels), NONE, np.int64)
     streams = [np.flatnonzero(stream == number) for number in np.unique(stream).tolist()]
@@ -72,7 +72,7 @@ def _of_streams(kernels: Whole, launches: Whole, stream: Whole) -> tuple[Whole, 
 
 
 def _common(a: Whole, b: Whole) -> tuple[Whole, Whole]:
-    """Return for each of `a` the first and the last place in `b` in longest common subsequences, -1 for none.
+    """Return the first and the last place in `b` that each of `a` has in a longest common subsequence; -1 for none.
 
     From sequences too long for a table, the common beginning and end are cut off first.
     """
@@ -109,8 +109,9 @@ def _lengths(a: Whole, b: Whole) -> npt.NDArray[np.uint16]:
 
 
 def _traced(table: npt.NDArray[np.uint16], a: list[int], b: list[int], *, prefers_match: bool) -> list[tuple[int, int]]:
-    """Return the pairs of a longest common subsequence: the one with the last places, or, without `prefers_match`, the
-    first places.
+    """Return the pairs of one longest common subsequence.
+
+    It is the subsequence with the last places, or, without `prefers_match`, with the first places.
     """
     pairs = []
     row, column = len(a), len(b)

@@ -1,7 +1,7 @@
 """Modules of the kernels of CUDA graphs, as torch.cuda's `mark_kernels` noted them while a graph was captured.
 
-PyTorch writes the name of a kernel's module into its arguments, or the names of all into a file beside the trace,
-`kernel_annotations_rank0_*.json`, by the numbers of the graphs' nodes.
+PyTorch writes the name of a kernel's module into its arguments, or the names of all modules into a file beside the
+trace, `kernel_annotations_rank0_*.json`, under the numbers of the graphs' nodes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from etq.ingest.trace.slices import Template
 _NODE: Final = re.compile(r"[0-9]{1,20}")
 _BEGINNING: Final = re.compile(rb'\s*\{\s*"\d+"\s*:\s*\[')
 _MODULE: Final = Class("module")
-# The keys of a name, the second in older files.
+# The keys under which a name is written; older files have the second.
 _KEYS: Final = ("name", "str")
 
 

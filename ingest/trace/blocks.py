@@ -1,10 +1,8 @@
-"""Splits a trace's text into lists of its events, read one at a time, and the text around them. Of a text of any size,
-only a few megabytes are held.
-
-Finding the end of each event takes half as long as decoding all events. So the text is split where one event seems to
-follow another. Such a block is decoded as a JSON list; this succeeds only if the place was really between two events,
-as JSON is unambiguous from its beginning. Otherwise, for example within a text, the end of the event is found by its
-brackets.
+"""Splits a trace's text into lists of its events, read one at a time, and the text around them. However large the text
+is, only a few megabytes of it are held in memory. Finding the end of each event would take half as long as decoding all
+events. So the text is split where one event seems to follow another, and each block is decoded as a JSON list. Because
+JSON is unambiguous from its beginning, this succeeds only if the place was really between two events. If the place was
+elsewhere, such as within a string, the end of the event is found from its brackets.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ _NO_LIST: Final = (msgspec.DecodeError, RecursionError)
 _PLACE: Final = re.compile(r"\(byte (\d+)\)$")
 _TEXT_AT: Final = 24
 _QUOTE, _BACKSLASH, _COMMA = b'"\\,'
-# What each examined byte outside of texts adds to the depth of brackets.
+# The number that each examined byte outside of strings adds to the depth of brackets.
 _STEPS: Final = np.zeros(256, np.int8)
 _STEPS[[*b"[{"]], _STEPS[[*b"]}"]] = 1, -1
 _IS_MARK: Final = _STEPS != 0
@@ -64,7 +62,7 @@ class Outline:
 
     def __init__(self) -> None:
         self.depth = 0
-        # Whether the parts end within a text; the number of backslashes at their end.
+        # Whether the parts end within a string, and the number of backslashes at their end.
         self._is_within, self._backslashes = False, 0
 
     def add(self, part: bytes) -> npt.NDArray[np.int64]:
@@ -89,7 +87,7 @@ class Outline:
         return ends
 
     def _are_escaped(self, codes: npt.NDArray[np.uint8], places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return whether an odd number of backslashes stands before each of these places."""
+        """Return whether each of these places follows an odd number of backslashes."""
         others = np.where(codes == _BACKSLASH, -1, np.arange(len(codes)))
         last = np.concatenate([[-1 - self._backslashes], np.maximum.accumulate(others)])
         last[last == -1] = last[0]
@@ -101,9 +99,9 @@ class Outline:
 class Blocks:
     """A trace's text, which is read once, from its parts.
 
-    `take` gets entries as a JSON list, and the number of earlier entries; it returns their number, or raises
-    `msgspec.DecodeError` if the text is no list. `begins` and `ends` have the places of these lists in the text,
-    `sizes` how many entries each has.
+    `take` gets a JSON list of entries, and the number of earlier entries; it returns the number of entries in the list,
+    or raises `msgspec.DecodeError` if the text isn't a list. `begins` and `ends` have the places of these lists in the
+    text, and `sizes` has the number of entries in each list.
     """
 
     def __init__(self, parts: Iterator[bytes], path: str, take: Callable[[int, bytes], int]) -> None:
@@ -164,7 +162,7 @@ class Blocks:
         members = [at]
         while True:
             piece = self._text[at : at + _BLOCK]
-            # The last member is examined again, as it may have been incomplete.
+            # The last member is examined again, because it may have been incomplete.
             members = [members[-1], *(outline.add(piece) + at + 1).tolist()]
             for member in members:
                 if (key := _BEGIN.match(self._text, member)) is not None and _is_key(key[1]):
@@ -223,7 +221,7 @@ class Blocks:
         return is_last
 
     def _around(self, before: bytes) -> Trace:
-        """Read the text after the entries; return the trace without them."""
+        """Read the text after the entries; return the trace without its entries."""
         while self._hold(max(len(self._text), _CHUNK)):
             if len(self._text) > LARGEST_VALUE:
                 self._refuse_value()
@@ -232,7 +230,7 @@ class Blocks:
             self._decoded(text, offset, list[msgspec.Raw])
             return Trace([])
         trace = self._decoded(text, offset, Trace)
-        # A decoder would keep only the last list, but each may have a part of the events.
+        # A decoder would keep only the last list of a repeated key, but each list may have a part of the events.
         if len([*islice(_KEY.finditer(text), 2)]) > 1 and _outer_keys(text).count("traceEvents") > 1:
             raise FormatError(self._path, "not a PyTorch trace: it has several lists traceEvents")
         return trace
@@ -243,7 +241,7 @@ class Blocks:
         try:
             msgspec.json.decode(text, type=msgspec.Raw)
         except (msgspec.DecodeError, RecursionError) as error:
-            # For a truncated text, the error has no place, or one at the end, within a number or an escape.
+            # If the text is truncated, the error has no place, or the place at the end, within a number or an escape.
             named = _PLACE.search(str(error))
             is_within = named is not None and int(named[1]) < len(text) - _TEXT_AT
             if is_within or isinstance(error, RecursionError):
@@ -292,7 +290,7 @@ def _outer_keys(text: bytes) -> list[str]:
     """Return the keys of a JSON object; repeated keys are repeated."""
     import json
 
-    # Numbers are left as texts, as Python limits their number of digits.
+    # Numbers are left as texts, because Python limits their number of digits.
     keys: list[str] = json.loads(
         text.decode(errors="replace"),
         object_pairs_hook=lambda pairs: [key for key, _ in pairs],

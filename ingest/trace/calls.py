@@ -1,5 +1,5 @@
-"""Finds which call each event of a trace belongs to: an event that only calls another of the same name is one call with
-it.
+"""Finds which call each event of a trace belongs to: an event that only calls another event of the same name is one
+call together with that event.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ class Calls(NamedTuple):
 def operator_ticks(
     classes: Sequence[Class], kind: Whole, operator: Whole, node: Whole, elapsed: Whole, counted: Whole
 ) -> Whole:
-    """Return the own time of each call of an op, module or other node: its time, `counted` [n], without its runtime
-    calls and nested calls; 0 for other slices. `node` is the node that contains each, -1 for none; `operator` is that
-    of `Calls`.
+    """Return the own time of each call of an op, module or other node; 0 for other slices.
+
+    It is the call's time, from `counted` [n], without its runtime calls and nested calls. `node` [n] is the node that
+    contains each slice, -1 for none; `operator` is the same as in `Calls`.
     """
     is_own = operator == np.arange(len(operator))
     is_runtime = are(kind, [each.activity == "call" and each.purpose != "module" for each in classes])
@@ -52,8 +53,9 @@ def operator_ticks(
 
 
 def covering(kinds: Sequence[tuple[str, str]], kind: Whole, thread: Whole, start: Whole, elapsed: Whole) -> Flags:
-    """Return whether a later slice of the same family and thread starts before each one's end; of those that start
-    together, the longest is first.
+    """Return for each slice whether a later slice of the same family and thread starts before its end.
+
+    Of slices that start together, the longest is first.
     """
     family = _codes([family_of(name) for _, name in kinds])[kind]
     own = family * (int(thread.max(initial=0)) + 1) + thread
@@ -79,7 +81,8 @@ def calls_and_operators(
     """Return the calls that slices, in the order of the file, belong to.
 
     Arrays of n: `kind`, the place in `kinds` (category and name) and `classes`; `thread`, a number from 0; `start` and
-    `elapsed` in ticks; `parent`, the row of what contains each, and `call`, of what launched each; -1 for none.
+    `elapsed` in ticks; `parent`, the row of the slice that contains each, and `call`, the row of the call that launched
+    each; -1 for none.
     """
     is_call = are(kind, [each.activity == "op" and each.purpose != "module" for each in classes])
     is_one = are(kind, [is_node(each) for each in classes]) & (elapsed >= 0)
@@ -112,7 +115,9 @@ def _codes(names: Sequence[str]) -> Whole:
 
 
 def _only_calls(name: Whole, above: Whole, is_merging: Flags) -> Flags:
-    """Return whether each row is the only content of the row `above` it, has its name, and that `is_merging`."""
+    """Return whether each row is the only content of the row `above` it, has the same name, and the row above
+    `is_merging`.
+    """
     within = np.flatnonzero(above != NONE)
     outer = above[within]
     found = np.zeros(len(above), np.bool_)

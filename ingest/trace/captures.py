@@ -54,8 +54,9 @@ class _Capture(NamedTuple):
 def are_captured(calls: Calls, are_empty: Flags) -> Flags:
     """Return which launches are recorded into a graph; `are_empty` [n] are the launches without work.
 
-    They lie in a capture of their thread, or, if their thread runs the backward pass, of another thread of the process,
-    as its launches go to the streams of the forward pass. Launches of other threads aren't captured.
+    Such a launch is within a capture of its thread. If its thread runs the backward pass, it may also be within a
+    capture of another thread of the process, because the backward pass launches into the streams of the forward pass.
+    Launches of other threads aren't captured.
     """
     found = np.zeros(len(are_empty), np.bool_)
     if not any(_BEGIN.match(name) or _END.match(name) for _, name in calls.kinds):
@@ -87,10 +88,11 @@ def _are_within(captures: Sequence[_Capture], moments: Whole) -> Flags:
 
 
 def _captures(calls: Calls) -> Iterator[_Capture]:
-    """Yield the captures of each thread; one begins within another if several streams are captured.
+    """Yield the captures of each thread.
 
-    A capture may end in another thread than it began in. If its begin or end was not recorded, it is taken to extend to
-    the nearest call of its thread that can't happen during a capture.
+    If several streams are captured, one capture begins within another. A capture may end in a different thread than it
+    began in. If its begin or end was not recorded, it is taken to extend to the nearest call of its thread that can't
+    happen during a capture.
     """
     are_begins, are_ends = (
         np.array([each.match(name) is not None for _, name in calls.kinds], np.bool_)[calls.kind]

@@ -22,7 +22,7 @@ _NAMED: Final = 5
 
 
 class _Event(msgspec.Struct, gc=False):
-    """An entry of which only the arguments, of any kind, are read."""
+    """An entry of which only the arguments are read, whatever their type."""
 
     args: dict[str, Any] | None = None
 
@@ -93,7 +93,7 @@ def _name_categories(columns: TraceColumns, entries: Entries, known: Rules) -> N
 
 
 def _named_tracks(columns: TraceColumns, known: Rules) -> Mapping[int, list[Track]]:
-    """Return the rules that name each thread, by its number; only threads that some rule names."""
+    """Return the rules that name each thread, by its number; other threads are left out."""
     named = [each for each in known.tracks if each.has_names]
     processes = {
         process: fit

@@ -18,7 +18,7 @@ VARIABLE: Final = "ETQ_CLASSES"
 # How many characters of a name are read: demangled names of templates have thousands, names of calls some tens.
 _MOST_CHARACTERS: Final = 4_000
 _MOST_OF_CALLS: Final = 200
-# Kernels of these families are products, which matrix units can compute; those of the other families aren't.
+# Kernels of these families compute products, which matrix units can do; kernels of the other families don't.
 _PRODUCTS: Final = frozenset(("GEMM", "convolution", "attention", "MoE"))
 # The most bytes of a user's file.
 _MOST_BYTES: Final = 1 << 20
@@ -32,7 +32,9 @@ Patterns = re.Pattern[str]
 
 
 class Class(NamedTuple):
-    """The class of an event: the columns of `signatures` with these names. None: unknown, or not for such events."""
+    """The class of an event: the columns of `signatures` with these names. None: unknown, or not applicable to such
+    events.
+    """
 
     activity: str
     on_device: bool = False
@@ -55,8 +57,10 @@ class Kernel(NamedTuple):
 
 
 class Track(NamedTuple):
-    """A rule: events in a process and thread with certain names that have one of certain arguments get a category;
-    None: they repeat the times of other events.
+    """A rule that assigns a category to events in a process and thread with certain names that have one of certain
+    arguments.
+
+    The category is None if the events repeat the times of other events.
     """
 
     category: str | None
@@ -70,14 +74,16 @@ class Track(NamedTuple):
         return self.process is not None or self.thread is not None
 
     def has_one(self, written: Mapping[str, Any]) -> bool:
-        """Return whether an event with these arguments has one of the rule's arguments, or the rule has none."""
+        """Return whether an event with these arguments has one of the rule's arguments; always true if the rule has
+        none.
+        """
         values = ((pattern, written.get(name)) for name, pattern in self.args.items())
         return not self.args or any(value is not None and pattern.search(str(value)) for pattern, value in values)
 
 
 class _Named(NamedTuple):
-    """A rule: the activity or purpose of events with certain names, among the activities `of`. `only_without`: only in
-    traces without that activity; `on_device`: whether they become events of a device.
+    """A rule that gives the activity or purpose of events with certain names, among events of the activities `of`.
+    `only_without`: only in traces without that activity; `on_device`: whether they become events of a device.
     """
 
     what: str
@@ -207,7 +213,7 @@ def _content(path: str) -> str:
 
 
 def _check_words(own: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for an activity, or a purpose of calls, that no view counts."""
+    """Raise `ValueError` for an activity, or a purpose of calls, that no view uses."""
     for word, tables in (("activity", ("category", "name")), ("purpose", ("call",))):
         words = sorted({entry[word] for table in tables for entry in known[table]})
         for entry in (entry for table in tables for entry in own.get(table, ())):

@@ -24,13 +24,13 @@ NOTHING: Final = PlainEvent()
 # Phases of flows, which are not read, and need no finding.
 UNREAD_PHASES: Final = frozenset("sft")
 UNREAD: Final = -2
-# Categories of counters that Kineto writes, some as values at a moment.
+# Categories of counters that Kineto writes; it writes some counters as values at a moment.
 _COUNTERS: Final = frozenset(
     ("mtia_counters", "mtia_insight", "xpu_scope_profiler", "cuda_profiler_range", "hardware_counters")
 )
-# From this count on, the profiler's numbers of ops, annotations and allocations show how many there were.
+# If there are at least this many, the profiler's numbers of ops, annotations and allocations show how many there were.
 _MANY: Final = 1000
-# Counters that `etq export --counters` computed from the events; they are skipped, as they can be computed again.
+# Counters that `etq export --counters` computed from the events; they are skipped, because they can be computed again.
 _COMPUTED_COUNTERS: Final = ("Queue length, ", "Memory bandwidth (GB/s), ")
 
 
@@ -43,7 +43,7 @@ class Numbered(defaultdict[Any, int]):
 
 class Keys(dict[tuple[str, str | None, str, Written, Written], int]):
     """Numbers of the distinct (phase, category, name, pid, tid) of slices. Other entries have -1, or -2 if they aren't
-    read, such as the flows of launches, of which there are as many as launches.
+    read. Flows are not read: there is one for each launch.
     """
 
     def __init__(self) -> None:
@@ -207,7 +207,7 @@ class TraceColumns:
         return self.start, self.duration
 
     def finish(self) -> None:
-        """Add findings about entries that were left out, by this reader or already in the file."""
+        """Add findings about entries that this reader left out, or that the file lacks."""
         self._join_threads()
         # A time range of a recording has consecutive numbers of ops and of Python functions.
         steps = np.diff(np.unique(np.frombuffer(self._numbers, np.int64)))
@@ -232,7 +232,7 @@ class TraceColumns:
 
 
 def spelled(value: Written) -> str:
-    """Return a process or thread as text, as some files write it both as a number and as a text."""
+    """Return a process or thread as text, because some files write it both as a number and as a text."""
     return "" if value is None else str(value)
 
 

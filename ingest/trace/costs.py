@@ -1,4 +1,6 @@
-"""The costs of the calls of a trace's ops: which call work of devices counts for, and what that computes and moves."""
+"""The costs of the calls of a trace's ops: to which call the work of devices is attributed, and what that call computes
+and moves.
+"""
 
 from __future__ import annotations
 
@@ -36,17 +38,17 @@ CALL_COSTS: Final = pa.schema(
 COSTED_OPS: Final = pa.schema(
     [(name, pa.int32()) for name in ("run_index", "event_index", "owner_index", "compared_index", "cost_index")]
 )
-# The lengths of the sequences of a step in the name that vLLM and SGLang for ROCm give it: sums of queries (sq) and
-# keys (sk), of their squares and products for each sequence, for prompts and for generation.
+# The lengths of the sequences of a step, in the name that vLLM and SGLang for ROCm give the step. For prompts and for
+# generation, the name has the sums over sequences of queries (sq), of keys (sk), and of their squares and products.
 _LENGTHS: Final = re.compile(
     r"context_\d+\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)_generation_\d+\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)"
 )
 _BETWEEN_DEVICES: Final = re.compile("record_param_comms$|nccl:|c10d::|_c10d_functional::|symm_mem::")
 _PAGED: Final = ("paged", "latent")
-# How many names of steps are kept.
+# How many names of steps are cached.
 _STEPS: Final = 100
-# Kernels that concatenate, of which only the bytes of an element are known, and those of _foreach ops, have the types
-# of the lists of tensors that their op takes in their names.
+# The names of these kernels contain the types of the lists of tensors that their op takes: kernels of _foreach ops, and
+# kernels that concatenate, whose names only show the bytes of an element.
 _TYPE: Final = r"([^,<>]*(?:<[^<>]*>)?)"
 _CONCATENATED: Final = re.compile(rf"CatArrayBatchedCopy\w*<{_TYPE}")
 _OPAQUE: Final = re.compile(r"^.*::(OpaqueType<\d+).*$")
@@ -68,7 +70,7 @@ def cost_tables(
 
 
 class _Costs:
-    """The costs of the calls that work counts for."""
+    """The costs of the calls to which work is attributed."""
 
     def __init__(self, slices: Slices, kinds: Kinds, op: Whole, inputs: Inputs, assumed: Mapping[str, str]) -> None:
         self._inputs, self._assumed = inputs, assumed
@@ -80,7 +82,7 @@ class _Costs:
         return self._found.rows
 
     def rows_of_ops(self) -> pa.RecordBatch:
-        """Return the table `costed_ops`: the ops that launched work, and those that it counts for."""
+        """Return the table `costed_ops`: the ops that launched work, and the ops to which it is attributed."""
         work, cost = self.work, self._found.cost
         every = np.unique(np.concatenate([work.ops, work.owner, work.compared]))
         every = every[np.lexsort((work.at[every], work.run[every]))]
@@ -100,7 +102,7 @@ class _Costs:
 
     @cached_property
     def _found(self) -> _Found:
-        """The costs of the calls that work counts for."""
+        """The costs of the calls to which work is attributed."""
         work = self.work
         owners = np.unique(np.concatenate([work.owner, work.compared]))
         described = work.described(owners)
@@ -117,7 +119,7 @@ class _Costs:
         return _Found(cost, known.rows())
 
     def _lengths(self, rows: Whole) -> list[Lengths | None]:
-        """Return the lengths of the sequences of the step of each op, if it reads a cache."""
+        """Return for each op that reads a cache the lengths of the sequences of its step."""
         if not len(self._steps):
             return [None] * len(rows)
         is_paged = self.work.are(rows, lambda formula: formula.moves in _PAGED)
@@ -126,8 +128,9 @@ class _Costs:
 
 
 def _steps_of(slices: Slices, kinds: Kinds, rows: Whole) -> Whole:
-    """Return the kind of the innermost step around each of these slices whose name has the lengths of its sequences, -1
-    for none; nothing if no step's has.
+    """Return for each of these slices the kind of the innermost step around it whose name has the lengths of sequences.
+
+    -1 for none; the result is empty if no step's name has lengths.
     """
     tells = [not each.on_device and "sqsk" in name for (_, name), each in zip(kinds.names, kinds.classes, strict=True)]
     if not any(tells):
@@ -153,7 +156,7 @@ class _Call(NamedTuple):
 
 
 class _Known:
-    """The distinct costs of calls. Of calls with equal inputs, one is computed."""
+    """The distinct costs of calls. Of calls with equal inputs, only one cost is computed."""
 
     def __init__(self, written: Sequence[tuple[bytes, ...]], assumed: Mapping[str, str]) -> None:
         self._written, self._assumed = written, assumed
@@ -161,8 +164,8 @@ class _Known:
         self._costs = Numbered()
 
     def number(self, call: _Call, code: int, top: str | None) -> int:
-        """Return the number of the cost of a call. `code` is the number of its inputs, -1 for none; `top` the name of
-        the work with most time.
+        """Return the number of the cost of a call. `code` is the number of its inputs, -1 for none; `top` is the name
+        of the work that takes the most time.
         """
         given = None if code == NONE else self._written[code]
         listed = _listed_types(top) if given is not None and b'"TensorList"' in given[1] else None
@@ -233,8 +236,10 @@ _UNSHAPED: Final = {
 
 
 def _key(formula: Formula | None, given: tuple[bytes, ...] | None) -> object:
-    """Return what the cost depends on: values of arguments that have no name don't count, as they differ from call to
-    call.
+    """Return what the cost depends on.
+
+    Values of arguments without a name are left out, because the cost doesn't depend on them and they differ from call
+    to call.
     """
     if given is None or formula is None:
         return given and given[:3]
@@ -243,8 +248,9 @@ def _key(formula: Formula | None, given: tuple[bytes, ...] | None) -> object:
 
 
 def _listed_types(kernel: str | None) -> tuple[str, ...] | None:
-    """Return the types of the lists of tensors that an op takes, of the first list and of the others, as the name of a
-    kernel that the op launches has them; None for other kernels.
+    """Return the types of the lists of tensors that an op takes: of the first list, and of the others.
+
+    They are read from the name of a kernel that the op launches; None for kernels whose names don't contain them.
     """
     name = kernel or ""
     if "CatArrayBatchedCopy" in name:

@@ -1,7 +1,8 @@
 """The counters of a trace's ranges, which the profiler records by CUPTI with `profiler_metrics`.
 
 Source: Kineto's `CuptiRangeProfiler.cpp`. Each range has its counters among its arguments, by their names. A sample of
-a device's counter (`handleCounterEvent` of `output_json.cpp`) has the counter's name, and the value without one.
+a device's counter (`handleCounterEvent` of `output_json.cpp`) has the counter's name as its own, and the value under no
+name.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _calls, _call = lenient(CallEvent)
 _memories, _memory = lenient(MemoryEvent)
 _NO_DEVICE: Final = DeviceArguments()
 _NO_MEMORY: Final = MemoryArguments()
-# The fields of `DeviceArguments` from this one on are raw JSON.
+# This field of `DeviceArguments` and those after it are raw JSON.
 _RAW: Final = DeviceArguments.__struct_fields__.index("grid")
 
 
@@ -122,7 +122,7 @@ class MemoryDetails:
 
 
 def _bytes(entries: Entries, sizes: Sequence[int | None], codes: Whole, calls: Whole) -> pa.Array:
-    """Return sizes in bytes; copies and fills without a size, as those of ROCm, get that of the call that launched
+    """Return sizes in bytes; copies and fills without a size, such as ROCm's, get the size of the call that launched
     them.
     """
     is_unsized = np.array([size is None for size in sizes], np.bool_)
@@ -187,8 +187,8 @@ def _between(
     most: float,
     dtype: type[np.signedinteger] | type[np.float64],
 ) -> pa.Array:
-    """Return for each code the entry of `values` at that index, as a number of this type; null if it is of another type
-    or not from `least` to `most`.
+    """Return for each code the entry of `values` at that index, as a number of this type; null if it has another type,
+    or is not from `least` to `most`.
 
     `pyarrow.array` would import pandas in each process that reads a trace.
     """

@@ -1,5 +1,5 @@
-"""Recognises traces of the same form by other tools than PyTorch's profiler: which tool wrote them, and what to give
-instead.
+"""Recognises traces of the same form that other tools than PyTorch's profiler wrote: which tool it was, and which file
+to give instead.
 """
 
 from __future__ import annotations
@@ -60,8 +60,10 @@ _TOOLS: Final = (
 
 
 def check_is_torchs(trace: Trace, columns: TraceColumns, of_tracks: Collection[str], path: str) -> None:
-    """Raise `FormatError` for a trace of another tool: no event has a category of PyTorch's profiler or of `of_tracks`,
-    and nothing else in the file is the profiler's.
+    """Raise `FormatError` for a trace of another tool.
+
+    In such a trace, no event has a category of PyTorch's profiler or of `of_tracks`, and nothing else in the file is
+    from the profiler.
     """
     written = (trace.schemaVersion, trace.deviceProperties, trace.distributedInfo, trace.baseTimeNanoseconds)
     if not len(columns.key) or any(map(len, map(bytes, written))) or _MADE_BY.search(bytes(trace.otherData)):

@@ -1,4 +1,4 @@
-"""Ends Python frames that a recording left open with their callers."""
+"""Ends Python frames that a recording left open at the ends of their callers."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def clamped(
 
     for _ in range(_DEEPEST):
         opened = above_of(begin + 1, end, is_first)
-        # A frame that ends later than the one that was open at its start was called by that one or by one around it.
+        # A frame that ends later than the frame that was open at its start was called by that frame, or by a frame
+        # around that.
         late = np.flatnonzero((opened != NONE) & (end - slack[rows] > end[opened]))
         around, was = opened[late], end.copy()
         while len(late):

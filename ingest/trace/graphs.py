@@ -41,7 +41,8 @@ from etq.ingest.trace.types import Entries
 Whole = npt.NDArray[np.int64]
 # A recording with a smaller share of matched kernels is of another program: nothing is taken from it.
 _LEAST_SCORE: Final = 0.5
-# Launches without names are matched by order alone if at least this share of kernels of a name comes from the same op.
+# Launches without names are matched by order alone if, of the kernels of one name, at least this share comes from the
+# same op.
 _LEAST_AGREEMENT: Final = 0.9
 # A lower score gets a separate finding.
 _GOOD_SCORE: Final = 0.9
@@ -61,7 +62,7 @@ class _Graph(NamedTuple):
     names: tuple[str, ...]
     shapes: tuple[bytes | None, ...]
     streams: tuple[int, ...]
-    is_ordered: bool  # by the numbers of nodes
+    is_ordered: bool  # whether they are ordered by the numbers of nodes
     size: int | None
     modules: tuple[str | None, ...]  # that are annotated
 
@@ -87,8 +88,10 @@ def add_recorded(
     recorders: Sequence[Recorder],
     annotations: Mapping[int, str],
 ) -> None:
-    """Add the slices in which the graphs' kernels were recorded, with findings about the scores. For other graphs, add
-    the modules of the annotations, given by numbers of nodes in addition to those in the trace.
+    """Add the slices in which the graphs' kernels were recorded, with findings about the scores.
+
+    For graphs without a recording, add the modules of the annotations: `annotations`, by the numbers of nodes, and
+    those in the trace.
     """
     graphs = _graphs(columns, slices, entries, annotations)
     if not graphs and not recorders and not annotations:
@@ -179,8 +182,10 @@ def _add_details(
 
 
 def _report(columns: TraceColumns, reports: Counter[tuple[float, int, int, str]], outside: int) -> None:
-    """Add findings about how well graphs were matched: for each the score, how many of its events are matched, and to
-    which recording. `outside` is the number matched to launches outside of ops and modules.
+    """Add findings about how well graphs were matched.
+
+    For each graph, they have the score, the number of its events that are matched, and the recording. `outside` is the
+    number of events matched to launches outside of ops and modules.
     """
     known = sum(few * times for (_, few, _, _), times in reports.items())
     events = sum(many * times for (_, _, many, _), times in reports.items())
@@ -348,7 +353,7 @@ def _same_shapes(graph: _Graph, recording: Recording, places: Whole) -> int:
 
 
 def _of_size(best: list[_Fit], size: int | None) -> list[_Fit]:
-    """Return the recordings that were made for the size of a launch: for the smallest size that suffices."""
+    """Return the recordings that were made for the smallest size that suffices for a launch."""
     sizes = [recording.size for _, recording, _ in best]
     if size is None or None in sizes:
         return best
@@ -382,7 +387,7 @@ def _agreed(match: _Match, others: Sequence[_Fit]) -> _Match:
 def _of_other_sizes(match: _Match, graph: _Graph) -> _Match:
     """Return a match without the inputs of ops whose kernels had other blocks or threads when they were recorded.
 
-    If no kernel has the same, both files are taken to write them in different ways.
+    If no kernel has the same blocks and threads, the files are taken to write them differently.
     """
     recorded = dict(zip(match.recording.launches.tolist(), match.recording.shapes, strict=True))
     pairs = [
@@ -428,7 +433,10 @@ def _template(match: _Match) -> Template:
 
 
 def _outer_to_inner(above: dict[int, int], start: Whole) -> list[int]:
-    """Return rows in the order of their starts, each before those that it contains: `above` has what contains each."""
+    """Return rows in the order of their starts, each before the rows that it contains.
+
+    `above` has the row that contains each.
+    """
     inner: dict[int, list[int]] = defaultdict(list)
     for row in sorted(above, key=lambda row: (int(start[row]), row), reverse=True):
         inner[above[row]].append(row)

@@ -1,5 +1,5 @@
-"""Finds impossible times of a trace: times that the profiler did not get, and work that ends after later work of its
-stream.
+"""Finds impossible times of a trace: times that the profiler could not obtain, and work that ends after later work of
+its stream.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from etq.ingest.trace.ticks import Whole
 
 # The ticks of an event whose time is unknown. Views leave out what ends before it starts.
 UNKNOWN: Final = -1
-# Profilers that write whole microseconds round the start and duration of both events.
+# Profilers that write whole microseconds round the starts and durations of both events.
 _ROUNDED: Final = 2_000
 _DAY: Final = 86_400_000_000_000
 
 
 def without_time(start: Whole, elapsed: Whole, call: Whole) -> Whole:
-    """Return the slices, as rows, that have no time. Start and duration are 0, while the call that launched them starts
-    later, or all other slices are further from 0 than their whole span; or only the start is 0, and the others are more
-    than a day away.
+    """Return the slices, as rows, that have no time. A slice has no time in two cases. Its start and duration are 0,
+    while the call that launched it starts later, or all other slices are further from 0 than the whole time that they
+    span. Or only its start is 0, and all other slices are more than a day away.
 
     `start`, `elapsed` [n] are ticks; `call` [n] is the row of the call that launched each, -1 for none.
     """
@@ -42,9 +42,9 @@ def without_time(start: Whole, elapsed: Whole, call: Whole) -> Whole:
 def outlasting(thread: Whole, start: Whole, elapsed: Whole, call: Whole) -> tuple[Whole, Whole]:
     """Return the places of work that ends after later work of its stream, and the start of the next.
 
-    A stream is serial: its work ends in the order in which it was launched. The next kernel may start early, as in
-    programmatic dependent launch, but ends later. The work of one call, such as that of a graph, may run side by side.
-    A microsecond or two is rounding.
+    A stream is serial: its work ends in the order in which it was launched. With programmatic dependent launch, the
+    next kernel may start early, but it ends later. The work of one call, such as the launch of a graph, may run side by
+    side. A difference of one or two microseconds may be due to rounding.
 
     Arrays of n: `thread`, a number of each stream; `start` and `elapsed` in ticks; `call`, the row of the call that
     launched each, -1 for none.

@@ -1,4 +1,4 @@
-"""The inputs of a trace's ops. They are half of the file but rarely used, so they are read on demand."""
+"""The inputs of a trace's ops. They take half of the file but are rarely used, so they are read on demand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ArgumentsOf(NamedTuple):
 
 
 class Inputs:
-    """The inputs of ops, each distinct one once: decoded when they are first asked for."""
+    """The inputs of ops, each distinct value stored once; they are decoded when they are first requested."""
 
     def __init__(
         self, entries: Entries, at: Whole, run: Whole, added: Sequence[tuple[Entries, ArgumentsOf]] = ()
@@ -52,7 +52,7 @@ class Inputs:
 
     @cached_property
     def _codes(self) -> tuple[Numbered, Whole, Whole, Whole]:
-        """The distinct inputs; the events that have some, their runs, and the number of the inputs of each."""
+        """The distinct inputs; and the events that have inputs, with the run of each and the number of its inputs."""
         written = Numbered()
         codes = np.concatenate([_codes_at(entries, at, written) for entries, at, _, _ in self._parts])
         event, run = (np.concatenate([part[place] for part in self._parts]) for place in (2, 3))

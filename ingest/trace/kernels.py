@@ -26,8 +26,8 @@ _BY_OP: Sequence[tuple[str | None, re.Pattern[str], str]] = (
 def with_communication(
     classes: Sequence[Class], is_launched_within: Callable[[int, npt.NDArray[np.bool_]], bool]
 ) -> list[Class]:
-    """Return the classes of a trace's kinds of slices; kernels of an unknown family are communication if a
-    communication backend launched them all.
+    """Return the classes of a trace's kinds of slices; a kind of kernels of an unknown family is communication if a
+    communication backend launched all of them.
 
     `is_launched_within` returns whether all events of a kind were launched within slices of other kinds.
     """

@@ -16,7 +16,8 @@ Whole = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-# Calls that launch one kernel, unlike those of graphs and several devices; those of other runtimes may launch more.
+# Calls that launch exactly one kernel, unlike calls for graphs and for several devices; calls of other runtimes may
+# launch more.
 _ONE: Final = re.compile(r"(?:cuda|cu|hip|musa|mu|ur|aclrt)(?!.*(?:Multi|Graph)).*(?:LaunchKernel|KernelLaunch)")
 
 
@@ -38,9 +39,9 @@ def calls_of(
 
     It is the call of a runtime or driver with the same correlation id: in the same process if most events of this
     process have their calls there, as in traces whose device events name the process that launched them; otherwise in
-    any process of the same rank. If several calls have the id, it is the last that starts no later than the event, or,
-    if none does, the first; of those that start together, the first of the file. One call, such as that of a graph, may
-    launch many events.
+    any process of the same rank. If several calls have the id, it is the last call that starts no later than the event;
+    if none does, it is the first call. Of calls that start together, the first in the file is taken. One call, such as
+    that of a graph, may launch many events.
 
     `kind` [n] is the place of each slice's class; `start`, `elapsed` [n] are ticks; `process`, `rank` [n] any numbers
     from 0.
@@ -65,7 +66,7 @@ def calls_of(
         return rows
 
     own = found(process[both], np.isin(process[launched], process[calls]))
-    # A rank without calls doesn't count; for example, a process of devices may lack the rank's number.
+    # A rank without calls is ignored; for example, a process of devices may lack the rank's number.
     is_ranked = np.isin(rank[both], rank[calls])
     of_rank = found(np.where(is_ranked, rank[both], NONE) + 1, is_ranked[len(calls) :])
     others = np.where(of_rank == NONE, found(np.zeros(len(both), np.int64), ~is_ranked[len(calls) :]), of_rank)
@@ -76,8 +77,9 @@ def calls_of(
 
 
 def _last_before(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
-    """Return for each of the `wanted` ids the place of the last equal one of `ids` that starts no later than the
-    moment, otherwise of the first; -1 if the id is missing.
+    """Return for each of the `wanted` ids the place in `ids` of the last equal id that starts no later than the moment.
+
+    If none starts that early, it is the place of the first equal id; -1 if the id is missing.
     """
     order = np.lexsort((starts, ids))
     is_first = np.ones(len(order), np.bool_)
@@ -103,11 +105,11 @@ def is_launch(what: Class) -> bool:
 
 
 def shared_ids(kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole, call: Whole) -> Flags:
-    """Return which work belongs, certainly or possibly, to another call than its id says: several launches have one id,
-    or the profiler gave work the id of another.
+    """Return which work belongs, certainly or possibly, to another call than its id says.
 
-    For a call that launches one kernel, that is all work if there is more than one; for a call that copies, a kernel in
-    addition to a copy.
+    This happens when several launches have one id, or when the profiler gave work the id of another call. If a call
+    that launches one kernel seems to have launched several events, all of them are returned; if a call that copies has
+    a kernel in addition to a copy, the kernel is returned.
     """
     is_one = are(kind, [launches_one(each, name) for each, (_, name) in zip(classes, kinds, strict=True)])
     is_copying = are(kind, [each.activity == "call" and each.purpose == "copy" for each in classes])
@@ -124,8 +126,9 @@ def shared_ids(kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind:
 def of_several_processes(
     classes: Sequence[Class], kind: Whole, start: Whole, correlation: Whole, process: Whole, rank: Whole, call: Whole
 ) -> Flags:
-    """Return which work may belong to calls of several processes of its rank: calls with its id started before it, and
-    less work than calls has the id, so that the work of one call was not recorded.
+    """Return which work may belong to calls of several processes of its rank: calls of several processes with its id
+    started before it, and fewer events of devices than processes have the id, so that the work of one call was not
+    recorded.
     """
     found = np.zeros(len(kind), np.bool_)
     work = np.flatnonzero(are(kind, [each.is_work for each in classes]) & (call != NONE))
@@ -165,10 +168,10 @@ def empty_launches(
 ) -> Flags:
     """Return whether each slice is a call that launches kernels, but has no recorded work of a device.
 
-    A call within another, or around one, is one launch with it. Where events of devices name the process that launched
-    them, ids are of a process, else of a rank. `kind` [n] is the place of each slice's category and name, and of its
-    class; `process`, `rank` [n] are any numbers from 0; `call` [n] is the row of the call that launched each, `parent`
-    [n] of what contains it; -1 for none.
+    A call within another, or around one, is one launch with it. If events of devices name the process that launched
+    them, ids are unique within a process, otherwise within a rank. `kind` [n] is the place of each slice's category and
+    name, and of its class; `process`, `rank` [n] are any numbers from 0; `call` [n] is the row of the call that
+    launched each slice, and `parent` [n] the row of the slice that contains it; -1 for none.
     """
     is_a_launch = are(kind, [is_launch(each) for each in classes])
     launches = np.flatnonzero(is_a_launch & (correlation > 0))
@@ -187,8 +190,8 @@ def empty_launches(
 
 
 def lost_launches(classes: Sequence[Class], kind: Whole, rank: Whole, call: Whole, is_empty: Flags) -> Flags:
-    """Return which of the launches without work are lost. If as many kernels of the rank, or of no rank with launches,
-    lack a call, none of the rank's launches is, as the kernels may belong to them.
+    """Return which of the launches without work are lost. If at least as many kernels of the rank, or of no rank with
+    launches, lack a call, none of the rank's launches is lost, because the kernels may belong to them.
 
     `call` [n] is -1 for kernels whose call is unknown; the other arguments are as in `empty_launches`.
     """
@@ -233,8 +236,10 @@ def owners_of(
 def owners_by_id(
     classes: Sequence[Class], kind: Whole, call: Whole, external: Whole, correlation: Whole, rank: Whole
 ) -> tuple[Whole, Owners]:
-    """Return the rows of work whose call is missing, with its op and owner: the first in the file, of its rank, with
-    the same external id, unless that is also the correlation id.
+    """Return the rows of work whose call is missing, with its op and owner.
+
+    These are the first op and the first owner of its rank in the file with the same external id, unless that id is also
+    the correlation id.
 
     External ids are not used in any other case: in traces of many versions they are the correlation id, 0, or the id of
     an older op.

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from etq.ingest.trace.scanner import NONE
 
 Whole = npt.NDArray[np.int64]
-# The parents of all slices are searched together, in rounds, until this many steps per slice were taken; those of the
-# remaining slices are then searched one by one. Starting a round costs as much as `_OF_ROUND` steps.
+# The parents of all slices are searched together, in rounds, until this many steps per slice were taken; the parents of
+# the remaining slices are then searched one by one. Starting a round costs as much as `_OF_ROUND` steps.
 _STEPS: Final = 8
 _OF_ROUND: Final = 200
 
@@ -96,8 +96,10 @@ def above_of(reach: Whole, end: Whole, is_first: npt.NDArray[np.bool_]) -> Whole
 
 
 def _counted_ends(start: Whole, end: Whole, above: Whole, is_first: npt.NDArray[np.bool_]) -> Whole:
-    """Return for each place until when the thread's time belongs to its slice: up to the start of a later slice that it
-    doesn't contain, and not beyond that limit of its parent. So slices within one slice don't overlap.
+    """Return for each place the time until which the thread's time belongs to its slice.
+
+    This limit is the start of a later slice that it doesn't contain, and at most the limit of its parent. So slices
+    within one slice don't overlap.
     """
     ends = end.copy()
     # A slice that isn't within the previous one follows the whole chain from that one up to its own parent.

@@ -1,4 +1,4 @@
-"""Which call of an op the work of a trace's devices counts for."""
+"""To which call of an op the work of a trace's devices is attributed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.slices import Slices
 
 _NOT_OPERATORS: Final = ("DataParallel.forward", "DistributedDataParallel.forward")
-# The attention that chose these counts.
+# Work is attributed to the op of attention that chose these ops.
 _CHOOSING: Final = "aten._scaled_dot_product"
 _CHOSEN: Final = frozenset(
     f"aten._{kind}_attention_{way}" for kind in ("flash", "efficient", "cudnn") for way in ("forward", "backward")
 )
-# Backward passes of TransformerEngine's functions name no weight: the forward call has it.
+# Backward passes of TransformerEngine's functions have no argument for the weight: the forward call has it.
 _BACKWARD: Final = "Backward"
 _OF_WEIGHTS: Final = "LinearBackward"
 
@@ -44,7 +44,7 @@ class Kinds(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Work as arrays [m]: the row of the op that launched it, its kind and its ticks."""
+    """Work of devices as arrays [m]: the row of the op that launched it, its kind, and its ticks."""
 
     op: Whole
     kind: Whole
@@ -52,7 +52,7 @@ class Work(NamedTuple):
 
 
 def work_of(slices: Slices, kinds: Kinds) -> Work:
-    """Return the work of devices that ops launched; of a trace without any, its ops."""
+    """Return the work of devices that ops launched; for a trace without such work, its ops."""
     is_work = are(kinds.kind, [each.is_work for each in kinds.classes])
     if is_work.any():
         op = np.where(is_work & (slices.elapsed >= 0), slices.owners.op, NONE)
@@ -74,7 +74,8 @@ def _is_operator(name: str) -> bool:
 
 
 class OpWork:
-    """The work of a trace by the ops that it counts for, from the columns of its ops alone: other slices aren't held.
+    """The work of a trace by the ops to which it is attributed, from the columns of its ops alone; other slices aren't
+    held.
 
     Arrays of m ops: rows (their slices), at (positions in the file), run, kind, parent (the op that contains each, or
     -1), sequence; `ops` are the places of those with work, ascending.
@@ -105,7 +106,7 @@ class OpWork:
         return [of_names.get(name) for name in self.names]
 
     def are(self, ops: Whole, tells: Callable[[Formula], bool]) -> Flags:
-        """Return for ops, or -1, whether they have a formula of which `tells` is true."""
+        """Return for each op whether it has a formula for which `tells` is true; False for -1."""
         of_kinds = [each is not None and tells(each) for each in self.formulas]
         return self._are(ops, of_kinds)
 
@@ -115,15 +116,18 @@ class OpWork:
 
     @cached_property
     def owner(self) -> Whole:
-        """The call whose cost the work of each of `ops` counts for: the op, or, if that has no formula, the op around
-        it, as aten::_flash_attention_forward for the attention that called it, if nothing else in that has a cost.
+        """The call to whose cost the work of each of `ops` is attributed.
+
+        It is the op itself. If the op has no formula, or was chosen by an op of attention, it is the nearer of the two
+        ops around it that has a formula, unless that op contains other ops with costs. For example, the work of
+        aten::_flash_attention_forward is attributed to the attention that called it.
         """
         parent = self.parent[self.ops]
         grand = np.where(parent == NONE, NONE, self.parent[parent])
         is_chosen = self.are(self.ops, lambda formula: formula.op in _CHOSEN)
         chooses = self.are(parent, lambda formula: formula.op.startswith(_CHOOSING))
         counts = self.are(self.ops, _is_any) & ~(is_chosen & chooses)
-        # Ops that contain others which have costs of their own.
+        # Ops that contain other ops with costs of their own.
         composite = np.zeros(len(self.at) + 1, np.bool_)
         composite[parent[counts]] = composite[grand[counts]] = True
         composite[NONE] = False
@@ -134,7 +138,9 @@ class OpWork:
 
     @cached_property
     def compared(self) -> Whole:
-        """The same in comparisons of devices: ops that stand for those of backends have all that they launched."""
+        """The same in comparisons of devices, where all work that an op launched is attributed to it if it stands for
+        the ops of backends.
+        """
         equal = formulas().equal
         named = [equal.get(traced_op(name) or "") for name in self.names]
         has_all = [each is not None and each.has_all for each in named]
@@ -143,7 +149,9 @@ class OpWork:
         return np.where(around == NONE, self.owner, around)
 
     def described(self, owners: Whole) -> Whole:
-        """Return the call whose inputs determine the cost of each: itself, or its forward call; -1 if it's missing."""
+        """Return the call whose inputs determine the cost of each op: the op itself, or its forward call; -1 if that is
+        missing.
+        """
         is_backward = self.are(owners, is_backward_of_weights)
         if not is_backward.any():
             return owners
@@ -164,12 +172,14 @@ class OpWork:
         return found
 
     def launched(self) -> tuple[Whole, Whole]:
-        """Return for each op the number of products in its work, and the kind of that with most time; -1 for none."""
+        """Return for each op the number of products in its work, and the kind of the work that takes the most time; -1
+        for none.
+        """
         work = self._work._replace(op=np.searchsorted(self.ops, self._work.op))
         products, tops = np.zeros(len(self.at), np.int64), np.full(len(self.at), NONE, np.int64)
         order = np.argsort(work.ticks, kind="stable")
         is_product = np.array(self._is_product, np.bool_)[work.kind]
-        # What work counts for outside of comparisons comes last, and replaces the other.
+        # The ops to which work is attributed outside of comparisons come last, and replace those of comparisons.
         for owner in (self.compared, self.owner):
             own = owner[work.op]
             products[own] = np.bincount(own[is_product], minlength=len(self.at))[own]

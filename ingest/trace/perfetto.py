@@ -78,7 +78,7 @@ def _event(row: Any, pid: int | None, tid: int | str | None, args: dict[str, Any
 
 
 def _category(name: str, args: Mapping[str, Any]) -> str:
-    """Return the category, derived from an event's arguments, as torch doesn't write it in this format."""
+    """Return the category, derived from an event's arguments, because torch doesn't write it in this format."""
     if "stream" in args or "device" in args:
         of_name = {"Memcpy": "gpu_memcpy", "Memset": "gpu_memset"}.get(name[:6], "kernel")
         return "cuda_sync" if "cuda_sync_kind" in args else of_name
@@ -98,7 +98,7 @@ def _arguments(written: Mapping[str, Any]) -> dict[str, Any]:
     """
     args: dict[str, Any] = {}
     for written_key, value in written.items():
-        # The engine writes brackets and points in names as underscores.
+        # The trace processor writes brackets and points in names as underscores.
         key, *_ = _INDEX.split(written_key.removeprefix("debug.").replace("est_ ", "est. "), maxsplit=1)
         places = [int(place) for place in _INDEX.findall(written_key)]
         if not places:

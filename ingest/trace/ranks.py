@@ -23,7 +23,7 @@ _RANK: Final = re.compile(
     r"(\[[^\]0-9A-Za-z]*[0-9A-Za-z][^\]]*\] ).*|([^0-9A-Za-z\n]*[0-9A-Za-z].*[^0-9A-Za-z])[0-9]+"
     r"|[0-9]+([^0-9A-Za-z][^0-9A-Za-z\n]*[0-9A-Za-z].*)"
 )
-# A process, or an event's argument `rank`, which TraceLens writes.
+# The rank in the name of a process, or in an event's argument `rank`, which TraceLens writes.
 _BEGINNING: Final = re.compile(rb'"pid"\s*:\s*"([^"\\]*)"|"args"\s*:\s*\{[^{}]*"rank"\s*:\s*\d')
 _NUMBER: Final = re.compile(r"\d+")
 # Names of ranks are short; Python refuses numbers of thousands of digits.
@@ -59,7 +59,7 @@ class RankTrace(NamedTuple):
 
 @lru_cache(maxsize=2**12)
 def rank_of(process: str) -> str:
-    """Return the part of a process in a merged trace that names its rank; empty if there is none."""
+    """Return the part of a process's name in a merged trace that names its rank; empty if there is none."""
     found = _RANK.fullmatch(process) if len(process) <= _LONGEST else None
     return "" if found is None else "".join(found.groups(""))
 
@@ -71,10 +71,9 @@ def begins_merged(head: bytes) -> bool:
 
 
 def ranks_in(data: Any, path: str) -> list[RankTrace]:
-    """Split a trace of several ranks, and return the trace of each rank, in the order of their numbers.
-    Empty for other files, and if the rank of some event with a time is unknown.
-
-    The number of a rank is the one in its name, if names differ only in numbers, otherwise its place among all names.
+    """Split a trace of several ranks, and return the trace of each rank, in the order of their numbers. The result is
+    empty for other files, and if the rank of some event with a time is unknown. If names differ only in numbers, a
+    rank's number is the one in its name; otherwise, it is the name's place among all names.
     """
     parts = _Parts()
     entries = Entries(data, path)

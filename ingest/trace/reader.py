@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# File names of `torch.profiler.tensorboard_trace_handler`: worker and time.
+# File names of `torch.profiler.tensorboard_trace_handler`: they consist of worker and time.
 WORKER: Final = re.compile(r"(.+)\.\d+\.pt\.trace\.json(?:\.gz)?")
 # Characters that are replaced in names of process groups.
 NOT_IN_GROUPS: Final = re.compile(r"[^\w.+/-]")
 # More processes than any job has: a damaged file may have any number.
 MOST_PROCESSES: Final = 1_000_000
-# The most groups: a process is in some for each kind of parallelism.
+# The most groups of a process, which is in some groups for each kind of parallelism.
 MOST_GROUPS: Final = 32
 
 _events: Final = msgspec.json.Decoder(list[TraceEvent], strict=False)
@@ -105,7 +105,7 @@ def _decoded_without_cycles(entries: Entries) -> tuple[TraceColumns, Trace]:
 def _labels_of(written: msgspec.Raw) -> dict[str, str]:
     """Return the labels of the process that wrote a trace: rank, number of processes, names and sizes of its groups.
 
-    Values of another type, or impossible ones, are left out, as the trace is useful without them.
+    Values of another type, or impossible ones, are left out, because the trace is useful without them.
     """
     info = _value_of(DistributedInfo, written) or DistributedInfo()
     rank, size = _value_of(int, info.rank), _value_of(int, info.world_size)

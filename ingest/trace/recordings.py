@@ -1,4 +1,4 @@
-"""Reads from a trace in which graphs were captured the launches that a graph repeats, with the ops that contain them.
+"""Reads the launches that a graph repeats, with the ops that contain them, from a trace in which graphs were captured.
 
 While a graph is captured, its kernels don't run: the trace only has their runtime calls, between those that begin and
 end the capture. ROCm's calls name their kernels, CUDA's don't. A trace in which the same kernels ran without graphs, as
@@ -67,7 +67,7 @@ class Recording(NamedTuple):
 
     label: str
     size: int | None
-    since: int  # the start of the recording in ticks: slices that began before are not part of it
+    since: int  # the start of the recording in ticks; slices that began earlier are not part of it
     launches: Whole
     names: Sequence[str]
     shapes: Sequence[bytes | None]

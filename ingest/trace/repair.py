@@ -22,7 +22,7 @@ _TOKEN: Final = re.compile(
     rb'("(?P<path>[a-zA-Z]:\\(?![\\"/])[^"\n]*)"|"(?:[^"\\]++|\\.)*+(?:"|\Z)|' + _NUMBER + rb"|\Z|.)",
     re.DOTALL,
 )
-# More bytes than any number with the blanks around it.
+# A number with the blanks around it has fewer bytes.
 _LARGEST_NUMBER: Final = 2**16
 _CONTROL: Final = re.compile(rb"[\0-\x1f]")
 # An escape as in JSON, or a backslash that was not doubled.

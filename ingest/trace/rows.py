@@ -135,8 +135,9 @@ def _of_devices(
 
 
 def _launches(slices: Slices, signature: Whole, annotation: Whole, of_devices: Whole) -> dict[str, pa.Array]:
-    """Return the columns of `device_events` about the times of these slices, and their launch. `signature` has the
-    signature of each slice, `annotation` the one that contains it, or -1.
+    """Return the columns of `device_events` about the times of these slices and about their launches.
+
+    `signature` has the signature of each slice, and `annotation` the annotation that contains the slice, or -1.
     """
     call, op = slices.call[of_devices], slices.owners.op[of_devices]
     is_launched = are(slices.kind, [each.is_work for each in slices.classes]) & (slices.call != NONE)
@@ -198,7 +199,9 @@ def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> t
 
 
 def _beyond(steps: pa.RecordBatch, start: int, end: int) -> str:
-    """Return a text on the steps that begin before or end after the recording, and by how much; '' if none do."""
+    """Return a text about steps that begin before the recording or end after it, and by how much; '' if there are
+    none.
+    """
     columns = (steps.column(name).to_pylist() for name in ("step", "host_start_ticks", "host_end_ticks"))
     found = []
     for step, begin, until in zip(*columns, strict=True):
@@ -224,14 +227,14 @@ def _time(ticks: int) -> str:
 
 
 def _left_out(numbers: Sequence[int | None]) -> str:
-    """Return the words for steps that don't count."""
+    """Return the words for steps that are left out."""
     named = ", ".join("without a number" if number is None else str(number) for number in numbers[:_MOST])
     named += ", ..." if len(numbers) > _MOST else ""
     return f"step {named} is not counted" if len(numbers) == 1 else f"steps {named} are not counted"
 
 
 def _lost(slices: Slices) -> str:
-    """Return a text on how many launches have no device event."""
+    """Return a text that says how many launches have no device event."""
     launches = sum(
         int(((slices.kind[: slices.own] == place) & ~slices.is_captured).sum())
         for place, each in enumerate(slices.classes)

@@ -26,8 +26,8 @@ Id = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Arguments(msgspec.Struct, gc=False):
-    """The arguments of most events, except for their inputs. Few keys are read,
-    as each slows down the look-up of all keys.
+    """The arguments of most events, except for their inputs. Few keys are read, because each slows down the look-up of
+    all keys.
     """
 
     external_id: Id = msgspec.field(default=NONE, name="External id")
@@ -60,7 +60,7 @@ class DeviceArguments(msgspec.Struct, gc=False):
     # Raw from here on. Of kernels:
     grid: msgspec.Raw = UNWRITTEN
     block: msgspec.Raw = UNWRITTEN
-    # Of collectives, as other tools write other types for some of these keys.
+    # Of collectives; these are raw because other tools write other types for some of these keys.
     collective: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Collective name")
     process_group: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Process Group Name")
     group_description: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Process Group Description")
@@ -154,7 +154,7 @@ class DistributedInfo(msgspec.Struct, gc=False):
 
 
 class ProcessGroup(msgspec.Struct, gc=False):
-    """A process group that the process is in; older files have its size as `group_size`."""
+    """A process group to which the process belongs; in older files, the group's size is `group_size`."""
 
     pg_name: str | int | None = None
     pg_desc: str | int | None = None

@@ -33,7 +33,7 @@ def told_by(name: str) -> Told | None:
         if contexts is None or generations is None:
             return Told("vllm", None, None, tokens, generations if tried == generations else None)
         phase = ("mixed" if generations else "prefill") if contexts else "decode" if generations else None
-        # A sequence with several tokens tries them speculatively; how many are kept is unknown.
+        # A sequence with several tokens generates them speculatively; how many of them are kept is unknown.
         return Told("vllm", phase, contexts + generations, tokens, generations if tried == generations else None)
     if (found := _NEW.fullmatch(name)) is not None:
         new, cached = map(_number, found.groups())
@@ -47,7 +47,7 @@ def told_by(name: str) -> Told | None:
 
 
 def is_sglang(name: str) -> bool:
-    """Whether an event with this name is only SGLang's, which also names steps as vLLM does."""
+    """Whether only SGLang writes events with this name; SGLang also writes names of steps that vLLM writes."""
     return "sglang/" in name or _MODE.fullmatch(name) is not None
 
 

@@ -36,7 +36,7 @@ from etq.ingest.trace.serving import Told, is_sglang, told_by
 from etq.ingest.trace.ticks import BEYOND, NO_TIME, Whole
 from etq.ingest.trace.types import Entries
 
-# The slice of the whole recording, which lies in no thread.
+# The name of the slice of the whole recording, which belongs to no thread.
 _RECORDING: Final = "Trace"
 # Possible times of a recording, in microseconds since 1970: 2001 to 2099. Clocks that count from a machine's start
 # don't reach them.
@@ -123,8 +123,8 @@ class Slices:
         of_shared = self.call[shared]
         self.call = self.call.copy()
         self.call[shared] = NONE
-        # One of the kernels belongs to the launch with the id, it is unknown which; the others belong to launches
-        # without.
+        # One of the kernels belongs to the launch with the id, but it is unknown which one; the others belong to
+        # launches without work.
         call = self.call.copy()
         call[shared[np.unique(of_shared, return_index=True)[1]]] = launches
         is_lost = lost_launches(self.classes, self.kind, self.rank, call, is_empty)
@@ -170,8 +170,8 @@ class Slices:
 
     @property
     def _external(self) -> Whole:
-        """The external id of each slice; -1 for work that shares a correlation id, as it shares the external
-        id, too.
+        """The external id of each slice; -1 for work that shares a correlation id, because it also shares the external
+        id.
         """
         found: Whole = self.external
         if self._is_shared.any():
@@ -226,8 +226,9 @@ class Slices:
             )
 
     def _most_in(self, rows: Whole) -> str:
-        """Return a text with the number of these slices, and of those with the most frequent name, among slices of
-        devices if there are any.
+        """Return a text with the number of these slices, and the number of those with the most frequent name.
+
+        If there are slices of devices among them, the most frequent name is one of theirs.
         """
         of_devices = rows[self.is_device[rows]]
         counts = np.bincount(self.kind[of_devices if len(of_devices) else rows])
@@ -361,8 +362,8 @@ class Slices:
 
     def _denoised(self) -> Whole:
         """Return the annotations that are steps of a diffusion model, ordered by start, without those around others.
-        None are returned if more than half of them are shorter than the time to the next: then they only mark a part of
-        each step.
+        The result is empty if more than half of the annotations are shorter than the time to the next annotation: then
+        they only mark a part of each step.
         """
         rows = np.flatnonzero(self._are([each.purpose == "denoising" for each in self.classes]) & (self.elapsed > 0))
         rows = rows[np.lexsort((-self.elapsed[rows], self.start[rows]))]
@@ -379,7 +380,7 @@ class Slices:
 
     def is_launched_within(self, kind: int, around: npt.NDArray[np.bool_]) -> bool:
         """Return whether each event of a kind was launched within a slice of one of the kinds `around` [kinds], with no
-        op between them but those of collectives.
+        op between them except ops of collectives.
         """
         is_op = self._are([each.activity == "op" and each.purpose != "collective" for each in self.classes])
         return is_launched_within(self.call[self.kind == kind], self.parent, around[self.kind], is_op)
@@ -394,10 +395,10 @@ class Slices:
 
     def _runs(self) -> Whole:
         """Return the run of each slice: the step in which it begins; for a device event, the step in which its launch
-        begins, or otherwise the op or annotation that owns it.
+        begins; without a launch, the step in which the op or annotation that owns it begins.
 
-        If neither is known, work belongs to no step, as it may be from before the recording, unless the trace has no
-        launches.
+        If neither is known, work belongs to no step, because it may be from before the recording, unless the trace has
+        no launches.
         """
         if not len(self.steps):
             return np.zeros(len(self.at), np.int64)
@@ -454,8 +455,8 @@ class Added:
         self.parts: list[tuple[Any, ...]] = []
 
     def add(self, slices: Slices, call: int, work: Whole, recorded: Any, template: Template) -> int:
-        """Add the slices of one call; return the position of the first. Each lasts a nanosecond more than the number of
-        slices that it contains, within the call, whose own time it does not reduce.
+        """Add the slices of one call; return the position of the first. Each slice lasts one nanosecond, plus one for
+        each slice that it contains. The slices are within the call, but don't reduce its own time.
         """
         first = self.first + self.count
         size = len(template.rows)

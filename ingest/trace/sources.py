@@ -1,4 +1,4 @@
-"""Finds which line of the user's code ran each event of a trace: the innermost user line of its stack."""
+"""Finds the line of the user's code that caused each event of a trace: the innermost user line of its stack."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ class Sources:
         return number
 
     def _around(self, slices: Slices, codes: Whole, stacks: Mapping[int, int], written: Sequence[str | None]) -> Whole:
-        """Return the number of each slice's line. `codes` has those of Python's functions, and is changed."""
+        """Return the number of each slice's line. `codes` has the numbers of Python's functions, and is changed in
+        place.
+        """
         if stacks:
             known = rules()
             of_stacks = {
@@ -69,11 +71,12 @@ class Sources:
             places = {at: row for row, at in enumerate(slices.at.tolist()) if at in stacks}
             for at, row in places.items():
                 codes[row] = of_stacks[stacks[at]]
-        # The line is that of the nearest enclosing slice with one; otherwise there may be a stack without a line.
+        # The line is that of the nearest enclosing slice with a line. If there is none, the slice may still have a
+        # stack.
         for least in (2, 1):
             outer = nearest(slices.parent, codes >= least)
             codes = np.where((codes < least) & (outer != NONE), codes[outer], codes)
-        # Work of devices has the line of its call, or otherwise of its owner.
+        # Work of devices has the line of its call, or, without a call, of its owner.
         work = np.flatnonzero(slices.is_device)
         call = slices.call[work]
         launched = np.where(call == NONE, slices.owners.owner[work], call)

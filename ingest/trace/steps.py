@@ -1,4 +1,6 @@
-"""The steps of a trace: their times on the host and with the work that they launched, and the time in each category."""
+"""The steps of a trace: their times on the host, their times including the work that they launched, and the time in
+each category.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from etq.ingest.trace.classes import Class
 from etq.ingest.trace.launches import Flags, Whole, are
 from etq.ingest.trace.scanner import NONE
 
-# The categories of `step_breakdown`: each moment counts for the first that applies.
+# The categories of `step_breakdown`: each moment is assigned to the first category that applies.
 _CATEGORIES: Final = ("kernel", "communication", "memcpy", "memset", "runtime", "data_loader", "cpu_exec")
 _OF_ACTIVITIES: Final = {
     **{"kernel": "kernel", "copy": "memcpy", "fill": "memset", "call": "runtime"},
@@ -26,7 +28,7 @@ _UNKNOWN: Final = 2**31
 
 
 class _Slices(NamedTuple):
-    """Slices as arrays [n]; the class of each kind."""
+    """Slices as arrays [n], and the class of each kind."""
 
     classes: Sequence[Class]
     kind: Whole
@@ -67,7 +69,7 @@ def step_rows(
     `call` [n] is the row of the call that launched it, `origin` [n] that call or otherwise the owner, -1 for none;
     `run` [n] is the run in which its origin begins; `is_lost` [n] whether it is a launch whose work was not recorded.
     """
-    if (elapsed < 0).any():  # these count nowhere
+    if (elapsed < 0).any():  # these are in no category
         classes, kind = [*classes, Class("")], np.where(elapsed < 0, len(classes), kind)
     slices = _Slices(classes, kind, start, start + elapsed)
     names = zip(kinds, slices.classes, strict=False)
@@ -129,11 +131,11 @@ def _steps(slices: _Slices, number: Whole, are_within: Flags, run: Whole) -> _St
 def _with_work(
     slices: _Slices, steps: _Steps, run: Whole, call: Whole, origin: Whole, is_lost: Flags
 ) -> tuple[Whole, Whole, Flags]:
-    """Return the start and end of each step, as torch-tb-profiler has them, and whether its work was recorded.
+    """Return the start and end of each step, as in torch-tb-profiler, and whether its work was recorded.
 
-    A step lasts from the end of the previous one to the end of the last event of a device that it launched. Steps at
-    the end that launched nothing were cut off; others lack work if a fifth or more of their launches have none. If all
-    steps lack work, all count.
+    A step lasts from the end of the previous step to the end of the last event of a device that it launched. Steps at
+    the end of the trace that launched nothing were cut off. Other steps lack work if a fifth or more of their launches
+    have none. If all steps lack work, none is left out.
     """
     count = len(steps.run)
     is_work = slices.are("kernel", "copy", "fill")

@@ -10,16 +10,17 @@ from etq.errors import FormatError
 from etq.ingest.memory import Watch
 
 GZIP: Final = b"\x1f\x8b"
-# A file that is compressed more than events can be is a bomb. Of 69 real traces none unpacks to more than 26 times its
-# size, 30 at level 9 of gzip, idle ones whose events have call stacks of 14 kB to 136 times; blanks to 229 to 1,030.
+# A file that is compressed more than events can be is a bomb. None of 69 real traces unpacks to more than 26 times its
+# size (30 times at level 9 of gzip). Idle traces whose events have call stacks of 14 kB unpack to 136 times their size,
+# blanks to 229 to 1,030 times.
 LARGEST_RATIO: Final = 200
-# No profiler writes a larger event, nor more beside the events.
+# No profiler writes a larger event, nor more text before or after the events.
 LARGEST_VALUE: Final = 2**26
 # The most bytes of unpacked text that are kept for later reads.
 _KEPT: Final = 2**28
-# How many bytes of a gzip file are read at once; a bomb is detected by the unpacked size of these.
+# How many bytes of a gzip file are read at once; the size to which they unpack reveals a bomb.
 PACKED: Final = 2**19
-# The size of a part in bytes. Threads wait for each other after each part, so it has a few megabytes.
+# The size of a part in bytes. Threads wait for each other after each part, so a part has a few megabytes.
 _PART: Final = 2**22
 
 
@@ -80,7 +81,7 @@ class Text:
 
 
 def _prefetched(parts: Iterator[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
-    """Yield the same parts; another thread produces each part while the previous one is used."""
+    """Yield the same parts; another thread produces each part while the previous part is used."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:

@@ -19,7 +19,7 @@ Whole = npt.NDArray[np.int64]
 BEYOND: Final = 4_600_000_000_000_000_000
 # A missing time, and one that is not a number.
 NO_TIME: Final = -(2**63)
-# The number of digits after the point of a microsecond that are ticks.
+# The number of digits after the decimal point of a time in microseconds that fit into ticks.
 _DIGITS: Final = 3
 _TICK: Final = Decimal("0.001")
 # More digits don't fit 64-bit integers.

@@ -72,8 +72,8 @@ class _Work(NamedTuple):
     device      a number of its device, from 0
     stream      a number of its device and stream, from 0
     call        row of the call that launched it, or -1
-    called      when that started, or before all times
-    returned    when that ended, or before all times
+    called      when that call started, or before all times
+    returned    when that call ended, or before all times
     ended       [e] those longer than 0, in the order of their ends
     rank        place of each in `ended`; -1 for those of length 0
     """
@@ -139,12 +139,12 @@ def waits_of(trace: Trace, call: Whole, devices: OfDevices) -> Waits:
     """Return what each event of a device waited for. `call` [n] is the row of the call that launched each slice, or
     -1.
 
-    An event starts after three others have ended: its launch, the previous event in its stream, and an event of another
-    stream, which a record of a wait or a call names. It has waited for the last of them. Without records and calls, the
-    wait is inferred for an event that starts later than the device's latency after its launch and the previous end, and
-    later than twice the time that the call took to return. Such an event waits for the event of another stream that was
-    the last to end, if it starts within the latency after that; otherwise it waited for something that the trace
-    doesn't show.
+    An event starts after three other events have ended: its launch, the previous event in its stream, and an event of
+    another stream, which is known from a record of a wait or from a call. It has waited for the last of the three.
+    Without records and calls, the wait is inferred for an event that starts later than the device's latency after its
+    launch and the previous end, and later than twice the time that the call took to return. Such an event waits for the
+    event of another stream that was the last to end, if it starts within the latency after that; otherwise it waited
+    for something that the trace doesn't show.
     """
     work, records = _work_and_records(trace, call, devices)
     has_records = len(records.place) > 0
@@ -202,9 +202,10 @@ def _are(trace: Trace, holds: Callable[[Class], bool]) -> Flags:
 
 
 def _record_calls(trace: Trace, call: Whole, devices: OfDevices) -> tuple[Whole, Whole]:
-    """Return the places of the records of waits, and when the CUDA events for which they wait were recorded: the last
-    call with that correlation id that started no later than the call that waits. Records whose calls are not in the
-    trace are left out.
+    """Return the places of the records of waits, and when the CUDA events that they wait for were recorded.
+
+    A CUDA event was recorded by the last call with its correlation id that started no later than the call that waits.
+    Records whose calls are not in the trace are left out.
     """
     are_records = np.array([category == _RECORDS for category, _ in trace.kinds], np.bool_)
     is_record = are_records[trace.kind[devices.row]] & (call[devices.row] != NONE)
@@ -220,8 +221,8 @@ def _record_calls(trace: Trace, call: Whole, devices: OfDevices) -> tuple[Whole,
 
 
 def _last_launched(work: _Work, stream: Whole, until: Whole) -> Whole:
-    """Return the last work that was launched in each stream until a time, or -1; if a call launched several, the last
-    to end.
+    """Return the last work that was launched in each stream until a time, or -1; if a call launched several, the one
+    that ends last.
     """
     held = work.ended[work.call[work.ended] != NONE]
     found = _last_until(work.stream[held], work.called[held], stream, until)
@@ -230,7 +231,7 @@ def _last_launched(work: _Work, stream: Whole, until: Whole) -> Whole:
 
 def _recorded(work: _Work, records: _Records) -> Whole:
     """Return for each work the work that its stream waited for according to a record, or -1. A stream waits before the
-    next work launched in it. If several records name work, the last to end is taken.
+    next work launched in it. If several records name work, the work that ends last is taken.
     """
     rank = np.full(len(work.row), NONE)
     of_streams = np.flatnonzero(records.is_stream & (records.awaited != NONE))
@@ -256,12 +257,13 @@ def _first_launches(work: _Work) -> Whole:
 
 
 def _called(trace: Trace, work: _Work, has_records: bool) -> tuple[Flags, Whole]:
-    """Return which work was launched after the first call, since the previous launch in its stream, that lets a stream
-    wait for an event; and the work that it may have waited for, or -1. With records, which are more exact, there is
-    none.
+    """Return which work may have waited because of a call, and the work that it may have waited for, or -1.
 
-    Such a call names neither the waiting stream nor the awaited one. So any work may be awaited that was launched in
-    another stream before the call: of each stream the last of these, or the last that had ended.
+    Such a call lets a stream wait for an event, and was made between the previous launch in the work's stream and the
+    work's own launch; the last such call is used. Of the work of one launch, only the first is returned. If the trace
+    has records, which are more exact, no work is returned. The call names neither the waiting stream nor the awaited
+    stream. So the work may have waited for any work launched in another stream before the call: of each stream, the
+    last of these, or the last that had ended.
     """
     is_waiting, named = np.zeros(len(work.row), np.bool_), np.full(len(work.row), NONE)
     is_wait = _are(trace, lambda each: each.activity == "call" and each.purpose == "stream_wait")
@@ -285,7 +287,7 @@ def _called(trace: Trace, work: _Work, has_records: bool) -> tuple[Flags, Whole]
 
 
 def _last_of_others(work: _Work, stream: Whole, launched: Whole, until: Whole) -> Whole:
-    """Return the last work of another stream that ended until a time, or -1. It must end no later than some work of its
+    """Return the last work of another stream that ended by a time, or -1. It must end no later than some work of its
     stream that was launched until the time `launched`.
     """
     # The launch of the first work in the same stream that ends no earlier; computed by `order`, from the last to the
@@ -308,14 +310,16 @@ def _last_of_others(work: _Work, stream: Whole, launched: Whole, until: Whole) -
 
 
 class _Blocks(NamedTuple):
-    """The smallest value of each block of 2**k values, its owner, and the smallest value of other owners."""
+    """The smallest value of each block of 2**k values, the owner of that value, and the smallest value of other
+    owners.
+    """
 
     least: Whole
     owner: Whole
     others: Whole
 
     def are_below(self, block: Whole, limit: Whole, without: Whole) -> Flags:
-        """Return whether blocks have a value below a limit that is not of an owner."""
+        """Return whether blocks have a value below a limit that belongs to another owner than this one."""
         found: Flags = np.where(self.owner[block] == without, self.others[block], self.least[block]) < limit
         return found
 
@@ -334,8 +338,9 @@ class _Blocks(NamedTuple):
 
 
 def _last_below(values: Whole, owner: Whole, before: Whole, limit: Whole, without: Whole) -> Whole:
-    """Return the last place `before` a place whose value is below a limit, and whose owner is not `without`; -1 if
-    there is none. The time is logarithmic in the number of values.
+    """Return the last place before the place `before` that has a value below a limit and an owner other than `without`.
+
+    -1 if there is none. The time that this takes is logarithmic in the number of values.
     """
     levels = [_Blocks(values, owner, np.full(len(values), _LATEST))]
     while len(levels[-1].least) > 1:
@@ -357,8 +362,8 @@ def _last_below(values: Whole, owner: Whole, before: Whole, limit: Whole, withou
 
 def _latencies(work: _Work, launched: Whole, named: Whole) -> Whole:
     """Return the latency of each device in nanoseconds: twice the median time to start work that waits for nothing
-    else. It is measured after the launch on an idle device, and after the work that an idle stream has waited for
-    because of a call; the longer one counts.
+    else. This time is measured after the launch on an idle device, and after the work that an idle stream has waited
+    for because of a call; the longer of the two is taken.
     """
     last = np.append(work.end[work.ended], _EARLIEST)
     idle = last[_before(work, work.device)]
@@ -382,8 +387,8 @@ def _latencies(work: _Work, launched: Whole, named: Whole) -> Whole:
 
 
 def _before(work: _Work, group: Whole) -> Whole:
-    """Return for each work the rank of the last to end among work of the same group that started before it; -1 if there
-    is none.
+    """Return for each work the rank of the work that ends last among work of the same group that started before; -1 for
+    none.
     """
     order = np.argsort(work.start, kind="stable")
     order = order[order_of(group[order])]

@@ -69,7 +69,7 @@ def _sizes(state: LakeState) -> str:
 
 
 def _sizes_of_none() -> str:
-    """A query that replaces `_sizes` if other captures in the files are hidden."""
+    """A query that replaces `_sizes` if the files contain other captures, which are hidden."""
     what = "sizes of captures are shares of all captures' rows, and only one capture is seen here"
     return f"SELECT ''::VARCHAR AS table_name, error({quoted(what)})::BIGINT AS bytes"
 

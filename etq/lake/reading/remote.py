@@ -13,8 +13,8 @@ from etq.errors import WarehouseError
 from etq.ingest.stores import reason
 from etq.lake.reading.state import LakeState
 
-# Files up to this size are fetched completely by one request, which takes less time than several requests for parts. Of
-# larger files, at least a quarter of this size is fetched at the end, where Parquet has its index.
+# Files up to this size are fetched completely by one request, which takes less time than several requests for parts.
+# From the end of larger files, where Parquet has its index, at least a quarter of this size is fetched.
 _WHOLE: Final = 1 << 20
 # The most bytes of fetched files that are kept in memory: files never change.
 _KEPT: Final = 1 << 27
@@ -36,7 +36,7 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
         self._lock = Lock()
 
     def fetch_first(self) -> None:
-        """Fetch the end of one file of each table concurrently, as DuckDB reads a view's columns from there."""
+        """Fetch the end of one file of each table concurrently, because DuckDB reads a view's columns from there."""
         names = [f"{table}/{files[0].path}" for table, files in self._state.files.items()]
         self._state.lake.each(lambda name: self.fetch(name, self._sizes[name] - 1, self._sizes[name]), names)
 
@@ -66,11 +66,11 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
         return content
 
     def name(self, path: str) -> str:
-        """The path of a file in the lake, of its address."""
+        """The path of a file in the lake, from its address."""
         return path.partition("://")[2].removeprefix(self._root)
 
     def glob(self, path: str, *_: Any, **__: Any) -> list[str]:
-        """The address itself: none is a pattern."""
+        """The address itself: no address is a pattern."""
         return [path]
 
     def _open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> AbstractBufferedFile:

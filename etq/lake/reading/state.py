@@ -60,8 +60,8 @@ def read(lake: Lake) -> LakeState:
     Raises `WarehouseError` for what isn't a lake, for one of another schema, and for a damaged one.
     """
     while True:
-        # Captures are read before the content that they refer to, and roots before the rows of their loads, as they
-        # were written later.
+        # Captures are read before the content that they refer to, and roots before the rows of their loads, because
+        # what is read first was written last.
         captures = lake.open("captures")
         check_is_lake(lake, captures)
         others = [f"{kind}s" for kind in KINDS if kind != "capture"]

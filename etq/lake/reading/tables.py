@@ -27,8 +27,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 # The kinds of content that have keys, in the order of references.
 KINDS: Final = ("program", "record", "capture")
-# The tables of comments, which are about series, and of named views: about no one capture. Each of their commits writes
-# all of one.
+# The tables of comments, which are about series, and of named views. Neither is about one capture. Each commit writes
+# such a table as a whole.
 COMMENTS: Final = "change_comments"
 NAMED_VIEWS: Final = "named_views"
 WHOLE: Final = (COMMENTS, NAMED_VIEWS)
@@ -37,8 +37,8 @@ _PRIMITIVES: Final = {
     "TIMESTAMP": "timestamp_ntz", "BLOB": "binary", "DECIMAL(38,0)": "decimal(38,0)",
 }  # fmt: skip
 _FILE: Final = re.compile(r"load_id=([0-9a-f]{1,64})/[\w-][\w.-]*\.parquet", re.ASCII)
-# The features of Delta Lake that a reader of etq's tables must support. Other features may delete rows without changing
-# files.
+# The features of Delta Lake that a reader of etq's tables must support. With other features, rows may be deleted
+# without changing files.
 _FEATURES: Final = {"timestampNtz"}
 # The properties of a file that are read from a log.
 _ABOUT_FILES: Final = ("path", "num_records", "size_bytes")
@@ -162,8 +162,8 @@ def _has_log(table: str) -> bool:
 def files_of(table: DeltaTable | None) -> list[DataFile]:
     """The files that a table's log lists.
 
-    Raises `WarehouseError` if a file isn't in a load's folder of the table, as somebody else's lake must not name other
-    files.
+    Raises `WarehouseError` if a file isn't in a load's folder of the table, because somebody else's lake must not name
+    other files.
     """
     if table is None:
         return []

@@ -73,7 +73,7 @@ def export(
 def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) -> Added:
     added = Added(0, 0, 0)
     for kind in KINDS:
-        # Of more captures than a load holds, those of a day are together.
+        # If there are more captures than a load holds, the captures of one day are together.
         order = f"{recorded_at(kind)}, {kind}_id"
         found = connection.execute(f"SELECT {kind}_id, sha256 FROM {kind}s ORDER BY {order}").fetchall()
         of_all = dict(found)
@@ -83,7 +83,7 @@ def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) ->
         for part in parts(connection, kind, [key for key, sha256 in found if sha256 not in known]):
             counts = add_contents(lake, connection, kind, {of_all[key]: key for key in part}, is_replaced)
             new, replaced = new + counts[0], replaced + counts[1]
-        added = Added(new, len(found) - new - replaced, replaced)  # of captures, which are the last
+        added = Added(new, len(found) - new - replaced, replaced)  # the numbers of captures, which are the last kind
     for table in WHOLE:
         if len(rows := connection.sql(f"FROM {table} ORDER BY ALL").to_arrow_table()):
             _add_rows(lake, table, rows)

@@ -69,8 +69,8 @@ def change(
     everything is repeated on the new state. Repeating the call completes one that was killed.
 
     work        changes captures of a warehouse, given by its connection and their keys there
-    reads       the tables of which it needs the captures' rows, because it removes the others; by default all. Captures
-                that others have removed are then left out
+    reads       the tables of which it needs the captures' rows, because it removes the other rows; by default all
+                tables. Captures that other writers have removed are then left out
     with_ranks  whether it changes advice about the other ranks of their jobs, too
     jobs        jobs that they become ranks of
     others      keys of records and programs, by kind, that they become linked to

@@ -26,7 +26,7 @@ from etq.lake.writing.loads import (
     writing,
 )
 
-# A load with this many captures is not enlarged, as a query about one capture reads a whole file of each table.
+# A load with this many captures is not enlarged, because a query about one capture reads a whole file of each table.
 MOST_MERGED: Final = 20_000
 # Rows of a younger load may be of a writer that has not committed it yet.
 LEAVE_SECONDS: Final = 3600
@@ -63,8 +63,9 @@ def _number(state: LakeState) -> int:
 
 
 def _groups(state: LakeState, kind: str) -> Iterator[list[str]]:
-    """Groups of small loads to be merged into one, as many as one may hold: neighbours in time, so that what was
-    recorded on a day is in few of them.
+    """Groups of small loads to be merged, each as large as one load may be.
+
+    The loads of a group are neighbours in time, so that the captures of one day are in few loads.
     """
     contents, events = state.rows(f"{kind}s"), state.rows(*(EVENTS if kind == "capture" else ()))
     small = [load for load in _in_time(state, kind) if contents[load] < MOST_CONTENTS]
@@ -108,8 +109,8 @@ def _remove_uncommitted(lake: Lake, kind: str, leave_seconds: float) -> None:
         noted = [module.Transaction(load, 1) for load in given_up]
         properties = module.CommitProperties(app_transactions=noted, max_commit_retries=0)
         with writing(lake), suppress(module.exceptions.CommitFailedError):
-            # The commit fails if the table has changed since it was read: so none of the loads was committed since, or
-            # can be later.
+            # The commit fails if the table has changed since it was read: so none of the loads was committed since
+            # then, or can be committed later.
             root.create_write_transaction([], "append", root.schema(), ["load_id"], commit_properties=properties)
             drop(lake, kind, given_up)
             return

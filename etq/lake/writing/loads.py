@@ -49,7 +49,8 @@ _TRIES_AMONG_OTHERS: Final = 100
 _TRIES: Final = 3
 # The key in a root table's log for the loads that a commit replaced, separated by commas.
 _REPLACED: Final = "etq.replaced"
-# The commits in which `finish` looks for it: in an object store, each is a request. Compactions find older ones.
+# The number of commits in which `finish` looks for that key: in an object store, each commit takes a request.
+# Compactions find older commits.
 _LOOKED_BACK: Final = 100
 
 
@@ -336,7 +337,7 @@ def discard(lake: Lake, kind: str, loads: Collection[str]) -> None:
 
 
 def drop(lake: Lake, kind: str, loads: Collection[str]) -> None:
-    """Remove the rows of loads that their root table doesn't have from the other tables of a kind."""
+    """Remove from the other tables of a kind the rows of loads that the root table doesn't have."""
 
     def drop_from(table: str) -> None:
         for attempt in range(_TRIES):
