@@ -116,7 +116,7 @@ def _add_from(folder: str, options: dict[str, Any]) -> None:
 
 @lake.command()
 @warehouse_argument
-@click.option("--all", "everything", is_flag=True, help="Also remove unfinished writes that began within the last hour.")
+@click.option("--all", "everything", is_flag=True, help="Also remove unfinished writes of the last hour.")
 def compact(db: str, everything: bool) -> None:
     """Combine the many small files of a lake. Commands can read the lake meanwhile.
 

@@ -14,8 +14,8 @@ from etq.ingest.costs.nodes import NodeCost, Taken, Value, cost_of_node
 from etq.ingest.etrecord.export_json import DTYPES, TensorMeta
 
 _NUMBERS: Final = ("flops", "bytes_read", "bytes_written")
-# An argument of a node: its number and the number of its name, and either the number of its literal, or the numbers of
-# its value and of the value's tensor.
+# An argument of a node: (position, index of the name, index of the literal), or (position, index of the name, index of
+# the value, index of the value's tensor).
 Wire = tuple[int, ...]
 
 

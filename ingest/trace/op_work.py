@@ -149,8 +149,8 @@ class OpWork:
         return np.where(around == NONE, self.owner, around)
 
     def described(self, owners: Whole) -> Whole:
-        """Return the call whose inputs determine the cost of each op: the op itself, or its forward call; -1 if that is
-        missing.
+        """Return the call whose inputs determine the cost of each op: the op itself, or its forward call; -1 if the
+        trace has none, or several.
         """
         is_backward = self.are(owners, is_backward_of_weights)
         if not is_backward.any():
