@@ -25,7 +25,7 @@
 --   finding: the finding in a sentence
 --   evidence: the ops, instructions, lines, runs or views that show it
 --   time_at_stake: most time that a remedy can save: for dumps per run, a mean, for traces in the whole trace; NULL for findings that are not about time
---   share_percent: time_at_stake in percent of share_of; NULL for findings that are not about time
+--   share_percent: its percentage of share_of; NULL for findings that are not about time
 --   share_of: what share_percent is a share of, in words
 --   remedy: what to do
 --   unit: unit of time_at_stake; NULL if that is NULL

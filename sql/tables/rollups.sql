@@ -200,7 +200,7 @@ CREATE TABLE all_advice (
     finding VARCHAR NOT NULL,  -- the finding in a sentence
     evidence VARCHAR NOT NULL,  -- the ops, instructions, lines, runs or views that show it
     time_at_stake DOUBLE,  -- most time that a remedy can save: for dumps per run, a mean, for traces in the whole trace; NULL for findings that are not about time
-    share_percent DOUBLE,  -- time_at_stake in percent of share_of; NULL for findings that are not about time
+    share_percent DOUBLE,  -- its percentage of share_of; NULL for findings that are not about time
     share_of VARCHAR,  -- what share_percent is a share of, in words
     remedy VARCHAR NOT NULL,  -- what to do
     unit VARCHAR  -- unit of time_at_stake: us, or cycles if the capture counts cycles; NULL if time_at_stake is NULL
