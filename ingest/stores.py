@@ -150,7 +150,8 @@ def _files_of(root: str) -> Any:
 def deltalake(what: str = "a lake needs") -> Any:
     """Import deltalake. Raises `WarehouseError` if it isn't installed."""
     if "deltalake" not in sys.modules and "RUST_LOG" not in os.environ:
-        # It reads this variable on import. It warns about each source without credentials, which would hide the error.
+        # deltalake reads this variable on import. By default, it logs a warning for each place in which it finds no
+        # credentials; these warnings would hide the error.
         os.environ["RUST_LOG"] = "error"
         try:
             return deltalake(what)

@@ -83,10 +83,10 @@ def graph(
     An ETRecord or a program (.pte) alone is drawn without times; the graph of a program has its instructions. Without
     --html or --format, a page is written.
 
-    The page shows ops in modules, which open by a click, coloured by time, calls, FLOPs, bytes, backend, data type or
-    op type; with a program also by planned memory, with the device's peaks by the time above the roofline, and
-    with --gap by the numeric gap to another capture, in each metric. It needs no network. The report of a capture (etq
-    report) has the same graph. --format json has all values, for other programs, --format dot the graph for
+    The page shows ops within their modules; a click opens a module. Ops are coloured by time, calls, FLOPs, bytes,
+    backend, data type or op type. More colours need more input: planned memory needs a program, the time above the
+    roofline needs the device's peaks, and the numeric gap to another capture needs --gap. The page needs no network.
+    The report of a capture (etq report) has the same graph. --format json has all values, for other programs, --format dot the graph for
     Graphviz, and --format model-explorer one overlay as node data for the edge program in Model Explorer.
 
     With NEW, the page shows both graphs: they move and zoom together, counterparts are marked, and ops without one are

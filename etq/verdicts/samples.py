@@ -131,8 +131,8 @@ def _places(first: Any, second: Any) -> tuple[list[tuple[Any, Any]], list[int], 
 
 
 def _with_calls(samples: Samples) -> Samples:
-    """Add the times per call, as level call, of ops that all samples of one side call more often than all samples of
-    the other.
+    """Add rows of the level `call`, with times per call, for ops whose numbers of calls differ clearly: every sample of
+    one side calls the op more often than every sample of the other side.
     """
     sides = samples.calls[:, samples.is_base], samples.calls[:, samples.is_new]
     # NaN, the value if a side has no calls, is neither more nor less.

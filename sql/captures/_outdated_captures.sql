@@ -1,4 +1,5 @@
--- The captures of each group except the last ones, by the time of recording (as for @latest) or by a label. Captures
+-- The captures of each group except the last ones. They are ordered by the time of recording (as for @latest) or by a
+-- label. Captures
 -- without that label are neither counted nor returned.
 CREATE MACRO _outdated_captures(
     keep_last,  -- number of captures to keep in each group

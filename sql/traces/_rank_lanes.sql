@@ -3,10 +3,11 @@
 -- `clock_offsets` aligns; a rank whose clock isn't known has no rows. Each step is drawn in `cells` of equal length,
 -- from the first event of these ranks to the last one; a cell has the activity that takes most of the cell, unless that
 -- is idle time, and equal neighbouring cells are one row. There are at most ranks times steps times cells rows. A row
--- of kind step is that of a rank on its host. `first_cell` is the first of a row's cells, from 0, `end_cell` the cell
--- after its last; `first` is where it begins, from the first event of the step on, `span` the time of the whole step,
--- `ticks` how long the rank does that within these cells, or, for kind step, the time on its host; all in ns. `waited`
--- is what these ranks wait in the step, as far as it is known, `steps` the number of steps of the job.
+-- of kind step is that of a rank on its host. `first_cell` is the first cell of the row, counted from 0, and `end_cell`
+-- the cell after the last. `first` is the start of the row after the first event of the step, and `span` the duration of
+-- the step. `ticks` is how long the rank has this activity within these cells; for kind step, how long the step takes on
+-- the rank's host. `waited` is how long these ranks wait in the step, as far as it is known. These times are in ns.
+-- `steps` is the number of steps of the job.
 CREATE MACRO _rank_lanes(
     selector,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
     shown_ranks,  -- a list of ranks

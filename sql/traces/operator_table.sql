@@ -17,8 +17,8 @@
 --   host_self_time: time on the host without nested ops and runtime calls
 --   host_total_time: total time on the host
 --   tensor_cores_eligible: whether tensor cores could run it, or a nested op
---   tensor_cores_self_percent: share of kernels with tensor cores in device_self_time, in percent; 0 if that is 0, NULL if, for more than a tenth of that time, the use of tensor cores is unknown
---   tensor_cores_total_percent: share of kernels with tensor cores in device_total_time, in percent; 0 if that is 0, NULL if, for more than a tenth of that time, the use of tensor cores is unknown
+--   tensor_cores_self_percent: time of kernels that use tensor cores, in percent of device_self_time; 0 if device_self_time is 0; NULL if the use of tensor cores is unknown for more than a tenth of it
+--   tensor_cores_total_percent: time of kernels that use tensor cores, in percent of device_total_time; 0 if device_total_time is 0; NULL if the use of tensor cores is unknown for more than a tenth of it
 --   unit: the requested unit of time
 CREATE MACRO operator_table(
     capture,
