@@ -18,6 +18,7 @@ from etq.advice.finding import Finding, severity_of
 from etq.advice.remedies import CHANNELS_LAST, COPYING, UNFUSED, copying, graphs
 from etq.advice.trace_evidence import Unfused
 from etq.advice.words import counted, percent, shortened, time
+from etq.ingest.trace.classes import PRODUCTS
 
 # The wholes of shares, in words.
 WORK: Final = "the time of kernels, copies and fills"
@@ -33,7 +34,6 @@ _ON_PATH: Final = 5
 # Kernels that take longer than this, in ticks, aren't slow because they are short.
 SHORT_TICKS: Final = 10_000
 # Families of kernels that reuse the data they read.
-PRODUCTS: Final = frozenset({"GEMM", "attention", "convolution", "MoE"})
 
 # The rows and columns of the tile that a product's kernel computes at once, and how many tiles fill a large device.
 _TILE: Final = 128

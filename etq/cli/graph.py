@@ -86,8 +86,9 @@ def graph(
     The page shows ops within their modules; a click opens a module. Ops are coloured by time, calls, FLOPs, bytes,
     backend, data type or op type. More colours need more input: planned memory needs a program, the time above the
     roofline needs the device's peaks, and the numeric gap to another capture needs --gap. The page needs no network.
-    The report of a capture (etq report) has the same graph. --format json has all values, for other programs, --format dot the graph for
-    Graphviz, and --format model-explorer one overlay as node data for the edge program in Model Explorer.
+    The report of a capture (etq report) has the same graph. --format json has all values, for other programs; --format
+    dot has the graph for Graphviz; --format model-explorer has one overlay as node data for the edge program in Model
+    Explorer.
 
     With NEW, the page shows both graphs: they move and zoom together, counterparts are marked, and ops without one are
     listed. CAPTURE and NEW are captures, records, or two files of records; of one record, the exported graph is next

@@ -55,7 +55,7 @@ def _parsed_metrics(
     help="Attach a metric; NAME= removes it; may be repeated.",
 )
 @click.option("--better", type=click.Choice(["lower", "higher"]), help="For --metric: which direction is better.")
-@click.option("--run", type=click.IntRange(0), metavar="N", help="Attach --metric to this run, not to the whole capture.")
+@click.option("--run", type=click.IntRange(0), metavar="N", help="Attach --metric to this run, not to the capture.")
 @click.option(
     "--metrics", "files", metavar="FILE", multiple=True, help="Attach the metrics of a file; may be repeated."
 )

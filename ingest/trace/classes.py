@@ -19,7 +19,7 @@ VARIABLE: Final = "ETQ_CLASSES"
 _MOST_CHARACTERS: Final = 4_000
 _MOST_OF_CALLS: Final = 200
 # Kernels of these families compute products, which matrix units can do; kernels of the other families don't.
-_PRODUCTS: Final = frozenset(("GEMM", "convolution", "attention", "MoE"))
+PRODUCTS: Final = frozenset(("GEMM", "convolution", "attention", "MoE"))
 # The most bytes of a user's file.
 _MOST_BYTES: Final = 1 << 20
 _KERNEL: Final = "kernel"
@@ -132,7 +132,7 @@ class Rules(NamedTuple):
         """Return the class of a kernel by its name."""
         name = name[:_MOST_CHARACTERS]
         family = next((family for family, pattern in self.families if pattern.search(name)), None)
-        if family is not None and family not in _PRODUCTS:
+        if family is not None and family not in PRODUCTS:
             return Kernel(family, False)
         return Kernel(family, next((uses for uses, pattern in self.matrix_units if pattern.search(name)), None))
 
