@@ -342,8 +342,8 @@ class Comparison:
         ]
 
     def efficiency_lines(self) -> list[str]:
-        """Return a line with the MFU of the steps of both sides, if the sides are traces and one MFU is known; the
-        values are medians over the captures of a side.
+        """Return a line with the MFU of each side's steps, the median over its captures; no line if the sides aren't
+        traces, or if no side's MFU is known.
         """
         if not self.is_of_traces():
             return []

@@ -1,4 +1,7 @@
-"""Connections: the database of each, and its lookup of names in queries, which must be set for each of its cursors."""
+"""Keeps for each connection its database and its lookup of names in queries.
+
+Each cursor of a connection must be set up with the same lookup.
+"""
 
 from __future__ import annotations
 

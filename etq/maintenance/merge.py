@@ -241,8 +241,8 @@ _COMMENTS_OF: Final = """
             AND c.item IS NOT DISTINCT FROM s.item
     )
 """
-# For tables that aren't about one capture: adds the rows of another such table that aren't there yet. Of views with the
-# same name, the first warehouse's stays.
+# Queries that merge the tables whose rows don't belong to one capture: each adds those rows of the source's table that
+# the target doesn't have yet. Of views with the same name, the first warehouse's stays.
 MISSING_OF: Final[Mapping[str, str]] = {
     "change_comments": _COMMENTS_OF,
     "named_views": """

@@ -287,7 +287,9 @@ Fits = list[tuple[Places, Rows]]
 
 
 def trimmed_sd(differences: Numbers) -> Numbers:
-    """Return the standard deviation of values with these differences of neighbours, without the largest fifth."""
+    """Return the standard deviation of the values of each row, estimated from the differences between neighbours. The
+    largest fifth of the differences is left out.
+    """
     kept = max(1, math.ceil(0.8 * differences.shape[1]))
     return np.asarray(np.sqrt(np.partition(differences**2, kept - 1, axis=1)[:, :kept].mean(axis=1) / 2 / 0.438))
 

@@ -194,12 +194,13 @@ class Arguments:
     """The arguments of a call of an op from which its cost is computed.
 
     named         by name, or, without one, by position as text
-    tensors       those that are read, and `outs`, those that are written, in their order, with those of lists
+    tensors       the tensors that are not outputs, and `outs`, the outputs, in their order, with the tensors of lists
     all_tensors   both
     listed        the tensors of lists
-    first_list    those of the first list, if that precedes other tensors; `is_of_lists`: whether it does
+    first_list    the tensors of the first list; None if no list has tensors
+    is_of_lists   whether the first list precedes all other tensors
     first, main   the first tensor; the one that the op is about
-    given         the number of arguments without those that are written
+    given         the number of arguments before the outputs at the end
     """
 
     def __init__(self, op: str, inputs: Inputs, listed: Sequence[str] | None = None) -> None:

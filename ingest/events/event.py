@@ -55,7 +55,8 @@ class EventSlice:
     keys        the distinct `EventKey`s of the slice
     start       [n] start_time of profile events in ticks, its 64 bits as a signed integer; 0 for other events
     elapsed     [n] end_time - start_time of profile events in ticks, modulo 2**64, signed; 0 for other events
-    columns     [p] columns of `event_ticks`, by name, of the profile events; without columns that are NULL for all
+    columns     [p] the columns of `event_ticks` by name, with a row for each profile event; columns that are NULL in
+                all rows are left out
     allocations [m] place in the slice, allocator_id and size in bytes of the allocation events
     values      what the debug events logged; None if there are none
     """

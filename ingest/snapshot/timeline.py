@@ -1,9 +1,9 @@
 """Memory timelines (`export_memory_timeline`) as traces: an op for each category of memory, without stacks.
 
-Source: `MemoryProfileTimeline` of `torch/profiler/_memory_profiler.py`. A timeline is of one device, which it doesn't
-name, and has one of two forms: times in microseconds, and for each the bytes of each category after a 0; or (`raw`)
-changes, each with its time in nanoseconds (-1 before the recording), action, bytes and category. Timelines in HTML have
-only an image and can't be read.
+Source: `MemoryProfileTimeline` of `torch/profiler/_memory_profiler.py`. A timeline is of one device, whose name it
+doesn't have. It has one of two forms: either times in microseconds, each with a row of sizes (a 0, then the bytes of
+each category), or (`raw`) changes, each with a time in nanoseconds (-1 before the recording), action, bytes and
+category. Timelines in HTML have only an image and can't be read.
 """
 
 from __future__ import annotations

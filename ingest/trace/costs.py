@@ -164,8 +164,8 @@ class _Known:
         self._costs = Numbered()
 
     def number(self, call: _Call, code: int, top: str | None) -> int:
-        """Return the number of the cost of a call. `code` is the number of its inputs, -1 for none; `top` is the name
-        of the work that takes the most time.
+        """Return the number that identifies the cost of a call; calls with the same op, inputs and cost share a number.
+        `code` is the number of its inputs, -1 for none; `top` is the name of the work that takes the most time.
         """
         given = None if code == NONE else self._written[code]
         listed = _listed_types(top) if given is not None and b'"TensorList"' in given[1] else None

@@ -14,9 +14,9 @@ from etq.ingest.trace.text import LARGEST_VALUE
 
 # A bare number that JSON doesn't have.
 _NUMBER: Final = rb"[+-]?(?i:inf(?:inity)?|nan(?:\([^()]{0,20}\))?|1\.#(?:inf|qnan|snan|ind)0*)(?=\s*[,}\]])"
-# Text that needs no repair; then a Windows path, whose backslashes are not doubled, a JSON text (or the rest, if it has
-# no end), a bare number, or another character. The quantifiers are possessive: otherwise each character of a text takes
-# 120 bytes during the match.
+# Matches a run of text that needs no repair, followed by one thing that may need it: a Windows path whose backslashes
+# are not doubled, a JSON text (or the rest, if the text has no end), a bare number, or another character. The
+# quantifiers are possessive: otherwise each character of a text takes 120 bytes during the match.
 _TOKEN: Final = re.compile(
     rb'((?:[^"+\-1iInN]++|"[^"\\\0-\x1f]*+"|1(?!\.#)|(?!' + _NUMBER + rb")[+\-1iInN])*+)"
     rb'("(?P<path>[a-zA-Z]:\\(?![\\"/])[^"\n]*)"|"(?:[^"\\]++|\\.)*+(?:"|\Z)|' + _NUMBER + rb"|\Z|.)",

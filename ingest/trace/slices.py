@@ -476,8 +476,9 @@ class Added:
 
 
 class Template(NamedTuple):
-    """The slices that each launch of a graph adds: rows of the recorded slices from outer to inner, their parents as
-    places, and how many slices each contains; for each kernel the op and the innermost slice, as places; -1 for none.
+    """The slices that each launch of a graph adds. `rows` has the rows of the recorded slices, from outer to inner.
+    `parent` has the index in `rows` of each slice's parent, and `within` how many slices each contains. `op` and
+    `owner` have, for each kernel, the indexes in `rows` of its op and of its innermost slice. -1 stands for none.
     """
 
     rows: Whole

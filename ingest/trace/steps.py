@@ -65,9 +65,10 @@ def step_rows(
     """Return the table `trace_steps`. `is_served`: the steps are those of a server, which are numbered in order;
     `is_denoised`: those of a diffusion model, which are numbered in order if the numbers in their names don't count up.
 
-    `kind` [n] is the place of each slice's category and name, and of its class; `start`, `elapsed` [n] are ticks;
-    `call` [n] is the row of the call that launched it, `origin` [n] that call or otherwise the owner, -1 for none;
-    `run` [n] is the run in which its origin begins; `is_lost` [n] whether it is a launch whose work was not recorded.
+    Each of these arrays has one entry per slice. `kind` is the index of its category and name in `kinds`, and of its
+    class in `classes`. `start` and `elapsed` are in ticks. `call` is the row of the call that launched it; `origin` is
+    that call, or, without one, the slice's owner; -1 for none. `run` is the run in which its origin begins. `is_lost`
+    says whether it is a launch whose work was not recorded.
     """
     if (elapsed < 0).any():  # these are in no category
         classes, kind = [*classes, Class("")], np.where(elapsed < 0, len(classes), kind)

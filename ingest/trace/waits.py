@@ -74,8 +74,8 @@ class _Work(NamedTuple):
     call        row of the call that launched it, or -1
     called      when that call started, or before all times
     returned    when that call ended, or before all times
-    ended       [e] those longer than 0, in the order of their ends
-    rank        place of each in `ended`; -1 for those of length 0
+    ended       [e] indexes of the work that takes longer than 0, in the order of its ends
+    rank        each one's index in `ended`; -1 for work of length 0
     """
 
     place: Whole

@@ -1,13 +1,13 @@
 -- The captures that an argument matches: the one with that hash or name, else all that a selector chooses, else those
--- whose hash begins with it. A selector is a list separated by commas: key=value parts choose captures that have all
--- these labels, key=a|b captures with one of these values, key!=value captures with another value, and ranges such as
--- build>=91 (also >, <=, <) captures with a value in the range; captured_at>=2026-11-15 and since=7d choose captures of
--- that time; at most one of @latest and @previous chooses, of these captures, the one that was recorded last, according
--- to `_recorded_at`, or the one before it. No part on a label chooses captures without this label. A value with a comma
--- or | must be quoted (quotes in it are doubled), unless the selector has only this part and no capture matches if the
--- value is split; `since="7d"` means a label named since. Table aliases begin with an underscore in this file: an
--- argument may be a column of the caller, as in `LATERAL (FROM op_totals(c.name))`, and an alias of the same name would
--- hide it.
+-- whose hash begins with it. A selector is a list of parts separated by commas; a capture must match all parts.
+-- `key=value` matches captures with this label, `key=a|b` those with one of these values, and `key!=value` those with
+-- another value. Ranges such as `build>=91` (also >, <=, <) match values in the range; `captured_at>=2026-11-15` and
+-- `since=7d` match captures of that time. At most one part is @latest or @previous: of the captures that match the
+-- other parts, it chooses the one that was recorded last according to `_recorded_at`, or the one before it. No part on
+-- a label chooses captures without this label. A value with a comma or | must be quoted (quotes in it are doubled),
+-- unless the selector has only this part and no capture matches if the value is split; `since="7d"` means a label named
+-- since. Table aliases begin with an underscore in this file: an argument may be a column of the caller, as in `LATERAL
+-- (FROM op_totals(c.name))`, and an alias of the same name would hide it.
 CREATE MACRO _matching_captures(capture) AS TABLE
 SELECT _way.capture_id, _way.name FROM _capture_matches(capture) AS _way WHERE _way.way = _way.best;
 

@@ -1,6 +1,6 @@
 -- One event of a block with what its runs logged, as lists, for those columns of `etq.Inspector` that
--- `inspector_events` lacks, and with durations as the Inspector computes them: one tick too few where a 32-bit clock
--- wraps, and start and end of delegates' events scaled separately, as floats.
+-- `inspector_events` lacks. Durations are computed as the Inspector computes them: they are one tick too short where a
+-- 32-bit clock wraps, and start and end of delegates' events are scaled separately, as floats.
 CREATE MACRO _event_lists(
     capture_key, unit,
     repeats  -- all: all occurrences in a run; last: only the last

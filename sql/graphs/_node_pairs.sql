@@ -1,9 +1,10 @@
 -- One node of one of two graphs with its counterpart in the other. Nodes of one record are matched by their debug
 -- handles, which an exported node shares with the edge nodes made from it. Other nodes are matched in rounds. Each
--- round uses less specific keys, and pairs nodes with equal keys in order: context (module, op, outputs and the ops
--- around it, equally often on both sides), neighbours (op and counterparts of the nodes around it), module (module, op
--- and outputs, then without outputs, equally often), neighbours again (of any op), order (module and op in order),
--- module again (module and outputs, equally often), order again (op and outputs in order).
+-- round uses less specific keys, and pairs the nodes of equal keys in order; a round marked * does so only if a key is
+-- equally frequent on both sides. The keys, with the name of each round: context* (module, op, outputs, and the ops
+-- around the node); neighbours (op, and the counterparts of the nodes around it); module* (module, op and outputs, then
+-- without outputs); neighbours (the same without the op); order (module and op); module* (module and outputs); order
+-- (op and outputs).
 CREATE MACRO _node_pairs(
     base_record_key,  -- key of the record of base
     base_stage,  -- stage of its graphs, in `graphs`

@@ -79,7 +79,7 @@ CREATE MACRO _program_fit(record_key, program_key) AS (
 --   delegated: number of nodes that a delegate runs; NULL if the graph of a program's delegate can't be read
 --   not_delegated: number of nodes that no delegate runs
 --   backends: names of the backends that run some, as text; NULL if none does
---   basis: source of this answer: program (the record has no edge graph: kernels of the program and ops of its delegates, by their own names), graph (the record has the lowered graph), record (the handles of its instructions allow one answer), kernels (the ops of kernels allow one answer), handles (a guess by handles only: link a capture or program)
+--   basis: what this answer is from. program: the record has no edge graph, so it counts kernels of the program and ops of its delegates, by their own names; graph: the record has the lowered graph; record: the handles of its instructions allow only one answer; kernels: the ops of kernels allow only one answer; handles: it is a guess by handles only, so link a capture or program
 CREATE MACRO delegation(
     record,  -- name or hash prefix of a record
     program := NULL  -- name or hash prefix of its program; NULL: the one that its captures are linked to

@@ -1,10 +1,10 @@
 -- Whether one run with an execute is typical: whether the logarithm of its execute time lies within Tukey's outer
 -- fences, three times the interquartile range beyond the quartiles, and at least 10 %. The quartiles are those of the
--- runs of its event block and phase, without the first execute of each method, which may be a warm-up; if these are
--- fewer than three, those of the block's runs of all phases; if these are fewer than three as well, all are typical. A
--- run with impossible times is not typical. In 140 blocks of real captures on a shared machine, these fences exclude 8
--- % of the runs, Tukey's inner fences 12 %; fences around the shortest half of the runs instead of the quartiles
--- exclude up to half of a block whose inputs take different times.
+-- runs of the same event block and phase; the first execute of each method is left out, because it may be a warm-up.
+-- With fewer than three such runs, the block's runs of all phases are used; if these are also fewer than three, all
+-- runs are typical. A run with impossible times is not typical. In 140 blocks of real captures on a shared machine,
+-- these fences exclude 8 % of the runs, and Tukey's inner fences would exclude 12 %. Fences around the shortest half of
+-- the runs, instead of the quartiles, would exclude up to half of a block whose inputs take different times.
 CREATE MACRO _find_typical_runs(first_key, last_key) AS TABLE
 WITH measured AS (
     SELECT r.capture_id, r.run_index, ln(greatest(r.execute_ticks, 1)::DOUBLE) AS log_ticks, r.block_index, r.phase,

@@ -1,7 +1,7 @@
 -- How many launches of a trace have no device event. Launches that a graph records run in its replays, and are not
--- counted. Because ids may be repeated, events beyond the first of a call, and kernels without a call, are taken to be
--- the events of other launches: the number of launches is reduced by the number of these. `call` is the most frequent
--- name of the launches.
+-- counted. Because ids may be repeated, a kernel without a call, or a second kernel of the same call, may belong to a
+-- launch that seems to have none: the number of lost launches is reduced by the number of these kernels. `call` is the
+-- most frequent name of the launches.
 CREATE MACRO _lost_launches(capture_key) AS TABLE
 WITH calls AS (
     SELECT s.label, t.lost_launches

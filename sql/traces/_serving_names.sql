@@ -1,11 +1,12 @@
 -- Whole number of a text of digits; 0 for an empty one, NULL for one that can't be a number of tokens.
 CREATE MACRO _told_number(digits) AS (CASE WHEN digits = '' THEN 0 WHEN length(digits) <= 12 THEN digits::BIGINT END);
 
--- The facts about a step of a server of language models in the name of its annotation; NULL for other names. vLLM
--- writes execute_context_2(512)_generation_30(30): sequences and, in brackets, tokens of the prompts and of the
--- generation, also with their squares, (888_788544); for ROCm (sq512sk512sqsq131328sqsk131328), whose queries (sq) are
--- the tokens; older versions write execute_new_2_cached_30: the number of new sequences, and that of other sequences,
--- in any phase. SGLang writes step[EXTEND bs=2 toks=512], step[DECODE bs=30] and other modes.
+-- What the annotation of a step of a server of language models tells in its name; NULL for other names. vLLM writes
+-- execute_context_2(512)_generation_30(30): for prompts and for generation, the number of sequences and, in
+-- parentheses, of tokens. Some names also have the squares, as in (888_788544). For ROCm, the parentheses have several
+-- numbers, as in (sq512sk512sqsq131328sqsk131328); the one after sq, of the queries, is the number of tokens. Older
+-- versions write execute_new_2_cached_30: the number of new sequences, and of other sequences in any phase. SGLang
+-- writes step[EXTEND bs=2 toks=512], step[DECODE bs=30] and other modes.
 CREATE MACRO _serving_name(label) AS (
     CASE
         WHEN regexp_full_match(label, '(execute_)?(\d+_)?context_\d+\((sq)?\d+\w*\)_generation_\d+\((sq)?\d+\w*\)')

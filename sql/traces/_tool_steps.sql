@@ -1,7 +1,8 @@
--- One step of a trace by the annotations of any tool: the profiler's steps, those of servers and of diffusion models,
--- or else the outermost annotations of one name, apart from its numbers, that repeat and launch at least half of what
--- is launched, or, if nothing is launched, contain at least half of the ops. Of a step that exceeds the recording, if
--- the recording's span is known and contains a part of the step, only that part counts, as the rest is not recorded.
+-- One step of a trace by the annotations of any tool: the profiler's steps, or those of servers and of diffusion
+-- models. If there are none, steps are the outermost annotations that have the same name apart from numbers, repeat,
+-- and launch at least half of what is launched (or contain at least half of the ops, if nothing is launched). Of a step
+-- that exceeds the recording, if the recording's span is known and contains a part of the step, only that part counts,
+-- as the rest is not recorded.
 CREATE MACRO _tool_steps(capture_key) AS TABLE
 WITH recorded AS (
     SELECT min(e.start_ticks) AS start_ticks, max(e.start_ticks + e.elapsed_ticks) AS end_ticks

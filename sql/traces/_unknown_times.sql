@@ -1,6 +1,7 @@
--- The effect of times that a trace lacks: `of_host` is whether events of the host lack times; `device_ticks` the most
--- that kernels, copies and fills without a time may take, each from its launch to the start of the next of its stream;
--- `span_ticks` the time of all devices. One row.
+-- The effect of times that a trace lacks. `of_host` says whether events of the host lack times. `device_ticks` is the
+-- most that the kernels, copies and fills without a time may take: for each, the time from its launch to the start of
+-- the next one of its stream that has a time, or to the end of all. `span_ticks` is the time from the first start to
+-- the last end on devices. One row.
 CREATE MACRO _unknown_times(capture_key) AS TABLE
 WITH names AS MATERIALIZED (
     SELECT s.signature_index, s.on_device, s.activity IN ('kernel', 'copy', 'fill') AS is_work

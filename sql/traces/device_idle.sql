@@ -4,21 +4,22 @@
 -- parts: until the launch of the next event returned, nothing was waiting to run (host time); from then on, the next
 -- event was launched and had not started (queued time). If a call waits for the event that it launches, the event
 -- counts as launched when the call begins; so do the events of a graph whose call began before the gap. The longer part
--- determines the cause. Of host time: between_steps, if more than half of it lies in no step of any tool; data_loading
--- and communication, if the threads that launch work spent half of it there; the purpose of the calls of the runtime or
--- driver in which these threads waited for half of it: synchronization, allocation, free, pinned_memory, module_load,
--- graph_instantiation, creation (of streams, events, contexts), call (a call of no known kind), and launch or copy, if
--- such a call takes a millisecond or more; else synchronization or free, if a call that waits for a device was open
--- when the gap began, so that nothing could be launched ahead, and the host then went on for at most a millisecond, or
--- at most as long as it had waited; else host, or not_recorded, if the trace has no steps and nothing is recorded of
--- the launching thread for more than half of it. Of queued time: dependency, if, according to the trace's records
--- (`cuda_sync`) or its calls (hipStreamWaitEvent), the next event waited for an event of another stream during half of
--- it (communication, if that was a kernel of that family); launch_delay, if it is at most launch_delay_us, or if half
--- of it passed before the launch returned; dependency or communication, if an event of another stream or device ended
--- at most launch_delay_us before the next event started: the event that records or calls name, or any event if the
--- trace has neither records nor such calls, and in CUDA graphs; else unknown_wait: the next event waited for something
--- that the trace doesn't show, such as work launched before the recording, which a stream may still run before its
--- first event: then it isn't known whether the device is idle. A gap without a recorded launch is unknown.
+-- determines the cause. If host time is longer, the first of these that applies is the cause: between_steps, if more
+-- than half of the host time lies in no step of any tool; data_loading or communication, if the threads that launch
+-- work spent half of it there; the purpose of calls of the runtime or driver in which these threads waited for half of
+-- it; synchronization or free, if a call that waits for a device was open when the gap began, and the host then went on
+-- for at most a millisecond, or at most as long as it had waited (such a wait prevents launches ahead); not_recorded,
+-- if the trace has no steps and nothing is recorded of the launching thread for more than half of it; host. The
+-- purposes of calls are synchronization, allocation, free, pinned_memory, module_load, graph_instantiation, creation
+-- (of streams, events, contexts), call (of no known kind), and, for calls of a millisecond or more, launch and copy. If
+-- queued time is longer, the first of these that applies is the cause. dependency: the trace's records (`cuda_sync`) or
+-- calls (hipStreamWaitEvent) show that the next event waited for an event of another stream during half of the queued
+-- time. launch_delay: the queued time is at most launch_delay_us, or half of it passed before the launch returned.
+-- dependency: an event of another stream or device ended at most launch_delay_us before the next event started; it is
+-- the event that records or calls name, or, in CUDA graphs and in traces with neither, any event. unknown_wait: the
+-- trace doesn't show what the next event waited for. This may be work launched before the recording, which a stream may
+-- still run before its first event; then it isn't known whether the device is idle. A dependency on a kernel of
+-- communication is called communication. A gap without a recorded launch is unknown.
 -- Needs: torch_trace, device_events; else: framework_tax
 -- Empty: {capture} has no gaps between device events
 -- Shown: device!#, stream#, step#, start! (time), duration! (time), share_percent%, cause!, host_op, call, next_event,
@@ -32,7 +33,7 @@
 --   duration: length of the gap
 --   share_percent: length in percent of the time from the first event of the device, or of the stream, to the end of its last
 --   cause: host, between_steps, not_recorded, synchronization, data_loading, communication, allocation, free, pinned_memory, module_load, graph_instantiation, creation, call, launch, copy, dependency, launch_delay, unknown_wait or unknown
---   host_op: innermost op or annotation of the launching thread where the wait began (in the middle of the host time, if the cause is host, between_steps or not_recorded), ProfilerStep* for steps; NULL if there is none, and if the cause is in queued time
+--   host_op: innermost op or annotation that the launching thread was in when the wait began, or, if the cause is host, between_steps or not_recorded, in the middle of the host time; steps are ProfilerStep*. NULL if there is none, and if the cause is in queued time
 --   call: for a cause that is a call of the runtime or driver, the call in which most of the host time passed; for launch_delay the launch, if half of the time passed in it; NULL for other causes
 --   next_event: label of the event that ended the gap
 --   waited_for: label of the event of another stream or device that the next event waited for; NULL for other causes

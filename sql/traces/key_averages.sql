@@ -174,10 +174,10 @@ WHERE p.is_listed;
 -- times: columns that begin with torch_ are equal to its own. Device time is that of kernels, copies and fills, and
 -- belongs to the op or annotation that launched them, see `device_events`: self device times of rows that are not of a
 -- device add up to the time of all device events. Values that a trace's file doesn't have, such as FLOPs, are NULL.
--- Differences from torch: torch uses ids that it has in memory, and loses an op's kernels if it merges a nested op of
--- the same name; here they are kept, waits of a device (Stream Sync) and annotations repeated for a device are not
--- device time of an op, and device events that no op launched have a row. By shape, torch leaves out the shapes of
--- lists of tensors, such as those of cat.
+-- It differs from torch as follows. torch uses ids that it has in memory, and loses an op's kernels if it merges a
+-- nested op of the same name; here they are kept. Waits of a device (Stream Sync) and annotations repeated for a device
+-- don't count as device time of an op. Device events that no op launched have a row. By shape, torch leaves out the
+-- shapes of lists of tensors, such as those of cat.
 -- Shown: name!, shapes, stack, module, self_device_per_step!~, self_device_time!+~, device_per_step!~,
 --   device_time_total!+~, self_cpu_step_percent%, self_cpu_percent+%, self_cpu_per_step!~, self_cpu_time!+~,
 --   cpu_step_percent%, cpu_time_percent+%, cpu_per_step~, cpu_time_total+~, calls!#, cpu_time_avg~, device_time_avg~,

@@ -94,7 +94,7 @@ FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared) AS r;
 --   bytes_per_second: bytes per second, in the calls whose bytes are known; NULL where unknown
 --   peak_flops: operations per second at the peak of its type and units; NULL where unknown, and by op and by family
 --   roof_percent: smallest possible time at the peaks in percent of its time, of the calls whose costs are known; NULL where unknown
---   bound: the limit that takes longer: compute or memory; latency if its smallest possible time is shorter than its kernels would take if each were as short as the trace's shortest kernel, or took 10 us if all take longer; NULL where unknown, and by op and by family if it differs
+--   bound: compute or memory, whichever limit takes longer. latency, if the op's smallest possible time is shorter than its kernels would take if each took as long as the trace's shortest kernel, or 10 us if all kernels take longer than that. NULL where unknown, and by op and by family if it differs
 --   above_roof: total minus the smallest possible time, of the calls whose costs are known: the most that can be saved; NULL where unknown
 --   above_roof_percent: above_roof in percent of the total of all rows
 --   known_percent: share of total in calls whose smallest possible time is known, in percent

@@ -1,17 +1,17 @@
 -- One op with its times, as in the operator view of torch-tb-profiler. Differences from `key_averages`: it has only
 -- ops, no annotations, steps or Python functions; self times exclude runtime calls; and it has columns about tensor
--- cores. As in `key_averages`, device time belongs to the op that contains its launch. Differences from the plug-in:
--- ops of newer traces have device times; the plug-in uses external ids, which refer to other ops in many traces; it
--- loses the kernels that an op launches itself if the op contains another op of its name; an op is eligible for tensor
--- cores if any of its calls is eligible, not only the first; times of an op count once where it calls itself, or where
--- its calls overlap.
+-- cores. As in `key_averages`, device time belongs to the op that contains its launch. It differs from the plug-in as
+-- follows. Ops of newer traces have device times. Device time doesn't depend on external ids, which the plug-in uses
+-- and which refer to other ops in many traces. An op keeps the kernels that it launches itself if it contains another
+-- op of its name; the plug-in loses them. An op is eligible for tensor cores if any of its calls is, not only the
+-- first. Where an op calls itself, or its calls overlap, its time counts once.
 -- Needs: torch_trace; else: op_totals
 -- Shown: name!, shapes!, calls!#, host_self_time!~, host_total_time~, device_self_time!~, device_total_time~,
 --   tensor_cores_eligible, tensor_cores_self_percent%, tensor_cores_total_percent%, unit
 -- Columns:
 --   name: the op
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape
---   calls: number of calls; an op that only calls another op of its name is one call with it
+--   calls: number of calls; if an op only calls another op of the same name, the two calls count as one
 --   device_self_time: device time of its launches
 --   device_total_time: device time of its launches and those of nested ops
 --   host_self_time: time on the host without nested ops and runtime calls

@@ -19,11 +19,11 @@ JOIN (
 -- counts once, for the first category that applies of Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU
 -- Exec and Other, so that a step's rows add up to the step. A step lasts until its last launched device event ends, and
 -- the next one begins there; without device events, the time that several steps share counts for each of them. Steps at
--- the end of a trace whose kernels were not all recorded are excluded. Differences from the plug-in: runtime calls,
--- DataLoaders and communication are recognized in the form that torch has written since 2021, too; kernels of
--- communication are recognized by their family, and come before copies and fills, so that the time is what
--- `device_breakdown` calls exposed; communication on the host counts only if the trace has no kernels; a step repeated
--- for a device is not a separate step; if the first category fills all steps, later categories are not counted in
+-- the end of a trace whose kernels were not all recorded are excluded. It differs from the plug-in as follows. Runtime
+-- calls, DataLoaders and communication are also recognized in the form that torch has written since 2021. Kernels of
+-- communication are recognized by their family and come before copies and fills, so their time is what
+-- `device_breakdown` calls exposed. Communication on the host counts only if the trace has no kernels. A step repeated
+-- for a device is not a separate step. If the first category fills all steps, later categories are not counted in
 -- addition.
 -- Needs: torch_trace; else: execute_breakdown
 -- Shown: step!#, category!, time!~, share_percent!%, unit

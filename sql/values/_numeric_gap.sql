@@ -1,5 +1,5 @@
--- The differences between the values of two captures for one debug handle, as in `numeric_gap`, by each metric, with
--- the values.
+-- The values that two captures logged for one debug handle, and the differences between them by each metric of
+-- `numeric_gap`.
 CREATE MACRO _value_distances(
     base_key, new_key,
     of_reference  -- whether base is a reference and new is not; NULL: any
