@@ -28,9 +28,10 @@ def started_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver
 
 @pytest.fixture
 def browser(started_once: WebDriver) -> WebDriver:
-    """The browser, whose console has nothing of earlier tests."""
+    """The browser, which shows no page, and whose console has nothing of earlier tests."""
     from tests.browser.pages import complaints
 
+    started_once.get("about:blank")  # a page of an earlier test would go on asking a server that has ended
     complaints(started_once)
     return started_once
 
