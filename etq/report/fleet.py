@@ -33,14 +33,11 @@ def fleet_of(warehouse: Warehouse, selector: str | None, options: dict[str, Any]
     given = {"selector": selector, "unit": unit, **options}
     given = {name: value for name, value in given.items() if value is not None}
     by = options.get("by") or "device"
-
-    def rows_of(what: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        call = catalog.arguments({**given, "what": what})
-        return warehouse.rows(f"FROM {_VIEW}({call})", **given, what=what)
-
-    names, totals = rows_of("total")
+    # All captures are compared once, for totals and ops.
+    names, rows = warehouse.rows(f"FROM {_VIEW}({catalog.arguments({**given, 'what': None})})", **given, what=None)
+    of_ops = names.index("instances")
+    totals, ops = ([row for row in rows if (row[of_ops] is None) == is_total] for is_total in (True, False))
     said = sentence([dict(zip(names, row, strict=True)) for row in totals], by)
-    names, ops = rows_of("op")
     cut = "" if len(ops) <= _MOST else f" The page has the first {_MOST} of {len(ops):,} rows."
     grids = [
         _grid("total", names, totals, f"Each {by} against all others", None),

@@ -130,7 +130,7 @@ FROM _comparison_answer(
 CREATE MACRO outliers(
     selector := NULL,
     "by" := 'device',  -- the label whose values are compared
-    what := 'total',  -- total or op
+    what := 'total',  -- total or op; NULL: both
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
     quantile := 0.25, phase := NULL, alpha := 0.05, min_effect := NULL, allow_mismatch := false
 ) AS TABLE
@@ -147,7 +147,7 @@ listed AS (
         c.base, c.new, c.unit, c.comparison, NULL AS instances, NULL AS slower_instances, c.new_captures,
         c.base_captures, c.p AS q, c.note
     FROM compared AS c
-    WHERE what = 'total' AND c.level = 'total'
+    WHERE coalesce(what, 'total') = 'total' AND c.level = 'total'
     UNION ALL
     SELECT c.value, c.scope, c.op, arg_max(c.verdict, (c.verdict IN ('slower', 'faster'), abs(c.change * c.base))),
         CASE count(*) WHEN 1 THEN any_value(c.change_percent) ELSE sum(c.change_percent * c.base) / sum(c.base) END,
@@ -155,7 +155,7 @@ listed AS (
         sum(c.new), c.unit, c.comparison, count(*), count(*) FILTER (WHERE c.verdict = 'slower'), max(c.new_captures),
         max(c.base_captures), min(c.q), CASE WHEN min(c.note) = max(c.note) THEN min(c.note) END
     FROM compared AS c
-    WHERE what = 'op' AND c.level = 'op'
+    WHERE coalesce(what, 'op') = 'op' AND c.level = 'op'
     GROUP BY c.value, c.scope, c.op, c.unit, c.comparison
 )
 SELECT l.value, l.method, l.op, l.verdict, l.change_percent, l.low_percent, l.high_percent, l.in_ops, l.base, l.new,

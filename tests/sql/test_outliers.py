@@ -50,6 +50,9 @@ def test_both_slow_devices_are_found_and_no_other(lab: Warehouse) -> None:
 def test_the_ops_of_a_slow_device(lab: Warehouse) -> None:
     rows = asked(lab, "FROM outliers('model=mlp', what := 'op')")
     assert len(rows) == 20 * 4
+    both = asked(lab, "FROM outliers('model=mlp', what := NULL)")
+    assert [row for row in both if row["instances"] is not None] == rows
+    assert [row for row in both if row["instances"] is None] == asked(lab, "FROM outliers('model=mlp')")
     [slower] = [row for row in rows if row["verdict"] in ("slower", "faster")]
     assert (slower["value"], slower["op"], slower["instances"], slower["slower_instances"]) == (
         "pixel8-07",
