@@ -28,9 +28,6 @@ SPAN_OF_STEPS: Final = f"{SPAN} of steps"
 # The part of a peak rate that good kernels reach; they don't reach all of it because clocks fall under load, and memory
 # is refreshed.
 ACHIEVABLE: Final = 0.8
-# Faster kernels save little if devices have less than this share of the critical path, in percent, and are busy for
-# less than half of the time.
-_ON_PATH: Final = 5
 # Kernels that take longer than this, in ticks, aren't slow because they are short.
 SHORT_TICKS: Final = 10_000
 # Families of kernels that reuse the data they read.

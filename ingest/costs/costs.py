@@ -11,12 +11,10 @@ from etq.ingest.costs.call import Call, Lengths
 from etq.ingest.costs.formulas import Formula
 from etq.ingest.costs.fused import fused_operations
 from etq.ingest.costs.moved import Moved
-from etq.ingest.costs.numbers import counted, known, whole
+from etq.ingest.costs.numbers import MOST_OPERATIONS, counted, known, whole
 from etq.ingest.costs.operations import at_most, is_complex, operations_of
 from etq.ingest.costs.sizes import output_sizes
 
-# Above this number, operations are too many to be stored.
-_MOST: Final = 9e18
 # Assumed sizes of experts, in the order in which they are shown; and the sizes that operations need, and that bytes
 # need.
 _OF_EXPERTS: Final = ("top_k", "experts", "used_experts", "expert_width", "matrices", "weight_bytes")
@@ -111,7 +109,7 @@ def _reasons(call: Call, moved: Moved, operations: float, both: int | None) -> I
     yield counts == "unwritten weights", "the weights of its experts are not written"
     if not known(operations):
         yield from _unknown_operations(call)
-    yield operations > _MOST, "too many to be true"
+    yield operations > MOST_OPERATIONS, "too many to be true"
     yield moved.is_least and is_read, "bytes: at least; not all that it moves follows from sizes"
     if moves != "nothing" and both is None:
         yield from _unknown_bytes(call)

@@ -12,7 +12,7 @@ import msgspec
 from etq.ingest.costs.arguments import Argument, Arguments, Inputs
 from etq.ingest.costs.call import Call
 from etq.ingest.costs.formulas import Formula, formulas
-from etq.ingest.costs.numbers import UNKNOWN, Sizes, known, number_in, product, total, whole
+from etq.ingest.costs.numbers import MOST_OPERATIONS, UNKNOWN, Sizes, known, number_in, product, total, whole
 from etq.ingest.costs.operations import operations_of
 
 # Bytes of an element by torch's name of its type.
@@ -27,7 +27,6 @@ _BYTES: Final = {
 _FACTORS: Final = ("mat1", "batch1", "mat", "input", "self")
 # Ops with an argument that states whether they are transposed.
 _EITHER_WAY: Final = ("aten.convolution", "aten._convolution")
-_MOST: Final = 9e18
 # What is read or written is only known at run time.
 _CHOSEN: Final = ("scattered", "looked up", "targets", "least")
 
@@ -190,7 +189,7 @@ def _reasons(
     is_cache = moves == "cache"
     yield is_cache and flops is None, "the used part of its cache is known only at run time"
     yield is_cache, "bytes: the part of its cache that is read is unknown"
-    yield flops is None and operations > _MOST, "too many to be true"
+    yield flops is None and operations > MOST_OPERATIONS, "too many to be true"
     yield flops is None, "a value that the formula needs is not in the record"
     yield moves == "depends", "bytes: it may copy, or return a view"
     yield moves in _CHOSEN, "bytes: which elements it reads or writes is known only at run time"

@@ -13,6 +13,8 @@ from typing import Final
 UNKNOWN: Final = math.nan
 # Numbers above this one are not stored.
 _MOST: Final = 2.0**63
+# A call computes fewer operations than this; more would come from odd sizes.
+MOST_OPERATIONS: Final = 9e18
 Sizes = Sequence[float] | None
 
 
