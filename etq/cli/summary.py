@@ -6,7 +6,7 @@ import glob
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,88 +59,8 @@ _HEADLINE: Final = """
     FROM {rows} AS h
     WHERE h.value > 0
 """
-_STEPS: Final = """
-    SELECT 'step', NULL, median(s.total), v.time, quantile_cont(s.total, 0.1) FILTER (v.steps > 1),
-        quantile_cont(s.total, 0.9) FILTER (v.steps > 1), v.steps, v.unit
-    FROM wide_steps($capture) AS s
-    CROSS JOIN average_step($capture) AS v
-    WHERE v.category = 'Step' AND _step_count($capture, NULL, NULL) IS NOT NULL
-    GROUP BY v.time, v.steps, v.unit
-"""
-# The mean duration of steps, and that of their annotations in the file.
-_ANNOTATED: Final = """
-    SELECT fsum(s.total) / count(*), fsum(s.host) / count(*), count(*), any_value(s.unit)
-    FROM wide_steps($capture) AS s
-    WHERE s.host IS NOT NULL AND _step_count($capture, NULL, NULL) IS NOT NULL
-    HAVING count(*) > 0
-"""
-# The longest wait of a device event, after its launch and after all recorded earlier work, for something that isn't
-# recorded; and the time from the end of the wait to the end of its step.
-_WAITED: Final = """
-    SELECT _in_unit(d.waited_ticks, a.scale), _in_unit(s.end_ticks - d.start_ticks, a.scale), a.unit
-    FROM _scaled_capture($capture, NULL) AS a
-    CROSS JOIN (
-        SELECT i.start_ticks, i.call_start_ticks, i.wait_kind,
-            i.start_ticks - greatest(
-                i.call_start_ticks + i.call_ticks,
-                max(i.start_ticks + i.elapsed_ticks) OVER (
-                    PARTITION BY i.device
-                    ORDER BY i.start_ticks, i.event_index
-                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-                )
-            ) AS waited_ticks
-        FROM device_events AS i
-        WHERE i.capture_id = $capture AND i.elapsed_ticks >= 0
-    ) AS d
-    JOIN trace_steps AS s
-        ON s.capture_id = $capture AND s.start_ticks <= d.call_start_ticks AND d.start_ticks < s.end_ticks
-    WHERE d.wait_kind = 'unknown_wait'
-        AND 10 * d.waited_ticks > s.end_ticks - s.start_ticks
-        AND _step_count($capture, NULL, NULL) IS NOT NULL
-    ORDER BY d.waited_ticks DESC, s.start_ticks DESC
-    LIMIT 1
-"""
-# The smallest difference between steps and annotations that is reported.
+# The smallest difference between the mean of steps and that of their annotations that is reported.
 _DIFFERS: Final = 0.01
-# The step furthest from the median, if it changes the mean by a twentieth, and the mean of the other steps.
-_FAR: Final = """
-    SELECT f.step, f.total, (f.sum - f.total) / (f.steps - 1) AS mean, f.unit
-    FROM (
-        SELECT arg_max(s.step, abs(s.total - m.middle)) AS step, arg_max(s.total, abs(s.total - m.middle)) AS total,
-            fsum(s.total) AS sum, count(*) AS steps, any_value(s.unit) AS unit
-        FROM wide_steps($capture) AS s
-        CROSS JOIN (SELECT median(i.total) AS middle FROM wide_steps($capture) AS i) AS m
-        WHERE _step_count($capture, NULL, NULL) IS NOT NULL
-        HAVING count(*) > 2
-    ) AS f
-    WHERE abs(f.sum / f.steps - mean) > 0.05 * mean
-"""
-# How long work that was launched before the recording runs after the start of the first step. Such work has no recorded
-# launch and is the first in its stream.
-_EARLIER: Final = """
-    SELECT s.step, _in_unit(max(d.start_ticks + d.elapsed_ticks) - s.start_ticks, a.scale) AS until, a.unit
-    FROM _scaled_capture($capture, NULL) AS a
-    CROSS JOIN (
-        FROM trace_steps AS f WHERE f.capture_id = $capture AND f.start_ticks IS NOT NULL ORDER BY f.run_index LIMIT 1
-    ) AS s
-    JOIN (
-        SELECT e.*, min(CASE WHEN e.call_index IS NOT NULL THEN e.start_ticks END)
-            OVER (PARTITION BY e.device, e.stream) AS launched_ticks
-        FROM device_events AS e
-        JOIN signatures AS n ON n.capture_id = e.capture_id AND n.signature_index = e.event_signature
-        WHERE e.capture_id = $capture AND n.activity IN ('kernel', 'copy', 'fill')
-    ) AS d ON d.call_index IS NULL AND d.start_ticks < d.launched_ticks AND d.start_ticks < s.end_ticks
-    GROUP BY s.step, s.start_ticks, s.end_ticks, a.scale, a.unit
-    HAVING until > 0 AND max(d.start_ticks + d.elapsed_ticks) < s.end_ticks
-"""
-# The time from the start of a trace's first event to the end of its last event.
-_RECORDED: Final = """
-    SELECT _in_unit(r.end_ticks - r.start_ticks, a.scale) AS value, a.unit
-    FROM _scaled_capture($capture, NULL) AS a CROSS JOIN _recording($capture) AS r
-"""
-_RECORDING: Final = f"""
-    SELECT 'recording', NULL, r.value, NULL, NULL, NULL, 1, r.unit FROM ({_RECORDED}) AS r WHERE r.value > 0
-"""
 _RUNS: Final = "SELECT 1 FROM runs AS r WHERE r.capture_id = $capture LIMIT 1"
 # Whether torch.compile compiled, or graphs were captured: this query takes less time than the query for the durations.
 _COMPILES: Final = """
@@ -149,15 +69,10 @@ _COMPILES: Final = """
         AND (_is_compilation(s.purpose) OR s.purpose LIKE 'graph_%' AND _is_capture(s.purpose, s.label))
     LIMIT 1
 """
-_COMPILATION: Final = f"""
-    SELECT c.* EXCLUDE (step_time), CASE WHEN c.has_steps THEN c.step_time ELSE r.value END AS whole, r.unit
-    FROM (
-        SELECT fsum(c.time) AS time, fsum(c.graph_capture) AS captures, fsum(c.inductor) AS inductor,
-            fsum(c.aot_autograd) AS aot_autograd, fsum(c.dynamo) AS dynamo, fsum(c.autotuning) AS autotuning,
-            fsum(c.step_time) AS step_time, count(*) AS steps,
-            _step_count($capture, NULL, NULL) IS NOT NULL AS has_steps
-        FROM compilation($capture) AS c
-    ) AS c CROSS JOIN ({_RECORDED}) AS r
+_COMPILATION: Final = """
+    SELECT fsum(c.time), fsum(c.graph_capture), fsum(c.inductor), fsum(c.aot_autograd), fsum(c.dynamo),
+        fsum(c.autotuning), fsum(c.step_time)
+    FROM compilation($capture) AS c
 """
 # How many compilations are recompilations, among those for which this is known.
 _RECOMPILATIONS: Final = """
@@ -290,9 +205,10 @@ def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[l
             "--db DB, then etq captures --db DB --format FORMAT"
         )
     with open_target(found[0], db, found[1]) as (warehouse, target):
+        figures = _figures(warehouse, target, _of_steps(warehouse, target))
         rows: list[list[Any]] = [
             ["time", number, part, value, low, high, None, unit, f"median of {counted(runs, _noun(number))}"]
-            for number, part, value, _, low, high, runs, unit in _figures(warehouse, target)
+            for number, part, value, _, low, high, runs, unit in figures
         ]
         if (close := efficiency_of(warehouse, target)) is not None:
             text = f"at least: {close.reason}" if close.is_least else close.reason
@@ -389,8 +305,9 @@ def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: Te
         name = capture if of_file else target.name
         yield from _title(warehouse, target, name, style)
         if _of_memory(warehouse, target) is None:
-            yield from _latency(warehouse, target)
-            yield from _compilation(warehouse, target)
+            of_steps = _of_steps(warehouse, target)
+            yield from _latency(warehouse, target, of_steps)
+            yield from _compilation(warehouse, target, of_steps)
             yield from _efficiency(warehouse, target, style)
             yield from _shares(warehouse, target, style)
         yield from _advice(warehouse, target, style)
@@ -433,13 +350,23 @@ def _rows_of(warehouse: Warehouse, view: str) -> str:
     return stored_rows(warehouse, view, {}, is_with_advice=True) or f"{view}($capture)"
 
 
-def _figures(warehouse: Warehouse, capture: Capture) -> Rows:
+def _of_steps(warehouse: Warehouse, capture: Capture) -> dict[str, Any]:
+    """Return the row of `step_headline` of a trace; for a dump, nothing."""
+    if capture.format != TRACE:
+        return {}
+    columns, [row] = warehouse.rows("FROM step_headline($capture)", capture=capture.capture_id)
+    return dict(zip(columns, row, strict=True))
+
+
+def _figures(warehouse: Warehouse, capture: Capture, of_steps: Mapping[str, Any]) -> Rows:
     """Return the key figures, as `_HEADLINE`."""
-    of_dumps = _HEADLINE.format(rows=_rows_of(warehouse, "headline"))
-    for figures in (_STEPS, _RECORDING) if capture.format == TRACE else (of_dumps,):
-        if rows := warehouse.rows(figures, capture=capture.capture_id)[1]:
-            return rows
-    return []
+    if capture.format != TRACE:
+        return warehouse.rows(_HEADLINE.format(rows=_rows_of(warehouse, "headline")), capture=capture.capture_id)[1]
+    if steps := of_steps["steps"]:
+        spread = (of_steps["low"], of_steps["high"])
+        return [("step", None, of_steps["median"], of_steps["mean"], *spread, steps, of_steps["unit"])]
+    recording = of_steps["recording"]
+    return [("recording", None, recording, None, None, None, 1, of_steps["unit"])] if recording else []
 
 
 def _noun(number: str) -> str:
@@ -447,10 +374,10 @@ def _noun(number: str) -> str:
     return {"load": "load", "step": "step"}.get(number, "typical run")
 
 
-def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
+def _latency(warehouse: Warehouse, capture: Capture, of_steps: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each key figure, with its spread over runs or steps."""
     yield ""
-    rows = _figures(warehouse, capture)
+    rows = _figures(warehouse, capture, of_steps)
     if not rows and capture.format != TRACE:
         yield (
             "no execute has a time" if warehouse.rows(_RUNS, capture=capture.capture_id)[1] else "nothing was executed"
@@ -466,55 +393,56 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
         if ends and number in _MEANT and means[0] is not None:
             [mean] = quantities(means, unit)
             yield f"{'  mean':{widest}}  {mean:>8}  {_MEANT[number]}"
-            yield from _far_step(warehouse, capture) if number == "step" else ()
-    if capture.format == TRACE:
-        yield from _annotated(warehouse, capture)
+    yield from _about_steps(**of_steps) if of_steps else ()
 
 
-def _far_step(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
-    """Yield the mean without an outlying step, if there is one."""
-    for step, total, others, unit in warehouse.rows(_FAR, capture=capture.capture_id)[1]:
-        far, mean = quantities([total, others], unit)
-        besides = ""
-        for first, until, _ in warehouse.rows(_EARLIER, capture=capture.capture_id)[1]:
-            if first == step:
-                [earlier] = quantities([until], unit)
-                besides = f"; work launched before the recording runs for its first {earlier}"
-        yield f"  mean    {mean}  without step {step}, which takes {far}{besides}"
-
-
-def _annotated(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
-    """Yield the length of the steps' annotations, and the definition of a step, if steps are longer."""
-    for total, host, steps, unit in warehouse.rows(_ANNOTATED, capture=capture.capture_id)[1]:
-        if abs(total - host) > _DIFFERS * host:
-            [annotation] = quantities([host], unit)
-            step = "the step" if steps == 1 else "mean; each step"
-            lasts = f"{step} is from its start, or the end of earlier steps' work, until its work ends"
-            yield f"  annotation  {annotation}  {lasts}"
-    for waited, own, unit in warehouse.rows(_WAITED, capture=capture.capture_id)[1]:
-        before, after = quantities([waited, own], unit)
+def _about_steps(
+    *,
+    steps: int | None, mean: float | None, annotation: float | None, far_step: int | None, far_time: float | None,
+    mean_of_others: float | None, earlier_work: float | None, longest_wait: float | None, after_wait: float | None,
+    unit: str, **_: Any,
+) -> Iterator[str]:  # fmt: skip
+    """Yield what a row of `step_headline` tells besides durations: a step far from the others, the length of the steps'
+    annotations with the definition of a step, if steps are longer, and what steps wait for.
+    """
+    if far_step is not None and far_time is not None and mean_of_others is not None:
+        far, others = quantities([far_time, mean_of_others], unit)
+        line = f"  mean    {others}  without step {far_step}, which takes {far}"
+        if earlier_work is not None:
+            [earlier] = quantities([earlier_work], unit)
+            line += f"; work launched before the recording runs for its first {earlier}"
+        yield line
+    if mean is not None and annotation is not None and abs(mean - annotation) > _DIFFERS * annotation:
+        [annotated] = quantities([annotation], unit)
+        step = "the step" if steps == 1 else "mean; each step"
+        lasts = f"{step} is from its start, or the end of earlier steps' work, until its work ends"
+        yield f"  annotation  {annotated}  {lasts}"
+    if longest_wait is not None and after_wait is not None:
+        before, after = quantities([longest_wait, after_wait], unit)
         yield f"  waits  {before}  for what isn't recorded, such as earlier work; then the step goes on for {after}"
 
 
-def _compilation(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
+def _compilation(warehouse: Warehouse, capture: Capture, of_steps: Mapping[str, Any]) -> Iterator[str]:
     """Yield the times in which torch.compile compiled, and graphs were captured, if they take at least 1 % of all
     steps.
     """
     key = capture.capture_id
     if capture.format != TRACE or not warehouse.rows(_COMPILES, capture=key)[1]:
         return
-    for time, captures, *parts, steps, has_steps, whole, unit in warehouse.rows(_COMPILATION, capture=key)[1]:
-        place = f"in {counted(steps, 'step')}" if has_steps else "of the recording"
-        for does, spent in (("torch.compile compiles", time), ("graphs are captured", captures)):
-            if spent is None or spent < _COMPILED * whole:
-                continue
-            doing, of_steps = quantities([spent, whole], unit)
-            details = f" ({100 * spent / whole:.1f} %)"
-            if does.startswith("torch"):
-                named = zip(("Inductor", "AOTAutograd", "Dynamo", "autotuning"), parts, strict=True)
-                shares = [f"{name} {100 * part / time:.0f} %" for name, part in named if part >= _COMPILED * time]
-                details += f": {', '.join(shares)}" if shares else ""
-            yield f"{does} for {doing} of {of_steps} {place}{details}"
+    [(time, captures, *parts, step_time)] = warehouse.rows(_COMPILATION, capture=key)[1]
+    steps, unit = of_steps["steps"], of_steps["unit"]
+    place = f"in {counted(steps, 'step')}" if steps else "of the recording"
+    whole = step_time if steps else of_steps["recording"]
+    for does, spent in (("torch.compile compiles", time), ("graphs are captured", captures)):
+        if spent is None or spent < _COMPILED * whole:
+            continue
+        doing, of_whole = quantities([spent, whole], unit)
+        details = f" ({100 * spent / whole:.1f} %)"
+        if does.startswith("torch"):
+            named = zip(("Inductor", "AOTAutograd", "Dynamo", "autotuning"), parts, strict=True)
+            shares = [f"{name} {100 * part / time:.0f} %" for name, part in named if part >= _COMPILED * time]
+            details += f": {', '.join(shares)}" if shares else ""
+        yield f"{does} for {doing} of {of_whole} {place}{details}"
     for again, known in warehouse.rows(_RECOMPILATIONS, capture=key)[1]:
         yield f"  {again} of {counted(known, 'compilation')} are of functions compiled before: etq show compilations"
 

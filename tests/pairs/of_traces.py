@@ -8,7 +8,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
-from statistics import median
+from statistics import mean, median, quantiles
 from typing import Any
 
 from etq.ingest.trace.classes import rules
@@ -715,6 +715,25 @@ def average_step(asked: Asked) -> Sides:
     return found, {
         (category,): [steps, time / steps, percent(time, times["Step"][0])] for category, [time] in times.items()
     }
+
+
+@pair("step_headline", "the spread of wide_steps, and the step that changes their mean", of="trace")
+def step_headline(asked: Asked) -> Sides:
+    columns = "steps, median, mean, low, high, annotation, far_step, far_time, mean_of_others"
+    [found] = asked.view("step_headline", columns, unit="ns")
+    rows = asked.view("wide_steps", "step, total, host", unit="ns") if asked.trace.steps else []
+    if not rows:
+        return list(found), [None] * 9
+    totals = [total for _, total, _ in rows]
+    count, middle = len(rows), median(totals)
+    far = [None, None, None]
+    if count > 2:
+        step, total, _ = max(rows, key=lambda row: abs(row[1] - middle))
+        others = (sum(totals) - total) / (count - 1)
+        if abs(mean(totals) - others) > 0.05 * others:
+            far = [step, total, others]
+    tenths = quantiles(totals, n=10, method="inclusive") if count > 1 else [None] * 9
+    return list(found), [count, middle, mean(totals), tenths[0], tenths[8], mean(host for *_, host in rows), *far]
 
 
 @pair("gpu_utilization", "time in which a device runs any kernel, from the first step to the last", of="trace")
