@@ -339,7 +339,8 @@ class Evidence:
             " r.bytes::DOUBLE * r.calls, r.bandwidth, r.device, r.type, r.top_event, r.shortest_ticks,"
             " r.flops::DOUBLE, r.shapes"
             f" FROM {self.trace.rated} AS r"
-            " WHERE r.bound IS NOT NULL AND NOT r.is_least AND NOT regexp_matches(r.top_event, $link)",
+            " WHERE r.label IS NOT NULL AND r.bound IS NOT NULL AND NOT r.is_least"
+            " AND NOT regexp_matches(r.top_event, $link)",
             link=_LINK,
         )
 

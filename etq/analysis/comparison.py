@@ -361,7 +361,7 @@ class Comparison:
         known = [f"{share:.0f}" for mfu, _, share, _ in sides if mfu is not None]
         assumed = [each for *_, each in sides]
         sizes = "" if {*assumed} == {"nothing"} else f"; assumed: {' and '.join(dict.fromkeys(assumed))}"
-        return [f"MFU: {' to '.join(texts)}; operations are known of {' and '.join(known)} % of devices' time{sizes}"]
+        return [f"MFU: {' to '.join(texts)}; costs are known of {' and '.join(known)} % of devices' time{sizes}"]
 
     def _complete_steps(self) -> None:
         """Compute the operations of steps for traces in memory, too, if there are only two traces; for many, this would

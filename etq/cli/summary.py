@@ -214,7 +214,7 @@ def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[l
             text = f"at least: {close.reason}" if close.is_least else close.reason
             shares = (
                 ("MFU", close.mfu_percent, text), ("HFU", close.hfu_percent, text),
-                ("known operations", close.known_percent, None),
+                ("known costs", close.known_percent, None),
             )  # fmt: skip
             rows += [["share", name, None, None, None, None, share, None, told] for name, share, told in shares]
         _, times = _times(warehouse, target)
@@ -455,7 +455,7 @@ def _efficiency(warehouse: Warehouse, capture: Capture, style: TerminalStyle) ->
     if found.mfu_percent is None:
         yield from wrapped(printable(f"MFU  unknown: {found.reason}"), "  ", style)
         return
-    known = f"operations are known of {found.known_percent or 0:.0f} % of devices' time"
+    known = f"costs are known of {found.known_percent or 0:.0f} % of devices' time"
     without = f"; most of the rest: {found.reason}" if found.is_least else ""
     without += f"; assumed: {found.assumed}" if found.assumed else ""
     share, rate = share_text(found.mfu_percent, found.is_least), _rate(found.flops_per_second or 0)

@@ -329,20 +329,23 @@ class Call:
 
     @property
     def _masked(self) -> Heads:
-        """What FlexAttention's kernel has.
+        """What the kernels of FlexAttention and SageAttention have.
 
         Rows may see as many positions as there are keys. The kernel takes tensors whose views were its arguments: their
-        dimensions are heads and positions, or positions and heads; the sums of exponentials show which.
+        dimensions are heads and positions, or positions and heads. The sums of exponentials show which, or the scales
+        of the blocks of a head's queries.
         """
-        query, key, value, sums = (self[name].sizes for name in ("query", "key", "value", "logsumexp"))
+        query, key, value = (self[name].sizes for name in ("query", "key", "value"))
+        sums = self["logsumexp"].sizes or self["query_scales"].sizes
         unknown = Heads(*[UNKNOWN] * 6)
         if query is None or key is None or value is None or sums is None or not len(query) == len(key) == 4:
             return unknown
         places = {3: [*query[:-1]], 2: [query[0], query[2], query[1]]}
-        place = next((place for place, each in places.items() if each == [*sums]), 0)
+        count = 3 if self["logsumexp"].sizes else 2
+        place = next((place for place, each in places.items() if each[:count] == [*sums[:count]]), 0)
         heads = size(key, 5 - place) if place else UNKNOWN
         is_one = key[3] == query[3] and [*key[:3]] == [*value[:3]] and key[0] in (1, query[0])
         if not is_one or not heads or not known(heads) or size(sums, 2) % heads:
             return unknown
-        rows = product(sums)
+        rows = product(query[:-1])
         return Heads(rows, query[0], self["query"].elements, rows * size(value, 4), UNKNOWN, rows * key[place - 1])

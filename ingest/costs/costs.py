@@ -135,6 +135,7 @@ def _unknown_operations(call: Call) -> Iterator[tuple[bool, str]]:
     yield by_position and not (known(has_length) and has_length), unwritten
     yield by_position, "it has a window, or how its mask is aligned is not known"
     yield counts == "labels", unwritten
+    yield counts == "tables", "the widths of its tables, or how many rows each of them is read for, are not written"
     yield is_complex(call), "its operations on complex numbers are not counted"
     yield call.formula.moves == "experts", "how its experts are packed, or their number, is not written"
     yield True, "an argument that its formula needs is not written"

@@ -16,6 +16,14 @@ _KERNELS: Final = (
     (re.compile("triton_tem_fused_.*flex_attention"), "inductor.flex_attention"),
     (re.compile("triton_poi_fused"), "inductor.pointwise"),
     (re.compile("triton_(?:red|per)_fused"), "inductor.reduction"),
+    # Functions of Triton and of SGLang are recorded with a number.
+    (re.compile(r"sage_fwd_\d+$"), "aiter.sage_fwd"),
+    (re.compile(r"sage_quant_kernel_\d+$"), "aiter.sage_quant"),
+    (re.compile(r"sglang_profiler::attention_paged_attention_ragged_\d+$"), "aiter.paged_attention_ragged"),
+    (
+        re.compile("torch::autograd::CppNode<fbgemm_gpu::PermutePooledEmbsFunction<"),
+        "fbgemm.permute_pooled_embs_backward",
+    ),
 )
 _OP: Final = re.compile(r"(\w+)::(\w+?)_*")
 

@@ -10,7 +10,7 @@ from typing import Final
 from etq.ingest.costs.arguments import Argument, of_sizes
 from etq.ingest.costs.call import Call
 from etq.ingest.costs.fused import overwrites
-from etq.ingest.costs.numbers import UNKNOWN, counted, known, product, ratio, size, total
+from etq.ingest.costs.numbers import UNKNOWN, counted, first_known, known, product, ratio, size, total
 
 # Bytes of an element by the number of its type in c10's ScalarType, as an argument dtype is written.
 _OF_NUMBERS: Final = {
@@ -337,11 +337,17 @@ def _norm_gradients(call: Call) -> float:
         return UNKNOWN
     each, weight = call.first.bytes, call["weight"].bytes
     is_by_part = "normalized_shape" in call.arguments.named
-    channels = product(call.wholes("normalized_shape")) if is_by_part else size(call.sizes, 2)
+    channels = _normalized(call) if is_by_part else size(call.sizes, 2)
     of_weight = (weight if known(weight) else each) * channels
     return total(
         is_asked * (call.input_elements * each if place == 1 else of_weight) for place, is_asked in enumerate(asked, 1)
     )
+
+
+def _normalized(call: Call) -> float:
+    """The elements of a normalized part, which are those of the weight: older traces lack values of arguments."""
+    weight = call["weight"]
+    return first_known(product(call.wholes("normalized_shape")), weight.elements if weight.sizes else UNKNOWN)
 
 
 def _bags(call: Call) -> float:
@@ -361,7 +367,7 @@ def _statistics(call: Call) -> float:
         return 0
     named = call.arguments.named
     if "normalized_shape" in named:
-        parts = ratio(call.input_elements, product(call.wholes("normalized_shape")))
+        parts = ratio(call.input_elements, _normalized(call))
     elif "group" in named:
         parts = size(call.sizes, 1) * call.whole("group")
     else:

@@ -297,6 +297,22 @@ def _bags(call: Call) -> float:
     return call["indices"].elements * width * (call.per_input + weight) + mean
 
 
+def _tables(call: Call) -> float:
+    """All indices have rows of one size if there is one table, or if all tables have rows of the greatest size."""
+    together, tables = size(call["gradient"].sizes, -1), size(call["D_offsets"].sizes, 1) - 1
+    width = together if tables == 1 else call.whole("width")
+    if width * tables != together:
+        return UNKNOWN
+    return call["indices"].elements * width * (call.per_input + bool(call["sample_weights"].sizes))
+
+
+def _quantized_attention(call: Call) -> float:
+    query, key, value = call["query"], call["key"], call["value"]
+    if not rank(query.sizes) == rank(key.sizes) == rank(value.sizes):
+        return UNKNOWN
+    return call.per_input * (query.elements + key.elements) + call.per_output * value.elements
+
+
 def _recurrence(call: Call) -> float:
     given, sizes = call.recurrence, call.sizes
     steps = 2 if call.per_input == 1 or call.is_asked(4) == 0 else 4
@@ -399,6 +415,8 @@ _RULES: Final[Mapping[str, Callable[[Call], float]]] = {
     "targets": _targets,
     "labels": _labels,
     "bags": _bags,
+    "tables": _tables,
+    "quantized attention": _quantized_attention,
     "recurrence": _recurrence,
     "layer": _layer,
     "cell": _cell,

@@ -44,6 +44,12 @@ _LENGTHS: Final = re.compile(
     r"context_\d+\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)_generation_\d+\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)"
 )
 _BETWEEN_DEVICES: Final = re.compile("record_param_comms$|nccl:|c10d::|_c10d_functional::|symm_mem::")
+# What torch.compile calls its code.
+_COMPILED: Final = re.compile("Torch-Compiled Region|CompiledFunction(?:Backward)?$")
+# Batched tables of embeddings of FBGEMM.
+_TABLES: Final = re.compile(
+    r"fbgemm::split_embedding_|torch::autograd::CppNode<(?:\(anonymous namespace\)::)?SplitLookupFunction"
+)
 _PAGED: Final = ("paged", "latent")
 # How many names of steps are cached.
 _STEPS: Final = 100
@@ -197,7 +203,7 @@ class _Known:
         found = {
             "cost_index": integers(range(len(labels))),
             "op": texts(labels),
-            "family": texts([call and call.family for call in calls]),
+            "family": texts([*map(_family, labels, calls)]),
         }
         written = [texts_of(each or None for each in inputs or (None,) * 3) for inputs in given]
         for at, name in enumerate(("shapes", "dtypes", "strides")):
@@ -220,7 +226,7 @@ def _compared(labels: Sequence[str], calls: Sequence[Formula | None]) -> dict[st
     positions = [() if each is None else each.inputs for each in equal]
     return {
         "compared_as": texts([label if one is None else one.label for label, one in zip(labels, equal, strict=True)]),
-        "compared_family": texts([each and each.family for each in map(lambda a, b: a or b, others, calls)]),
+        "compared_family": texts([*map(_family, labels, map(lambda a, b: a or b, others, calls))]),
         "compared_inputs": lists(
             integers([place for each in positions for place in each]),
             np.array([*map(len, positions)], np.int64),
@@ -273,10 +279,19 @@ def _lengths_in(name: str) -> Lengths | None:
     return Lengths(queries + more, keys + more_keys, pairs - squares / 2 + generated, more, more_keys, generated)
 
 
+def _family(label: str, formula: Formula | None) -> str | None:
+    """Return what an op computes; None for an op without a formula that doesn't communicate."""
+    if formula is not None:
+        return formula.family
+    return "communication" if _BETWEEN_DEVICES.match(label) else None
+
+
 def _why_uncounted(label: str) -> str:
     """Return why an op without a formula has no cost."""
     if _BETWEEN_DEVICES.match(label):
         return "it moves data between devices: see collectives"
-    if label.startswith("Torch-Compiled Region"):
+    if _COMPILED.match(label):
         return "the ops of the compiled code are not written"
+    if _TABLES.match(label):
+        return "the widths of its tables, or how many rows each of them is read for, are not written"
     return f"no formula for {label}"

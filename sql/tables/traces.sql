@@ -77,7 +77,7 @@ CREATE TABLE call_costs (
     capture_id INTEGER NOT NULL,  -- the capture
     cost_index INTEGER NOT NULL,  -- key within the capture, from 0
     op VARCHAR NOT NULL,  -- name of the op
-    family VARCHAR,  -- what it computes, as in `cost_formulas`; NULL for an op without a formula
+    family VARCHAR,  -- what it computes, as in `cost_formulas`; communication for an op that moves data between devices; NULL for another op without a formula
     shapes VARCHAR,  -- sizes of each tensor, as in `op_arguments`; NULL where not written
     dtypes VARCHAR,  -- type of each argument, as in `op_arguments`
     strides VARCHAR,  -- strides of each tensor, as in `op_arguments`

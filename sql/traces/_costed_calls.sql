@@ -6,8 +6,10 @@ CREATE MACRO _device_work(
     is_compared  -- as in `_costed_calls`
 ) AS TABLE
 SELECT l.run_index, l.op_index, l.device_ticks AS ticks,
-    CASE WHEN _is_step_run(r.name) THEN l.device_ticks ELSE 0 END AS step_ticks, l.kind, l.label, l.kernel_family,
-    l.uses_matrix_units
+    CASE WHEN _is_step_run(r.name) THEN l.device_ticks ELSE 0 END AS step_ticks, l.kind, l.label,
+    coalesce(l.kernel_family, nullif(l.kind, 'kernel')) AS kernel_family, l.uses_matrix_units,
+    -- Through the memory of one device: a copy within it is read and written there.
+    l.bytes * CASE WHEN regexp_matches(l.label, 'DtoD|DeviceToDevice') THEN 2 ELSE 1 END AS bytes
 FROM query_table(launches) AS l
 JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = l.run_index
 WHERE _is_recorded(r.iteration, r.phase, steps, phase) AND NOT (is_compared AND _is_outside_steps(r.name));
@@ -21,7 +23,7 @@ WITH target AS MATERIALIZED (
 )
 SELECT s.run_index, s.event_index AS op_index, s.operator_ticks AS ticks,
     CASE WHEN _is_step_run(r.name) THEN s.operator_ticks ELSE 0 END AS step_ticks, 'op' AS kind,
-    NULL::VARCHAR AS label, NULL::VARCHAR AS kernel_family, NULL::BOOLEAN AS uses_matrix_units
+    NULL::VARCHAR AS label, NULL::VARCHAR AS kernel_family, NULL::BOOLEAN AS uses_matrix_units, NULL::BIGINT AS bytes
 FROM target AS a CROSS JOIN _trace_slices((SELECT a.capture_id FROM target AS a)) AS s
 JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = s.run_index
 WHERE s.operator_ticks IS NOT NULL
@@ -31,8 +33,8 @@ WHERE s.operator_ticks IS NOT NULL
 
 -- One op of a trace by the shapes, types and strides of its inputs, as in `op_efficiency`, in ticks: the device time of
 -- what it launched, or, in a trace without device events, its own time on the host. Columns of `call_costs` have their
--- meaning. `parts` has its calls one by one, each with its run; for work that no op launched, it has one part for each
--- run.
+-- meaning. `parts` has its calls one by one, each with its run. Work that no op launched has one part for each run, and
+-- as many calls as kernels, copies and fills; its copies and fills have the bytes that the trace has.
 CREATE MACRO _costed_calls(
     capture_key,
     work,  -- a table of the rows of `_device_work`, or `_host_work`
@@ -44,6 +46,7 @@ working AS (
     SELECT o.owner, arg_max(o.kernel_family, o.ticks) AS kernel_family, sum(o.ticks)::BIGINT AS ticks,
         sum(o.step_ticks)::BIGINT AS step_ticks,
         sum(CASE WHEN o.kind IN ('copy', 'fill') THEN o.ticks ELSE 0 END)::BIGINT AS copy_ticks,
+        CASE WHEN o.owner IS NULL AND count(*) = count(o.bytes) THEN sum(o.bytes)::BIGINT END AS bytes,
         count(*) AS events, count(*) FILTER (o.kind = 'kernel') AS kernels, arg_max(o.label, o.ticks) AS top_event,
         bool_or(o.uses_matrix_units) AS uses,
         bool_or(o.kind = 'kernel' AND o.uses_matrix_units IS NULL) AS may_use, min(o.run_index) AS run_index
@@ -56,7 +59,9 @@ working AS (
     GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN {'label': o.label, 'run_index': o.run_index} END
 ),
 called AS (
-    SELECT k.cost_index, arg_max(w.kernel_family, w.ticks) AS kernel_family, count(w.owner) AS calls,
+    SELECT k.cost_index, arg_max(w.kernel_family, w.ticks) AS kernel_family,
+        CASE WHEN k.cost_index IS NULL THEN sum(w.events)::BIGINT ELSE count(*) END AS calls,
+        CASE WHEN count(*) = count(w.bytes) THEN sum(w.bytes) END AS bytes,
         sum(w.ticks)::BIGINT AS ticks,
         sum(w.step_ticks)::BIGINT AS step_ticks, sum(w.copy_ticks)::BIGINT AS copy_ticks,
         sum(w.events)::BIGINT AS events, sum(w.kernels)::BIGINT AS kernels,
@@ -69,7 +74,8 @@ called AS (
     LEFT JOIN ops AS k ON k.event_index = w.owner
     LEFT JOIN costs AS s ON s.cost_index = k.cost_index
     -- Ops without a formula may do different work.
-    GROUP BY k.cost_index, CASE WHEN s.family IS NULL THEN w.kernel_family END
+    GROUP BY k.cost_index, CASE WHEN s.family IS NULL THEN w.kernel_family END,
+        CASE WHEN w.owner IS NULL AND w.kernels = 0 THEN w.top_event END
 )
 SELECT s.op AS label, coalesce(s.family, c.kernel_family) AS family, s.shapes, s.dtypes, s.strides, s.inputs,
     -- Products whose kernel names 8 bits convert what they take.
@@ -78,9 +84,10 @@ SELECT s.op AS label, coalesce(s.family, c.kernel_family) AS family, s.shapes, s
             AND regexp_matches(c.top_event, '(?i)e4m3|e5m2') THEN 'c10::Float8_e4m3fn'
         ELSE s.type
     END AS type,
-    s.flops, s.bytes, s.most_bytes, s.flops_at_most, s.flops_at_least, s.assumed,
+    CASE WHEN s.op IS NULL AND c.bytes IS NOT NULL THEN 0 ELSE s.flops END AS flops,
+    coalesce(s.bytes, (c.bytes / c.calls)::BIGINT) AS bytes, s.most_bytes, s.flops_at_most, s.flops_at_least, s.assumed,
     coalesce(s.is_bytes_alone, false) AS is_bytes_alone, coalesce(s.is_least, false) AS is_least,
-    CASE WHEN s.op IS NULL THEN 'no op launched it' ELSE s.reason END AS reason,
+    CASE WHEN s.op IS NOT NULL THEN s.reason WHEN c.bytes IS NULL THEN 'no op launched it' END AS reason,
     s.compared_as, s.compared_family, s.compared_inputs,
     c.calls, c.ticks, c.step_ticks, c.copy_ticks, c.events, c.kernels, c.top_event, c.parts, c.uses
 FROM called AS c

@@ -37,8 +37,8 @@ WHERE f.start_ticks < b.end_ticks;
 -- backward pass count as repeated only if that call does other work, too: where the backward pass is to be
 -- differentiated (create_graph), autograd records all ops of the call. `compute_ticks`: the least time of the
 -- operations at the peaks of their types, as far as these are known. `known_ticks`: the part of `ticks` whose
--- operations are known; copies, fills and communication have none. `unpeaked_ticks`: the part of `known_ticks` whose
--- peak is unknown. In a trace without device events, an op may contain others that do its work, as aten::linear
+-- operations are known; copies, fills and communication have none. `costed_ticks`: the same with kernels that are known
+-- to be limited by their bytes. `unpeaked_ticks`: the part of `known_ticks` whose peak is unknown. In a trace without device events, an op may contain others that do its work, as aten::linear
 -- contains aten::addmm: it counts for what it does beyond these.
 CREATE MACRO _step_flops(
     capture_key,
@@ -48,6 +48,7 @@ WITH repeats AS MATERIALIZED (FROM _forward_in_backward(capture_key)),
 written AS MATERIALIZED (
     SELECT r.flops, CASE WHEN r.flops > 0 THEN r.flops * 1e9 / r.most_flops ELSE r.flops END AS compute_ticks,
         coalesce(r.flops IS NOT NULL OR r.family = 'communication', false) AS is_known,
+        coalesce(r.is_bytes_alone AND r.bytes IS NOT NULL, false) AS has_bytes,
         CASE
             WHEN regexp_matches(r.reason, '^(no|recorded) ') OR r.label IS NULL THEN r.reason
             WHEN r.reason IS NULL OR starts_with(r.reason, 'bytes: ') THEN 'no operations are known of ' || r.label
@@ -116,6 +117,7 @@ SELECT c.run_index, sum(c.flops)::HUGEINT AS flops,
     fsum(c.compute_ticks) AS compute_ticks,
     fsum(CASE WHEN r.op_index IS NOT NULL THEN c.compute_ticks END) AS repeated_compute_ticks,
     sum(c.ticks)::BIGINT AS ticks, sum(CASE WHEN c.is_known THEN c.ticks ELSE c.copy_ticks END)::BIGINT AS known_ticks,
+    sum(CASE WHEN c.is_known OR c.has_bytes THEN c.ticks ELSE c.copy_ticks END)::BIGINT AS costed_ticks,
     coalesce(sum(c.ticks) FILTER (c.flops > 0 AND c.compute_ticks IS NULL), 0)::BIGINT AS unpeaked_ticks,
     arg_max(c.reason, (c.ticks - c.copy_ticks, c.reason)) FILTER (NOT c.is_known AND c.ticks > c.copy_ticks) AS reason,
     any_value(c.device) AS device, coalesce(bool_or(c.has_peaks), false) AS has_peaks

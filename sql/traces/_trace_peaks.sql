@@ -1,13 +1,15 @@
 -- The peak rates of the devices that ran a trace's work, in operations and bytes per second: the rates given, else
 -- those of the device that is named, else the capture's metrics, else those of the devices in the trace, if they are
--- all the same.
+-- all the same. Times on the host, in a trace without device events, aren't compared with peaks of its devices.
 CREATE MACRO _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS TABLE
 WITH used AS (SELECT DISTINCT u.name FROM _used_devices(capture_key) AS u),
 named AS (
     SELECT
         CASE
             WHEN device IS NOT NULL THEN device
-            WHEN (SELECT count(*) FROM used AS u) = 1 THEN (SELECT max(u.name) FROM used AS u)
+            WHEN (SELECT count(*) FROM used AS u) = 1
+                AND EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL)
+                THEN (SELECT max(u.name) FROM used AS u)
         END AS name
 ),
 matched AS (

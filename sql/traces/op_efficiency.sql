@@ -15,16 +15,19 @@ WITH shortest AS (
 ),
 peaked AS MATERIALIZED (
     SELECT c.*, p.peak.named_device AS device, p.peak.bandwidth,
-        c.is_bytes_alone AND c.bytes * 1e9 / p.peak.bandwidth > c.ticks::DOUBLE / c.calls AS reads_part,
+        -- Clocks vary: a twentieth is no cache.
+        c.bytes * 1e9 / p.peak.bandwidth > 1.05 * c.ticks / c.calls AS is_cached,
         _peak_of_type(p.peak, c.type, c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses) AS most_flops
     FROM _costed_calls(capture_key, work, is_compared) AS c
     CROSS JOIN (SELECT q AS peak FROM query_table(trace_peaks) AS q) AS p
 ),
 costed AS (
     SELECT p.* REPLACE (
-        CASE WHEN p.reads_part THEN NULL ELSE p.bytes END AS bytes,
+        CASE WHEN p.is_cached AND p.is_bytes_alone THEN NULL ELSE p.bytes END AS bytes,
         CASE
-            WHEN p.reads_part THEN 'it reads part of the tensors that it names, or from a cache' ELSE p.reason
+            WHEN p.is_cached AND p.is_bytes_alone THEN 'it reads part of the tensors that it names, or from a cache'
+            WHEN p.is_cached THEN 'it is faster than memory: its data was in a cache'
+            ELSE p.reason
         END AS reason
     )
     FROM peaked AS p
@@ -32,8 +35,10 @@ costed AS (
 limited AS (
     SELECT c.*, CASE WHEN c.flops = 0 OR c.is_bytes_alone THEN 0 ELSE c.flops * 1e9 / c.most_flops END AS compute_ticks,
         -- If the operations take longer than reading everything, it doesn't matter how much is read.
-        coalesce(c.bytes, CASE WHEN c.most_bytes * c.most_flops <= c.flops * c.bandwidth THEN c.most_bytes END)
-        * 1e9 / c.bandwidth AS memory_ticks
+        coalesce(
+            CASE WHEN NOT c.is_cached THEN c.bytes END,
+            CASE WHEN c.most_bytes * c.most_flops <= c.flops * c.bandwidth THEN c.most_bytes END
+        ) * 1e9 / c.bandwidth AS memory_ticks
     FROM costed AS c
 ),
 rated AS (
@@ -70,8 +75,9 @@ FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared) AS r;
 -- time against the least that its operations and bytes take. Costs are computed with `cost_formulas`: inputs are read
 -- once, and inputs that repeat elements only as far as they are stored; outputs are written once. Kernels, copies and
 -- fills count for the op that launched them, or, if that op has no formula, for the op around it: those of
--- aten::_flash_attention_forward count for the attention that called it. In a trace without device events, the time is
--- that on the host. Peaks are those of `device_peaks` for the device in the trace.
+-- aten::_flash_attention_forward count for the attention that called it. Copies and fills that no op launched have the
+-- bytes that the trace has. Peaks are those of `device_peaks` for the device in the trace. In a trace without device
+-- events, the time is that on the host, whose peaks must be given.
 -- Needs: torch_trace; else: roofline
 -- Empty: {capture} has no ops
 -- Shown: coalesce(op, '(no op)') AS op!, coalesce(family, '(unknown)') AS family!, inputs!, per_step!~, roof_percent!%,
@@ -79,7 +85,7 @@ FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared) AS r;
 --   tflop_s#, calls!#, per_call~, known_percent%, flops#, bytes (bytes), intensity#, flops_at_most#, flops_at_least#, reason, assumed!, top_event,
 --   nullif(outside_steps, 0) AS outside_steps!~, total+~, above_roof-, copy_time-, steps+#, unit
 -- Columns:
---   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, optimizer, recurrence, transform, copy, fill; without a formula that of its kernels; NULL if unknown
+--   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, optimizer, recurrence, transform, copy, fill, communication; without a formula that of its kernels; NULL if unknown
 --   op: the op, such as aten::mm; NULL for what no op launched, and by family
 --   inputs: types and sizes of the tensors that it takes, those in lists one by one: bf16[8,4] bf16[4,2]; the types of lists are from the name of the kernel, which for aten::cat shows only the size of an element: 16bit[8,4]; NULL where not written, and by op and by family
 --   calls: number of calls; for what no op launched, number of kernels, copies and fills
@@ -97,7 +103,7 @@ FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared) AS r;
 --   bound: compute or memory, whichever limit takes longer. latency, if the op's smallest possible time is shorter than its kernels would take if each took as long as the trace's shortest kernel, or 10 us if all kernels take longer than that. NULL where unknown, and by op and by family if it differs
 --   above_roof: total minus the smallest possible time, of the calls whose costs are known: the most that can be saved; NULL where unknown
 --   above_roof_percent: above_roof in percent of the total of all rows
---   known_percent: share of total in calls whose smallest possible time is known, in percent
+--   known_percent: share of total in calls whose smallest possible time is known, in percent; NULL for communication, which a link limits, and left out of other rows
 --   events: number of kernels, copies and fills
 --   copy_time: part of total in copies and fills by the runtime
 --   top_event: name of the kernel, copy or fill with most time; NULL in a trace without device events
@@ -136,8 +142,9 @@ summed AS (
         CASE WHEN a.parted_by = 'shape' THEN b.dtypes END AS types,
         CASE WHEN a.parted_by = 'shape' THEN b.strides END AS strides,
         CASE WHEN a.parted_by = 'shape' THEN {'flops': b.flops, 'bytes': b.bytes} END AS cost,
-        sum(CASE WHEN b.label IS NULL THEN b.events ELSE b.calls END)::BIGINT AS calls, sum(b.ticks)::BIGINT AS ticks,
+        sum(b.calls)::BIGINT AS calls, sum(b.ticks)::BIGINT AS ticks,
         sum(b.step_ticks)::BIGINT AS step_ticks,
+        sum(CASE WHEN b.family = 'communication' THEN b.ticks ELSE 0 END)::BIGINT AS sent_ticks,
         CASE WHEN count(*) = count(b.flops) THEN sum(b.flops::DOUBLE * b.calls) END AS flops,
         CASE WHEN count(*) = count(b.bytes) THEN sum(b.bytes::DOUBLE * b.calls) END AS bytes,
         CASE
@@ -191,7 +198,7 @@ SELECT s.family, s.op, s.inputs, s.calls, _in_unit(s.ticks, a.scale) AS total,
     100 * s.least_ticks / nullif(s.known_ticks, 0) AS roof_percent, s.bound,
     _in_unit(s.above_ticks, a.scale) AS above_roof,
     100 * s.above_ticks / nullif(sum(s.ticks) OVER (), 0) AS above_roof_percent,
-    100 * coalesce(s.known_ticks, 0)::DOUBLE / nullif(s.ticks, 0) AS known_percent, s.events,
+    100 * coalesce(s.known_ticks, 0)::DOUBLE / nullif(s.ticks - s.sent_ticks, 0) AS known_percent, s.events,
     _in_unit(s.copy_ticks, a.scale) AS copy_time, s.top_event, s.device, s.reason,
     try_cast(s.flops_at_most / s.calls AS BIGINT) AS flops_at_most,
     try_cast(s.flops_at_least / s.calls AS BIGINT) AS flops_at_least, s.assumed, s.shapes, s.types, s.strides,

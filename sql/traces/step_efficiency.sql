@@ -27,7 +27,7 @@ SELECT h.run_index, h.step, _in_unit(h.step_ticks, a.scale) AS total,
     CASE WHEN h.is_known THEN h.model_percent END AS mfu_percent,
     CASE WHEN h.is_known THEN h.hardware_percent END AS hfu_percent,
     CASE WHEN h.is_known THEN h.lacks_some END AS is_least,
-    100 * h.known_ticks::DOUBLE / nullif(h.ticks, 0) AS known_percent,
+    100 * h.costed_ticks::DOUBLE / nullif(h.ticks, 0) AS known_percent,
     try_cast(h.flops - coalesce(h.repeated_flops, 0) AS BIGINT) AS model_flops,
     try_cast(CASE WHEN h.flops IS NOT NULL THEN coalesce(h.repeated_flops, 0) END AS BIGINT) AS recomputed_flops,
     h.flops::DOUBLE * 1e9 / nullif(h.step_ticks, 0) AS flops_per_second, _in_unit(h.ticks, a.scale) AS device_time,
@@ -61,7 +61,7 @@ FROM shared AS h CROSS JOIN _scaled_key(capture_key, unit) AS a;
 --   mfu_percent: time that model_flops take at the peaks of their types, in percent of the step's time on all devices that the trace used; NULL where no operations, or no peaks, are known
 --   hfu_percent: the same with recomputed_flops
 --   is_least: whether mfu_percent and hfu_percent are lower bounds: operations, or the peak of their type, are unknown for half a percent of device_time or more; NULL if mfu_percent is NULL
---   known_percent: time of ops whose operations are known, and of copies, fills and communication, which have none, in percent of device_time; NULL if nothing ran
+--   known_percent: time of ops whose operations are known, of kernels that Inductor wrote whose bytes are known, and of copies, fills and communication, which have no operations, in percent of device_time; NULL if nothing ran
 --   model_flops: operations of the step's ops, as far as known, without recomputed_flops; NULL where none are known
 --   recomputed_flops: operations of ops of the forward pass that run again in the backward pass; NULL where none are known
 --   flops_per_second: model_flops and recomputed_flops per second of the step
@@ -89,14 +89,14 @@ FROM _step_efficiency((SELECT a.capture_id FROM target AS a), 'rated', (SELECT a
 ORDER BY e.run_index;
 
 -- The steps of one trace together, as `all_step_efficiency` has them: medians over the steps, the share of the time
--- that they launched whose operations are known, and what is missing in the step where most is missing.
+-- that they launched whose costs are known, and what is missing in the step where most is missing.
 -- Columns:
 --   capture_id: the capture
 --   steps: number of its steps
 --   mfu_percent: median over the steps in which it is known; NULL if there are none
 --   hfu_percent: the same
 --   is_least: whether it is a lower bound in any of these
---   known_percent: time of work whose operations are known, in percent of the time of all work that the steps launched
+--   known_percent: as in `step_efficiency`, of all work that the steps launched
 --   recomputed_flops: the most of a step
 --   flops_per_second: median over the steps
 --   device: the device whose peaks apply

@@ -164,7 +164,7 @@ def test_the_share_of_the_peak_of_a_trace(show: Show, warehouse: Warehouse) -> N
     warehouse.ingest(trace(*events, **H100), name="run")
     warehouse.ingest(trace(*events, deviceProperties=[{"id": 0, "name": "Some GPU"}]), name="other")
     [card] = show("run").find_elements(By.CSS_SELECTOR, "[data-number=mfu]")
-    known = "of the peak of NVIDIA H100 SXM · operations are known of 100 % of devices' time"
+    known = "of the peak of NVIDIA H100 SXM · costs are known of 100 % of devices' time"
     assert card.text.splitlines() == ["MFU", "13.89 %", known]
     [card] = show("other").find_elements(By.CSS_SELECTOR, "[data-number=mfu]")
     assert card.text.splitlines() == ["MFU", "unknown", "the peaks of its device are not known"]

@@ -253,6 +253,21 @@ FUNCTOR = "BinaryOpListAlphaFunctor<c10::BFloat16, 2, 2, 0>"
 UNWRITTEN = "an argument that its formula needs is not written"
 UNTYPED = "bytes: types of lists of tensors are not written"
 AT_LEAST = "bytes: at least; whether it overwrites a tensor is not written"
+PARTLY = "bytes: at least; not all that it moves follows from sizes"
+TABLES = "the widths of its tables, or how many rows each of them is read for, are not written"
+BACKWARD = "fbgemm::split_embedding_backward_codegen_rowwise_adagrad_cpu"
+# Bytes of where each table begins, of indices, and of where each bag begins.
+INDICES = 8 * (2 + 20 + 9)
+
+
+def tables(gradient: list[int], ends: int, width: str) -> list[Any]:
+    """The arguments of the backward pass of batched tables of embeddings."""
+    return [
+        (gradient, "float"), ([40], HALF), ([1], "int"), ([1], "long"), ([ends], "int"), width, ([2], "long"), "4",
+        ([20], "long"), ([9], "long"), "0", None, "True", ([10], "float"),
+    ]  # fmt: skip
+
+
 # Calls of ops of lists, and their inputs, operations, bytes and reason.
 LISTS: list[tuple[Call, tuple[Any, ...]]] = [
     (("aten::cat", HALVES, [TWO, "0"]), ("16bit[3,4] 16bit[2,4]", 0, 2 * 20 * 2, None)),
@@ -441,7 +456,7 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
     ("flash_attn::_flash_attn_varlen_forward", [HEADS, HEADS, HEADS, ([5], "int"), ([5], "int")],
      ("attention", None, 4 * 2 * 9 * 2 * 32 + 2 * 4 * 5 + 4 * 9 * 2, "the lengths of its sequences are not written")),
     ("symm_mem::multimem_all_reduce_", [ROWS, "sum", "0"],
-     (None, None, None, "it moves data between devices: see collectives")),
+     ("communication", None, None, "it moves data between devices: see collectives")),
     ("_C::paged_attention_v1", [HEADS, HEADS, CACHE, CACHE, "2", "0.1", ([9, 8], "int"), ([9], "int"), "16", "99"],
      ("attention", None, None, "the lengths of its sequences are not written")),
     ("vllm::rocm_unquantized_gemm", [ROWS, ([40, 96], HALF), None], ("GEMM", 2 * 7 * 40 * 96, 2 * (672 + 40 * 96 + 280), None)),
@@ -452,6 +467,32 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
      ("GEMM", 2 * 7 * 40 * 96, 672 + 96 * 40 + 4 * 47 + 2 * 280, None)),
     ("_C::awq_gemm", [ROWS, ([96, 5], "int"), ([3, 40], HALF), ([3, 5], "int"), "8"],
      ("GEMM", 2 * 7 * 40 * 96, 2 * 672 + 4 * 480 + 2 * 120 + 4 * 15 + 2 * 280, None)),
+    ("sglang::store_cache", [ROWS, ROWS, ([50, 96], HALF), ([50, 96], HALF), ([7], "long int"), "192", "0"],
+     ("copy", 0, 2 * 2 * 7 * 192 + 7 * 8, None)),
+    ("sglang_profiler::attention_paged_attention_ragged_100",
+     [([7, 6, 32], HALF), ([99], "unsigned char"), ([7, 6, 32], HALF), *[([50, 1, 2, 32], HALF)] * 2, ([8], "int")],
+     ("attention", None, None, "the lengths of its sequences are not written: assume seen_keys")),
+    # 64 elements each of queries, keys and values; two blocks of queries and keys, and a scale for each column of values.
+    ("sage_quant_kernel_0",
+     [*[([1, 2, 8, 4], HALF), ([1, 2, 8, 4], "signed char"), ([1, 2, 1], "float")] * 2,
+      ([1, 2, 8, 4], HALF), ([1, 2, 8, 4], FP8), ([1, 2, 4], "float"), "64", "4"],
+     ("elementwise", 5 * 128 + 3 * 64, 2 * 192 + 4 * 8 + 192 + 4 * 4, None)),
+    ("sage_fwd_1", [*[([1, 2, 8, 4], "signed char")] * 2, ([1, 2, 8, 4], FP8), "-1", *[([1, 2, 1], "float")] * 2],
+     ("attention", None, None, "what its mask leaves out is not written: assume seen_keys")),
+    ("fbgemm::permute_pooled_embs_auto_grad", [([7, 96], "float"), *[([3], "long")] * 4], ("copy", 0, 2 * 4 * 672 + 4 * 3 * 8, None)),
+    ("torch::autograd::CppNode<fbgemm_gpu::PermutePooledEmbsFunction<&fbgemm_gpu::permute_pooled_embs_gpu> >",
+     [([7, 96], "float")], ("copy", 0, 2 * 4 * 672, None)),
+    ("fbgemm::bounds_check_indices", [([2], "long"), ([9], "long"), ([15], "long"), "1", ([1], "long")],
+     ("elementwise", 2 * 9, 8 * (2 + 9 + 15 + 1), PARTLY)),
+    # 20 indices of rows of 4: of one table, of two with rows of the same size, and of two with rows of other sizes.
+    (BACKWARD, tables([8, 4], 2, "4"), ("embedding", 20 * 4, 4 * 32 + 4 * 2 + INDICES, PARTLY)),
+    (BACKWARD, tables([8, 8], 3, "4"), ("embedding", 20 * 4, 4 * 64 + 4 * 3 + INDICES, PARTLY)),
+    (BACKWARD, tables([8, 8], 3, "6"), ("embedding", None, 4 * 64 + 4 * 3 + INDICES, TABLES)),
+    ("fbgemm::split_embedding_codegen_grad_indice_weights_cpu",
+     [([8, 4], "float"), ([40], HALF), ([1], "long"), ([2], "int"), ([20], "long"), ([9], "long"), None],
+     ("embedding", 2 * 20 * 4, 4 * 32 + 4 * 2 + 8 * 29, PARTLY)),
+    ("fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function", [([0], "float"), ([40], HALF)], (None, None, None, TABLES)),
+    ("CompiledFunctionBackward", [ROWS], (None, None, None, "the ops of the compiled code are not written")),
 ]  # fmt: skip
 
 
@@ -489,8 +530,96 @@ def test_paged_attention(traces: Traces) -> None:
     unknown = (None, None, "the lengths of its sequences are not written: assume seen_keys")
     assert sorted(rows) == [
         (51, 2 * (192 + 192) * (32 + 30), 2 * (2 * 8 * 192 + (10 + 30) * 2 * 64), None),
-        (52, 65_010_180_096, 211.826171875 * 2**20, None),
+        (52, 65_010_180_096, 211.826171875 * 2**20, "it is faster than memory: its data was in a cache"),
         (107, *unknown),
+    ]
+
+
+@pytest.mark.long
+def test_numbers_that_are_assumed_or_bounded(traces: Traces) -> None:
+    """7 queries of 6 heads see 5 positions; 16 queries of 2 heads at most 8 keys, in both orders of dimensions."""
+    query = ([7, 6, 32], HALF)
+    traces.take(
+        op("sglang_profiler::attention_paged_attention_ragged_7", 0, 9, query, ([9], "unsigned char"), query),
+        *launched("paged_attention", 1, 50, 1),
+        op("sage_fwd_0", 10, 19, ([1, 2, 16, 4], FP8), *[([1, 2, 8, 4], FP8)] * 2, "-1", ([1, 2, 3], "float")),
+        *launched("sage_fwd", 11, 51, 2),
+        op("sage_fwd_0", 20, 29, ([1, 16, 2, 4], FP8), *[([1, 8, 2, 4], FP8)] * 2, "-1", ([1, 2, 3], "float")),
+        *launched("sage_fwd", 21, 52, 3),
+        **H100,
+    )  # fmt: skip
+    most = 2 * 8 * (128 + 128)
+    columns = "total, flops, flops_at_most"
+    assert sorted(traces.ask("op_efficiency", columns)) == [(50, None, None), (51, None, most), (52, None, most)]
+    assumed = traces.ask("op_efficiency", columns, assume="seen_keys=5")
+    assert sorted(assumed) == [(50, 2 * 5 * 2 * 7 * 6 * 32, None), (51, 5 * most / 8, None), (52, 5 * most / 8, None)]
+
+
+def test_copies_that_no_op_launched(traces: Traces) -> None:
+    """A copy within a device reads and writes its bytes; without a size, its bytes are unknown. Communication has no
+    least time: it is no part of what is known or unknown."""
+    copies = [("DtoD", 4_000_000), ("HtoD", 1_000_000), ("DtoH", None)]
+    events = [
+        event(
+            "gpu_memcpy",
+            f"Memcpy {name}",
+            10 + 20 * at,
+            20 + 20 * at + at,
+            7,
+            device=0,
+            **({"bytes": size} if size else {}),
+        )
+        for at, (name, size) in enumerate(copies)
+    ]
+    traces.take(
+        *events, event("gpu_memset", "Memset (Device)", 80, 93, 7, device=0, bytes=2_000_000),
+        op("record_param_comms", 0, 9, ([8], HALF)), *launched("ncclDevKernel_AllReduce_Sum_bf16", 1, 14, 1), **H100,
+    )  # fmt: skip
+    columns = "total, family, op, calls, flops, bytes, roof_percent, known_percent, reason"
+
+    def roof(moved: int, time: int) -> Any:
+        return pytest.approx(100 * moved / 3.352e12 / (time * 1e-6))
+
+    assert sorted(traces.ask("op_efficiency", columns)) == [
+        (10, "copy", None, 1, 0, 8_000_000, roof(8_000_000, 10), 100, None),
+        (11, "copy", None, 1, 0, 1_000_000, roof(1_000_000, 11), 100, None),
+        (12, "copy", None, 1, None, None, None, 0, "no op launched it"),
+        (13, "fill", None, 1, 0, 2_000_000, roof(2_000_000, 13), 100, None),
+        (
+            14,
+            "communication",
+            "record_param_comms",
+            1,
+            None,
+            None,
+            None,
+            None,
+            "it moves data between devices: see collectives",
+        ),
+    ]
+    assert traces.ask("step_efficiency", "known_percent") == [(100,)]
+
+
+@pytest.mark.long
+def test_times_on_the_host_are_not_compared_with_a_device(traces: Traces) -> None:
+    """The trace names a device, but times are those of calls on the host: its peaks apply only if they are asked for."""
+    traces.take(op("aten::mm", 0, 10, ([512, 512], HALF), ([512, 512], HALF)), **H100)
+    columns = "flops, roof_percent, device, reason"
+    assert traces.ask("op_efficiency", columns) == [(2 * 512**3, None, None, "the peaks of its device are not known")]
+    [(_, share, device, reason)] = traces.ask("op_efficiency", columns, device="H100")
+    assert (share, device, reason) == (pytest.approx(100 * 3 * 2 * 512**2 / 3.352e12 / 10e-6), "NVIDIA H100 SXM", None)
+
+
+def test_data_in_a_cache(traces: Traces) -> None:
+    """12 MB take 3.58 us through the memory: in 3.5 us, clocks may differ; in 3.4 us they come from a cache."""
+    rows, moved = ([2000, 1000], HALF), 3 * 4_000_000
+    traces.take(
+        op("aten::add", 0, 9, rows, rows), *launched(ADD, 1, 3.5, 1),
+        op("aten::mul", 10, 19, rows, rows), *launched(ADD, 11, 3.4, 2), **H100,
+    )  # fmt: skip
+    assert sorted(traces.ask("op_efficiency", "op, bytes, roof_percent, reason")) == [
+        ("aten::add", moved, pytest.approx(100 * moved / 3.352e12 / 3.5e-6), None),
+        ("aten::mul", moved, None, "it is faster than memory: its data was in a cache"),
     ]
 
 

@@ -342,13 +342,13 @@ def test_steps_are_stored(tmp_path: Path) -> None:
     ("content", "lines"),
     [
         (rated(product(1010, 1, 512, 512, 512), product(2010, 2, 512, 512, 512)),
-         [f"  MFU  {100 * 2 * 512**3 / PEAK / 1e-3:.4g} %  of the peak of NVIDIA H100 SXM, 268 GFLOP/s; operations are known of "
+         [f"  MFU  {100 * 2 * 512**3 / PEAK / 1e-3:.4g} %  of the peak of NVIDIA H100 SXM, 268 GFLOP/s; costs are known of "
           "100 % of devices' time"]),
         (rated(product(1010, 1, 512, 512, 512) + launched(ADD, 1500, 30, 9, begin=502)),
-         [f"  MFU  ≥ {100 * 2 * 512**3 / PEAK / 1e-3:.4g} %  of the peak of NVIDIA H100 SXM, 268 GFLOP/s; operations are known "
+         [f"  MFU  ≥ {100 * 2 * 512**3 / PEAK / 1e-3:.4g} %  of the peak of NVIDIA H100 SXM, 268 GFLOP/s; costs are known "
           "of 25 % of devices' time; most of the rest: no op launched it"]),
         (rated(checkpointed(1010, 1, "AddmmBackward0")),
-         [f"  MFU  {100 * 6 * 256 * 512 * 1024 / PEAK / 1e-3:.4g} %  of the peak of NVIDIA H100 SXM, 1.07 TFLOP/s; operations "
+         [f"  MFU  {100 * 6 * 256 * 512 * 1024 / PEAK / 1e-3:.4g} %  of the peak of NVIDIA H100 SXM, 1.07 TFLOP/s; costs "
           "are known of 100 % of devices' time",
           f"  HFU  {100 * 8 * 256 * 512 * 1024 / PEAK / 1e-3:.4g} %  with activations that are computed again in the backward "
           "pass"]),
@@ -396,7 +396,7 @@ def test_comparison_and_trend(tmp_path: Path) -> None:
         middle = (expected[0] + expected[1]) / 2, (expected[6] + expected[7]) / 2
         assert warehouse.rows(metrics)[1] == [("mfu", "better", *map(pytest.approx, middle), "%")]
         lines = verdicts_of(warehouse, "side=base", "side=new", {})
-        share = f"MFU: {middle[0]:.4g} % to {middle[1]:.4g} %; operations are known of 100 and 100 % of devices' time"
+        share = f"MFU: {middle[0]:.4g} % to {middle[1]:.4g} %; costs are known of 100 and 100 % of devices' time"
         assert share in lines
         partly = rated(product(1010, 1, 512, 512, 512) + launched(ADD, 1500, 30, 9, begin=502))
         warehouse.ingest(partly, name="partly")
@@ -414,7 +414,7 @@ def test_two_files(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_bytes(rated(product(1010, 1, rows, 512, 512) + rest))
     shares = [100 * 2 * rows * 512**2 / PEAK / 1e-3 for rows in (512, 1024)]
     text = run_etq(str(tmp_path / "base.json"), str(tmp_path / "new.json")).stdout
-    assert f"\nMFU: {shares[0]:.4g} % to ≥ {shares[1]:.4g} %; operations are known of 100 and 25 %" in text
+    assert f"\nMFU: {shares[0]:.4g} % to ≥ {shares[1]:.4g} %; costs are known of 100 and 25 %" in text
 
 
 @pytest.mark.long

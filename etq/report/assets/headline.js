@@ -90,7 +90,7 @@ function efficiencyCard(efficiency, row) {
   const get = (name) => efficiency.get(row, name);
   const isKnown = get("mfu_percent") !== null;
   const value = isKnown ? `${get("is_least") ? "\u2265\u00a0" : ""}${etq.percent(get("mfu_percent"))}` : "unknown";
-  const known = `operations are known of ${etq.percent(get("known_percent"))} of devices' time`;
+  const known = `costs are known of ${etq.percent(get("known_percent"))} of devices' time`;
   const note = isKnown ? [`of the peak of ${get("device")}`, known, get("is_least") ? get("reason") : null, get("assumed") ? `assumed: ${get("assumed")}` : null].filter(Boolean).join(" · ") : get("reason");
   return etq.card("MFU", value, note, { meaning: "Model FLOPs utilization: the time that the operations of steps take at the device's peak, in percent of the steps", name: "mfu" });
 }
