@@ -90,12 +90,15 @@ def add_recorded(
 ) -> None:
     """Add the slices in which the graphs' kernels were recorded, with findings about the scores.
 
-    For graphs without a recording, add the modules of the annotations: `annotations`, by the numbers of nodes, and
-    those in the trace.
+    The trace itself has recordings, too, if it captures graphs. For graphs without a recording, add the modules of the
+    annotations: `annotations`, by the numbers of nodes, and those in the trace.
     """
     graphs = _graphs(columns, slices, entries, annotations)
     if not graphs and not recorders and not annotations:
         return
+    is_given = bool(recorders)
+    if graphs and slices.captures_graphs:
+        recorders = [*recorders, Recorder(columns, entries, "", slices)]
     if not graphs:
         columns.find("no graph launched", "the trace has no launches of graphs that the given captures could explain")
         return
@@ -131,7 +134,7 @@ def add_recorded(
         others += match.others
         first = added.add(slices, graph.call, graph.work, match.recorder.slices, templates[key])
         _add_details(columns, match, templates[key], first, int(slices.run[graph.call]), arguments)
-    if recorders:
+    if is_given or any(known for _, known, _, _ in reports):
         _report(columns, reports, outside)
     if unlike:
         what = f"{counted(unlike, 'event')} of graphs with annotations of other modules than when they were recorded"

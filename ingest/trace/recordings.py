@@ -80,10 +80,14 @@ class Recording(NamedTuple):
 class Recorder:
     """A trace in which graphs were captured, or in which their kernels ran without graphs."""
 
-    def __init__(self, columns: TraceColumns, entries: Entries, path: str) -> None:
-        columns.finish()
-        self.columns, self.entries, self.path = columns, entries, path
-        self.slices = slices = Slices(columns, entries)
+    def __init__(self, columns: TraceColumns, entries: Entries, path: str, own: Slices | None = None) -> None:
+        """`own` are the slices of the trace itself, if it both captures and launches graphs: only what it captures is
+        a recording then, not what it runs.
+        """
+        self.columns, self.entries, self.path, self.is_own = columns, entries, path, own is not None
+        if own is None:
+            columns.finish()
+        self.slices = slices = Slices(columns, entries) if own is None else own
         self._is_kept = are(slices.kind, [_is_kept(each) for each in slices.classes])
         self.is_op = are(slices.kind, [each.activity == "op" for each in slices.classes])
         self.above = nearest(slices.parent, self._is_kept)
@@ -130,6 +134,8 @@ class Recorder:
             within = (at >= begin) & (at <= end) & (self.slices.process[launches] == process)
             is_captured |= within
             yield self._recording(label, begin, launches, np.flatnonzero(within), names, shapes)
+        if self.is_own:
+            return
         free = np.flatnonzero(~is_captured)
         seen = set()
         for begin, end, label in self._spans():

@@ -70,7 +70,7 @@ def trace_rows(
     numbers of nodes; `assumed` has sizes that the trace lacks.
     """
     slices = Slices(columns, entries, tracks)
-    if recorders or annotations or columns.names:
+    if recorders or annotations or columns.names or slices.captures_graphs:
         from etq.ingest.trace.graphs import add_recorded
 
         add_recorded(columns, slices, entries, recorders, annotations or {})

@@ -235,6 +235,11 @@ class Slices:
         most = int(counts.argmax())
         return f"{len(rows):,}, of these {counts[most]:,} {str(self.kinds[most][1])[:100]}"
 
+    @property
+    def captures_graphs(self) -> bool:
+        """Whether names of calls suggest that graphs are captured, and launched, in this trace."""
+        return all(any(part in name for _, name in self.kinds) for part in ("StreamBeginCapture", "GraphLaunch"))
+
     def extend(self, columns: TraceColumns, added: Added) -> None:
         """Add slices within calls that launch graphs; the graphs' kernels belong to them."""
         if not added.parts:

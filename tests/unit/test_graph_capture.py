@@ -78,6 +78,26 @@ def test_each_kernel_has_the_op_that_recorded_it_in_each_launch() -> None:
         assert calls["cudaGraphLaunch"] == 3
 
 
+def both(captured: Sequence[Node], launched: Sequence[Node]) -> bytes:
+    """A trace that captures a graph, and launches one."""
+    first, second = (json.loads(each) for each in (capture([captured]), launches([launched, launched])))
+    return json.dumps(first | {"traceEvents": first["traceEvents"] + second["traceEvents"]}).encode()
+
+
+def test_a_trace_that_captures_the_graphs_it_launches() -> None:
+    with opened(both(NODES, NODES)) as warehouse:
+        assert ops(warehouse) == truth(NODES) * 2
+        assert "52 of 52 events in 2 launches" in findings(warehouse)["graph capture"]
+    # What it captures is another graph.
+    others = [replace(node, kernel=f"other_{node.kernel}") for node in NODES]
+    with opened(both(others, NODES)) as warehouse:
+        assert ops(warehouse) == [NOTHING] * 2 * len(NODES)
+        assert findings(warehouse) == {}
+    # That graph doesn't hide the one in a capture that is given.
+    with opened(both(others, NODES), capture([NODES])) as warehouse:
+        assert ops(warehouse) == truth(NODES) * 2
+
+
 def test_kernels_of_two_streams_start_in_another_order() -> None:
     nodes = [in_stream(node, 8) if node.kernel == "rope" else node for node in NODES]
     late = sorted(nodes, key=lambda node: node.number + 1.5 * (node.stream == 8))
