@@ -3,46 +3,69 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain, compress
 from typing import Any, Final
 
 import numpy as np
 
 from etq.analysis.alignment import align
-from etq.verdicts.arithmetic import Flags
+from etq.verdicts.arithmetic import Flags, Places
 from etq.verdicts.comparison import compare
+from etq.verdicts.findings import findings_of_input
+from etq.verdicts.samples import Table, tables
 
 _SIDES: Final = ("base", "new")
 # The names of an item, from the last capture that has it, of new if possible, otherwise of base.
 _OF_ITEM: Final = ("op", "module_path", "matched")
 # Properties of an item that differ between the sides, from the last capture of each side.
 _OF_SIDE: Final = {"kind": None, "instruction_id": np.nan, "place": np.nan}
-# Other columns of samples that are read for this.
-_KNOWN_BY: Final = ("level", "item", "side", "is_additive", "counted")
+_UNITS: Final = ("cycles", "ns")
 
 
 def compared(
-    samples: Mapping[str, Any], ops: Mapping[str, Any], shapes: Mapping[str, Any], *more: Any
+    samples: Mapping[str, Any],
+    ops: Mapping[str, Any],
+    shapes: Mapping[str, Any],
+    conditions: Mapping[str, Any],
+    is_one_clock: bool,
+    alpha: float,
+    min_effect: float | None,
+    phase: str | None,
+    allow_mismatch: bool,
 ) -> dict[str, list[Any]]:
     """Return the result of `etq.verdicts.comparison.compare`, with columns that describe the item of each row.
 
-    samples  columns of `_comparison_samples`; ops without an item have the one that `align` finds
-    ops      what `align` takes
-    shapes   ops whose input shapes differ between the sides: op, shapes of base only, and shapes of new only
-    more     the other arguments of `compare`
+    samples     columns of `_comparison_samples`; ops without an item have the one that `align` finds
+    ops         what `align` takes
+    shapes      ops whose input shapes differ between the sides: op, shapes of base only, and shapes of new only
+    conditions  conditions of measurement that differ between the sides: name, detail, and is_label for labels
+    phase       the runs that are compared; None: all
     """
     samples = aligned(samples, ops)
-    samples["is_other_graph"] = _other_graphs(samples)
-    described = _described(samples)
-    found = compare(samples, _of_items(shapes, described), *more)
-    keys = ((level.removeprefix("slow "), item) for level, item in zip(found["level"], found["item"], strict=True))
-    rows = [described["row"].get(key, -1) for key in keys]  # the last row describes none
-    return found | {name: [values[row] for row in rows] for name, values in described.items() if name != "row"}
+    findings = findings_of_input(samples, conditions, phase)
+    differ = not conditions["is_label"].all()
+    return of_tables(tables(samples), shapes, differ, is_one_clock, alpha, min_effect, allow_mismatch, findings)
 
 
 def aligned(samples: Mapping[str, Any], ops: Mapping[str, Any]) -> dict[str, Any]:
-    """Return samples in which each op has an item, see `compared`."""
-    return {**samples, "item": _items(samples, ops)}
+    """Return samples in which each op has an item, see `compared`; and columns by which `of_tables` describes items."""
+    has: dict[str, Any] = {f"has_{name}": ~_are_none(samples[name]) for name in (*_OF_ITEM, "kind")}
+    has |= {f"has_{name}": np.isfinite(samples[name]) for name in ("instruction_id", "place")}
+    has |= {f"is_in_{unit}": samples["counted"] == unit for unit in _UNITS}
+    has |= {f"is_{kind}": samples["kind"] == kind for kind in ("delegate", "delegate_call")}
+    return {**samples, "item": _items(samples, ops), **has}
+
+
+def of_tables(given: Sequence[Table], shapes: Mapping[str, Any], *more: Any) -> dict[str, list[Any]]:
+    """Return the same as `compared` for tables of samples that are `aligned`; `more` are the other arguments of
+    `compare`.
+    """
+    described = _described(given)
+    found = compare((each.samples(_other_graphs(each)) for each in given), _of_items(shapes, described), *more)
+    keys = ((level.removeprefix("slow "), item) for level, item in zip(found["level"], found["item"], strict=True))
+    rows = [described["row"].get(key, -1) for key in keys]  # the last row describes none
+    return found | {name: [values[row] for row in rows] for name, values in described.items() if name != "row"}
 
 
 def _items(samples: Mapping[str, Any], ops: Mapping[str, Any]) -> Any:
@@ -54,50 +77,67 @@ def _items(samples: Mapping[str, Any], ops: Mapping[str, Any]) -> Any:
     return np.array([item_of[capture, place] if item is None else item for item, capture, place in rows], np.object_)
 
 
-def _other_graphs(samples: Mapping[str, Any]) -> Flags:
-    """Whether rows are calls of a delegate that has different ops on both sides."""
-    of_calls = samples["kind"] == "delegate_call"
-    keys = [*zip(*(samples[name].tolist() for name in ("side", "scope", "instruction_id")), strict=True)]
-    parts: defaultdict[Any, set[Any]] = defaultdict(set)
-    for row in np.flatnonzero(samples["kind"] == "delegate"):
-        parts[keys[row]].add(samples["item"][row])
+def _other_graphs(table: Table) -> Flags:
+    """Whether items are calls of a delegate that has different ops on both sides."""
+    samples = table.columns
+    if not samples["is_delegate_call"].any():
+        return np.zeros(len(table.rows), np.bool_)
+
+    def known(side: str, kind: str) -> set[Any]:
+        """The items of a kind on a side, with their scopes and instructions."""
+        rows = table.rows[:, table.sides == side]
+        rows = rows[(rows >= 0) & samples[f"is_{kind}"][rows]]
+        return {*zip(*(samples[name][rows].tolist() for name in ("item", "scope", "instruction_id")), strict=True)}
+
     graphs: dict[str, defaultdict[Any, set[Any]]] = {side: defaultdict(set) for side in _SIDES}
-    for row in np.flatnonzero(of_calls & (samples["side"] != "history")):
-        graphs[samples["side"][row]][samples["item"][row]] |= parts.get(keys[row], set())
+    for side, graph in graphs.items():
+        parts: defaultdict[Any, set[Any]] = defaultdict(set)
+        for item, *call in known(side, "delegate"):
+            parts[*call].add(item)
+        for item, *call in known(side, "delegate_call"):
+            graph[item] |= parts.get((*call,), set())
     base, new = graphs.values()
     others = {item for item in base.keys() & new.keys() if base[item] != new[item]}
-    return np.asarray(of_calls & np.array([item in others for item in samples["item"]], np.bool_), np.bool_)
+    is_other = np.array([item in others for item in samples["item"][table.firsts]], np.bool_)
+    return np.asarray(samples["is_delegate_call"][table.firsts] & is_other, np.bool_)
 
 
-def _described(samples: Mapping[str, Any]) -> dict[str, Any]:
+def _described(given: Sequence[Table]) -> dict[str, Any]:
     """Columns that describe items, and by level and item the row of each; the last row describes none."""
-    is_new = samples["side"] == "new"
-    chosen = np.flatnonzero((is_new | (samples["side"] == "base")) & (samples["level"] != "none"))
-    chosen = chosen[np.lexsort((samples["capture_id"][chosen], is_new[chosen]))]
-    given = {name: samples[name][chosen] for name in (*_OF_ITEM, *_OF_SIDE, *_KNOWN_BY)}
-    keys = [*zip(given["level"].tolist(), given["item"].tolist(), strict=True)]
-    row_of = {key: row for row, key in enumerate(dict.fromkeys(keys))}
-    rows = np.fromiter(map(row_of.__getitem__, keys), np.int64, len(keys))
-
-    def last(values: Any, missing: Any, is_of: Any = True) -> Any:
-        """The value of the last row of each item that has one."""
-        found = np.full(len(row_of) + 1, missing, values.dtype)
-        has = is_of & (~_are_none(values) if missing is None else np.isfinite(values))
-        found[rows[has]] = values[has]
-        return found.tolist()
-
-    columns: dict[str, Any] = {"row": row_of} | {name: last(given[name], None) for name in _OF_ITEM}
-    for side in _SIDES:
-        is_of = given["side"] == side
-        columns |= {f"{side}_{name}": last(given[name], missing, is_of) for name, missing in _OF_SIDE.items()}
-        found = np.full(len(row_of) + 1, None, np.object_)
-        found[rows[is_of]] = False
-        found[rows[is_of & given["is_additive"]]] = True
-        columns[f"is_in_{side}"] = found.tolist()
-    units = {unit: {*rows[given["counted"] == unit].tolist()} for unit in ("cycles", "ns")}
-    columns["counted"] = [
-        " ".join(unit for unit, of_unit in units.items() if row in of_unit) or None for row in range(len(row_of) + 1)
+    found = [_descriptions(each) for each in given]
+    columns = {name: [*chain(*(each[name] for each in found)), None] for name in (found[0] if found else ())}
+    keys = [
+        key
+        for each in given
+        for key in zip(*(each.columns[name][each.firsts].tolist() for name in ("level", "item")), strict=True)
     ]
+    return {"row": {key: row for row, key in enumerate(keys)}, **columns}
+
+
+def _descriptions(table: Table) -> dict[str, list[Any]]:
+    """Columns that describe the items of a table."""
+    # The first place describes no item.
+    lacking = np.full((len(table.rows), 1), -1)
+    of_sides = {side: np.hstack([lacking, table.rows[:, table.sides == side]]) for side in _SIDES}
+    of_both = np.hstack([*of_sides.values()])
+
+    def has(rows: Places, column: str) -> Flags:
+        return np.asarray((rows >= 0) & table.columns[column][rows], np.bool_)
+
+    def last(rows: Places, name: str, missing: Any) -> list[Any]:
+        """The value of the last row of each item that has one."""
+        place = np.where(has(rows, f"has_{name}"), np.arange(rows.shape[1]), 0).max(axis=1)
+        values = table.columns[name][rows[np.arange(len(rows)), place]]
+        found: list[Any] = np.where(place > 0, values, missing).tolist()
+        return found
+
+    columns = {name: last(of_both, name, None) for name in _OF_ITEM}
+    for side, rows in of_sides.items():
+        columns |= {f"{side}_{name}": last(rows, name, missing) for name, missing in _OF_SIDE.items()}
+        is_there, adds = (rows >= 0).max(axis=1), has(rows, "is_additive").max(axis=1)
+        columns[f"is_in_{side}"] = [value if known else None for known, value in zip(is_there, adds, strict=True)]
+    units = [has(of_both, f"is_in_{unit}").any(axis=1).tolist() for unit in _UNITS]
+    columns["counted"] = [" ".join(compress(_UNITS, known)) or None for known in zip(*units, strict=True)]
     return columns
 
 

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from etq.analysis.items import aligned, compared
+from etq.analysis.items import aligned, of_tables
 from etq.verdicts import words
 from etq.verdicts.comparison import SMALLEST_APART
+from etq.verdicts.samples import tables
 
 Rows = dict[str, list[Any]]
 
@@ -28,7 +29,6 @@ _UNJUDGED: Final = {words.TOO_FEW, words.CONDITIONS_DIFFER, words.CANT_JUDGE}
 _MOST: Final = 5
 # The levels of which rows are returned.
 _LEVELS: Final = ("total", "op", "common shift")
-_NO_OPS: Final[Mapping[str, Any]] = {"name": ()}
 
 
 def each_compared(
@@ -39,11 +39,14 @@ def each_compared(
     of_captures: Mapping[str, Any],
     is_one_clock: bool,
     alpha: float,
-    *options: Any,
+    min_effect: float | None,
+    phase: str | None,
+    allow_mismatch: bool,
 ) -> dict[str, list[Any]]:
-    """Return the rows of `compared` for each value: its captures are new, those of the other values are base. Columns
-    added are `value` and, for totals, `in_ops`, the ops that differ. With n values, each comparison has the nth part of
-    alpha, and p and q are n times as large: verdicts and intervals hold for all values together.
+    """Return the rows of `compared` about items and the common shift for each value: its captures are new, those of the
+    other values are base. Columns added are `value` and, for totals, `in_ops`, the ops that differ. With n values, each
+    comparison has the nth part of alpha, and p and q are n times as large: verdicts and intervals hold for all values
+    together.
 
     Values that differ are left out of the base of the other values, because one device that is 1.4 times as slow would
     hide all other differences. So all values are compared twice; the second time, base has only the values that don't
@@ -52,22 +55,26 @@ def each_compared(
     samples, ops, shapes  what `compared` takes, of all captures; their sides are not read
     conditions            those that differ between a value and all others: value, name and detail
     of_captures           capture_id and value
-    options               min_effect, phase and allow_mismatch, as `compare` takes them
     """
-    samples = aligned(samples, ops)
     value_of = dict(zip(of_captures["capture_id"].tolist(), of_captures["value"], strict=True))
-    samples["value"] = np.array([value_of[capture] for capture in samples["capture_id"].tolist()], np.object_)
     values = sorted(set(value_of.values()))
+    # The table of each comparison, with the values of its captures.
+    given = [
+        (table, np.array([value_of[key] for key in table.columns["capture_id"][table.of_captures]], np.object_))
+        for table in tables(aligned(samples, ops))
+    ]
 
     def judged(value: str, without: set[str]) -> Rows:
         """The rows of a value, compared with the other values except some."""
-        kept = ~np.isin(samples["value"], [*(without - {value})])
-        of_kept = {name: column[kept] for name, column in samples.items()}
-        of_kept["side"] = np.where(of_kept["value"] == value, "new", "base").astype(np.object_)
-        differing = conditions["value"] == value
-        of_value = {name: conditions[name][differing] for name in ("name", "detail")}
-        of_value["is_label"] = np.zeros(int(differing.sum()), np.bool_)
-        return compared(of_kept, _NO_OPS, shapes, of_value, is_one_clock, alpha / len(values), *options)
+        side_of = {each: "base" for each in values if each not in without} | {value: "new"}
+        of_sides = [
+            table.with_sides(np.array([side_of.get(each) for each in of_table], np.object_))
+            for table, of_table in given
+        ]
+        differ = bool((conditions["value"] == value).any())
+        part = alpha / len(values)
+        kept = [table for table in of_sides if len(table.sides)]
+        return of_tables(kept, shapes, differ, is_one_clock, part, min_effect, allow_mismatch)
 
     rows = {value: judged(value, set()) for value in values}
     differing = {value for value in values if any(_differing(rows[value]).values())}

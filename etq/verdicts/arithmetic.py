@@ -15,6 +15,7 @@ import numpy.typing as npt
 Numbers: TypeAlias = "npt.NDArray[np.float64]"
 Flags: TypeAlias = "npt.NDArray[np.bool_]"
 Texts: TypeAlias = "npt.NDArray[np.object_]"
+Places: TypeAlias = "npt.NDArray[np.int64]"
 
 # The standard deviation of a normal distribution, as a multiple of its median absolute deviation.
 DEVIATION = 1.4826
@@ -56,8 +57,8 @@ def p_of(t: float, freedom: int) -> float:
         return 0.0
     size, cosine2, odd = abs(t), 1 / (1 + t * t / freedom), freedom % 2
     total = 1.0
-    for j in range((freedom - 2 - odd) // 2, 0, -1):
-        total = 1 + (2 * j - 1 + odd) / (2 * j + odd) * cosine2 * total
+    for ratio in _ratios(freedom):
+        total = 1 + ratio * cosine2 * total
     if not odd:
         within = size / math.sqrt(freedom + t * t) * total
     else:
@@ -65,6 +66,13 @@ def p_of(t: float, freedom: int) -> float:
         within = 2 / math.pi * (math.atan(size / math.sqrt(freedom)) + sine)
     # Rounding may make the difference negative.
     return max(0.0, 1 - within)
+
+
+@lru_cache(64)
+def _ratios(freedom: int) -> tuple[float, ...]:
+    """Return the ratios of the coefficients of `p_of`, the last ones first."""
+    odd = freedom % 2
+    return tuple((2 * j - 1 + odd) / (2 * j + odd) for j in range((freedom - 2 - odd) // 2, 0, -1))
 
 
 @lru_cache(4096)

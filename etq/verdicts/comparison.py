@@ -17,7 +17,7 @@ The arithmetic of tests is in `arithmetic`. How often verdicts are wrong is meas
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -26,8 +26,8 @@ import numpy as np
 from etq.verdicts import words
 from etq.verdicts.arithmetic import captures_needed, median
 from etq.verdicts.effects import Effect, effects, set_history, weight_of
-from etq.verdicts.findings import findings, findings_of_input
-from etq.verdicts.samples import Samples, comparisons, is_unseen
+from etq.verdicts.findings import Finding, findings
+from etq.verdicts.samples import Samples, is_unseen
 from etq.verdicts.states import LEAST, common_shift, states
 
 # With fewer captures in a history, single captures have no verdict.
@@ -76,34 +76,36 @@ class Verdict:
 
 
 def compare(
-    samples: Mapping[str, Any],
+    comparisons: Iterable[Samples],
     shapes: Mapping[str, Any],
-    conditions: Mapping[str, Any],
+    do_conditions_differ: bool,
     is_one_clock: bool,
     alpha: float,
     min_effect: float | None,
-    phase: str | None,
     allow_mismatch: bool,
+    given: Iterable[Finding] | None = None,
 ) -> dict[str, list[Any]]:
     """Return the verdicts on all items, the common shift of all ops, the state of each capture, and findings.
 
     The result is columns, those of `Verdict`.
 
-    samples         columns of `_comparison_samples`
-    shapes          ops whose input shapes differ between the sides: item, shapes of base only, shapes of new only
-    conditions      conditions of measurement that differ between the sides: name, detail, and is_label for labels
-    is_one_clock    whether both sides count time, or cycles
-    alpha           accepted probability of a false verdict slower or faster
-    min_effect      smallest change that counts; None: the default
-    phase           the runs that are compared; None: all
-    allow_mismatch  whether there are verdicts although conditions differ
+    shapes                ops whose input shapes differ between the sides: item, shapes of base only, shapes of new only
+    do_conditions_differ  whether conditions of measurement differ between the sides
+    is_one_clock          whether both sides count time, or cycles
+    alpha                 accepted probability of a false verdict slower or faster
+    min_effect            smallest change that counts; None: the default
+    allow_mismatch        whether there are verdicts although conditions differ
+    given                 other findings; None: only items and the common shift are judged
     """
     columns = (shapes[name].tolist() for name in ("item", "base_shapes", "new_shapes"))
     of_shapes = {item: words.shapes(base, new) for item, base, new in zip(*columns, strict=True)}
     found: list[Verdict] = []
-    for each in comparisons(samples):
+    for each in comparisons:
         comparison = _Comparison(each, alpha, PARTS, min_effect)
         found += comparison.rows(of_shapes)
+        if given is None:
+            continue
+        found += comparison.more()
         found += [_finding(each.index, *finding) for finding in findings(each, comparison.states, is_one_clock)]
         slow = None if comparison.states.is_single or each.is_apart else each.of_slow_runs()
         if slow is not None:
@@ -112,8 +114,7 @@ def compare(
             levels = ("total", "op") if each.is_interleaved else ("total",)
             of_slow = _Comparison(slow, alpha, dict.fromkeys(levels, SLOW_PART), min_effect)
             found += of_slow.slow_runs({(row.level, row.item): row.verdict for row in found})
-    found += [_finding(0, *finding) for finding in findings_of_input(samples, conditions, phase)]
-    do_conditions_differ = not conditions["is_label"].all()
+    found += [_finding(0, *finding) for finding in given or ()]
     for row in found:
         if row.verdict in (words.SLOWER, words.FASTER) and do_conditions_differ and not allow_mismatch:
             row.verdict = words.CONDITIONS_DIFFER
@@ -248,7 +249,7 @@ class _Comparison:
         return needed if needed > min(effect.bases, effect.news) else None
 
     def rows(self, shapes: Mapping[str, str]) -> Iterator[Verdict]:
-        """Yield the verdicts on items, the common shift, and the captures."""
+        """Yield the verdicts on items, and the common shift."""
         of_calls = {each.item: each for each in self._of_level("call")}
         for level in self.effects:
             for each in self._of_level(level):
@@ -257,6 +258,9 @@ class _Comparison:
                 elif level != "call":
                     yield self._of_trace(each, None, None)
         yield from self._common_shift()
+
+    def more(self) -> Iterator[Verdict]:
+        """Yield the parts outside ops, and the captures."""
         yield from self._outside_ops()
         yield from self._captures()
 

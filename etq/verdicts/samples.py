@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
-from etq.verdicts.arithmetic import Flags, Numbers, Texts
+from etq.verdicts.arithmetic import Flags, Numbers, Places, Texts
 
 # A change is visible if it is at least this many steps of a coarse clock: times of both sides are rounded to a step,
 # and divided by the common shift.
@@ -94,40 +94,79 @@ def alternates(positions: Numbers, is_new: Flags) -> bool:
     return int((sides[1:] != sides[:-1]).sum()) >= min(int(sides.sum()), int((~sides).sum()))
 
 
-def comparisons(columns: Mapping[str, Any]) -> Iterator[Samples]:
-    """Yield the comparisons of rows that have the columns of `_comparison_samples`."""
-    for index in sorted({*columns["comparison"].tolist()}):
-        chosen = (columns["comparison"] == index) & (columns["level"] != "none")
-        if chosen.any():
-            yield _with_calls(_arranged(index, {name: values[chosen] for name, values in columns.items()}))
+@dataclass(frozen=True)
+class Table:
+    """The rows of a comparison as a table: a row per item, in the order of levels and names, a column per capture."""
+
+    index: int  # of the comparison
+    columns: Mapping[str, Any]  # those of `_comparison_samples`
+    rows: Places  # the row of each item and capture; -1 where the capture lacks the item
+    sides: Texts  # of captures
+
+    @cached_property
+    def firsts(self) -> Places:
+        """The first row of each item."""
+        return np.asarray(np.where(self.rows < 0, np.iinfo(np.int64).max, self.rows).min(axis=1))
+
+    @cached_property
+    def of_captures(self) -> Places:
+        """A row of each capture."""
+        return np.asarray(self.rows.max(axis=0))
+
+    def with_sides(self, sides: Texts) -> Table:
+        """The table of the captures that have a side, and of their items; other captures have None."""
+        kept = np.flatnonzero(sides.astype(np.bool_))
+        rows = self.rows[:, kept]
+        return replace(self, rows=rows[(rows >= 0).any(axis=1)], sides=sides[kept])
+
+    def samples(self, is_other_graph: Flags) -> Samples:
+        """The samples; `is_other_graph` is a property of items, as in `Samples`."""
+        has = self.rows >= 0
+        of_items = {f"{name}s": self.columns[name][self.firsts] for name in ("level", "item", "scope", "op")}
+        ticks, slow_ticks, resolutions, calls = (
+            np.where(has, self.columns[name][self.rows], np.nan)
+            for name in ("ticks", "slow_ticks", "resolution", "calls")
+        )
+        keys, steps, positions = (self.columns[name][self.of_captures] for name in ("capture_id", "step", "position"))
+        captures = [*zip(keys.tolist(), steps.tolist(), strict=True)]
+        return _with_calls(
+            Samples(
+                self.index,
+                **of_items,
+                ticks=ticks,
+                slow_ticks=slow_ticks,
+                resolutions=resolutions,
+                calls=calls,
+                is_other_graph=is_other_graph,
+                captures=captures,
+                sides=self.sides,
+                positions=positions,
+            )
+        )
 
 
-def _arranged(index: int, rows: Mapping[str, Any]) -> Samples:
-    items, item_rows, item_at = _places(rows["level"], rows["item"])
-    keys = rows["capture_id"] * (rows["step"].max() + 1) + rows["step"]
-    _, capture_rows, capture_at = np.unique(keys, return_index=True, return_inverse=True)
-    captures = [*zip(*(rows[name][capture_rows].tolist() for name in ("capture_id", "step")), strict=True)]
-
-    def placed(name: str) -> Any:
-        filled = np.full((len(items), len(captures)), np.nan)
-        filled[item_at, capture_at] = rows[name]
-        return filled
-
-    columns: dict[str, Any] = {f"{name}s": rows[name][item_rows] for name in ("level", "item", "scope", "op")}
-    columns["is_other_graph"] = rows["is_other_graph"][item_rows]
-    columns |= {name: placed(name) for name in ("ticks", "slow_ticks", "calls")}
-    columns["resolutions"] = placed("resolution")
-    columns |= {f"{name}s": rows[name][capture_rows] for name in ("side", "position")}
-    return Samples(index, captures=captures, **columns)
+def tables(columns: Mapping[str, Any]) -> list[Table]:
+    """Return the tables of comparisons, from rows that have the columns of `_comparison_samples`."""
+    levels, items = _codes(columns["level"]), _codes(columns["item"])
+    pairs = levels * (items.max(initial=0) + 1) + items
+    keys = columns["capture_id"] * (columns["step"].max(initial=0) + 1) + columns["step"]
+    has_times = columns["level"] != "none"
+    found = []
+    for index in np.unique(columns["comparison"][has_times]).tolist():
+        chosen = np.flatnonzero((columns["comparison"] == index) & has_times)
+        _, item_at = np.unique(pairs[chosen], return_inverse=True)
+        _, capture_rows, capture_at = np.unique(keys[chosen], return_index=True, return_inverse=True)
+        rows = np.full((item_at.max() + 1, len(capture_rows)), -1)
+        rows[item_at, capture_at] = chosen
+        found.append(Table(index, columns, rows, columns["side"][chosen[capture_rows]]))
+    return found
 
 
-def _places(first: Any, second: Any) -> tuple[list[tuple[Any, Any]], list[int], list[int]]:
-    """The sorted distinct pairs of two columns, a row that has each, and the pair of each row."""
-    pairs = [*zip(first.tolist(), second.tolist(), strict=True)]
-    row_of = dict(zip(reversed(pairs), range(len(pairs) - 1, -1, -1), strict=True))
-    found = sorted(row_of)
-    place_of = {pair: place for place, pair in enumerate(found)}
-    return found, [row_of[pair] for pair in found], [*map(place_of.__getitem__, pairs)]
+def _codes(texts: Texts) -> Places:
+    """Return a number for each text, in the order of the texts."""
+    listed = texts.tolist()
+    code_of = {text: code for code, text in enumerate(sorted({*listed}))}
+    return np.fromiter(map(code_of.__getitem__, listed), np.int64, len(listed))
 
 
 def _with_calls(samples: Samples) -> Samples:

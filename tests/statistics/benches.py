@@ -15,7 +15,7 @@ import numpy as np
 
 from etq.verdicts.comparison import compare
 from etq.verdicts.sequential import MATTERS, Judged, Standing, alpha_of, looks, standing
-from tests.statistics.fleet import CHANGED, NO_CONDITIONS, NO_SHAPES, QUANTILE, SLOW, Floats, fleet_of
+from tests.statistics.fleet import CHANGED, NO_SHAPES, QUANTILE, SLOW, Floats, comparisons, fleet_of
 
 Random = np.random.Generator
 
@@ -139,9 +139,7 @@ def verdicts_of(benches: Sequence[Times], measured: int, alpha: float) -> list[l
     columns |= {"step": np.zeros(size, np.int64), "scope": np.full(size, "", np.object_)}
     columns |= {"resolution": np.ones(size), "calls": np.full(size, np.nan)}
     columns["op"] = columns["item"]
-    columns["is_other_graph"] = np.zeros(size, np.bool_)
-    columns |= {"matched": np.full(size, "event", np.object_), "is_trace": np.zeros(size, np.bool_)}
-    answer = compare(columns, NO_SHAPES, NO_CONDITIONS, True, alpha, None, None, False)
+    answer = compare(comparisons(columns), NO_SHAPES, False, True, alpha, None, False, ())
     names = ("comparison", "level", "item", "verdict", "change", "change_low", "change_high", "share")
     found: list[list[Judged]] = [[] for _ in benches]
     columns_found = (answer[name] for name in (*names, "base_captures", "new_captures"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 
 import etq
 from etq.verdicts.comparison import compare
+from etq.verdicts.samples import Samples, tables
 from tests.conftest import CAPTURES
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -158,7 +159,7 @@ class Judged(NamedTuple):
 
 
 def samples_of(fleet: Fleet, draws: Sequence[Draw]) -> dict[str, Any]:
-    """The samples of all draws by column, as `etq.verdicts.comparison.compare` takes them; each draw is a comparison."""
+    """The samples of all draws by column, as `compared` takes them; each draw is a comparison."""
     count = len(fleet.items) + 2
     resolutions = np.array([*fleet.resolutions, 1.0, 1.0])
 
@@ -201,8 +202,12 @@ def samples_of(fleet: Fleet, draws: Sequence[Draw]) -> dict[str, Any]:
         "op": np.tile(texts([*fleet.items, "", ""]), len(drawn)), "ticks": times, "slow_ticks": slow,
         "resolution": steps, "calls": np.full(len(times), np.nan),
         "matched": np.full(len(times), "event", np.object_), "is_trace": np.zeros(len(times), np.bool_),
-        "is_other_graph": np.zeros(len(times), np.bool_),
     }  # fmt: skip
+
+
+def comparisons(columns: Mapping[str, Any]) -> Iterator[Samples]:
+    """The comparisons of samples, none of which are calls of a delegate."""
+    return (table.samples(np.zeros(len(table.rows), np.bool_)) for table in tables(columns))
 
 
 NO_SHAPES: Final = {name: np.empty(0, np.object_) for name in ("item", "base_shapes", "new_shapes")}
@@ -214,7 +219,7 @@ def judged(fleet: Fleet, draws: Sequence[Draw], alpha: float = 0.05) -> list[dic
 
     Slow runs that are slower, or of totals faster, are called `slow total`, and `slow ` and the op.
     """
-    answer = compare(samples_of(fleet, draws), NO_SHAPES, NO_CONDITIONS, True, alpha, None, None, False)
+    answer = compare(comparisons(samples_of(fleet, draws)), NO_SHAPES, False, True, alpha, None, False, ())
     columns = ("comparison", "level", "item", "verdict", "change", "change_low", "change_high", "note")
     found: list[dict[str, Judged]] = [{} for _ in draws]
     for number, level, item, *rest in zip(

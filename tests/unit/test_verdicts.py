@@ -18,7 +18,7 @@ from etq.verdicts.comparison import compare
 from etq.verdicts.effects import MOST_PRIOR, shrunk
 from etq.verdicts.values import value_changes
 from tests.sql.method import bounded, drift_of
-from tests.statistics.fleet import NO_CONDITIONS, NO_SHAPES, Draw, Fleet, Floats, samples_of
+from tests.statistics.fleet import NO_CONDITIONS, NO_SHAPES, Draw, Fleet, Floats, comparisons, samples_of
 
 
 def test_p_of_student_is_that_of_scipy() -> None:
@@ -46,7 +46,7 @@ def asked(sides: Sequence[str], ops: Floats, totals: Floats) -> list[dict[str, A
     """The verdicts on captures in time order, with a side, ops (captures, ops) and a total each: a row an item."""
     fleet = Fleet([*map(str, range(ops.shape[1]))], ops[:, :, None], totals[:, None], [1] * ops.shape[1])
     columns = samples_of(fleet, [Draw([*enumerate(sides)])])
-    answer = compare(columns, NO_SHAPES, NO_CONDITIONS, True, 0.05, None, None, False)
+    answer = compare(comparisons(columns), NO_SHAPES, False, True, 0.05, None, False, ())
     found = [dict(zip(answer, row, strict=True)) for row in zip(*answer.values(), strict=True)]
     return [row for row in found if row["level"] in ("op", "total")]
 
