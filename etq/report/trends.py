@@ -19,7 +19,6 @@ OPTIONS: Final = ("over", "by", "unit", "phase", "min_effect", "alpha", "since")
 TAKEN: Final = {
     "trend": ("selector", "over", "by", "unit", "phase", "alpha", "min_effect"),
     "regressions": ("selector", "over", "by", "since", "unit", "phase", "alpha", "min_effect"),
-    "op_trends": ("selector", "over", "by", "unit", "phase"),
 }
 # The options that the page shows.
 SHOWN_OPTIONS: Final = ("unit", "phase", "min_effect", "alpha", "since")
@@ -39,7 +38,7 @@ TOTALS: Final = """
     ),
     levels AS (
         SELECT t.*, count(t.change_percent) OVER (PARTITION BY t.series ORDER BY t.position) AS level
-        FROM {call} AS t
+        FROM temp._found_trend AS t
     ),
     counted AS (
         SELECT
@@ -73,7 +72,7 @@ SERIES: Final = """
         arg_max(t.change_percent, t.position) FILTER (WHERE t.stage = 'kept' AND NOT t.is_accepted) AS last_change,
         arg_max(t.label, t.position) FILTER (WHERE t.stage = 'kept' AND NOT t.is_accepted) AS changed_at,
         arg_max_null(t.shown_percent, t.position) AS shown_percent, any_value(t.ordered_by) AS ordered_by
-    FROM {call} AS t
+    FROM temp._found_trend AS t
     GROUP BY t.series
     ORDER BY changes DESC, t.series
 """
@@ -86,7 +85,7 @@ KINDS: Final = {
 OPS: Final = """
     WITH points AS MATERIALIZED (
         SELECT t.*, concat_ws(chr(31), t.series, t.op, t.module_path, '@' || t.instruction_id) AS name
-        FROM {call} AS t
+        FROM _op_parts('temp._placed_ops', $bins, $unit) AS t
         WHERE t.what = 'op'
     ),
     changes AS MATERIALIZED (
@@ -123,12 +122,12 @@ def trends_of(warehouse: Warehouse, selector: str | None, options: Mapping[str, 
     """
     trends = _Trends(warehouse, selector, options)
     made = added_of("regressions")
-    with _found_changes(trends):
+    with _found(trends):
         changes, accepted = (
             ask(warehouse, f"SELECT *{made} FROM temp._found_changes WHERE {chosen} LIMIT $most", most=MOST_CHANGES)
             for chosen in ("NOT is_accepted", "is_accepted")
         )
-        series = trends.table(SERIES, "trend")
+        series = ask(warehouse, SERIES)
         points, ops = _ops(trends)
         sections = [
             _overview(trends, series, changes),
@@ -139,16 +138,22 @@ def trends_of(warehouse: Warehouse, selector: str | None, options: Mapping[str, 
 
 
 @contextmanager
-def _found_changes(trends: _Trends) -> Iterator[None]:
-    """Provide the changes as a temporary table: finding them takes longest. Other threads wait until the block ends."""
+def _found(trends: _Trends) -> Iterator[None]:
+    """Provide what several sections show as temporary tables. Other threads wait until the block ends."""
+    tables = {
+        "_found_changes": trends.call("regressions", with_accepted="true"),
+        "_found_trend": trends.call("trend"),
+        "_placed_ops": "_placed_ops($selector, $over, $by, $phase)",
+    }
+    arguments = [trends.arguments("regressions"), trends.arguments("trend"), trends.labels | trends.given("phase")]
     with trends.warehouse.locked() as connection:
         try:
-            call = trends.call("regressions", with_accepted="true")
-            query = f"CREATE TEMP TABLE _found_changes AS FROM {call}"
-            trends.warehouse.rows(query, **trends.arguments("regressions"))
+            for (name, call), given in zip(tables.items(), arguments, strict=True):
+                trends.warehouse.rows(f"CREATE TEMP TABLE {name} AS FROM {call}", **given)
             yield
         finally:
-            connection.execute("DROP TABLE IF EXISTS temp._found_changes")
+            for name in tables:
+                connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
 
 
 class _Trends:
@@ -163,6 +168,9 @@ class _Trends:
     def arguments(self, view: str) -> dict[str, Any]:
         return {name: self.options[name] for name in TAKEN[view] if self.options[name] is not None}
 
+    def given(self, *names: str) -> dict[str, Any]:
+        return {name: self.options[name] for name in names}
+
     def call(self, view: str, **more: int | str) -> str:
         arguments = [f'"{name}" := ${name}' for name in self.arguments(view)]
         return f"{view}({', '.join([*arguments, *(f'{name} := {value}' for name, value in more.items())])})"
@@ -176,9 +184,6 @@ class _Trends:
     def min_effect(self) -> float:
         """The smallest change that counts, in percent."""
         return 100 * float(self.options["min_effect"] or 0.03)
-
-    def table(self, query: str, view: str, **more: Any) -> Table:
-        return ask(self.warehouse, query.format(call=self.call(view)), **{**self.arguments(view), **more})
 
 
 def _overview(trends: _Trends, series: Table, changes: Table) -> Section:
@@ -196,7 +201,7 @@ def _overview(trends: _Trends, series: Table, changes: Table) -> Section:
 
 
 def _totals(trends: _Trends, series: Table, changes: Table) -> Section:
-    rows = trends.table(TOTALS, "trend", points=MOST_POINTS, **trends.labels)
+    rows = ask(trends.warehouse, TOTALS, points=MOST_POINTS, **trends.labels)
     most = max(rows.columns[rows.names.index("captures")], default=1)
     note = None
     if most > 1:
@@ -235,21 +240,20 @@ def _ops(trends: _Trends) -> tuple[Table, Section | None]:
     """Return the points of as many ops as fit into a page, and a section that lists all ops."""
     listed = ask(
         trends.warehouse,
-        f"""
+        """
         SELECT t.* EXCLUDE (what, position, p25, first_label, last_label), t.module_path AS module,
             count(*) OVER () AS known
-        FROM {trends.call("op_trends", bins=1)} AS t
+        FROM _op_parts('temp._placed_ops', 1, $unit) AS t
         WHERE t.what = 'op'
         ORDER BY t.normalized DESC, t.series, t.op, t.method
         LIMIT $most
         """,
         most=MOST_CHANGES,
-        **trends.arguments("op_trends"),
+        **trends.given("unit"),
     )
     known = listed.columns[listed.names.index("known")][0] if listed.length else 0
     bins = max(min(MOST_POINTS, MOST_IN_ALL // max(known, 1)), LEAST_POINTS)
-    query = OPS.format(call=trends.call("op_trends", bins=bins))
-    points = ask(trends.warehouse, query, most=MOST_IN_ALL, **trends.arguments("op_trends"))
+    points = ask(trends.warehouse, OPS, bins=bins, most=MOST_IN_ALL, **trends.given("unit"))
     if not listed.length:
         return points, None
     notes = []
