@@ -254,6 +254,8 @@ FUNCTIONS: Final = (
 
 _UNKNOWN: Final = "'this view needs functions of etq: query it by etq sql, or etq.open() in Python'"
 _KINDS: Final = {"BIGINT": "int64", "DOUBLE": "float64", "BOOLEAN": "bool", "VARCHAR": "object"}
+# For this many texts, importing Arrow's hashing takes longer than converting each of them.
+_FEW: Final = 16384
 # The prefix of the functions' names.
 PREFIX: Final = "needs_etq_"
 # Every query that needs a function contains one of these: parts of the names of views that call functions. `series` is
@@ -367,13 +369,25 @@ def _columns(rows: pa.StructArray | None, row: Row) -> dict[str, Any]:
             numbers = as_numpy(values.values, np.dtype(_KINDS[kind[:-2]]).type)
             columns[name] = [numbers[first:end] for first, end in pairwise(ends)]
         elif kind == "VARCHAR":
-            columns[name] = np.array(values.to_pylist(), np.object_)
+            columns[name] = _texts(values)
         elif kind == "BOOLEAN":
             columns[name] = _flags(values)
         else:
             numbers = as_numpy(values, np.dtype(_KINDS[kind]).type)
             columns[name] = np.where(_bits(values, 0), numbers, np.nan) if values.null_count else numbers
     return columns
+
+
+def _texts(values: pa.Array) -> npt.NDArray[np.object_]:
+    """Return texts; of many, which are mostly equal, each distinct one is converted once."""
+    import numpy as np
+
+    from etq.ingest.arrow import as_numpy
+
+    if len(values) <= _FEW:
+        return np.array(values.to_pylist(), np.object_)
+    encoded = values.dictionary_encode(null_encoding="encode")
+    return np.asarray(np.array(encoded.dictionary.to_pylist(), np.object_)[as_numpy(encoded.indices, np.int32)])
 
 
 def _flags(values: pa.Array) -> npt.NDArray[np.bool_]:

@@ -235,10 +235,7 @@ class _Part:
         window may place them later.
         """
         start, _, first, last = window
-        size = np.abs(model.slopes)
-        # After growth has ended, a small slope may remain.
-        is_rest = (size < size.max()) & ((size * len(size) < self.least.ratio) | (size < size.max() / 4))
-        self.slopes[first:last] = np.where(is_rest, 0, model.slopes)[first - start : last - start]
+        self.slopes[first:last] = model.slopes[first - start : last - start]
         self.other[first:last] = model.other[first - start : last - start]
         self.shows = max(self.least.ratio, SEEN * model.seen)
         for column in model.columns:

@@ -128,10 +128,12 @@ class Rows:
         bases = [basis_of(y.shape[1], shape, each, period) for each in numbers]
         basis, z = np.array([numbers[each] for each in errors], np.intp), np.empty_like(y)
         for number, each in enumerate(bases):
-            z[basis == number] = y[basis == number] @ each.precision
+            rows = basis == number if len(bases) > 1 else slice(None)
+            z[rows] = y[rows] @ each.precision
         squares = (y * z).sum(axis=1)
+        grams = np.stack([each.gram for each in bases]) if len(bases) > 1 else bases[0].gram[None]
         made = cls(
-            columns_of(y.shape[1]), np.stack([each.gram for each in bases]), basis,
+            columns_of(y.shape[1]), grams, basis,
             np.array([each.price for each in bases])[basis], _products(z), squares, PRIOR * floor**2, period,
             np.full((len(y), 0), -1), squares,
         )  # fmt: skip
@@ -313,6 +315,10 @@ def _modelled(y: Numbers, errors: Sequence[bytes | None], floor: Numbers, least:
     fits = [(rows, fit.pruned(least[rows])) for rows, fit in fits]
     _, growth, phases = _parts(fits, y - states)
     slopes = np.diff(growth, axis=1, prepend=growth[:, :1])
+    # After growth has ended, a small slope may remain.
+    size = np.abs(slopes)
+    most = size.max(axis=1, keepdims=True)
+    slopes[(size < most) & ((size * y.shape[1] < least[:, None]) | (size < most / 4))] = 0
     other = states + phases - phases.mean(axis=1, keepdims=True)
     columns: list[list[Column]] = [[] for _ in y]
     seen = np.zeros(len(y))
