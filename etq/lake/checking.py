@@ -56,8 +56,8 @@ def check(
             return
         yield _loads(connection, state)
     with closing(connect_tables(state)) as connection:
-        yield of_keys(connection)
-        yield of_references(connection)
+        yield (of_rows := of_keys(connection))
+        yield of_references(connection, are_unique=not of_rows.problems)
         query = "SELECT c.capture_id FROM captures AS c ORDER BY c.ingested_at, c.capture_id"
         keys = [key for (key,) in connection.execute(query).fetchall()]
         times, rollups = list[str](), list[str]()

@@ -21,7 +21,7 @@ from etq.catalog import identifier
 from etq.database import contents, schema
 from etq.database.clocks import TABLE as CLOCKS
 from etq.database.connection import connect, expanded
-from etq.database.cursors import database_of
+from etq.database.cursors import cursor, database_of
 from etq.database.database import Database
 from etq.database.locking import is_open_here
 from etq.database.rollups import ADVICE, ANSWERS, EFFICIENCY, OF_TRACES, PRUNED, ROLLUPS, fill_rollups
@@ -58,6 +58,13 @@ REFERENCES: Final = (
     ("op_edges", ("record_id", "graph_id", "from_node"), "op_nodes", PARENTS["op_nodes"]),
     ("op_edges", ("record_id", "graph_id", "to_node"), "op_nodes", PARENTS["op_nodes"]),
 )  # fmt: skip
+# The runs whose events are numbered without gaps, if all keys differ, and whether a row `r` refers to such an event.
+# Readers leave no gaps, so that events needn't be compared one by one: that takes twice as long, and memory for each.
+_NUMBERED: Final = """(
+    SELECT e.capture_id, e.run_index, min(e.event_index) AS least, max(e.event_index) AS most FROM event_ticks AS e
+    GROUP BY ALL HAVING count(*) = most::BIGINT - least + 1
+)"""
+_IS_NUMBERED: Final = "p.capture_id = r._0 AND p.run_index = r._1 AND r._2 BETWEEN p.least AND p.most"
 # Columns whose values no two rows of a table have in common. `etq db check` compares rollups as a whole.
 KEYS: Final = (
     ("labels", ("capture_id", "key")),
@@ -87,11 +94,12 @@ KEYS: Final = (
 )  # fmt: skip
 # How many captures' own times, or rollups, are computed at once.
 _AT_ONCE: Final = 1000
-# If there are more captures, times and rollups are computed for this many: for 10,000 they would take minutes. These
-# captures are in a few ranges of successive keys, because computing a range takes hardly longer than computing one
-# capture.
+# If there are more captures, times and rollups are computed for this many: for 10,000 they would take a minute. These
+# captures are in a few ranges of successive keys, because a query then reads only the blocks of these ranges.
 SAMPLE: Final = 500
 _RANGES: Final = 10
+# The tables of values that are computed from events.
+_COMPUTED: Final = tuple(dict.fromkeys([CLOCKS, *ROLLUPS, *OF_TRACES, *ANSWERS, ADVICE, EFFICIENCY]))
 # The text of the problem that derived rows differ.
 _WITHIN: Final = "the times of {:,} rows differ from what the events within them give"
 _OF_TICKS: Final = "{:,} rows differ from those of event_ticks, and from what these give"
@@ -135,14 +143,17 @@ def check(
             return
         if unread is not None:
             raise unread
-        yield of_keys(connection)
-        yield of_references(connection)
+        yield (of_rows := of_keys(connection))
+        yield of_references(connection, are_unique=not of_rows.problems)
         keys = _keys_of(connection)
-        ranges = [*_parts(keys)] if is_whole or len(keys) <= SAMPLE else _sampled(keys)
-        checked = sum(first <= key <= last for key in keys for first, last in ranges)
-        yield of_times(len(keys), time_problems(connection, ranges), checked)
-        has_all = checked == len(keys)
-        problems = rollup_problems(connection, ranges, has_all_ranks=has_all)
+        is_sample = not is_whole and len(keys) > SAMPLE
+        checked = SAMPLE if is_sample else len(keys)
+        # Its temporary tables and views replace tables of the file.
+        with closing(cursor(connection)) as replacing:
+            if is_sample:
+                _keep_sample(replacing, keys)
+            yield of_times(len(keys), time_problems(replacing), checked)
+            problems = rollup_problems(replacing, has_all_ranks=not is_sample)
         yield of_rollups(len(keys), number_pruned(connection), problems, checked)
         yield of_files(connection, Path(folder))
 
@@ -181,8 +192,11 @@ def of_keys(connection: duckdb.DuckDBPyConnection) -> Part:
     return Part(f"keys ({len(KEYS)})", tuple(problems))
 
 
-def of_references(connection: duckdb.DuckDBPyConnection) -> Part:
-    """Find rows that refer to rows that don't exist."""
+def of_references(connection: duckdb.DuckDBPyConnection, *, are_unique: bool) -> Part:
+    """Find rows that refer to rows that don't exist.
+
+    are_unique  whether `of_keys` found no problem
+    """
     references = [
         *(
             (table.name, columns, parent, columns)
@@ -197,11 +211,13 @@ def of_references(connection: duckdb.DuckDBPyConnection) -> Part:
         given = [f"{column} AS _{number}" for number, column in enumerate(columns)]
         are_equal = " AND ".join(f"p.{key} = r._{number}" for number, key in enumerate(keys))
         are_there = " AND ".join(f"r._{number} IS NOT NULL" for number in range(len(keys)))
-        query = f"""
-            FROM (SELECT {", ".join(given)} FROM {table}) AS r ANTI JOIN {parent} AS p ON {are_equal} WHERE {are_there}
-        """
+        query = f"FROM (SELECT {', '.join(given)} FROM {table}) AS r ANTI JOIN {{}} AS p ON {{}} WHERE {are_there}"
+        if are_unique and keys == _EVENT:
+            unnumbered = query.format(_NUMBERED, _IS_NUMBERED)
+            if not connection.execute(f"SELECT 1 {unnumbered} LIMIT 1").fetchall():
+                continue
         what = f"{table}: {{}} rows whose {columns[-1]} is in no row of {parent}"
-        problems += _problem(connection, query, what, keys)
+        problems += _problem(connection, query.format(parent, are_equal), what, keys)
     return Part(f"references between tables ({len(references)})", tuple(problems))
 
 
@@ -214,15 +230,13 @@ def _number_checked(captures: int, checked: int | None) -> str:
     return counted(captures, "capture") if checked in (None, captures) else f"{checked:,} of {captures:,} captures"
 
 
-def time_problems(connection: duckdb.DuckDBPyConnection, ranges: Sequence[tuple[int, int]] | None = None) -> list[str]:
+def time_problems(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Compute the own times of events again from those of their children, and the times of runs from these; compare
     columns of trace and device events that are copied from other tables.
 
     Captures whose events were pruned are left out.
-
-    ranges  the first and last keys of captures; None: of all
     """
-    ranges, problems = ranges or [*_parts(_keys_of(connection))], list[str]()
+    problems = list[str]()
     for table, finder, columns, by, differs in (
         ("event_ticks", "_find_own_times", OWN_TIMES, "capture_id, run_index, event_index", _WITHIN),
         ("runs", "_find_run_times", RUN_TIMES, "capture_id, run_index", _WITHIN),
@@ -230,7 +244,7 @@ def time_problems(connection: duckdb.DuckDBPyConnection, ranges: Sequence[tuple[
         ("device_events", "_find_device_events", OF_EVENTS, "capture_id, run_index, event_index", _OF_LAUNCHES),
     ):
         stored, found = (", ".join(f"{each}.{name}" for name in columns) for each in ("t", "f"))
-        for first, last in ranges:
+        for first, last in _parts(_keys_of(connection)):
             rows = connection.execute(
                 f"""
                 SELECT c.name, count(*) FROM {table} AS t
@@ -256,11 +270,19 @@ def _parts(keys: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield part[0], part[-1]
 
 
-def _sampled(keys: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the first and last keys of `_RANGES` ranges of captures, `SAMPLE` in all: one at random in each part."""
+def _keep_sample(connection: duckdb.DuckDBPyConnection, keys: Sequence[int]) -> None:
+    """Hide all captures but a sample from a connection: replace tables by temporary views. The sample is in `_RANGES`
+    ranges of successive captures, `SAMPLE` in all: one at random in each part of the keys.
+
+    The sample is then computed as a whole: for each range, planning the queries would take longer than running them.
+    """
     ends, size = [part * len(keys) // _RANGES for part in range(_RANGES + 1)], SAMPLE // _RANGES
     starts = [randrange(begin, end - size + 1) for begin, end in pairwise(ends)]
-    return [(keys[start], keys[start + size - 1]) for start in starts]
+    are_kept = " OR ".join(f"capture_id BETWEEN {keys[each]:d} AND {keys[each + size - 1]:d}" for each in starts)
+    for table in catalog.tables():
+        if table.name not in ("runs", *_COMPUTED) and any(column.name == "capture_id" for column in table.columns):
+            stored = f"{identifier(database_of(connection))}.main.{table.name}"
+            connection.execute(f"CREATE TEMP VIEW {table.name} AS FROM {stored} WHERE {are_kept}")
 
 
 def of_rollups(captures: int, pruned: int, problems: Sequence[str], checked: int | None = None) -> Part:
@@ -277,41 +299,34 @@ def number_pruned(connection: duckdb.DuckDBPyConnection) -> int:
     return int(pruned)
 
 
-def rollup_problems(
-    connection: duckdb.DuckDBPyConnection,
-    ranges: Sequence[tuple[int, int]] | None = None,
-    *,
-    has_all_ranks: bool = True,
-) -> list[str]:
+def rollup_problems(connection: duckdb.DuckDBPyConnection, *, has_all_ranks: bool = True) -> list[str]:
     """Compute rollups and the derived columns of runs again, into temporary tables that replace those of the file.
 
     Captures whose events were pruned are left out; and so is advice about the ranks of jobs, unless `has_all_ranks` is
     set.
-
-    ranges  the first and last keys of captures; None: of all
     """
-    stored = f"{identifier(database_of(connection))}.main"
-    keys = _keys_of(connection)
-    ranges = ranges or [*_parts(keys)]
-    are_checked = " OR ".join(f"capture_id BETWEEN {first:d} AND {last:d}" for first, last in ranges) or "false"
-    connection.execute(f"CREATE TEMP TABLE runs AS FROM {stored}.runs WHERE {are_checked}")
+    main = f"{identifier(database_of(connection))}.main"
+    stored = {table: f"FROM {main}.{table} SEMI JOIN captures USING (capture_id)" for table in (*_COMPUTED, "runs")}
+    for table in _COMPUTED:
+        connection.execute(f"CREATE TEMP TABLE {table} AS {stored[table]} LIMIT 0")
+    connection.execute(f"CREATE TEMP TABLE runs AS {stored['runs']}")
     connection.execute("UPDATE runs SET scope = NULL, is_typical = true")
-    tables = dict.fromkeys([CLOCKS, *ROLLUPS, *OF_TRACES, *ANSWERS, ADVICE, EFFICIENCY])
-    for table in tables:
-        connection.execute(f"CREATE TEMP TABLE {table} AS FROM {stored}.{table} LIMIT 0")
-    for first, last in ranges:
+    keys = _keys_of(connection)
+    for first, last in _parts(keys):
         fill_rollups(connection, first, last, is_new=True, advise=advise)
-    if has_all_ranks and len(ranges) > 1:  # ranks of a job may be in several parts
+    if has_all_ranks and len(keys) > _AT_ONCE:  # ranks of a job may be in several parts
         refill(connection, ranks_of(connection, keys))
     problems = []
     of_jobs = f"SELECT l.capture_id FROM labels AS l WHERE l.key = '{JOB}'"
-    for table in (*tables, "runs"):
+    for table, rows in stored.items():
         left_out = _PRUNED if has_all_ranks or table != ADVICE else f"{_PRUNED} UNION ALL {of_jobs}"
-        rows = connection.execute(
+        # How many more of equal rows are stored than computed: EXCEPT ALL both ways takes six times as long.
+        differing = connection.execute(
             f"""
-            SELECT c.name, count(*) FROM (
-                (FROM {stored}.{table} WHERE {are_checked} EXCEPT ALL FROM temp.{table})
-                UNION ALL (FROM temp.{table} EXCEPT ALL FROM {stored}.{table} WHERE {are_checked})
+            SELECT c.name, sum(abs(d.more))::BIGINT FROM (
+                SELECT b.* EXCLUDE (more), sum(b.more) AS more
+                FROM (SELECT *, 1 AS more {rows} UNION ALL SELECT *, -1 FROM temp.{table}) AS b
+                GROUP BY ALL HAVING sum(b.more) <> 0
             ) AS d
             JOIN captures AS c ON c.capture_id = d.capture_id
             WHERE c.capture_id NOT IN ({left_out})
@@ -320,7 +335,7 @@ def rollup_problems(
         ).fetchall()
         what = "in its derived columns" if table == "runs" else "of the rollup"
         problems += [
-            f"{table}: {name}: {number:,} rows {what} differ from what its events give" for name, number in rows
+            f"{table}: {name}: {number:,} rows {what} differ from what its events give" for name, number in differing
         ]
     return problems
 
