@@ -25,7 +25,7 @@ from etq.render.display import show_as, shown_as
 from etq.render.progress import Progress
 from etq.render.terminal import style_of
 from etq.render.times import range_text
-from etq.render.writers import write_rows, write_text
+from etq.render.writers import Output, write_rows, write_text
 from etq.selectors import selector_of
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ class _Measured:
             if form == "line":
                 text = f"{printable('; '.join(text for text, _ in comparison.lines()))}\n"
             else:
-                text = whole(comparison, form, 10, False, _HINT)
+                text = whole(comparison, Output(form), hint=_HINT)
             write_text(text, None, force=False, is_printable=form in ("table", "line"))
             report_worse(found)
         return REGRESSION if found.worse or found.unstable else 0

@@ -17,7 +17,7 @@ from etq.cli.options import output_options, warehouse_option
 from etq.cli.targets import open_existing
 from etq.cli.trends import item_of, item_options, order_options
 from etq.errors import counted
-from etq.render.writers import write, write_text
+from etq.render.writers import Output, write, write_text
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -64,9 +64,7 @@ def comment(
     author: str | None,
     remove: tuple[int, ...],
     db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
+    output: Output,
 ) -> None:
     """Accept a change of a series, or write about it. Without a change, list all comments.
 
@@ -89,7 +87,7 @@ def comment(
         if first_bad is not None or remove:
             raise click.UsageError("--since prints what is slower: give no change, and no comment to remove")
         with open_existing(db, read_only=True) as warehouse:
-            write_text(_digest(warehouse, since, over=over, by=by), output, force=force)
+            write_text(_digest(warehouse, since, over=over, by=by), output.path, output.force)
         return
     with open_existing(db, read_only=text is None and not remove) as warehouse:
         for number in remove:
@@ -105,7 +103,7 @@ def comment(
                 over=over, by=by, author=author, accepted=accepted is not None,
             )  # fmt: skip
             click.echo(f"{'accepted' if accepted is not None else 'noted'}, number {number}", err=True)
-        elif not remove and not write(warehouse, _COMMENTS, format, output, force=force, needs_rows=True):
+        elif not remove and not write(warehouse, _COMMENTS, *output, needs_rows=True):
             say("Note: there are no comments")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,8 +24,8 @@ from etq.errors import EtqError, printable
 from etq.ingest.found_files import files_of
 from etq.render.selection import selection
 from etq.render.table import HINT, VERDICT_STYLES, Rows, table
-from etq.render.terminal import PLAIN, TerminalStyle, style_of, wrapped
-from etq.render.writers import TO_READ, format_of, write_rows, write_text
+from etq.render.terminal import TerminalStyle, wrapped
+from etq.render.writers import Output, write_rows, write_text
 from etq.verdicts import words
 
 if TYPE_CHECKING:
@@ -126,9 +125,7 @@ def compare(
     step_name: str | None,
     has_verdicts: bool,
     db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
+    output: Output,
     **options: Any,
 ) -> None:
     """Compare NEW with BASE: what is slower, and is it noise?
@@ -149,7 +146,7 @@ def compare(
     if what is None and etrecord is None and (jobs := found_jobs(base, new, db)) is not None:
         from etq.cli.job_screen import show_jobs
 
-        show_jobs(jobs, db, (format, output, force), options["unit"])
+        show_jobs(jobs, db, output, options["unit"])
         return
     if what in (None, "all"):
         chosen = {"--sort-by": selection.get().sort_by, "--columns": selection.get().columns}
@@ -158,17 +155,16 @@ def compare(
     arguments = {**options, "quantile": None if quantile is None else float(quantile)}
     with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
         comparison = Comparison(warehouse, base_selector, new_selector, arguments, step_name, has_verdicts=has_verdicts)
-        form = format or format_of(output)
-        if what in (None, "all") and form in ("table", "markdown", "json"):
-            text = whole(comparison, form, selection.get().limit or MOST, output is not None)
-            write_text(text, output, force=force, is_printable=form == "table")
+        if what in (None, "all") and output.form in ("table", "markdown", "json"):
+            text = whole(comparison, output, selection.get().limit or MOST)
+            write_text(text, output.path, output.force, is_printable=output.form == "table")
         else:
             part = "ops" if what is None or what == "all" else what
             if part != "efficiency":  # needs no comparison by steps
                 _print_findings(comparison)
             view = catalog.named(VIEWS[part])
-            rows = comparison.rows(part, selection.get().columns_of(view, form in TO_READ))
-            write_rows(*rows, format, output, force=force, view=view)
+            columns, rows = comparison.rows(part, selection.get().columns_of(view, output.is_to_read))
+            write_rows(columns, rows, *output, view=view)
 
 
 @contextmanager
@@ -222,12 +218,41 @@ def _files(side: str, db: str) -> list[str]:
     return []
 
 
-def whole(comparison: Comparison, form: str, limit: int, to_file: bool, hint: str = HINT) -> str:
-    """The whole comparison, as text for people, as Markdown, or as JSON. Markdown lists only what is worse.
+class _Page(NamedTuple):
+    """How the parts of a comparison are written: as Markdown, or as text for people, of `limit` rows.
 
     hint  how to see the columns that don't fit on a terminal
     """
-    if form == "json":
+
+    is_markdown: bool
+    style: TerminalStyle
+    limit: int
+    hint: str
+
+    def table(self, columns: Sequence[str], rows: Rows, view: catalog.SqlObject) -> str:
+        from etq.render.markdown import markdown
+
+        return (
+            markdown(columns, rows) if self.is_markdown else table(columns, rows, self.style, self.hint, view.foremost)
+        )
+
+    def heading(self, title: str, *colours: str) -> str:
+        return f"### {title}\n\n" if self.is_markdown else self.style.styled(f"{title}:", *colours) + "\n"
+
+    def remark(self, rule: str, detail: str) -> str:
+        """Return a finding in yellow, or with its rule in bold."""
+        from etq.render.markdown import inline
+
+        mark, safe = ("**{}**: {}", inline) if self.is_markdown else ("! {}: {}", printable)
+        return mark.format(safe(rule), safe(detail))
+
+
+def whole(comparison: Comparison, output: Output, limit: int = MOST, hint: str = HINT) -> str:
+    """The whole comparison, as text for people, as Markdown, or as JSON. Markdown lists only what is worse.
+
+    limit, hint  as of `_Page`
+    """
+    if output.form == "json":
         import json
 
         from etq.render.writers import json_objects
@@ -236,23 +261,22 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, hint: st
         named = VIEWS if _is_of_devices(comparison) else [part for part in VIEWS if part != "efficiency"]
         answers = {part: json_objects(*_rows(comparison, part)) if part in parts_with_rows else [] for part in named}
         return json.dumps(answers, indent=1, ensure_ascii=False, default=str) + "\n"
-    from etq.render.markdown import inline
-
+    is_comment = output.form == "markdown"  # the first line is shown alone in lists and notifications
+    style = output.style
+    page = _Page(is_comment, style, limit, hint)
     findings = comparison.rows("findings")[1]
-    style = style_of(sys.stdout) if form == "table" and not to_file else PLAIN
-    parts = [*_across_devices(comparison, form, style, limit)]
-    is_comment = form == "markdown"  # the first line is shown alone in lists and notifications
-    parts.insert(0 if is_comment else len(parts), headline(comparison.lines(is_total_first=is_comment), form, style))
-    if form == "markdown" and (worse := find_worse(comparison).worse):
+    parts = _across_devices(comparison, page)
+    top = headline(comparison.lines(is_total_first=is_comment), is_comment, style)
+    parts.insert(0 if is_comment else len(parts), top)
+    if is_comment and (worse := find_worse(comparison).worse):
         parts.append(regressions(comparison, worse))
     if findings:
-        mark, safe = ("- **{}**: {}", inline) if form == "markdown" else ("! {}: {}", printable)
-        texts = (wrapped(mark.format(safe(rule), safe(detail)), style) for rule, detail in findings)
+        texts = (wrapped(("- " if is_comment else "") + page.remark(*finding), style) for finding in findings)
         parts.append("\n".join(style.styled(text, "yellow") for text in texts) + "\n")
     cells: set[str] = set()
     for part, title in TITLES.items():
         if part == "modules":
-            parts += _changed_calls(comparison, form, style, limit)
+            parts += _changed_calls(comparison, page)
         if part == "modules" and not comparison.has_modules():
             continue
         view = catalog.named(VIEWS[part])
@@ -260,10 +284,9 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, hint: st
             view = view.without(("note",))
         columns, rows = _rows(comparison, part, view.to_read, limit if part in ("modules", "ops") else None)
         if rows and (part not in ONLY_CHANGED or any(row[columns.index("verdict")] in CHANGED for row in rows)):
-            drawn = _table(columns, rows, form, style, view, hint)
             meaning = "".join(f"\n{wrapped(text, style)}\n" for text in _meanings(comparison, part))
-            heading = f"### {title}\n\n" if form == "markdown" else f"{title}:\n"
-            parts.append(f"{heading}{drawn}{meaning if form == 'markdown' else meaning[1:]}")
+            drawn = page.table(columns, rows, view) + (meaning if is_comment else meaning[1:])
+            parts.append(page.heading(title) + drawn)
             cells.update(cell for row in rows for cell in row if isinstance(cell, str))
     meant = [f"{word}: {text}" for word, text in words.MEANING.items() if word in cells]
     if meant and style.width is not None:
@@ -307,30 +330,19 @@ def _meanings(comparison: Comparison, part: str) -> list[str]:
     return []
 
 
-def _table(
-    columns: Sequence[str], rows: Rows, form: str, style: TerminalStyle, view: catalog.SqlObject, hint: str = HINT
-) -> str:
-    from etq.render.markdown import markdown
-
-    return markdown(columns, rows) if form == "markdown" else table(columns, rows, style, hint, view.foremost)
-
-
 def _is_of_devices(comparison: Comparison) -> bool:
     """Whether each side is one trace, and their devices differ."""
     return comparison.devices is not None and comparison.has_one_trace_per_side()
 
 
-def _across_devices(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:
+def _across_devices(comparison: Comparison, page: _Page) -> list[str]:
     """For different devices, a note that says so, and the differences by op; nothing for equal devices."""
-    from etq.render.markdown import inline
-
     if comparison.devices is None:
         return []
     note = words.other_devices(*comparison.devices, has_verdicts=comparison.has_verdicts)
-    rule = "**different devices**: " if form == "markdown" else "! different devices: "
-    text = style.styled(rule + (inline(note) if form == "markdown" else printable(note)), "yellow") + "\n"
+    parts = [page.style.styled(page.remark("different devices", note), "yellow") + "\n"]
     if not _is_of_devices(comparison):
-        return [text]
+        return parts
     view = catalog.named(VIEWS["efficiency"])
     # Names of kernels are too long to fit beside the numbers.
     kernels = [column.name for column in view.shown if column.name.endswith("_kernel")]
@@ -339,19 +351,14 @@ def _across_devices(comparison: Comparison, form: str, style: TerminalStyle, lim
         "What differs by op, per step and call, the longest difference first": kernels,
         "Kernels with most time in these": numbers,
     }
-    parts = [text]
     for title, others in titles.items():
-        columns, rows = comparison.rows("efficiency", view.without(others).to_read, limit)
+        columns, rows = comparison.rows("efficiency", view.without(others).to_read, page.limit)
         if rows:
-            parts.append(_heading(title, form, style) + _table(columns, rows, form, style, view))
+            parts.append(page.heading(title, "bold") + page.table(columns, rows, view))
     return parts
 
 
-def _heading(title: str, form: str, style: TerminalStyle) -> str:
-    return f"### {title}\n\n" if form == "markdown" else style.styled(f"{title}:", "bold") + "\n"
-
-
-def _changed_calls(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:
+def _changed_calls(comparison: Comparison, page: _Page) -> list[str]:
     """Numbers of calls that differ between traces; nothing if none differ. They are certain even if times aren't."""
     if not comparison.is_of_traces():
         return []
@@ -361,14 +368,14 @@ def _changed_calls(comparison: Comparison, form: str, style: TerminalStyle, limi
         return []
     counts = Counter(row[columns.index("change")] for row in rows)
     title = f"Calls per step, counted: {', '.join(f'{counts[change]} {change}' for change in counts)}"
-    shown = _table(columns, rows[:limit], form, style, view)
-    more = f"and {len(rows) - limit} more: --what calls\n" if len(rows) > limit else ""
-    return [_heading(title, form, style) + shown + more]
+    shown = page.table(columns, rows[: page.limit], view)
+    more = f"and {len(rows) - page.limit} more: --what calls\n" if len(rows) > page.limit else ""
+    return [page.heading(title, "bold") + shown + more]
 
 
-def headline(lines: Iterable[tuple[str, str | None]], form: str, style: TerminalStyle) -> str:
+def headline(lines: Iterable[tuple[str, str | None]], is_markdown: bool, style: TerminalStyle) -> str:
     """Sentences of a comparison, each with its verdict, as text for people or as Markdown."""
-    if form == "markdown":
+    if is_markdown:
         from etq.render.markdown import inline
 
         return "".join(f"**{inline(line)}**\n\n" for line, _ in lines)

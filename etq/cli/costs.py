@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,10 +12,8 @@ from etq.cli.options import output_options, peak_options, run_options, total_opt
 from etq.cli.showing import drop_methods, show_opened
 from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
+from etq.render.writers import Output
 from etq.warehouse.formats import TRACE
-
-if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Capture, Warehouse
 
 
 @main.command()
@@ -35,19 +33,7 @@ if TYPE_CHECKING:
 @warehouse_option
 @file_options
 @output_options
-def roofline(
-    capture: str,
-    peak_flops: float | None,
-    peak_bandwidth: float | None,
-    by: str | None,
-    device: str | None,
-    total: bool,
-    db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
-    **options: Any,
-) -> None:
+def roofline(capture: str, by: str | None, device: str | None, db: str, output: Output, **options: Any) -> None:
     """Show how far each op is from the device's peak. Times are those of an execute, or of a step of a trace.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. For an ETDump, which needs a linked
@@ -62,35 +48,22 @@ def roofline(
     etq roofline train.pt.trace.json.gz --by family
     """
     read_options = pop_file_options(options)
-    written = (format, output, force)
-    options |= {"peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth}
     with open_target(capture, db, read_options) as target:
         is_trace = target[1].format == TRACE
         known = ("shape", "op", "family") if is_trace else ("op", "instruction", "op_type")
         if by is not None and by not in known:
             raise EtqError(f"--by {by} is not for {'traces' if is_trace else 'ETDumps'}; use {', '.join(known)}")
         if is_trace:
-            show_efficiency(capture, target, written, by or "shape", total, device=device, **options)
+            drop_methods(options)
+            show_opened("op_efficiency", capture, target, output, by=by or "shape", device=device, **options)
         elif device is not None:
             raise EtqError("--device is for traces of GPUs; give --peak-flops and --peak-bandwidth")
         else:
-            show_opened("roofline", capture, target, written, total=total, by=by, **options)
+            show_opened("roofline", capture, target, output, by=by, **options)
             # Imported here, as only this case needs it.
             from etq.storage.metrics import PEAKS
 
             query = f"SELECT 1 FROM metrics AS m WHERE m.capture_id = $key AND starts_with(m.name, '{PEAKS}')"
-            if peak_flops is peak_bandwidth is None and not target[0].rows(query, key=target[1].capture_id)[1]:
+            has_peaks = options["peak_flops"] is not None or options["peak_bandwidth"] is not None
+            if not has_peaks and not target[0].rows(query, key=target[1].capture_id)[1]:
                 say("Note: roof % needs the device's peaks: --peak-flops and --peak-bandwidth, or these metrics")
-
-
-def show_efficiency(
-    capture: str,
-    target: tuple[Warehouse, Capture],
-    output: tuple[str | None, str | None, bool],
-    by: str,
-    total: bool,
-    **options: Any,
-) -> None:
-    """Print `op_efficiency` of a trace."""
-    drop_methods(options)
-    show_opened("op_efficiency", capture, target, output, total=total, by=by, **options)

@@ -14,7 +14,7 @@ from etq.cli.options import output_options, run_options, total_option, unit_opti
 from etq.cli.showing import show_view
 from etq.cli.targets import FileOptions, file_options, is_unrun, open_unrun, pop_file_options
 from etq.errors import EtqError, counted, printable
-from etq.render.writers import write
+from etq.render.writers import Output, write
 
 if TYPE_CHECKING:
     from etq.database.handles import Record
@@ -42,7 +42,7 @@ _DELEGATES: Final = {
 @partial(file_options, without=["graph_capture", "assume"])
 @total_option
 @output_options
-def coverage(capture: str, db: str, format: str | None, output: str | None, force: bool, **options: Any) -> None:
+def coverage(capture: str, db: str, output: Output, **options: Any) -> None:
     """Show what delegates run and what fell back to kernels. An ETRecord or program is enough for the nodes; a capture
     adds their time in an execute.
 
@@ -54,16 +54,16 @@ def coverage(capture: str, db: str, format: str | None, output: str | None, forc
     """
     read_options = pop_file_options(options)
     if is_unrun(capture):
-        show_unrun("coverage", capture, read_options, (format, output, force), **options)
+        show_unrun("coverage", capture, read_options, output, **options)
     else:
-        show_view("delegate_coverage", capture, db, (format, output, force), read_options, **options)
+        show_view("delegate_coverage", capture, db, output, read_options, **options)
 
 
 def show_unrun(
     command: str,
     path: str,
     read_options: FileOptions,
-    output: tuple[str | None, str | None, bool],
+    output: Output,
     *,
     method: str | None = None,
     **of_runs: Any,
@@ -86,7 +86,7 @@ def show_unrun(
         calls = chosen.format(_DELEGATES[isinstance(link, Record)])
         if command == "delegates":
             query = f"{calls} ORDER BY ALL"
-            if not write(warehouse, query, *output[:2], force=output[2], needs_rows=True, method=method):
+            if not write(warehouse, query, *output, needs_rows=True, method=method):
                 say(f"Note: {path} calls no delegate; for its ops: etq coverage {path}")
             return
         counts = f"SELECT d.backend, count(*) {calls} GROUP BY ALL ORDER BY ALL"
@@ -99,7 +99,7 @@ def show_unrun(
             parameters |= {"record": link, "program": _program_of(warehouse, link, read_options.pte)}
         if warehouse.rows(f"{query} AND d.basis = 'handles'", **parameters)[1]:
             click.echo(GUESSED, err=True)
-        write(warehouse, query, *output[:2], force=output[2], view=catalog.named("delegation"), **parameters)
+        write(warehouse, query, *output, view=catalog.named("delegation"), **parameters)
 
 
 def _program_of(warehouse: Warehouse, record: Record, pte: str | None) -> str | None:

@@ -43,7 +43,7 @@ from etq.ingest.found_files import found_files
 from etq.ingest.memory import limit
 from etq.ingest.stores import is_address
 from etq.render.progress import Progress
-from etq.render.writers import is_to_read, write
+from etq.render.writers import Output, write
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -73,9 +73,7 @@ def inspect(
     repeats: str | None,
     everything: bool,
     unit: str | None,
-    format: str | None,
-    output: str | None,
-    force: bool,
+    output: Output,
     **options: Any,
 ) -> None:
     """Show a file's events with statistics over their runs. The columns are the Inspector's. Nothing is stored.
@@ -101,10 +99,9 @@ def inspect(
     read_options = pop_file_options(options)
     # The Inspector's unit is milliseconds, in which short times would be shown as 0.
     is_given = context.get_parameter_source("unit") is not ParameterSource.DEFAULT
-    if read_options.time_scale == "cycles" or (not is_given and is_to_read(format, output)):
+    if read_options.time_scale == "cycles" or (not is_given and output.is_to_read):
         unit = None
     schedule = {name: value for name, value in {"repeats": repeats, **options}.items() if value is not None}
-    arguments = "".join(f", {name} := ${name}" for name in schedule)
     view, joined = catalog.named("inspector_events"), ""
     if read_options.etrecord is not None:
         ops = catalog.named("event_ops")
@@ -114,11 +111,12 @@ def inspect(
     warehouse, capture = open_file(file, read_options, is_for_all_runs=True)
     with warehouse:
         query = f"""
-        SELECT * EXCLUDE (raw, start_ticks) FROM inspector_events($capture, unit := $unit{arguments}) {joined}
+        SELECT * EXCLUDE (raw, start_ticks)
+        FROM inspector_events($capture{catalog.more_arguments(["unit", *schedule])}) {joined}
         WHERE $everything OR kind <> 'operator_call' ORDER BY block_index, slot, occurrence
         """
         parameters = {"capture": capture, "unit": unit, "everything": everything, **schedule}
-        if not write(warehouse, query, format, output, force=force, view=view, needs_rows=True, **parameters):
+        if not write(warehouse, query, *output, view=view, needs_rows=True, **parameters):
             note_no_rows(warehouse, "inspector_events", file, capture, schedule)
 
 

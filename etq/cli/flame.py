@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -11,13 +10,20 @@ from etq import catalog
 from etq.analysis.clocks import Clocks, clock_of
 from etq.cli import main
 from etq.cli.messages import say
-from etq.cli.options import file_output_options, percentage, run_options, total_option, unit_option, warehouse_option
+from etq.cli.options import (
+    as_output,
+    file_output_options,
+    percentage,
+    run_options,
+    total_option,
+    unit_option,
+    warehouse_option,
+)
 from etq.cli.showing import check_runs, has_steps, note_excluded_runs, seen_of
 from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError, nearest_words
 from etq.render.table import Below, Rows
-from etq.render.terminal import PLAIN, style_of
-from etq.render.writers import format_of, write, write_text
+from etq.render.writers import Output, write, write_text
 
 if TYPE_CHECKING:
     from etq.render.terminal import TerminalStyle
@@ -128,6 +134,7 @@ _SUMS: Final = {
 @warehouse_option
 @file_options
 @file_output_options
+@as_output
 def flame(
     capture: str,
     by: str | None,
@@ -137,9 +144,7 @@ def flame(
     total: bool,
     unit: str | None,
     db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
+    output: Output,
     **options: Any,
 ) -> None:
     """Draw where the time of an execute went, as a flame chart.
@@ -164,22 +169,21 @@ def flame(
     with open_target(capture, db, read_options) as (warehouse, selector):
         check_runs(warehouse, selector, arguments)
         _note_grouping(warehouse, selector, by)
-        named = "".join(f', "{name}" := ${name}' for name in arguments)
         parameters = {"capture": selector, "module": module, "depth": depth, "min_share": min_share or 0.0, **arguments}
-        if (format or format_of(output)) == "table":
-            style = style_of(sys.stdout) if output is None else PLAIN
+        if output.form == "table":
             view = f"_numbered_tree($capture, {', '.join(f'${name}' for name in _PARAMETERS)})"
             is_trace = selector.format == "torch_trace"
             sums = total or (is_trace and not has_steps(warehouse, selector))
             columns = _SUMS if sums else _OF_STEPS if is_trace else _OF_EXECUTES
             heading = "total" if sums else "per step" if is_trace else "mean per execute"
             query = _CHOSEN.format(view=view) + _ROWS.format(**columns)
-            drawn = _drawn(warehouse, query, {**_PARAMETERS, **parameters}, heading, style)
-            write_text(drawn, output, force=force, is_printable=True)
+            drawn = _drawn(warehouse, query, {**_PARAMETERS, **parameters}, heading, output.style)
+            write_text(drawn, output.path, output.force, is_printable=True)
         else:
-            query = _CHOSEN.format(view=f"time_tree($capture{named})") + _NODES
+            view = f"time_tree($capture{catalog.more_arguments(arguments)})"
+            query = _CHOSEN.format(view=view) + _NODES
             seen = seen_of(warehouse, selector, catalog.named("time_tree"), total)
-            write(warehouse, query, format, output, force=force, view=seen, **parameters)
+            write(warehouse, query, *output, view=seen, **parameters)
         note_excluded_runs(warehouse, selector, "time_tree", arguments)
 
 

@@ -12,9 +12,10 @@ from etq.analysis.outliers import sentence
 from etq.choices import PHASES
 from etq.cli import main
 from etq.cli.options import output_options, percentage, together, unit_option, warehouse_option
+from etq.cli.targets import opened
 from etq.errors import printable
 from etq.render.terminal import style_of
-from etq.render.writers import is_to_read, write
+from etq.render.writers import Output, write
 
 _options: Final = together(
     click.option("--by", metavar="KEY", default="device", show_default=True, help="Label whose values are compared."),
@@ -52,9 +53,7 @@ def fleet(
     is_by_op: bool,
     quantile: str,
     db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
+    output: Output,
     **options: Any,
 ) -> None:
     """Show which devices are slower than all others.
@@ -66,20 +65,18 @@ def fleet(
     etq fleet model=mlp --db lab.duckdb
     etq fleet model=mlp,build=140 --by soc
     """
-    from etq.warehouse.warehouse import open
-
     given = {"selector": selector, "by": by, **options, "quantile": int(quantile[1:]) / 100}
     arguments = {name: value for name, value in given.items() if value not in (None, False)}
-    with open(db, read_only=True) as warehouse:
+    with opened(db) as warehouse:
         totals = f"FROM outliers({catalog.arguments(arguments)})"
         query = f"FROM outliers({catalog.arguments({**arguments, 'what': 'op'})})" if is_by_op else totals
         if is_by_op:
             arguments["what"] = "op"
-        elif is_to_read(format, output):
+        elif output.is_to_read:
             # Outliers are computed once, for the sentence and the table.
             warehouse.rows(f"CREATE OR REPLACE TEMP TABLE {_ROWS} AS {totals}", **arguments)
             query, arguments = f"FROM {_ROWS}", {name: arguments[name] for name in ("unit",) if name in arguments}
             rows = [row for (row,) in warehouse.rows(f"SELECT r FROM {_ROWS} AS r")[1]]
             style = style_of(sys.stdout)
             click.echo(style.styled(printable(sentence(rows, by)), "bold"))
-        write(warehouse, query, format, output, force=force, view=catalog.named("outliers"), **arguments)
+        write(warehouse, query, *output, view=catalog.named("outliers"), **arguments)

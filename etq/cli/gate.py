@@ -22,7 +22,7 @@ from etq.cli.judged import COLUMNS, FOR_CI, Judged, text_of
 from etq.cli.messages import say
 from etq.cli.options import formats_option, warehouse_option
 from etq.errors import EtqError
-from etq.render.writers import TO_READ, format_of, write_rows, write_text
+from etq.render.writers import TO_READ, Output, write_rows, write_text
 from etq.verdicts import words
 
 # The exit status by which `git bisect run` recognises a build that can't be tested.
@@ -55,9 +55,7 @@ def gate(
     etrecord: str | None,
     db: str,
     quantile: str | None,
-    format: str | None,
-    output: str | None,
-    force: bool,
+    output: Output,
     **options: Any,
 ) -> None:
     """Exit with 3 if NEW is slower than BASE or unstable. Otherwise, even if the result is unclear, exit with 0.
@@ -87,13 +85,12 @@ def gate(
                 total = True
             found = find_worse_startup(comparison) if startup else find_worse(comparison, not total, metrics, of_once)
             judged = Judged(comparison, not total, metrics, startup, of_once)
-            form = format or format_of(output)
-            if form in (*TO_READ, *FOR_CI):
-                text = text_of(judged, found, form, output is not None)
-                write_text(text, output, force=force, is_printable=form != "markdown")
+            if output.form in (*TO_READ, *FOR_CI):
+                text = text_of(judged, found, output)
+                write_text(text, output.path, output.force, is_printable=output.form != "markdown")
             else:
-                write_rows(COLUMNS, judged.rows(), format, output, force=force)
-            if form != "github" or output is not None:  # the log would contain each sentence twice
+                write_rows(COLUMNS, judged.rows(), *output)
+            if output.form != "github" or output.path is not None:  # the log would contain each sentence twice
                 report_worse(found)
     except EtqError as error:
         if not bisect:

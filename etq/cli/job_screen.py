@@ -16,6 +16,7 @@ from etq.errors import counted, printable
 from etq.render.table import shortened
 from etq.render.terminal import TerminalStyle, style_of, width_of
 from etq.render.times import quantities
+from etq.render.writers import Output, write
 from etq.verdicts.words import share_text
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def rows_of_job(job: Job, db: str) -> list[list[Any]]:
     return rows
 
 
-def show_advice(job: Job, db: str, output: tuple[str | None, str | None, bool], unit: str | None) -> None:
+def show_advice(job: Job, db: str, output: Output, unit: str | None) -> None:
     """Print the findings about a job as rows of `advice`."""
     from etq import catalog
     from etq.advice.collecting import rows as rows_of
@@ -141,33 +142,29 @@ def show_advice(job: Job, db: str, output: tuple[str | None, str | None, bool], 
     from etq.advice.filling import as_query
     from etq.advice.jobs import judged
     from etq.cli.messages import say
-    from etq.render.writers import write
 
-    form, path, force = output
     with opened_job(job, db) as warehouse:
         with warehouse.locked() as connection:
             found = judged(connection, job.selector).findings
         query, rows = as_query(rows_of(found, scale_of("ns", unit)))
         parameters: dict[str, Any] = dict(rows)
         view = catalog.named("advice")
-        if not write(warehouse, f"FROM ({query})", form, path, force=force, view=view, needs_rows=True, **parameters):
+        if not write(warehouse, f"FROM ({query})", *output, view=view, needs_rows=True, **parameters):
             say(f"etq advice has no rows: no rule of advice applies to job {job.name}")
 
 
-def show_jobs(jobs: tuple[Job, Job], db: str, output: tuple[str | None, str | None, bool], unit: str | None) -> None:
+def show_jobs(jobs: tuple[Job, Job], db: str, output: Output, unit: str | None) -> None:
     """Print two jobs side by side, rank by rank; for people, the sentence comes first."""
     from etq import catalog
-    from etq.render.writers import is_to_read, write
 
-    form, path, force = output
     with opened_jobs(*jobs, db) as (warehouse, base, new):
-        if is_to_read(form, path):
+        if output.is_to_read:
             for line in _of_two(warehouse, base, new, style_of(sys.stdout)):
                 click.echo(line)
             click.echo()
         arguments: dict[str, Any] = {"base": base, "new": new, **({} if unit is None else {"unit": unit})}
         query = f"FROM compare_jobs({catalog.arguments(arguments)})"
-        write(warehouse, query, form, path, force=force, view=catalog.named("compare_jobs"), **arguments)
+        write(warehouse, query, *output, view=catalog.named("compare_jobs"), **arguments)
 
 
 def lines_of_jobs(jobs: tuple[Job, Job], shown: Sequence[str], db: str, style: TerminalStyle) -> Iterator[str]:

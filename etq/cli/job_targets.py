@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from etq.cli.messages import say
-from etq.cli.targets import is_file, is_folder, is_there, is_warehouse, refuse_db
+from etq.cli.targets import is_file, is_folder, is_there, is_warehouse, opened, refuse_db
 from etq.errors import counted
 from etq.render.progress import Progress, working
 
@@ -89,9 +89,7 @@ def _of_files(arguments: Sequence[str]) -> Job | None:
 
 
 def _selected(selector: str, db: str) -> Job | None:
-    from etq.warehouse.warehouse import open
-
-    with open(db, read_only=True) as warehouse:
+    with opened(db) as warehouse:
         [(captures, ranks, jobs, are_traces)] = warehouse.rows(_SELECTED, selector=selector)[1]
         selector = warehouse.expanded(selector)
     names = [name for name in jobs or [] if name is not None]
@@ -104,10 +102,9 @@ def _selected(selector: str, db: str) -> Job | None:
 def opened_job(job: Job, db: str) -> Iterator[Warehouse]:
     """Provide a warehouse with a job, whose captures `job.selector` chooses; None: all captures."""
     from etq.warehouse.ephemeral import open_ephemeral_ranks
-    from etq.warehouse.warehouse import open
 
     if job.selector is not None:
-        with open(db, read_only=True) as warehouse:
+        with opened(db) as warehouse:
             yield warehouse
     elif job.merged is not None:
         with working(f"Reading {job.merged}", sys.stderr), open_ephemeral_ranks(job.merged) as warehouse:
@@ -128,10 +125,8 @@ def found_jobs(base: str, new: str, db: str) -> tuple[Job, Job] | None:
 @contextmanager
 def opened_jobs(base: Job, new: Job, db: str) -> Iterator[tuple[Warehouse, str, str]]:
     """Provide a warehouse with two jobs, and their selectors."""
-    from etq.warehouse.warehouse import open
-
     if base.selector is not None and new.selector is not None:
-        with open(db, read_only=True) as warehouse:
+        with opened(db) as warehouse:
             yield warehouse, base.selector, new.selector
     else:
         with _read({"base": base.files, "new": new.files}) as warehouse:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
@@ -11,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from etq.analysis.comparison import UNJUDGED, Cause, Comparison, sentence
 from etq.cli.compare import Worse, headline, regressions
 from etq.render.ci import ERROR, NOTICE, WARNING, Case, junit, workflow_command
-from etq.render.terminal import PLAIN, style_of
+from etq.render.writers import Output
 from etq.verdicts import words
 
 # Formats of CI systems.
@@ -66,17 +65,17 @@ class Judged(NamedTuple):
         return [next(totals)[0] if row[0] == "total" else sentence(_named(row), *row[2:]) for row in self.rows()]
 
 
-def text_of(judged: Judged, found: Worse, form: str, to_file: bool) -> str:
+def text_of(judged: Judged, found: Worse, output: Output) -> str:
     """Return what a gate prints: a table's sentences, Markdown for a comment, or a format of `FOR_CI`."""
-    if form == "github":
+    if (form := output.form) == "github":
         return "".join(_workflow_commands(judged))
     if form == "junit":
         cases = zip(judged.rows(), judged.sentences(), strict=True)
         printed = "\n".join(line for line, _ in judged.lines(is_total_first=True))
         return junit(_NAME, [_case(row, text) for row, text in cases], printed)
-    style = PLAIN if to_file or form == "markdown" else style_of(sys.stdout)
-    text = headline(judged.lines(is_total_first=form == "markdown"), form, style)
-    return text + regressions(judged.comparison, found.worse) if form == "markdown" and found.worse else text
+    is_markdown = form == "markdown"
+    text = headline(judged.lines(is_total_first=is_markdown), is_markdown, output.style)
+    return text + regressions(judged.comparison, found.worse) if is_markdown and found.worse else text
 
 
 def _named(row: Sequence[Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -14,7 +14,7 @@ from etq.cli.messages import say
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.targets import open_existing
 from etq.errors import EtqError, counted
-from etq.render.writers import write_rows
+from etq.render.writers import Output, write_rows
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -82,9 +82,7 @@ def label(
     name: str | None,
     method: str | None,
     db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
+    output: Output,
 ) -> None:
     """Attach labels, metrics and phases to a capture. Without any, show its labels.
 
@@ -106,7 +104,12 @@ def label(
     etq label @latest
     """
     rules = {key: value for key, value in {"runs": runs, "name": name, "method": method}.items() if value is not None}
-    _check(labels, remove, metrics, phase, rules, is_of_metrics=better is not None or run is not None)
+    if both := set(labels) & set(remove):
+        raise click.UsageError(f"{min(both)} can't be set and removed at once")
+    if (better is not None or run is not None) and not metrics:
+        raise click.UsageError("--better and --run need --metric")
+    if (phase not in (None, _COUNTED)) != bool(rules):
+        raise click.UsageError("--phase needs --runs, --name or --method, and these need --phase")
     has_changes = bool(labels or remove or metrics or files or phase)
     with open_existing(db, read_only=not has_changes) as warehouse:
         target = warehouse.capture(capture)
@@ -127,27 +130,9 @@ def label(
             warehouse.label(target, **labels, **dict.fromkeys(remove))
             _say_set(target, "label", len(labels), len(remove))
         if not has_changes:
-            write_rows(["key", "value"], list(have.items()), format, output, force=force)
+            write_rows(["key", "value"], list(have.items()), *output)
             if not have:
                 say(f"Note: {target.name} has no labels; etq label {target.name} KEY=VALUE sets one")
-
-
-def _check(
-    labels: dict[str, str],
-    remove: tuple[str, ...],
-    metrics: dict[str, Any],
-    phase: str | None,
-    rules: dict[str, str],
-    *,
-    is_of_metrics: bool,
-) -> None:
-    """Raise an error for options that don't go together."""
-    if both := set(labels) & set(remove):
-        raise click.UsageError(f"{min(both)} can't be set and removed at once")
-    if is_of_metrics and not metrics:
-        raise click.UsageError("--better and --run need --metric")
-    if (phase not in (None, _COUNTED)) != bool(rules):
-        raise click.UsageError("--phase needs --runs, --name or --method, and these need --phase")
 
 
 def _labels(warehouse: Warehouse, capture: Capture, removed: tuple[str, ...]) -> dict[str, str]:

@@ -10,12 +10,12 @@ import click
 
 from etq import catalog
 from etq.cli import main
-from etq.cli.options import output_options, selected, together, warehouse_option
-from etq.cli.targets import report_unmatched, use_named_view
+from etq.cli.options import output_options, together, warehouse_option
+from etq.cli.targets import opened, report_unmatched, use_named_view
 from etq.errors import EtqError
 from etq.render.selection import selection
 from etq.render.table import title
-from etq.render.writers import write
+from etq.render.writers import Output, write
 from etq.warehouse.nearest import unknown_key
 
 if TYPE_CHECKING:
@@ -97,9 +97,7 @@ def captures(
     by: str | None,
     size: bool,
     db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
+    output: Output,
 ) -> None:
     """List the captures of a warehouse, in the order of ingest. With selectors, only those that match any of them.
 
@@ -115,12 +113,9 @@ def captures(
     etq captures model=mlp,since=7d --by device
     etq captures --size --sort-by stored_bytes
     """
-    from etq.warehouse.warehouse import open
-
     if by is not None and size:
         raise click.UsageError("--by and --size can't be used together")
-    output_to: dict[str, Any] = {"format": format, "path": output, "force": force, "needs_rows": bool(selectors)}
-    with open(db, read_only=True) as warehouse:
+    with opened(db) as warehouse:
         parameters: dict[str, Any] = {"selectors": list(selectors)} if selectors else {}
         if parameters:
             report_unmatched(warehouse, selectors)
@@ -129,17 +124,7 @@ def captures(
             chosen = ", selectors := $selectors" if parameters else ""
             query = f"FROM capture_groups($by{chosen})"
             view = catalog.named("capture_groups")
-            write(
-                warehouse,
-                query,
-                format,
-                output,
-                force=force,
-                view=view,
-                needs_rows=bool(selectors),
-                by=by,
-                **parameters,
-            )
+            write(warehouse, query, *output, view=view, needs_rows=bool(selectors), by=by, **parameters)
             return
         source = "(FROM capture_summary JOIN (FROM capture_sizes SELECT name, stored_bytes) USING (name))"
         query = f"FROM {source if size else 'capture_summary'} AS s"
@@ -149,12 +134,12 @@ def captures(
         columns = [*(column.name for column in view.columns), *(["stored_bytes"] if size else [])]
         use_named_view(warehouse, selectors, [*columns, *_label_keys(warehouse)])
         label = selection.get().sort_by
-        if label is None or {label} & {*columns, *map(title, columns)}:
-            write(warehouse, query, **output_to, view=view, **parameters)
-            return
-        _check_key(warehouse, label, columns)
-        with selected(sort_by=None):
-            write(warehouse, query + _BY_LABEL, **output_to, view=view, **parameters, label=label)
+        if label is not None and not {label} & {*columns, *map(title, columns)}:
+            _check_key(warehouse, label, columns)
+            selection.set(selection.get()._replace(sort_by=None))
+            query += _BY_LABEL
+            parameters["label"] = label
+        write(warehouse, query, *output, view=view, needs_rows=bool(selectors), **parameters)
 
 
 def _label_keys(warehouse: Warehouse) -> list[str]:

@@ -10,7 +10,7 @@ from etq.cli import main
 from etq.cli.files import ingest
 from etq.cli.messages import say
 from etq.cli.options import warehouse_argument, warehouse_option
-from etq.cli.targets import without_panics
+from etq.cli.targets import opened, without_panics
 from etq.errors import counted
 
 if TYPE_CHECKING:
@@ -98,9 +98,8 @@ def _add_from(folder: str, options: dict[str, Any]) -> None:
     from dataclasses import replace
 
     from etq.lake.writing.adding import export, update
-    from etq.warehouse.warehouse import open
 
-    with open(options["db"], read_only=True) as warehouse:
+    with opened(options["db"]) as warehouse:
         added = export(folder, warehouse)
         if added.known:
             given = {*options["labels"], *(key for key in ("job", "captured_at") if options[key] is not None)}
@@ -135,10 +134,8 @@ def compact(db: str, everything: bool) -> None:
 
 def _has_content(db: str) -> bool:
     """Whether a warehouse has captures, records or programs."""
-    from etq.warehouse.warehouse import open
-
     query = "SELECT 1 FROM captures UNION ALL SELECT 1 FROM records UNION ALL SELECT 1 FROM programs LIMIT 1"
-    with open(db, read_only=True) as warehouse:
+    with opened(db) as warehouse:
         return bool(warehouse.rows(query)[1])
 
 

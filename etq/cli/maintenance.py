@@ -10,10 +10,17 @@ import click
 
 from etq.cli import main
 from etq.cli.messages import say
-from etq.cli.options import column_names, file_output_options, query_limits, warehouse_argument, warehouse_option
+from etq.cli.options import (
+    as_output,
+    column_names,
+    file_output_options,
+    query_limits,
+    warehouse_argument,
+    warehouse_option,
+)
 from etq.cli.targets import open_existing, report_unmatched
 from etq.errors import EtqError, counted, printable
-from etq.render.writers import write
+from etq.render.writers import Output, write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -244,6 +251,7 @@ _VIEWS: Final = """
 @click.option("--remove", is_flag=True, help="Remove the view of that name; its captures stay.")
 @warehouse_option
 @file_output_options
+@as_output
 def view(
     name: str | None,
     selector: str | None,
@@ -251,9 +259,7 @@ def view(
     columns: tuple[str, ...] | None,
     remove: bool,
     db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
+    output: Output,
 ) -> None:
     """Save a selector, with an order and columns, under a name. Without a name, list all views.
 
@@ -273,7 +279,7 @@ def view(
         raise click.UsageError("give NAME and SELECTOR to save a view, NAME --remove to remove it, neither to list all")
     with open_existing(db, read_only=name is None) as warehouse:
         if name is None:
-            if not write(warehouse, _VIEWS, format, output, force=force, needs_rows=True):
+            if not write(warehouse, _VIEWS, *output, needs_rows=True):
                 say("Note: no view has a name; etq db view NAME SELECTOR saves one")
         elif selector is None:
             warehouse.remove_view(name.removeprefix("@"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -16,9 +15,9 @@ from etq.cli.targets import FileOptions, open_target
 from etq.errors import EtqError, printable
 from etq.render.selection import selection
 from etq.render.table import table
-from etq.render.terminal import PLAIN, WIDTH, TerminalStyle, sparkline, style_of
+from etq.render.terminal import WIDTH, TerminalStyle, sparkline
 from etq.render.times import range_text
-from etq.render.writers import format_of, write_text
+from etq.render.writers import Output, write_text
 from etq.warehouse.formats import TRACE
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ _PARTS: Final = """
 @click.option("--by", metavar="WAY", help="For a trace: by op, by source (lines of the user's code), or by module.")
 @warehouse_option
 @output_options
-def memory(capture: str, by: str | None, db: str, format: str | None, output: str | None, force: bool) -> None:
+def memory(capture: str, by: str | None, db: str, output: Output) -> None:
     """Show what allocators allocated, or what a trace holds.
 
     For a PyTorch trace, a snapshot of torch.cuda.memory, or a memory timeline: the peak of each device, memory over
@@ -61,15 +60,14 @@ def memory(capture: str, by: str | None, db: str, format: str | None, output: st
     with open_target(capture, db, FileOptions()) as (warehouse, selector):
         is_trace = selector.format == TRACE
         view = "peak_memory" if is_trace else "memory_totals"
-        if is_trace and (format or format_of(output)) == "table":
-            style = style_of(sys.stdout) if output is None else PLAIN
-            text = _memory_of_trace(warehouse, selector, by or "op", style)
+        if is_trace and output.form == "table":
+            text = _memory_of_trace(warehouse, selector, by or "op", output.style)
             if text:
-                write_text(text, output, force=force, is_printable=True)
+                write_text(text, output.path, output.force, is_printable=True)
                 return
         if by is not None and not is_trace:
             raise EtqError(f"{capture}: an ETDump's allocations have no ops, lines and modules; leave out --by")
-        show_opened(view, capture, (warehouse, selector), (format, output, force), by=by)
+        show_opened(view, capture, (warehouse, selector), output, by=by)
 
 
 def _memory_of_trace(warehouse: Warehouse, capture: Capture, by: str, style: TerminalStyle) -> str:

@@ -12,14 +12,18 @@ from etq.cli.options import output_options, run_options, total_option, unit_opti
 from etq.cli.showing import drop_methods, show_opened
 from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
+from etq.render.writers import Output
 from etq.warehouse.formats import TRACE
 
 # The views for groupings of an ETDump's ops by their places in the model, which its record has.
 _PLACES: Final = {"module": "module_totals", "source": "source_totals"}
 # Groupings of a trace's ops.
 CALLS_BY: Final = ("name", "shape", "stack", "module", "source", "family")
-# Groupings whose rows are not ops, with the word for their rows.
-_NO_OPS: Final = {"source": "lines of the source", "family": "families of kernels"}
+# Groupings whose rows are not ops, with their view and the word for their rows.
+_NO_OPS: Final = {
+    "source": ("trace_sources", "lines of the source"),
+    "family": ("op_efficiency", "families of kernels"),
+}
 
 
 @main.command()
@@ -32,18 +36,7 @@ _NO_OPS: Final = {"source": "lines of the source", "family": "families of kernel
 @warehouse_option
 @file_options
 @output_options
-def ops(
-    capture: str,
-    by: str | None,
-    total: bool,
-    no_python_functions: bool,
-    unit: str | None,
-    db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
-    **options: Any,
-) -> None:
+def ops(capture: str, by: str | None, no_python_functions: bool, db: str, output: Output, **options: Any) -> None:
     """Show where the time of an execute went, op by op. For a PyTorch trace, show torch's own table, in time per step.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. For an ETDump, --by is family,
@@ -62,21 +55,16 @@ def ops(
         if by is not None and by not in known:
             raise EtqError(f"--by {by} is not for {'traces' if is_trace else 'ETDumps'}; use {', '.join(known)}")
         if no_python_functions and (not is_trace or by in _NO_OPS):
-            what = f"{_NO_OPS[str(by)]} have" if is_trace else "an ETDump has"
+            what = f"{_NO_OPS[str(by)][1]} have" if is_trace else "an ETDump has"
             raise EtqError(f"{capture}: {what} no Python functions; leave out --no-python-functions")
-        target, written = (warehouse, selector), (format, output, force)
-        options |= {"unit": unit, "total": total}
-        if is_trace and by == "family":
-            from etq.cli.costs import show_efficiency
-
-            show_efficiency(capture, target, written, by, **options)
-        elif is_trace and by == "source":
+        if not is_trace:
+            view = _PLACES.get(by or "", "op_totals")
+        elif by in _NO_OPS:
             drop_methods(options)
-            show_opened("trace_sources", capture, target, written, **options)
-        elif not is_trace and by in _PLACES:
-            show_opened(_PLACES[by], capture, target, written, **options)
-        elif not is_trace:
-            show_opened("op_totals", capture, target, written, by=by, **options)
+            view = _NO_OPS[by][0]
         else:
+            view = "key_averages"
             options["include_python_functions"] = False if no_python_functions else None
-            show_opened("key_averages", capture, target, written, by=by, **options)
+        if view not in ("trace_sources", *_PLACES.values()):
+            options["by"] = by
+        show_opened(view, capture, (warehouse, selector), output, **options)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from textwrap import fill
 from typing import Any, Final, TypeVar
@@ -15,9 +14,9 @@ from click.core import ParameterSource
 
 from etq.choices import PHASES, RUNS, UNITS
 from etq.database.limits import set_limits
-from etq.render.display import show_as, shown_as
+from etq.render.display import display, show_as
 from etq.render.selection import selection
-from etq.render.writers import FORMATS
+from etq.render.writers import FORMATS, Output
 
 DEFAULT_WAREHOUSE: Final = "etq.duckdb"
 SCHEDULE: Final = {
@@ -157,9 +156,14 @@ def _file_of_output(_: click.Context, __: click.Parameter, path: str | None) -> 
     return None if path == "-" else path
 
 
-def output_options(command: Callable[..., Any], *, has_wide: bool = False) -> Callable[..., Any]:
-    """Add the options of commands that print a table; `has_wide` as in `row_options`."""
-    return row_options(file_output_options(command), has_wide=has_wide)
+def as_output(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Pass --format, -o and --force to a command as one `Output`."""
+
+    @wraps(command)
+    def passed(*args: Any, format: str | None, output: str | None, force: bool, **options: Any) -> Any:
+        return command(*args, output=Output(format, output, force), **options)
+
+    return passed
 
 
 # The time and memory limits for queries on untrusted files.
@@ -216,39 +220,29 @@ file_output_options: Final = together(
 
 def formats_option(more: Sequence[str], text: str) -> Callable[[Any], Any]:
     """Add `file_output_options` to a command that has more formats; `text` is the help of --format."""
-    return together(click.option("--format", "format", type=click.Choice([*FORMATS, *more]), help=text), _output_file)
+    formats = click.option("--format", "format", type=click.Choice([*FORMATS, *more]), help=text)
+    return together(formats, _output_file, as_output)
 
 
-def row_options(command: Callable[..., Any], *, has_wide: bool = False) -> Callable[..., Any]:
-    """Add the options that select the rows and columns of a table, and their order.
+def output_options(command: Callable[..., Any], *, has_wide: bool = False) -> Callable[..., Any]:
+    """Add the options of commands that print a table: its rows, their order, its columns, its format and file.
 
     A command that `has_wide` has its own option --wide.
     """
-
-    @wraps(command)
-    def sorting(*args: Any, sort_by: str | None = None, **options: Any) -> Any:
-        with selected(sort_by=sort_by):
-            return command(*args, **options)
-
-    text = "Sort by that column: numbers from the largest, texts from A to Z."
-    return selection_options(common_option("--sort-by", metavar="COLUMN", help=text)(sorting), has_wide=has_wide)
+    of_rows = [option for name, option in _row_options.items() if name != "wide" or not has_wide]
+    decorated: Callable[..., Any] = together(*of_rows, file_output_options, as_output)(command)
+    return decorated
 
 
-def selection_options(command: Callable[..., Any], *, has_wide: bool = False) -> Callable[..., Any]:
-    """Add the options of `row_options` to a command that sorts by itself."""
+def _selects(field: str) -> Callable[[Any, Any, Any], object]:
+    """Return the callback of an option that sets this field of `Selection` until the command ends."""
+    return lambda _, __, value: selection.set(selection.get()._replace(**{field: value}))
 
-    @wraps(command)
-    def showing(*args: Any, columns: tuple[str, ...] | None, **options: Any) -> Any:
-        is_wide = options["wide"] if has_wide else options.pop("wide")
-        with shown_as(is_wide=is_wide or columns is not None), selected(columns=columns):
-            return command(*args, **options)
 
-    text = "Show only these columns, in this order."
-    decorated = common_option("--columns", metavar="A,B,...", callback=column_names, help=text)(showing)
-    if not has_wide:
-        text = "Show all columns of a table with their whole texts, also those that don't fit."
-        decorated = common_option("--wide", is_flag=True, help=text)(decorated)
-    return limit_option(decorated)
+def _select_columns(context: click.Context, parameter: click.Parameter, text: str | None) -> None:
+    if (columns := column_names(context, parameter, text)) is not None:
+        selection.set(selection.get()._replace(columns=columns))
+        show_as(is_wide=True)
 
 
 def column_names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...] | None:
@@ -261,26 +255,28 @@ def column_names(_: click.Context, __: click.Parameter, text: str | None) -> tup
     return names
 
 
-def limit_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option for the number of rows, for a command that sorts by itself."""
-
-    @wraps(command)
-    def limiting(*args: Any, limit: int | None = None, **options: Any) -> Any:
-        with selected(limit=limit):
-            return command(*args, **options)
-
-    text = "Show only the first N."
-    return common_option("--limit", type=click.IntRange(1), metavar="N", help=text)(limiting)
-
-
-@contextmanager
-def selected(**chosen: Any) -> Iterator[None]:
-    """Apply the selection of rows to tables that are written inside the with block."""
-    token = selection.set(selection.get()._replace(**chosen))
-    try:
-        yield
-    finally:
-        selection.reset(token)
+_row_option: Final = partial(common_option, expose_value=False)
+# The options that select the rows and columns of a table, and their order.
+_row_options: Final = {
+    "limit": _row_option(
+        "--limit", type=click.IntRange(1), metavar="N", callback=_selects("limit"), help="Show only the first N."
+    ),
+    "wide": _row_option(
+        "--wide",
+        is_flag=True,
+        callback=lambda _, __, is_set: show_as(is_wide=is_set or display().is_wide),
+        help="Show all columns of a table with their whole texts, also those that don't fit.",
+    ),
+    "columns": _row_option(
+        "--columns", metavar="A,B,...", callback=_select_columns, help="Show only these columns, in this order."
+    ),
+    "sort_by": _row_option(
+        "--sort-by",
+        metavar="COLUMN",
+        callback=_selects("sort_by"),
+        help="Sort by that column: numbers from the largest, texts from A to Z.",
+    ),
+}
 
 
 def unit_option(default: str | None) -> Callable[[Decorated], Decorated]:

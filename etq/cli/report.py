@@ -16,7 +16,7 @@ from etq.cli.compare import judging_options, sides
 from etq.cli.job_targets import Job, found_job, opened_job
 from etq.cli.options import method_option, query_limits, runs_option, unit_option, warehouse_option
 from etq.cli.pages import check_page, file_name_of, open_option, write_page
-from etq.cli.targets import FileOptions, file_options, open_target, pop_file_options
+from etq.cli.targets import FileOptions, file_options, open_target, opened, pop_file_options
 from etq.cli.trends import order_options
 from etq.errors import printable
 from etq.render.progress import working
@@ -147,9 +147,7 @@ def _page(
             make_page = partial(page_of, warehouse, selectors, unit=unit, names=(base, new), **arguments)
             yield make_page, f"{base} and {new}"
     else:
-        from etq.warehouse.warehouse import open
-
-        with open(db, read_only=True) as warehouse:
+        with opened(db) as warehouse:
             chosen = captures[0] if captures else None
             if kind == _OF_MANY["home"]:
                 make_page = partial(home_page_of, warehouse, chosen, name=db)

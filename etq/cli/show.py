@@ -28,11 +28,12 @@ from etq.cli.targets import (
     open_graphs,
     open_record,
     open_unrun,
+    opened,
     pop_file_options,
     refuse_db,
 )
 from etq.errors import EtqError, counted
-from etq.render.writers import is_to_read, write
+from etq.render.writers import Output, write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -76,16 +77,13 @@ def _command(view: catalog.SqlObject) -> click.Command:
     names = [parameter.name for parameter in view.parameters]
     is_of_file = names[:1] == ["capture"] and all(parameter.default for parameter in view.parameters[1:])
 
-    def command(
-        db: str, format: str | None, output: str | None, force: bool, total: bool = False, **given: Any
-    ) -> None:
+    def command(db: str, output: Output, total: bool = False, **given: Any) -> None:
         file = given.pop("file", None)
         values = {parameter.name: _value(parameter, given.pop(parameter.name)) for parameter in view.parameters}
         values = {name: value for name, value in values.items() if value is not None}
         if is_of_file:
             capture = values.pop("capture")
-            output_to = (format, output, force)
-            show_view(view.name, capture, db, output_to, pop_file_options(given), total=total, **values)
+            show_view(view.name, capture, db, output, pop_file_options(given), total=total, **values)
             return
         arguments = ", ".join(
             f"${parameter.name}" if parameter.default is None else f'"{parameter.name}" := ${parameter.name}'
@@ -94,17 +92,17 @@ def _command(view: catalog.SqlObject) -> click.Command:
         )
         call = f"{view.name}({arguments})" if view.kind == "table macro" else view.name
         if view.name == "delegates" and file is not None and is_unrun(file):
-            show_unrun("delegates", file, FileOptions(), (format, output, force))
+            show_unrun("delegates", file, FileOptions(), output)
             return
         with _opened(view.name, names[:1], values, db, file) as warehouse:
             needs_rows, query = bool(view.empty or file), f"FROM {call}"
-            if view.name == "compare_graphs" and is_to_read(format, output):
+            if view.name == "compare_graphs" and output.is_to_read:
                 [(same,)] = warehouse.rows(f"SELECT count(*) FROM {call} WHERE change = 'same'", **values)[1]
                 if same:
                     nodes = counted(same, "node is", "nodes are")
                     say(f"Note: {nodes} the same in both graphs; --format json lists them, too")
                 query += " WHERE change <> 'same'"
-            if write(warehouse, query, format, output, force=force, view=view, needs_rows=needs_rows, **values):
+            if write(warehouse, query, *output, view=view, needs_rows=needs_rows, **values):
                 note_unknown(warehouse, view.name, values)
             elif view.empty:
                 say(f"Note: {dict(view.empty)[None].format(view=name_of(view.name))}")
@@ -137,7 +135,6 @@ def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str, fi
     tables of a file), it is one in memory with these files.
     """
     from etq.warehouse.ephemeral import open_ephemeral_program, open_ephemeral_ranks
-    from etq.warehouse.warehouse import open
 
     if file is not None:
         refuse_db(file)
@@ -156,7 +153,7 @@ def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str, fi
                 yield warehouse
             return
     is_of_ranks = first == ["selector"] and is_file(values.get("selector", ""), db)
-    with open_ephemeral_ranks(values["selector"]) if is_of_ranks else open(db, read_only=True) as warehouse:
+    with open_ephemeral_ranks(values["selector"]) if is_of_ranks else opened(db) as warehouse:
         if is_of_ranks:
             values["selector"] = None
         yield warehouse

@@ -14,7 +14,7 @@ from etq.cli.no_rows import note_no_rows, note_unaligned, note_undivided, note_u
 from etq.cli.targets import FileOptions, command_about, open_target, use_named_view
 from etq.errors import EtqError
 from etq.render.selection import selection
-from etq.render.writers import is_to_read, write
+from etq.render.writers import Output, write
 from etq.warehouse.advice import VIEW as ADVICE
 from etq.warehouse.advice import advised
 from etq.warehouse.formats import TRACE, stored_rows
@@ -60,7 +60,7 @@ def show_view(
     view: str,
     capture: str,
     db: str,
-    output: tuple[str | None, str | None, bool],
+    output: Output,
     read_options: FileOptions,
     **options: Any,
 ) -> None:
@@ -76,7 +76,7 @@ def show_opened(
     view: str,
     capture: str,
     target: tuple[Warehouse, Capture],
-    output: tuple[str | None, str | None, bool],
+    output: Output,
     *,
     total: bool = False,
     **options: Any,
@@ -84,9 +84,8 @@ def show_opened(
     """Print a view of a capture in an open warehouse; `total`: whether people see sums, see `seen_of`."""
     warehouse, selector = target
     check_runs(warehouse, selector, options)
-    parameters = {"capture": selector, **{name: value for name, value in options.items() if value is not None}}
-    arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
-    call = f"{view}({arguments})"
+    chosen = {name: value for name, value in options.items() if value is not None}
+    parameters, call = {"capture": selector, **chosen}, f"{view}($capture{catalog.more_arguments(chosen)})"
     stored = stored_rows(warehouse, view, parameters)
     if stored is not None:
         call, parameters = stored, {"capture": selector}
@@ -97,14 +96,11 @@ def show_opened(
     use_named_view(
         warehouse, [capture], [*(column.name for column in seen.columns), *(column.name for column in seen.shown)]
     )
-    if is_to_read(*output[:2]) and selection.get().columns is None:
+    if output.is_to_read and selection.get().columns is None:
         seen = seen_of(warehouse, selector, seen, total)
-    form, path, force = output
     below = BelowClock(warehouse, selector, seen, call, parameters)
     marked = below.marked if "executes" in {column.name for column in seen.columns} else None
-    has_rows = write(
-        warehouse, f"FROM {call}", form, path, force=force, view=seen, needs_rows=True, marked=marked, **parameters
-    )
+    has_rows = write(warehouse, f"FROM {call}", *output, view=seen, needs_rows=True, marked=marked, **parameters)
     if not has_rows:
         note_no_rows(warehouse, view, capture, selector, options)
     elif view == "delegate_graph":

@@ -13,11 +13,12 @@ from etq import confined
 from etq.cli import ARGUMENTS, main
 from etq.cli.interrupts import cancelled_by
 from etq.cli.options import is_given, output_options, warehouse_option
+from etq.cli.targets import opened
 from etq.database.limits import SAFE_MEGABYTES, SAFE_SECONDS, limits, set_limits
 from etq.errors import EtqError, QueryError, place_in
 from etq.render.progress import working
 from etq.render.terminal import style_of
-from etq.render.writers import write_each, write_rows
+from etq.render.writers import Output, write_each, write_rows
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -54,9 +55,7 @@ def sql(
     external_access: bool,
     safe: bool,
     db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
+    output: Output,
 ) -> None:
     """Run SQL queries on a warehouse, a lake or files.
 
@@ -100,21 +99,22 @@ def sql(
         if lake is not None:
             from etq.spark.local import rows_of
 
-            write_rows(*rows_of(lake, statements, captures, megabytes), format, output, force=force)
+            columns, rows = rows_of(lake, statements, captures, megabytes)
+            write_rows(columns, rows, *output)
         elif confined.given() is not None:
             set_limits(query_megabytes=megabytes or SAFE_MEGABYTES)
             with source() as warehouse:
-                found = warehouse.safe_sql(statements, seconds=seconds or SAFE_SECONDS)
-            write_rows(*found, format, output, force=force)
+                columns, rows = warehouse.safe_sql(statements, seconds=seconds or SAFE_SECONDS)
+            write_rows(columns, rows, *output)
         elif safe:
             return _confined(statements, seconds or SAFE_SECONDS, megabytes or SAFE_MEGABYTES, has_files=bool(files))
         else:
-            _answer(source, statements, format, output, force=force, external_access=external_access)
+            _answer(source, statements, output, external_access=external_access)
         return 0
 
     if (given := confined.given()) is not None:
         answer(given)
-    elif query is None and file is None and lake is None and output is None and is_prompt():
+    elif query is None and file is None and lake is None and output.path is None and is_prompt():
         _prompt(db, answer)
     else:
         sys.exit(answer(_query(query, file)))
@@ -153,11 +153,10 @@ def is_prompt() -> bool:
 
 def _prompt(db: str, answer: Callable[[str], object]) -> None:
     from etq.cli.prompt import run_prompt
-    from etq.warehouse.warehouse import open
 
-    with open(db, read_only=True) as warehouse:
+    with opened(db) as warehouse:
         names = [name for (name,) in warehouse.rows("SELECT k.name FROM captures AS k ORDER BY ALL LIMIT 500")[1]]
-    run_prompt(answer, lambda name: show_views(name, None, None, force=False), names)
+    run_prompt(answer, lambda name: show_views(name, Output()), names)
 
 
 def _read(files: Sequence[str], *, external_access: bool) -> Warehouse:
@@ -172,18 +171,10 @@ def _read(files: Sequence[str], *, external_access: bool) -> Warehouse:
     return warehouse
 
 
-def _answer(
-    source: Callable[[], Warehouse],
-    statements: str,
-    format: str | None,
-    output: str | None,
-    *,
-    force: bool,
-    external_access: bool,
-) -> None:
+def _answer(source: Callable[[], Warehouse], statements: str, output: Output, *, external_access: bool) -> None:
     with source() as warehouse, cancelled_by(warehouse.connection.interrupt):
         try:
-            write_each(warehouse, statements, format, output, force=force)
+            write_each(warehouse, statements, *output)
         except QueryError as error:
             from etq.database.connection import is_without_access
 
@@ -233,7 +224,7 @@ def _checked(text: str, name: str) -> str:
 @main.command()
 @click.argument("name", required=False)
 @output_options
-def views(name: str | None, format: str | None, output: str | None, force: bool) -> None:
+def views(name: str | None, output: Output) -> None:
     """List all tables, views and macros, or document one. The documentation has columns and parameters, with units and
     the meaning of NULL.
 
@@ -243,19 +234,19 @@ def views(name: str | None, format: str | None, output: str | None, force: bool)
     etq views
     etq views op_totals
     """
-    show_views(name, format, output, force=force)
+    show_views(name, output)
 
 
-def show_views(name: str | None, format: str | None, output: str | None, *, force: bool) -> None:
+def show_views(name: str | None, output: Output) -> None:
     """Print the list of tables, views and macros, or the documentation of one. Raises `EtqError` for an unknown one."""
     from etq import catalog
 
     if name is None:
         rows = [[known.name, known.kind, known.summary] for known in catalog.public_objects()]
-        write_rows(["name", "kind", "what a row is"], rows, format, output, force=force)
+        write_rows(["name", "kind", "what a row is"], rows, *output)
         return
     target = catalog.public_object(name)
-    if format in (None, "table") and output is None:
+    if output.is_screen:
         width = min(style_of(sys.stdout).width or 100, 100)
         click.echo(f"{target.name} ({target.kind})\n\n{click.wrap_text(target.text, width)}\n")
     listed = [("parameter", parameter) for parameter in target.parameters] + [
@@ -266,7 +257,7 @@ def show_views(name: str | None, format: str | None, output: str | None, *, forc
         for part, documented in listed
     ]
     columns = ["", "name", "type" if target.kind == "table" else "default", "meaning"]
-    write_rows(columns, rows, format, output, force=force, long=["meaning"])
+    write_rows(columns, rows, *output, long=["meaning"])
 
 
 @main.command()

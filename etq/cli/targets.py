@@ -128,6 +128,13 @@ def open_unrun(file: str) -> tuple[Warehouse, Record | Program]:
     return open_record(file) if is_record(file) else open_ephemeral_program(file)
 
 
+def opened(db: str) -> Warehouse:
+    """Open a warehouse or a lake for reading."""
+    from etq.warehouse.warehouse import open
+
+    return open(db, read_only=True)
+
+
 @contextmanager
 def open_existing(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
     """Open an existing warehouse to change it. Raises `EtqError` if it doesn't exist: its name may be mistyped.
@@ -258,8 +265,6 @@ def open_file_or_warehouse(
     """If an argument names a file, provide a warehouse in memory, and the result of `load`, which loads the file into
     it; otherwise the existing warehouse, and None.
     """
-    from etq.warehouse.warehouse import open
-
     refuse_warehouse(argument)
     if is_file(argument, db):
         warehouse, loaded = load(argument)
@@ -267,7 +272,7 @@ def open_file_or_warehouse(
             yield warehouse, loaded
     else:
         check_path(argument, db)
-        with open(db, read_only=True) as warehouse:
+        with opened(db) as warehouse:
             yield warehouse, None
 
 
@@ -357,9 +362,9 @@ def findings_of(warehouse: Warehouse, capture_id: int) -> list[tuple[str, str]]:
 
 def report_warnings(warehouse: Warehouse, capture: Capture) -> None:
     """Print a warning if a capture's record or program belongs to another program."""
-    query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = $key AND starts_with(f.rule, 'foreign ')"
-    for rule, detail in warehouse.rows(query, key=capture.capture_id)[1]:
-        _report(rule, detail, capture.name)
+    for rule, detail in findings_of(warehouse, capture.capture_id):
+        if rule.startswith("foreign "):
+            _report(rule, detail, capture.name)
 
 
 def report_record_findings(warehouse: Warehouse, record: Record) -> None:

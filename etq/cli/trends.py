@@ -17,14 +17,14 @@ from etq.choices import PHASES
 from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import DEFAULT_WAREHOUSE, output_options, percentage, together, unit_option, warehouse_option
-from etq.cli.targets import use_named_view
+from etq.cli.targets import opened, use_named_view
 from etq.errors import printable
 from etq.render import pager
 from etq.render.selection import selection
 from etq.render.table import p_value, table
 from etq.render.terminal import sparkline, style_of, wrapped
 from etq.render.times import range_text
-from etq.render.writers import is_to_read, write, write_rows, write_text
+from etq.render.writers import Output, write, write_rows, write_text
 from etq.verdicts import words
 
 if TYPE_CHECKING:
@@ -86,9 +86,7 @@ def trend(
     module: str | None,
     metric: str | None,
     db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
+    output: Output,
     **options: Any,
 ) -> None:
     """Show a trend over captures, and where it changed. The trend is of a total, an op, a module or a metric.
@@ -97,23 +95,21 @@ def trend(
     etq trend model=mlp --db lab.duckdb
     etq trend --op linear --over commit model=mlp
     """
-    from etq.warehouse.warehouse import open
-
     what, item = item_of(op, module, metric)
     arguments = {"what": what, "item": item, "selector": selector, **options}
     arguments = {name: value for name, value in arguments.items() if value is not None}
-    with open(db, read_only=True) as warehouse:
+    with opened(db) as warehouse:
         check_keys(warehouse, options)
         series = series_of(warehouse, selector, options["over"], options["by"], options["phase"])
         view = catalog.named("trend")
         use_named_view(warehouse, [selector], [column.name for column in view.columns])
         query = f"FROM trend({catalog.arguments(arguments)})"
-        is_drawn = format in (None, "table") and output is None
+        is_drawn = output.is_screen
         if is_drawn:
             text, captures = _drawn(warehouse, query, arguments)
             write_text(text, None, is_printable=True)
         else:
-            write(warehouse, query, format, output, force=force, view=view, **arguments)
+            write(warehouse, query, *output, view=view, **arguments)
             captures = []
             accepted = "SELECT 1 FROM change_comments WHERE verdict = 'accepted' LIMIT 1"
             if item is not None or warehouse.rows(accepted)[1]:
@@ -134,21 +130,17 @@ def trend(
 @_series_options
 @warehouse_option
 @output_options
-def regressions(
-    selector: str | None, db: str, format: str | None, output: str | None, force: bool, **options: Any
-) -> None:
+def regressions(selector: str | None, db: str, output: Output, **options: Any) -> None:
     """Show changes of totals and ops in all series. Kept changes come first, the most costly before others.
 
     \b
     etq regressions --db lab.duckdb
     etq regressions model=mlp --over build --since 120
     """
-    from etq.warehouse.warehouse import open
-
     if not options["with_accepted"]:
         del options["with_accepted"]
     arguments = {name: value for name, value in {"selector": selector, **options}.items() if value is not None}
-    with open(db, read_only=True) as warehouse:
+    with opened(db) as warehouse:
         check_keys(warehouse, options)
         series = series_of(warehouse, selector, options["over"], options["by"], options["phase"])
         query = f"FROM regressions({catalog.arguments(arguments)})"
@@ -156,22 +148,22 @@ def regressions(
         use_named_view(warehouse, [selector], [column.name for column in view.columns])
         view = view if "with_accepted" in arguments else view.without(("is_accepted",))
         changes: list[Mapping[str, Any]] = []
-        if not is_to_read(format, output):
-            has_rows = write(warehouse, query, format, output, force=force, view=view, **arguments)
+        if not output.is_to_read:
+            has_rows = write(warehouse, query, *output, view=view, **arguments)
         else:
             columns = selection.get().columns_of(view, True)
             names, found = warehouse.rows(f"SELECT {columns}, r {query} AS r", **arguments)
             changes = [row[-1] for row in found]
             has_rows = bool(changes)
-            if has_rows or output is not None:
-                write_rows(names[:-1], [row[:-1] for row in found], format, output, force=force, view=view)
+            if has_rows or output.path is not None:
+                write_rows(names[:-1], [row[:-1] for row in found], *output, view=view)
         order = f"captures are in the order of {series.order}"
         if not has_rows:
             say(f"Note: {series.unchanged('change of a total or an op')}; for the values: etq trend; {order}")
             return
         parts = [counted(changes), series.missing, order, "times: p25 of all runs of a capture"]
         say(f"Note: {'; '.join(filter(None, parts))}")
-        if format in (None, "table") and output is None:
+        if output.is_screen:
             _note_shifts(changes)
             _print_next(changes, db)
 

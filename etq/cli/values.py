@@ -11,9 +11,9 @@ from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.showing import show_view
-from etq.cli.targets import FileOptions
+from etq.cli.targets import FileOptions, opened
 from etq.errors import counted
-from etq.render.writers import write
+from etq.render.writers import Output, write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -32,9 +32,7 @@ def values(
     debug_buffer: str | None,
     etrecord: str | None,
     db: str,
-    format: str | None,
-    output: str | None,
-    force: bool,
+    output: Output,
 ) -> None:
     """Show the values that a runtime logged. Tensors have statistics.
 
@@ -45,7 +43,7 @@ def values(
     etq values run --db lab.duckdb
     """
     read_options = FileOptions(etrecord=etrecord, debug_buffer=debug_buffer)
-    show_view("logged_values", capture, db, (format, output, force), read_options)
+    show_view("logged_values", capture, db, output, read_options)
 
 
 @main.command()
@@ -66,9 +64,7 @@ def values(
 )
 @warehouse_option
 @output_options
-def gap(
-    base: str, new: str, metric: str, worst: int | None, db: str, format: str | None, output: str | None, force: bool
-) -> None:
+def gap(base: str, new: str, metric: str, worst: int | None, db: str, output: Output) -> None:
     """Show how far the values of NEW are from those of BASE. One row per op, the worst first.
 
     Both are captures of a warehouse that were ingested with --debug-buffer and --values and are linked to their
@@ -78,16 +74,14 @@ def gap(
     etq gap mlp-reference mlp_debug --metric snr --worst 10 --db lab.duckdb
     etq gap portable xnnpack --metric max_rel --db lab.duckdb
     """
-    from etq.warehouse.warehouse import open
-
-    with open(db, read_only=True) as warehouse:
+    with opened(db) as warehouse:
         query = "FROM numeric_gap($base, $new, metric := $metric)"
         parameters: dict[str, Any] = {"base": base, "new": new, "metric": metric}
         if worst is not None:
             _note_problems(warehouse, query, parameters)
             query += " WHERE gap IS NOT NULL LIMIT $worst"
             parameters["worst"] = worst
-        write(warehouse, query, format, output, force=force, view=catalog.named("numeric_gap"), **parameters)
+        write(warehouse, query, *output, view=catalog.named("numeric_gap"), **parameters)
 
 
 def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> None:

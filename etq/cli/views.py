@@ -23,14 +23,17 @@ from etq.cli.options import (
 )
 from etq.cli.showing import show_view
 from etq.cli.targets import file_options, is_unrun, not_for, pop_file_options
+from etq.render.display import show_as
+from etq.render.writers import Output
 
 
 def command_of(name: str, command: ViewCommand) -> click.Command:
     """Return the command `etq NAME CAPTURE`."""
 
-    def show(capture: str, **options: Any) -> None:
+    def show(capture: str, db: str, output: Output, **options: Any) -> None:
         read_options = pop_file_options(options)
-        output, db = (options.pop("format"), options.pop("output"), options.pop("force")), options.pop("db")
+        if options.get("wide"):
+            show_as(is_wide=True)
         view = command.view
         if name == "advice" and (job := found_job([capture], db)) is not None:
             from etq.cli.job_screen import show_advice

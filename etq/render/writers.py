@@ -21,7 +21,7 @@ from etq.render.markdown import markdown_parts
 from etq.render.pager import paged
 from etq.render.selection import selection
 from etq.render.table import Rows, fits, note, shown, table_parts, title
-from etq.render.terminal import PLAIN, style_of
+from etq.render.terminal import PLAIN, TerminalStyle, style_of
 from etq.render.times import in_one_unit
 
 if TYPE_CHECKING:
@@ -40,13 +40,41 @@ _TABLE_SUFFIXES: Final = ("", ".txt")
 BINARY: Final = frozenset({"parquet", "arrow"})
 
 
+class Output(NamedTuple):
+    """Where a command's result goes: the parameters of `write`, by default a table on standard output."""
+
+    format: str | None = None
+    path: str | None = None
+    force: bool = False
+
+    @property
+    def form(self) -> str:
+        """The format, by default that of the file's ending. Raises `EtqError` for an unknown one."""
+        return self.format or format_of(self.path)
+
+    @property
+    def is_to_read(self) -> bool:
+        """Whether the format is for people."""
+        return self.form in TO_READ
+
+    @property
+    def is_screen(self) -> bool:
+        """Whether it is a table on standard output."""
+        return self.format in (None, "table") and self.path is None
+
+    @property
+    def style(self) -> TerminalStyle:
+        """The style of text in it: colours and a width are for tables on standard output."""
+        return style_of(sys.stdout) if self.is_screen else PLAIN
+
+
 def write(
     warehouse: Warehouse,
     query: str,
     format: str | None,
     path: str | None,
-    *,
     force: bool = False,
+    *,
     view: catalog.SqlObject | None = None,
     needs_rows: bool = False,
     marked: Callable[[Sequence[str], Rows], Rows] | None = None,
@@ -110,7 +138,7 @@ class _Kept(NamedTuple):
         return cls(catalog.foremost_in(query))
 
 
-def write_each(warehouse: Warehouse, script: str, format: str | None, path: str | None, *, force: bool = False) -> None:
+def write_each(warehouse: Warehouse, script: str, format: str | None, path: str | None, force: bool = False) -> None:
     """Write the result of each statement as `write` does, with an empty line between results.
 
     Raises `EtqError` for several statements in a format whose files have only one result.
@@ -123,7 +151,7 @@ def write_each(warehouse: Warehouse, script: str, format: str | None, path: str 
         raise QueryError(message_of(error), place_in(script, error)) from error
     if len(statements) <= 1:
         with _in_full(script):
-            write(warehouse, script, format, path, force=force)
+            write(warehouse, script, format, path, force)
         return
     refuse_existing(path, force)
     format = _checked_format(format, path)
@@ -164,8 +192,8 @@ def write_rows(
     rows: Rows,
     format: str | None,
     path: str | None,
-    *,
     force: bool = False,
+    *,
     view: catalog.SqlObject | None = None,
     long: Collection[str] = (),
 ) -> None:
@@ -191,7 +219,7 @@ def write_rows(
         _write_binary(connection, connection.sql(f"SELECT {selected}", params=lists), format, path, force=force)
 
 
-def write_text(text: str, path: str | None, *, force: bool = False, is_printable: bool = False) -> None:
+def write_text(text: str, path: str | None, force: bool = False, *, is_printable: bool = False) -> None:
     """Write a text to a file or to standard output. Raises `EtqError` if the file exists and `force` is not set.
 
     `is_printable` states that all names in the text are printable. Otherwise, control characters are escaped on a
@@ -220,11 +248,6 @@ def format_of(path: str | None) -> str:
         known = ", ".join(SUFFIXES)
         raise EtqError(f"{path}: no format has the ending {ending}; use {known} or .txt, or name one with --format")
     return SUFFIXES.get(ending, "table")
-
-
-def is_to_read(format: str | None, path: str | None) -> bool:
-    """Whether a format, by default that of the file's ending, is for people."""
-    return (format or format_of(path)) in TO_READ
 
 
 def _refuse_compressed(path: str | None) -> None:
