@@ -647,18 +647,14 @@ class Warehouse(Views):
             query = "SELECT m.capture_id FROM _matching_captures($selector) AS m"
             keys = [key for (key,) in self.rows(query, selector=selector)[1]]
         if self._lake is not None:
-            reading = _later("etq.lake.writing.again")
-            of_lake: list[Again] = self._changed(lambda lake: reading.read_again(lake, keys, places, progress))
-            return of_lake
+            from etq.lake.writing.again import read_again
 
-        def write(work: Callable[[], None]) -> None:
-            with self._storing():
-                self._database.write(work)
+            return self._changed(lambda lake: read_again(lake, keys, places, progress))
 
         outcomes = []
         with self._ranks_together():
             for each in stored(self.connection, keys):
-                outcomes.append(outcome_of(self.connection, each, places, write))
+                outcomes.append(outcome_of(self.connection, each, places, self._write))
                 if progress is not None:
                     progress(outcomes[-1])
         return outcomes
@@ -760,11 +756,7 @@ class Warehouse(Views):
         """Return a context for adding captures; at its end, the advice about ranks is written once."""
         from etq.advice.filling import ranks_together
 
-        def write(work: Callable[[], None]) -> None:
-            with self._storing():
-                self._database.write(work)
-
-        return ranks_together(self.connection, write)
+        return ranks_together(self.connection, self._write)
 
     def _ingested(
         self, files: Iterable[FileToStore | EtqError], links: Links, on_read: Callable[[], None] = lambda: None
@@ -772,7 +764,11 @@ class Warehouse(Views):
         from etq.storage.bulk import store_many
 
         stored = store_many(self.connection, files, links, on_read)
-        while (outcomes := self._next(stored)) is not None:
+        while True:
+            with self._storing():
+                outcomes = next(stored, None)
+            if outcomes is None:
+                return
             yield from self._captures(outcomes)
 
     def ingest_record(self, source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> Record:
@@ -852,7 +848,7 @@ class Warehouse(Views):
         from etq.storage.records import store_program, store_record
         from etq.storage.sources import source_of
 
-        found = capture if isinstance(capture, Capture) else self.capture(capture)
+        found = self._found(capture)
         file = None
         if isinstance(to, os.PathLike) or (isinstance(to, str) and is_address(to)):
             file = source_of(to)
@@ -1249,22 +1245,22 @@ class Warehouse(Views):
         """Run `work` on captures, given by a connection and their keys, in a transaction. For a lake, it runs on a copy
         that replaces them. `of_lake` are options of `etq.lake.writing.changing.change`.
         """
-        keys = [self._key(each) for each in captures]
+        keys = [self._found(each).capture_id for each in captures]
         self._check_changeable()
         if self._lake is None:
             return self._database.write(lambda: work(self.connection, keys), frees=frees)
-        changing = _later("etq.lake.writing.changing")
-        result: Changed = self._changed(lambda lake: changing.change(lake, keys, work, **of_lake))
-        return result
+        from etq.lake.writing.changing import change
+
+        return self._changed(lambda lake: change(lake, keys, work, **of_lake))
 
     def _change_whole(self, table: str, work: Callable[[duckdb.DuckDBPyConnection], Changed]) -> Changed:
         """Run `work` on a table about no one capture: of a lake, on a copy, which takes its place."""
         self._check_changeable()
         if self._lake is None:
             return self._database.write(lambda: work(self.connection))
-        changing = _later("etq.lake.writing.changing")
-        result: Changed = self._changed(lambda lake: changing.change_whole(lake, table, work))
-        return result
+        from etq.lake.writing.changing import change_whole
+
+        return self._changed(lambda lake: change_whole(lake, table, work))
 
     def _changed(self, change: Callable[[Lake], Changed]) -> Changed:
         """Change the lake; queries then read its new state."""
@@ -1283,9 +1279,9 @@ class Warehouse(Views):
             raise WarehouseError(f"{self.path}: opened read-only; open it for writing")
         self._database.check_writable()
 
-    def _write(self, store: Callable[[], tuple[int, bool]]) -> tuple[int, bool]:
+    def _write(self, work: Callable[[], Changed]) -> Changed:
         with self._storing():
-            return self._database.write(store)
+            return self._database.write(work)
 
     @contextmanager
     def _storing(self) -> Iterator[None]:
@@ -1294,9 +1290,6 @@ class Warehouse(Views):
         is_alone = self.path is not None and not self._database.is_shared
         with self._database.writing(), in_little_memory(self.connection) if is_alone else nullcontext():
             yield
-
-    def _key(self, capture: str | Capture) -> int:
-        return self._found(capture).capture_id
 
     def _found(self, capture: str | Capture) -> Capture:
         return capture if isinstance(capture, Capture) else self.capture(capture)
@@ -1307,11 +1300,6 @@ class Warehouse(Views):
         if not isinstance(target, Program | Record):
             raise ArgumentTypeError(f"a capture is linked to a record's name, a Record or a Program, not {to!r}")
         return ("program_id", target.program_id) if isinstance(target, Program) else ("record_id", target.record_id)
-
-    def _next(self, stored: Iterator[list[Outcome]]) -> list[Outcome] | None:
-        """Return the outcomes of the next files; None after the last."""
-        with self._storing():
-            return next(stored, None)
 
     def _captures(self, outcomes: Sequence[Outcome]) -> Iterator[Capture | EtqError]:
         keys = [each[0] for each in outcomes if not isinstance(each, EtqError)]
@@ -1345,5 +1333,5 @@ def _is_program(path: str | os.PathLike[str]) -> bool:
 
 
 def _later(module: str) -> Any:
-    """Return a module of a later layer. The warehouse offers its function, but is imported without it."""
+    """Return a module of a later layer, which uses warehouses: the warehouse offers its function."""
     return import_module(module)

@@ -6,7 +6,7 @@ all.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -16,7 +16,8 @@ import duckdb
 from etq import catalog
 from etq.advice.filling import ranks_of
 from etq.advice.trace_evidence import JOB
-from etq.database.schema import in_transaction
+from etq.database.connection import connect
+from etq.database.schema import create_file, in_transaction
 from etq.database.temporary import temporary_folder
 from etq.errors import WarehouseError, message_of
 from etq.lake.reading.connection import LOAD, ORDER, attach, connect_tables, read_parquet, rows_of
@@ -36,7 +37,6 @@ from etq.lake.writing.loads import (
     rewrite,
     write,
 )
-from etq.warehouse.warehouse import open
 
 Result = TypeVar("Result")
 
@@ -84,10 +84,23 @@ def change(
         chosen = choose(state, keys, with_ranks=with_ranks, jobs=jobs, others=others)
         if not chosen.changed and reads is None:
             raise WarehouseError(f"{lake}: others have removed it meanwhile; nothing was changed")
-        with temporary_folder() as folder, open(Path(folder) / "changed.duckdb", external_access=True) as warehouse:
-            result = _worked(warehouse.connection, state, chosen, work, reads, in_one=in_one)
-            if not chosen.changed or _put_back(warehouse.connection, state, chosen):
+        with _new_warehouse() as connection:
+            result = _worked(connection, state, chosen, work, reads, in_one=in_one)
+            if not chosen.changed or _put_back(connection, state, chosen):
                 return result
+
+
+@contextmanager
+def _new_warehouse() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Provide a connection to an empty warehouse, which is removed at the end."""
+    with temporary_folder() as folder:
+        path = str(Path(folder) / "changed.duckdb")
+        try:
+            create_file(path)
+        except OSError as error:
+            raise WarehouseError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}") from error
+        with closing(connect(path, read_only=False, external_access=True, is_own=True)) as connection:
+            yield connection
 
 
 def _worked(
