@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import warnings
 from pathlib import Path
 
 from setuptools.command.build_py import build_py
@@ -23,6 +24,8 @@ class BuildWithStub(build_py):
             link = ROOT / "etq" / name
             if not link.exists():
                 link.symlink_to(f"../{name}")
+        # pip prints it: a warning that folders named like packages hide them, which the links above are for.
+        warnings.filterwarnings("ignore", "Editable installation")
         sys.path.insert(0, str(ROOT))
         from etq.warehouse.stub import stub
 

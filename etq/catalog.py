@@ -56,6 +56,8 @@ _FORMULA: Final = "('ops', 'family|counts|0|0|moves|sizes|writes', 'text')"
 # DuckDB's error for a view that is written as a table, or a table as a view.
 _NOT_THERE: Final = re.compile(r"Table (?:Function )?with name (\w+) does not exist!")
 
+_WRONG_ARGUMENTS: Final = re.compile(r"Macro (\w+)\(\) does not support the supplied arguments\..* macros: (.*)")
+
 # The beginning of the documentation of a view that calls a function of etq's.
 NEEDS_ETQ: Final = "Needs etq: in DuckDB alone, it is an error. "
 
@@ -197,9 +199,11 @@ def quoted(text: str) -> str:
 
 
 def corrected(message: str) -> str:
-    """Return DuckDB's message; for a view without its arguments, or a table with arguments, the message says how to
-    write it.
+    """Return DuckDB's message; for a view without its arguments or with unknown ones, or a table with arguments, the
+    message says how to write it.
     """
+    if (call := _WRONG_ARGUMENTS.match(message)) is not None:
+        return f"wrong arguments of {call[1]}; it takes {call[2]}"
     match = _NOT_THERE.match(message)
     known = None if match is None else found(match[1])
     if known is None or not known.is_public:

@@ -77,13 +77,29 @@ def _cut(text: str, length: int) -> str:
 
 def nearest_words(word: str, known: Iterable[str]) -> str:
     """Return the words most similar to another, as the end of an error message; empty if there are none."""
+    near = _nearest(word, known)
+    return f"; the nearest are {', '.join(near)}" if near else ""
+
+
+def _nearest(word: str, known: Iterable[str]) -> list[str]:
     import difflib
 
     # The time to compare texts grows with the product of their lengths; a word this long is not a mistyped name.
-    if len(word) > LONGEST_NAME:
+    return [] if len(word) > LONGEST_NAME else difflib.get_close_matches(word, list(known), cutoff=_NEAR)
+
+
+def nearest_files(path: str) -> str:
+    """Return the files of the same folder whose names are this one with an ending, or else the most similar ones, as
+    the end of an error message; empty if there are none.
+    """
+    folder, name = os.path.split(path)
+    try:
+        known = sorted(os.listdir(folder or os.curdir))
+    except OSError:
         return ""
-    near = difflib.get_close_matches(word, list(known), cutoff=_NEAR)
-    return f"; the nearest are {', '.join(near)}" if near else ""
+    with_ending = [each for each in known if name and each.startswith(f"{name}.")]
+    near = with_ending[:3] or _nearest(name, known)
+    return displayed(f"; the nearest files are {', '.join(near)}") if near else ""
 
 
 class EtqError(Exception):
@@ -112,10 +128,10 @@ class FormatError(EtqError):
 
 
 class MissingFileError(FormatError, FileNotFoundError):
-    """A file to read doesn't exist."""
+    """A file to read doesn't exist: without `what`, the message names the nearest files."""
 
-    def __init__(self, path: str, what: str = "no such file") -> None:
-        super().__init__(path, what)
+    def __init__(self, path: str, what: str = "") -> None:
+        super().__init__(path, what or f"no such file{nearest_files(path)}")
 
 
 class ArgumentError(EtqError, ValueError):

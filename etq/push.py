@@ -8,7 +8,7 @@ import random
 import ssl
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from etq.errors import EtqError, displayed, printable
+from etq.errors import EtqError, FormatError, MissingFileError, displayed, printable
 
 # How long to retry while a server can't be reached or is busy, and how long an answer may take, in seconds.
 PATIENCE: Final = 120.0
@@ -48,9 +48,14 @@ class _Part(NamedTuple):
 
 
 class Pusher:
-    """Sends to the server at an address, with the token of $ETQ_TOKEN. Raises `EtqError` for an invalid address."""
+    """Sends to the server at an address, with the token of $ETQ_TOKEN; `notify` gets a line when a push is repeated.
 
-    def __init__(self, url: str, patience: float = PATIENCE) -> None:
+    Raises `EtqError` for an invalid address.
+    """
+
+    def __init__(
+        self, url: str, patience: float = PATIENCE, notify: Callable[[str], object] = lambda text: None
+    ) -> None:
         found = urlsplit(url)
         if found.scheme not in ("http", "https") or not found.hostname or found.username is not None:
             raise EtqError(f"{printable(url)}: not a server's address; write it as http://HOST:PORT")
@@ -59,7 +64,7 @@ class Pusher:
         self._token = os.environ.get("ETQ_TOKEN", "").strip()
         if not self._token.isascii() or not self._token.isprintable():
             raise EtqError("$ETQ_TOKEN: has characters that no token has; copy it again")
-        self._patience = patience
+        self._patience, self._notify = patience, notify
 
     def push(self, files: Sequence[tuple[str, str]], fields: Sequence[tuple[str, str]]) -> Stored:
         """Send a capture: files by field (file, etrecord, pte, metrics), and other fields (label, name).
@@ -74,6 +79,8 @@ class Pusher:
             except _LaterError as error:
                 if time.monotonic() + pause > ends:
                     raise EtqError(f"{error}; tried for {self._patience:g} s") from error
+                if pause == _PAUSES[0]:
+                    self._notify(f"{error}; trying again for {self._patience:g} s")
             time.sleep(random.uniform(pause / 2, pause))
             pause = min(2 * pause, _PAUSES[1])
 
@@ -112,7 +119,7 @@ class Pusher:
         try:
             text = printable(str(msgspec.json.decode(body)["error"]))[:1000]
         except (msgspec.DecodeError, KeyError, TypeError):
-            text = f"status {status}"
+            text = f"status {status}, which is no answer of etq serve"
         if status in _LATER:
             raise _LaterError(text)
         raise EtqError(f"{text}; set $ETQ_TOKEN to a token" if status == 401 and not self._token else text)
@@ -136,12 +143,12 @@ def _fields(fields: Sequence[tuple[str, str]], boundary: str) -> Iterator[_Part]
 
 def _files(files: Sequence[tuple[str, str]], boundary: str) -> Iterator[_Part]:
     for name, path in files:
+        if not Path(path).is_file():
+            raise MissingFileError(displayed(path))
         try:
-            if not Path(path).is_file():
-                raise EtqError(f"{displayed(path)}: no such file")
             size = Path(path).stat().st_size
         except OSError as error:
-            raise EtqError(f"{displayed(path)}: can't be read: {(error.strerror or str(error)).lower()}") from error
+            raise FormatError(displayed(path), f"can't be read: {(error.strerror or str(error)).lower()}") from error
         shown = displayed(Path(path).name).replace('"', "%22")
         head = (
             f'\r\n--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{shown}"\r\n'
@@ -161,4 +168,4 @@ def _content(parts: Sequence[_Part]) -> Iterator[bytes]:
                 left -= len(block)
                 yield block
         if left:
-            raise EtqError(f"{displayed(part.path)}: changed while it was sent; send it again")
+            raise FormatError(displayed(part.path), "changed while it was sent; send it again")

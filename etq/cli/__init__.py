@@ -16,7 +16,7 @@ from etq.cli.interrupts import STATUS, install, is_interrupt
 from etq.cli.messages import say
 from etq.cli.options import Command
 from etq.database.limits import limits, set_limits
-from etq.errors import EtqError, QueryError, message_of, printable_lines, shortened
+from etq.errors import EtqError, QueryError, message_of, nearest_files, printable_lines, shortened
 from etq.render import pager
 from etq.render.display import show_as
 from etq.render.terminal import colours_of_environment
@@ -51,7 +51,14 @@ class _Group(click.Group):
             click.echo(_first_commands())
             context.exit()
         context.meta[ARGUMENTS] = [*args]
-        return super().parse_args(context, args)
+        try:
+            return super().parse_args(context, args)
+        except click.NoSuchOption as error:
+            ops = self.get_command(context, "ops")
+            if ops is None or not any(error.option_name in option.opts for option in ops.params):
+                raise
+            message = f"No such option {error.option_name!r} before the command; try: etq COMMAND {error.option_name}"
+            raise click.UsageError(message, context) from None
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run a command; its limits and waiting time don't apply to the Python process that calls it."""
@@ -105,7 +112,7 @@ class _Group(click.Group):
                 raise click.UsageError(message, context) from None
             # click lists only commands that it knows, so names of modules not yet imported are added.
             known = [*COMMANDS, *ALIASES]
-            message = f"No such command or file {error.command_name!r}."
+            message = f"No such command or file {error.command_name!r}{nearest_files(error.command_name)}."
             raise click.exceptions.NoSuchCommand(error.command_name, message, known, context) from None
 
     def invoke(self, context: click.Context) -> Any:
@@ -184,11 +191,14 @@ def _about_file(error: EtqError) -> str:
     unknown = error.unknown if isinstance(error, QueryError) else None
     if unknown is not None and os.path.isdir(unknown.name):
         return f"{error}; the folder is {os.path.join(os.curdir, unknown.name)}"
-    if unknown is None or not looks_like_path(unknown.name):
+    if unknown is None or "=" in unknown.name:
         return str(error)
+    near = nearest_files(unknown.name)
+    if not looks_like_path(unknown.name):
+        return f"{error}{near}"
     if os.path.exists(unknown.name):
         return f"{unknown.name}: this command takes a {unknown.kind} of the warehouse, not a file; ingest it first"
-    return f"{unknown.name}: no such file, and no {unknown.kind} of that name{unknown.near}"
+    return f"{unknown.name}: no such file, and no {unknown.kind} of that name{unknown.near}{near}"
 
 
 def _show_versions(context: click.Context, _: click.Parameter, is_requested: bool) -> None:

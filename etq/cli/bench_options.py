@@ -19,7 +19,7 @@ from etq.bench.bench import LABELS, Bench, Side, digest_of
 from etq.bench.order import in_a_path
 from etq.bench.runners import AnyCommand, ExecutorRunner, Runner, Wheel, find_runner, split
 from etq.database.temporary import temporary_folder
-from etq.errors import EtqError
+from etq.errors import EtqError, MissingFileError
 
 if TYPE_CHECKING:
     from etq.bench.inputs import Input
@@ -89,7 +89,7 @@ def _of_programs(programs: Sequence[str], options: dict[str, Any], folder: str) 
         record = options["etrecord"] or _record_of(program)
         for path in (program, record):
             if path is not None and not Path(path).is_file():
-                raise EtqError(f"{path}: no such file")
+                raise MissingFileError(path)
         inputs = os.path.join(folder, str(place))
         Path(inputs).mkdir()
         runner = _runner(program, options, inputs)

@@ -20,7 +20,7 @@ from etq.cli.job_targets import found_jobs
 from etq.cli.messages import note_left_out, say
 from etq.cli.options import output_options, percentage, together, warehouse_option
 from etq.cli.targets import check_path, is_file, is_folder, is_there, refuse_warehouse, report_warnings
-from etq.errors import EtqError, printable
+from etq.errors import EtqError, nearest_files, printable
 from etq.ingest.found_files import files_of
 from etq.render.selection import selection
 from etq.render.table import HINT, VERDICT_STYLES, Rows, table
@@ -183,7 +183,9 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
         return
     for side, sources in zip((base, new), files, strict=True):
         if not sources:
-            raise EtqError(f"{side}: no such file or folder; name files on both sides, or ingest both")
+            raise EtqError(
+                f"{side}: no such file or folder{nearest_files(side)}; name files on both sides, or ingest both"
+            )
     with open() as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
         known: dict[int, str] = {}

@@ -38,7 +38,7 @@ from etq.cli.targets import (
     report_record_findings,
 )
 from etq.database.locking import refuse_open
-from etq.errors import EtqError, StoreError, WarehouseError, counted
+from etq.errors import EtqError, MissingFileError, StoreError, WarehouseError, counted
 from etq.ingest.found_files import found_files
 from etq.ingest.memory import limit
 from etq.ingest.stores import is_address
@@ -275,7 +275,7 @@ def ingest(
     files, left = found_files(files)
     note_left_out([] if quiet else left, lists_all=verbose)
     if not any(is_address(file) or os.path.exists(file) for file in files):
-        raise EtqError(f"{files[0]}: no such file")
+        raise MissingFileError(files[0])
     check_pattern(label_options["label_from"], files)
     ingest_options: dict[str, Any] = {
         "labels": labels,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
-from pathlib import Path
 
 import click
 
 from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import warehouse_option
-from etq.errors import EtqError
+from etq.errors import EtqError, FormatError
 from etq.tokens import ROLES
 
 
@@ -111,7 +110,7 @@ def push(
     if len(files) > 1 and (name is not None or metrics):
         raise click.UsageError("--name and --metrics need a single file")
     shared = [(field, path) for field, path in (("etrecord", etrecord), ("pte", pte)) if path is not None]
-    pusher = Pusher(url)
+    pusher = Pusher(url, notify=lambda text: say(f"Note: {text}"))
     failed = 0
     for file in files:
         fields = [("label", label) for label in labels] + ([] if name is None else [("name", name)])
@@ -119,7 +118,7 @@ def push(
             sent = pusher.push([("file", file), *shared, *(("metrics", path) for path in metrics)], fields)
         except EtqError as error:
             failed += 1
-            say(f"Error: {Path(file).name}: {error}")
+            say(f"Error: {error}" if isinstance(error, FormatError) else f"Error: {file}: {error}")
             continue
         applied = ", options applied" if fields or shared or metrics else ""
         say(f"{sent.name}: {'stored' if sent.is_new else f'known already{applied}'}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -190,6 +191,11 @@ def _query(query: str | None, file: str | None) -> str:
     if query is not None and file is not None:
         raise click.UsageError("QUERY and --file can't be used together")
     if query is not None and query != "-":
+        if not query.strip():
+            raise click.UsageError("the query is empty")
+        if os.path.exists(query):
+            how = "-f FILE has statements, --db FILE is a warehouse, a profiling file follows the query"
+            raise click.UsageError(f"{query} is a file, not a query: {how}")
         return _checked(query, "the query")
     if file in (None, "-"):
         if sys.stdin.isatty() and query is None and file is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shlex
 import sys
@@ -17,7 +18,7 @@ from etq import catalog
 from etq.choices import UNITS
 from etq.cli.messages import say
 from etq.cli.options import Decorated, classes_option, common_option, is_given
-from etq.errors import EtqError, QueryError, printable
+from etq.errors import EtqError, MissingFileError, QueryError, printable
 from etq.render.progress import working
 
 if TYPE_CHECKING:
@@ -234,9 +235,13 @@ def refuse_db(file: str) -> None:
 
 
 def check_path(argument: str, db: str) -> None:
-    """Raise `EtqError` for a path without a file: without a warehouse, it can't be the name of a capture either."""
-    if not is_there(db) and looks_like_path(argument) and not os.path.exists(argument):
-        raise EtqError(f"{argument}: no such file")
+    """Raise `MissingFileError` for a path without a file, and for the path of a file without its ending: without a
+    warehouse, it can't be the name of a capture either.
+    """
+    if is_there(db) or os.path.exists(argument):
+        return
+    if looks_like_path(argument) or glob.glob(f"{glob.escape(argument)}.*"):  # noqa: PTH207 - of a name with folders
+        raise MissingFileError(argument)
 
 
 def looks_like_path(argument: str) -> bool:

@@ -72,7 +72,8 @@ def find_dumps(data: Any, path: str) -> tuple[list[Dump], int]:
                     path,
                     f"the ETDump is truncated: its size prefix is {length} bytes, the file has {size - at - 4} of "
                     f"them; it breaks off at byte {size}"
-                    + (f" ({len(dumps)} whole dumps stand before it)" if dumps else ""),
+                    + (f" ({len(dumps)} whole dumps stand before it)" if dumps else "")
+                    + "; copy it again",
                     at,
                 )
             dumps.append(Dump(at + _SIZE_PREFIX, end))

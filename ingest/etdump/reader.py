@@ -67,7 +67,7 @@ def read_etdump(data: Any, path: str, clock_bits: int | None = None) -> Iterator
 def _what_it_is(data: Any) -> str:
     size, head = len(data), bytes(data[:12])
     if size == 0:
-        return "the file is empty; expected a profiling file"
+        return "the file is empty; copy or record it again"
     if head[4:8] == b"ET12":
         return (
             "this is an ExecuTorch program (.pte), not an ETDump; give the .etdp of a run, with this as --pte; etq "

@@ -63,7 +63,7 @@ def read_program(data: Any, path: str) -> Iterator[Batch]:
 def _what_it_is(data: Any) -> str:
     head = bytes(data[:12])
     if len(data) == 0:
-        return "the file is empty; expected an ExecuTorch program"
+        return "the file is empty; copy or export it again"
     if head[4:8] == schema.BUNDLED_IDENTIFIER:
         return "this is a bundled program (.bpte, `BP08` at byte 4), not a program; give the .pte it was made of"
     if b"ED00" in (head[4:8], head[8:12]):

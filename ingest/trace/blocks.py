@@ -306,7 +306,7 @@ def _broken(error: Exception, text: bytes, offset: int) -> BrokenError:
     """
     named = _PLACE.search(str(error))
     if named is None:
-        return BrokenError(str(error))
+        return BrokenError(f"{error}{cause_of(str(error), b'', b'')}")
     place = int(named[1])
     before, after = text[max(place - _TEXT_AT, 0) : place], text[place : place + _TEXT_AT]
     what = f"{str(error)[: named.start()]}(byte {offset + place})"

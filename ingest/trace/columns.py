@@ -221,6 +221,8 @@ class TraceColumns:
         parts = [f"{number} ({what})" for what, number in sorted(self._left_out.items()) if number]
         if parts:
             self.find("events left out", f"only whole slices are read: {', '.join(parts)}")
+        if not self.start and not self.memory:
+            self.find("no events", "it has no slice and no memory event: export it after the profiler recorded steps")
 
     def _join_threads(self) -> None:
         """Give one number to a thread that the file writes both as a number and as a text."""

@@ -108,6 +108,8 @@ def cause_of(message: str, before: bytes, after: bytes) -> str:
     """Return why a text isn't JSON and what to do, from a decoder's message and the text around the place; "" if
     unknown.
     """
+    if "truncated" in message:
+        return "; the file breaks off: copy it again"
     if "trailing characters" in message and re.match(rb"\s*[{\[]", before[-1:] + after):
         return "; the file has several traces, one after another: split it where the next begins"
     if "expected" in message and before.rstrip().endswith(b'"') and after[:1] not in (b"", b"\n", b'"'):

@@ -119,4 +119,6 @@ def _unpacked(data: Any, path: str) -> Iterator[tuple[bytes, int]]:
     except zlib.error as error:
         raise FormatError(path, f"the gzip is damaged: {error}") from error
     if unpacker is not None:
-        raise FormatError(path, f"the gzip is truncated: it ends within a member, after {size:,} bytes of text")
+        raise FormatError(
+            path, f"the gzip is truncated: it ends within a member, after {size:,} bytes of text; copy it again"
+        )

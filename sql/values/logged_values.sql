@@ -85,7 +85,7 @@ WINDOW same_role AS (
 
 -- One value that a capture's runtime logged, with the op that produced it, its role and its statistics. Statistics of
 -- tensors are known if the capture was ingested with its debug buffer.
--- Empty: {capture} has no logged values
+-- Empty: {capture} has no logged values: the runtime logs them at the level kIntermediateOutputs
 -- Shown: op_name!, instruction_id#, role!, position#, kind, scalar_type, sizes!, number#, min!#, max!#, mean!#,
 --   nan_count#, inf_count#, module_path AS module, source_file, source_line#, run_index#
 -- Columns:

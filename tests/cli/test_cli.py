@@ -149,7 +149,7 @@ def test_one_bad_file_does_not_stop_the_rest(tmp_path: Path) -> None:
     result = run_etq("ingest", BAD, MLP, str(empty), other, MLP, "--etrecord", record, "--db", db)
     assert (result.exit_code, result.stdout) == (1, "")
     assert [line for line in result.stderr.splitlines(keepends=True) if not line.startswith("Note")] == [
-        BAD_MESSAGE, "mlp: ingested\n", f"Error: {empty}: the file is empty; expected a profiling file\n", "01: ingested\n",
+        BAD_MESSAGE, "mlp: ingested\n", f"Error: {empty}: the file is empty; copy or record it again\n", "01: ingested\n",
         "mlp: known already, options applied\n", "2 of 5 files could not be ingested\n",
     ]  # fmt: skip
     with etq.open(db, read_only=True) as warehouse:

@@ -52,6 +52,13 @@ FAILURES = [
     ("sql 'SELECT 1' --format json --escape-formulas", "--escape-formulas only applies to csv and tsv, not to json"),
     ("ops no/such.etdp", "no/such.etdp: no such file, and no capture of that name; there are "),
     ("no/*.etdp", "no/*.etdp: no such files"),
+    ("push http://lab:8650 nothing.etdp", "nothing.etdp: no such file"),
+    ("ops {mlp}x", "…mlp.etdpx: no such file, and no capture of that name; there are "),
+    ("ops {mlp}x", "…; the nearest files are mlp.etdp"),
+    ("inspect {mlp}x", "…mlp.etdpx: no such file; the nearest files are mlp.etdp, "),
+    ("compare {mlp}x {conv}", "…mlp.etdpx: no such file or folder; the nearest files are mlp.etdp, "),
+    ("sql \"FROM op_totals('run', units := 'us')\"", "wrong arguments of op_totals; it takes op_totals(capture, by := "),
+    ("sql --safe 'FROM op_totals()'", "wrong arguments of op_totals; it takes op_totals(capture, by := "),
     ("summary a.etdp b.etdp c.etdp", "no such file: a.etdp, b.etdp, c.etdp; for a warehouse, name one capture"),
     ("memory {blob}", "…bad_version.prof_result.bin: at byte 32: a prof_result of version 2; expected version 1"),
     # Selectors, labels, columns, views, methods: the nearest are named.
@@ -136,6 +143,10 @@ def test_what_is_wrong_is_one_line(ask: object, command: str, expected: str) -> 
 WRONG_USAGE = [
     ("ops", ""),
     ("ops run --by colour", "--by"),
+    ("--db lab.duckdb ops run", "No such option '--db' before the command; try: etq COMMAND --db"),
+    ("--versoin", "Did you mean '--version'?"),
+    ("sql {mlp}", "mlp.etdp is a file, not a query: -f FILE has statements, --db FILE is a warehouse, "),
+    ("sql ' '", "the query is empty"),
     ("ingest {mlp} {mlp} --name x", "--name"),
     ("ingest --label-git {mlp}", "is not a folder; write --label-git=. for the current one"),
     ("ingest {mlp} --job train --label job=x", "--job train and --label job=x differ"),
@@ -190,6 +201,7 @@ _NO_DEVICE = "no device events: it was recorded without a device"
 NOTES = [
     ("idle {trace}", f"{{trace}} has {_NO_DEVICE}"),
     ("show kernel_sequences {steps}", "{steps} has no calls of ops that launched so many kernels, copies and fills"),
+    ("values {mlp}", "{mlp} has no logged values: the runtime logs them at the level kIntermediateOutputs"),
     ("memory {steps}", "{steps} has no allocations: record them with profile_memory=True"),
     ("steps {mlp}", "etq steps has no rows for {mlp}, of format etdump; use etq show execute_breakdown"),
     ("coverage {gpu}", "etq coverage has no rows for {gpu}, of format torch_trace; use etq kernels"),
@@ -250,6 +262,21 @@ def test_a_mistyped_warehouse_is_not_made(command: str, tmp_path: Path, monkeypa
         message = f"Error: {name}: no such file; make a warehouse with: etq ingest FILE... --db {name}\n"
         assert (result.exit_code, result.stderr) == (1, message)
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_file_without_its_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no warehouse that could have a capture of this name."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ETQ_DB", raising=False)
+    Path("run.etdp").touch()
+    assert run_etq("ops", "run").stderr == "Error: run: no such file; the nearest files are run.etdp\n"
+
+
+def test_a_folder_is_no_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has to install deltalake to learn this."""
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    result = run_etq("captures", "--db", str(tmp_path))
+    assert result.stderr == f"Error: {tmp_path}: a folder; a warehouse is a file, or a lake that etq lake makes\n"
 
 
 def refused(lab: str, *arguments: str, given: bytes = b"") -> str:

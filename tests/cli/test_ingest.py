@@ -188,7 +188,7 @@ def test_of_many_files_a_line_has_the_numbers(here: Path) -> None:
     for number in range(21):
         (here / f"f{number:02}.etdp").write_bytes(dump(run("Execute", execute(0, 60 + number))))
     (here / "f07.etdp").write_bytes(b"")
-    failure = "Error: f07.etdp: the file is empty; expected a profiling file"
+    failure = "Error: f07.etdp: the file is empty; copy or record it again"
     assert ingest("*.etdp", status=1) == [failure, "21 files: 20 new, 1 failed"]
     assert ingest(".", "--quiet", status=1) == [failure]
     listed = ingest("*.etdp", "--verbose", status=1)

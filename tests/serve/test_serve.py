@@ -528,9 +528,11 @@ def test_a_client_tries_again_and_follows_no_redirection(tmp_path: Path) -> None
     file.write_bytes(small_capture(1))
     with HTTPServer(("127.0.0.1", 0), _Odd) as odd:
         Thread(target=odd.serve_forever, daemon=True).start()
-        pusher = Pusher(f"http://127.0.0.1:{odd.server_address[1]}", patience=30)
+        notes: list[str] = []
+        pusher = Pusher(f"http://127.0.0.1:{odd.server_address[1]}", patience=30, notify=notes.append)
         _Odd.replies = [(503, b"{}"), (201, b'{"name":' + _CUT), (201, b'{"name": "run", "is_new": true}')]
         assert pusher.push([("file", str(file))], []).name == "run"
+        assert notes == ["status 503, which is no answer of etq serve; trying again for 30 s"]
         for reply, text in (
             ((307, b""), "another address"),
             ((413, _CUT), "status 413"),

@@ -251,7 +251,7 @@ def test_base64_in_a_log(newline: bytes, prefix: bytes) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "the file is empty; expected a profiling file"),
+        (b"", "the file is empty; copy or record it again"),
         (
             b"just a log with a word " + b"QUJDREVGR0hJSktMTU5P" * 4,
             "test.etdp: not a profiling file; etq reads ETDumps",

@@ -109,7 +109,7 @@ def test_a_size_prefix_changes_nothing_but_offsets() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "^test.pte: the file is empty; expected an ExecuTorch program$"),
+        (b"", "^test.pte: the file is empty; copy or export it again$"),
         (b"\x08\x00\x00\x00BP08" + bytes(20), r"this is a bundled program \(.bpte"),
         (b"PK\x03\x04" + bytes(20), "this is a zip"),
         (bytes(200), "not an ExecuTorch program: expected `ET12` at byte 4 or 8"),

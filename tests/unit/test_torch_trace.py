@@ -212,6 +212,7 @@ EXECUTION_TRACE = b"""{
 
 NO_TRACE = "not a PyTorch trace: expected JSON with traceEvents"
 REFUSED = [
+    (REAL[: len(REAL) // 2], "; the file breaks off: copy it again"),
     *((content, NO_TRACE) for content in (b"{", b'{"traceEvents": 3}', b'{"other": []}', REAL[: len(REAL) // 2])),
     (PACKED[:500], "the gzip is truncated"),
     (PACKED[:300] + bytes(400), "the gzip is"),
@@ -245,6 +246,7 @@ def test_an_empty_trace_is_one(warehouse: Warehouse) -> None:
     for content in (b"[]", b'{"traceEvents": []}', b"\xef\xbb\xbf[]", gzip.compress(b"[]", mtime=0)):
         capture = warehouse.ingest(content)
         assert capture.format == "torch_trace"
+    assert warehouse.rows("SELECT DISTINCT rule FROM findings")[1] == [("no events",)]
     assert warehouse.key_averages(capture).fetchall() == []
 
 

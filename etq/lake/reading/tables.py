@@ -120,9 +120,10 @@ class Lake:
 
         Raises `WarehouseError` for a damaged log, one that needs a newer reader, and for a link in a folder.
         """
-        module, uri = deltalake(), self.uri(table)
+        uri = self.uri(table)
         if not self.is_remote and not _has_log(uri):
             return None
+        module = deltalake()
         try:
             opened = module.DeltaTable(uri, storage_options=self.options)
         except module.exceptions.TableNotFoundError:
