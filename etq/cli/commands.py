@@ -69,7 +69,7 @@ GROUPS: Final[Mapping[str, Group]] = {
             ),
             "advice": ViewCommand(
                 "advice",
-                text="Show advice about a capture, the most costly finding first. Each finding has evidence, cost and "
+                text="Show advice about a capture, the most severe finding first. Each finding has evidence, cost and "
                 "remedy.\n\nFor a job, by a selector or a folder of its ranks: which rank is late and why, which link "
                 "is slow, which clock differs.",
                 examples=("run --db lab.duckdb", "run.etdp --format json", "job=train --db lab.duckdb", "traces/"),
@@ -223,7 +223,7 @@ FIRST: Final[Mapping[str, str]] = {
     "etq demo": "see it work on bundled captures",
     "etq FILE...": "what a file contains, or how two files differ",
     "etq ops FILE": "where the time went, op by op",
-    "etq advice FILE": "what to change, the most costly finding first",
+    "etq advice FILE": "what to change, the most severe finding first",
     "etq report FILE --open": "everything about a file as a page in a browser",
     "etq compare BASE NEW": "what is slower, and whether that is noise",
     "etq ingest FOLDER --db DB": "store files, to follow many builds and devices",

@@ -69,7 +69,7 @@ def gate(
     \b
     etq gate build=41 build=42 --db lab.duckdb
     etq gate side=base side=new --format github
-    git bisect run sh -c './measure new && etq gate "good/*.etdp" "new/*.etdp" --bisect'
+    git bisect run sh -c './measure new || exit 125; etq gate "good/*.etdp" "new/*.etdp" --bisect'
     """
     if startup and (total or metrics):
         raise click.UsageError("--startup excludes --total and --metric, which judge other numbers")

@@ -514,7 +514,7 @@ def _findings(warehouse: Warehouse, capture: Capture) -> Rows:
 
 
 def _advice(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Iterator[str]:
-    """Yield the most costly findings of advice."""
+    """Yield the most severe findings of advice."""
     findings = _findings(warehouse, capture)
     if findings:
         left = f", the first {_MOST_FINDINGS} of {len(findings)} findings" if len(findings) > _MOST_FINDINGS else ""

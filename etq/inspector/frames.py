@@ -34,7 +34,7 @@ def import_pandas() -> Any:
     try:
         import pandas
     except ImportError:
-        raise EtqError("DataFrames need pandas, which is not installed: pip install etq[pandas]") from None
+        raise EtqError("DataFrames need pandas, which is not installed: pip install 'etq[pandas]'") from None
     return pandas
 
 
