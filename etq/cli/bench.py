@@ -126,8 +126,8 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
     continues. --order only prints the order, for measuring by hand; BASE and NEW are then names.
 
     Programs are run by executor_runner, built with the event tracer (--runner, $ETQ_RUNNER, or on PATH), else by the
-    runtime of the executorch wheel (pip install 'etq[bench]'), which times executes, not ops. For any other runner, give
-    commands: {out} is the file to write, {round}, {side} and {number} are the capture's.
+    runtime of the executorch wheel (pip install 'etq[bench]'), which times executes, not ops. For any other runner,
+    give commands: {out} is the file to write, {round}, {side} and {number} are the capture's.
 
     \b
     etq bench base.pte new.pte

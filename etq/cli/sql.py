@@ -60,8 +60,8 @@ def sql(
 ) -> None:
     """Run SQL queries on a warehouse, a lake or files.
 
-    The warehouse or lake of --db is opened for reading only; with --engine spark, Spark queries the lake of --lake. FILE
-    is a profiling file, a folder or a pattern: each file is a capture with its name, and nothing is stored.
+    The warehouse or lake of --db is opened for reading only. With --engine spark, Spark queries the lake of --lake.
+    FILE is a profiling file, a folder or a pattern: each file is a capture with its name, and nothing is stored.
 
     Without QUERY, statements are read from stdin, on a terminal with a prompt. The result of each is printed. At the
     prompt, each line of statements opens the warehouse again, so others can write between them.
