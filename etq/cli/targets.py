@@ -18,7 +18,7 @@ from etq import catalog
 from etq.choices import UNITS
 from etq.cli.messages import say
 from etq.cli.options import Decorated, classes_option, common_option, is_given
-from etq.errors import EtqError, MissingFileError, QueryError, printable
+from etq.errors import EtqError, MissingFileError, QueryError, nearest_files, printable
 from etq.render.progress import working
 
 if TYPE_CHECKING:
@@ -308,7 +308,7 @@ def open_target(capture: str, db: str, read_options: FileOptions) -> Iterator[tu
     if names and not is_file(capture, db):
         check_path(capture, db)
         raise EtqError(
-            f"{capture} is not a file; only files take {' and '.join(names)}: to change a stored capture, ingest its "
+            f"{capture} is not a file{nearest_files(capture)}; only files take {' and '.join(names)}: to change a stored capture, ingest its "
             f"file again: etq ingest FILE {names[0]} ..."
         )
     with open_file_or_warehouse(capture, db, lambda file: open_file(file, read_options)) as (warehouse, loaded):

@@ -53,7 +53,7 @@ def test_without_pandas_tables_name_the_package_to_install(monkeypatch: pytest.M
     made = Inspector(str(MLP))
     assert len(made.event_blocks) == 2
     for asked in (made.to_dataframe, made.print_data_tabular, made.event_blocks[0].to_dataframe):
-        with pytest.raises(EtqError, match=r"pip install etq\[pandas\]"):
+        with pytest.raises(EtqError, match=r"pip install 'etq\[pandas\]'"):
             asked()
 
 
