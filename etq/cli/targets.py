@@ -308,8 +308,8 @@ def open_target(capture: str, db: str, read_options: FileOptions) -> Iterator[tu
     if names and not is_file(capture, db):
         check_path(capture, db)
         raise EtqError(
-            f"{capture} is not a file{nearest_files(capture)}; only files take {' and '.join(names)}: to change a stored capture, ingest its "
-            f"file again: etq ingest FILE {names[0]} ..."
+            f"{capture} is not a file{nearest_files(capture)}; only files take {' and '.join(names)}: to change a "
+            f"stored capture, ingest its file again: etq ingest FILE {names[0]} ..."
         )
     with open_file_or_warehouse(capture, db, lambda file: open_file(file, read_options)) as (warehouse, loaded):
         yield warehouse, loaded or warehouse.capture(capture)
