@@ -18,8 +18,8 @@ from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.job_targets import found_jobs
 from etq.cli.messages import note_left_out, say
-from etq.cli.options import output_options, percentage, together, warehouse_option
-from etq.cli.targets import check_path, is_file, is_folder, is_there, refuse_warehouse, report_warnings
+from etq.cli.options import alpha_option, output_options, percentage, together, warehouse_option
+from etq.cli.targets import check_path, is_file, is_folder, is_there, opened, refuse_warehouse, report_warnings
 from etq.errors import EtqError, nearest_files, printable
 from etq.ingest.found_files import files_of
 from etq.render.selection import selection
@@ -53,15 +53,12 @@ judging_options: Final = together(
     click.option(
         "--quantile",
         type=click.Choice(["0.25", "0.5", "0.9"]),
+        callback=lambda _, __, text: None if text is None else float(text),
         help="Quantile of a capture's runs that is compared.  [default: 0.25]",
     ),
     click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
     click.option("--history", metavar="SELECTOR", help="Earlier captures to judge by, if each side has one capture."),
-    click.option(
-        "--alpha",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        help="Accepted probability of a false verdict.  [default: 0.05]",
-    ),
+    alpha_option("verdict"),
     click.option(
         "--min-effect",
         metavar="PERCENT",
@@ -120,7 +117,6 @@ def compare(
     base: str,
     new: str,
     what: str | None,
-    quantile: str | None,
     etrecord: str | None,
     step_name: str | None,
     has_verdicts: bool,
@@ -152,9 +148,8 @@ def compare(
         chosen = {"--sort-by": selection.get().sort_by, "--columns": selection.get().columns}
         for name in (name for name, value in chosen.items() if value is not None):
             raise click.UsageError(f"{name} needs --what: parts have different columns")
-    arguments = {**options, "quantile": None if quantile is None else float(quantile)}
     with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
-        comparison = Comparison(warehouse, base_selector, new_selector, arguments, step_name, has_verdicts=has_verdicts)
+        comparison = Comparison(warehouse, base_selector, new_selector, options, step_name, has_verdicts=has_verdicts)
         if what in (None, "all") and output.form in ("table", "markdown", "json"):
             text = whole(comparison, output, selection.get().limit or MOST)
             write_text(text, output.path, output.force, is_printable=output.form == "table")
@@ -178,7 +173,7 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
             raise EtqError("--etrecord is for files; link captures of a warehouse to their records with etq link")
         for side in (base, new):
             check_path(side, db)
-        with open(db, read_only=True) as warehouse:
+        with opened(db) as warehouse:
             yield warehouse, base, new
         return
     for side, sources in zip((base, new), files, strict=True):

@@ -16,7 +16,7 @@ from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import query_limits, schedule_options, unit_option, warehouse_option
 from etq.cli.showing import check_phase
-from etq.cli.targets import FileOptions, check_path, file_options, is_file, open_target, pop_file_options
+from etq.cli.targets import FileOptions, check_path, file_options, is_file, open_target, opened, pop_file_options
 from etq.errors import EtqError
 from etq.export import FORMATS, captures_of, parts, to_file
 from etq.render.progress import working
@@ -105,7 +105,7 @@ def _open_targets(
     elif not files:
         for capture in captures:
             check_path(capture, db)
-        with open(db, read_only=True) as warehouse:
+        with opened(db) as warehouse:
             found = [target for capture in captures for target in captures_of(warehouse, capture, to)]
             yield warehouse, [*dict.fromkeys(found)]
     elif len(files) < len(captures):

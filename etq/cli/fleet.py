@@ -11,7 +11,7 @@ from etq import catalog
 from etq.analysis.outliers import sentence
 from etq.choices import PHASES
 from etq.cli import main
-from etq.cli.options import output_options, percentage, together, unit_option, warehouse_option
+from etq.cli.options import alpha_option, output_options, percentage, together, unit_option, warehouse_option
 from etq.cli.targets import opened
 from etq.errors import printable
 from etq.render.terminal import style_of
@@ -28,11 +28,7 @@ _options: Final = together(
         help="Quantile of the runs of a capture.",
     ),
     click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
-    click.option(
-        "--alpha",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        help="Accepted probability of a false verdict among all values.  [default: 0.05]",
-    ),
+    alpha_option("verdict among all values"),
     click.option(
         "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest change to report.  [default: 2% or 3%]"
     ),

@@ -54,7 +54,6 @@ def gate(
     step_name: str | None,
     etrecord: str | None,
     db: str,
-    quantile: str | None,
     output: Output,
     **options: Any,
 ) -> None:
@@ -73,10 +72,9 @@ def gate(
     """
     if startup and (total or metrics):
         raise click.UsageError("--startup excludes --total and --metric, which judge other numbers")
-    arguments = {**options, "unit": None, "quantile": None if quantile is None else float(quantile)}
     try:
         with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
-            comparison = Comparison(warehouse, base_selector, new_selector, arguments, step_name)
+            comparison = Comparison(warehouse, base_selector, new_selector, {**options, "unit": None}, step_name)
             for line in comparison.label_lines():
                 say(f"Note: {line}")
             of_once = not total

@@ -11,12 +11,12 @@ import click
 
 from etq.cli import main
 from etq.cli.messages import say
-from etq.cli.options import peak_options, query_limits, run_options, unit_option, warehouse_option
+from etq.cli.options import as_output, peak_options, query_limits, run_options, unit_option, warehouse_option
 from etq.cli.pages import check_page, file_name_of, open_option, write_page
 from etq.cli.showing import check_runs, note_excluded_runs
 from etq.cli.targets import file_options, is_file, is_unrun, open_graphs, open_target, pop_file_options
 from etq.errors import printable
-from etq.render.writers import file_of, write_text
+from etq.render.writers import Output, file_of, write_text
 from etq.report.overlays import METRICS, OVERLAYS
 
 if TYPE_CHECKING:
@@ -66,13 +66,12 @@ _OF_TWO = ("base_stage", "new_stage", "metric")
 @warehouse_option
 @unit_option(None)
 @file_options
+@as_output
 def graph(
     capture: str,
     other: str | None,
-    format: str | None,
     html: str | None,
-    output: str | None,
-    force: bool,
+    output: Output,
     opens: bool,
     overlay: str | None,
     db: str,
@@ -107,43 +106,42 @@ def graph(
     etq graph run --format dot --db lab.duckdb | dot -Tsvg > run.svg
     """
     if other is not None:
-        options |= {"format": format, "output": output, "overlay": overlay}
-        _draw_both(capture, other, db, html, force=force, opens=opens, options=options)
+        options |= {"format": output.format, "output": output.path, "overlay": overlay}
+        _draw_both(capture, other, db, html, force=output.force, opens=opens, options=options)
         return
     for name in _OF_TWO:
         if options.pop(name) is not None:
             raise click.UsageError(f"--{name.replace('_', '-')} needs a second graph: etq graph BASE NEW")
-    _check_form(format, html, output, force=force, opens=opens, overlay=overlay)
-    if format is None:
+    _check_form(output, html, opens=opens, overlay=overlay)
+    if output.format is None:
         if html is not None:
-            check_page(html, force=force, opens=opens)
+            check_page(html, force=output.force, opens=opens)
         with _drawing(capture, db, options, "--html") as (warehouse, selector, chosen):
             from etq.report import graph_page_of
 
             page_path = html or f"{file_name_of(selector.name)}_graph.html"
-            check_page(page_path, force=force, opens=opens)
+            check_page(page_path, force=output.force, opens=opens)
             page = graph_page_of(warehouse, selector, **chosen)
-            write_page(page, page_path, f"the graph of {printable(selector.name)}", force=force, opens=opens)
+            write_page(page, page_path, f"the graph of {printable(selector.name)}", force=output.force, opens=opens)
         return
-    path = file_of(output, force)
-    if format == "dot":
+    output = output._replace(path=file_of(output.path, output.force))
+    if output.format == "dot":
         for name in ("gap", "peak_flops", "peak_bandwidth"):
             if options.pop(name) is not None:
                 raise click.UsageError(f"--{name.replace('_', '-')} does not apply to --format dot")
-        _write_dot(capture, db, path, force, options)
+        _write_dot(capture, db, output, options)
         return
-    _write_drawing(capture, db, format, path, force, options, {} if overlay is None else {"overlay": overlay})
+    _write_drawing(capture, db, output, options, {} if overlay is None else {"overlay": overlay})
 
 
-def _check_form(
-    format: str | None, html: str | None, output: str | None, *, force: bool, opens: bool, overlay: str | None
-) -> None:
+def _check_form(output: Output, html: str | None, *, opens: bool, overlay: str | None) -> None:
     """Raise `click.UsageError` for options that don't go together."""
+    format, path, force = output
     if format is not None and html is not None:
         raise click.UsageError("the graph has one form: give either --html FILE or --format")
-    if format is None and output is not None:
+    if format is None and path is not None:
         raise click.UsageError("-o only applies to --format; --html FILE names the page")
-    if force and format is not None and output is None:
+    if force and format is not None and path is None:
         raise click.UsageError("--force only applies to a page and -o FILE")
     if opens and format is not None:
         raise click.UsageError("--open only applies to a page")
@@ -173,7 +171,7 @@ def _draw_both(
         write_page(page, path, f"the graphs of {printable(base)} and {printable(new)}", force=force, opens=opens)
 
 
-def _write_dot(capture: str, db: str, path: str | None, force: bool, options: dict[str, Any]) -> None:
+def _write_dot(capture: str, db: str, output: Output, options: dict[str, Any]) -> None:
     from etq.render.dot import dot_of
 
     if is_file(capture, db) and is_unrun(capture):
@@ -181,23 +179,21 @@ def _write_dot(capture: str, db: str, path: str | None, force: bool, options: di
     with open_target(capture, db, pop_file_options(options)) as (warehouse, selector):
         check_runs(warehouse, selector, options)
         text = dot_of(warehouse, selector, options)
-        write_text(text, path, force=force, is_printable=True)
+        write_text(text, output.path, output.force, is_printable=True)
         note_excluded_runs(warehouse, selector, "node_totals", options)
 
 
-def _write_drawing(
-    capture: str, db: str, form: str, path: str | None, force: bool, options: dict[str, Any], drawing: dict[str, Any]
-) -> None:
+def _write_drawing(capture: str, db: str, output: Output, options: dict[str, Any], drawing: dict[str, Any]) -> None:
     """Write the graph as JSON or node data."""
     from etq.report import graph_json_of, graph_node_data_of
 
-    text_of = {"json": graph_json_of, "model-explorer": graph_node_data_of}[form]
-    with _drawing(capture, db, options, f"--format {form}") as (warehouse, selector, chosen):
+    text_of = {"json": graph_json_of, "model-explorer": graph_node_data_of}[output.form]
+    with _drawing(capture, db, options, f"--format {output.form}") as (warehouse, selector, chosen):
         text = text_of(warehouse, selector, **chosen, **drawing)
-        write_text(text, path, force=force, is_printable=True)
+        write_text(text, output.path, output.force, is_printable=True)
         note_excluded_runs(warehouse, selector, "node_totals", options)
-    if path is not None:
-        say(f"{path}: the graph of {selector.name}")
+    if output.path is not None:
+        say(f"{output.path}: the graph of {selector.name}")
 
 
 @contextmanager

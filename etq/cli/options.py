@@ -294,6 +294,11 @@ def schedule_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return step_options(phase_option(command))
 
 
+def alpha_option(what: str) -> Callable[[Decorated], Decorated]:
+    text = f"Accepted probability of a false {what}.  [default: 0.05]"
+    return click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help=text)
+
+
 def phase_option(command: Decorated) -> Decorated:
     text = "Only runs of that phase: steps of vLLM and SGLang, or as set with etq label --phase."
     return click.option("--phase", type=click.Choice(PHASES), help=text)(command)

@@ -109,11 +109,9 @@ def report(
     for name in (*arguments, *(["unit"] if unit and home else [])):
         if name not in TAKEN[kind]:
             raise click.UsageError(f"--{name.replace('_', '-')} is not for a report of {kind}")
-    if isinstance(arguments.get("quantile"), str):
-        arguments["quantile"] = float(arguments["quantile"])
     if output is not None:
         check_page(output, force=force, opens=opens)
-    with _page(kind, captures, db, unit, arguments) if job is None else _page_of_job(job, db, unit) as (make_page, of):
+    with _page(kind, job, captures, db, arguments | {"unit": unit}) as (make_page, of):
         path = f"{file_name_of(of)}.html" if output is None else output
         check_page(path, force=force, opens=opens)
         with working("Making the report", sys.stderr):
@@ -122,30 +120,23 @@ def report(
 
 
 @contextmanager
-def _page_of_job(job: Job, db: str, unit: str | None) -> Iterator[tuple[Callable[[], str], str]]:
-    """Provide a function that makes the page of a job, and the page's subject."""
-    from etq.report import job_page_of
-
-    with opened_job(job, db) as warehouse:
-        yield partial(job_page_of, warehouse, job.selector, name=job.name, unit=unit), f"job {job.name}"
-
-
-@contextmanager
 def _page(
-    kind: str, captures: tuple[str, ...], db: str, unit: str | None, arguments: dict[str, Any]
+    kind: str, job: Job | None, captures: tuple[str, ...], db: str, arguments: dict[str, Any]
 ) -> Iterator[tuple[Callable[[], str], str]]:
     """Provide a function that makes the page, and the page's subject."""
-    from etq.report import fleet_page_of, home_page_of, page_of, trends_page_of
+    from etq.report import fleet_page_of, home_page_of, job_page_of, page_of, trends_page_of
 
-    if kind == "one capture":
+    if job is not None:
+        with opened_job(job, db) as warehouse:
+            yield partial(job_page_of, warehouse, job.selector, name=job.name, **arguments), f"job {job.name}"
+    elif kind == "one capture":
         with open_target(captures[0], db, pop_file_options(arguments)) as (warehouse, capture):
-            yield partial(page_of, warehouse, [capture], unit=unit, **arguments), capture.name
+            yield partial(page_of, warehouse, [capture], **arguments), capture.name
     elif kind == "two sides":
         base, new = captures
         record = arguments.pop("etrecord", None)
         with sides(base, new, db, record) as (warehouse, *selectors):
-            make_page = partial(page_of, warehouse, selectors, unit=unit, names=(base, new), **arguments)
-            yield make_page, f"{base} and {new}"
+            yield partial(page_of, warehouse, selectors, names=(base, new), **arguments), f"{base} and {new}"
     else:
         with opened(db) as warehouse:
             chosen = captures[0] if captures else None
@@ -153,5 +144,5 @@ def _page(
                 make_page = partial(home_page_of, warehouse, chosen, name=db)
             else:
                 make = trends_page_of if kind == _OF_MANY["trend"] else fleet_page_of
-                make_page = partial(make, warehouse, chosen, unit=unit, **arguments)
+                make_page = partial(make, warehouse, chosen, **arguments)
             yield make_page, chosen or Path(db).stem

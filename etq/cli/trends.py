@@ -16,7 +16,15 @@ from etq.analysis.series import KEPT, change_text, check_keys, counted, series_o
 from etq.choices import PHASES
 from etq.cli import main
 from etq.cli.messages import say
-from etq.cli.options import DEFAULT_WAREHOUSE, output_options, percentage, together, unit_option, warehouse_option
+from etq.cli.options import (
+    DEFAULT_WAREHOUSE,
+    alpha_option,
+    output_options,
+    percentage,
+    together,
+    unit_option,
+    warehouse_option,
+)
 from etq.cli.targets import opened, use_named_view
 from etq.errors import printable
 from etq.render import pager
@@ -43,11 +51,7 @@ order_options: Final = together(
 
 
 _series_options: Final = together(
-    click.option(
-        "--alpha",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        help="Accepted probability of a false change.  [default: 0.05]",
-    ),
+    alpha_option("change"),
     click.option(
         "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest change to report.  [default: 3%]"
     ),
