@@ -31,7 +31,7 @@ MLP = str(CAPTURES / "mlp/mlp.etdp")
 BAD = str(CAPTURES / "malformed/mlp_trunc50.etdp")
 BAD_MESSAGE = (
     f"Error: {BAD}: at byte 0: the ETDump is truncated: its size prefix is 17244 bytes, the file has 8620 of them; "
-    "it breaks off at byte 8624\n"
+    "it breaks off at byte 8624; copy it again\n"
 )
 CONTEXT = click.Context(cli.main)
 COMMANDS = cli.main.list_commands(CONTEXT)
