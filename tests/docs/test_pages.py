@@ -113,9 +113,9 @@ def test_architecture_names_modules_that_are_there() -> None:
     page = (ROOT / "docs/architecture.md").read_text()
     missing = set()
     for packages, words in re.findall(r"^\| (`etq\.[^|]*) \| (.*) \|$", page, re.MULTILINE):
-        folders = [ROOT / "/".join(each.split(".")) for each in re.findall(r"`(etq\.[\w.]+)`", packages)]
+        paths = [ROOT / "/".join(each.split(".")) for each in re.findall(r"`(etq\.[\w.]+)`", packages)]
         for word in re.findall(r"`([a-z_]+)`", words):
-            if not any((folder / f"{word}.py").exists() or (folder / word).exists() for folder in folders):
+            if not any(path.name == word or (path / f"{word}.py").exists() for path in paths):
                 missing.add(word)
     assert missing == {"all_advice"}  # a table
 
