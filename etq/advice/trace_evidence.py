@@ -92,7 +92,7 @@ _FIRSTS: Final = """
 """
 _SHARED: Final = {
     "launches": "FROM _launches({key})",
-    "steps": "FROM _tool_steps({key})",
+    "steps": "FROM tool_steps AS t WHERE t.capture_id = {key}",
     "gaps": _GAPS,
     "recording": "FROM _recording_window({key})",
     "path": "FROM _path_spans({key}, '{prefix}launches', '{prefix}recording', true)",

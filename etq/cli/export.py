@@ -125,9 +125,10 @@ def _note_unaligned(warehouse: Warehouse, captures: list[Capture]) -> None:
     if len(captures) == 1:
         return
     query = """
+        WITH numbered AS MATERIALIZED (FROM _numbered_collectives($captures::INTEGER[]))
         SELECT string_agg(c.name, ', ' ORDER BY c.name) FROM captures AS c
         WHERE list_contains($captures::INTEGER[], c.capture_id)
-            AND c.capture_id NOT IN (SELECT o.capture_id FROM _clock_offsets($captures::INTEGER[]) AS o)
+            AND c.capture_id NOT IN (SELECT o.capture_id FROM _clock_offsets('numbered') AS o)
     """
     [(names,)] = warehouse.rows(query, captures=[capture.capture_id for capture in captures])[1]
     if names is not None:

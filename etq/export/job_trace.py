@@ -95,7 +95,8 @@ def _shifts(warehouse: Answers, captures: Sequence[Capture]) -> tuple[int, list[
 
 
 _OFFSETS: Final = """
-    SELECT o.capture_id, o.job, round(o.ticks)::BIGINT FROM _clock_offsets($captures::INTEGER[]) AS o
+    WITH numbered AS MATERIALIZED (FROM _numbered_collectives($captures::INTEGER[]))
+    SELECT o.capture_id, o.job, round(o.ticks)::BIGINT FROM _clock_offsets('numbered') AS o
 """
 
 

@@ -28,6 +28,7 @@ from etq.ingest.trace.serving import serving_labels
 from etq.ingest.trace.slices import Slices
 from etq.ingest.trace.sources import Sources
 from etq.ingest.trace.steps import step_rows
+from etq.ingest.trace.tool_steps import tool_steps
 from etq.ingest.trace.types import Entries
 from etq.ingest.trace.waits import OfDevices, wait_columns
 
@@ -100,6 +101,10 @@ def trace_rows(
         yield "trace_events", rows
     if steps.num_rows:
         yield "trace_steps", steps
+    if (
+        rows := tool_steps(slices, Kinds(*kinds), _counted_steps(steps, slices, left_out), around["annotation_index"])
+    ).num_rows:
+        yield "tool_steps", rows
     readable = order[order < slices.own]
     if columns.plain:
         readable = readable[~np.isin(slices.at[readable], [*columns.plain])]
@@ -196,6 +201,13 @@ def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> t
     if slices.recording is not None and (beyond := _beyond(steps, *slices.recording)):
         columns.find("steps beyond the recording", beyond)
     return steps, [run for run, _ in left_out]
+
+
+def _counted_steps(steps: pa.RecordBatch, slices: Slices, left_out: Collection[int]) -> Whole:
+    """Return the starts and ends [2, steps] on the host of the steps that count; none for a trace without steps."""
+    columns = (filled(steps.column(name), NONE) for name in ("host_start_ticks", "host_end_ticks"))
+    run = filled(steps.column("run_index"), NONE)
+    return np.array([*columns])[:, (run < len(slices.steps)) & ~np.isin(run, [*left_out])]
 
 
 def _beyond(steps: pa.RecordBatch, start: int, end: int) -> str:

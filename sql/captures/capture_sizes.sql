@@ -74,6 +74,8 @@ WITH segments AS (
     UNION ALL
     SELECT 'threads' AS table_name, s.* FROM pragma_storage_info('threads') AS s
     UNION ALL
+    SELECT 'tool_steps' AS table_name, s.* FROM pragma_storage_info('tool_steps') AS s
+    UNION ALL
     SELECT 'trace_devices' AS table_name, s.* FROM pragma_storage_info('trace_devices') AS s
     UNION ALL
     SELECT 'trace_events' AS table_name, s.* FROM pragma_storage_info('trace_events') AS s
@@ -187,6 +189,8 @@ WITH capture_rows AS (
         SELECT 'step_times' AS table_name, t.capture_id FROM step_times AS t
         UNION ALL
         SELECT 'threads' AS table_name, t.capture_id FROM threads AS t
+        UNION ALL
+        SELECT 'tool_steps' AS table_name, t.capture_id FROM tool_steps AS t
         UNION ALL
         SELECT 'trace_devices' AS table_name, t.capture_id FROM trace_devices AS t
         UNION ALL

@@ -59,6 +59,16 @@ CREATE TABLE trace_steps (
     other_ticks BIGINT  -- ticks in which none of these ran
 );
 
+-- One step of a trace by the annotations of any tool: the profiler's steps, or those of servers and of diffusion models.
+-- If there are none, steps are the outermost annotations that have the same name apart from numbers, repeat, and launch
+-- at least half of what is launched (or contain at least half of the ops, if nothing is launched). Pruning keeps it.
+CREATE TABLE tool_steps (
+    capture_id INTEGER NOT NULL,  -- the capture
+    pattern VARCHAR,  -- name of the annotations without its numbers; NULL for steps that are runs
+    start_ticks BIGINT NOT NULL,  -- its start; of a step that begins before the recording, if the recording's span is known, the start of the recording
+    end_ticks BIGINT NOT NULL  -- its end; of a step that ends after the recording, the end of the recording
+);
+
 -- The inputs of an op of a trace, as in the file: JSON lists with one entry per argument.
 CREATE TABLE op_arguments (
     capture_id INTEGER NOT NULL,  -- the capture

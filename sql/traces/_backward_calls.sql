@@ -6,22 +6,22 @@
 -- than half of the sequence numbers. Otherwise a number stands for the thread whose ops have most of its sequence
 -- numbers; of several such threads, it is the one nearest in this order, or, for an unknown number, the one with the
 -- last op.
-CREATE MACRO _backward_calls(capture_key) AS TABLE
-WITH slices AS MATERIALIZED (
-    SELECT s.* FROM _pass_slices(capture_key) AS s WHERE s.place = 1 OR s.place = 4 AND s.sequence_number IS NOT NULL
-),
-begun AS (
+CREATE MACRO _backward_calls(
+    capture_key,
+    pass_slices  -- a table of the rows of `_pass_slices`
+) AS TABLE
+WITH begun AS (
     SELECT b.*,
         max(b.end_ticks) OVER (
             PARTITION BY b.thread_index
             ORDER BY b.start_ticks, b.end_ticks DESC, b.event_index
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS before_ticks
-    FROM slices AS b
+    FROM query_table(pass_slices) AS b
     WHERE b.place = 1
 ),
 outermost AS MATERIALIZED (FROM begun AS b WHERE b.before_ticks IS NULL OR b.start_ticks >= b.before_ticks),
-ops AS MATERIALIZED (SELECT f.* FROM slices AS f WHERE f.place = 4),
+ops AS MATERIALIZED (FROM query_table(pass_slices) AS f WHERE f.place = 4 AND f.sequence_number IS NOT NULL),
 -- The last op of each thread that has the number. Algorithm: ops and calls in the order of their starts; repeated parts
 -- of a trace have the same numbers.
 moments AS (

@@ -1,7 +1,37 @@
 -- How far the clock of each rank of a job is ahead of the job's median, see `clock_offsets`; ranks that no collective
--- connects to other ranks are left out.
-CREATE MACRO _clock_offsets(capture_keys) AS TABLE
-WITH matched AS MATERIALIZED (FROM _matched_collectives(capture_keys)),
+-- connects to other ranks are left out. Collectives are matched between the ranks by the step, the process group, the
+-- name of the collective, and its number among those of the step. A collective counts if all ranks that ran any
+-- collective of its group in the trace ran it, and ran it equally often in the step.
+CREATE MACRO _clock_offsets(
+    numbered  -- a table of the rows of `_numbered_collectives`
+) AS TABLE
+WITH RECURSIVE
+calls AS MATERIALIZED (
+    SELECT n.job, n.capture_id, n.process_group, n.group_size, n.matched_name AS collective, n.step, n.end_ticks,
+        n.number, n.calls
+    FROM query_table(numbered) AS n
+    WHERE n.ends_together
+),
+-- The first end is subtracted before numbers become fractions: a clock's ticks since 1970 have more digits than a
+-- DOUBLE.
+collectives AS (
+    SELECT c.job, c.process_group, c.collective, c.step, c.number, count(*) AS ranks, min(c.end_ticks) AS first_ticks
+    FROM calls AS c
+    GROUP BY c.job, c.process_group, c.collective, c.step, c.number
+    HAVING count(*) > 1 AND count(*) <= coalesce(max(c.group_size), count(*)) AND min(c.calls) = max(c.calls)
+),
+complete AS (FROM collectives AS m QUALIFY m.ranks = max(m.ranks) OVER (PARTITION BY m.job, m.process_group)),
+ended AS (
+    SELECT m.job, m.process_group, c.capture_id, c.end_ticks - m.first_ticks AS ticks,
+        quantile_cont((c.end_ticks - m.first_ticks)::DOUBLE, 0.5) OVER (
+            PARTITION BY m.job, m.process_group, m.collective, m.step, m.number
+        ) AS middle_ticks
+    FROM complete AS m
+    JOIN calls AS c USING (job, process_group, collective, step, number)
+),
+matched AS MATERIALIZED (
+    SELECT e.job, e.process_group, e.capture_id, e.ticks - e.middle_ticks AS ticks FROM ended AS e
+),
 middles AS MATERIALIZED (
     SELECT m.job, m.process_group, m.capture_id, count(*) AS collectives, quantile_cont(m.ticks, 0.5) AS ticks
     FROM matched AS m
@@ -18,44 +48,34 @@ largest AS (
     FROM sizes AS s
     QUALIFY row_number() OVER (PARTITION BY s.job ORDER BY s.ranks DESC, s.collectives DESC, s.process_group) = 1
 ),
-near AS MATERIALIZED (
-    SELECT m.job, m.capture_id, m.process_group, m.collectives, m.ticks
+-- The ranks of the largest group; in two rounds, each with the ranks that share a group with the ranks before: of
+-- several such groups, that with the most collectives.
+rounds AS (
+    SELECT 0 AS round, m.job, m.capture_id, m.process_group, m.collectives, m.ticks
     FROM largest AS g
     JOIN middles AS m ON m.job = g.job AND m.process_group = g.process_group
-),
--- Of the groups that another rank shares with compared ranks, the group with the most collectives.
-nearer AS MATERIALIZED (
-    SELECT n.* FROM near AS n
     UNION ALL
     (
-        SELECT f.job, f.capture_id, f.process_group, f.collectives, f.ticks + g.ticks
-        FROM middles AS f
-        JOIN (
-            SELECT m.job, m.process_group, quantile_cont(n.ticks - m.ticks, 0.5) AS ticks
-            FROM near AS n
-            JOIN middles AS m ON m.capture_id = n.capture_id
-            GROUP BY m.job, m.process_group
-        ) AS g ON g.job = f.job AND g.process_group = f.process_group
-        WHERE f.capture_id NOT IN (SELECT n.capture_id FROM near AS n)
-        QUALIFY row_number() OVER (PARTITION BY f.capture_id ORDER BY f.collectives DESC, f.process_group) = 1
+        SELECT n.round + 1, n.job, n.capture_id, n.process_group, n.collectives, n.ticks
+        FROM rounds AS n
+        WHERE n.round < 2
+        UNION ALL
+        (
+            SELECT g.round + 1, f.job, f.capture_id, f.process_group, f.collectives, f.ticks + g.ticks
+            FROM middles AS f
+            JOIN (
+                SELECT n.round, m.job, m.process_group, quantile_cont(n.ticks - m.ticks, 0.5) AS ticks
+                FROM rounds AS n
+                JOIN middles AS m ON m.capture_id = n.capture_id
+                WHERE n.round < 2
+                GROUP BY n.round, m.job, m.process_group
+            ) AS g ON g.job = f.job AND g.process_group = f.process_group
+            WHERE f.capture_id NOT IN (SELECT n.capture_id FROM rounds AS n)
+            QUALIFY row_number() OVER (PARTITION BY f.capture_id ORDER BY f.collectives DESC, f.process_group) = 1
+        )
     )
 ),
-reached AS MATERIALIZED (
-    SELECT n.* FROM nearer AS n
-    UNION ALL
-    (
-        SELECT f.job, f.capture_id, f.process_group, f.collectives, f.ticks + g.ticks
-        FROM middles AS f
-        JOIN (
-            SELECT m.job, m.process_group, quantile_cont(n.ticks - m.ticks, 0.5) AS ticks
-            FROM nearer AS n
-            JOIN middles AS m ON m.capture_id = n.capture_id
-            GROUP BY m.job, m.process_group
-        ) AS g ON g.job = f.job AND g.process_group = f.process_group
-        WHERE f.capture_id NOT IN (SELECT n.capture_id FROM nearer AS n)
-        QUALIFY row_number() OVER (PARTITION BY f.capture_id ORDER BY f.collectives DESC, f.process_group) = 1
-    )
-),
+reached AS MATERIALIZED (FROM rounds AS r WHERE r.round = 2),
 spreads AS (
     SELECT m.capture_id, quantile_cont(abs(m.ticks - d.ticks), 0.5) AS ticks
     FROM reached AS r

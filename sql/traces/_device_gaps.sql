@@ -71,13 +71,16 @@ CREATE MACRO _idle_causes(
     launch_ticks  -- longest launch delay, in ticks; NULL for `latency_ticks` of `device_events`
 ) AS TABLE
 WITH device_launches AS MATERIALIZED (FROM _launches(capture_key)),
-all_steps AS MATERIALIZED (FROM _tool_steps(capture_key)),
+launching_threads AS MATERIALIZED (
+    SELECT DISTINCT l.call_thread AS thread_index, l.process FROM device_launches AS l WHERE l.call_thread IS NOT NULL
+),
+all_steps AS MATERIALIZED (FROM tool_steps AS t WHERE t.capture_id = capture_key),
 gaps AS MATERIALIZED (
     SELECT g.*, g.start_ticks + coalesce(g.host_ticks, 0) AS launched_ticks,
         coalesce(2 * g.host_ticks >= g.ticks, false) AS is_host, coalesce(launch_ticks, g.latency_ticks) AS limit_ticks
     FROM _device_gaps(capture_key, 'device_launches', "by") AS g
 ),
-times AS MATERIALIZED (FROM _host_times(capture_key)),
+times AS MATERIALIZED (FROM _host_times(capture_key, 'launching_threads')),
 of_causes AS MATERIALIZED (SELECT t.* FROM times AS t WHERE t.call IS NULL),
 waits AS (
     SELECT g.next_index, g.start_ticks, g.launched_ticks, g.process, u.cause, u.since_ticks, b.is_waiting,
@@ -197,7 +200,7 @@ judged AS (
     LEFT JOIN calls AS c USING (next_index)
     LEFT JOIN messages AS m ON m.label = g.waited_label
 ),
-owners AS (FROM _innermost_owners(capture_key))
+owners AS (FROM _innermost_owners(capture_key, 'launching_threads'))
 SELECT j.run_index, j.device, j.stream, j.start_ticks, j.ticks, j.host_ticks, j.is_late, j.span_ticks, j.cause,
     CASE WHEN j.is_host THEN o.label END AS host_op,
     CASE

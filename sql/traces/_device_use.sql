@@ -3,7 +3,7 @@
 CREATE MACRO _device_use(
     capture_key,
     launches,  -- a table of the rows of `_launches`
-    tool_steps  -- a table of the rows of `_tool_steps`
+    tool_steps  -- a table of the trace's rows of `tool_steps`
 ) AS TABLE
 WITH work AS MATERIALIZED (
     SELECT l.device, l.start_ticks, l.end_ticks, (l.kind = 'kernel')::INTEGER AS kernel

@@ -51,11 +51,14 @@ CREATE MACRO _only_elements(
 -- One event of gloo's collectives, which run on the host, of traces without kernels.
 CREATE MACRO _gloo_events(capture_keys) AS TABLE
 SELECT e.capture_id, e.run_index, e.event_index, substr(s.label, 6) AS collective, e.start_ticks, e.elapsed_ticks
-FROM (SELECT unnest(capture_keys) AS capture_id) AS a
-JOIN signatures AS s ON s.capture_id = a.capture_id AND starts_with(s.label, 'gloo:') AND NOT s.on_device
+FROM (
+    SELECT s.capture_id, s.signature_index, s.label, s.on_device,
+        bool_or(s.activity = 'kernel') OVER (PARTITION BY s.capture_id) AS has_kernels
+    FROM (SELECT unnest(capture_keys) AS capture_id) AS a
+    JOIN signatures AS s USING (capture_id)
+) AS s
 JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
-WHERE e.elapsed_ticks >= 0
-    AND NOT EXISTS (FROM signatures AS d WHERE d.capture_id = a.capture_id AND d.activity = 'kernel');
+WHERE starts_with(s.label, 'gloo:') AND NOT s.on_device AND NOT s.has_kernels AND e.elapsed_ticks >= 0;
 
 -- One collective of `_gloo_events` with its message and process group. The event has the tensor that the process sends,
 -- and no process group: that is known if the process is in a single one.

@@ -7,13 +7,13 @@ GROUP BY l.thread_index, h.process;
 
 -- One part of periods of threads of the host, such as gaps of devices until the next launch begins: what the thread
 -- did, see `_host_states`; if that is unknown, what the other thread of its process with the most launches did. `step`
--- is whether it lies in a step of `_tool_steps`; NULL if the trace has none. `owner` is that of the thread itself,
+-- is whether it lies in a step of `tool_steps`; NULL if the trace has none. `owner` is that of the thread itself,
 -- never of the other thread. Algorithm: the states of both threads and the steps cut the time of a thread; among these
 -- cuts, starts and ends of periods are put in order. A period has a part for each cut within it.
 CREATE MACRO _host_parts(
     capture_key,
     host_states,  -- a table of the rows of `_host_states`
-    tool_steps,  -- a table of the rows of `_tool_steps`
+    tool_steps,  -- a table of the trace's rows of `tool_steps`
     periods  -- a table with the periods: period (its number), thread_index, start_ticks, end_ticks
 ) AS TABLE
 WITH asked_periods AS MATERIALIZED (FROM query_table(periods) AS q),

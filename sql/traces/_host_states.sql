@@ -1,11 +1,3 @@
--- Whether torch itself writes an annotation of this name, which is then not a step.
-CREATE MACRO _is_torch_annotation(label) AS (
-    regexp_matches(
-        label,
-        '^(Torch(-Compiled|Dynamo)|## |Optimizer\.|autograd::|enumerate\(|(Distributed)?DataParallel|nn\.Module|FSDP)'
-    )
-);
-
 -- One name of what a thread of the host runs in a trace. `kind` is what it is a name of: op, step, annotation, module,
 -- function or call. `pattern` is the name without its numbers.
 CREATE MACRO _host_names(capture_key) AS TABLE
@@ -112,7 +104,7 @@ WHERE s.change <> 0;
 -- event itself.
 CREATE MACRO _host_states(
     capture_key,
-    tool_steps  -- a table of the rows of `_tool_steps`
+    tool_steps  -- a table of the trace's rows of `tool_steps`
 ) AS TABLE
 WITH names AS MATERIALIZED (FROM _host_names(capture_key)),
 moments AS MATERIALIZED (FROM _host_moments(capture_key, 'names')),

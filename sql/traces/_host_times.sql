@@ -1,48 +1,39 @@
--- One thread that launched work on a device.
-CREATE MACRO _launching_threads(capture_key) AS TABLE
-SELECT DISTINCT l.call_thread AS thread_index, l.process
-FROM _launches(capture_key) AS l
-WHERE l.call_thread IS NOT NULL;
-
--- One period in which a thread that launches work waits instead: for input data, for other processes, or in a call of
--- the runtime or driver.
-CREATE MACRO _host_waits(capture_key) AS TABLE
-SELECT p.process,
-    CASE
-        WHEN s.is_data_loader THEN 'data_loading'
-        WHEN s.is_communication THEN 'communication'
-        ELSE coalesce(_call_cause(s.purpose, s.waits), s.purpose)
-    END AS cause,
-    CASE WHEN NOT s.is_data_loader AND NOT s.is_communication THEN s.label END AS call,
-    s.kind = 'call' AND coalesce(s.waits, false) AS waits, s.start_ticks, s.end_ticks
-FROM _trace_slices(capture_key) AS s
-JOIN _launching_threads(capture_key) AS p USING (thread_index)
-WHERE s.is_data_loader OR s.is_communication
-    OR s.kind = 'call'
-    AND (
-        _call_cause(s.purpose, s.waits) IS NOT NULL
-        OR s.purpose IN ('launch', 'copy') AND _is_long_call(s.end_ticks - s.start_ticks)
-    );
-
--- The state of a process from one moment to the next, for each activity other than launching of its launching threads:
--- how long they did it so far, and whether they do it now. Algorithm: +1 at each start, -1 at each end, running sums.
-CREATE MACRO _host_times(capture_key) AS TABLE
-WITH waits AS MATERIALIZED (FROM _host_waits(capture_key)),
-edges AS (
-    SELECT w.process, w.cause, w.call, w.waits, w.start_ticks AS at_ticks, 1 AS change FROM waits AS w
-    UNION ALL
-    SELECT w.process, w.cause, w.call, w.waits, w.end_ticks, -1 FROM waits AS w
+-- The state of a process from one moment to the next, for each activity other than launching of its launching threads,
+-- in which they wait for input data, for other processes, or in a call of the runtime or driver: how long they did it so
+-- far, and whether they do it now. Algorithm: +1 at each start, -1 at each end, running sums.
+CREATE MACRO _host_times(
+    capture_key,
+    launching  -- a table of the threads that launch: thread_index, process
+) AS TABLE
+WITH waits AS MATERIALIZED (
+    SELECT p.process,
+        CASE
+            WHEN s.is_data_loader THEN 'data_loading'
+            WHEN s.is_communication THEN 'communication'
+            ELSE coalesce(_call_cause(s.purpose, s.waits), s.purpose)
+        END AS cause,
+        CASE WHEN NOT s.is_data_loader AND NOT s.is_communication THEN s.label END AS call,
+        s.kind = 'call' AND coalesce(s.waits, false) AS waits, s.start_ticks, s.end_ticks
+    FROM _trace_slices(capture_key) AS s
+    JOIN query_table(launching) AS p USING (thread_index)
+    WHERE s.is_data_loader OR s.is_communication
+        OR s.kind = 'call'
+        AND (
+            _call_cause(s.purpose, s.waits) IS NOT NULL
+            OR s.purpose IN ('launch', 'copy') AND _is_long_call(s.end_ticks - s.start_ticks)
+        )
 ),
+-- Each wait in its call, and in its cause.
 levels AS (
-    SELECT e.* FROM edges AS e WHERE e.call IS NOT NULL
-    UNION ALL
-    SELECT e.process, e.cause, NULL, e.waits, e.at_ticks, e.change FROM edges AS e
+    SELECT w.process, w.cause, unnest(CASE WHEN w.call IS NULL THEN [NULL] ELSE [w.call, NULL] END) AS call, w.waits,
+        [{'at': w.start_ticks, 'change': 1}, {'at': w.end_ticks, 'change': -1}] AS edges
+    FROM waits AS w
 ),
 moments AS (
-    SELECT b.process, b.cause, b.call, b.at_ticks, sum(b.change) AS change,
-        sum(CASE WHEN b.waits THEN b.change ELSE 0 END) AS waiting
-    FROM levels AS b
-    GROUP BY b.process, b.cause, b.call, b.at_ticks
+    SELECT b.process, b.cause, b.call, b.edge['at'] AS at_ticks, sum(b.edge['change']) AS change,
+        sum(CASE WHEN b.waits THEN b.edge['change'] ELSE 0 END) AS waiting
+    FROM (SELECT l.process, l.cause, l.call, l.waits, unnest(l.edges) AS edge FROM levels AS l) AS b
+    GROUP BY b.process, b.cause, b.call, b.edge['at']
 ),
 states AS (
     SELECT m.process, m.cause, m.call, m.at_ticks, coalesce(lead(m.at_ticks) OVER so_far - m.at_ticks, 0) AS length,
@@ -59,7 +50,10 @@ WINDOW so_far AS (PARTITION BY s.process, s.cause, s.call ORDER BY s.at_ticks);
 
 -- The innermost op or annotation of a thread that launches work, from one moment to the next. Algorithm: the number of
 -- open events after each start and end; the innermost is the last to start at that depth.
-CREATE MACRO _innermost_owners(capture_key) AS TABLE
+CREATE MACRO _innermost_owners(
+    capture_key,
+    launching  -- a table of the threads that launch: thread_index
+) AS TABLE
 WITH
 -- Without the capture, as in `_trace_slices`.
 labels_of_owners AS MATERIALIZED (
@@ -72,7 +66,7 @@ owners AS (
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN trace_events AS e USING (capture_id)
     JOIN labels_of_owners AS s ON s.signature_index = e.event_signature
-    JOIN _launching_threads(capture_key) AS p USING (thread_index)
+    JOIN query_table(launching) AS p USING (thread_index)
     -- Those of graphs' captures have no time of the thread.
     WHERE e.elapsed_ticks > coalesce(e.overlap_ticks, 0)
 ),

@@ -45,12 +45,14 @@ placed AS (
 FROM placed AS p WHERE p.place IS NOT NULL;
 
 -- The latest end of the events of a pass that have begun on a thread: later events before that are part of the pass.
-CREATE MACRO _pass_covers(capture_key) AS TABLE
+CREATE MACRO _pass_covers(
+    slices  -- a table of the rows of `_pass_slices`
+) AS TABLE
 SELECT b.thread_index, b.place, b.start_ticks,
     max(b.end_ticks) OVER (PARTITION BY b.thread_index, b.place ORDER BY b.start_ticks) AS end_ticks
 FROM (
     SELECT s.thread_index, s.place, s.start_ticks, max(s.end_ticks) AS end_ticks
-    FROM _pass_slices(capture_key) AS s
+    FROM query_table(slices) AS s
     GROUP BY s.thread_index, s.place, s.start_ticks
 ) AS b;
 

@@ -17,7 +17,7 @@ CREATE MACRO _path_causes(
     capture_key,
     path,  -- a table of the rows of `_path_spans`
     parts,  -- a table of the rows of `_host_parts` of this path; it may have parts of other periods
-    tool_steps  -- a table of the rows of `_tool_steps`
+    tool_steps  -- a table of the trace's rows of `tool_steps`
 ) AS TABLE
 WITH stretches AS MATERIALIZED (
     SELECT p.*, p.kind IN ('host', 'handover') AS is_host,

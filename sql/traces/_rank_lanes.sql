@@ -16,9 +16,10 @@ CREATE MACRO _rank_lanes(
 ) AS TABLE
 WITH ranks AS MATERIALIZED (FROM _job_ranks(selector, 'ns')),
 keys AS MATERIALIZED (SELECT list(k.capture_id) AS captures FROM ranks AS k),
+numbered AS MATERIALIZED (FROM _numbered_collectives((SELECT k.captures FROM keys AS k))),
 clocks AS MATERIALIZED (
     SELECT o.capture_id, k.rank, round(o.ticks)::BIGINT AS ticks
-    FROM _clock_offsets((SELECT k.captures FROM keys AS k)) AS o
+    FROM _clock_offsets('numbered') AS o
     JOIN ranks AS k ON k.capture_id = o.capture_id
     WHERE o.ticks IS NOT NULL AND list_contains(shown_ranks, k.rank)
 ),

@@ -30,7 +30,7 @@ WITH target AS MATERIALIZED (
 ),
 slices AS MATERIALIZED (FROM _pass_slices((SELECT a.capture_id FROM target AS a))),
 paths AS MATERIALIZED (FROM _event_module_paths((SELECT a.capture_id FROM target AS a)) AS m WHERE "by" = 'module'),
-backward_calls AS MATERIALIZED (SELECT b.* FROM _backward_calls((SELECT a.capture_id FROM target AS a)) AS b),
+backward_calls AS MATERIALIZED (SELECT b.* FROM _backward_calls((SELECT a.capture_id FROM target AS a), 'slices') AS b),
 device_times AS MATERIALIZED (
     SELECT d.event_index, d.total_ticks FROM _device_times((SELECT a.capture_id FROM target AS a)) AS d
 ),
@@ -38,7 +38,7 @@ device_times AS MATERIALIZED (
 in_backward AS (
     SELECT m.event_index
     FROM slices AS m
-    ASOF JOIN (FROM _pass_covers((SELECT a.capture_id FROM target AS a)) AS c WHERE c.place = 1) AS c
+    ASOF JOIN (FROM _pass_covers('slices') AS c WHERE c.place = 1) AS c
         ON c.thread_index = m.thread_index AND row(m.start_ticks) >= row(c.start_ticks)
     WHERE m.kind = 'module' AND m.start_ticks < c.end_ticks
 ),

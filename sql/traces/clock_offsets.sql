@@ -18,9 +18,10 @@ CREATE MACRO clock_offsets(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
     unit := NULL
 ) AS TABLE
-WITH ranks AS MATERIALIZED (FROM _job_ranks(selector, unit))
+WITH ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
+numbered AS MATERIALIZED (FROM _numbered_collectives((SELECT list(k.capture_id) FROM ranks AS k)))
 SELECT k.job, k.rank, k.name AS capture, coalesce(o.collectives, 0) AS collectives,
     _in_unit(o.ticks, k.scale) AS clock_offset, _in_unit(o.spread_ticks, k.scale) AS spread, k.unit
 FROM ranks AS k
-LEFT JOIN _clock_offsets((SELECT list(k.capture_id) FROM ranks AS k)) AS o ON o.capture_id = k.capture_id
+LEFT JOIN _clock_offsets('numbered') AS o ON o.capture_id = k.capture_id
 ORDER BY k.job, k.rank, k.name;

@@ -8,27 +8,24 @@ WITH ranks AS MATERIALIZED (
     FROM (SELECT unnest(capture_keys) AS capture_id) AS a
     JOIN labels AS r ON r.capture_id = a.capture_id AND r.key = 'rank'
 ),
-links AS MATERIALIZED (FROM _device_links(capture_keys)),
+numbered_collectives AS MATERIALIZED (FROM _numbered_collectives(capture_keys)),
 calls AS MATERIALIZED (
     SELECT n.*, k.rank, n.start_ticks - round(o.ticks)::BIGINT AS starts_at,
-        n.end_ticks - round(o.ticks)::BIGINT AS ends_at, l.devices, l.world_size, l.link_bandwidth,
-        CASE WHEN k.rank % l.devices = n.device THEN k.rank // l.devices END AS machine
-    FROM _numbered_collectives(capture_keys) AS n
+        n.end_ticks - round(o.ticks)::BIGINT AS ends_at
+    FROM numbered_collectives AS n
     JOIN ranks AS k ON k.capture_id = n.capture_id
-    LEFT JOIN _clock_offsets(capture_keys) AS o ON o.capture_id = n.capture_id
-    LEFT JOIN links AS l ON l.capture_id = n.capture_id AND l.device = n.device
+    LEFT JOIN _clock_offsets('numbered_collectives') AS o ON o.capture_id = n.capture_id
 ),
 collectives AS (
     SELECT c.job, c.process_group, c.matched_name, c.step, c.number, count(*) AS ranks, count(c.starts_at) AS aligned,
         min(c.calls) = max(c.calls) AS is_equal, max(c.starts_at) AS last_start, min(c.ends_at) AS first_end,
         max(c.starts_at) - min(c.starts_at) AS skew_ticks,
-        max_by(c.rank, {'at': c.starts_at, 'rank': -c.rank::HUGEINT}) AS last_rank,
-        count(c.machine) = count(*) AND min(c.machine) = max(c.machine) AS is_within
+        max_by(c.rank, {'at': c.starts_at, 'rank': -c.rank::HUGEINT}) AS last_rank
     FROM calls AS c
     GROUP BY c.job, c.process_group, c.matched_name, c.step, c.number
 ),
 matched AS (
-    SELECT c.*, m.skew_ticks, m.last_rank, m.is_within, m.last_start,
+    SELECT c.*, m.skew_ticks, m.last_rank, m.last_start,
         CASE
             WHEN NOT c.ends_together THEN 'ranks need not end it together'
             WHEN c.group_size IS NULL THEN 'number of ranks of the group unknown'
@@ -99,6 +96,20 @@ keys AS MATERIALIZED (SELECT list(k.capture_id) AS captures FROM ranks AS k),
 asked AS MATERIALIZED (
     SELECT _checked_by("by", ['collective', 'rank', 'call']) AS parted_by, _checked_link(link_bandwidth) AS given_link
 ),
+links AS MATERIALIZED (FROM _device_links((SELECT k.captures FROM keys AS k))),
+-- The devices of calls, and whether the ranks of a collective are known to be on one machine.
+calls AS (
+    SELECT p.*,
+        count(p.machine) OVER of_ranks = count(*) OVER of_ranks
+        AND min(p.machine) OVER of_ranks = max(p.machine) OVER of_ranks AS is_within
+    FROM (
+        SELECT c.*, l.devices, l.world_size, l.link_bandwidth,
+            CASE WHEN c.rank % l.devices = c.device THEN c.rank // l.devices END AS machine
+        FROM _collective_calls((SELECT k.captures FROM keys AS k)) AS c
+        LEFT JOIN links AS l ON l.capture_id = c.capture_id AND l.device = c.device
+    ) AS p
+    WINDOW of_ranks AS (PARTITION BY p.job, p.process_group, p.matched_name, p.step, p.number)
+),
 parted AS (
     SELECT m.job, m.process_group, m.group_description, m.group_size, m.collective, m.message_type, m.message_bytes,
         CASE WHEN a.parted_by = 'call' THEN m.step END AS step,
@@ -112,7 +123,7 @@ parted AS (
             WHEN m.message_bytes * _bus_factor(m.collective, m.group_size) IS NULL THEN 'bytes unknown'
             ELSE _no_link(a.given_link, m.link_bandwidth, m.group_size, m.devices, m.world_size, m.is_within)
         END AS no_link
-    FROM _collective_calls((SELECT k.captures FROM keys AS k)) AS m CROSS JOIN asked AS a
+    FROM calls AS m CROSS JOIN asked AS a
 ),
 summed AS (
     SELECT p.job, p.process_group, p.group_description, p.group_size, p.collective, p.message_type, p.message_bytes,

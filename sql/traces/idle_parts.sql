@@ -121,7 +121,7 @@ WHERE p.ticks > 0;
 CREATE MACRO idle_parts(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 device_launches AS MATERIALIZED (FROM _launches((SELECT a.capture_id FROM target AS a))),
-all_steps AS MATERIALIZED (FROM _tool_steps((SELECT a.capture_id FROM target AS a))),
+all_steps AS MATERIALIZED (FROM tool_steps AS t WHERE t.capture_id = (SELECT a.capture_id FROM target AS a)),
 states_of_host AS MATERIALIZED (FROM _host_states((SELECT a.capture_id FROM target AS a), 'all_steps')),
 device_gaps AS MATERIALIZED (
     FROM _device_gaps((SELECT a.capture_id FROM target AS a), 'device_launches', 'device')

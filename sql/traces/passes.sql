@@ -1,13 +1,14 @@
 -- The time between two successive moments at which steps of a trace begin or end, if a step contains this time. Steps
 -- may overlap.
-CREATE MACRO _step_spans(capture_key) AS TABLE
-WITH steps AS MATERIALIZED (FROM _host_steps(capture_key)),
-bounds AS (
+CREATE MACRO _step_spans(
+    host_steps  -- a table of the rows of `_host_steps`
+) AS TABLE
+WITH bounds AS (
     SELECT b.ticks, sum(b.change) AS change
     FROM (
-        SELECT s.start_ticks AS ticks, 1 AS change FROM steps AS s
+        SELECT s.start_ticks AS ticks, 1 AS change FROM query_table(host_steps) AS s
         UNION ALL
-        SELECT s.end_ticks, -1 FROM steps AS s
+        SELECT s.end_ticks, -1 FROM query_table(host_steps) AS s
     ) AS b
     GROUP BY b.ticks
 ),
@@ -19,17 +20,18 @@ spans AS (
 SELECT s.start_ticks, s.end_ticks FROM spans AS s WHERE s.steps > 0;
 
 -- The time on the host of one pass in one span of `_step_spans`. Each moment counts once.
-CREATE MACRO _host_passes(capture_key) AS TABLE
-WITH spans AS MATERIALIZED (FROM _step_spans(capture_key)),
-slices AS MATERIALIZED (SELECT s.place, s.start_ticks, s.end_ticks FROM _pass_slices(capture_key) AS s),
-edges AS (
-    SELECT s.start_ticks AS ticks, s.place, 1 AS change FROM slices AS s
+CREATE MACRO _host_passes(
+    slices,  -- a table of the rows of `_pass_slices`
+    spans  -- a table of the rows of `_step_spans`
+) AS TABLE
+WITH edges AS (
+    SELECT s.start_ticks AS ticks, s.place, 1 AS change FROM query_table(slices) AS s
     UNION ALL
-    SELECT s.end_ticks, s.place, -1 FROM slices AS s
+    SELECT s.end_ticks, s.place, -1 FROM query_table(slices) AS s
     UNION ALL
-    SELECT s.start_ticks, 5, 0 FROM spans AS s
+    SELECT s.start_ticks, 5, 0 FROM query_table(spans) AS s
     UNION ALL
-    SELECT s.end_ticks, 5, 0 FROM spans AS s
+    SELECT s.end_ticks, 5, 0 FROM query_table(spans) AS s
 ),
 moments AS (
     SELECT e.ticks, sum(CASE e.place WHEN 1 THEN e.change ELSE 0 END)::INTEGER AS backward,
@@ -53,13 +55,16 @@ stretches AS (
 )
 SELECT b.start_ticks AS span_ticks, t.place, try_cast(sum(t.length) AS BIGINT) AS ticks
 FROM stretches AS t
-ASOF JOIN spans AS b ON row(t.ticks) >= row(b.start_ticks)
+ASOF JOIN query_table(spans) AS b ON row(t.ticks) >= row(b.start_ticks)
 WHERE t.ticks < b.end_ticks
 GROUP BY b.start_ticks, t.place;
 
 -- The pass that launched one device event of a trace: the first of backward, optimizer, data_loading and forward that
 -- contains the launch on its thread.
-CREATE MACRO _device_passes(capture_key) AS TABLE
+CREATE MACRO _device_passes(
+    capture_key,
+    slices  -- a table of the rows of `_pass_slices`
+) AS TABLE
 WITH launched AS MATERIALIZED (
     SELECT o.event_index, o.launch_ticks, o.device_ticks, t.thread_index, t.start_ticks
     FROM _launches(capture_key) AS o
@@ -74,7 +79,7 @@ asked AS (
 within AS (
     SELECT a.event_index, min(a.place) AS place
     FROM asked AS a
-    ASOF JOIN _pass_covers(capture_key) AS c
+    ASOF JOIN _pass_covers(slices) AS c
         ON c.thread_index = a.thread_index AND c.place = a.place AND row(a.start_ticks) >= row(c.start_ticks)
     WHERE a.start_ticks < c.end_ticks
     GROUP BY a.event_index
@@ -110,14 +115,16 @@ WITH target AS MATERIALIZED (
     SELECT c.*, _checked_by("by", ['trace', 'step']) = 'step' AS by_step FROM _scaled_capture(capture, unit) AS c
 ),
 steps AS MATERIALIZED (FROM _host_steps((SELECT a.capture_id FROM target AS a))),
-launched AS MATERIALIZED (FROM _device_passes((SELECT a.capture_id FROM target AS a))),
+spans AS MATERIALIZED (FROM _step_spans('steps')),
+slices AS MATERIALIZED (FROM _pass_slices((SELECT a.capture_id FROM target AS a))),
+launched AS MATERIALIZED (FROM _device_passes((SELECT a.capture_id FROM target AS a), 'slices')),
 in_spans AS MATERIALIZED (
     SELECT h.span_ticks, h.place, h.ticks AS host_ticks, 0 AS device_ticks, 0 AS events
-    FROM _host_passes((SELECT a.capture_id FROM target AS a)) AS h
+    FROM _host_passes('slices', 'spans') AS h
     UNION ALL
     SELECT b.start_ticks, d.place, 0, d.ticks, 1
     FROM launched AS d
-    ASOF JOIN _step_spans((SELECT a.capture_id FROM target AS a)) AS b ON row(d.launch_ticks) >= row(b.start_ticks)
+    ASOF JOIN spans AS b ON row(d.launch_ticks) >= row(b.start_ticks)
     WHERE d.launch_ticks < b.end_ticks
 ),
 places AS (SELECT unnest([1, 2, 3, 4, 5]) AS place),

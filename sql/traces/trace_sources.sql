@@ -56,10 +56,11 @@ events AS MATERIALIZED (
     -- The profiler's own events that nothing contains, such as that of the whole recording, have no time of the program.
     WHERE CASE WHEN k.on_device THEN e.elapsed_ticks >= 0 ELSE NOT k.is_helper OR e.call_index IS NOT NULL END
 ),
+pass_slices AS MATERIALIZED (FROM _pass_slices((SELECT a.capture_id FROM target AS a))),
 -- Calls of backward passes without a stack, whose forward ops have one.
 backward AS MATERIALIZED (
     SELECT e.thread_index, e.start_ticks, e.start_ticks + b.ticks AS end_ticks, f.source
-    FROM _backward_calls((SELECT a.capture_id FROM target AS a)) AS b
+    FROM _backward_calls((SELECT a.capture_id FROM target AS a), 'pass_slices') AS b
     CROSS JOIN target AS a
     JOIN trace_events AS e ON e.capture_id = a.capture_id AND e.event_index = b.event_index AND e.source IS NULL
     JOIN trace_events AS f ON f.capture_id = a.capture_id AND f.event_index = b.op_index AND f.source IS NOT NULL

@@ -4,7 +4,7 @@ CREATE MACRO _replays_graph(label) AS (regexp_matches(label, 'GraphLaunch|Comman
 -- The kind of program that a trace is of, from its names, with times in ticks; see `trace_traits`.
 CREATE MACRO _trace_traits(
     capture_key,
-    tool_steps  -- a table of the rows of `_tool_steps`
+    tool_steps  -- a table of the trace's rows of `tool_steps`
 ) AS TABLE
 WITH names AS MATERIALIZED (
     SELECT s.label, s.activity, s.on_device
@@ -75,7 +75,7 @@ FROM told AS t CROSS JOIN stepped AS p CROSS JOIN _recording(capture_key) AS r;
 --   unit: the requested unit of time
 CREATE MACRO trace_traits(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
-all_steps AS MATERIALIZED (FROM _tool_steps((SELECT a.capture_id FROM target AS a)))
+all_steps AS MATERIALIZED (FROM tool_steps AS t WHERE t.capture_id = (SELECT a.capture_id FROM target AS a))
 SELECT t.is_training, t.is_compiled, t.has_workers, t.steps, _in_unit(t.step_ticks, a.scale) AS step_time,
     _in_unit(t.ticks, a.scale) AS duration, a.unit
 FROM _trace_traits((SELECT a.capture_id FROM target AS a), 'all_steps') AS t CROSS JOIN target AS a

@@ -358,7 +358,7 @@ def test_periods_of_no_thread_have_no_parts() -> None:
             CREATE TEMP TABLE asked AS
             SELECT p.*, 0::BIGINT AS start_ticks, 100_000::BIGINT AS end_ticks
             FROM (VALUES (1, 0), (2, NULL)) AS p(period, thread_index);
-            CREATE TEMP TABLE steps AS FROM _tool_steps(1);
+            CREATE TEMP TABLE steps AS FROM tool_steps AS t WHERE t.capture_id = 1;
             CREATE TEMP TABLE states AS FROM _host_states(1, 'steps')
             """
         )
@@ -499,7 +499,7 @@ def test_steps_of_two_threads_are_one_time(
     assert not of(found, "gpu utilization")
     [use] = warehouse.rows(
         """
-        WITH launched AS MATERIALIZED (FROM _launches(1)), steps AS MATERIALIZED (FROM _tool_steps(1))
+        WITH launched AS MATERIALIZED (FROM _launches(1)), steps AS MATERIALIZED (FROM tool_steps AS t WHERE t.capture_id = 1)
         SELECT ticks, busy_ticks FROM _device_use(1, 'launched', 'steps')
         """
     )[1]
