@@ -25,19 +25,17 @@ SIDES: Final = ("base", "new")
 
 STAGE_NAME: Final = """
     CASE
-        WHEN {0}.is_delegated THEN 'delegated'
-        WHEN {0}.stage = 'edge_dialect_exported_program' THEN 'edge'
-        WHEN {0}.stage = 'exported_program' THEN 'exported'
-        ELSE {0}.stage
+        WHEN s.is_delegated THEN 'delegated'
+        WHEN s.stage = 'edge_dialect_exported_program' THEN 'edge'
+        WHEN s.stage = 'exported_program' THEN 'exported'
+        ELSE s.stage
     END
 """
 # For each side: key of the record, the stage of its graphs in `graphs`, and its name in options.
 SIDE: Final = f"""
-    SELECT 'base' AS side, b.record_id, b.stage, {STAGE_NAME.format("b")} AS stage_name
-    FROM _graph_side($base, $base_stage, $new, true, $unit) AS b
-    UNION ALL
-    SELECT 'new', n.record_id, n.stage, {STAGE_NAME.format("n")}
-    FROM _graph_side($new, $new_stage, $base, false, $unit) AS n
+    SELECT CASE WHEN s.is_base THEN 'base' ELSE 'new' END AS side, s.record_id, s.stage,
+        {STAGE_NAME} AS stage_name
+    FROM _graph_sides($base, $new, $base_stage, $new_stage, $unit) AS s
 """
 
 NODES: Final = """

@@ -4,7 +4,8 @@ CREATE MACRO _comparison_input(
     base, new, quantile := 0.25, phase := NULL, history := NULL,
     alpha := 0.05, min_effect := NULL, allow_mismatch := false
 ) AS TABLE
-WITH sampled AS MATERIALIZED (FROM _comparison_samples(base, new, quantile, phase, history, allow_mismatch)),
+WITH compared_sides AS MATERIALIZED (FROM _compared_sides(base, new)),
+sampled AS MATERIALIZED (FROM _comparison_samples('compared_sides', quantile, phase, history, allow_mismatch)),
 shapes AS (
     SELECT o.label, list(o.shapes ORDER BY o.calls DESC, o.shapes) FILTER (WHERE c.side = 'base') AS base_shapes,
         list(o.shapes ORDER BY o.calls DESC, o.shapes) FILTER (WHERE c.side = 'new') AS new_shapes
@@ -18,14 +19,17 @@ reshaped AS (
     FROM shapes AS h
     WHERE NOT (list_has_all(h.base_shapes, h.new_shapes) AND list_has_all(h.new_shapes, h.base_shapes))
 ),
+sampled_sides AS MATERIALIZED (
+    SELECT DISTINCT 0 AS comparison, d.side = 'new' AS is_new, d.capture_id FROM sampled AS d WHERE d.side <> 'history'
+),
 sides AS MATERIALIZED (
-    SELECT list(DISTINCT d.capture_id) FILTER (WHERE d.side = 'base') AS of_base,
-        list(DISTINCT d.capture_id) FILTER (WHERE d.side = 'new') AS of_new
-    FROM sampled AS d
+    SELECT list(d.capture_id) FILTER (WHERE NOT d.is_new) AS of_base,
+        list(d.capture_id) FILTER (WHERE d.is_new) AS of_new
+    FROM sampled_sides AS d
 ),
 conditions AS (
     SELECT d.name, d.detail, false AS is_label
-    FROM _differing_conditions((SELECT a.of_base FROM sides AS a), (SELECT a.of_new FROM sides AS a)) AS d
+    FROM _conditions_of('sampled_sides', ['governor'], ' in base', ' in new') AS d
     UNION ALL
     SELECT l.name, l.detail, true
     FROM _differing_labels(base, new, (SELECT a.of_base FROM sides AS a), (SELECT a.of_new FROM sides AS a)) AS l

@@ -1,17 +1,15 @@
--- The captures of both sides, with the selector that chose each, their position in the order of captured_at (NULL if
--- any has none) and their ops. It is an error if a side is empty, if it matches several captures without a selector, or
--- if a capture is on both sides. `only_scope` is the scope of all captures, if each ran one method and those with
+-- The captures of both sides, with their position in the order of captured_at (NULL if any has none) and their ops. It
+-- is an error if a capture is on both sides. `only_scope` is the scope of all captures, if each ran one method and those with
 -- records ran the same one: without a record, runs have only their own names.
-CREATE MACRO _compared_sides(
-    base, new,
-    among := NULL::BIGINT[]  -- a list of captures; others are on no side; NULL: all
+CREATE MACRO _placed_sides(
+    chosen  -- the name of a table with columns capture_id, side (base, new) and selector: the one that chose it
 ) AS TABLE
 SELECT
-    CASE WHEN count(*) OVER (PARTITION BY c.capture_id) > 1 THEN error(
-        c.name || ' is on both sides, ' || base::VARCHAR || ' and '
-        || new::VARCHAR || ': a capture cannot be compared with itself'
+    CASE WHEN count(*) OVER of_capture > 1 THEN error(
+        c.name || ' is on both sides, ' || first_value(a.selector) OVER of_capture || ' and '
+        || last_value(a.selector) OVER of_capture || ': a capture cannot be compared with itself'
     ) ELSE a.side END AS side,
-    CASE a.side WHEN 'base' THEN base::VARCHAR ELSE new::VARCHAR END AS selector, count(*) OVER () AS captures,
+    a.selector, count(*) OVER () AS captures,
     CASE
         WHEN count(c.captured_at) OVER () = count(*) OVER ()
             THEN row_number() OVER (ORDER BY c.captured_at, c.capture_id)
@@ -26,21 +24,32 @@ SELECT
             )
             THEN coalesce(max(o.scope) FILTER (WHERE o.is_method) OVER (), max(o.scope) OVER ())
     END AS only_scope
-FROM (
-    SELECT m.capture_id, 'base' AS side FROM _several_captures(base) AS m
-    UNION ALL
-    SELECT m.capture_id, 'new' FROM _several_captures(new) AS m
-) AS a
+FROM query_table(chosen) AS a
 JOIN captures AS c USING (capture_id)
 LEFT JOIN capture_ops AS o USING (capture_id)
-WHERE among IS NULL OR list_contains(among, a.capture_id);
+WINDOW of_capture AS (
+    PARTITION BY c.capture_id ORDER BY a.side ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
+);
+
+-- The captures that two selectors choose, as in `_placed_sides`. It is an error if a side is empty, or if it matches
+-- several captures without a selector.
+CREATE MACRO _compared_sides(base, new) AS TABLE
+WITH chosen_sides AS (
+    SELECT b.capture_id, 'base' AS side, base::VARCHAR AS selector FROM _several_captures(base) AS b
+    UNION ALL
+    SELECT n.capture_id, 'new', new::VARCHAR FROM _several_captures(new) AS n
+)
+FROM _placed_sides('chosen_sides');
 
 -- The captures of a comparison: those of both sides, and, if each side is one capture, a history that shows how much
 -- single captures differ: up to 30 others with all the labels that both sides have in common, of the same format, time
 -- scale and level, and with the same ops as base. Their positions are below 0. `ops` is equal in captures of the same
 -- ops; NULL where a capture has none.
-CREATE MACRO _comparison_captures(base, new, history, among := NULL::BIGINT[]) AS TABLE
-WITH sides AS MATERIALIZED (FROM _compared_sides(base, new, among)),
+CREATE MACRO _comparison_captures(
+    compared,  -- the name of a table with the rows of `_placed_sides`
+    history
+) AS TABLE
+WITH sides AS (FROM query_table(compared)),
 -- The capture of base, if each side is one capture.
 single AS (FROM sides AS k WHERE k.side = 'base' AND k.captures = 2),
 shared_labels AS (
@@ -58,7 +67,7 @@ labelled AS (
     GROUP BY l.capture_id
     HAVING count(*) = any_value(s.labels)
 ),
-chosen AS (
+others AS (
     SELECT c.capture_id, c.name, c.format, c.time_scale, c.profiling_level, c.record_id, o.scope, o.ops_hash,
         row_number() OVER (
             ORDER BY _recorded_at(c.captured_at, c.ingested_at) DESC, c.ingested_at DESC, c.capture_id DESC
@@ -79,20 +88,20 @@ chosen AS (
             ELSE c.capture_id IN (SELECT m.capture_id FROM _several_captures(history) AS m)
         END
 ),
-compared AS (
+chosen AS (
     SELECT s.capture_id, s.side, s.position, s.selector, s.name, s.time_scale, s.profiling_level, s.record_id, s.format,
         s.scope, s.ops_hash, s.only_scope
     FROM sides AS s
     UNION ALL
     SELECT h.capture_id, 'history', -h.age, NULL, h.name, h.time_scale, h.profiling_level, h.record_id, h.format,
         h.scope, h.ops_hash, h.only_scope
-    FROM chosen AS h
+    FROM others AS h
     WHERE h.age <= 30
 )
 SELECT p.capture_id, p.side, p.position, p.selector, p.name, p.time_scale, p.profiling_level, p.record_id, p.only_scope,
     CASE WHEN p.only_scope IS NULL THEN coalesce(p.scope, '') || '|' ELSE '' END || p.ops_hash AS ops,
     p.format = 'torch_trace' AS is_trace, p.scope
-FROM compared AS p;
+FROM chosen AS p;
 
 -- All captures that an argument (name, hash prefix, @latest or selector) matches; none if it is NULL. If no capture
 -- matches, it is an error that lists the nearest names; if several match without a selector, it is an error, too.

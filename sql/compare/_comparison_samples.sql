@@ -7,8 +7,8 @@
 -- A capture without times has one sample, of level none. Where captures ran different programs, ops have no item yet:
 -- rows of level to align have the place, name (item) and program (op) of each op of a capture.
 CREATE MACRO _comparison_samples(
-    base, new, quantile, phase, history, allow_mismatch,
-    among := NULL::BIGINT[]  -- as in `_compared_sides`
+    compared,  -- as in `_comparison_captures`
+    quantile, phase, history, allow_mismatch
 ) AS TABLE
 WITH found AS (
     SELECT g.*,
@@ -18,7 +18,7 @@ WITH found AS (
                 SELECT o.capture_id FROM op_times AS o WHERE phase IS NOT NULL AND o.phase = _known_phase(phase)
             )
         END AS has_times
-    FROM _comparison_captures(base, new, history, among) AS g
+    FROM _comparison_captures(compared, history) AS g
 ),
 checked AS MATERIALIZED (
     SELECT f.*,

@@ -9,14 +9,15 @@ CREATE MACRO _differing_labels(
     base_captures,  -- the keys that it selects, as a list
     new_captures
 ) AS TABLE
-WITH valued AS (
+WITH keys AS MATERIALIZED (SELECT base_captures AS of_base, new_captures AS of_new),
+valued AS (
     SELECT l.key, list_sort(list(DISTINCT l.value) FILTER (NOT s.is_new)) AS base_values,
         list_sort(list(DISTINCT l.value) FILTER (s.is_new)) AS new_values,
         count(*) FILTER (NOT s.is_new) AS of_base, count(*) FILTER (s.is_new) AS of_new
     FROM (
-        SELECT unnest(base_captures) AS capture_id, false AS is_new
+        SELECT unnest(k.of_base) AS capture_id, false AS is_new FROM keys AS k
         UNION ALL
-        SELECT unnest(new_captures), true
+        SELECT unnest(k.of_new), true FROM keys AS k
     ) AS s
     JOIN labels AS l USING (capture_id)
     WHERE l.key NOT IN ('build', 'version', 'commit', 'commit_time', 'branch', 'dirty', 'governor')
@@ -33,11 +34,11 @@ SELECT CASE WHEN _are_ranks(v.key, v.base_values, v.new_values) THEN 'ranks' ELS
             THEN coalesce(len(v.base_values), 0) || ' in base, ' || coalesce(len(v.new_values), 0) || ' in new'
         ELSE _listed_values(v.base_values) || ' in all of base, ' || _listed_values(v.new_values) || ' in all of new'
     END AS detail
-FROM valued AS v
+FROM valued AS v CROSS JOIN keys AS k
 WHERE _are_ranks(v.key, v.base_values, v.new_values)
     OR (
-        v.of_base = len(base_captures)
-        AND v.of_new = len(new_captures)
+        v.of_base = len(k.of_base)
+        AND v.of_new = len(k.of_new)
         AND NOT list_has_any(v.base_values, v.new_values)
         AND (len(v.base_values) = 1 OR len(v.base_values) < v.of_base)
         AND (len(v.new_values) = 1 OR len(v.new_values) < v.of_new)

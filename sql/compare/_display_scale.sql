@@ -5,14 +5,14 @@ SELECT c.counted, c.shown AS unit, CASE WHEN c.shown IS NOT NULL THEN _divisor(c
 FROM (
     SELECT g.counted,
         CASE
-            WHEN unit IS NOT NULL AND unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
-                THEN error('unknown unit ' || unit || '; known are ns, us, ms, s, cycles')
+            WHEN g.unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
+                THEN error('unknown unit ' || g.unit || '; known are ns, us, ms, s, cycles')
             WHEN g.counted[2] IS NOT NULL THEN NULL
-            WHEN (g.counted[1] = 'cycles') <> (unit = 'cycles') THEN error(
-                'the captures count ' || g.counted[1] || ', which cannot be converted to ' || unit
+            WHEN (g.counted[1] = 'cycles') <> (g.unit = 'cycles') THEN error(
+                'the captures count ' || g.counted[1] || ', which cannot be converted to ' || g.unit
             )
             WHEN g.counted[1] = 'cycles' THEN 'cycles'
-            ELSE coalesce(unit, 'us')
+            ELSE coalesce(g.unit, 'us')
         END AS shown
-    FROM (SELECT counted AS counted) AS g
+    FROM (SELECT counted AS counted, unit AS unit) AS g
 ) AS c;

@@ -43,15 +43,8 @@ WITH sides AS MATERIALIZED (
     FROM _two_traces(base, new, unit) AS t
 ),
 rated AS MATERIALIZED (
-    SELECT false AS is_new, b.*
-    FROM _rated_calls(
-        (SELECT s.capture_id FROM sides AS s WHERE NOT s.is_new), NULL, NULL, NULL, steps, phase, true
-    ) AS b
-    UNION ALL
-    SELECT true, n.*
-    FROM _rated_calls(
-        (SELECT s.capture_id FROM sides AS s WHERE s.is_new), NULL, NULL, NULL, steps, phase, true
-    ) AS n
+    SELECT s.is_new, r.*
+    FROM sides AS s, LATERAL (FROM _rated_calls(s.capture_id, NULL, NULL, NULL, steps, phase, true)) AS r
 ),
 -- Also the sizes of lists of tensors, whose types aren't known.
 written AS (

@@ -26,7 +26,7 @@ executes AS (
 ),
 edge_nodes AS (
     SELECT n.record_id, n.graph_id, n.node_index, g.method, n.self_time / e.number AS self_time, n.unit
-    FROM _node_totals(
+    FROM _node_times(
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
     ) AS n
     JOIN graphs AS g USING (record_id, graph_id)

@@ -75,10 +75,7 @@ nodes AS MATERIALIZED (
             ORDER BY n.graph_id, n.node_index
         ) AS place_in_handle
     FROM target AS a
-    JOIN _node_delegates(
-        (SELECT t.record_id FROM target AS t), (SELECT t.program_id FROM target AS t),
-        (SELECT t.capture_id FROM target AS t)
-    ) AS n ON n.instruction_id IS NOT NULL
+    JOIN LATERAL (FROM _node_delegates(a.record_id, a.program_id, a.capture_id)) AS n ON n.instruction_id IS NOT NULL
     JOIN op_nodes AS p USING (record_id, graph_id, node_index)
 ),
 blobs AS MATERIALIZED (

@@ -1,5 +1,5 @@
--- Rows of `node_totals` of a capture, unordered.
-CREATE MACRO _node_totals(capture_key, unit, steps, phase, method, runs) AS TABLE
+-- One node of the edge graphs of the methods that a capture ran, with times as in `node_totals`.
+CREATE MACRO _node_times(capture_key, unit, steps, phase, method, runs) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 times AS MATERIALIZED (FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t),
 executes AS (SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number FROM times AS t GROUP BY t.method),
@@ -26,20 +26,11 @@ node_times AS (
     FROM times AS t
     JOIN firsts AS f USING (signature_index)
     GROUP BY f.graph_id, f.node_index
-),
-backends AS (
-    SELECT d.graph_id, d.node_index, d.backend
-    FROM _node_delegates(
-        (SELECT a.record_id FROM target AS a), (SELECT a.program_id FROM target AS a),
-        (SELECT a.capture_id FROM target AS a)
-    ) AS d
 )
 SELECT p.record_id, p.graph_id, g.method, p.node_index, p.name, p.op_type, p.module_path, p.source_file, p.source_line,
-    b.backend, coalesce(o.calls, z.nothing) AS calls,
+    coalesce(o.calls, z.nothing) AS calls,
     _in_unit(try_cast(coalesce(o.ticks, z.nothing) AS BIGINT), a.scale) AS self_time,
-    100e0 * coalesce(o.ticks, z.nothing) / nullif(
-        (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0
-    ) AS share_percent,
+    100e0 * coalesce(o.ticks, z.nothing) / nullif((SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0) AS share_percent,
     a.unit AS unit, x.number AS executes, self_time / x.number AS per_execute
 FROM target AS a
 JOIN graphs AS g
@@ -50,15 +41,9 @@ JOIN graphs AS g
 JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
 LEFT JOIN executes AS x USING (method)
 LEFT JOIN node_times AS o ON o.graph_id = p.graph_id AND o.node_index = p.node_index
+LEFT JOIN ran AS r ON r.graph_id = p.graph_id AND r.node_index = p.node_index
 -- Nodes that no event ran took no time.
-LEFT JOIN (
-    SELECT q.graph_id, q.node_index, 0 AS nothing
-    FROM target AS a
-    JOIN op_nodes AS q USING (record_id)
-    LEFT JOIN ran AS r USING (graph_id, node_index)
-    WHERE r.node_index IS NULL
-) AS z ON z.graph_id = p.graph_id AND z.node_index = p.node_index
-LEFT JOIN backends AS b ON b.graph_id = p.graph_id AND b.node_index = p.node_index;
+LEFT JOIN (SELECT 0 AS nothing) AS z ON r.node_index IS NULL;
 
 -- One node of the edge graphs of the methods that a capture ran, with the self time of the kernels that run it and of
 -- the delegates' events that run only it. Framework time, time of no node, and time of delegate calls with many nodes
@@ -87,8 +72,14 @@ LEFT JOIN backends AS b ON b.graph_id = p.graph_id AND b.node_index = p.node_ind
 CREATE MACRO node_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
-WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _linked_capture_with_method(capture, unit, method) AS c)
-FROM _node_totals(
+WITH target AS MATERIALIZED (FROM _linked_capture_with_method(capture, unit, method))
+SELECT n.record_id, n.graph_id, n.method, n.node_index, n.name, n.op_type, n.module_path, n.source_file, n.source_line,
+    d.backend, n.calls, n.self_time, n.share_percent, n.unit, n.executes, n.per_execute
+FROM _node_times(
     (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
 ) AS n
+LEFT JOIN (
+    SELECT p.graph_id, p.node_index, p.backend
+    FROM target AS a, LATERAL (FROM _node_delegates(a.record_id, a.program_id, a.capture_id)) AS p
+) AS d USING (graph_id, node_index)
 ORDER BY n.graph_id, n.node_index;

@@ -6,11 +6,12 @@ CREATE MACRO _labelled_captures(
     allow_mismatch,
     among  -- a list of captures to choose from; NULL: all
 ) AS TABLE
-WITH labelled AS (
+WITH asked AS MATERIALIZED (SELECT "key" AS key, among AS among),
+labelled AS (
     SELECT l.capture_id, l.value
-    FROM labels AS l
-    WHERE l.key = "key"
-        AND (among IS NULL OR list_contains(among, l.capture_id))
+    FROM asked AS a
+    JOIN labels AS l USING (key)
+    WHERE (a.among IS NULL OR list_contains(a.among, l.capture_id))
         AND (selector IS NULL OR l.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s))
 ),
 counted AS (
@@ -22,29 +23,29 @@ counted AS (
 ),
 checked AS (
     SELECT CASE
-        WHEN c.number > 1 AND len(c.models) > 1 AND "key" <> 'model' AND NOT allow_mismatch THEN error(
+        WHEN c.number > 1 AND len(c.models) > 1 AND a.key <> 'model' AND NOT allow_mismatch THEN error(
             'the captures are of ' || len(c.models) || ' models, ' || array_to_string(c.models[:3], ', ')
             || CASE WHEN len(c.models) > 3 THEN ', ...' ELSE '' END || ': choose one, as model='
             || _selector_value('model', c.models[1])
             || '; to compare them nevertheless: --allow-mismatch, or in SQL allow_mismatch := true'
         )
-        WHEN "key" IS NULL THEN 0
+        WHEN a.key IS NULL THEN 0
         WHEN c.number > 1 THEN c.number
         WHEN c.number = 1 THEN error(
-            'all captures with a label ' || "key" || ' have ' || "key" || '=' || c.one
+            'all captures with a label ' || a.key || ' have ' || a.key || '=' || c.one
             || ': there is no other to compare it with'
         )
         ELSE error(
-            'no capture' || coalesce(' of ' || selector::VARCHAR, '') || ' has a label ' || "key" || '; '
+            'no capture' || coalesce(' of ' || selector::VARCHAR, '') || ' has a label ' || a.key || '; '
             || coalesce('labels are ' || c.keys, 'no capture has labels')
         )
     END AS number
-    FROM counted AS c
+    FROM counted AS c CROSS JOIN asked AS a
 )
 SELECT d.capture_id::BIGINT AS capture_id, d.value
 FROM checked AS c
 LEFT JOIN labelled AS d ON c.number > 1
-WHERE "key" IS NOT NULL;
+WHERE c.number > 0;
 
 -- Comparisons of the captures of each value of a label with all others, as rows of `_comparison` with the value and, of
 -- totals, the ops that differ. They share the samples, and the probability of a false verdict: with n values, each has
@@ -55,18 +56,16 @@ CREATE MACRO _outliers(
 ) AS TABLE
 WITH of_values AS MATERIALIZED (FROM _labelled_captures(selector, "key", allow_mismatch, among)),
 -- The two sides, which together are all captures: those of one value, and the others.
-outlier_sides AS MATERIALIZED (
-    SELECT concat_ws(',', selector::VARCHAR, "key" || '!=' || _selector_value("key", min(v.value))) AS base,
-        concat_ws(',', selector::VARCHAR, "key" || '=' || _selector_value("key", min(v.value))) AS new
-    FROM of_values AS v
-    HAVING count(*) > 0
+outlier_captures AS (
+    SELECT v.capture_id, CASE WHEN v.value = v.least THEN 'new' ELSE 'base' END AS side,
+        concat_ws(
+            ',', selector::VARCHAR,
+            concat("key", CASE WHEN v.value = v.least THEN '=' ELSE '!=' END, _selector_value("key", v.least))
+        ) AS selector
+    FROM (SELECT o.*, min(o.value) OVER () AS least FROM of_values AS o) AS v
 ),
-sampled AS MATERIALIZED (
-    FROM _comparison_samples(
-        (SELECT o.base FROM outlier_sides AS o), (SELECT o.new FROM outlier_sides AS o), quantile, phase, NULL,
-        allow_mismatch, among
-    )
-),
+outlier_sides AS MATERIALIZED (FROM _placed_sides('outlier_captures')),
+sampled AS MATERIALIZED (FROM _comparison_samples('outlier_sides', quantile, phase, NULL, allow_mismatch)),
 sides_of_values AS MATERIALIZED (
     SELECT dense_rank() OVER (ORDER BY d.value) AS comparison, d.value, v.value = d.value AS is_new, v.capture_id
     FROM (SELECT DISTINCT n.value FROM of_values AS n) AS d CROSS JOIN of_values AS v

@@ -1,43 +1,3 @@
--- The time of a node in an execute of its method, over the typical runs of a capture. Nodes that no event is known to
--- have run have no row.
-CREATE MACRO _times_in_graph(
-    capture_key,  -- key of a capture that has a record; NULL: no rows
-    unit,
-    stage  -- stage of the graphs; only edge graphs have times
-) AS TABLE
-SELECT n.graph_id, n.node_index, n.per_execute AS self_time
-FROM _node_totals(capture_key, unit, NULL, NULL, NULL, 'typical') AS n
-WHERE n.calls > 0 AND stage = 'edge_dialect_exported_program';
-
--- One node of a side of a comparison of graphs.
-CREATE MACRO _nodes_of_side(
-    side  -- the row of `_graph_side`
-) AS TABLE
-WITH target AS MATERIALIZED (SELECT _row.* FROM (SELECT side AS _row)),
-outputs AS (
-    SELECT v.graph_id, v.node_index, string_agg(coalesce(v.dtype, 'none'), ', ' ORDER BY v.output_index) AS dtypes,
-        string_agg(coalesce('[' || array_to_string(
-            list_transform(v.sizes, lambda s: coalesce(s::VARCHAR, '?')), ', '
-        ) || ']', 'none'), ', ' ORDER BY v.output_index) AS shapes
-    FROM node_values AS v
-    JOIN target AS a USING (record_id)
-    WHERE v.node_index IS NOT NULL
-    GROUP BY v.graph_id, v.node_index
-)
-SELECT p.graph_id, p.node_index, g.method, p.subgraph, p.name, p.op_type, p.module_path, o.dtypes, o.shapes, d.backend,
-    t.self_time, a.unit
-FROM target AS a
-JOIN graphs AS g USING (record_id, stage)
-JOIN op_nodes AS p USING (record_id, graph_id)
-LEFT JOIN outputs AS o USING (graph_id, node_index)
-LEFT JOIN _node_delegates(
-    (SELECT r.record_id FROM target AS r), (SELECT r.program_id FROM target AS r),
-    (SELECT r.capture_id FROM target AS r)
-) AS d ON d.graph_id = p.graph_id AND d.node_index = p.node_index AND a.is_delegated
-LEFT JOIN _times_in_graph(
-    (SELECT r.capture_id FROM target AS r), (SELECT r.unit FROM target AS r), (SELECT r.stage FROM target AS r)
-) AS t ON t.graph_id = p.graph_id AND t.node_index = p.node_index;
-
 -- One node of two op graphs, with its counterpart: of two records, such as those of two builds, or of one record at two
 -- stages of its lowering. Nodes of one record are matched by their debug handles, which show from which node a node was
 -- made; nodes of two records by module, op, outputs and the nodes around them, in order. Captures have times, see
@@ -86,47 +46,60 @@ CREATE MACRO compare_graphs(
     reference := NULL,  -- capture whose values are assumed to be right; NULL: base
     metric := 'mse'  -- of gaps: mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of the right element)
 ) AS TABLE
-WITH base_side AS MATERIALIZED (FROM _graph_side(base, base_stage, new, true, unit)),
-new_side AS MATERIALIZED (FROM _graph_side(new, new_stage, base, false, unit)),
-base_nodes AS MATERIALIZED (FROM _nodes_of_side((SELECT s FROM base_side AS s))),
-new_nodes AS MATERIALIZED (FROM _nodes_of_side((SELECT s FROM new_side AS s))),
-gaps AS MATERIALIZED (
-    FROM _graph_gaps(
-        (SELECT s.capture_id FROM base_side AS s), (SELECT s.capture_id FROM new_side AS s), reference, metric
-    ) AS g
+WITH graph_sides AS MATERIALIZED (FROM _graph_sides(base, new, base_stage, new_stage, unit)),
+graph_nodes AS MATERIALIZED (FROM _graph_nodes('graph_sides')),
+gaps AS MATERIALIZED (FROM _graph_gaps('graph_sides', reference, metric)),
+backends AS (
+    SELECT s.is_base, d.graph_id, d.node_index, d.backend
+    FROM (FROM graph_sides AS g WHERE g.is_delegated) AS s,
+        LATERAL (FROM _node_delegates(s.record_id, s.program_id, s.capture_id)) AS d
+),
+-- Only edge graphs have times. Nodes that no event is known to have run have none.
+times AS (
+    SELECT s.is_base, t.graph_id, t.node_index, t.per_execute
+    FROM (FROM graph_sides AS g WHERE g.stage = 'edge_dialect_exported_program') AS s,
+        LATERAL (FROM _node_times(s.capture_id, s.unit, NULL, NULL, NULL, 'typical')) AS t
+    WHERE t.calls > 0
+),
+nodes AS MATERIALIZED (
+    SELECT n.*, m.label, m.basis, m.origin, d.backend, t.per_execute AS self_time, g.debug_handle, g.gap, g.grows,
+        g.problem
+    FROM graph_nodes AS n
+    JOIN _matched_nodes('graph_nodes') AS m USING (id)
+    LEFT JOIN backends AS d USING (is_base, graph_id, node_index)
+    LEFT JOIN times AS t USING (is_base, graph_id, node_index)
+    LEFT JOIN gaps AS g USING (is_base, graph_id, node_index)
 ),
 compared AS (
-    SELECT p.basis, p.score, p.origin, b.node_index AS base_node, n.node_index AS new_node,
+    SELECT b.basis, coalesce(b.origin, n.origin) AS origin, b.node_index AS base_node, n.node_index AS new_node,
         coalesce(n.method, b.method) AS method, coalesce(n.subgraph, b.subgraph) AS subgraph, b.name AS base_name,
         n.name AS new_name, b.op_type AS base_op, n.op_type AS new_op,
         coalesce(n.module_path, b.module_path) AS module_path, b.shapes AS base_shapes, n.shapes AS new_shapes,
         b.dtypes AS base_dtypes, n.dtypes AS new_dtypes, b.backend AS base_backend, n.backend AS new_backend,
-        b.self_time AS base_time, n.self_time AS new_time, g.gap AS base_gap, g.grows AS base_grows,
-        CASE WHEN reference IS NOT NULL OR i.debug_handle IS NOT NULL THEN h.gap END AS new_gap,
-        CASE WHEN new_gap IS NOT NULL THEN h.grows END AS new_grows,
+        b.self_time AS base_time, n.self_time AS new_time, b.gap AS base_gap, b.grows AS base_grows,
+        (
+            (n.op_type = b.op_type)::INTEGER + (n.outputs = b.outputs)::INTEGER + (n.module = b.module)::INTEGER
+            + (n.inputs = b.inputs)::INTEGER + (n.users = b.users)::INTEGER
+        ) / 5 AS score,
+        CASE WHEN reference IS NOT NULL OR i.debug_handle IS NOT NULL THEN n.gap END AS new_gap,
+        CASE WHEN new_gap IS NOT NULL THEN n.grows END AS new_grows,
         coalesce(CASE
-            WHEN reference IS NOT NULL OR i.debug_handle IS NOT NULL THEN h.problem
-        END, g.problem) AS gap_problem,
-        CASE WHEN p.basis IS NOT NULL THEN nullif(concat_ws(
+            WHEN reference IS NOT NULL OR i.debug_handle IS NOT NULL THEN n.problem
+        END, b.problem) AS gap_problem,
+        CASE WHEN b.basis IS NOT NULL THEN nullif(concat_ws(
             ', ', CASE WHEN n.op_type <> b.op_type THEN 'op' END,
             CASE WHEN n.shapes IS DISTINCT FROM b.shapes THEN 'shape' END,
             CASE WHEN n.dtypes IS DISTINCT FROM b.dtypes THEN 'dtype' END,
             CASE WHEN n.backend IS DISTINCT FROM b.backend THEN 'backend' END
         ), '') END AS changed
-    FROM _node_pairs(
-        (SELECT s.record_id FROM base_side AS s), (SELECT s.stage FROM base_side AS s),
-        (SELECT s.record_id FROM new_side AS s), (SELECT s.stage FROM new_side AS s)
-    ) AS p
-    LEFT JOIN base_nodes AS b ON b.graph_id = p.base_graph AND b.node_index = p.base_node
-    LEFT JOIN new_nodes AS n ON n.graph_id = p.new_graph AND n.node_index = p.new_node
-    LEFT JOIN gaps AS g ON g.is_base AND g.graph_id = p.base_graph AND g.node_index = p.base_node
-    LEFT JOIN gaps AS h ON NOT h.is_base AND h.graph_id = p.new_graph AND h.node_index = p.new_node
+    FROM (FROM nodes AS o WHERE o.is_base) AS b
+    FULL JOIN (FROM nodes AS o WHERE NOT o.is_base) AS n USING (label)
     -- The same handle may belong to different nodes in two records.
     LEFT JOIN node_debug_handles AS i
-        ON i.record_id = (SELECT s.record_id FROM base_side AS s)
-        AND i.graph_id = p.base_graph
-        AND i.node_index = p.base_node
-        AND i.debug_handle = h.debug_handle
+        ON i.record_id = b.record_id
+        AND i.graph_id = b.graph_id
+        AND i.node_index = b.node_index
+        AND i.debug_handle = n.debug_handle
 ),
 units AS (
     SELECT CASE
@@ -134,7 +107,8 @@ units AS (
             AND b.unit IS NOT NULL AND n.unit IS NOT NULL THEN NULL
         ELSE coalesce(b.unit, n.unit)
     END AS unit
-    FROM base_side AS b CROSS JOIN new_side AS n
+    FROM graph_sides AS b
+    JOIN graph_sides AS n ON b.is_base AND NOT n.is_base
 )
 SELECT c.method,
     CASE

@@ -11,7 +11,7 @@ unknown_tensors AS (
 ),
 differing AS (
     SELECT p.block_index, p.op_name, p.event_index, count(DISTINCT coalesce(v.sha256, v.number::VARCHAR)) AS kinds
-    FROM _values_with_events(capture_key) AS p
+    FROM _values_with_events([capture_key]) AS p
     JOIN debug_values AS v
         ON v.capture_id = capture_key
         AND v.run_index = p.run_index

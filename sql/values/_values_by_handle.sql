@@ -1,36 +1,38 @@
--- The value of one op of a capture, by the debug handle that its nodes share, from the first run that has a value: an
+-- The value of one op of one of some captures, by the debug handle that its nodes share, from the first run that has a value: an
 -- output of the event that the table `signature_outputs` names, from its last occurrence in the run. In a reference,
 -- the value is that of the node. An op whose value is unknown has a row with the reason.
 CREATE MACRO _values_by_handle(
-    capture_key,
-    is_reference  -- whether the capture is a reference; NULL: either. Planning for one of the two takes half as long
+    capture_keys  -- a list
 ) AS TABLE
 WITH
-target AS MATERIALIZED (SELECT k.capture_id, k.record_id, k.format FROM captures AS k WHERE k.capture_id = capture_key),
+target AS MATERIALIZED (
+    SELECT k.capture_id, k.record_id, k.format FROM captures AS k WHERE list_contains(capture_keys, k.capture_id)
+),
 handled AS (
-    SELECT p.method, p.debug_handles, o.debug_handle, o.result_index AS output_index, p.op_name, p.run_index,
+    SELECT k.capture_id, k.record_id, p.method, p.debug_handles, o.debug_handle, o.result_index AS output_index, p.op_name, p.run_index,
         p.event_index, p.value_index, p.owner_kind = 'delegate' AS is_within, o.sizes, o.result_sizes, o.mapping,
         o.problem
     FROM target AS k
     JOIN signature_outputs AS o USING (capture_id)
-    JOIN _values_with_events(capture_key) AS p
-        ON p.signature_index = o.signature_index AND p.position = coalesce(o.position, p.position)
-    WHERE p.role = 'output' AND coalesce(NOT is_reference, true)
+    JOIN _values_with_events((SELECT list(a.capture_id) FROM target AS a)) AS p
+        ON p.capture_id = k.capture_id AND p.signature_index = o.signature_index
+        AND p.position = coalesce(o.position, p.position)
+    WHERE p.role = 'output'
     UNION ALL
-    SELECT r.method, [o.debug_handle], o.debug_handle, o.result_index, v.name, v.run_index, v.event_index,
+    SELECT k.capture_id, k.record_id, r.method, [o.debug_handle], o.debug_handle, o.result_index, v.name, v.run_index, v.event_index,
         v.value_index, false, NULL, NULL, o.mapping, o.problem
     FROM target AS k
     JOIN signature_outputs AS o USING (capture_id)
     JOIN debug_values AS v
         ON v.capture_id = o.capture_id AND v.event_index = o.signature_index AND v.value_index = o.position
     JOIN runs AS r ON r.capture_id = v.capture_id AND r.run_index = v.run_index
-    WHERE k.format = 'reference' AND coalesce(is_reference, true)
+    WHERE k.format = 'reference'
 ),
 latest AS (
     SELECT h.* REPLACE (coalesce(h.output_index, 0) AS output_index)
     FROM handled AS h
     QUALIFY row_number() OVER (
-        PARTITION BY h.method, h.debug_handle, coalesce(h.output_index, 0)
+        PARTITION BY h.capture_id, h.method, h.debug_handle, coalesce(h.output_index, 0)
         ORDER BY h.problem IS NOT NULL, h.run_index, h.is_within DESC, h.event_index DESC, h.value_index
     ) = 1
 ),
@@ -43,25 +45,25 @@ valued AS (
             WHEN NOT _can_be_sizes(v.sizes, l.sizes)
                 THEN 'its sizes ' || v.sizes::VARCHAR || ' are not those of its node, ' || l.sizes::VARCHAR
         END AS reason
-    FROM latest AS l CROSS JOIN target AS k
+    FROM latest AS l
     JOIN debug_values AS v USING (capture_id, run_index, event_index, value_index)
 ),
 nodes AS (
     SELECT g.stage, g.method, h.debug_handle, n.*
-    FROM target AS k
+    FROM (SELECT DISTINCT k.record_id FROM target AS k) AS k
     JOIN graphs AS g USING (record_id)
     JOIN op_nodes AS n USING (record_id, graph_id)
     JOIN node_debug_handles AS h USING (record_id, graph_id, node_index)
 ),
 places AS (
-    SELECT n.method, n.debug_handle, n.module_path, n.source_file, n.source_line
+    SELECT n.record_id, n.method, n.debug_handle, n.module_path, n.source_file, n.source_line
     FROM nodes AS n
     QUALIFY row_number() OVER (
-        PARTITION BY n.method, n.debug_handle
+        PARTITION BY n.record_id, n.method, n.debug_handle
         ORDER BY n.stage = 'edge_dialect_exported_program' DESC, n.stage, n.node_index DESC
     ) = 1
 )
-SELECT v.method, v.debug_handle, v.debug_handles, v.output_index, v.op_name, v.scalar_type,
+SELECT v.capture_id, v.method, v.debug_handle, v.debug_handles, v.output_index, v.op_name, v.scalar_type,
     CASE
         WHEN v.reason IS NULL
             AND list_product(v.result_sizes) = list_product(v.logged_sizes)
@@ -73,7 +75,7 @@ SELECT v.method, v.debug_handle, v.debug_handles, v.output_index, v.op_name, v.s
     CASE WHEN v.reason IS NULL THEN v.mapping END AS mapping,
     v.reason AS problem, s.module_path, s.source_file, s.source_line
 FROM valued AS v
-LEFT JOIN places AS s USING (method, debug_handle);
+LEFT JOIN places AS s USING (record_id, method, debug_handle);
 
 -- Sizes without those of 1.
 CREATE MACRO _without_ones(sizes) AS (list_filter(sizes, lambda x: x IS DISTINCT FROM 1));

@@ -1,41 +1,46 @@
 -- One value that a capture's runtime logged, with the event that produced it. Values with the same instruction and
 -- delegate id belong to one call, unless an event with these is between them.
-CREATE MACRO _values_with_events(capture_key) AS TABLE
+CREATE MACRO _values_with_events(
+    capture_keys  -- a list
+) AS TABLE
 WITH
--- Materialized, as the key may be a subquery, which would run several times.
-target AS MATERIALIZED (SELECT k.capture_id, k.record_id FROM captures AS k WHERE k.capture_id = capture_key),
+-- Materialized, as the list may be a subquery, which would run several times.
+target AS MATERIALIZED (
+    SELECT k.capture_id, k.record_id FROM captures AS k WHERE list_contains(capture_keys, k.capture_id)
+),
 logged AS (
-    SELECT v.run_index, v.event_index, v.value_index, v.chain_index, v.instruction_id,
+    SELECT a.capture_id, v.run_index, v.event_index, v.value_index, v.chain_index, v.instruction_id,
         coalesce(v.delegate_debug_id::VARCHAR, v.delegate_debug_str, '') AS delegate_id, v.name, v.is_output,
         false AS is_event
     FROM target AS a
     JOIN debug_values AS v USING (capture_id)
 ),
 timed AS (
-    SELECT t.run_index, t.event_index, -1 AS value_index, s.chain_index, s.instruction_id,
+    SELECT a.capture_id, t.run_index, t.event_index, -1 AS value_index, s.chain_index, s.instruction_id,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id, s.name, false AS is_output,
         true AS is_event
     FROM target AS a
     JOIN event_ticks AS t USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
-    WHERE s.kind IN ('kernel', 'delegate_call', 'delegate') AND t.run_index IN (SELECT l.run_index FROM logged AS l)
+    WHERE s.kind IN ('kernel', 'delegate_call', 'delegate')
+        AND (t.capture_id, t.run_index) IN (SELECT (l.capture_id, l.run_index) FROM logged AS l)
 ),
 numbered_calls AS (
     SELECT c.*,
         count(*) FILTER (WHERE c.is_event) OVER (
-            PARTITION BY c.run_index, c.chain_index, c.instruction_id, c.delegate_id
+            PARTITION BY c.capture_id, c.run_index, c.chain_index, c.instruction_id, c.delegate_id
             ORDER BY c.event_index, c.value_index
         ) AS call
     FROM (FROM logged UNION ALL FROM timed) AS c
 ),
 owners AS (
-    SELECT s.block_index, s.signature_index, s.chain_index, s.instruction_id,
+    SELECT a.capture_id, s.block_index, s.signature_index, s.chain_index, s.instruction_id,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id, s.kind, s.label
     FROM target AS a
     JOIN signatures AS s USING (capture_id)
     WHERE s.kind IN ('kernel', 'delegate_call', 'delegate')
     QUALIFY row_number() OVER (
-        PARTITION BY s.block_index, s.chain_index, s.instruction_id, delegate_id
+        PARTITION BY a.capture_id, s.block_index, s.chain_index, s.instruction_id, delegate_id
         ORDER BY s.slot
     ) = 1
 ),
@@ -43,11 +48,13 @@ with_owners AS (
     SELECT c.*, r.block_index, coalesce(p.method, r.method) AS method, o.signature_index, o.kind AS owner_kind,
         coalesce(o.label, c.name) AS op_name, p.debug_handles, d.outputs AS delegate_outputs,
         row_number() OVER same_call - 1 AS place,
-        count(*) OVER (PARTITION BY c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call) AS places
-    FROM numbered_calls AS c CROSS JOIN target AS a
+        count(*) OVER (PARTITION BY c.capture_id, c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call) AS places
+    FROM numbered_calls AS c
+    JOIN target AS a USING (capture_id)
     JOIN runs AS r USING (capture_id, run_index)
     LEFT JOIN owners AS o
-        ON o.block_index = r.block_index
+        ON o.capture_id = a.capture_id
+        AND o.block_index = r.block_index
         AND o.chain_index = c.chain_index
         AND o.instruction_id = c.instruction_id
         AND o.delegate_id = c.delegate_id
@@ -60,7 +67,7 @@ with_owners AS (
         AND o.kind = 'delegate_call'
     WHERE NOT c.is_event
     WINDOW same_call AS (
-        PARTITION BY c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call
+        PARTITION BY c.capture_id, c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call
         ORDER BY c.event_index, c.value_index
     )
 ),
@@ -75,11 +82,11 @@ with_roles AS (
         END AS role
     FROM with_owners AS o
 )
-SELECT t.run_index, t.event_index, t.value_index, t.block_index, t.method, t.signature_index, t.owner_kind, t.op_name,
+SELECT t.capture_id, t.run_index, t.event_index, t.value_index, t.block_index, t.method, t.signature_index, t.owner_kind, t.op_name,
     t.instruction_id, t.role, row_number() OVER same_role - 1 AS position, t.debug_handles
 FROM with_roles AS t
 WINDOW same_role AS (
-    PARTITION BY t.run_index, t.chain_index, t.instruction_id, t.delegate_id, t.call, t.role
+    PARTITION BY t.capture_id, t.run_index, t.chain_index, t.instruction_id, t.delegate_id, t.call, t.role
     ORDER BY t.event_index, t.value_index
 );
 
@@ -119,6 +126,6 @@ SELECT p.run_index, p.block_index, p.event_index, p.value_index, p.op_name, p.in
     o.op_type, o.module_path, o.source_file, o.source_line
 FROM target AS a
 JOIN debug_values AS v USING (capture_id)
-JOIN _values_with_events((SELECT a.capture_id FROM target AS a)) AS p USING (run_index, event_index, value_index)
+JOIN _values_with_events((SELECT [a.capture_id] FROM target AS a)) AS p USING (capture_id, run_index, event_index, value_index)
 LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
 ORDER BY p.run_index, p.event_index, p.value_index;

@@ -1,21 +1,24 @@
--- One node of the edge graphs of a capture's record, with the difference between its value and that of another capture,
--- as in `node_gaps`.
-CREATE MACRO _node_gaps(base_key, new_key, metric) AS TABLE
+-- One node of the edge graphs of the record of the new capture of a pair, with the difference between its value and that
+-- of the other capture, as in `node_gaps`.
+CREATE MACRO _node_gaps(
+    compared,  -- as in `_numeric_gaps`
+    metric
+) AS TABLE
 WITH last_nodes AS (
-    SELECT g.method, h.debug_handle, g.record_id, g.graph_id, h.node_index
-    FROM captures AS k
+    SELECT c.pair, g.method, h.debug_handle, g.record_id, g.graph_id, h.node_index
+    FROM query_table(compared) AS c
+    JOIN captures AS k ON k.capture_id = c.new_key
     JOIN graphs AS g ON g.record_id = k.record_id AND g.stage = 'edge_dialect_exported_program'
     JOIN node_debug_handles AS h ON h.record_id = g.record_id AND h.graph_id = g.graph_id
-    WHERE k.capture_id = new_key
-    QUALIFY row_number() OVER (PARTITION BY g.method, h.debug_handle ORDER BY h.node_index DESC) = 1
+    QUALIFY row_number() OVER (PARTITION BY c.pair, g.method, h.debug_handle ORDER BY h.node_index DESC) = 1
 ),
 worst AS (
     SELECT n.record_id, n.graph_id, n.node_index, d.*
-    FROM _numeric_gap(base_key, new_key, metric) AS d
-    JOIN last_nodes AS n USING (method, debug_handle)
+    FROM _numeric_gaps(compared, metric) AS d
+    JOIN last_nodes AS n USING (pair, method, debug_handle)
     -- NaN is the worst: it is greater than all numbers, also with a minus sign.
     QUALIFY row_number() OVER (
-        PARTITION BY n.graph_id, n.node_index
+        PARTITION BY d.pair, n.graph_id, n.node_index
         ORDER BY
             CASE WHEN d.metric IN ('snr', 'cosine') THEN -d.gap ELSE d.gap END
             DESC NULLS LAST, d.debug_handle DESC, d.output_index
@@ -24,15 +27,15 @@ worst AS (
 judged AS (
     SELECT w.*,
         CASE w.metric WHEN 'snr' THEN pow(10, -w.gap / 10) WHEN 'cosine' THEN 1 - w.gap ELSE w.gap END AS badness,
-        max(badness) OVER (PARTITION BY w.graph_id) AS worst
+        max(badness) OVER (PARTITION BY w.pair, w.graph_id) AS worst
     FROM worst AS w
 )
-SELECT w.graph_id, w.node_index, w.method, p.name, p.op_type, p.module_path, w.debug_handle, w.output_index, w.metric,
+SELECT w.pair, w.graph_id, w.node_index, w.method, p.name, p.op_type, p.module_path, w.debug_handle, w.output_index, w.metric,
     w.mapping, w.gap, w.problem, w.elements,
     CASE
         WHEN w.gap IS NOT NULL THEN w.badness > 0
             AND w.node_index
-            = min(CASE WHEN w.badness >= w.worst / 10 THEN w.node_index END) OVER (PARTITION BY w.graph_id)
+            = min(CASE WHEN w.badness >= w.worst / 10 THEN w.node_index END) OVER (PARTITION BY w.pair, w.graph_id)
     END AS grows
 FROM judged AS w
 JOIN op_nodes AS p USING (record_id, graph_id, node_index);
@@ -62,8 +65,9 @@ CREATE MACRO node_gaps(
     new,  -- the capture to be judged, whose nodes these are: name, hash prefix, @latest or selector
     metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
 ) AS TABLE
-WITH sides AS MATERIALIZED (
-    SELECT _capture_with_handles(base) AS base_key, _capture_with_handles(new) AS new_key
+WITH one_pair AS MATERIALIZED (
+    SELECT 1 AS pair, _capture_with_handles(base) AS base_key, _capture_with_handles(new) AS new_key
 )
-FROM _node_gaps((SELECT s.base_key FROM sides AS s), (SELECT s.new_key FROM sides AS s), metric) AS g
+SELECT g.* EXCLUDE (pair)
+FROM _node_gaps('one_pair', metric) AS g
 ORDER BY g.graph_id, g.node_index;

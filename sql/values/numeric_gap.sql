@@ -26,6 +26,10 @@ CREATE MACRO numeric_gap(
     new,  -- the capture to be judged: name, hash prefix, @latest or selector
     metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
 ) AS TABLE
-FROM _numeric_gap(_capture_with_handles(base), _capture_with_handles(new), metric) AS g
+WITH one_pair AS MATERIALIZED (
+    SELECT 1 AS pair, _capture_with_handles(base) AS base_key, _capture_with_handles(new) AS new_key
+)
+SELECT g.* EXCLUDE (pair)
+FROM _numeric_gaps('one_pair', metric) AS g
 ORDER BY CASE WHEN lower(metric) IN ('snr', 'cosine') THEN -g.gap ELSE g.gap END DESC NULLS LAST, g.method,
     g.debug_handle, g.output_index;

@@ -30,10 +30,10 @@ DUMPS = [
 ]
 
 
-def rows_of_view(warehouse: Warehouse, key: int, is_reference: bool) -> dict[Any, tuple[Any, ...]]:
-    query = "FROM _values_by_handle($key, $reference) AS v"
+def rows_of_view(warehouse: Warehouse, key: int) -> dict[Any, tuple[Any, ...]]:
+    query = "FROM _values_by_handle([$key]) AS v"
     columns = "v.method, v.debug_handle, v.output_index, v.debug_handles, v.sizes, v.mapping, v.problem, v.elements"
-    found = warehouse.rows(f"SELECT {columns} {query}", key=key, reference=is_reference)[1]
+    found = warehouse.rows(f"SELECT {columns} {query}", key=key)[1]
     return {row[:3]: row[3:] for row in found}
 
 
@@ -60,7 +60,7 @@ def test_values(warehouse: Warehouse, name: str) -> None:
     queries = made._queries.with_ops
     graphs = Graphs(queries.rows, 1, EDGE, EXPORTED)
     found = logged_values(queries, source_of(path.with_suffix(".bin")), graphs)
-    check(rows_of_view(warehouse, capture.capture_id, False), found)
+    check(rows_of_view(warehouse, capture.capture_id), found)
     reference = path.with_suffix(".reference.npz")
     if reference.exists():
         values: dict[str, list[Any]] = {}
@@ -70,7 +70,7 @@ def test_values(warehouse: Warehouse, name: str) -> None:
         stored = warehouse.ingest_reference(warehouse.rows("SELECT r.name FROM records AS r")[1][0][0], values)
         of_nodes = reference_op_values(graphs, EXPORTED, "forward", values)
         assert of_nodes
-        check(rows_of_view(warehouse, stored.capture_id, True), of_nodes)
+        check(rows_of_view(warehouse, stored.capture_id), of_nodes)
 
 
 def test_distances(warehouse: Warehouse, tmp_path: Path) -> None:

@@ -84,7 +84,9 @@ class Pair:
 
     def likeness(self, key: int, at: int, node: int) -> Any:
         """The properties of a node. Nodes with equal properties can be distinguished only by their neighbours."""
-        query = f"SELECT module_path, op_type, outputs FROM _graph_nodes({key}, 'planted') WHERE graph_id = {at} AND node_index = {node}"
+        query = f"""WITH sides AS (SELECT true AS is_base, {key} AS record_id, 'planted' AS stage)
+            SELECT module_path, op_type, outputs FROM _graph_nodes('sides')
+            WHERE graph_id = {at} AND node_index = {node}"""
         return self.warehouse.rows(query)[1]
 
     def differences(self) -> dict[int, list[tuple[str, str | None, int | None, int | None]]]:

@@ -17,15 +17,15 @@ from etq.warehouse.warehouse import Warehouse
 # and what larger views have, with a twentieth on top.
 MOST: Final = 250
 LARGER: Final = {
-    "backward_times": 435, "causes": 1400, "collective_waits": 280, "compare_captures": 377, "compare_efficiency": 700,
-    "compare_findings": 350, "compare_graphs": 2850, "compare_jobs": 890, "compare_modules": 364, "compare_ops": 374, "compare_parts": 410,
-    "compared_captures": 351, "critical_ops": 715, "critical_path": 735, "delegate_coverage": 403,
-    "delegate_graph": 455, "delegation": 280, "device_idle": 385, "device_idle_causes": 365,
-    "find_total_for_module": 315, "idle_parts": 560, "job_critical_path": 375, "jobs": 410, "key_averages": 495, "model_map": 254,
-    "node_gaps": 400, "node_memory": 300, "node_roofline": 510, "node_totals": 412, "numeric_gap": 440,
-    "outliers": 630,
-    "op_efficiency": 330, "passes": 305, "peak_memory": 306, "rank_steps": 335, "regressions": 413, "roofline": 420,
-    "series": 519, "step_efficiency": 500, "stragglers": 355, "time_tree": 525, "trend": 436,
+    "backward_times": 435, "causes": 1015, "collective_waits": 280, "compare_captures": 371,
+    "compare_efficiency": 335, "compare_findings": 344, "compare_graphs": 865, "compare_jobs": 890,
+    "compare_modules": 358, "compare_ops": 368, "compare_parts": 404, "compared_captures": 345, "critical_ops": 715,
+    "critical_path": 735, "delegate_coverage": 403, "delegate_graph": 384, "delegation": 280, "device_idle": 385,
+    "device_idle_causes": 365, "find_total_for_module": 315, "idle_parts": 560, "job_critical_path": 375, "jobs": 410,
+    "key_averages": 495, "model_map": 254, "node_gaps": 279, "node_memory": 300, "node_roofline": 510,
+    "node_totals": 343, "numeric_gap": 252, "op_efficiency": 330, "outliers": 321, "passes": 305, "peak_memory": 306,
+    "rank_steps": 335, "regressions": 413, "roofline": 420, "series": 519, "step_efficiency": 500, "stragglers": 355,
+    "time_tree": 525, "trend": 436,
 }  # fmt: skip
 
 

@@ -27,52 +27,49 @@ FROM (
 ) AS f
 LEFT JOIN captures AS k USING (capture_id);
 
--- One side of a comparison of graphs.
-CREATE MACRO _graph_side(
-    side,
-    stage,  -- exported, edge, delegated, or one in `graphs`; NULL: delegated, or exported without edge graphs
-    other,  -- the other side, as in `_capture_or_record`
-    is_base,  -- whether this side is the baseline, whose stage is exported, or else edge, if both sides are the same
-    unit
+-- The two sides of a comparison of graphs.
+CREATE MACRO _graph_sides(
+    base, new,
+    base_stage,  -- exported, edge, delegated, or one in `graphs`; NULL: as in `compare_graphs`
+    new_stage, unit
 ) AS TABLE
-WITH chosen AS (
-    SELECT s.*,
-        CASE
-            WHEN stage IS NOT NULL THEN stage::VARCHAR
-            WHEN is_base
-                AND s.record_id = o.record_id
-                AND s.capture_id IS NOT DISTINCT FROM o.capture_id
-                THEN CASE
-                    WHEN EXISTS (
-                        FROM graphs AS g WHERE g.record_id = s.record_id AND g.stage = 'exported_program'
-                    ) THEN 'exported'
-                    ELSE 'edge'
-                END
-            WHEN EXISTS (
-                FROM graphs AS g WHERE g.record_id = s.record_id AND g.stage = 'edge_dialect_exported_program'
-            ) THEN 'delegated'
-            ELSE 'exported'
-        END AS name
-    FROM _capture_or_record(side) AS s CROSS JOIN _capture_or_record(other) AS o
+WITH asked AS MATERIALIZED (
+    SELECT true AS is_base, base::VARCHAR AS side, base_stage::VARCHAR AS stage, b.* FROM _capture_or_record(base) AS b
+    UNION ALL
+    SELECT false, new::VARCHAR, new_stage::VARCHAR, n.* FROM _capture_or_record(new) AS n
+),
+found AS (
+    SELECT a.*, list_sort(list(DISTINCT g.stage) FILTER (WHERE g.stage IS NOT NULL)) AS stages,
+        a.is_base AND a.record_id = o.record_id AND a.capture_id IS NOT DISTINCT FROM o.capture_id AS is_same
+    FROM asked AS a
+    JOIN asked AS o ON o.is_base <> a.is_base
+    LEFT JOIN graphs AS g ON g.record_id = a.record_id
+    GROUP BY ALL
 ),
 named AS (
-    SELECT c.*,
-        CASE c.name
+    SELECT f.*,
+        CASE
+            WHEN f.stage IS NOT NULL THEN f.stage
+            WHEN f.is_same AND NOT coalesce(list_contains(f.stages, 'exported_program'), false) THEN 'edge'
+            WHEN NOT f.is_same AND list_contains(f.stages, 'edge_dialect_exported_program') THEN 'delegated'
+            ELSE 'exported'
+        END AS name,
+        CASE name
             WHEN 'exported' THEN 'exported_program'
             WHEN 'edge' THEN 'edge_dialect_exported_program'
             WHEN 'delegated' THEN 'edge_dialect_exported_program'
-            ELSE c.name
+            ELSE name
         END AS graph_stage
-    FROM chosen AS c
+    FROM found AS f
 )
-SELECT n.record_id, n.capture_id,
+SELECT n.is_base, n.record_id, n.capture_id,
     coalesce(k.program_id, (SELECT max(o.program_id) FROM captures AS o WHERE o.record_id = n.record_id)) AS program_id,
     CASE
         WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles') THEN error(
             'unknown unit ' || unit || '; known are ns, us, ms, s, cycles'
         )
         WHEN k.capture_id IS NULL THEN NULL
-        WHEN unit IS NULL THEN CASE k.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
+        WHEN unit IS NULL THEN _default_unit(k.time_scale)
         WHEN (unit = 'cycles') <> (k.time_scale = 'cycles') THEN error(
             k.name || ' counts ' || k.time_scale || '; ' || unit || ' can''t be computed from that'
         )
@@ -80,14 +77,10 @@ SELECT n.record_id, n.capture_id,
     END AS unit,
     n.name = 'delegated' AS is_delegated,
     CASE
-        WHEN EXISTS (FROM graphs AS g WHERE g.record_id = n.record_id AND g.stage = n.graph_stage) THEN n.graph_stage
+        WHEN list_contains(n.stages, n.graph_stage) THEN n.graph_stage
         ELSE error(
-            side::VARCHAR || ' has no graph of stage ' || n.name
-            || '; its stages are ' || coalesce((
-                SELECT string_agg(DISTINCT g.stage, ', ' ORDER BY g.stage)
-                FROM graphs AS g
-                WHERE g.record_id = n.record_id
-            ), 'none')
+            n.side || ' has no graph of stage ' || n.name
+            || '; its stages are ' || coalesce(array_to_string(n.stages, ', '), 'none')
         )
     END AS stage
 FROM named AS n
