@@ -7,9 +7,7 @@ named AS (
     SELECT
         CASE
             WHEN device IS NOT NULL THEN device
-            WHEN (SELECT count(*) FROM used AS u) = 1
-                AND EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL)
-                THEN (SELECT max(u.name) FROM used AS u)
+            WHEN (SELECT count(*) FROM used AS u) = 1 THEN (SELECT max(u.name) FROM used AS u)
         END AS name
 ),
 matched AS (

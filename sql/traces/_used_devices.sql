@@ -1,6 +1,6 @@
 -- One device of a trace that ran work, as in `trace_devices`; if no listed device has the number of a device that ran
--- work, all listed devices. `is_amd`: by its name, or by calls of AMD's runtime, as names of AMD's devices may be
--- empty.
+-- work, all listed devices; none if no device ran work. `is_amd`: by its name, or by calls of AMD's runtime, as names of
+-- AMD's devices may be empty.
 CREATE MACRO _used_devices(capture_key) AS TABLE
 SELECT t.device, t.name, t.compute_major, t.compute_minor,
     coalesce(starts_with(t.name, 'AMD'), false) OR EXISTS (
@@ -8,8 +8,12 @@ SELECT t.device, t.name, t.compute_major, t.compute_minor,
         WHERE s.capture_id = capture_key AND s.activity = 'call' AND starts_with(s.label, 'hip')
     ) AS is_amd
 FROM trace_devices AS t
-LEFT JOIN (
-    SELECT DISTINCT d.device FROM device_events AS d WHERE d.capture_id = capture_key
-) AS w ON w.device = t.device
+JOIN (
+    SELECT list(DISTINCT d.device) AS devices
+    FROM device_events AS d
+    WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL
+    HAVING count(*) > 0
+) AS w ON true
 WHERE t.capture_id = capture_key
-QUALIFY w.device IS NOT NULL OR count(w.device) OVER () = 0;
+QUALIFY coalesce(list_contains(w.devices, t.device), false)
+    OR NOT bool_or(coalesce(list_contains(w.devices, t.device), false)) OVER ();
