@@ -116,7 +116,10 @@ WITH target AS MATERIALIZED (
 ),
 steps AS MATERIALIZED (FROM _host_steps((SELECT a.capture_id FROM target AS a))),
 spans AS MATERIALIZED (FROM _step_spans('steps')),
-slices AS MATERIALIZED (FROM _pass_slices((SELECT a.capture_id FROM target AS a))),
+slices AS MATERIALIZED (
+    SELECT s.thread_index, s.place, s.start_ticks, s.end_ticks
+    FROM _pass_slices((SELECT a.capture_id FROM target AS a)) AS s
+),
 launched AS MATERIALIZED (FROM _device_passes((SELECT a.capture_id FROM target AS a), 'slices')),
 in_spans AS MATERIALIZED (
     SELECT h.span_ticks, h.place, h.ticks AS host_ticks, 0 AS device_ticks, 0 AS events
