@@ -30,8 +30,9 @@ node_times AS (
 SELECT p.record_id, p.graph_id, g.method, p.node_index, p.name, p.op_type, p.module_path, p.source_file, p.source_line,
     coalesce(o.calls, z.nothing) AS calls,
     _in_unit(try_cast(coalesce(o.ticks, z.nothing) AS BIGINT), a.scale) AS self_time,
-    100e0 * coalesce(o.ticks, z.nothing) / nullif((SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0) AS share_percent,
-    a.unit AS unit, x.number AS executes, self_time / x.number AS per_execute
+    100e0 * coalesce(o.ticks, z.nothing) / nullif(
+        (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0
+    ) AS share_percent, a.unit AS unit, x.number AS executes, self_time / x.number AS per_execute
 FROM target AS a
 JOIN graphs AS g
     ON g.record_id = a.record_id

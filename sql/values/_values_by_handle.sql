@@ -9,9 +9,9 @@ target AS MATERIALIZED (
     SELECT k.capture_id, k.record_id, k.format FROM captures AS k WHERE list_contains(capture_keys, k.capture_id)
 ),
 handled AS (
-    SELECT k.capture_id, k.record_id, p.method, p.debug_handles, o.debug_handle, o.result_index AS output_index, p.op_name, p.run_index,
-        p.event_index, p.value_index, p.owner_kind = 'delegate' AS is_within, o.sizes, o.result_sizes, o.mapping,
-        o.problem
+    SELECT k.capture_id, k.record_id, p.method, p.debug_handles, o.debug_handle, o.result_index AS output_index,
+        p.op_name, p.run_index, p.event_index, p.value_index, p.owner_kind = 'delegate' AS is_within, o.sizes,
+        o.result_sizes, o.mapping, o.problem
     FROM target AS k
     JOIN signature_outputs AS o USING (capture_id)
     JOIN _values_with_events((SELECT list(a.capture_id) FROM target AS a)) AS p
@@ -19,8 +19,8 @@ handled AS (
         AND p.position = coalesce(o.position, p.position)
     WHERE p.role = 'output'
     UNION ALL
-    SELECT k.capture_id, k.record_id, r.method, [o.debug_handle], o.debug_handle, o.result_index, v.name, v.run_index, v.event_index,
-        v.value_index, false, NULL, NULL, o.mapping, o.problem
+    SELECT k.capture_id, k.record_id, r.method, [o.debug_handle], o.debug_handle, o.result_index, v.name, v.run_index,
+        v.event_index, v.value_index, false, NULL, NULL, o.mapping, o.problem
     FROM target AS k
     JOIN signature_outputs AS o USING (capture_id)
     JOIN debug_values AS v

@@ -48,7 +48,9 @@ with_owners AS (
     SELECT c.*, r.block_index, coalesce(p.method, r.method) AS method, o.signature_index, o.kind AS owner_kind,
         coalesce(o.label, c.name) AS op_name, p.debug_handles, d.outputs AS delegate_outputs,
         row_number() OVER same_call - 1 AS place,
-        count(*) OVER (PARTITION BY c.capture_id, c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call) AS places
+        count(*) OVER (
+            PARTITION BY c.capture_id, c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call
+        ) AS places
     FROM numbered_calls AS c
     JOIN target AS a USING (capture_id)
     JOIN runs AS r USING (capture_id, run_index)
@@ -82,8 +84,8 @@ with_roles AS (
         END AS role
     FROM with_owners AS o
 )
-SELECT t.capture_id, t.run_index, t.event_index, t.value_index, t.block_index, t.method, t.signature_index, t.owner_kind, t.op_name,
-    t.instruction_id, t.role, row_number() OVER same_role - 1 AS position, t.debug_handles
+SELECT t.capture_id, t.run_index, t.event_index, t.value_index, t.block_index, t.method, t.signature_index,
+    t.owner_kind, t.op_name, t.instruction_id, t.role, row_number() OVER same_role - 1 AS position, t.debug_handles
 FROM with_roles AS t
 WINDOW same_role AS (
     PARTITION BY t.capture_id, t.run_index, t.chain_index, t.instruction_id, t.delegate_id, t.call, t.role
@@ -126,6 +128,7 @@ SELECT p.run_index, p.block_index, p.event_index, p.value_index, p.op_name, p.in
     o.op_type, o.module_path, o.source_file, o.source_line
 FROM target AS a
 JOIN debug_values AS v USING (capture_id)
-JOIN _values_with_events((SELECT [a.capture_id] FROM target AS a)) AS p USING (capture_id, run_index, event_index, value_index)
+JOIN _values_with_events((SELECT [a.capture_id] FROM target AS a)) AS p
+    USING (capture_id, run_index, event_index, value_index)
 LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
 ORDER BY p.run_index, p.event_index, p.value_index;

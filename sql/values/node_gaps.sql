@@ -30,8 +30,8 @@ judged AS (
         max(badness) OVER (PARTITION BY w.pair, w.graph_id) AS worst
     FROM worst AS w
 )
-SELECT w.pair, w.graph_id, w.node_index, w.method, p.name, p.op_type, p.module_path, w.debug_handle, w.output_index, w.metric,
-    w.mapping, w.gap, w.problem, w.elements,
+SELECT w.pair, w.graph_id, w.node_index, w.method, p.name, p.op_type, p.module_path, w.debug_handle, w.output_index,
+    w.metric, w.mapping, w.gap, w.problem, w.elements,
     CASE
         WHEN w.gap IS NOT NULL THEN w.badness > 0
             AND w.node_index
@@ -68,6 +68,7 @@ CREATE MACRO node_gaps(
 WITH one_pair AS MATERIALIZED (
     SELECT 1 AS pair, _capture_with_handles(base) AS base_key, _capture_with_handles(new) AS new_key
 )
-SELECT g.* EXCLUDE (pair)
+SELECT g.graph_id, g.node_index, g.method, g.name, g.op_type, g.module_path, g.debug_handle, g.output_index, g.metric,
+    g.mapping, g.gap, g.problem, g.elements, g.grows
 FROM _node_gaps('one_pair', metric) AS g
 ORDER BY g.graph_id, g.node_index;

@@ -29,7 +29,8 @@ CREATE MACRO numeric_gap(
 WITH one_pair AS MATERIALIZED (
     SELECT 1 AS pair, _capture_with_handles(base) AS base_key, _capture_with_handles(new) AS new_key
 )
-SELECT g.* EXCLUDE (pair)
+SELECT g.method, g.debug_handle, g.output_index, g.base_op, g.new_op, g.metric, g.mapping, g.gap, g.problem, g.elements,
+    g.base_sizes, g.new_sizes, g.module_path, g.source_file, g.source_line
 FROM _numeric_gaps('one_pair', metric) AS g
 ORDER BY CASE WHEN lower(metric) IN ('snr', 'cosine') THEN -g.gap ELSE g.gap END DESC NULLS LAST, g.method,
     g.debug_handle, g.output_index;

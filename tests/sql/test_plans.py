@@ -18,7 +18,7 @@ from etq.warehouse.warehouse import Warehouse
 MOST: Final = 250
 LARGER: Final = {
     "backward_times": 435, "causes": 1015, "collective_waits": 280, "compare_captures": 371,
-    "compare_efficiency": 335, "compare_findings": 344, "compare_graphs": 865, "compare_jobs": 890,
+    "compare_efficiency": 339, "compare_findings": 344, "compare_graphs": 865, "compare_jobs": 668,
     "compare_modules": 358, "compare_ops": 368, "compare_parts": 404, "compared_captures": 345, "critical_ops": 715,
     "critical_path": 735, "delegate_coverage": 403, "delegate_graph": 384, "delegation": 280, "device_idle": 385,
     "device_idle_causes": 365, "find_total_for_module": 315, "idle_parts": 560, "job_critical_path": 375, "jobs": 410,
