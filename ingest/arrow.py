@@ -109,8 +109,8 @@ def blobs(values: Sequence[bytes | None]) -> pa.Array:
 
 
 def lists(values: pa.Array, counts: npt.NDArray[np.int64], is_null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return an array of lists; `values` holds their elements one list after the other, `counts` the length of each. A
-    list is null where `is_null` is true.
+    """Return an array of lists. `values` holds the elements of all lists, one list after the other; `counts` holds the
+    length of each list. A list is null where `is_null` is true.
     """
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     buffers = [_validity(is_null), pa.py_buffer(offsets)]
@@ -118,14 +118,16 @@ def lists(values: pa.Array, counts: npt.NDArray[np.int64], is_null: npt.NDArray[
 
 
 def as_numpy(values: pa.Array | pa.ChunkedArray, dtype: type[np.generic]) -> npt.NDArray[Any]:
-    """Return the numbers of an array of that type without nulls, as `to_numpy` does, but without looking for pandas."""
+    """Return the numbers of an array of type `dtype` that has no nulls. Unlike `to_numpy`, this doesn't look for
+    pandas.
+    """
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     parts = [np.frombuffer(chunk.buffers()[1], dtype, chunk.offset + len(chunk))[chunk.offset :] for chunk in chunks]
     return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros(0, dtype)])
 
 
 def filled(values: pa.Array, missing: int) -> npt.NDArray[np.int64]:
-    """Return the integers of an array as numbers of 64 bits, nulls as `missing`."""
+    """Return the integers of an array as 64-bit integers; null becomes `missing`."""
     found = as_numpy(values, np.dtype(str(values.type)).type).astype(np.int64)
     if (validity := values.buffers()[0]) is not None:
         bits = np.unpackbits(np.frombuffer(validity, np.uint8), count=len(values), bitorder="little")

@@ -92,7 +92,9 @@ def _renumber(values: Codes) -> tuple[Codes, int, int]:
 
 
 def _encode_few(buffer: Buffer, spans: Spans) -> tuple[Codes, Codes]:
-    """Return codes, and the first row of each code: sorts texts as rows of bytes, each after its length."""
+    """Return codes, and the first row of each code. Texts are sorted as rows of bytes, each preceded by the text's
+    length.
+    """
     if int(spans.count.max(initial=0)) > LONG:
         codes, distinct = _encode(string_views(buffer, spans))
         return codes, _first_rows(codes, distinct)

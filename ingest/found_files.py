@@ -15,14 +15,14 @@ from typing import Final
 from etq.errors import ArgumentError, MissingFileError, counted, displayed
 from etq.ingest.stores import files_below, is_address, size_of
 
-# How many names of files that were left out for one reason are listed.
+# The most names of files that are listed for each reason to leave out files.
 NAMED: Final = 3
 # A file that was left out, and the reason, one of `etq.ingest.recognition`.
 Left = tuple[str, str]
 
 
 def found_files(arguments: Iterable[str]) -> tuple[tuple[str, ...], list[Left]]:
-    """Return the files that arguments name, and the files of folders that are left out."""
+    """Return the files that arguments name, and those files of folders that are left out."""
     files: list[str] = []
     left: list[Left] = []
     for argument in arguments:
@@ -34,11 +34,11 @@ def found_files(arguments: Iterable[str]) -> tuple[tuple[str, ...], list[Left]]:
 
 def files_of(argument: str) -> tuple[list[str], list[Left]]:
     """Return the files that an argument names: a file itself, the profiling files in a folder and below, in the
-    order of their names, or the files that match a pattern. Also return the files of folders that are left out, with
+    order of their names, or the files that match a pattern. Also return those files of folders that are left out, with
     the reason.
 
-    Raises `ArgumentError` for a folder without such files, `MissingFileError` for a pattern that no file matches, and
-    for an address in a store without a file; `StoreError` for a store that can't be read.
+    Raises `ArgumentError` for a folder without profiling files, and `StoreError` for a store that can't be read. Raises
+    `MissingFileError` if no file matches a pattern, or if an address in a store has no file.
     """
     argument = argument.removeprefix("file://") if argument.startswith("file:///") else argument
     if is_address(argument):
@@ -55,9 +55,7 @@ def files_of(argument: str) -> tuple[list[str], list[Left]]:
 
 
 def _files_of_store(address: str) -> tuple[list[str], list[Left]]:
-    """Return what `files_of` does, for an address in a store: of a file, a pattern, or the beginning of files'
-    addresses.
-    """
+    """Do what `files_of` does for an address in a store: of a file, a pattern, or the beginning of files' addresses."""
     if not address.endswith("/") and size_of(address) is not None:
         return [address], []
     paths = sorted(files_below(address), key=_by_number)

@@ -20,17 +20,18 @@ from etq.errors import FormatError
 if TYPE_CHECKING:
     import zipfile
 
-# The most bytes of memory by character of JSON: an object of one key, a list, a further value, a key. Measured with
-# CPython 3.11 to 3.14, for `json` and for msgspec's raw values.
+# The most bytes of memory per character of JSON, by the character: { for an object of one key, [ for a list, a comma
+# for a further value, a colon for a key. Measured with CPython 3.11 to 3.14, for `json` and for msgspec's raw values.
 _OBJECTS: Final = {b"{": 160, b"[": 72, b",": 72, b":": 64}
-# Bytes of memory per character of a text, including the file's bytes: for an ASCII text, and for a text beyond Latin-1.
+# Bytes of memory per character of a text, including the file's bytes: for a text in ASCII, and for a text with
+# characters beyond Latin-1.
 _ASCII: Final = 2
 _WIDE: Final = 5
 # For smaller estimates, the system's free memory isn't looked up.
 _LITTLE: Final = 2**24
 # The size of the parts in which characters are counted.
 _PART: Final = 2**24
-# The most bytes that this process may take while it ingests, None without a limit: `etq ingest --megabytes`.
+# The limit in bytes that `etq ingest --megabytes` sets for this process while it ingests; None without a limit.
 limit: Final[ContextVar[int | None]] = ContextVar("limit", default=None)
 _GROUPS: Final = Path("/sys/fs/cgroup")
 _AVAILABLE: Final = re.compile(r"MemAvailable:\s*(\d+) kB")
@@ -78,10 +79,10 @@ def read_member(archive: zipfile.ZipFile, name: str, path: str) -> bytes:
 
 
 class Watch:
-    """Stops reading a file that takes too much memory: its rows would need more memory than is left.
+    """Stops reading a file when its rows would need more memory than is left.
 
-    Rows need the stated number of bytes, or by default as much as reading took. Concurrent reading processes count,
-    too.
+    Rows need the stated number of bytes, or by default as much as reading took. The memory of other reading processes
+    counts, too.
     """
 
     def __init__(self, path: str, byte_size: int) -> None:
@@ -157,7 +158,7 @@ def _of_group(folder: Path, limit: str, usage: str) -> Iterator[int]:
         most = int((folder / limit).read_text())  # without a limit: the text max, or a number beyond all memory
         used = int((folder / usage).read_text())
         stated = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        # The system gives back its cache of files; version 1 counts that of nested groups separately.
+        # The system gives back its cache of files. Version 1 counts the cache of nested groups separately.
         cached = [stated.get(f"total_{each}", stated.get(each, 0)) for each in ("inactive_file", "active_file")]
         yield most - used + sum(map(int, cached))
 

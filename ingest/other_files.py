@@ -25,7 +25,7 @@ _PICKLE: Final = re.compile(rb"\x80[\x02-\x05]")
 _FIRST: Final = 2**12
 # The bytes of a Perfetto trace: packets, of field 1, each after its length.
 _PACKET: Final = 0x0A
-# The beginning of a memory timeline: times in microseconds, or a change before or within the recording.
+# The beginning of a memory timeline: times in microseconds, or a change from before or within the recording.
 _TIMELINE: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\[\s*(?:-?\d|\])")
 _SURE_TIMELINE: Final = re.compile(
     rb"\s*\[\s*\[\s*(?:1\d{15}\s*[],]|(?:-1|1\d{18})\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*[0-7]\s*\])"
@@ -49,7 +49,7 @@ _IS_PAGE: Final = re.compile(rb"\s*(?:<!--.*?-->\s*)*+<(?:!doctype html|html|scr
 
 
 def other_file(data: Any) -> str | None:
-    """Return a text on the kind of a file that etq doesn't read, and on what to give instead; None for other files."""
+    """Return the kind of a file that etq doesn't read, and the file to give instead, as text; None for others."""
     if (packed := _binary(bytes(data[:HEAD]), len(data))) is not None:
         return packed
     head = bytes(data[:HEAD]).removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
@@ -66,7 +66,9 @@ def other_file(data: Any) -> str | None:
 
 
 def _binary(head: bytes, size: int) -> str | None:
-    """Return a text on a database or a file of Protocol Buffers; None for other files. `size` is the file's."""
+    """Return a text about a database or a file of Protocol Buffers; None for other files. `size` is the size of the
+    file.
+    """
     if head.startswith(b"SQLite format 3\0"):
         return (
             "this is an SQLite database, as rocprofv3 (rocpd) and Nsight Systems write, which has no ops; "
@@ -91,13 +93,15 @@ def is_packets(data: Any) -> bool:
 
 
 def is_snapshot(data: Any) -> bool:
-    """Whether a file begins as a memory snapshot of torch.cuda, a pickle of segments and traces of devices."""
+    """Whether a file begins like a memory snapshot of torch.cuda: a pickle of segments and traces of devices."""
     head = bytes(data[:_FIRST])
     return _PICKLE.match(head) is not None and (b"segments" in head or b"device_traces" in head)
 
 
 def is_timeline(data: Any) -> bool:
-    """Whether a file begins as a memory timeline of torch.profiler: a list of numbers in a list; perhaps gzipped."""
+    """Whether a file, perhaps gzipped, begins like a memory timeline of torch.profiler: with a list of numbers in a
+    list.
+    """
     head = bytes(data[:_FIRST])
     if head[:2] == _GZIP:
         try:
@@ -108,8 +112,8 @@ def is_timeline(data: Any) -> bool:
 
 
 def begins_timeline(head: bytes) -> bool:
-    """Whether bytes certainly begin a memory timeline: with a change before the recording, or a plausible
-    present time.
+    """Whether bytes certainly begin a memory timeline: with a change from before the recording, or a plausible recent
+    time.
     """
     return _SURE_TIMELINE.match(head) is not None
 

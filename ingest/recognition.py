@@ -1,7 +1,7 @@
 """The kind of a file in a folder, by its first bytes: profiling files may have any name.
 
-Unlike a reader, which explains errors, this decides before reading which files of a folder are taken: those that begin
-like a profiling file, or have the name of one.
+This decides before reading which files of a folder are taken: those that begin like a profiling file, or have the name
+of one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from etq.errors import FormatError
 from etq.ingest import stores
 from etq.ingest.registry import FORMATS, GZIP, HEAD, is_json
 
-# Reasons to leave out a file. Profiling files are linked to programs and records.
+# Reasons to leave out a file. Programs and records are among them, because profiling files are linked to these instead.
 RECORD: Final = "ETRecord"
 PROGRAM: Final = "program"
 PACKED: Final = "damaged gzip file"
@@ -66,8 +66,8 @@ def has_several_ranks(path: str) -> bool:
 
 
 def rank_of(path: str) -> tuple[int, int | None] | None:
-    """Return the rank of the process that wrote a trace, and the number of processes, from the file's beginning or its
-    name; None if neither contains them, and for other files. The rest of the file isn't read.
+    """Return the rank of the process that wrote a trace, and the number of processes. They are taken from the file's
+    beginning or its name; None if neither contains them, and for other files.
     """
     try:
         head = _head(path)
@@ -94,13 +94,13 @@ def kind_of_bytes(content: Any) -> str:
 def _kind_of(head: bytes) -> str:
     if head.startswith(b"PK\x03\x04"):
         return RECORD
-    if b"ET12" in (head[4:8], head[8:12]):  # the second with a size prefix
+    if b"ET12" in (head[4:8], head[8:12]):  # the first without, the second with a size prefix
         return PROGRAM
     return next((name for name, each in FORMATS.items() if each.begins(head)), OTHER)
 
 
 def _head(path: str) -> bytes:
-    """Return a file's first bytes, unpacked. What isn't a regular file, such as a pipe, is not opened."""
+    """Return a file's first bytes, unpacked. Only regular files are opened, so no pipes."""
     if stores.is_address(path):
         return _unpacked(_head_in_store(path))
     if not stat.S_ISREG(Path(path).stat().st_mode):

@@ -28,8 +28,8 @@ class Given(NamedTuple):
     """What is known of a file besides its bytes.
 
     clock_bits  the width of the clock's counter, 32 or 64; None if it isn't known
-    recorded    of a trace: bytes and names of traces in which its graphs were captured
-    assumed     of a trace: sizes that it lacks, see `assumptions`
+    recorded    for a trace: bytes and names of the traces in which its graphs were captured
+    assumed     for a trace: sizes that it lacks, see `assumptions`
     """
 
     clock_bits: int | None = None
@@ -86,7 +86,7 @@ def _check_packed(data: Any, path: str) -> None:
     traces.
     """
     if bytes(data[:2]) == GZIP:
-        with suppress(zlib.error):  # a damaged file, about which the reader raises the error
+        with suppress(zlib.error):  # the file is damaged: the reader raises the error about it
             if is_etdump(zlib.decompressobj(wbits=31).decompress(bytes(data[:HEAD]), HEAD)):
                 raise FormatError(path, "an ETDump packed as gzip; unpack it first: gunzip FILE")
 
@@ -108,7 +108,7 @@ class CaptureFormat:
     """A format of profiling files."""
 
     is_of: Callable[[Any], bool]  # whether a file's bytes may begin a file of this format
-    begins: Callable[[bytes], bool]  # whether they certainly do, for files of folders
+    begins: Callable[[bytes], bool]  # whether a file's bytes certainly do; used for files of folders
     read: Callable[[Any, str, Given], Reading]
     endings: tuple[str, ...]  # file name endings that folder searches accept; a capture's name lacks them
 
@@ -136,5 +136,5 @@ def read_capture(data: Any, path: str, given: Given = NOTHING) -> Reading:
                 what = "a graph capture is" if given.recorded else "assumed sizes are"
                 raise FormatError(path, f"not a PyTorch trace; {what} for traces only")
             return each.read(data, path, given)
-    # ETDump's reader recognizes logs that contain dumps, and explains what else a file may be.
+    # ETDump's reader recognizes logs that contain dumps, and otherwise explains what the file is.
     return _etdump(data, path, given)

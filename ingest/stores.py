@@ -18,16 +18,17 @@ from etq.errors import FormatError, MissingFileError, StoreError, WarehouseError
 _ADDRESS: Final = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*://", re.ASCII)
 # The schemes of S3, Google Cloud Storage and Azure, as in the addresses of lakes.
 _SCHEMES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
-# A request takes up to 30 seconds. A store that doesn't answer is an error after about two requests, not only after
-# minutes.
+# A request takes up to 30 seconds, and is repeated a few times. By default, it would take minutes until a store that
+# doesn't answer is an error.
 _OPTIONS: Final = {"max_retries": "3", "retry_timeout": "30s"}
-# The prefix of each further line of the library's errors, lines of a backtrace, and lines of a store's XML.
+# First, the prefix of each further line of the library's errors. Second, the beginnings of lines that aren't shown:
+# lines of a backtrace, and of a store's XML.
 _ARROW: Final = re.compile("\x1b\\[[0-9;]*m|\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}")
 _NOT_SHOWN: Final = re.compile(r"\d+: |at |<")
 
 
 class State(NamedTuple):
-    """The size of a file in bytes and the time when it was written; one differs if the file was written again."""
+    """The size of a file in bytes, and the time when it was written. Writing it again changes one of the two."""
 
     size: int
     written_at: datetime | None
@@ -115,7 +116,7 @@ def _answering(address: str) -> Iterator[None]:
 
 
 def _split(address: str) -> tuple[Any, str, str]:
-    """Split the address of a file into the file system of its bucket, the address of the bucket, and the path in it.
+    """Split the address of a file into the file system of its bucket, the bucket's address, and the path in the bucket.
 
     Raises `StoreError` if the address is not one of a store.
     """

@@ -1,1 +1,1 @@
-"""What calls of ops compute and move, by the sizes, types and values of their arguments."""
+"""The operations and bytes of calls of ops, computed from the sizes, types and values of their arguments."""

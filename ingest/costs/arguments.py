@@ -95,7 +95,7 @@ class Argument:
 
     @property
     def row_elements(self) -> float:
-        """The number of its elements with one index of the first dimension."""
+        """The number of its elements at one index of the first dimension."""
         return product(None if self.sizes is None else self.sizes[1:])
 
     @property
@@ -119,7 +119,9 @@ class Argument:
 
     @property
     def rank(self) -> float:
-        """The kind of its type, in hundreds (0 for bool, integers, floats, complex numbers), and its bytes."""
+        """A number that orders types: the bytes of an element, plus 100 for integers, 200 for floats, 300 for complex
+        numbers.
+        """
         dtype = self.type or ""
         if dtype == "bool":
             return self.bytes
@@ -159,7 +161,7 @@ class Inputs:
         listed = _list(sizes)
         try:
             return None if listed is None else cls(listed, *map(_list, (dtypes, strides, values)))
-        except RecursionError:  # of a value whose nesting can be read, but is too deep to be written
+        except RecursionError:  # a value that can be read, but is nested too deeply to be written
             return None
 
     def dtype(self, at: int) -> str | None:
@@ -191,20 +193,20 @@ NO_INPUTS: Final = Inputs([], None, None, None)
 
 
 class Arguments:
-    """The arguments of a call of an op from which its cost is computed.
+    """The arguments of a call of an op; the call's cost is computed from them.
 
-    named         by name, or, without one, by position as text
-    tensors       the tensors that are not outputs, and `outs`, the outputs, in their order, with the tensors of lists
-    all_tensors   both
+    named         arguments by name; those without a name by their position, as text
+    tensors       the tensors that are not outputs, in their order, with the tensors of lists; `outs` has the outputs
+    all_tensors   the tensors and the outputs, in their order
     listed        the tensors of lists
     first_list    the tensors of the first list; None if no list has tensors
     is_of_lists   whether the first list precedes all other tensors
-    first, main   the first tensor; the one that the op is about
-    given         the number of arguments before the outputs at the end
+    first, main   the first tensor, and the tensor that the op is about
+    given         the number of arguments without the outputs, which come last
     """
 
     def __init__(self, op: str, inputs: Inputs, listed: Sequence[str] | None = None) -> None:
-        """`listed` has the types of lists of tensors, which traces don't contain."""
+        """`listed` has the types of the tensors in lists, because traces don't contain these types."""
         known_ones = formulas()
         count = len(inputs.sizes)
         outs = known_ones.outs.get((op, count)) if inputs.ends_in_tensor else None
@@ -222,7 +224,7 @@ class Arguments:
             self.all_tensors = sorted(singles + self.listed, key=lambda each: (each.place, each.part))
         single = next((each for each in singles if not each.is_out), None)
         self.is_of_lists = bool(lists) and (single is None or lists[0][0] < single.place)
-        # If lists aren't written, all of them look empty.
+        # If a trace lacks the tensors of lists, all lists look empty.
         self.first_list = [each for each in self.listed if each.place == lists[0][0]] if self.listed else None
         self.tensors = [each for each in self.all_tensors if not each.is_out]
         self.outs = [each for each in self.all_tensors if each.is_out]
@@ -258,7 +260,7 @@ def _arguments(inputs: Inputs, names: Sequence[str], first_out: int) -> list[Arg
     ]  # fmt: skip
 
 
-# A list of tensors: its position, name, sizes and distances of its tensors.
+# A list of tensors: its position, its name, and the sizes and distances of its tensors.
 _List = tuple[int, str | None, list[Sizes], Any]
 
 
@@ -283,7 +285,9 @@ def _of_list(number: int, listed: _List, types: Sequence[str] | None) -> list[Ar
 
 
 def _name(place: int, names: Sequence[str], first_out: int) -> str | None:
-    """Return the name of an argument: out for the first that is written, out2 and so on for further ones."""
+    """Return the name of an argument. The first argument that the call writes into is out, further ones are out2 and so
+    on.
+    """
     if place >= first_out:
         return "out" if place == first_out else f"out{place - first_out + 1}"
     return names[place - 1] if place <= len(names) else None

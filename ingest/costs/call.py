@@ -30,10 +30,11 @@ _DIMENSIONS: Final = re.compile(r"(\d)d")
 
 
 class Lengths(NamedTuple):
-    """The lengths of the sequences of a server's step, summed over the sequences, from the step's name.
+    """The lengths of the sequences of a server's step, each summed over the sequences. They are read from the step's
+    name.
 
     queries, keys              numbers of queries and of keys
-    seen                       pairs of them that causal attention computes
+    seen                       number of pairs of a query and a key that causal attention computes
     generated, generated_keys, generated_seen  the same for generation alone
     """
 
@@ -46,13 +47,13 @@ class Lengths(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """What attention over a cache, or with a mask, has for all heads together.
+    """The sizes of attention over a cache or with a mask, for all heads together.
 
     rows                            number of rows of queries
     sequences                       number of sequences
-    query_elements, value_elements  elements of queries, and of values for as many rows
+    query_elements, value_elements  elements of the queries, and of as many rows of values
     row_bytes                       bytes of a row of the cache
-    most                            how many positions all rows may see
+    most                            an upper bound of the positions that the rows see, summed over the rows
     """
 
     rows: float
@@ -64,11 +65,11 @@ class Heads(NamedTuple):
 
 
 class Recurrence(NamedTuple):
-    """What the call of a recurrent network has; NaN where unknown."""
+    """The sizes of a recurrent network's call; NaN where unknown."""
 
     gates: float
     hidden: float
-    width: float  # of its output, which may be projected
+    width: float  # the size of its output, which may be projected
     layers: float
     directions: float
 
@@ -77,7 +78,7 @@ class Call:
     """One call of an op of a trace.
 
     arguments   its arguments
-    lengths     those of the sequences of its step; None if they are unknown
+    lengths     lengths of the sequences of its step; None if they are unknown
     assumed     sizes that the trace lacks and people have given, by name
     products    how many products a backward pass computes
     output_sizes  the sizes of its output, see `output_sizes`; None until they are computed
@@ -149,8 +150,8 @@ class Call:
 
     @property
     def is_sized_by_outs(self) -> bool:
-        """Whether the tensors that it writes into have the size of its output; the op resizes a tensor without
-        elements.
+        """Whether the tensors that it writes into show the size of its output. An empty tensor doesn't: the op resizes
+        it.
         """
         if self.formula.sizes == "out" and self.outs:
             return True
@@ -216,7 +217,7 @@ class Call:
 
     @property
     def recurrence(self) -> Recurrence:
-        """What a recurrent network has."""
+        """The sizes of a recurrent network."""
         hidden, projected = self.whole("hidden_size"), self.whole("proj_size")
         return Recurrence(
             {"2": 4, "3": 3, "0": 1, "1": 1}.get(self.value("mode") or "", UNKNOWN),
@@ -271,10 +272,10 @@ class Call:
 
     @property
     def rotated(self) -> float:
-        """The elements of queries and keys that are rotated.
+        """The number of rotated elements of queries and keys.
 
-        Of each head, as many elements are rotated as a row of the table has. Further tensors are caches that the call
-        also writes.
+        In each head, the number of rotated elements is the length of a row of the table. It is unknown if the call has
+        more tensors, because it then also writes caches.
         """
         if len(self.arguments.all_tensors) > 6:
             return UNKNOWN
@@ -285,14 +286,14 @@ class Call:
 
     @cached_property
     def heads(self) -> Heads:
-        """What attention over a cache, or with a mask, has."""
+        """The sizes of attention over a cache or with a mask."""
         if self.formula.counts == "latent attention":
             return self._latent
         return self._masked if self.formula.counts == "masked attention" else Heads(*[UNKNOWN] * 6)
 
     @property
     def _latent(self) -> Heads:
-        """What latent attention (MLA) has.
+        """The sizes of latent attention (MLA).
 
         Its rows may see chosen positions, or the positions of all pages. Some versions take the rotated part of queries
         as a separate tensor.
@@ -329,11 +330,11 @@ class Call:
 
     @property
     def _masked(self) -> Heads:
-        """What the kernels of FlexAttention and SageAttention have.
+        """The sizes of the kernels of FlexAttention and SageAttention.
 
-        Rows may see as many positions as there are keys. The kernel takes tensors whose views were its arguments: their
-        dimensions are heads and positions, or positions and heads. The sums of exponentials show which, or the scales
-        of the blocks of a head's queries.
+        Rows may see as many positions as there are keys. The kernel takes tensors whose views were its arguments. Their
+        middle dimensions are heads and positions, or positions and heads. The sizes of the sums of exponentials
+        (logsumexp), or of the scales of the blocks of a head's queries, show which order it is.
         """
         query, key, value = (self[name].sizes for name in ("query", "key", "value"))
         sums = self["logsumexp"].sizes or self["query_scales"].sizes

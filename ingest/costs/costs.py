@@ -15,15 +15,15 @@ from etq.ingest.costs.numbers import MOST_OPERATIONS, counted, known, whole
 from etq.ingest.costs.operations import at_most, is_complex, operations_of
 from etq.ingest.costs.sizes import output_sizes
 
-# Assumed sizes of experts, in the order in which they are shown; and the sizes that operations need, and that bytes
-# need.
+# Assumed sizes of experts: all, in the order in which they are shown; those that operations depend on; and those that
+# bytes depend on.
 _OF_EXPERTS: Final = ("top_k", "experts", "used_experts", "expert_width", "matrices", "weight_bytes")
 _FOR_OPERATIONS: Final = ("top_k", "expert_width", "matrices")
 _FOR_BYTES: Final = ("used_experts", "weight_bytes")
 
 
 class Cost(NamedTuple):
-    """The cost of a call: columns of `call_costs`, which has their meaning. None is unknown."""
+    """The cost of a call: columns of the table `call_costs`, whose comments explain them. None is unknown."""
 
     inputs: str | None = None
     type: str | None = None
@@ -98,47 +98,47 @@ def _assumable(call: Call, moved: Moved) -> Sequence[str]:
 
 
 def _reasons(call: Call, moved: Moved, operations: float, both: int | None) -> Iterator[tuple[bool, str]]:
-    """Yield reasons why a cost is unknown or only a lower bound, each with whether it applies; the first that applies
-    is used.
+    """Yield reasons why a cost is unknown or only a lower bound. With each comes whether it applies; the first that
+    applies is used.
     """
     counts, moves, is_read = call.formula.counts, call.formula.moves, known(moved.read)
     yield moves == "named" and is_read and not moved.is_least, ""
-    yield moves == "named" and is_read, "bytes: at least; whether it overwrites a tensor is not written"
-    yield moves == "named", "bytes: an argument is not written"
-    yield counts == "unwritten lengths", "the lengths of its sequences are not written"
-    yield counts == "unwritten weights", "the weights of its experts are not written"
+    yield moves == "named" and is_read, "bytes: a lower bound; the trace doesn't show whether it overwrites a tensor"
+    yield moves == "named", "bytes: the trace lacks an argument"
+    yield counts == "unwritten lengths", "the trace lacks the lengths of its sequences"
+    yield counts == "unwritten weights", "the trace lacks the weights of its experts"
     if not known(operations):
         yield from _unknown_operations(call)
     yield operations > MOST_OPERATIONS, "too many to be true"
-    yield moved.is_least and is_read, "bytes: at least; not all that it moves follows from sizes"
+    yield moved.is_least and is_read, "bytes: a lower bound; it also moves bytes that sizes don't show"
     if moves != "nothing" and both is None:
         yield from _unknown_bytes(call)
 
 
 def _unknown_operations(call: Call) -> Iterator[tuple[bool, str]]:
     counts, by_position = call.formula.counts, call.formula.counts.startswith("attention by position")
-    unwritten = "the lengths of its sequences are not written"
+    unwritten = "the trace lacks the lengths of its sequences"
     yield counts in ("paged attention", "latent attention"), f"{unwritten}: assume seen_keys"
     yield (
         counts == "masked attention" and known(at_most(call)),
-        "what its mask leaves out is not written: assume seen_keys",
+        "the trace doesn't show what its mask leaves out: assume seen_keys",
     )
     yield (
         counts == "weight product backward",
-        "its forward call, which has its weight, or how many products it computes, is not known",
+        "the trace lacks its forward call, which has the weight, or the number of its products",
     )
     yield (
         counts == "assumed experts",
-        f"the weights of its experts are not written: {_to_assume(call, _FOR_OPERATIONS)}",
+        f"the trace lacks the weights of its experts: {_to_assume(call, _FOR_OPERATIONS)}",
     )
     has_length = call.query_length + call.key_length
     yield by_position and not (known(has_length) and has_length), unwritten
-    yield by_position, "it has a window, or how its mask is aligned is not known"
+    yield by_position, "it has a window, or the alignment of its mask is unknown"
     yield counts == "labels", unwritten
-    yield counts == "tables", "the widths of its tables, or how many rows each of them is read for, are not written"
+    yield counts == "tables", "the trace lacks the widths of its tables, or the number of rows read from each"
     yield is_complex(call), "its operations on complex numbers are not counted"
-    yield call.formula.moves == "experts", "how its experts are packed, or their number, is not written"
-    yield True, "an argument that its formula needs is not written"
+    yield call.formula.moves == "experts", "the trace lacks the packing or the number of its experts"
+    yield True, "the trace lacks an argument that its formula needs"
 
 
 def _to_assume(call: Call, names: Sequence[str]) -> str:
@@ -150,16 +150,16 @@ def _to_assume(call: Call, names: Sequence[str]) -> str:
 
 def _unknown_bytes(call: Call) -> Iterator[tuple[bool, str]]:
     moves, arguments = call.formula.moves, call.arguments
-    yield moves == "slots" and arguments.has_types, "bytes: what is in a row of the cache is not written"
-    yield moves == "experts", "bytes: which experts are used is not written: assume used_experts"
-    yield moves == "products", "bytes: which of its products it computes is not known"
-    yield moves == "masked", "bytes: what its mask leaves out is not written"
-    yield moves in ("paged", "latent"), "bytes: the lengths of its sequences are not written"
+    yield moves == "slots" and arguments.has_types, "bytes: the trace doesn't show what a row of the cache contains"
+    yield moves == "experts", "bytes: the trace doesn't show which experts are used: assume used_experts"
+    yield moves == "products", "bytes: it is unknown which of its products it computes"
+    yield moves == "masked", "bytes: the trace doesn't show what its mask leaves out"
+    yield moves in ("paged", "latent"), "bytes: the trace lacks the lengths of its sequences"
     yield (
         moves == "assumed experts",
-        f"bytes: which experts are used is not written: {_to_assume(call, _FOR_BYTES)}",
+        f"bytes: the trace doesn't show which experts are used: {_to_assume(call, _FOR_BYTES)}",
     )
-    yield not arguments.has_types, "bytes: types are not written"
-    yield any(not known(each.bytes) for each in arguments.listed), "bytes: types of lists of tensors are not written"
-    yield call.op == "aten.index", "bytes: sizes of its indices are not written"
-    yield True, "bytes: an argument that the size of its output needs is not written"
+    yield not arguments.has_types, "bytes: the trace lacks types"
+    yield any(not known(each.bytes) for each in arguments.listed), "bytes: the trace lacks types of lists of tensors"
+    yield call.op == "aten.index", "bytes: the trace lacks the sizes of its indices"
+    yield True, "bytes: the trace lacks an argument that determines the size of its output"

@@ -1,4 +1,4 @@
-"""The formulas of ops, the names of their arguments, and the tensors that they write into: data, in `formulas.toml`."""
+"""The data in `formulas.toml`: the formulas of ops, names of their arguments, and the tensors that they write into."""
 
 from __future__ import annotations
 

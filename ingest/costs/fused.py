@@ -1,8 +1,9 @@
-"""Kernels that Inductor wrote: what their names and tensors show of what they compute and overwrite.
+"""Kernels that Inductor wrote: how many operations they compute and which tensors they overwrite, as far as their names
+and tensors show it.
 
 The arguments begin with the tensors that a kernel reads and writes, followed by those that it only reads, then those
-that it only writes. The last one or two arguments are the sizes of the kernel's loops, before which there may be other
-numbers; in a reduction, the last is the size of the inner loop.
+that it only writes. The last one or two arguments are the sizes of the kernel's loops; other numbers may come before
+them. In a reduction, the last is the size of the inner loop.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Final, NamedTuple
 from etq.ingest.costs.call import Call
 from etq.ingest.costs.numbers import UNKNOWN, known, number_in, rank
 
-# Names whose ops all compute element by element, or copy; names of other ops don't show how much they compute.
+# Matches the names of kernels whose ops all copy or compute element by element. Names of other ops don't show how much
+# they compute.
 _COUNTED: Final = re.compile(
     r"triton_\w{3}_fused(?:_(?:_to_copy|_unsafe_view|clone|copy|permute|transpose|t|view|expand|unsqueeze|squeeze|repeat"
     r"|slice|detach|alias|add|sub|rsub|mul|div|neg|abs|exp|exp2|expm1|log|log2|log1p|sqrt|rsqrt|reciprocal|pow|sin|cos"
@@ -28,7 +30,7 @@ _COPIES: Final = frozenset(
         *("repeat", "slice", "detach", "alias"),
     )
 )
-# Names whose ops take one tensor of full size each.
+# Matches the names of kernels in which each op takes one tensor of full size.
 _OF_ONE: Final = re.compile(
     r"triton_(?:poi|red|per)_fused(?:_(?:_to_copy|_unsafe_view|clone|permute|transpose|view|expand|unsqueeze|squeeze"
     r"|slice|gelu|silu|relu|sigmoid|tanh|exp|log|neg|abs|sin|cos|sqrt|rsqrt|_softmax|_log_softmax|mean|sum|amax|amin"
@@ -51,8 +53,8 @@ def fused_operations(call: Call) -> Fused:
 
     The name contains the kernel's ops, each once, at most ten. There are no operations if all ops copy; otherwise,
     there is at least one for each arithmetic op and each element of the loops. A kernel that reduces has at least one
-    operation for each element. The number is unknown if the name has other ops, of which only a part may be in the
-    kernel, or if the sizes of the loops are unknown.
+    operation for each element. The number is unknown if the name has other ops, because a part of such an op may be in
+    another kernel. It is also unknown if the sizes of the loops are.
     """
     if call.formula.counts != "unwritten operations":
         return Fused(UNKNOWN, UNKNOWN)
@@ -71,8 +73,9 @@ def overwrites(call: Call) -> bool | None:
     """Return whether a kernel reads and writes its first tensor; None if that is unknown.
 
     A tensor that is written has an element for each turn of the outer loops, or of all loops: if the last tensor has
-    another number of elements, the first is overwritten. The result of a product is a matrix that kernels only read,
-    and view with more dimensions. Ops that take one tensor of full size write the other tensor, if there are two.
+    another number of elements, the first is overwritten. The result of a matrix product has two dimensions; a kernel
+    that views it with more dimensions only reads it. If each op takes one tensor of full size and there are two such
+    tensors, the other one is written.
     """
     before, last = _loops(call)
     if not known(last) or not call.tensors:
@@ -100,7 +103,7 @@ def _loops(call: Call) -> tuple[float, float]:
 
 
 def _turns(call: Call, is_reduction: bool) -> float:
-    """Return how often the loops turn in all."""
+    """Return the total number of turns of the loops."""
     before, last = _loops(call)
     elements = [each.elements for each in call.tensors]
     if is_reduction or before * last in elements:

@@ -12,7 +12,7 @@ from etq.ingest.costs.call import Call
 from etq.ingest.costs.fused import overwrites
 from etq.ingest.costs.numbers import UNKNOWN, counted, first_known, known, product, ratio, size, total
 
-# Bytes of an element by the number of its type in c10's ScalarType, as an argument dtype is written.
+# Bytes of an element by the number of its type in c10's ScalarType. An argument dtype is written as this number.
 _OF_NUMBERS: Final = {
     **dict.fromkeys(("0", "1", "11", "23", "24", "25", "26"), 1),
     **dict.fromkeys(("2", "5", "15"), 2),
@@ -20,7 +20,7 @@ _OF_NUMBERS: Final = {
     **dict.fromkeys(("4", "7", "9"), 8),
     "10": 16,
 }
-# Values of `Argument.rank`: the kind of floats, a double, and a float.
+# Values of `Argument.rank`: the smallest of floats, a double, and a float.
 _FLOATS, _DOUBLE, _FLOAT = 200, 208, 204
 _ATTENTION: Final = ("attention", "attention by position")
 
@@ -98,7 +98,7 @@ class Moved:
 
     @property
     def most(self) -> float:
-        """The most bytes that it may move, if values of tensors decide what it reads; otherwise unknown."""
+        """An upper bound of its bytes if values of tensors decide what it reads; otherwise unknown."""
         call = self.call
         moves = call.formula.moves
         if moves == "masked":
@@ -200,7 +200,9 @@ def _scattered(call: Call, moved: Moved) -> float:
 
 
 def _of_experts(call: Call, moved: Moved) -> float:
-    """A call for one token reads the weights of each of the token's experts once."""
+    """The bytes that a call of experts reads. A call for one token reads the weights of each of the token's experts
+    once.
+    """
     experts = size(call["w1"].sizes, 1)
     part = ratio(call.chosen, experts) if call.is_of_one_token else ratio(call.assume("used_experts"), experts)
     if not known(part):
@@ -210,7 +212,7 @@ def _of_experts(call: Call, moved: Moved) -> float:
 
 
 def _assumed_weights(call: Call) -> float:
-    """The bytes of the weights of one expert, as they are assumed."""
+    """The assumed bytes of one expert's weights."""
     sizes = [call.assume(name) for name in ("expert_width", "matrices", "weight_bytes")]
     return size(call.sizes, -1) * math.prod(sizes)
 
@@ -310,13 +312,13 @@ _WRITTEN: Final[Mapping[str, Callable[[Call, Moved], float]]] = {
 
 
 def _gradients(call: Call) -> float:
-    """Gradients have the sizes and types of the tensors that they belong to."""
+    """The bytes of the gradients. A gradient has the size and type of its tensor."""
     each = call.first.bytes
     if call.op == "aten.convolution_backward":
         bias = size(call["gradient"].sizes, 2)
         parts = (call.input_elements, call["weight"].elements, bias)
         return total(call.is_asked(place) * part for place, part in enumerate(parts, 1)) * each
-    if call.op.startswith("aten.cudnn_convolution_backward_"):  # which takes the sizes of the gradient
+    if call.op.startswith("aten.cudnn_convolution_backward_"):  # one of its arguments is the gradient's sizes
         return product(call.wholes("sizes")) * each
     if call.formula.counts in ("attention backward", "attention by position backward"):
         return (call.input_elements + call["key"].elements + call["value"].elements) * each
@@ -351,7 +353,7 @@ def _normalized(call: Call) -> float:
 
 
 def _bags(call: Call) -> float:
-    """The bag of each index, and the sizes of bags."""
+    """The bytes of the bag of each index, and of the sizes of bags."""
     if call.formula.writes != "bags":
         return 0
     indices, offsets = call["indices"], call["offsets"]

@@ -32,8 +32,8 @@ _CHOSEN: Final = ("scattered", "looked up", "targets", "least")
 
 
 class Value(NamedTuple):
-    """A value of a graph: sizes by dimension, where a symbolic size is None, and type; both None for anything but a
-    tensor.
+    """A value of a graph: its sizes by dimension, None for a symbolic size, and its type. Both are None for anything
+    but a tensor.
     """
 
     sizes: tuple[int | None, ...] | None
@@ -63,7 +63,7 @@ class Value(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """An argument of a node: its position and name, the value or the literal as JSON, and the value's number.
+    """An argument of a node: its position and name, its value or its literal as JSON, and the value's number.
 
     A value with the same number as another is read only once.
     """
@@ -76,7 +76,7 @@ class Taken(NamedTuple):
 
 
 class NodeCost(NamedTuple):
-    """The cost of a node: columns of `costed_nodes`, which has their meaning. None is unknown."""
+    """The cost of a node: columns of the table `costed_nodes`, whose comments explain them. None is unknown."""
 
     moves: str | None
     flops: int | None
@@ -89,7 +89,7 @@ class NodeCost(NamedTuple):
 
 
 class _NodeCall(Call):
-    """A node as a call. The main argument is the first, or, for a product, the factor with the name that `_FACTORS`
+    """A node as a call. The main argument is the first; for a product, it is the factor with the name that `_FACTORS`
     gives.
     """
 
@@ -157,7 +157,9 @@ def _operations(formula: Formula, taken: Sequence[Taken], outputs: Sequence[Valu
 
 
 def _moved(moves: str, taken: Sequence[Taken], outputs: Sequence[Value]) -> tuple[list[float], list[float]]:
-    """Return the bytes of each value that is read and that is written. A value that a node takes twice is read once."""
+    """Return the bytes of each value that is read, and of each value that is written. A value that a node takes twice
+    is read once.
+    """
     distinct = {each.number: each for each in reversed(taken) if each.value is not None}
     given = [each.bytes for each in outputs]
     first = [each.value.bytes for each in distinct.values() if each.position == 0 and each.value is not None]
@@ -184,7 +186,7 @@ def _moved(moves: str, taken: Sequence[Taken], outputs: Sequence[Value]) -> tupl
 def _reasons(
     moves: str, operations: float, flops: int | None, read: int | None, is_symbolic: bool
 ) -> Iterator[tuple[bool, str]]:
-    """Yield reasons why a cost is unknown, each with whether it applies; the first that applies is used."""
+    """Yield reasons why a cost is unknown. With each comes whether it applies; the first that applies is used."""
     yield is_symbolic and read is None, "sizes are known only at run time"
     is_cache = moves == "cache"
     yield is_cache and flops is None, "the used part of its cache is known only at run time"

@@ -1,7 +1,7 @@
 """Numbers and lists of sizes that may be unknown: an unknown number is NaN, an unknown list None.
 
-NaN is the result of any arithmetic with it, and no comparison with it is true, so a formula gives NaN if one of the
-values that it needs is unknown. Sizes are floats because in hostile files their products may have any magnitude.
+Any arithmetic with NaN gives NaN, and no comparison with NaN is true. So a formula gives NaN if a value that it needs
+is unknown. Sizes are floats because in hostile files their products may have any magnitude.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 UNKNOWN: Final = math.nan
 # Numbers above this one are not stored.
 _MOST: Final = 2.0**63
-# A call computes fewer operations than this; more would come from odd sizes.
+# A call computes fewer operations than this. A larger number is an error, caused by impossible sizes.
 MOST_OPERATIONS: Final = 9e18
 Sizes = Sequence[float] | None
 
@@ -29,7 +29,7 @@ def first_known(*values: float) -> float:
 
 
 def size(sizes: Sizes, place: int) -> float:
-    """Return the size at a place, from 1, or from -1 from the end; NaN if there is none."""
+    """Return the size at a place, which counts from 1, or backwards from -1; NaN if there is none."""
     if sizes is None or not place or abs(place) > len(sizes):
         return UNKNOWN
     return sizes[place - 1 if place > 0 else place]
@@ -82,7 +82,7 @@ def joined(*parts: Sizes) -> Sizes:
 
 
 def number_in(text: str | None) -> float:
-    """Return the number that a text is; NaN for other texts."""
+    """Return the number in a text; NaN for other texts."""
     try:
         return UNKNOWN if text is None else float(text)
     except ValueError:
@@ -90,13 +90,13 @@ def number_in(text: str | None) -> float:
 
 
 def whole_in(text: str | None) -> float:
-    """Return the whole number that a text is, rounded; NaN for other texts."""
+    """Return the number in a text, rounded to a whole number; NaN for other texts."""
     value = number_in(text)
     return math.copysign(math.floor(abs(value) + 0.5), value) if abs(value) < _MOST else UNKNOWN
 
 
 def wholes_in(text: str | None) -> Sizes:
-    """Return the numbers of a text, which is a number or a list of them in brackets; None for other texts."""
+    """Return the numbers in a text: one number, or a list of numbers in brackets; None for other texts."""
     if text is None:
         return None
     if known(one := whole_in(text)):
@@ -116,7 +116,7 @@ def list_in(text: str | None) -> list[str] | None:
 
 
 def truth_in(text: str | None) -> bool | None:
-    """Return what a text says, True or False; None for other texts."""
+    """Return the truth value of the text True or False; None for other texts."""
     return {"true": True, "false": False, "1": True, "0": False}.get((text or "").strip().lower())
 
 

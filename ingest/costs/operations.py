@@ -13,14 +13,14 @@ from etq.ingest.costs.call import Call
 from etq.ingest.costs.fused import fused_operations
 from etq.ingest.costs.numbers import UNKNOWN, Sizes, first_known, known, product, rank, ratio, size, total
 
-# The kind of complex numbers in `Argument.rank`.
+# The smallest `Argument.rank` of complex numbers.
 _COMPLEX: Final = 300
-# Ops that take two operations on real numbers for each element of complex numbers.
+# Ops that take two real operations for each complex element.
 _COMPLEX_SUMS: Final = frozenset(
     ("aten.add", "aten.sub", "aten.rsub", "aten.neg", "aten._foreach_add", "aten._foreach_sub")
 )
 _COMPLEX_PRODUCTS: Final = frozenset(("aten.mul", "aten._foreach_mul"))
-# Types of weights of which one element holds several elements of the dimension that is summed over.
+# Packed types of weights: one element holds several elements of the dimension that is summed over.
 _PACKED: Final = (None, "unsigned char", "c10::Float4_e2m1fn_x2")
 
 
@@ -47,7 +47,7 @@ def is_complex(call: Call) -> bool:
 
 
 def at_most(call: Call) -> float:
-    """Return an upper bound of the operations of attention whose mask, or part of a cache that it sees, isn't known."""
+    """Return an upper bound of the operations of attention whose mask, or whose visible part of a cache, is unknown."""
     return ratio(_of_heads(call), call.heads.rows) * call.heads.most
 
 
@@ -126,7 +126,9 @@ def _by_position_backward(call: Call) -> float:
 
 
 def _cached_attention(call: Call) -> float:
-    """With a mask, attention computes all positions of the cache; otherwise, those up to the last query."""
+    """The operations of attention over a cache. With a mask, it computes all positions of the cache; otherwise, the
+    positions up to the last query.
+    """
     has_mask = "attn_mask" in call.arguments.named
     positions = size(call["key"].sizes, 2) if has_mask else call.whole("start_pos") + size(call.sizes, 2)
     return 4 * call.input_elements * positions
@@ -165,7 +167,9 @@ def _transposed_product(call: Call) -> float:
 
 
 def _weight_product(call: Call) -> float:
-    """Functions of other libraries may have this name."""
+    """The operations of a product with a weight. Unknown for other arguments: functions of other libraries may have
+    this name.
+    """
     return _product(call) if call.is_by_weight else UNKNOWN
 
 
@@ -318,7 +322,7 @@ def _recurrence(call: Call) -> float:
     steps = 2 if call.per_input == 1 or call.is_asked(4) == 0 else 4
     positions = ratio(call.input_elements, size(sizes, -1))
     within = size(sizes, -1) + given.width + (given.layers - 1) * given.width * (given.directions + 1)
-    # The state, from hidden to projected.
+    # The projection of the hidden state.
     projected = given.width if call.whole("proj_size") > 0 else 0
     of_position = given.gates * within + projected * given.layers
     return steps * positions * given.directions * given.hidden * of_position
@@ -337,9 +341,9 @@ def _cell(call: Call) -> float:
 def _sampled(call: Call) -> float:
     """The operations of sampling.
 
-    Each element of the output takes a multiplication for each neighbour, and their sum. In the backward pass, each
-    element of the gradient takes a multiplication and an addition for each neighbour, and the gradient of the grid
-    takes three operations for each neighbour and dimension.
+    Each element of the output takes a multiplication for each neighbour, and the sum of the products. In the backward
+    pass, each element of the gradient takes a multiplication and an addition for each neighbour, and the gradient of
+    the grid takes three operations for each neighbour and dimension.
     """
     # cuDNN's op is always linear.
     kind = "0" if "cudnn" in call.op else call.value("interpolation") or ""

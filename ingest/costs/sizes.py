@@ -1,4 +1,4 @@
-"""The sizes of an op's output, which traces don't contain: they follow from the arguments, by `sizes` of the op's
+"""The sizes of an op's output. Traces don't contain them; they follow from the arguments by `sizes` of the op's
 formula.
 """
 
@@ -106,7 +106,9 @@ def _grouped_product(call: Call) -> Sizes:
 
 
 def _packed(place: int) -> Callable[[Call], Sizes]:
-    """A number of the packed weight has 8 of its rows or columns in the dimension at `place`."""
+    """The sizes of a product with a packed weight: in the dimension at `place`, one number of the weight holds 8 rows
+    or columns.
+    """
     return lambda call: joined(_but_last(call.sizes), [8 * size(call["mat2"].sizes, place)])
 
 
@@ -129,7 +131,7 @@ def _window(call: Call) -> Sizes:
 def _padded(call: Call) -> Sizes:
     """The sizes after padding.
 
-    The padding has pairs of numbers, of which the first is for the last dimension; dimensions without a pair keep their
+    The padding has pairs of numbers; the first pair is for the last dimension. Dimensions without a pair keep their
     sizes.
     """
     sizes, padding = call.sizes, call.wholes("padding")

@@ -15,7 +15,8 @@ from etq.ingest.memory import Watch
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{4,}={0,2}")
 # Base64 text shorter than this doesn't begin a dump: devices print lines of 64 characters or more.
 _SHORTEST_FIRST_LINE: Final = 16
-# The longest prefix of a dump's line: it is searched again for each word of the line, so it must be short.
+# The longest prefix of a dump's line. It is searched again for each word of the line, so a long prefix would take too
+# much time.
 _LONGEST_PREFIX: Final = 1024
 _LINE: Final = re.compile(rb"[^\n]+")
 _AROUND: Final = b"\r \t\"'"
@@ -100,13 +101,14 @@ def dumps_in_log(data: Any, path: str) -> list[bytes]:
 
     A dump begins with base64 text that decodes to an ETDump's first bytes. Each further line of the dump has the same
     prefix (except for numbers in it, such as the time) or no prefix, and has the length of the first line;
-    the last line may be shorter if it completes the size of the size prefix (or, without a size prefix, ends in
-    padding). All other text is skipped. The beginning of another dump ends the previous one, complete or not.
+    the last line may be shorter. A shorter line is the last one if it completes the size in the size prefix, or,
+    without a size prefix, ends in padding. All other text is skipped. The beginning of another dump ends the previous
+    one, complete or not.
 
     Raises `FormatError` for dumps that need more memory than there is.
     """
     found: list[bytes] = []
-    letters = bytearray()  # of the present dump
+    letters = bytearray()  # the base64 text of the current dump
     width = wanted = 0
     first_prefix = b""
     watch = Watch(path, len(data))
@@ -140,13 +142,13 @@ def dumps_in_log(data: Any, path: str) -> list[bytes]:
 
 
 def _shape(prefix: bytes) -> bytes:
-    """Return a line's prefix without the parts that change from line to line, such as numbers."""
+    """Return a line's prefix without parts that change from line to line, such as numbers."""
     return _CHANGING.sub(b"", prefix)
 
 
 def _completes(letters: int, token: bytes, wanted: int) -> bool:
-    """Whether this is the last line of a dump: it completes the dump's size, or, if the size is unknown,
-    has padding.
+    """Whether this is the last line of a dump: it completes the dump's size or, if the size is unknown, ends in
+    padding.
     """
     if not wanted:
         return token.endswith(b"=")

@@ -1,8 +1,8 @@
 """The debug buffer (`.bin`): the bytes of the tensors to which an ETDump's debug events refer.
 
 `tensor_at` returns one tensor as an array, `tensors_at` several, with checks, and `with_elements` adds the buffer's
-contents to rows of `debug_values`. If a tensor lies outside the buffer or has an impossible layout, its
-elements are unknown: None, never zeros.
+contents to rows of `debug_values`. If a tensor lies outside the buffer or has an impossible layout, its elements are
+unknown (None).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _STORED: Final = {
     **{"bits16": "uint16", "float8_e5m2": "uint8", "float8_e4m3fn": "uint8"},
     **{"float8_e5m2fnuz": "uint8", "float8_e4m3fnuz": "uint8"},
 }
-# Number of exponent bits, exponent bias, and whether the format has infinities and two zeros (fnuz has neither, and
-# only one NaN). Source: c10/util/Float8_*.h of PyTorch.
+# Number of exponent bits, exponent bias, and kind of special values. The kind fnuz has no infinities, one zero and one
+# NaN. Source: c10/util/Float8_*.h of PyTorch.
 _FLOAT8: Final = {
     "float8_e5m2": (5, 15, "ieee"),
     "float8_e4m3fn": (4, 7, "fn"),
@@ -41,8 +41,8 @@ _FLOAT8: Final = {
 _MOST_DIMENSIONS: Final = 64
 # A batch holds at most this many elements, unless a single tensor has more.
 _ELEMENTS: Final = 4_000_000
-# The tensors of one dump take at most the size of its buffer. Several dumps in a file, each with its own buffer, may
-# claim more than the given buffer: up to this many times its size is accepted.
+# The tensors of one dump take at most the size of its buffer. A file may have several dumps, each with its own buffer;
+# their tensors may claim more than the given buffer. Up to this many times its size is accepted.
 _MOST_TIMES: Final = 16
 _MOST_CLAIMED: Final = 2**24
 
@@ -86,12 +86,12 @@ def tensors_at(
 ) -> Iterator[npt.NDArray[Any] | None]:
     """Yield the tensor of each place, as `tensor_at` returns it.
 
-    places  scalar type, sizes, strides and offset, None where there is no tensor
+    places  scalar type, sizes, strides and offset of each tensor; the offset is None where there is no tensor
     path    the buffer's file, for messages
 
-    Raises `FormatError` if the buffer is of another run: a tensor of type bool would have a byte that is neither 0 nor
-    1. It is also raised if the tensors' total size exceeds the buffer's many times because they overlap: the runtime
-       never writes such dumps, but a small hostile ETDump could claim the whole buffer again and again.
+    Raises `FormatError` if a tensor of type bool has a byte other than 0 and 1, because the buffer is then of another
+    run. Also raises it if overlapping tensors exceed the buffer's size many times: the runtime never writes such dumps,
+    but a small hostile ETDump could claim the whole buffer again and again.
     """
     claimed = 0
     most = max(_MOST_CLAIMED, _MOST_TIMES * len(buffer))
@@ -110,8 +110,8 @@ def tensors_at(
 def with_elements(rows: pa.RecordBatch, buffer: Any, path: str) -> Iterator[pa.RecordBatch]:
     """Return rows of `debug_values` with two further columns, in small batches.
 
-    elements  the tensor's elements in row-major order as doubles, a complex one as two; null where they are unknown
-    sha256    hash of the tensor's own bytes in row-major order; null where they are unknown
+    elements  the tensor's elements in row-major order as doubles, two for a complex element; null if unknown
+    sha256    hash of the tensor's own bytes in row-major order; null if unknown
 
     Errors are those of `tensors_at`.
     """
@@ -149,7 +149,7 @@ def _empty(scalar_type: str, sizes: Sequence[int]) -> npt.NDArray[Any] | None:
     decoded = _decoded(np.zeros((0, *((2,) if scalar_type == "complex32" else ())), _STORED[scalar_type]), scalar_type)
     try:
         return decoded.reshape(tuple(sizes))
-    except ValueError:  # the product of the sizes overflows numpy's integers if zeros are left out
+    except ValueError:  # with a size of 0, numpy's product of the other sizes could overflow
         return None
 
 

@@ -26,7 +26,7 @@ SCHEMA = pa.schema(
 
 
 def read_debug_values(debug: Tables, debug_at: Positions) -> DebugValues:
-    """Decode the values of debug events (at least one), whose places in the slice are `debug_at`."""
+    """Decode the values of debug events; `debug_at` has their places in the slice, at least one."""
     values, owners = debug.tables("debug_entry", VALUE)
     if len(values) != len(debug):
         missing = np.flatnonzero(~debug.present("debug_entry"))
@@ -53,7 +53,7 @@ def read_debug_values(debug: Tables, debug_at: Positions) -> DebugValues:
     places = np.concatenate([place for place, _ in parts])
     table = pa.concat_tables([part for _, part in parts])
     order = np.lexsort((as_numpy(table.column("value_index"), np.int32), places))
-    if (np.diff(order) < 0).any():  # otherwise they are in order; a process's first `take` imports modules for 40 ms
+    if (np.diff(order) < 0).any():  # a first `take` costs 40 ms of imports
         table = table.take(numbers(order))
     return DebugValues(is_output, debug_at[owners[places[order]]], table)
 

@@ -33,7 +33,8 @@ from etq.ingest.events.rows import Mask, Place, Runs
 from etq.ingest.flatbuffers.reader import REFERENCE, Buffer, Tables
 from etq.ingest.other_files import other_file
 
-# How many runs' tables are read at a time: they are spread over the file, and each page that is read stays in memory.
+# The number of runs whose tables are read at a time. The tables are spread over the file, and each page that is read
+# stays in memory.
 RUNS: Final = 4096
 # After this many groups of runs, about 35 MB, the pages of a mapped file are released.
 RELEASE_EVERY: Final = 8
@@ -92,10 +93,10 @@ class _Facts:
     types: set[int] = field(default_factory=set)
     # Runs with an execute that did not end.
     unended: list[int] = field(default_factory=list)
-    # For each signature of a delegate: the number of events, of bare values (which start at 0), and of events on
-    # another clock than the host's.
+    # For each signature of a delegate: the number of its events, of its bare values (which start at 0), and of its
+    # events on a clock other than the host's.
     clocks: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
-    # For each signature, whether its events count ticks of any clock.
+    # For each signature, whether its events count ticks, of any clock.
     count_ticks: list[bool] = field(default_factory=list)
 
 
@@ -169,8 +170,8 @@ class _Reader:
         )
 
     def _read_group(self, first_run: int, counts: Indexes, listed: Mask, slices: list[EventSlice]) -> Iterator[Batch]:
-        """Yield the rows of consecutive runs from `first_run` on; run i has `counts[i]` events, all of which are in the
-        slices. Runs that aren't `listed` have no list of events and no block, as in the Inspector.
+        """Yield the rows of consecutive runs from `first_run` on. Run i has `counts[i]` events; the slices have all
+        events of these runs. Runs that aren't `listed` have no list of events and no block, as in the Inspector.
         """
         codes = np.concatenate([self.keys.codes(part.keys)[part.codes] for part in slices])
         start = np.concatenate([part.start for part in slices])
@@ -234,7 +235,7 @@ class _Reader:
 
     def _are_host_ticks(self) -> npt.NDArray[np.bool_] | None:
         """Return for each signature whether its events are in ticks of the host's clock, according to the events so
-        far; None if all are, as for the runtime's events.
+        far; None if all signatures are. The runtime's events always are.
         """
         if not (self.keys.column(Keys.ROLE) == Keys.DELEGATE).any():
             return None
@@ -245,8 +246,8 @@ class _Reader:
         return is_host & np.array(counted, np.bool_)
 
     def _failed_runs(self, names: Mapping[int, str]) -> list[tuple[str, str]]:
-        """Return findings (rule, detail) about runs whose execute has no end, and about runs that log ops without their
-        execute, although other runs of the name log it: the runtime logs an execute at its end, unless an op fails.
+        """Return findings (rule, detail) about runs whose execute has no end, and about runs that log ops but no
+        execute although other runs of the name log one. The runtime logs an execute at its end, unless an op fails.
         `names` has the name of each block's runs.
         """
         rows = self.blocks.signatures

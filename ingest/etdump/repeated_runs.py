@@ -1,11 +1,11 @@
-"""Decodes events of runs whose bytes, except times, repeat those of a first run: only the first run is decoded, and the
-other runs are compared with it.
+"""Decodes events of runs that repeat a first run: their bytes are equal except for times. Only the first run is
+decoded, and the other runs are compared with it.
 
 A loop that executes a method writes the same tables each time, at a constant distance in the file. So the first run of
-such a stretch is decoded by the fields of its tables; the others are compared with it as rows of a matrix of 32-bit
-words. Only times may differ, and references to a vtable that all runs share, because these are relative to their own
-position. Runs that differ in anything else are decoded normally; this is often the case for the very first run, which
-has the vtables among its tables.
+such a stretch is decoded by the fields of its tables, and the others are compared with it as rows of a matrix of 32-bit
+words. Two things may differ: times, and references to a vtable that all runs share, because a reference is relative to
+its own position. Runs that differ in anything else are decoded normally; this is often the case for the very first run,
+which has the vtables among its tables.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from etq.ingest.etdump.slices import read_slice
 from etq.ingest.events.event import EventSlice, Ticks
 from etq.ingest.flatbuffers.reader import REFERENCE, SCALARS, Buffer, Mask, Positions, Spans, Tables, element_positions
 
-# With fewer runs or events, decoding takes less time than the comparison. More bytes would take too much memory; only
-# runs with long texts have that many.
+# With fewer runs or events, decoding takes less time than the comparison. With more bytes, it would take too much
+# memory; only runs with long texts have that many bytes.
 FEWEST_RUNS: Final = 4
 FEWEST_EVENTS: Final = 4096
 MOST_BYTES: Final = 1 << 26
@@ -36,7 +36,7 @@ Words = npt.NDArray[np.uint32]
 class _Layout:
     """The bytes from which a run's events are decoded; positions count from the start of the file.
 
-    begin, end  their bounds, without vtables that the runs share
+    begin, end  bounds of these bytes, without vtables that the runs share
     shared      positions of references to these vtables
     times       positions of each event's start_time and end_time
     """
@@ -60,10 +60,10 @@ def stretches(spans: Spans, runs: range) -> Iterator[range]:
 
 
 def read_repeated(runs: Tables, spans: Spans, stretch: range, first: int) -> EventSlice | None:
-    """Decode the events of a stretch of runs, the first of which is event `first` of the dump.
+    """Decode the events of a stretch of runs; event `first` of the dump is the first of them.
 
-    None for runs that don't repeat the first one, for few events, and unless all are profile events without metadata.
-    Raises `FormatError` as `read_slice` does.
+    Returns None for few events, if a run doesn't repeat the first one, and if an event has metadata or is no profile
+    event. Raises `FormatError` as `read_slice` does.
     """
     if len(stretch) < FEWEST_RUNS:
         return None
@@ -83,7 +83,7 @@ def read_repeated(runs: Tables, spans: Spans, stretch: range, first: int) -> Eve
 
 
 def _layout(runs: Tables, spans: Spans, chosen: range, distance: int) -> _Layout | None:
-    """Return the layout of one run's events; None unless all are profile events with times and without metadata."""
+    """Return the layout of one run's events; None if an event has metadata, has no times, or is no profile event."""
     events = runs.elements(spans, EVENT, chosen.start, chosen.stop)
     profile, owners = events.tables("profile_event", PROFILE_EVENT)
     times = profile.places("start_time")[0], profile.places("end_time")[0]
@@ -149,8 +149,8 @@ def _columns(layout: _Layout, positions: Positions) -> Positions:
 
 
 def _are_repeated(words: Words, layout: _Layout, distance: int) -> bool:
-    """Whether all rows are equal except times and references to shared vtables, and these references have the same
-    targets.
+    """Whether all rows are equal, except for times and for references to shared vtables, and whether these references
+    have the same targets.
     """
     is_free = np.zeros(words.shape[1], np.bool_)
     for time in layout.times:

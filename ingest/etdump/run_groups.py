@@ -14,14 +14,16 @@ from etq.ingest.etdump.slices import read_slice
 from etq.ingest.events.event import EventSlice
 from etq.ingest.flatbuffers.reader import Positions, Spans, Tables
 
-# How many events are decoded at a time: enough to make numpy's cost per call negligible, few enough for the cache.
+# The number of events that are decoded at a time: enough to make numpy's cost per call negligible, few enough for the
+# processor's cache.
 SLICE: Final = 65536
 # One core is left for the steps that follow.
 THREADS: Final = max(1, min(4, (os.cpu_count() or 1) - 1))
 
 
 def decoded_groups(runs: Tables, spans: Spans) -> Iterator[tuple[range, list[EventSlice]]]:
-    """Yield groups of consecutive runs with about `SLICE` events each, in order: the range of runs and their events.
+    """Yield groups of consecutive runs with about `SLICE` events each, in order. A group is the range of its runs, and
+    their events.
 
     A run of more than `SLICE` events is a group of its own, with several slices.
     """

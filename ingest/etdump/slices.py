@@ -19,7 +19,8 @@ from etq.ingest.flatbuffers.reader import Positions, Spans, Tables
 
 
 def read_slice(runs: Tables, spans: Spans, first: int, last: int) -> EventSlice:
-    """Decode events [first, last) of a dump; events are numbered through the runs' event vectors `spans` in order.
+    """Decode events [first, last) of a dump. The events of all runs are numbered together, in the order of `spans`, the
+    runs' event vectors.
 
     Raises `FormatError` for positions outside of the file, text that is not UTF-8, and events that do not have exactly
     one of the three kinds profile, allocation and debug event.
@@ -112,7 +113,7 @@ def _debug_keys(debug: Tables, values: DebugValues) -> tuple[npt.NDArray[np.int6
 
 
 def _columns(profile: Tables) -> dict[str, pa.Array]:
-    """Return the columns of `event_ticks` that few dumps have, with a value for each profile event."""
+    """Return the columns of `event_ticks` that only few dumps fill, with a value for each profile event."""
     spans = profile.spans("delegate_debug_metadata", 1)
     filled = np.flatnonzero(spans.count)
     if not len(filled):

@@ -1,10 +1,10 @@
 """The parts of torch.export's JSON that etq reads, as types for a typed decoder, which skips everything else.
 
-Source: `torch/_export/serde/schema.py` of PyTorch 2.13 (schema 8.20) and what executorch 1.4.1 writes (5.4). The
-layout of version 1 (an int), which has a tensor's description under `meta`, can be read too.
+Source: `torch/_export/serde/schema.py` of PyTorch 2.13 (schema 8.20) and what executorch 1.4.1 writes (5.4). The layout
+of version 1 (an int) can be read too; it has a tensor's description under `meta`.
 
-A large record has millions of objects. They refer to each other in one direction only, so the garbage collector need
-not track them (`gc=False`), which makes each of them smaller.
+A large record has millions of objects. They refer to each other without cycles, so the garbage collector need not track
+them (`gc=False`). Each object is then smaller.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Size(msgspec.Struct, gc=False):
-    """A size or stride: a number; an expression is read as None."""
+    """A size or stride: a number, or None for an expression."""
 
     as_int: Int64 | None = None
 
@@ -176,7 +176,7 @@ class Spec(msgspec.Struct, gc=False):
 
 
 class InputSpec(msgspec.Struct, gc=False):
-    """An input with its meaning, unless it is a user's argument."""
+    """An input with its meaning; a user's argument has no meaning."""
 
     parameter: Spec | None = None
     buffer: Spec | None = None
@@ -184,7 +184,7 @@ class InputSpec(msgspec.Struct, gc=False):
 
 
 class OutputSpec(msgspec.Struct, gc=False):
-    """An output with its meaning, unless it is only returned to the user."""
+    """An output with its meaning; an output that is only returned to the user has no meaning."""
 
     buffer_mutation: Spec | None = None
     user_input_mutation: Spec | None = None
@@ -218,7 +218,7 @@ class LoweredProgram(msgspec.Struct, gc=False):
 
 
 class LoweredModule(msgspec.Struct, gc=False):
-    """A delegate as the argument of its call: executorch writes it as a text with JSON."""
+    """A delegate as the argument of its call. executorch writes the delegate as JSON within a text."""
 
     original_module: LoweredProgram
 

@@ -8,16 +8,16 @@ import msgspec
 
 from etq.ingest.etrecord.export_json import Graph, ProgramGraph, TensorMeta
 
-# The node of a value that no node computes: an input of the graph.
+# Stands for the node of a value that no node computes: an input of the graph.
 NO_NODE: Final = -1
-# The tensor of a value that isn't a tensor.
+# Stands for the tensor of a value that isn't a tensor.
 NO_TENSOR: Final = 0
 _decoder: Final = msgspec.json.Decoder(TensorMeta)
 
 
 def placed(error: msgspec.DecodeError, place: str) -> msgspec.DecodeError:
-    """Return an error about a part of a member's JSON, with the path in the whole JSON; `place` is the part's path in
-    msgspec's notation.
+    """Return an error about a part of a member's JSON, with the error's path in the whole JSON; `place` is the part's
+    path in msgspec's notation.
     """
     what, _, within = str(error).partition(" - at `$")
     return type(error)(f"{what} - at `{place}{within or '`'}")

@@ -20,7 +20,9 @@ _origins: Final = msgspec.json.Decoder(list[Origin])
 
 
 def packed(numbers: list[int]) -> bytes:
-    """Return numbers as the bytes of an `array("i")`, which appends bytes several times faster than numbers."""
+    """Return numbers as bytes of an `array("i")`: appending bytes to the array is several times faster than appending
+    numbers.
+    """
     return struct.pack(f"{len(numbers)}i", *numbers)
 
 
@@ -69,8 +71,8 @@ class StringInterner(defaultdict[str | None, int]):
 class Origins(dict[bytes, list[list[int]]]):
     """The debug handles of the nodes that were made from each node of the exported graph.
 
-    Keys are the values of `from_node` as in the JSON (JSON within a text). Each item is a list with one list of handles
-    for every exported node that `from_node` names; a node with that `from_node` adds its own handle to these lists.
+    Keys are the values of `from_node` as in the JSON (JSON within a text). An item has one list of handles for each
+    exported node that the key names. A node with this `from_node` adds its own handle to all of these lists.
     """
 
     def __init__(self, export_graph_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Graphs among the arguments of nodes: of control flow, and graphs from which delegates were made."""
+"""Graphs among the arguments of nodes: the branches of control flow, and the graphs from which delegates were made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from etq.ingest.etrecord.export_json import NOTHING, LoweredModule, NamedArgument, NestedGraph, Node, Signature
 
-# The ending of targets of delegate calls, whose graph is a text.
+# The ending of the targets of delegate calls. The graph of such a call is a text.
 DELEGATE_CALL: Final = "executorch_call_delegate"
 _text: Final = msgspec.json.Decoder(str)
 _lowered: Final = msgspec.json.Decoder(LoweredModule)

@@ -33,7 +33,7 @@ class NodeCosts:
         """Return the number of the cost of a node, by its arguments and the tensors of its outputs."""
         wires.sort(key=lambda wire: wire[0])
         first: dict[int, int] = {}
-        # The cost only depends on whether a value is taken twice, not on which value it is.
+        # The cost depends on whether a value is taken twice, but not on which value it is.
         key = (
             op_type,
             *outputs,

@@ -1,8 +1,8 @@
 """Derives names of nodes for records that only have names of values, as executorch before 1.0 writes them.
 
 Source: `deserialize_node` in `torch/_export/serde/serialize.py` of PyTorch 2.8 names a node after its result if it has
-a single one. For others, `_Namespace.create_name` in `torch/fx/graph.py` uses the op's name, with a number if it is
-taken.
+a single one. `_Namespace.create_name` in `torch/fx/graph.py` names other nodes after the op, with a number if the name
+is taken.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NodeNames:
         self._numbers = defaultdict[str, int](int)
 
     def of(self, nodes: list[Node]) -> list[str]:
-        """Return the names of the next nodes: stored names, or derived ones where none is stored."""
+        """Return the names of the next nodes: the stored name, or a derived name if none is stored."""
         names = [node.name for node in nodes]
         return [self._name(node) for node in nodes] if None in names else [name or "" for name in names]
 

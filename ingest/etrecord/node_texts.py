@@ -26,7 +26,7 @@ def op_type(target: str) -> str:
 
 @lru_cache(maxsize=65536)
 def op_name(target: str) -> str:
-    """Return only the name of the op, as kernels have it: `addmm` of `aten.addmm.default`, `cond` of
+    """Return the name of the op alone, as in names of kernels: `addmm` for `aten.addmm.default`, `cond` for
     `torch.ops.higher_order.cond`.
     """
     parts = op_type(target).split(".")
@@ -35,8 +35,8 @@ def op_name(target: str) -> str:
 
 @lru_cache(maxsize=65536)
 def source_place(stack_trace: str) -> tuple[str | None, int | None]:
-    """Return file and line of the innermost frame outside installed packages,
-    or, if all frames are inside installed packages, of the innermost frame.
+    """Return file and line of the innermost frame outside installed packages. If all frames are inside installed
+    packages, return those of the innermost frame.
     """
     frames = _FRAME.findall(stack_trace)
     own = [frame for frame in frames if not _INSTALLED.search(frame[0])]

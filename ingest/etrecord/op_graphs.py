@@ -61,7 +61,9 @@ class GraphRows:
     """Collects the rows of all graphs of a record, program by program. Nodes are numbered by their row."""
 
     def __init__(self, path: str, export_graph_id: str | None) -> None:
-        """If `export_graph_id` is given, the nodes of that graph get the handles of the edge nodes made from them."""
+        """If `export_graph_id` is given, each node of that graph gets the debug handles of the edge nodes that were
+        made from it.
+        """
         self._path = path
         self._origins = None if export_graph_id is None else Origins(export_graph_id)
         # One entry per program: its graph_id, the number of its nodes and the number of its values.
@@ -69,10 +71,11 @@ class GraphRows:
         # One entry per node.
         self._names: list[str] = []
         self._subgraphs, self._targets, self._traces, self._stacks = (StringInterner() for _ in range(4))
-        # One entry per value: its node (NO_NODE for inputs) and its position there; the number of its tensor; its name.
+        # One entry per value: its node (NO_NODE for inputs) and its position among the node's values; the number of its
+        # tensor; its name.
         self._value_places, self._value_tensors = array("i"), array("i")
         self._value_names: list[str] = []
-        # One entry per input: its kind. The first kind is for values that are not inputs.
+        # One entry per input: the number of its kind. The first kind is that of values that are not inputs.
         self._kinds = StringInterner()
         self._kinds["result"]
         self._tensors = Tensors()
@@ -82,7 +85,8 @@ class GraphRows:
         self._uses, self._literals = array("i"), array("i")
         self._argument_names = StringInterner()
         self._literal_numbers = defaultdict[bytes, int](count().__next__)
-        # One entry per value that a graph returns: the value, its position there, whether it is a mutation.
+        # One entry per value that a graph returns: the value, its position among the returned values, whether it is a
+        # mutation.
         self._returned = array("i")
         # One entry per node: its debug handle, 0 if it has none.
         self._handles = array("i")
@@ -190,7 +194,7 @@ class GraphRows:
         return added, nested
 
     def _add_values(self, names: list[str], places: list[int], tensors: TensorsOfValues) -> None:
-        """Add values; `places` has the node of each value and its position there."""
+        """Add values; `places` has the node of each value and the value's position in the node."""
         self._value_names += names
         self._value_places.frombytes(packed(places))
         self._value_tensors.frombytes(packed([*map(tensors.__getitem__, names)]))
@@ -264,8 +268,8 @@ class GraphRows:
         return np.repeat(graph_ids, nodes), places_in_lists(nodes)
 
     def _handles_of_nodes(self) -> tuple[Whole, Whole]:
-        """Return pairs of a node and one of its handles: first the nodes' own handles, then the handles of exported
-        nodes.
+        """Return pairs of a node and one of its handles: first the nodes' own handles, then those that exported nodes
+        got from edge nodes.
         """
         own = np.array(self._handles, np.int32)
         has_own = np.flatnonzero(own)
@@ -400,7 +404,7 @@ class GraphRows:
 
 
 def _dimensions(sizes: list[list[Size] | None], codes: Whole) -> pa.Array:
-    """Return for each code the list of sizes or strides at that index, null for None."""
+    """Return for each code the list of sizes or strides at that index; None becomes null."""
     lengths, _, at = spread_lists([len(size or ()) for size in sizes], codes)
     is_null = np.array([size is None for size in sizes], np.bool_)[codes]
     flat = [size.as_int for each in sizes for size in each or ()]

@@ -24,7 +24,8 @@ def places_in_lists(lengths: Whole) -> Whole:
 
 
 def spread_lists(lengths: list[int], codes: Whole) -> tuple[npt.NDArray[np.int64], Whole, Whole]:
-    """Select lists by their numbers: return each one's length, and each value's position in its list and in the input.
+    """Select lists by their numbers. Return the length of each selected list, and the position of each of its values in
+    the list and in the input.
 
     `lengths` has the lengths of the input's lists, whose values are concatenated; `codes` the numbers of the lists to
     select, which may repeat.

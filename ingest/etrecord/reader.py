@@ -1,7 +1,7 @@
-"""ETRecord (`.etrecord`): the export step's description of a program, as tables, from its zip and JSON alone.
+"""ETRecord (`.etrecord`): the export step's description of a program, as tables.
 
-The one public function is `read_etrecord`. Nothing in the file is executed: weights and pickles are listed by name and
-size and never opened, so neither torch nor executorch is needed.
+The one public function is `read_etrecord`. Only the file's zip and JSON are read, so neither torch nor executorch is
+needed. Weights and pickles are listed by name and size and never opened, so nothing in the file is executed.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ IDENTIFIER: Final = "ETRECORD_V0"
 MAPS: Final = ("debug_handle_map", "delegate_map", "instruction_id_to_num_outs_map", "export_graph_id")
 PICKLES: Final = ("reference_outputs", "representative_inputs")
 WEIGHTS: Final = ("_state_dict", "_constants", "_example_inputs")
-# ETRecords store their members uncompressed. A member is a bomb if it is compressed more than JSON can be.
+# ETRecords store their members uncompressed. A member that is compressed more than this is a bomb: JSON can't be
+# compressed as much.
 LARGEST_RATIO: Final = 100
 LARGEST_JSON: Final = 2**30
-# Memory that Python takes for a member of a zip; the fewest bytes of its entry in the zip's list of members; the most
-# bytes of the end of that list.
+# Bytes of memory that Python takes for a member of a zip; the fewest bytes of a member's entry in the zip's list of
+# members; the most bytes of the end of that list.
 _MEMBER: Final = 1_000
 _LEAST_ENTRY: Final = 46
 _ENDING: Final = 2**16 + 200
@@ -118,8 +119,9 @@ def read_etrecord(data: Any, path: str) -> Iterator[Batch]:
     """Read an ETRecord and yield pairs of base table and rows, without the key `record_id`, which the warehouse
     assigns.
 
-    `data` is the file's bytes (or a memory map of it), `path` its name for messages. An incomplete record yields what
-    it contains, and rows of `record_findings` name what is missing. The table `records` has one row and comes last.
+    `data` is the file's bytes (or a memory map of it), `path` its name for messages. An incomplete record yields the
+    rows of the parts that it has; `record_findings` names the missing parts. The table `records` has one row and comes
+    last.
 
     Raises `FormatError`, naming member and place, for files that aren't ETRecords, for damaged members, and for zips
     that would unpack to absurd sizes.
@@ -250,7 +252,7 @@ class _Record:
         try:
             with self.archive.open(member) as file:
                 if member.compress_type == zipfile.ZIP_DEFLATED:
-                    # Limited by the stated size: no more than that is unpacked.
+                    # The limit prevents that more than the stated size is unpacked.
                     return file.read(member.file_size)
                 # Opening the member has checked its header and moved the file's position to the end of the header.
                 size = min(member.file_size, member.compress_size)

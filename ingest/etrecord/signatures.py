@@ -33,7 +33,7 @@ def debug_handles(written: list[str | int | None]) -> list[int]:
 
 
 def _debug_handle(written: str | int | None) -> int:
-    """A debug handle as a number; 0, which means unset, for anything else."""
+    """A debug handle as a number; 0 (unset) for anything else."""
     try:
         handle = int(written or 0)
     except ValueError:

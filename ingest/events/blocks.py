@@ -1,8 +1,8 @@
 """Finds event blocks: which runs logged the same events, and the slot of each event in its run.
 
 Runs that logged the same sequence of events share one `Pattern`, computed once: slots and occurrences (as the Inspector
-groups and orders events), and parents (which event contains which). Parents depend on times, so a pattern's parents are
-checked against every run with two comparisons per event, and computed again for runs in which they don't hold.
+groups and orders events), and parents (which event contains which). Parents depend on times. So a pattern's parents are
+checked for each run, with two comparisons per event, and are computed again for a run in which they don't hold.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from etq.ingest.events.event import ALLOCATION, DEBUG, PROFILE, EventKey, Ticks
 from etq.ingest.events.keys import NOWHERE, Indexes, Keys
 from etq.ingest.events.nesting import Order, find_execute, find_parents
 
-# How many patterns are remembered: in a file in which all runs differ, remembering every pattern would fill memory.
+# How many patterns are remembered. If all runs of a file differ, remembering every pattern would fill memory.
 PATTERNS = 2048
 # Runs of up to this many events share the properties that follow from their shape (see `Keys.shape`), even if their
 # events have other names.
@@ -57,7 +57,7 @@ class Pattern:
 class _Shape:
     """The properties that all sequences with the same `Keys.shape` share, whatever their events' names.
 
-    slots     slot of each event; NOWHERE if it has none
+    slots     slot of each event; NOWHERE for an event without one
     of_slots  the events that define the signature of each slot: a profile event or NOWHERE, a value or NOWHERE
     is_profile, occurrence, parent, execute, order  as in `Pattern`
     """
@@ -106,7 +106,7 @@ class Blocks:
         wrapped: npt.NDArray[np.bool_],
         ended: Indexes | None = None,
     ) -> tuple[list[Pattern], Structure]:
-        """Return the pattern of each of some consecutive runs, and the structure of all their events.
+        """Return the pattern of each of these consecutive runs, and the structure of all their events.
 
         `codes` and `start` hold the events of all of the runs; those of run i end at index `ends[i]`. `wrapped` marks
         the runs in which a 32-bit clock passed zero. If events were not logged when they ended, `ended` has for each
@@ -183,7 +183,7 @@ class Blocks:
                 self._shapes.clear()
             shape = self._shapes[known] = self._shape(codes, start, ended)
         block = self._block(name, bundled, listed, shape.of_slots)
-        # In the order of slots and keys, in which signatures are numbered.
+        # In the order of slots, then keys: signatures are numbered in this order.
         pairs = sorted({(slot, code) for slot, code in zip(shape.slots, listed, strict=True) if slot != NOWHERE})
         rows = {
             (slot, code): self._signature(block, slot, code, _value_of(listed, shape.of_slots[slot]))
@@ -222,7 +222,8 @@ class Blocks:
     def _signature(self, block: int, slot: int, code: int, value: int) -> int:
         """Return the row of a signature; adds it if it is new.
 
-        An event without a name gets the name of the value logged with it, of code `value`, as in the Inspector.
+        As in the Inspector, an event without a name gets the name of the value logged with it; `value` is that value's
+        code.
         """
         row = self._signature_of.get((block, slot, code))
         if row is None:
@@ -247,7 +248,7 @@ class Blocks:
 
 
 def _value_of(codes: Sequence[int] | Indexes, events: tuple[int, int]) -> int:
-    """Return the code of the value of a slot's two events; NOWHERE without one."""
+    """Return the code of the value among a slot's two events; NOWHERE without a value."""
     return NOWHERE if events[1] == NOWHERE else int(codes[events[1]])
 
 
@@ -294,14 +295,14 @@ def _fill(
 
 
 def _slots(keys: Keys, codes: Indexes) -> tuple[Indexes, list[tuple[int, int]]]:
-    """Return the slot of each event (NOWHERE for allocations, outputs, and values logged without a profile event); and,
-    in the order of slots, the two events that define a slot's signature: a profile event and a value, NOWHERE if one is
-    missing.
+    """Return two things. First, the slot of each event; NOWHERE for allocations, outputs, and values logged without a
+    profile event. Second, in the order of slots, the two events that define a slot's signature: a profile event and a
+    value, NOWHERE if one is missing.
 
-    The Inspector's rules (its `InstructionEvent`, `EventSignature`): events are collected in groups, ordered by the
-    groups' first events of any type. Each profile event of a group, with the first value logged in the group, is a
-    signature; a group that logged only values is also a signature. Signatures are numbered in the order in which they
-    first appear; this number is the slot.
+    The rules are the Inspector's (its `InstructionEvent`, `EventSignature`). Events are collected in groups, in the
+    order of each group's first event, of any type. Each profile event of a group, with the first value logged in the
+    group, is a signature; a group that logged only values is also a signature. Signatures are numbered in the order in
+    which they first appear; this number is the slot.
     """
     type, group, identity = (keys.column(which)[codes] for which in (Keys.TYPE, Keys.GROUP, Keys.IDENTITY))
     slots = np.full(len(codes), NOWHERE, np.int64)

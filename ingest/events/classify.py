@@ -32,7 +32,7 @@ _VULKAN_KERNEL: Final = re.compile(r'"?kernel_name"?\s*:\s*"?([^",}]+)')
 _OUT_OVERLOAD: Final = re.compile(r"(?:\.out|_out)$")
 
 
-def event_kind(key: EventKey) -> str:  # noqa: PLR0911 - a case a line
+def event_kind(key: EventKey) -> str:  # noqa: PLR0911 - one case per line
     """Return the kind of an event, one of those that the table `signatures` documents."""
     if key.type == DEBUG:
         return "debug"
@@ -52,7 +52,7 @@ def event_kind(key: EventKey) -> str:  # noqa: PLR0911 - a case a line
 
 
 def profiling_level(keys: Iterable[EventKey]) -> str | None:
-    """Return the profiling level, inferred from the events: all, method_only, or None if nothing ran."""
+    """Return the profiling level, inferred from the events: all or method_only; None if nothing ran."""
     profiled = [key for key in keys if key.type == PROFILE]
     if any(event_kind(key) not in ("framework", "user") for key in profiled):
         return "all"
@@ -92,7 +92,8 @@ def is_dispatch(key: EventKey) -> bool:
 def event_value_unit(key: EventKey, synthetic: bool) -> str:
     """Return the unit of end - start: the capture's `ticks`, or the unit that a backend names.
 
-    If a backend writes a bare value (`synthetic`: its start is 0) and its name has no unit, the unit is `unknown`.
+    A backend may write a bare value, whose start is 0 (clock `synthetic`); if its name has no unit, the unit is
+    `unknown`.
     """
     if event_kind(key) != "delegate":
         return "ticks"

@@ -1,4 +1,4 @@
-"""The step of a clock: the time between two of its values, as far as the durations that it measured show it."""
+"""The step of a clock: the time from one of its values to the next, estimated from the durations that it measured."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ Floats = npt.NDArray[np.float64]
 _LEAST: Final = 8
 _FREQUENT: Final = 16
 _JUDGES: Final = 256
-# A step that isn't a whole number of ticks must be longer, and is judged by durations of fewer steps.
+# A step that isn't a whole number of ticks must have at least this many ticks, and is judged by durations of fewer
+# steps than this.
 _LEAST_FITTED: Final = 12
 _MOST_STEPS: Final = 1000
-# The evidence, as a logarithm, that a distance reaches by chance in one capture of 100.
+# The evidence, as a logarithm, that a distance reaches by chance in only one capture of 100.
 _EVIDENCE: Final = float(np.log(20000))
 
 
 def clocks_of(measured: pa.Table) -> list[tuple[int, str, int, int, int, float | None]]:
     """Return the rows of `capture_clocks` for clocks with the durations that they measured.
 
-    measured  a capture_id, a clock, and lists of ticks, in order, and events, as for `clock_step`
+    measured  a capture_id, a clock, and the lists `ticks`, in ascending order, and `events` of `clock_step`
     """
     rows = []
     for batch in measured.to_batches():
@@ -46,17 +47,18 @@ def clock_step(ticks: Ints, events: Ints) -> float | None:
     """Return the step of a clock in ticks; None if none is seen.
 
     ticks   the distinct durations that it measured, from 0
-    events  how many events have each
+    events  how many events have each duration
 
-    A clock whose step matters shows adjacent multiples of it, so candidates are distances between two of the most
-    frequent durations, or of one from zero. The step is the longest candidate, of at least 8 ticks, of which at least
-    90 % of five or more durations above zero are multiples. By chance, 12.5 % are multiples of 8. A step need not be a
-    whole number of ticks, such as 41.67 ns of 24 MHz: durations are then up to a tick from a multiple, and the distance
-    is fitted, three times, to the durations whose multiple is certain by then. It is judged by the durations of less
-    than 1000 steps, which must be at least half of all; so many of them must be distinct that a distance fits them by
-    chance in only one capture of 100. A single distinct duration shows no step; durations of zero together count as
-    three other distinct durations. If there are too few durations, the step is the largest power of 1000 of which 90 %
-    are multiples, with at least two distinct ones: by chance in one capture of a million.
+    If the step is large enough to matter, durations are adjacent multiples of it. So the candidates are the distances
+    between two of the most frequent durations, and from zero to one of them. The step is the longest candidate of at
+    least 8 ticks that divides at least 90 % of the durations above zero, of which there must be five or more. By
+    chance, 12.5 % are multiples of 8. A step may be a fraction of ticks, such as 41.67 ns for 24 MHz. Then durations
+    are up to a tick from a multiple, and the distance is fitted three times, each time to the durations whose multiple
+    is certain so far. The fitted step is judged by the durations of less than 1000 steps, which must be at least half
+    of all durations. So many of them must be distinct that a distance fits them by chance in only one capture of 100. A
+    single distinct duration shows no step; durations of zero together count as three other distinct durations. If no
+    step is found in this way, the step is the largest power of 1000 that divides 90 % of the durations, at least two
+    distinct ones. By chance, this happens in one capture of a million.
     """
     above = ticks > 0
     has_zeros = not above.all()
@@ -81,7 +83,7 @@ def clock_step(ticks: Ints, events: Ints) -> float | None:
 
 
 def _distances(frequent: Ints, has_zeros: bool) -> Floats:
-    """Return the distances between frequent durations, and between each and zero."""
+    """Return the distances between frequent durations, and from each of them to zero."""
     found = np.subtract.outer(frequent, np.append(frequent, 0))
     return np.unique(found[found >= _LEAST]).astype(float)
 
@@ -103,8 +105,8 @@ def _fitted(distances: Floats, judges: Floats) -> Floats:
 def _fit(steps: Floats, reach: Floats, judges: Floats, tolerance: int | None) -> Floats:
     """Return the steps that best fit the durations from half a step up to `reach` steps.
 
-    A duration fits if its distance from a multiple is at most a tolerance in ticks; None: one tick, and two more for
-    each step. Steps that no duration fits are left out.
+    A duration fits if its distance from a multiple is at most `tolerance` ticks. If that is None, the tolerance is one
+    tick, plus two for each step. Steps that no duration fits are left out.
     """
     step = steps[:, None]
     nearest = np.floor(judges / step + 0.5)

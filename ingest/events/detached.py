@@ -2,10 +2,10 @@
 
 Events of a delegate nest by their times: an event that encloses others of its call contains them. A delegate may run
 asynchronously, run several things at a time, or use its own clock. Events on another clock don't count, and don't
-affect the others. If other events of a delegate call start before it, end after it, or are longer in sum, the call has
-no breakdown: none of the delegate's events in it counts, and the call's time counts as a whole. The same holds for any
-other event that takes less time than its children. Therefore the times of the remaining events add up to the times of
-the executes, and no self time is negative.
+affect the others. A delegate call has no breakdown if one of the remaining events starts before the call or ends after
+it, or if these events take longer than the call in sum. Then none of the delegate's events in the call counts, and the
+call's time counts as a whole. The same holds for any other event that takes less time than its children. Therefore the
+times of the remaining events add up to the times of the executes, and no self time is negative.
 """
 
 from __future__ import annotations
@@ -46,14 +46,15 @@ class Detached:
 
     events     mask: events that do not count within their parents; None if all events count
     delegates  indexes of the delegates' events that have a parent
-    elsewhere  mask over `delegates`: events that can't be on the host's clock. They start before their parent, or after
-               its end, or end after the execute's end, though they were logged before these ended. An event that only
-               ends after its call, or was logged after it, may be on the host's clock: a backend may run asynchronously
-    counted    mask over `delegates`: events at 0 whose call's counter starts there, unlike bare values, which all start
-               at 0
+    elsewhere  mask over `delegates`: events that can't be on the host's clock. They start before their parent; or they
+               start after its end, or end after the execute's end, although they were logged earlier. An event that
+               only ends after its call, or was logged after it, may be on the host's clock, because a backend may run
+               asynchronously
+    counted    mask over `delegates`: events that start at 0 because their call's counter starts at 0; bare values also
+               start at 0
     calls      indexes of the events that contain delegates' events
     causes     for each of `calls` the reason why it has no breakdown, or FITS
-    parents    indexes of other events that ended, and take less time than their children together
+    parents    indexes of other events that ended and take less time than the sum of their children
     """
 
     events: Mask | None
@@ -66,7 +67,8 @@ class Detached:
 
 
 def leave_out_unended(structure: Structure, start: Ticks, elapsed: Ticks, before: Indexes) -> Indexes:
-    """Make events within executes that did not end belong to no execute, like those of an execute that failed.
+    """If an execute did not end, make the events within it belong to no execute, like the events of an execute that
+    failed.
 
     Returns the indexes of these executes.
     """
@@ -82,8 +84,8 @@ def leave_out_unended(structure: Structure, start: Ticks, elapsed: Ticks, before
 def find_detached(
     keys: Keys, clock: HostClock, structure: Structure, codes: Indexes, start: Ticks, elapsed: Ticks, before: Indexes
 ) -> Detached:
-    """Find the detached events of consecutive runs, and set the parents of delegates' events that others of their call
-    enclose; `before` has for each event the number of events of earlier runs.
+    """Find the detached events of consecutive runs. Also set the parent of each delegate's event that another event of
+    its call encloses. `before` has for each event the number of events of earlier runs.
 
     Delegates' events that start at 0 (bare values), events on another clock, and events that count something other than
     ticks don't affect whether the other events of their call are detached.
@@ -147,7 +149,7 @@ class _Delegates:
         self, clock: HostClock, structure: Structure, start: Ticks, elapsed: Ticks, length: Ticks, before: Indexes
     ) -> None:
         """Find which events start before their call, which end after it, which can't be on the host's clock, and which
-        of those that can't be are completely outside of their call.
+        of the latter are completely outside of their call.
         """
         self.since = since = clock.since(start, elapsed, self.events, self.outer)
         self.early, self.late = since < 0, since + length[self.events] > length[self.outer]
@@ -163,9 +165,10 @@ class _Delegates:
         self.apart = self.elsewhere & is_outside
 
     def counted_from_0(self, start: Ticks, length: Ticks, counts: Mask) -> Mask:
-        """Find the events at 0 of calls whose counter starts at 0.
+        """Find the events that start at 0 in calls whose counter starts at 0.
 
-        In such a call, the other events aren't on the host's clock, and follow within the total time of all its events.
+        In such a call, the other events aren't on the host's clock, and the next of them starts soon: within twice the
+        total time of the call's events.
         """
         begin, held = start[self.events], np.where(counts, length[self.events], 0)
         is_later = counts & self.elsewhere & (begin > 0)
@@ -180,10 +183,8 @@ class _Delegates:
     def foreign(self, signature: npt.NDArray[np.int32], is_dispatch: Mask) -> Mask:
         """Find the events that are surely on another clock, whatever the clock of the other events in their call.
 
-        These are events outside of their call, events of a signature most of whose events are outside, and the GPU's
-        dispatches in a call that contains a dispatch that can't be on the host's clock.
-
-        An event that is partly within its call may be on the host's clock, and is not among them.
+        These are events that are completely outside of their call, and the events of a signature most of whose events
+        are outside. If a dispatch of the GPU can't be on the host's clock, these are also all dispatches of its call.
         """
         number, apart = np.bincount(signature), np.bincount(signature[self.apart], minlength=signature.max() + 1)
         is_foreign: Mask = self.apart | (2 * apart > number)[signature]
@@ -194,8 +195,8 @@ class _Delegates:
         return is_foreign
 
     def judge(self, decides: Mask, is_foreign: Mask) -> None:
-        """Find which calls have no breakdown because of the times of the events that `decides` marks, or because all of
-        their events are on another clock.
+        """Find the calls that have no breakdown, either because of the times of the events that `decides` marks, or
+        because all of the call's events are on another clock.
         """
         has_any = np.zeros(len(self.calls), np.bool_)
         has_any[self.call_of[decides]] = True
@@ -205,7 +206,7 @@ class _Delegates:
         self.causes[foreign[~has_any[foreign]]] = OTHER_CLOCK
 
     def judge_length(self, is_too_long: Mask) -> None:
-        """Find which of the other calls have no breakdown because the sum of their events is longer than the call."""
+        """Find the other calls that have no breakdown: the sum of their events is longer than the call."""
         self.causes[(self.causes == FITS) & is_too_long[self.calls]] = PARALLEL
 
     def nest(self, chosen: Mask, length: Ticks) -> Indexes:
@@ -265,8 +266,8 @@ class Misfits:
             found.append(
                 (
                     "detached events",
-                    f"{counted(self.parents.total(), 'event takes', 'events take')} less time than the children, which "
-                    f"are in no total: {places}",
+                    f"{counted(self.parents.total(), 'event takes', 'events take')} less time than the children, so "
+                    f"the children are in no total: {places}",
                 )
             )
         return found
@@ -281,8 +282,8 @@ def _counted(values: npt.NDArray[np.int32]) -> dict[int, int]:
 def _places(
     counts: Counter[int], totals: Counter[int] | None, keys: Sequence[EventKey], run_names: Sequence[str]
 ) -> str:
-    """Return the instructions of the counted signatures, the most frequent first:
-    `instruction 3 of forward (2 of 9)`.
+    """Return text with the instructions of the counted signatures, the most frequent first, as in `instruction 3 of
+    forward (2 of 9)`.
     """
     of_place, in_all = Counter[str](), Counter[str]()
     for which, number in counts.items():

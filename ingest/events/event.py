@@ -35,10 +35,11 @@ class EventKey(NamedTuple):
 
 @dataclass(frozen=True)
 class DebugValues:
-    """The debug events of a slice (d) and the values that they logged (v; a tensor list has one row per tensor).
+    """The debug events of a slice, and the values that they logged. Arrays [d] have an entry per event; arrays [v] have
+    an entry per value, and one per tensor of a tensor list.
 
     is_output [d] whether a debug event logged an output of the program
-    at        [v] place in the slice of the event that each value belongs to
+    at        [v] for each value, the place of its event in the slice
     table     [v] columns value_index, kind, scalar_type, sizes, strides, byte_offset, number
     """
 
@@ -58,7 +59,7 @@ class EventSlice:
     columns     [p] the columns of `event_ticks` by name, with a row for each profile event; columns that are NULL in
                 all rows are left out
     allocations [m] place in the slice, allocator_id and size in bytes of the allocation events
-    values      what the debug events logged; None if there are none
+    values      the values that debug events logged; None if there are no debug events
     """
 
     codes: npt.NDArray[np.int64]

@@ -32,7 +32,7 @@ class HostClock:
     def wrapped_runs(
         self, start: Ticks, elapsed: Ticks, ends: npt.NDArray[np.int64], is_host: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.bool_]:
-        """Return which runs have an event that ends after a 32-bit counter passed zero.
+        """Return the runs in which a 32-bit counter passed zero before the end of an event.
 
         `start` and `elapsed` hold all events of consecutive runs; those of run i end at index `ends[i]`. `is_host`
         marks the events on the host's clock.
@@ -66,7 +66,7 @@ class HostClock:
         return 32 if self.has_wrapped and not self._is_beyond_32_bits else 64
 
     def durations(self, start: Ticks, elapsed: Ticks) -> Ticks:
-        """Return the durations of events as the view `events` has them, 0 for impossible times.
+        """Return the durations of events, as in the view `events`, but 0 for impossible times.
 
         The counter is taken to have 32 bits until a time proves that it has more.
         """
@@ -77,7 +77,9 @@ class HostClock:
         return np.where(_may_be_turned(start, elapsed), elapsed + WRAP, np.maximum(elapsed, 0))
 
     def turned(self, start: Ticks, elapsed: Ticks) -> npt.NDArray[np.bool_]:
-        """Return in which events the counter passed zero, if it has 32 bits according to the events so far."""
+        """Return in which events the counter passed zero. There are none unless the counter has 32 bits according to
+        the events so far.
+        """
         return _may_be_turned(start, elapsed) & (self.bits() == 32)
 
     def since(self, start: Ticks, elapsed: Ticks, inner: npt.NDArray[np.int64], outer: npt.NDArray[np.int64]) -> Ticks:
@@ -118,7 +120,7 @@ class HostClock:
 
 
 def _may_be_turned(start: Ticks, elapsed: Ticks) -> npt.NDArray[np.bool_]:
-    """Return which events end before they start in a way that a wrapped 32-bit counter explains."""
+    """Return which events end before they start because a 32-bit counter may have passed zero."""
     found: npt.NDArray[np.bool_] = (
         (elapsed < 0) & (elapsed > -WRAP) & (start >= 0) & (start < WRAP) & ~are_unended(start, elapsed)
     )
@@ -126,6 +128,6 @@ def _may_be_turned(start: Ticks, elapsed: Ticks) -> npt.NDArray[np.bool_]:
 
 
 def are_unended(start: Ticks, elapsed: Ticks) -> npt.NDArray[np.bool_]:
-    """Return which events started but have the end 0, which was never written."""
+    """Return which events started but did not end: their end is 0."""
     found: npt.NDArray[np.bool_] = (elapsed == -start) & (start > 0)
     return found

@@ -17,7 +17,7 @@ NOWHERE: Final = -1
 
 @dataclass
 class Keys:
-    """The distinct `EventKey`s of a file, numbered in order of appearance, with arrays of the attributes that grouping
+    """The distinct `EventKey`s of a file, numbered in order of appearance. Arrays have the attributes that grouping
     needs.
     """
 
@@ -51,7 +51,7 @@ class Keys:
         return self._table[:, which]
 
     def shape(self, codes: list[int]) -> tuple[tuple[int, ...], ...]:
-        """Return the key of the grouping and nesting of a sequence of events.
+        """Return a key that decides how a sequence of events is grouped and nested.
 
         Two sequences have an equal shape if their groups, identities and instructions are equal at the same places,
         even if the events' names differ.

@@ -28,17 +28,18 @@ class Order:
 def find_parents(
     keys: Keys, codes: Indexes, start: Ticks, wrapped: bool, ended: Indexes | None = None
 ) -> tuple[Indexes, Order]:
-    """Return the parent of each event of a run, and the conditions on times under which these are the parents.
+    """Return the parent of each event of a run, and the conditions on times under which these parents hold.
 
-    A parent is a later event, because events are logged when they end. If they were not logged then, `ended` has the
-    indexes of the run's events in the order of their ends. `wrapped` is true if the run's clock is a 32-bit counter
-    that passed zero.
+    A parent is a later event, because events are logged when they end. If events were logged in another order, `ended`
+    has the indexes of the run's events in the order of their ends. `wrapped` is true if the run's clock is a 32-bit
+    counter that passed zero.
 
-    The parent of a delegate's event is the next DELEGATE_CALL of the same instruction, on any clock. If there is none,
-    it is the previous one, unless that starts after the event. The parent of a kernel is the next OPERATOR_CALL or
-    DELEGATE_CALL of the same instruction that doesn't start after the kernel. The parent of any other event is the next
-    framework or user event that doesn't start after it; the parent of a framework or user event within an operator is
-    the operator's event. Another run of the same events that meets the conditions has the same parents.
+    The parent of a delegate's event is the next DELEGATE_CALL of the same instruction, on any clock. If there is no
+    next one, the parent is the previous one, unless the previous one starts after the event. The parent of a kernel is
+    the next OPERATOR_CALL or DELEGATE_CALL of the same instruction that doesn't start after the kernel. The parent of
+    any other event is the next framework or user event that doesn't start after it. But if a framework or user event is
+    within an operator, its parent is the operator's event. Another run of the same events that meets the conditions has
+    the same parents.
     """
     if ended is not None:
         parent, order = find_parents(keys, codes[ended], start[ended], wrapped)
@@ -49,8 +50,8 @@ def find_parents(
     role = np.where(keys.column(Keys.TYPE)[codes] == PROFILE, keys.column(Keys.ROLE)[codes], NOWHERE)
     times = start
     if wrapped and count:
-        # Times since the last event's start, as signed 32-bit numbers: their order is right over half the counter's
-        # range.
+        # Times since the last event's start, as signed 32-bit numbers. Their order is right if the run takes less than
+        # half the counter's range.
         times = ((start - start[-1] + 2**31) & 0xFFFFFFFF) - 2**31
     containers = np.flatnonzero(role == Keys.CONTAINER)
     chain = np.full(count, NOWHERE, np.int64)
@@ -95,7 +96,7 @@ def find_parents(
 def find_enclosing(group: Indexes, start: Ticks, length: Ticks) -> Indexes:
     """Return for each event the index of the event that encloses it in time; NOWHERE if there is none.
 
-    Of the enclosing events in its group, it is the one that began last.
+    If several events of its group enclose it, the result is the one that began last.
 
     Times of a group are on one clock. Of events with equal times, the event that was logged later encloses the earlier
     ones, because events are logged when they end. An event of length 0 is enclosed only by events that begin before it
@@ -140,8 +141,8 @@ class _Above:
             self.steps.append(self.steps[-1][self.steps[-1]])
 
     def first_that_starts_by(self, begin: Indexes, times: Ticks) -> Indexes:
-        """Return the first event, among each of `begin` and its ancestors, that starts no later than the time in
-        `times`.
+        """Return for each of `begin` the first event, among itself and its ancestors, that starts no later than the
+        time in `times`.
 
         Starts only decrease from child to parent.
         """
@@ -153,8 +154,8 @@ class _Above:
         return np.where(at == self.none, NOWHERE, at)
 
     def last_below(self, begin: Indexes, limit: Indexes) -> Indexes:
-        """Return the last event, among each of `begin` and its ancestors, whose index is below `limit` (NOWHERE:
-        no limit).
+        """Return for each of `begin` the last event, among itself and its ancestors, whose index is below `limit`
+        (NOWHERE: no limit).
         """
         at = np.where(begin == NOWHERE, self.none, begin)
         bound = np.where(limit == NOWHERE, self.none, limit)
@@ -171,7 +172,7 @@ def _next_of(chosen: Indexes, places: Indexes) -> Indexes:
 
 
 def _parents_among_containers(containers: Indexes, times: Ticks, parent: Indexes) -> None:
-    """Fill in the parents of framework and user events: the nearest later event that doesn't start after them."""
+    """Fill in the parent of each framework and user event: the nearest later such event that doesn't start after it."""
     for at in range(len(containers) - 2, -1, -1):
         here, above = containers[at], containers[at + 1]
         while above != NOWHERE and times[above] > times[here]:
@@ -201,7 +202,7 @@ def _calls_of_instruction(keys: Keys, codes: Indexes, role: Indexes) -> tuple[In
 
 
 def find_execute(keys: Keys, codes: Indexes, parent: Indexes) -> Indexes:
-    """Return the outermost Method::execute to which each event belongs, which may be the event itself.
+    """Return for each event the outermost Method::execute that it belongs to; an execute belongs to itself.
 
     In a run without a Method::execute, Method::step takes its place.
     """

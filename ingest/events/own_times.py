@@ -1,5 +1,5 @@
-"""Computes own times while a file is read: the children of each event, its own time, and whether that is included in
-totals.
+"""Computes own times while a file is read. An event's own time is its self time: its duration without its children.
+Also computes the number of children, and whether the own time is included in totals.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Mask = npt.NDArray[np.bool_]
 
 # Up to this value, sums of integers in floating point are exact.
 EXACT: Final = 2.0**53
-# The marker that a reader yields in place of a table, without rows: own times rest on assumptions that later events
-# refuted, and must be computed again from the rows.
+# A reader yields this name, with no rows, instead of a table's name if own times must be computed again from the rows:
+# later events refuted the assumptions on which they rest.
 UNSETTLED: Final = "unsettled"
 
 
@@ -30,7 +30,7 @@ UNSETTLED: Final = "unsettled"
 class OwnTimes:
     """Durations and columns of `event_ticks`, with a value for each event.
 
-    ticks            its duration, 0 if its times are impossible
+    ticks            the event's duration, 0 if its times are impossible
     is_possible      whether its times are possible; None: all are
     children         the number of events that count directly within it
     self_ticks       its own time
@@ -71,7 +71,8 @@ class Settling:
     def __init__(self, keys: Keys, clock: HostClock) -> None:
         self._keys = keys
         self._clock = clock
-        # For each signature of a delegate: whether some of its events were counted, and whether some were not.
+        # For each signature of a delegate: whether some of its events were left out of totals, and whether some were
+        # counted.
         self._taken = np.zeros((0, 2), np.bool_)
         # The counter widths with which durations were computed.
         self._bits: set[int] = set()
@@ -86,9 +87,9 @@ class Settling:
         detached: Mask | None,
         are_host_ticks: Mask | None,
     ) -> OwnTimes:
-        """Return the own times of the events of consecutive runs; `before` has for each the number of events of earlier
-        runs. `detached` marks those that don't count within their parents (None: all do), `are_host_ticks` the
-        signatures whose events are in ticks of the host's clock (None: all are).
+        """Return the own times of the events of consecutive runs. `before` has for each event the number of events of
+        earlier runs. `detached` marks events that don't count within their parents (None: all count). `are_host_ticks`
+        marks signatures whose events are in ticks of the host's clock (None: all are).
         """
         length, is_possible, is_unwrapped = elapsed, None, None
         if len(elapsed) and elapsed.min() < 0:
@@ -142,7 +143,7 @@ class Settling:
 
 
 def summed(outer: Indexes, ticks: Ticks, number: int) -> Ticks:
-    """Return for each of a number of events the sum of the ticks of which it is the `outer` event, limited to 64
+    """Return a sum for each of `number` events: of those `ticks` whose `outer` event it is. Sums are limited to 64
     bits.
     """
     if np.abs(ticks).sum(dtype=np.float64) < EXACT:

@@ -20,7 +20,7 @@ from etq.ingest.events.own_times import OwnTimes
 from etq.ingest.events.run_times import RunTimes
 
 Mask = npt.NDArray[np.bool_]
-# Clocks of signatures, by number.
+# The clocks of signatures; their positions here are their numbers.
 _CLOCKS: Final = ("host", "delegate", "synthetic")
 HOST: Final = 0
 
@@ -50,7 +50,7 @@ EVENT_TICKS: Final = pa.schema(
 # The columns that `own_times` computes.
 OWN_TIMES: Final = EVENT_TICKS.names[EVENT_TICKS.get_field_index("unwrapped_ticks") :]
 
-# The batches of a large file have equally many rows, and share the memory of their empty columns.
+# The batches of a large file have equally many rows, so empty columns are made once and shared.
 _nulls: Final = lru_cache(maxsize=4)(pa.nulls)
 
 
@@ -77,8 +77,8 @@ class Runs:
         return len(self.name)
 
     def add(self, names: Sequence[str], dump_index: int, bundled_input_index: Sequence[int] | None = None) -> None:
-        """Add runs of a dump, whose `block_index` follows; without `bundled_input_index`, the index is -1: not
-        written.
+        """Add runs of a dump; their `block_index` is added later. Without `bundled_input_index`, it is -1, which means
+        not written.
         """
         self.name += names
         self.dump_index += [dump_index] * len(names)
@@ -105,7 +105,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Place:
-    """The position of each event of a group: its run's index in the file, and its own index in the run."""
+    """The position of each event of a group: the index of its run in the file, and the event's index in the run."""
 
     run_index: Indexes
     event_index: Indexes
@@ -121,7 +121,7 @@ def event_ticks(
     detached: Mask | None,
     own: OwnTimes,
 ) -> pa.RecordBatch:
-    """Return the table `event_ticks` of the chosen events (None: all), with the columns that slices have.
+    """Return the rows of `event_ticks` of the chosen events (None: all), with the columns of `slices`.
 
     `detached` is a mask over all events: true for events that don't count within their parents (None: all count). `own`
     has the own times of all events.
@@ -157,7 +157,7 @@ def event_ticks(
 
 
 def _columns(slices: Sequence[EventSlice], chosen: Mask | None) -> dict[str, pa.Array]:
-    """Return the columns that only some slices have; NULL for chosen events of other slices."""
+    """Return the columns that only some slices have. They are NULL for chosen events of the other slices."""
     names = dict.fromkeys(name for part in slices for name in part.columns)
     if not names:
         return {}
@@ -181,7 +181,7 @@ def allocators(run_index: Indexes, allocator_id: Indexes, names: Sequence[str | 
 
 
 def allocations(place: Place, at: Indexes, part: EventSlice) -> pa.RecordBatch:
-    """The table `allocations` of a slice's allocation events, which are at places `at` of the group."""
+    """The table `allocations` of a slice's allocation events; `at` has the places of these events in the group."""
     _, allocator, size = part.allocations
     return batch(
         {
@@ -194,8 +194,8 @@ def allocations(place: Place, at: Indexes, part: EventSlice) -> pa.RecordBatch:
 
 
 def debug_values(place: Place, at: Indexes, keys: Sequence[EventKey], values: DebugValues) -> pa.RecordBatch:
-    """The table `debug_values` of a slice's values; their events are at places `at` of the group and have these
-    `keys`.
+    """The table `debug_values` of a slice's values; `at` has the places of their events in the group, `keys` the
+    events' keys.
     """
     columns = {
         "run_index": numbers(place.run_index[at].astype(np.int32)),
@@ -213,7 +213,7 @@ def debug_values(place: Place, at: Indexes, keys: Sequence[EventKey], values: De
 
 
 def clocks_of(clocks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the clock of each signature, as a place in `_CLOCKS`, from counts as `signature_rows` takes them."""
+    """Return the clock of each signature, as a place in `_CLOCKS`; `clocks` is that of `signature_rows`."""
     is_synthetic = (clocks[:, 0] > 0) & (clocks[:, 1] == clocks[:, 0])
     return np.where(is_synthetic, 2, np.where(2 * clocks[:, 2] > clocks[:, 0], 1, HOST))
 

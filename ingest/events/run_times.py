@@ -15,7 +15,7 @@ from etq.ingest.events.classify import event_kind
 from etq.ingest.events.keys import NOWHERE, Indexes
 from etq.ingest.events.own_times import OwnTimes, summed
 
-# The parts of the work in executes, by kind of event; other events are in part 0.
+# The number of a part of the work in executes, by the kind of event. Events of other kinds are in part 0.
 _OPERATORS: Final = 3
 _PARTS: Final = {"kernel": 1, "delegate": 2, "delegate_call": 2, "operator_call": _OPERATORS}
 COLUMNS: Final = ("executes", "execute_ticks", "kernel_ticks", "delegate_ticks", "operator_ticks")
@@ -41,8 +41,8 @@ class RunTimes:
     ) -> None:
         """Add consecutive runs.
 
-        `signatures` are all of the file so far, `before` has for each event the number of events of earlier runs, `run`
-        the place of its run among these.
+        `signatures` are all of the file so far. For each event, `before` has the number of events of earlier runs, and
+        `run` the place of its run among these runs.
         """
         self._part_of += [_PARTS.get(event_kind(row.key), 0) for row in signatures[len(self._part_of) :]]
         inside = np.flatnonzero((structure.execute != NOWHERE) & own.is_additive)

@@ -1,8 +1,8 @@
 """FlatBuffers, read by columns: all tables of one type at once, with numpy, without an object per table.
 
-A format is described as data (`TableType`), and a field of n tables is read as one array of n values: the positions
-of the tables give the positions of their vtables, these give the field's slot, the slot gives the field's position,
-and one gather gives the values. Every position is checked against the buffer's bounds as an array, before the gather.
+A format is described as data (`TableType`), and a field of n tables is read as one array of n values. The positions of
+the tables lead to their vtables, the vtables to the field's slot, and the slot to the field's position; then one gather
+reads the values. Before the gather, all positions are checked together against the buffer's bounds.
 
 The layout is that of https://flatbuffers.dev/internals/: a table starts with a signed offset to its vtable (`vtable =
 table - offset`; the vtable may be before or after the table); the vtable holds u16s: its own size, the table's size,
@@ -80,8 +80,8 @@ class Buffer:
         self.path = path
         self.start = start
         self.end = len(self.bytes) if end is None else end
-        # numpy copies the whole of an unaligned array at each gather, so it is aligned once (memory maps and bytes are
-        # aligned).
+        # numpy copies an unaligned array as a whole at each gather, so such an array is copied once here (memory maps
+        # and bytes are aligned).
         if self.bytes.ctypes.data % 8:
             self.bytes = self.bytes.copy()
         self._views: dict[np.dtype[Any], npt.NDArray[Any]] = {}
@@ -179,12 +179,12 @@ class Spans:
 
 
 class _VTables(NamedTuple):
-    """The distinct vtables of tables, and which each table has.
+    """The distinct vtables of tables, and the vtable of each table.
 
     slots       the offset of each field in the tables, 0 where absent [vtable, field]
     which       each table's vtable, as an index
-    table_size  size in bytes of the tables that have it
-    start, end  position of the vtable, and after it
+    table_size  size in bytes of the tables that have the vtable
+    start, end  position of the vtable, and position after it
     """
 
     slots: npt.NDArray[Any]
@@ -304,7 +304,9 @@ class Tables:
         return np.ones(len(self), np.bool_) if present is None else present
 
     def references(self, name: str) -> tuple[Positions, Mask | None]:
-        """Return the targets of field `name` in the tables that have it, and a mask of these tables (None: all)."""
+        """Return the positions that field `name` refers to, of the tables that have the field, and a mask of these
+        tables (None: all).
+        """
         places, present = self.places(name)
         return places + self._values(name, REFERENCE, places), present
 
@@ -345,13 +347,15 @@ class Tables:
         return self.buffer.gather(places, dtype, f"{self.type.name}.{name}"), spans.count
 
     def vector_of_tables(self, name: str, type: TableType) -> tuple[Tables, Positions]:
-        """Return all tables of vector field `name`, and the number that each of the tables here has."""
+        """Return all tables of vector field `name`, and how many of them each of the tables here has."""
         spans = self.spans(name, REFERENCE.itemsize)
         self._check_not_shared(spans, REFERENCE.itemsize, name)
         return self.elements(spans, type, 0, spans.total()), spans.count
 
     def _check_not_shared(self, spans: Spans, width: int, name: str) -> None:
-        """Raise `FormatError` for vectors that must overlap: a small hostile file could claim many elements."""
+        """Raise `FormatError` if vectors must overlap because they exceed the buffer: a small hostile file could claim
+        many elements.
+        """
         room = self.buffer.end - self.buffer.start
         if spans.total() * width > room:
             raise FormatError(

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from etq.ingest.flatbuffers.reader import REFERENCE, Buffer, Positions, Spans
 
-# A view has room for a string of at most this many bytes. Of a longer string, it has the first 4 bytes and the place.
+# A view has room for a string of at most this many bytes. For a longer string, the view has its first 4 bytes and its
+# place.
 _MOST_IN_VIEW: Final = 12
 
 
@@ -18,8 +19,8 @@ def string_views(buffer: Buffer, spans: Spans) -> pa.Array:
     """Return the strings [n] as an Arrow binary_view array over the file's bytes; strings of up to 12 bytes are copied
     into the views.
 
-    Absent strings are null. Callers must check that distinct values are UTF-8; it is not checked here.
-    The layout of a view: https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout
+    Absent strings are null. Callers must check that the strings are UTF-8. The layout of a view:
+    https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout
     """
     # A view's offset has 32 bits, so it is counted from the first string: the file may be larger.
     base = int(spans.start.min(initial=np.iinfo(np.int64).max, where=spans.present)) if spans.present.any() else 0

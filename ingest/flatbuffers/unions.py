@@ -17,7 +17,7 @@ from etq.ingest.flatbuffers.reader import Mask, Positions, Tables, TableType
 def union_kinds(tables: Tables, name: str, kinds: Sequence[str | None]) -> npt.NDArray[Any]:
     """Return the kind of each table's union member, by the number in field `name`.
 
-    Raises `FormatError` for a number that `kinds` doesn't contain, or for which it has None.
+    Raises `FormatError` for a number without an entry in `kinds`, or whose entry is None.
     """
     numbers = tables.scalar(name)
     known = np.array([kind is not None for kind in kinds])

@@ -2,9 +2,9 @@
 
 - lines `PyTorchObserver {...}` of ExecuTorch's runner of language models, in any log, or only the object in braces:
   `stats_to_json_string` in extension/llm/runner/stats.h of executorch 1.4
-- `benchmark_results.json` of ExecuTorch's benchmark apps: `BenchmarkMetric` in extension/benchmark/android, and what
-  .github/scripts/extract_benchmark_results.py writes for iOS
-- logs of the tests of its benchmark app for Apple devices, which has no other results
+- `benchmark_results.json` of ExecuTorch's benchmark apps: `BenchmarkMetric` in extension/benchmark/android, and the
+  output of .github/scripts/extract_benchmark_results.py for iOS
+- test logs of ExecuTorch's benchmark app for Apple devices, the app's only results
 - records of PyTorch's benchmark database ("HUD"), as the wiki of pytorch/pytorch describes them
 - an object of numbers by name, or of {"value": ..., "unit": ..., "better": ...}
 """
@@ -34,7 +34,7 @@ def read_metrics(data: bytes, path: str) -> Iterator[tuple[str, pa.RecordBatch]]
     metrics.
 
     `path` is its name for messages. Raises `FormatError`, naming the place, for files that are damaged or of unknown
-    format, and for files about several models or devices, because a capture has one of each.
+    format. Also raises it for files about several models or devices, because a capture has one of each.
     """
     if starts := [each.end() for each in _OBSERVED.finditer(data)]:
         size = sum(json_size(_line(data, start)) for start in starts)
@@ -114,14 +114,14 @@ def _listed(items: list[Any], path: str) -> list[Metric]:
 
 
 def _runners(content: Any, path: str, place: str) -> Any:
-    """Return the properties that identify a runner; its free memory is not one of them."""
+    """Return the properties that identify a runner, without its free memory."""
     if not isinstance(content, list) or not all(isinstance(each, dict) for each in content):
         raise FormatError(path, f"at {place}: expected a list of objects, found {shown(content)}")
     return [[each.get("name"), each.get("type")] for each in content]
 
 
 def _device(content: Any, path: str, place: str) -> Any:
-    """Return the properties that identify a device; its free memory is not one of them."""
+    """Return the properties that identify a device, without its free memory."""
     if not isinstance(content, dict):
         raise FormatError(path, f"at {place}: expected an object, found {shown(content)}")
     return [content.get("device"), content.get("arch"), content.get("os")]
@@ -138,7 +138,7 @@ def _of_record(metric: dict[str, Any], path: str, place: str) -> list[Metric]:
 
 
 def _named(name: str, value: float) -> Metric:
-    """Return a metric; its name may contain the unit, as in avg_inference_latency(ms)."""
+    """Return a metric. Its unit may be in the name, as in avg_inference_latency(ms)."""
     before, bracket, unit = name.removesuffix(")").rpartition("(")
     if not name.endswith(")") or not bracket or not unit or ")" in unit or not before.strip():
         return Metric(name, value)

@@ -21,7 +21,7 @@ def read_reference(values: Mapping[str, Outputs], graph: str, method: str) -> It
     """Return one run of a graph as rows without `capture_id`; those of `debug_values` also have a column `elements`.
 
     values  the outputs of each node by its name, in the order of execution
-    graph   the graph's stage, as in `graphs`; also the name of the run
+    graph   the graph's stage, as in the table `graphs`; also the name of the run
     method  the graph's method
     """
     yield (

@@ -1,7 +1,7 @@
 """Measurements of ExecuTorch's benchmark app for Apple devices, from the log of xcodebuild.
 
-The app writes no result file. Tests are named as in its DynamicTestCase; measurements are named as
-.github/scripts/extract_benchmark_results.py of executorch names them for Android and Apple devices.
+The app writes no result file. The names of tests are those in its DynamicTestCase. The names of measurements are those
+that executorch's .github/scripts/extract_benchmark_results.py gives them for Android and Apple devices.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from etq.errors import FormatError
 from etq.ingest.memory import refuse_beyond
 from etq.ingest.metrics.rows import Metric
 
-# Bytes of memory of a value as a metric.
+# The bytes of memory that a value takes as a metric.
 _VALUE: Final = 400
-# No text may match two adjacent parts of these patterns: on a hostile line, trying all ways takes minutes.
+# No text may match two adjacent parts of these patterns: on a hostile line, trying all ways to match would take
+# minutes.
 _MEASURED: Final = re.compile(
     rb"Test Case\s+'-\[\S+\s+test_(load|forward|generate)_([\w+]+)\]'"
     rb"\s+measured\s+\[([^\]\r\n]+), ([^\],\r\n]+)\]([^\r\n]*)"

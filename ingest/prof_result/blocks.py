@@ -1,8 +1,8 @@
 """The blocks of a `prof_result.bin` and their headers.
 
 The file is a sequence of blocks. A block is one iteration of the code that its name identifies: a header, then slots
-for entries, allocators and allocations. The header has the number of slots of each kind, and how many of them, the
-first ones, are used. All is little-endian and aligned to 8 bytes, as a C compiler lays out ExecuTorch's `profiler.h`.
+for entries, allocators and allocations. The header has the number of slots of each kind, and the number of used slots,
+which come first. All is little-endian and aligned to 8 bytes, as a C compiler lays out ExecuTorch's `profiler.h`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import numpy.typing as npt
 from etq.errors import FormatError
 
 VERSION: Final = 1
-# name, version, then the numbers of slots and of used slots for entries, allocators and allocations; padded to 8 bytes.
+# The header: name, version, then the numbers of slots and of used slots for entries, allocators and allocations; padded
+# to 8 bytes.
 HEADER: Final = struct.Struct("<32s7I4x")
-# The properties that iterations have in common: name, chain (-1: none), instruction (2**32 - 1: none) …
+# The properties of an entry that all iterations have in common: name, chain (-1: none), instruction (2**32 - 1: none) …
 KEY: Final = struct.Struct("<32sii")
-# … and the times, which differ between iterations.
+# … and an entry's times, which differ between iterations.
 ENTRY: Final = np.dtype([("key", f"V{KEY.size}"), ("start", "<u8"), ("end", "<u8")])
 ALLOCATOR: Final = np.dtype([("name", "V32"), ("id", "<u8")])
 ALLOCATION: Final = np.dtype([("allocator_id", "<u4"), ("size_bytes", "<u4")])
@@ -59,11 +60,11 @@ class Block:
 
 
 def is_prof_result(data: Any, *, is_sure: bool = False) -> bool:
-    """Whether a file begins as a `prof_result.bin` does: with a header.
+    """Whether a file begins with a header, like a `prof_result.bin`.
 
-    The format has no identifier, so the header is recognized by its content. With version 1, either the name is text or
-    no more slots are used than exist; with another version, both must hold, and the reader then rejects the version.
-    With `is_sure`, version 1 is required, and both conditions must hold.
+    The format has no identifier, so the header is recognized by its content. There are two conditions: the name is
+    text, and no more slots are used than exist. If the version is 1, one of them must hold; if not, both must hold, and
+    the reader then rejects the version. With `is_sure`, the version must be 1 and both must hold.
     """
     head = bytes(data[: HEADER.size])
     # Logs and JSON contain no zeros; programs have an identifier.
@@ -82,7 +83,7 @@ def find_blocks(data: Any, path: str) -> list[Block]:
     """Return the blocks of a file, in order; all their slots lie within the file.
 
     Raises `FormatError`, naming the byte, for a block of another version, a block that uses more slots than it has, and
-    a truncated block, even if only unused slots are missing.
+    a truncated block, even if it only lacks unused slots.
     """
     blocks: list[Block] = []
     iterations: dict[str, int] = {}

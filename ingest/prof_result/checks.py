@@ -1,4 +1,4 @@
-"""Checks that the iterations of a block are equal; differences become findings, not errors.
+"""Checks that the iterations of a block are equal. Differences become findings, not errors.
 
 Each iteration is compared with the previous one of the same name: it should have entries of the same names in the same
 order, and allocations of the same sizes from the same allocators.

@@ -1,8 +1,8 @@
 """`prof_result.bin`: entries that ExecuTorch's profiler before ETDump logged, as tables.
 
 The one public function is `read_prof_result`. `blocks` finds the blocks' positions, `checks` compares iterations;
-grouping, nesting and rows use the same code as ETDumps. Two things differ from ETDumps: entries are in the order of
-their begin, so the order of ends must be found first; and iterations repeat their keys byte for byte, so each distinct
+grouping, nesting and rows use the code for ETDumps. Two things differ from ETDumps. Entries are in the order of their
+starts, so the order of their ends must be found first. Iterations repeat their keys byte for byte, so each distinct
 sequence of keys is decoded once.
 """
 
@@ -30,7 +30,7 @@ from etq.ingest.prof_result.checks import Checks
 
 # How many entries are read at a time.
 GROUP: Final = 65536
-# How many sequences of keys are remembered: in a file in which all blocks differ, remembering all would fill memory.
+# How many sequences of keys are remembered. If all blocks of a file differ, remembering all would fill memory.
 SEQUENCES: Final = 2048
 
 Batch = tuple[str, pa.RecordBatch]
@@ -41,7 +41,7 @@ def read_prof_result(data: Any, path: str, clock_bits: int | None = None) -> Ite
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages, `clock_bits` as for ETDumps. Every
     block is a run of its name; allocations follow its entries, by event_index. If a block's table lacks an allocator
-    that its allocations use, it is taken from the last block of the file that has it.
+    that the block's allocations use, the allocator is taken from the last block of the file that has it.
 
     Findings report iterations of one name that differ, and allocators that no block has. Raises `FormatError`,
     naming the byte, for files of another version, truncated ones, counts that the file can't hold, and names that are
@@ -115,8 +115,8 @@ class _Reader:
         elapsed = (entries["end"] - entries["start"]).view(np.int64)
         wrapped = self.clock.wrapped_runs(start, elapsed, ends, np.ones(len(start), np.bool_))
         times, ended = _unwrapped(start, elapsed, wrapped[run], before)
-        # Of entries that end together, the entry that began first contains the others; if they began together, the
-        # entry with the first slot does.
+        # Of entries that end together, the one that began first contains the others. If they also began together, it is
+        # the one in the first slot.
         order = np.lexsort((-np.arange(len(run)), -times, ended, run))
         names = [block.name for block in members]
         patterns, structure = self.blocks.structure(
@@ -153,9 +153,7 @@ class _Reader:
     def _find_allocators(
         self, block: Block, allocations: npt.NDArray[Any], table: dict[int, str], of_file: dict[int, str]
     ) -> None:
-        """Add to a block's table the allocators that its allocations use but the table lacks, under the names in other
-        blocks.
-        """
+        """Add the allocators that a block's allocations use but its table lacks, under their names in other blocks."""
         ids, first = np.unique(allocations["allocator_id"], return_index=True)
         for id, allocation in zip(ids.tolist(), first.tolist(), strict=True):
             if id in table:

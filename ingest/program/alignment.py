@@ -1,8 +1,8 @@
 """Aligns the events within a delegate's call with the ops of the delegate's graph, by order and kind.
 
 XNNPACK runs the ops of a graph in order, and logs an event for each operator that it made from them. An event has the
-name of the operator's kind, which need not be that of the op: a convolution of 1x1 runs as fully connected. Ops that
-are fused into others, or removed, have no event.
+name of the operator's kind. This kind may differ from the kind of the op: a 1x1 convolution runs as fully connected.
+Ops that are fused into others, or removed, have no event.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _UNARY: Final = frozenset(
 _BINARY: Final = frozenset(
     {"add", "divide", "maximum", "minimum", "multiply", "prelu", "squareddifference", "subtract"}
 )
-# The kinds of ops that run as operators of another kind, by that kind. A lookup table replaces unary ops on 8-bit
-# numbers, together with the conversions around them; it never replaces conversions alone.
+# By the kind of an operator, the kinds of ops that may run as such an operator. A lookup table replaces unary ops on
+# 8-bit numbers, together with the conversions around them; it never replaces conversions alone.
 _RUN_AS: Final[Mapping[str, AbstractSet[str]]] = {
     "fullyconnected": {"convolution"},
     "deconvolution": {"convolution"},
@@ -34,7 +34,7 @@ _RUN_AS: Final[Mapping[str, AbstractSet[str]]] = {
     "invalidbinaryop": _BINARY,
     "binaryelementwise": _BINARY,
 }
-# The kinds of events that must have an op. Operators with other names may run any op, or none, so they prove nothing.
+# The kinds of events that always belong to an op. Operators with other names may run any op, or none.
 KINDS: Final = frozenset(
     {
         *(_UNARY | _BINARY | _RUN_AS.keys()),
@@ -46,12 +46,12 @@ KINDS: Final = frozenset(
 
 
 def aligned(events: Sequence[str], ops: Sequence[Sequence[str]]) -> list[int | None]:
-    """The op that each event of a call ran, as its place in the call's graph; None if uncertain.
+    """Return the op that each event of a call ran, as the op's place in the call's graph; None if uncertain.
 
-    Events are given as their kinds; ops as the kinds of the events that they may have, in order. An event is certain if
-    every way to assign the events of known kinds to ops in order assigns it to the same op. If there is no way, another
-    graph ran, and no event is certain. Time and memory are proportional to the number of events times the number of
-    events that all ops may have.
+    `events` has the kinds of the events; `ops` has for each op the kinds of its possible events, in order. The events
+    of known kinds are assigned to ops in order. An event is certain if every such assignment gives it to the same op.
+    If there is no way, another graph ran, and no event is certain. Time and memory are proportional to the number of
+    events times the number of events that all ops may have.
     """
     owners = np.repeat(np.arange(len(ops)), [len(kinds) for kinds in ops])
     known = [at for at, kind in enumerate(events) if kind in KINDS]
@@ -65,7 +65,7 @@ def aligned(events: Sequence[str], ops: Sequence[Sequence[str]]) -> list[int | N
 
 
 def _first_places(fits: npt.NDArray[np.bool_]) -> list[int] | None:
-    """The earliest possible place of each event; None if one has no place."""
+    """Return the earliest possible place of each event; None if an event has no place."""
     places: list[int] = []
     start = 0
     for row in fits:

@@ -16,10 +16,9 @@ _READERS = {xnnpack_schema.BACKEND: xnnpack.add_graph, vulkan_schema.BACKEND: vu
 def delegate_graph_rows(buffer: Buffer, blobs: Iterable[tuple[str, int, int]]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield the tables `delegate_ops` and `delegate_values` of blobs: (backend, position, size) each.
 
-    Blobs of other backends, and of other formats of XNNPACK and Vulkan, have no rows. A blob that delegates
-    share is read once.
+    Only blobs in the known formats of XNNPACK and Vulkan have rows. A blob that several delegates share is read once.
 
-    Raises `FormatError`, naming the byte, for a graph that is damaged, and for graphs that are too large together.
+    Raises `FormatError`, naming the byte, for a damaged graph, and for graphs whose total size is too large.
     """
     ops, values = OpRows(), ValueRows()
     for backend, start, size in sorted(set(blobs)):

@@ -16,7 +16,7 @@ from etq.errors import FormatError
 from etq.ingest.arrow import batch, flags, integers, lists, numbers, texts
 from etq.ingest.flatbuffers.reader import REFERENCE, Buffer, Tables, TableType
 
-# The most ops or values: an op takes 20 bytes in a file, but 0.5 kB or more in memory.
+# The most ops or values that are read of a program. An op takes 20 bytes in a file, but 0.5 kB or more in memory.
 MOST_OPS: Final = 200_000
 MOST_VALUES: Final = 1_000_000
 # The header of blobs: an identifier at byte 4, its length (u16), position and size of the graph (u32s).
@@ -114,7 +114,7 @@ def _graph_part(
 
 
 def check_apart(tables: Tables, backend: str) -> None:
-    """Raise `FormatError` for ops that share a table: a small hostile file could claim many."""
+    """Raise `FormatError` for ops that share a table: a small hostile file could claim many ops."""
     ascending: npt.NDArray[Any] = np.sort(tables.positions)
     if (shared := ascending[1:][ascending[1:] == ascending[:-1]]).size:
         raise FormatError(

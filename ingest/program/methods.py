@@ -55,7 +55,8 @@ class Methods:
     def among_all(
         self, indexes: npt.NDArray[Any], owners: Positions, counts: Positions, at: Positions, what: str
     ) -> Positions:
-        """Return indexes within methods (`owners` has the method of each) as indexes among the tables of all methods.
+        """Convert indexes within methods to indexes among the tables of all methods; `owners` has the method of each
+        index.
 
         Raises `FormatError`, naming the position from `at`, for an index that is not below its method's number in
         `counts`.
@@ -73,8 +74,8 @@ class Methods:
         return among
 
     def are_named(self, indexes: npt.NDArray[Any], counts: Positions, what: str) -> npt.NDArray[np.bool_]:
-        """Return a mask over the values of all methods: those that `indexes` refers to (`counts` indexes per
-        method).
+        """Return a mask over the values of all methods: true for those that `indexes` refers to. `counts` has the
+        number of indexes per method.
         """
         owners = self.owners(counts)
         named = np.zeros(len(self.values), np.bool_)

@@ -1,8 +1,8 @@
 """ExecuTorch programs (`.pte`): instructions, planned memory and data of a runtime.
 
-A program is a FlatBuffers buffer, followed by segments with constants and delegates' blobs, whose start the header
-states. The tables of all methods are read at once, as columns; of constants and blobs only position and size are read,
-and the graphs of XNNPACK and Vulkan.
+A program is a FlatBuffers buffer, followed by segments with constants and delegates' blobs. The header states where the
+segments start. The tables of all methods are read together, as columns. For constants and blobs, only position and size
+are read, and the graphs in blobs of XNNPACK and Vulkan.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _what_it_is(data: Any) -> str:
 class _Parts:
     """The positions of a file's FlatBuffers part, bytes [start, end), and of its segments.
 
-    `segment_bytes` is the total size of the segments by the header, None if the header lacks it.
+    `segment_bytes` is the total size of the segments as stated in the header, None if it isn't.
     """
 
     start: int
@@ -88,7 +88,7 @@ class _Parts:
 
 
 def _parts(data: Any, path: str) -> _Parts:
-    """Return the parts as header and size prefix describe them, checked against the file's size."""
+    """Return the parts that the header and the size prefix describe, checked against the file's size."""
     size = len(data)
     start = 0 if bytes(data[4:8]) == schema.IDENTIFIER else _SIZE_PREFIX
     end = size if start == 0 else start + _unsigned(data, 0, 4)
@@ -191,7 +191,7 @@ def _segments(root: Tables, parts: _Parts) -> list[_Segment]:
 
 
 def _check_apart(root: Tables, starts: Sequence[int], sizes: Sequence[int]) -> None:
-    """Raise `FormatError` for data ranges that partly overlap: their sizes would exceed the file's size."""
+    """Raise `FormatError` for data ranges that partly overlap: the sum of their sizes could exceed the file's size."""
     end = 0
     for start, size in sorted({(start, size) for start, size in zip(starts, sizes, strict=True) if size}):
         if start < end:
@@ -282,8 +282,8 @@ def _constant_rows(root: Tables, storage: Spans, segments: list[_Segment], conte
 def _subsegments(
     root: Tables, name: str, segments: list[_Segment], contents: list[str], content: str
 ) -> list[tuple[_Segment, list[int]]]:
-    """Return the segments that field `name` divides, with the offsets in each;
-    sets the segments' content in `contents`.
+    """Return the segments that field `name` divides, with the offsets in each segment. Sets the segments' content in
+    `contents`.
     """
     if name == "constant_segment":
         found, _ = root.tables(name, schema.SUBSEGMENTS)

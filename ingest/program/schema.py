@@ -13,9 +13,9 @@ from etq.ingest.flatbuffers.reader import table_type
 
 IDENTIFIER: Final = b"ET12"
 BUNDLED_IDENTIFIER: Final = b"BP08"
-# The header follows the identifier: these letters, the header's length (u32), and as u64s the size of the FlatBuffers
-# part including the header, the position of the segments, and, in a header of 32 bytes, the segments' size
-# (`exir/_serialize/_program.py`).
+# The header follows the identifier. It has these letters and the header's length (u32). As u64s, it then has the size
+# of the FlatBuffers part including the header, the position of the segments, and, if it is 32 bytes long, the segments'
+# size (`exir/_serialize/_program.py`).
 HEADER: Final = b"eh00"
 HEADER_LENGTH: Final = 24
 HEADER_LENGTH_WITH_SEGMENT_SIZE: Final = 32

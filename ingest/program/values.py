@@ -49,7 +49,7 @@ class _Tensors:
     among: int
 
     def placed(self, values: Sequence[Any]) -> list[Any]:
-        """Return one entry per value: the tensor's entry of `values`, None for values that are not tensors."""
+        """Return one entry per value: for a tensor, its entry of `values`; for other values, None."""
         placed: list[Any] = [None] * self.among
         for place, value in zip(self.at.tolist(), values, strict=True):
             placed[place] = value
@@ -114,7 +114,9 @@ def _byte_sizes(types: Sequence[str], sizes: npt.NDArray[Any], ranks: Positions)
 
 
 def _allocations(tensors: Tables) -> tuple[list[int | None], list[int | None]]:
-    """Return the planned buffer of each tensor and the offset in it in bytes, None for tensors that aren't planned."""
+    """Return the planned buffer of each tensor, and the tensor's offset in it in bytes; None for tensors that aren't
+    planned.
+    """
     found, owners = tensors.tables("allocation_info", schema.ALLOCATION)
     ids: list[int | None] = [None] * len(tensors)
     offsets: list[int | None] = [None] * len(tensors)

@@ -1,7 +1,8 @@
 """The graphs in Vulkan's blobs, as rows of the tables `delegate_ops` and `delegate_values`.
 
-An op's arguments have no names: its parameters are those that are not tensors, by their position. A tensor that an op
-before it produced, or that is among its own inputs, is changed by the op, and doesn't count as an output.
+An op's arguments have no names. Its parameters are the arguments that are not tensors, named by their position. If a
+result of the op is one of its inputs, or was produced by an earlier op, the op changes this tensor, and the tensor
+doesn't count as an output.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from etq.ingest.program import delegate_rows
 from etq.ingest.program import vulkan_schema as schema
 from etq.ingest.program.delegate_rows import OpRows, ValueRows, check_apart, check_few, graph_of
 
-# Numbers, values and bytes of texts that all ops of a graph may take together.
+# The most numbers, values and bytes of texts in the arguments of all ops of a graph together.
 MOST_ARGUMENTS: Final = 2_000_000
 MOST_DIMENSIONS: Final = 16
 MOST_BYTES_OF_NAME: Final = 1_000
@@ -145,7 +146,7 @@ def _op(graph: Tables, position: int, arguments: Sequence[int], values: _Values)
 
 
 def _length(values: _Values, value: int) -> int:
-    """Return the size of an argument in numbers, values or bytes, and the largest size of an item of a list."""
+    """Return the size of an argument in numbers, values or bytes, and the size of the largest item if it is a list."""
     if value in values.lists:
         return 1 + sum(1 + _size(values.others.get(item)) for item in values.lists[value])
     return 1 + _size(values.others.get(value))

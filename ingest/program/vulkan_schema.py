@@ -24,7 +24,7 @@ GRAPH: Final = table_type(
     ("input_ids", "vector"),
     ("output_ids", "vector"),
 )
-# The last of the arguments, which are positions in the list of values, is what the op produces.
+# Arguments are positions in the list of values; the last one is the op's result.
 OPERATOR_CALL: Final = table_type("OperatorCall", ("node_id", "u32"), ("name", "string"), ("args", "vector"))
 VALUE: Final = table_type("VkValue", ("value_type", "u8"), ("value", "table"))
 TENSOR: Final = table_type("VkTensor", ("datatype", "i8"), ("dims", "vector"), ("constant_id", "i32"))

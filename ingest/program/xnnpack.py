@@ -19,7 +19,7 @@ from etq.ingest.program import xnnpack_schema as schema
 from etq.ingest.program.delegate_rows import OpRows, ValueRows, check_apart, check_few, graph_of
 
 _NAMES: Final = (None, *schema.OPS)
-# XNNPACK's tensors have at most 6 (XNN_MAX_TENSOR_DIMS). Vectors of ops have a number for each.
+# XNNPACK's tensors have at most 6 dimensions (XNN_MAX_TENSOR_DIMS). Vectors of ops have a number per dimension.
 MOST_DIMENSIONS: Final = 16
 
 
@@ -38,7 +38,7 @@ def add_graph(buffer: Buffer, start: int, size: int, ops: OpRows, values: ValueR
 
 
 def _add_ops(rows: OpRows, blob: int, graph: Tables, ids: npt.NDArray[Any]) -> None:
-    """Add the ops of a graph, whose values have these ids, in ascending order."""
+    """Add the ops of a graph. `ids` are the ids of its values, in ascending order."""
     nodes, _ = graph.vector_of_tables("xnodes", schema.NODE)
     check_apart(nodes, "XNNPACK")
     count = len(nodes)
@@ -115,7 +115,7 @@ def _check_made_once(nodes: Tables, outputs: Sequence[Sequence[int]]) -> None:
 
 
 def _add_fields(ops: Tables, names: Sequence[str], ids: npt.NDArray[Any], into: Sequence[list[int]]) -> None:
-    """Add the values in these fields of ops to the list of each."""
+    """Add the values in these fields of ops to each op's list."""
     for name in names:
         _check_known(ops, name, ids)
         for listed, value in zip(into, ops.scalar(name).tolist(), strict=True):
@@ -124,7 +124,7 @@ def _add_fields(ops: Tables, names: Sequence[str], ids: npt.NDArray[Any], into: 
 
 
 def _add_parameters(ops: Tables, op: schema.Op, into: Sequence[dict[str, Any]]) -> None:
-    """Add the parameters of ops to the object of each; flags only where some are set."""
+    """Add the parameters of ops to each op's object; flags only if one of them is set."""
     for name in op.vectors:
         for parameters, listed in zip(into, _listed(ops, name), strict=True):
             parameters[name] = listed
@@ -166,7 +166,9 @@ def _dtype(number: int) -> str:
 
 
 def _writable(values: npt.NDArray[Any]) -> list[Any]:
-    """Return numbers as JSON has them: floats with their own digits, infinities and NaN as texts."""
+    """Return numbers in the form that JSON takes: floats with the digits of their own width, infinities and NaN as
+    texts.
+    """
     if values.dtype.kind != "f":
         return [*map(int, values)]
     return [float(str(value)) if math.isfinite(value) else str(value) for value in values]

@@ -16,7 +16,7 @@ IDENTIFIERS: Final = (b"XN00", b"XN01")
 HEADER: Final = b"XH00"
 # A value that an op doesn't have, such as a bias (XNN_INVALID_VALUE_ID of xnnpack.h).
 NO_VALUE: Final = 2**32 - 1
-# The debug handle of ops that weren't made from a node, such as changes of layout (`xnnpack_preprocess.py`).
+# The debug handle of ops that were not made from a node, such as changes of layout (`xnnpack_preprocess.py`).
 NO_HANDLE: Final = 65535
 # Bits of a value's flags (xnnpack.h).
 EXTERNAL_INPUT: Final = 1
@@ -49,9 +49,9 @@ DTYPES: Final = (
 
 
 class Op(NamedTuple):
-    """A member of the union of ops: its table, and the fields of that which are vectors of u32s.
+    """A member of the union of ops: its table, and the table's fields that are vectors of u32s.
 
-    Of its other fields, those whose names end in `_id` are values, outputs if they begin with `output`.
+    Other fields whose names end in `_id` are values; they are outputs if their names begin with `output`.
     """
 
     table: TableType

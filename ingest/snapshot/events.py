@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from etq.ingest.memory import refuse_beyond
 
-# The smallest difference of moments, in nanoseconds: the calls of an allocation end before the next moment.
+# The smallest difference between moments, in nanoseconds. The calls around an allocation end before the next moment.
 STEP: Final = 4
-# How many copies of the trace's JSON are in memory while it is made and read.
+# The number of copies of the trace's JSON in memory while it is made and read.
 _COPIES: Final = 3
 # The free memory is checked each time after this many bytes of JSON.
 _PART: Final = 2**24

@@ -1,8 +1,8 @@
 """Reads pickles of plain data: lists, tuples, dicts, texts, numbers, None. Nothing else is created, and nothing is
 called.
 
-The operations are those of Python's `pickletools`, protocols 2 to 5, without those that name or call a class or
-function, or set an object's state. Any other operation is an error, so that a pickle can't run code.
+The operations are those of Python's `pickletools`, protocols 2 to 5, except for operations that name or call a class or
+function, or set an object's state. An excluded operation is an error, so that a pickle can't run code.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from etq.ingest.memory import Watch
 _LONGEST_NUMBER: Final = 16
 # The free memory is checked each time after this many operations.
 _OPERATIONS: Final = 2**16
-# The bottom of a part of the stack.
+# Marks the bottom of a part of the stack.
 _MARK: Final = object()
 _PROTOCOLS: Final = range(2, 6)
 _CONSTANTS: Final[dict[int, Any]] = {ord("N"): None, 0x88: True, 0x89: False}
-# Numbers, by operation: their layout.
+# The layout of a number, by operation.
 _NUMBERS: Final = {ord("K"): "<B", ord("M"): "<H", ord("J"): "<i", ord("G"): ">d"}
-# Texts, by operation: the layout of their length.
+# The layout of a text's length, by operation.
 _TEXTS: Final = {0x8C: "<B", ord("X"): "<I", 0x8D: "<Q"}
-# Puts into and gets from the memo, by operation: the layout of the index.
+# The layout of the index, by operation, for operations that put into the memo or get from it.
 _PUTS: Final = {ord("q"): "<B", ord("r"): "<I"}
 _GETS: Final = {ord("h"): "<B", ord("j"): "<I"}
 _LONGS: Final = {0x8A: "<B", 0x8B: "<i"}
@@ -128,14 +128,14 @@ class _Reader:
             )
 
     def _begin(self, operation: int) -> None:
-        """Read a protocol, or the length of a frame, which is unneeded as all bytes are in memory."""
+        """Skip a protocol, or the length of a frame, which isn't needed because all bytes are in memory."""
         if operation == 0x80 and self._number("<B") not in _PROTOCOLS:
             raise self.error("its protocol isn't known")
         if operation == 0x95:
             self._number("<Q")
 
     def _of(self, kind: type) -> Any:
-        """Return the value on top of the stack, which must be of this kind."""
+        """Return the value on top of the stack. It must be of this kind."""
         value = self._stack[-1]
         if type(value) is not kind:
             raise TypeError(kind)
@@ -144,7 +144,7 @@ class _Reader:
     def _set(self, values: list[Any]) -> None:
         target = self._of(dict)
         for key, value in zip(values[::2], values[1::2], strict=True):
-            # Comparing other keys could take any time.
+            # Comparing keys of other types could take very long.
             if type(key) not in (str, int):
                 raise TypeError(key)
             target[key] = value

@@ -34,10 +34,11 @@ _ACTIONS: Final = ("alloc", *_RELEASES, *_RESERVED)
 # The function that calls a module, and its file.
 _CALL: Final = "_call_impl"
 _OF_MODULES: Final = "torch/nn/modules/module.py"
-# How many functions around the innermost user function are kept of a stack.
+# The number of functions around the innermost user function that are kept of a stack.
 _AROUND: Final = 5
-# The most functions and modules, the innermost ones, that are kept of a stack, and the longest name of a file or
-# function: there are limits because each allocation gets its own text, although the file shares stacks.
+# The most functions and modules that are kept of a stack, the innermost ones; and the longest name of a file or
+# function. The limits are needed because each allocation gets a text of its own, although allocations in the file share
+# stacks.
 _MOST_FUNCTIONS: Final = 256
 _MOST_MODULES: Final = 64
 _LONGEST_NAME: Final = 500
@@ -67,7 +68,7 @@ class _Snapshot:
         self._path = path
         self._segments: list[Any] = _listed(written["segments"])
         self._traces: list[Any] = _listed(written["device_traces"])
-        # A pickle may name a list any number of times; each entry takes more than a byte.
+        # A pickle may refer to a list any number of times, but each entry takes more than a byte.
         self._left = byte_size
         self._stacks: dict[int, list[str]] = {}
         self._rules = rules()
@@ -124,8 +125,8 @@ class _Snapshot:
     def _held_before(
         self, device: int, entries: Sequence[tuple[str, int, int, Any]]
     ) -> tuple[list[tuple[int, int, Any]], int]:
-        """Return the address, size and frames of memory that was allocated before the first entry and is held at the
-        end; and the bytes of memory that was allocated before and is released by an entry.
+        """Return two things about memory that was allocated before the first entry: the address, size and frames of
+        memory that is held at the end, and the bytes of memory that an entry releases.
         """
         held: dict[int, int] = {}
         released: dict[int, int] = {}
@@ -154,9 +155,9 @@ class _Snapshot:
         return before, sum(released.values())
 
     def _stack(self, frames: Any) -> list[str]:
-        """Return the calls around an allocation from its stack, for `Events.allocate`: a call for the modules, if there
-        are any, and one for the outermost op, or otherwise the innermost function, with the list of functions. None
-        without a stack.
+        """Return the calls around an allocation from its stack, for `Events.allocate`; none without a stack. If the
+        stack has modules, there is a call for them. There is also a call for the outermost op, or, without ops, for the
+        innermost function, with the list of functions.
         """
         if not frames:
             return []
@@ -182,8 +183,8 @@ class _Snapshot:
 
 
 def _modules(frames: Sequence[Any]) -> list[str]:
-    """Return the modules around an allocation, the outermost first. As a stack has no names of modules, a module is the
-    file that `Module._call_impl` calls, with the line that calls the next one.
+    """Return the modules around an allocation, the outermost first. A stack has no names of modules. So a module is the
+    file that `Module._call_impl` calls, with the line that calls the next module.
     """
     found: list[str] = []
     called = line = ""

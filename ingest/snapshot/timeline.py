@@ -1,9 +1,9 @@
 """Memory timelines (`export_memory_timeline`) as traces: an op for each category of memory, without stacks.
 
 Source: `MemoryProfileTimeline` of `torch/profiler/_memory_profiler.py`. A timeline is of one device, whose name it
-doesn't have. It has one of two forms: either times in microseconds, each with a row of sizes (a 0, then the bytes of
-each category), or (`raw`) changes, each with a time in nanoseconds (-1 before the recording), action, bytes and
-category. Timelines in HTML have only an image and can't be read.
+doesn't have. It has one of two forms. The first has times in microseconds, each with a row of sizes: a 0, then the
+bytes of each category. The second (`raw`) has changes, each with a time in nanoseconds (-1 before the recording), an
+action, bytes and a category. Timelines in HTML have only an image and can't be read.
 """
 
 from __future__ import annotations
@@ -110,7 +110,9 @@ class _Timeline:
         self._at, self._total, self._addresses = -STEP, 0, 0
 
     def trace(self, changes: list[_Change], is_exact: bool) -> bytes:
-        """Return the trace of changes; `is_exact`: each is of one allocation, so that releases have its size."""
+        """Return the trace of changes. `is_exact`: each change is of one allocation, so a release has the size of an
+        allocation.
+        """
         if any(
             not 0 <= category < len(CATEGORIES) or not -_MOST < size < _MOST or at >= _MOST
             for at, size, category in changes

@@ -18,9 +18,9 @@ _MOST_CELLS: Final = 2**25
 def aligned(kernels: Whole, launches: Whole, stream: Whole) -> tuple[Whole, int]:
     """Return the launch of each kernel, -1 for none, and how many kernels could be matched.
 
-    `kernels` [n], `launches` [m] are numbers of names in order, `stream` [n] a number of each kernel's stream. Kernels
-    of one stream start in the order in which they were recorded, kernels of several streams in any order. A kernel that
-    fits several launches is included in the number, but has no launch.
+    `kernels` [n] and `launches` [m] have numbers that stand for names, in order; `stream` [n] has a number of each
+    kernel's stream. Kernels of one stream start in the order in which they were recorded; the order between streams is
+    unknown. A kernel that fits several launches counts among those that could be matched, but has no launch.
     """
     if len(np.unique(stream)) > 1:
         return _of_streams(kernels, launches, stream)
@@ -72,9 +72,10 @@ def _of_streams(kernels: Whole, launches: Whole, stream: Whole) -> tuple[Whole, 
 
 
 def _common(a: Whole, b: Whole) -> tuple[Whole, Whole]:
-    """Return the first and the last place in `b` that each of `a` has in a longest common subsequence; -1 for none.
+    """Return, for each item of `a`, the first and the last place in `b` that it has in a longest common subsequence; -1
+    for none.
 
-    From sequences too long for a table, the common beginning and end are cut off first.
+    If the sequences are too long for a table, their common beginning and end are cut off first.
     """
     first, last = np.full(len(a), NONE, np.int64), np.full(len(a), NONE, np.int64)
     begin, end = 0, 0
@@ -111,7 +112,7 @@ def _lengths(a: Whole, b: Whole) -> npt.NDArray[np.uint16]:
 def _traced(table: npt.NDArray[np.uint16], a: list[int], b: list[int], *, prefers_match: bool) -> list[tuple[int, int]]:
     """Return the pairs of one longest common subsequence.
 
-    It is the subsequence with the last places, or, without `prefers_match`, with the first places.
+    With `prefers_match`, it is the subsequence with the last places, otherwise the one with the first places.
     """
     pairs = []
     row, column = len(a), len(b)
@@ -129,8 +130,8 @@ def _traced(table: npt.NDArray[np.uint16], a: list[int], b: list[int], *, prefer
 
 
 def _by_name(a: Whole, b: Whole) -> Whole:
-    """Return for each of `a` the place of its equal in `b`, in order, for names that occur equally often in both;
-    otherwise -1.
+    """Return for each item of `a` the place of the item of `b` that matches it. Names that occur equally often in both
+    are matched in order; other items get -1.
     """
     found = np.full(len(a), NONE, np.int64)
     if not len(a) or not len(b):

@@ -1,7 +1,7 @@
 """Modules of the kernels of CUDA graphs, as torch.cuda's `mark_kernels` noted them while a graph was captured.
 
-PyTorch writes the name of a kernel's module into its arguments, or the names of all modules into a file beside the
-trace, `kernel_annotations_rank0_*.json`, under the numbers of the graphs' nodes.
+PyTorch writes the name of a kernel's module into the kernel's arguments. Or it writes the names of all modules into a
+file beside the trace, `kernel_annotations_rank0_*.json`; its keys are the numbers of the graphs' nodes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEYS: Final = ("name", "str")
 
 
 class Annotated(NamedTuple):
-    """The names of modules, as slices for `Added`."""
+    """The names of modules, in the form of slices for `Added`."""
 
     kinds: Sequence[tuple[str, str]]
     kind: npt.NDArray[np.int64]
@@ -39,7 +39,7 @@ class Annotated(NamedTuple):
 def annotations_in(data: Any, path: str) -> Mapping[int, str] | None:
     """Return the module of each node of graphs in a file of annotations; None for other files.
 
-    Raises `FormatError` for a file that begins like one, but isn't JSON.
+    Raises `FormatError` for a file that begins like a file of annotations, but isn't JSON.
     """
     if _BEGINNING.match(bytes(data[:256])) is None:
         return None
@@ -59,8 +59,8 @@ def _name_of(scope: Any) -> str:
 
 
 def template_of(modules: Sequence[str | None]) -> tuple[Annotated, Template]:
-    """Return the slices that a launch of a graph adds for the modules of its kernels, in order; consecutive kernels of
-    a module share one call.
+    """Return the slices that a launch of a graph adds for the modules of its kernels, in order. Consecutive kernels of
+    one module share a slice.
     """
     runs = [(name, len([*run])) for name, run in groupby(modules)]
     names = [name for name, _ in runs if name is not None]

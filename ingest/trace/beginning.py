@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# A text without an end is matched to the end of the bytes; otherwise each quotation mark within it would begin another
-# text.
+# A text that isn't closed is matched up to the end of the bytes; otherwise each quotation mark within it would begin
+# another text.
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)(\s*:)?|[\[\]{}]', re.DOTALL)
 _EVENT: Final = re.compile(rb'\[\s*\{[^\[]*"ph"\s*:\s*"\w"')
 _EVENTS_KEY: Final = b'"traceEvents"'
@@ -15,7 +15,9 @@ _FIRST_KEYS: Final = {b'"schemaVersion"', b'"deviceProperties"', b'"distributedI
 
 
 def begins_trace(head: bytes, is_whole: bool) -> bool:
-    """Whether JSON begins as a trace: as an object with events, or as a list of events. `is_whole`: it ends there."""
+    """Whether JSON begins like a trace: like an object with events, or like a list of events. `is_whole`: these bytes
+    are all of the JSON.
+    """
     depth, keys = 0, set()
     for match in _TOKEN.finditer(head):
         token = match[0][:1]

@@ -1,8 +1,9 @@
 """Splits a trace's text into lists of its events, read one at a time, and the text around them. However large the text
 is, only a few megabytes of it are held in memory. Finding the end of each event would take half as long as decoding all
-events. So the text is split where one event seems to follow another, and each block is decoded as a JSON list. Because
-JSON is unambiguous from its beginning, this succeeds only if the place was really between two events. If the place was
-elsewhere, such as within a string, the end of the event is found from its brackets.
+events. So the text is split at a place where one event seems to follow another, and each block is decoded as a JSON
+list. Decoding succeeds only if the place is really between two events, because JSON is unambiguous from its beginning.
+If decoding fails because the place is elsewhere, such as within a string, the end of the event is found from its
+brackets.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ _KEY: Final = re.compile(rb'"[\\u0-9traceEvents]{11,66}"\s*:')
 _BETWEEN: Final = re.compile(rb"\}(\s*,\s*)\{")
 _BLANK: Final = re.compile(rb"[ \t\r\n]*")
 _NO_LIST: Final = (msgspec.DecodeError, RecursionError)
-# The place in a decoder's error, and how many bytes before and after it are shown.
+# The place in the message of a decoder's error, and how many bytes of the text before and after that place are shown.
 _PLACE: Final = re.compile(r"\(byte (\d+)\)$")
 _TEXT_AT: Final = 24
 _QUOTE, _BACKSLASH, _COMMA = b'"\\,'
-# The number that each examined byte outside of strings adds to the depth of brackets.
+# The change of the depth of brackets at each byte outside of strings.
 _STEPS: Final = np.zeros(256, np.int8)
 _STEPS[[*b"[{"]], _STEPS[[*b"]}"]] = 1, -1
 _IS_MARK: Final = _STEPS != 0
@@ -56,8 +57,8 @@ class BrokenError(Exception):
 class Outline:
     """The brackets of JSON that comes in parts.
 
-    depth  the number of brackets open at the end of the parts; -1 after the end of the list or object that contains
-           them
+    depth  the number of brackets that are open at the end of the parts; -1 after the end of the list or object that
+           contains the parts
     """
 
     def __init__(self) -> None:
@@ -66,8 +67,8 @@ class Outline:
         self._is_within, self._backslashes = False, 0
 
     def add(self, part: bytes) -> npt.NDArray[np.int64]:
-        """Return the places in the next part where values or members end: commas, and the closing bracket of
-        the last.
+        """Return the places in the next part where values or members end: at commas, and at the closing bracket after
+        the last one.
         """
         codes = np.frombuffer(part, np.uint8)
         places = np.flatnonzero(_IS_MARK[codes])
@@ -106,7 +107,8 @@ class Blocks:
 
     def __init__(self, parts: Iterator[bytes], path: str, take: Callable[[int, bytes], int]) -> None:
         self._parts, self._path, self._take = parts, path, take
-        # The held part of the text, the place in it up to which it was read, and its place in the whole text.
+        # The part of the text that is held, the place in it up to which it was read, and the part's place in the whole
+        # text.
         self._text, self._at, self._offset = b"", 0, 0
         self._count = 0
         self.begins, self.ends, self.sizes = (array("q") for _ in range(3))
@@ -128,7 +130,9 @@ class Blocks:
             raise
 
     def _hold(self, size: int) -> bool:
-        """Hold this many further bytes of the text, and drop those that were read; return whether there were any."""
+        """Drop the bytes that were read, and hold this many further bytes of the text. Return whether there were
+        further bytes.
+        """
         held, added = [self._text[self._at :]], 0
         while added < size and (part := next(self._parts, None)) is not None:
             held.append(part)
@@ -162,7 +166,7 @@ class Blocks:
         members = [at]
         while True:
             piece = self._text[at : at + _BLOCK]
-            # The last member is examined again, because it may have been incomplete.
+            # The last member of the previous piece is examined again, because it may have been incomplete.
             members = [members[-1], *(outline.add(piece) + at + 1).tolist()]
             for member in members:
                 if (key := _BEGIN.match(self._text, member)) is not None and _is_key(key[1]):
@@ -197,8 +201,8 @@ class Blocks:
         self.sizes.append(size)
 
     def _take_exactly(self) -> bool:
-        """Read at least one entry, by its brackets, and no more than a block if it isn't larger; return whether the
-        list ends with them.
+        """Read one entry or more; their ends are found from brackets. They take at most a block, unless the first is
+        larger. Return whether the list ends with them.
         """
         outline, size = Outline(), 0
         while not len(ends := outline.add(piece := self._text[self._at + size : self._at + size + _BLOCK])):
@@ -230,7 +234,8 @@ class Blocks:
             self._decoded(text, offset, list[msgspec.Raw])
             return Trace([])
         trace = self._decoded(text, offset, Trace)
-        # A decoder would keep only the last list of a repeated key, but each list may have a part of the events.
+        # If the key is repeated, a decoder would keep only the last list, although each list may have a part of the
+        # events.
         if len([*islice(_KEY.finditer(text), 2)]) > 1 and _outer_keys(text).count("traceEvents") > 1:
             raise FormatError(self._path, "not a PyTorch trace: it has several lists traceEvents")
         return trace
@@ -241,14 +246,17 @@ class Blocks:
         try:
             msgspec.json.decode(text, type=msgspec.Raw)
         except (msgspec.DecodeError, RecursionError) as error:
-            # If the text is truncated, the error has no place, or the place at the end, within a number or an escape.
+            # The error of a text that is only cut off has no place, or, within a number or an escape, has the place at
+            # the end.
             named = _PLACE.search(str(error))
             is_within = named is not None and int(named[1]) < len(text) - _TEXT_AT
             if is_within or isinstance(error, RecursionError):
                 raise _broken(error, text, offset) from error
 
     def _decoded(self, text: bytes, offset: int, kind: type[T]) -> T:
-        """Return JSON that begins at this place of the whole text, as a type; raise `BrokenError` for anything else."""
+        """Return JSON, decoded as a type; raise `BrokenError` for other content. `offset` is the JSON's place in the
+        whole text.
+        """
         try:
             return msgspec.json.decode(text, type=kind)
         except (msgspec.DecodeError, RecursionError) as error:
@@ -267,7 +275,7 @@ class Blocks:
 
 
 def lists_at(parts: Iterator[bytes], begins: Iterable[int], ends: Iterable[int]) -> Iterator[bytes]:
-    """Yield the JSON lists of the entries from each of these places of a text to its end."""
+    """Yield JSON lists of entries: one for each pair of these beginnings and ends in a text."""
     text, offset = b"", 0
     for begin, end in zip(begins, ends, strict=True):
         if end > offset + len(text):
@@ -301,8 +309,8 @@ def _outer_keys(text: bytes) -> list[str]:
 
 
 def _broken(error: Exception, text: bytes, offset: int) -> BrokenError:
-    """Return a message for a decoder's error in a text that begins at this place of the whole text: the error, the text
-    there, and the cause if known.
+    """Return a message for a decoder's error: the error, the text at that place, and the cause if known. `offset` is
+    the place of `text` in the whole text.
     """
     named = _PLACE.search(str(error))
     if named is None:

@@ -1,5 +1,5 @@
-"""Finds which call each event of a trace belongs to: an event that only calls another event of the same name is one
-call together with that event.
+"""Finds the call that each event of a trace belongs to. An event may only call another event of the same name; then
+both are one call.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ COLUMNS: Final = ("call_index", "operator_index", "operators_within")
 
 
 class Calls(NamedTuple):
-    """The calls that slices belong to, as rows [n]; -1 for none; and how many calls each contains."""
+    """The calls and operators that slices belong to, as rows [n], -1 for none; and how many calls each slice
+    contains.
+    """
 
     call: Whole
     operator: Whole
     within: Whole
 
     def columns(self, at: Whole) -> Mapping[str, Whole]:
-        """Return the columns of `trace_events`, with the places `at` [n] in the file for rows; -1 for none."""
+        """Return the columns of `trace_events`. Rows are replaced by places in the file, `at` [n]; -1 for none."""
         call, operator = (np.where(rows == NONE, NONE, at[rows]) for rows in (self.call, self.operator))
         return dict(zip(COLUMNS, (call, operator, self.within), strict=True))
 
@@ -37,8 +39,8 @@ def operator_ticks(
 ) -> Whole:
     """Return the own time of each call of an op, module or other node; 0 for other slices.
 
-    It is the call's time, from `counted` [n], without its runtime calls and nested calls. `node` [n] is the node that
-    contains each slice, -1 for none; `operator` is the same as in `Calls`.
+    An own time is the time of the call in `counted` [n], without that of its runtime calls and nested calls. `node` [n]
+    is the node that contains each slice, -1 for none; `operator` is the same as in `Calls`.
     """
     is_own = operator == np.arange(len(operator))
     is_runtime = are(kind, [each.activity == "call" and each.purpose != "module" for each in classes])
@@ -63,7 +65,7 @@ def covering(kinds: Sequence[tuple[str, str]], kind: Whole, thread: Whole, start
 
 
 def family_of(name: str) -> str:
-    """Return the name that all steps share; other names are unchanged."""
+    """Return the common name of profiler steps for the name of a step; other names are unchanged."""
     return "ProfilerStep*" if name.startswith(_STEP) else name
 
 
@@ -78,11 +80,11 @@ def calls_and_operators(
     call: Whole,
     owners: Owners,
 ) -> Calls:
-    """Return the calls that slices, in the order of the file, belong to.
+    """Return the calls that slices belong to; the slices are in the order of the file.
 
-    Arrays of n: `kind`, the place in `kinds` (category and name) and `classes`; `thread`, a number from 0; `start` and
-    `elapsed` in ticks; `parent`, the row of the slice that contains each, and `call`, the row of the call that launched
-    each; -1 for none.
+    Arrays of n: `kind`, the place in `kinds` (category and name) and in `classes`; `thread`, a number from 0; `start`
+    and `elapsed` in ticks; `parent`, the row of the slice that contains the slice; `call`, the row of the call that
+    launched it. -1 stands for none.
     """
     is_call = are(kind, [each.activity == "op" and each.purpose != "module" for each in classes])
     is_one = are(kind, [is_node(each) for each in classes]) & (elapsed >= 0)
@@ -90,8 +92,8 @@ def calls_and_operators(
     above = np.where(is_one, node, NONE)
     is_inner = _only_calls(_codes([name for _, name in kinds])[kind], above, is_call) & is_call
     operator = np.where(is_inner, nearest(above, ~is_inner), np.where(is_one, np.arange(len(kind)), NONE))
-    # Other host events belong to the event around them; device events to their op, the event around their call, or
-    # their owner.
+    # Other host events belong to the event around them. A device event belongs to its op; without one, to the event
+    # around its call; without one, to its owner.
     for rows in (node, owners.op, np.where(call == NONE, NONE, node[call]), owners.owner):
         operator = np.where((operator == NONE) & (rows != NONE) & is_one[rows], operator[rows], operator)
     operators = np.flatnonzero(is_one & ~is_inner)
@@ -109,14 +111,14 @@ def _calls(kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Who
 
 
 def _codes(names: Sequence[str]) -> Whole:
-    """Return a number for each name, equal for equal names."""
+    """Return a number for each name; equal names have equal numbers."""
     known: dict[str, int] = {}
     return np.array([known.setdefault(name, len(known)) for name in names], np.int64)
 
 
 def _only_calls(name: Whole, above: Whole, is_merging: Flags) -> Flags:
-    """Return whether each row is the only content of the row `above` it, has the same name, and the row above
-    `is_merging`.
+    """Return whether each row is the only content of the row `above` it and has the same name. `is_merging` must be
+    true for the row above.
     """
     within = np.flatnonzero(above != NONE)
     outer = above[within]
@@ -127,8 +129,8 @@ def _only_calls(name: Whole, above: Whole, is_merging: Flags) -> Flags:
 
 
 def _within(thread: Whole, start: Whole, end: Whole) -> Whole:
-    """Return for each span how many later spans of its thread start before its end; of spans that start together, the
-    longest is first.
+    """Return for each span how many later spans of its thread start before its end. Of spans that start together, the
+    longest is the first.
     """
     if not len(start):
         return start

@@ -1,5 +1,5 @@
-"""Finds launches of kernels that are recorded into a graph, between the calls that begin and end its capture: nothing
-runs until the graph is launched.
+"""Finds launches of kernels that are recorded into a graph: launches between the calls that begin and end the graph's
+capture. Nothing runs until the graph is launched.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Calls(NamedTuple):
     """Properties of a trace's slices, as arrays [n]; `kinds` has the category and name of each kind, `classes` its
     class.
 
-    process  a number of the process
+    process  a number that identifies the process
     forward  the thread that ran the forward op; -1 for none
     works    whether it is a call that launched work of a device
     """
@@ -91,8 +91,8 @@ def _captures(calls: Calls) -> Iterator[_Capture]:
     """Yield the captures of each thread.
 
     If several streams are captured, one capture begins within another. A capture may end in a different thread than it
-    began in. If its begin or end was not recorded, it is taken to extend to the nearest call of its thread that can't
-    happen during a capture.
+    began in. If the begin or end of a capture was not recorded, the capture is taken to extend to the nearest call of
+    its thread that can't happen during a capture.
     """
     are_begins, are_ends = (
         np.array([each.match(name) is not None for _, name in calls.kinds], np.bool_)[calls.kind]
@@ -112,7 +112,7 @@ def _captures(calls: Calls) -> Iterator[_Capture]:
             alone.append(row)
     breaks, first, last = _breaks(calls), int(calls.start.min()), _end(calls)
     left = set(alone)
-    # Both are ordered by start: an end before a begin is also before all later begins.
+    # Begins and ends are ordered by start, so an end before a begin is also before all later begins.
     ends: dict[int, deque[int]] = defaultdict(deque)
     for row in alone:
         ends[int(calls.process[row])].append(row)
@@ -162,6 +162,6 @@ def _breaks(calls: Calls) -> defaultdict[int, Whole]:
     rows = rows[np.lexsort((calls.start[rows], calls.thread[rows]))]
     threads, firsts = np.unique(calls.thread[rows], return_index=True)
     found: defaultdict[int, Whole] = defaultdict(lambda: np.zeros(0, np.int64))
-    # The first part is before the first thread's.
+    # The first part is empty: it lies before that of the first thread.
     found.update(zip(threads.tolist(), np.split(calls.start[rows], firsts)[1:], strict=True))
     return found

@@ -1,4 +1,6 @@
-"""Resolves missing or unknown categories of a trace's events by the rules of tracks."""
+"""Resolves missing or unknown categories of a trace's events by the rules for tracks, which are the threads of a
+trace.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _NAMED: Final = 5
 
 
 class _Event(msgspec.Struct, gc=False):
-    """An entry of which only the arguments are read, whatever their type."""
+    """An entry of which only the arguments are read, as values of any type."""
 
     args: dict[str, Any] | None = None
 
@@ -31,8 +33,8 @@ _events, _event = lenient(_Event)
 
 
 def of_tracks(columns: TraceColumns, entries: Entries) -> Mapping[str, Class]:
-    """Return the classes of unknown categories by the rules of tracks without names, with a finding for each, and one
-    for the other unknown categories.
+    """Return the classes of unknown categories, by the rules for tracks that name no process and thread. Each such
+    category gets a finding; the other unknown categories share one.
 
     First, events of a track that a rule names get the rule's category, see `_name_categories`.
     """
@@ -47,7 +49,7 @@ def of_tracks(columns: TraceColumns, entries: Entries) -> Mapping[str, Class]:
     found, others = {}, []
     for category in unknown:
         is_of = np.array([each == category for each, _ in kinds], np.bool_)[kind] & (kind != NONE)
-        if not is_of.any():  # an end without its beginning, or a track that a rule names
+        if not is_of.any():  # an end without its beginning, or events that got a category from a rule
             continue
         sampled = _arguments(entries, at[is_of][:_SAMPLED].astype(np.int64))
         track = next((each for each in known.tracks if not each.has_names and any(map(each.has_one, sampled))), None)
@@ -67,8 +69,8 @@ def of_tracks(columns: TraceColumns, entries: Entries) -> Mapping[str, Class]:
 
 
 def _name_categories(columns: TraceColumns, entries: Entries, known: Rules) -> None:
-    """On tracks that rules name, give events without a category, or with an unknown one, the rule's category, or no
-    kind if the rule has none.
+    """On tracks that a rule names, change events with no category or an unknown one. They get the rule's category; if
+    the rule has none, they get no kind and aren't read.
 
     All events of a name and thread are taken to have the arguments of the first one.
     """
@@ -93,7 +95,7 @@ def _name_categories(columns: TraceColumns, entries: Entries, known: Rules) -> N
 
 
 def _named_tracks(columns: TraceColumns, known: Rules) -> Mapping[int, list[Track]]:
-    """Return the rules that name each thread, by its number; other threads are left out."""
+    """Return, by the number of a thread, the rules that name the thread; threads without rules are left out."""
     named = [each for each in known.tracks if each.has_names]
     processes = {
         process: fit
@@ -110,7 +112,7 @@ def _named_tracks(columns: TraceColumns, known: Rules) -> Mapping[int, list[Trac
 
 
 def _arguments(entries: Entries, places: Whole) -> Iterable[Mapping[str, Any]]:
-    """Return the arguments of the events at these places, which ascend."""
+    """Return the arguments of the events at these places, which must ascend."""
     read: list[_Event] = []
     entries.decode(Part(places, _events, _event, read.extend))
     return [each.args or {} for each in read]

@@ -15,10 +15,11 @@ from etq.errors import FormatError
 
 # Names a file of further rules, which precede the built-in ones.
 VARIABLE: Final = "ETQ_CLASSES"
-# How many characters of a name are read: demangled names of templates have thousands, names of calls some tens.
+# How many characters of a name are read: of a kernel, and of a call. Demangled names of templates have thousands of
+# characters, names of calls some tens.
 _MOST_CHARACTERS: Final = 4_000
 _MOST_OF_CALLS: Final = 200
-# Kernels of these families compute products, which matrix units can do; kernels of the other families don't.
+# Kernels of these families compute products, for which they may use matrix units; kernels of the other families don't.
 PRODUCTS: Final = frozenset(("GEMM", "convolution", "attention", "MoE"))
 # The most bytes of a user's file.
 _MOST_BYTES: Final = 1 << 20
@@ -32,8 +33,8 @@ Patterns = re.Pattern[str]
 
 
 class Class(NamedTuple):
-    """The class of an event: the columns of `signatures` with these names. None: unknown, or not applicable to such
-    events.
+    """The class of an event: the columns of the table `signatures` with these names. None means unknown, or not
+    applicable to such events.
     """
 
     activity: str
@@ -57,10 +58,10 @@ class Kernel(NamedTuple):
 
 
 class Track(NamedTuple):
-    """A rule that assigns a category to events in a process and thread with certain names that have one of certain
-    arguments.
+    """A rule that assigns a category to events. It names the process and thread of the events, and arguments of which
+    an event must have one.
 
-    The category is None if the events repeat the times of other events.
+    The category is None for events that are left out because they repeat the times of other events.
     """
 
     category: str | None
@@ -82,8 +83,9 @@ class Track(NamedTuple):
 
 
 class _Named(NamedTuple):
-    """A rule that gives the activity or purpose of events with certain names, among events of the activities `of`.
-    `only_without`: only in traces without that activity; `on_device`: whether they become events of a device.
+    """A rule that gives an activity or a purpose to events with certain names. It applies to events of the activities
+    `of`, and, with `only_without`, only in traces without that activity. `on_device`: whether the events become events
+    of a device.
     """
 
     what: str
@@ -138,7 +140,8 @@ class Rules(NamedTuple):
 
 
 def classified(kinds: Sequence[tuple[str, str]], of_tracks: Mapping[str, Class] | None = None) -> list[Class]:
-    """Return the class of each kind of events, a category and a name; `of_tracks` has those of unknown categories.
+    """Return the class of each kind of events; a kind is a category and a name. `of_tracks` has the classes of unknown
+    categories.
 
     Raises `FormatError` for a user's file of rules that can't be read.
     """
@@ -165,7 +168,7 @@ def _active(known: Rules, found: Class, name: str) -> Class:
 
 
 def _detailed(known: Rules, purposes: Sequence[_Named], found: Class, name: str) -> Class:
-    """Add the properties that follow from the name."""
+    """Add the properties of a class that follow from the event's name."""
     if found.activity == _KERNEL:
         kernel = known.of_kernel(name)
         return found._replace(kernel_family=kernel.family, uses_matrix_units=kernel.uses_matrix_units)
@@ -177,7 +180,7 @@ def _detailed(known: Rules, purposes: Sequence[_Named], found: Class, name: str)
 
 
 def rules() -> Rules:
-    """Return the rules. Raises `FormatError` if `ETQ_CLASSES` names a file that has none."""
+    """Return the rules. Raises `FormatError` if `ETQ_CLASSES` names a file that has no rules."""
     return _rules(os.environ.get(VARIABLE) or None)
 
 
@@ -213,7 +216,7 @@ def _content(path: str) -> str:
 
 
 def _check_words(own: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for an activity, or a purpose of calls, that no view uses."""
+    """Raise `ValueError` for an activity, or a call's purpose, that no view uses."""
     for word, tables in (("activity", ("category", "name")), ("purpose", ("call",))):
         words = sorted({entry[word] for table in tables for entry in known[table]})
         for entry in (entry for table in tables for entry in own.get(table, ())):

@@ -21,16 +21,18 @@ SLICE: Final = "X"
 NO_ARGUMENTS: Final = Arguments()
 # The placeholder of an entry that is not an event.
 NOTHING: Final = PlainEvent()
-# Phases of flows, which are not read, and need no finding.
+# Phases of flows. They are not read, and get no finding.
 UNREAD_PHASES: Final = frozenset("sft")
 UNREAD: Final = -2
-# Categories of counters that Kineto writes; it writes some counters as values at a moment.
+# Categories of counters that Kineto writes. It writes some counters as values at a moment, without a duration.
 _COUNTERS: Final = frozenset(
     ("mtia_counters", "mtia_insight", "xpu_scope_profiler", "cuda_profiler_range", "hardware_counters")
 )
-# If there are at least this many, the profiler's numbers of ops, annotations and allocations show how many there were.
+# If there are at least this many ops, annotations and allocations, the profiler's numbers for them show how many it
+# recorded.
 _MANY: Final = 1000
-# Counters that `etq export --counters` computed from the events; they are skipped, because they can be computed again.
+# The names of counters that `etq export --counters` computed from the events. They are skipped, because they can be
+# computed again.
 _COMPUTED_COUNTERS: Final = ("Queue length, ", "Memory bandwidth (GB/s), ")
 
 
@@ -42,8 +44,8 @@ class Numbered(defaultdict[Any, int]):
 
 
 class Keys(dict[tuple[str, str | None, str, Written, Written], int]):
-    """Numbers of the distinct (phase, category, name, pid, tid) of slices. Other entries have -1, or -2 if they aren't
-    read. Flows are not read: there is one for each launch.
+    """Numbers of the distinct (phase, category, name, pid, tid) of slices. Other entries get -1, or -2 if they aren't
+    read. Flows aren't read, because each launch has one.
     """
 
     def __init__(self) -> None:
@@ -70,9 +72,9 @@ class TraceColumns:
     start         [n] ticks
     duration      [n] ticks, NO_TIME if the file has none
     external, old_external, correlation, sequence, forward  [n] ids, -1 for none
-    plain         positions of events whose arguments have another tool's layout
+    plain         positions of events whose arguments are laid out as by another tool
     stacks        rows of position, number in `written`
-    names         by position, the argument `name`, as kernels of graphs have
+    names         by position, the argument `name`, which kernels of graphs have
     memory        rows of position, thread and ticks of `[memory]` events
     """
 
@@ -181,7 +183,7 @@ class TraceColumns:
             self.thread_names[spelled(event.pid), spelled(event.tid)] = args.name
 
     def _close(self, end: TraceEvent | PlainEvent) -> None:
-        """Make a slice from an end and the beginning that precedes it, as other tools write them."""
+        """Make a slice from an end and the beginning that precedes it. Other tools write slices in this way."""
         waiting = self._open[self.threads[end.pid, end.tid]]
         moment = tick_of(end.ts)
         if not waiting or NO_TIME in (moment, waiting[-1][2]):
@@ -207,15 +209,15 @@ class TraceColumns:
         return self.start, self.duration
 
     def finish(self) -> None:
-        """Add findings about entries that this reader left out, or that the file lacks."""
+        """Add findings about entries that were left out, and about entries that the file lacks."""
         self._join_threads()
         # A time range of a recording has consecutive numbers of ops and of Python functions.
         steps = np.diff(np.unique(np.frombuffer(self._numbers, np.int64)))
         if steps.sum() >= _MANY and 2 * np.count_nonzero(steps == 1) < len(steps):
             self.find(
                 "incomplete file",
-                f"{len(steps) + 1:,} events of the host, and next to most of them the profiler numbered others "
-                "(Ev Idx) that are not in the file, which doesn't tell what the host did",
+                f"{len(steps) + 1:,} events of the host, between most of which others are missing, by the profiler's "
+                "numbers (Ev Idx): the file doesn't show what the host did",
             )
         self._left_out["a beginning without its end"] += sum(map(len, self._open.values()))
         parts = [f"{number} ({what})" for what, number in sorted(self._left_out.items()) if number]
@@ -225,7 +227,7 @@ class TraceColumns:
             self.find("no events", "it has no slice and no memory event: export it after the profiler recorded steps")
 
     def _join_threads(self) -> None:
-        """Give one number to a thread that the file writes both as a number and as a text."""
+        """Give a single number to a thread whose id the file writes both as a number and as a text."""
         first: dict[tuple[str, str], int] = {}
         joined = [first.setdefault((spelled(pid), spelled(tid)), number) for (pid, tid), number in self.threads.items()]
         if len(first) < len(joined):

@@ -1,5 +1,5 @@
-"""The costs of the calls of a trace's ops: to which call the work of devices is attributed, and what that call computes
-and moves.
+"""The costs of the calls of a trace's ops: the call to which each work of a device is attributed, and the operations
+and bytes of that call.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ CALL_COSTS: Final = pa.schema(
 COSTED_OPS: Final = pa.schema(
     [(name, pa.int32()) for name in ("run_index", "event_index", "owner_index", "compared_index", "cost_index")]
 )
-# The lengths of the sequences of a step, in the name that vLLM and SGLang for ROCm give the step. For prompts and for
-# generation, the name has the sums over sequences of queries (sq), of keys (sk), and of their squares and products.
+# The lengths of the sequences of a step. vLLM, and SGLang for ROCm, write them into the name of the step. For prompts
+# and for generation, the name has sums over sequences: of queries (sq), of keys (sk), and of their squares and
+# products.
 _LENGTHS: Final = re.compile(
     r"context_\d+\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)_generation_\d+\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)"
 )
@@ -53,8 +54,8 @@ _TABLES: Final = re.compile(
 _PAGED: Final = ("paged", "latent")
 # How many names of steps are cached.
 _STEPS: Final = 100
-# The names of these kernels contain the types of the lists of tensors that their op takes: kernels of _foreach ops, and
-# kernels that concatenate, whose names only show the bytes of an element.
+# Patterns for the types of tensors in lists, in the names of kernels: those of _foreach ops, and those that
+# concatenate. The latter names only show the bytes of an element.
 _TYPE: Final = r"([^,<>]*(?:<[^<>]*>)?)"
 _CONCATENATED: Final = re.compile(rf"CatArrayBatchedCopy\w*<{_TYPE}")
 _OPAQUE: Final = re.compile(r"^.*::(OpaqueType<\d+).*$")
@@ -125,7 +126,7 @@ class _Costs:
         return _Found(cost, known.rows())
 
     def _lengths(self, rows: Whole) -> list[Lengths | None]:
-        """Return for each op that reads a cache the lengths of the sequences of its step."""
+        """Return for each op the lengths of the sequences of its step; None for ops that don't read a cache."""
         if not len(self._steps):
             return [None] * len(rows)
         is_paged = self.work.are(rows, lambda formula: formula.moves in _PAGED)
@@ -134,9 +135,10 @@ class _Costs:
 
 
 def _steps_of(slices: Slices, kinds: Kinds, rows: Whole) -> Whole:
-    """Return for each of these slices the kind of the innermost step around it whose name has the lengths of sequences.
+    """Return for each of these slices the kind of the innermost step around it that has the lengths of sequences in its
+    name.
 
-    -1 for none; the result is empty if no step's name has lengths.
+    The kind is -1 for none; the result is empty if no step has lengths.
     """
     tells = [not each.on_device and "sqsk" in name for (_, name), each in zip(kinds.names, kinds.classes, strict=True)]
     if not any(tells):
@@ -153,7 +155,7 @@ class _Found(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """A call of an op: its name, formula, the lengths of its sequences, and the number of its products."""
+    """A call of an op: its name, its formula, the lengths of its sequences, and the number of products in its work."""
 
     label: str
     formula: Formula | None
@@ -171,7 +173,7 @@ class _Known:
 
     def number(self, call: _Call, code: int, top: str | None) -> int:
         """Return the number that identifies the cost of a call; calls with the same op, inputs and cost share a number.
-        `code` is the number of its inputs, -1 for none; `top` is the name of the work that takes the most time.
+        `code` is the number of the call's inputs, -1 for none; `top` is the name of its work that takes the most time.
         """
         given = None if code == NONE else self._written[code]
         listed = _listed_types(top) if given is not None and b'"TensorList"' in given[1] else None
@@ -194,7 +196,7 @@ class _Known:
             return Cost(reason=_UNSHAPED[is_backward_of_weights(formula)], is_bytes_alone=formula.moves == "named")
         try:
             return cost_of(call.label, formula, inputs, listed, call.lengths, self._assumed, call.products)
-        except (ArithmeticError, ValueError):  # one call with impossible values doesn't prevent reading the file
+        except (ArithmeticError, ValueError):  # impossible values of one call must not prevent reading the file
             return Cost(reason="an argument that its formula needs is impossible")
 
     def rows(self) -> pa.RecordBatch:
@@ -219,7 +221,7 @@ class _Known:
 
 
 def _compared(labels: Sequence[str], calls: Sequence[Formula | None]) -> dict[str, pa.Array]:
-    """Return the columns about what ops stand for in comparisons of devices."""
+    """Return the columns for comparisons of devices: the op and family as which each call is compared."""
     known = formulas()
     equal = [known.equal.get(traced_op(label) or "") for label in labels]
     others = [None if each is None else known.of_ops.get(traced_op(each.label) or "") for each in equal]
@@ -244,8 +246,8 @@ _UNSHAPED: Final = {
 def _key(formula: Formula | None, given: tuple[bytes, ...] | None) -> object:
     """Return what the cost depends on.
 
-    Values of arguments without a name are left out, because the cost doesn't depend on them and they differ from call
-    to call.
+    If the op's arguments have no names, their values are left out: the cost doesn't depend on them, and they differ
+    from call to call.
     """
     if given is None or formula is None:
         return given and given[:3]
@@ -254,9 +256,9 @@ def _key(formula: Formula | None, given: tuple[bytes, ...] | None) -> object:
 
 
 def _listed_types(kernel: str | None) -> tuple[str, ...] | None:
-    """Return the types of the lists of tensors that an op takes: of the first list, and of the others.
+    """Return the types of the tensors in the lists that an op takes: of the first list, and of the others.
 
-    They are read from the name of a kernel that the op launches; None for kernels whose names don't contain them.
+    They are read from the name of a kernel that the op launches; None if the name doesn't contain them.
     """
     name = kernel or ""
     if "CatArrayBatchedCopy" in name:
@@ -291,7 +293,7 @@ def _why_uncounted(label: str) -> str:
     if _BETWEEN_DEVICES.match(label):
         return "it moves data between devices: see collectives"
     if _COMPILED.match(label):
-        return "the ops of the compiled code are not written"
+        return "the trace lacks the ops of the compiled code"
     if _TABLES.match(label):
-        return "the widths of its tables, or how many rows each of them is read for, are not written"
+        return "the trace lacks the widths of its tables, or the number of rows read from each"
     return f"no formula for {label}"

@@ -1,7 +1,7 @@
 """The counters of a trace's ranges, which the profiler records by CUPTI with `profiler_metrics`.
 
 Source: Kineto's `CuptiRangeProfiler.cpp`. Each range has its counters among its arguments, by their names. A sample of
-a device's counter (`handleCounterEvent` of `output_json.cpp`) has the counter's name as its own, and the value under no
+a device's counter (`handleCounterEvent` of `output_json.cpp`) has the name of the counter, and the value under an empty
 name.
 """
 
@@ -26,7 +26,7 @@ Whole = npt.NDArray[np.int64]
 _OTHERS: Final = frozenset(
     each.encode_name for kind in (Arguments, DeviceArguments) for each in msgspec.structs.fields(kind)
 )
-# Values from this one on are impossible, and their sums would not be finite.
+# Values of this size or more are impossible, and their sums might not be finite.
 _MOST: Final = 1e18
 
 
@@ -45,7 +45,7 @@ _number: Final = msgspec.json.Decoder(float)
 def event_counters(entries: Entries, at: Whole, run: Whole, find: Callable[[str, str], Any]) -> pa.RecordBatch:
     """Return the table `event_counters` of the entries at these positions; `run` has the run of each.
 
-    Values that aren't numbers, or are impossible, are left out, with a finding.
+    Impossible values, and values that aren't numbers, are left out, with a finding.
     """
     order = np.argsort(at, kind="stable")
     names, left_out = Numbered(), 0

@@ -1,6 +1,4 @@
-"""The details of a trace's device and memory events. Few events have them, so only those entries are decoded
-for them.
-"""
+"""The details of a trace's device and memory events. Only the entries of these events are decoded, which are few."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from etq.ingest.trace.types import Entries, Part, lenient
 
 Places: TypeAlias = "Whole | slice"
 EVERY: Final = slice(None)
-# Numbers and sizes from these on are impossible, and their sums would not be finite.
+# Numbers and sizes that reach these limits are impossible, and their sums might not be finite.
 MOST: Final = 1e15
 MOST_BYTES: Final = 2**53
 
@@ -31,13 +29,13 @@ _calls, _call = lenient(CallEvent)
 _memories, _memory = lenient(MemoryEvent)
 _NO_DEVICE: Final = DeviceArguments()
 _NO_MEMORY: Final = MemoryArguments()
-# This field of `DeviceArguments` and those after it are raw JSON.
+# The index of the first field of `DeviceArguments` that is raw JSON; later fields are raw, too.
 _RAW: Final = DeviceArguments.__struct_fields__.index("grid")
 
 
 class DeviceDetails:
     """The details of the device events at these positions. `calls` has the position of the call that launched each copy
-    or fill, else -1.
+    or fill; -1 for other events.
     """
 
     def __init__(self, at: Whole, calls: Whole) -> None:
@@ -54,7 +52,7 @@ class DeviceDetails:
             self._codes.append(self._distinct[details[:_RAW] + tuple(map(bytes, details[_RAW:]))])
 
     def rows(self, entries: Entries, run: Whole, launches: Mapping[str, pa.Array]) -> pa.RecordBatch:
-        """Return the table `device_events`; `run` has the run of each, `launches` the columns about what launched it.
+        """Return the table `device_events`. `run` has the run of each event, `launches` the columns about its launch.
         The part must have been decoded.
         """
         codes = np.empty(len(self._at), np.int64)
@@ -122,7 +120,7 @@ class MemoryDetails:
 
 
 def _bytes(entries: Entries, sizes: Sequence[int | None], codes: Whole, calls: Whole) -> pa.Array:
-    """Return sizes in bytes; copies and fills without a size, such as ROCm's, get the size of the call that launched
+    """Return sizes in bytes. Copies and fills without a size, such as ROCm's, get the size from the call that launched
     them.
     """
     is_unsized = np.array([size is None for size in sizes], np.bool_)
@@ -147,7 +145,7 @@ def _stream_of(written: int | str | None) -> int | str | None:
 
 
 def _texts(written: Sequence[bytes], codes: Whole) -> pa.Array:
-    """Return texts; numbers, which some versions write for names, as text; other values become null."""
+    """Return texts. A number, which some versions write instead of a name, becomes a text; other values become null."""
     return encoded([None if (each := _plain(part)) is None else str(each) for part in written], codes)
 
 
@@ -187,8 +185,8 @@ def _between(
     most: float,
     dtype: type[np.signedinteger] | type[np.float64],
 ) -> pa.Array:
-    """Return for each code the entry of `values` at that index, as a number of this type; null if it has another type,
-    or is not from `least` to `most`.
+    """Return for each code the entry of `values` at that index, as a number of type `kind`. Null if the entry has
+    another type, or is below `least` or above `most`.
 
     `pyarrow.array` would import pandas in each process that reads a trace.
     """

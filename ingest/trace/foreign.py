@@ -1,5 +1,5 @@
-"""Recognises traces of the same form that other tools than PyTorch's profiler wrote: which tool it was, and which file
-to give instead.
+"""Recognises traces that have the form of PyTorch's profiler, but are from another tool. The error names the tool, and
+the file to give instead.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def check_is_torchs(trace: Trace, columns: TraceColumns, of_tracks: Collection[s
         return
     known = rules()
     categories = {category for category, _ in columns.keys.kinds}
-    # Slices without category and process are written by hand, not by a tool.
+    # If no slice has a category or a process, the trace was written by hand, not by a tool.
     if categories == {""} and {process for process, _ in columns.threads} == {None}:
         return
     if any(each and (each in of_tracks or known.of_category(each) is not None) for each in categories):
@@ -91,7 +91,9 @@ def check_is_torchs(trace: Trace, columns: TraceColumns, of_tracks: Collection[s
 
 
 def _described(columns: TraceColumns) -> Iterator[tuple[str, str, str]]:
-    """Yield the category, process and name of each kind of event; a process is its name, and its id in the file."""
+    """Yield the category, process and name of each kind of event. The process is given by its name, or by its id if it
+    has none.
+    """
     kinds, threads = [*columns.keys.kinds], [*columns.keys.threads]
     for kind, thread in zip(columns.keys.kind, columns.keys.thread, strict=True):
         category, name = kinds[kind] if kind >= 0 else ("", "")

@@ -1,4 +1,4 @@
-"""Ends Python frames that a recording left open at the ends of their callers."""
+"""Corrects Python frames that a recording left open: they end when their callers end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from etq.ingest.trace.types import Entries, Part, lenient
 Whole = npt.NDArray[np.int64]
 
 _FRAMES: Final = "python_function"
-# Deeper than any program; a damaged file may have any depth.
+# More levels than any program has; a damaged file may have any depth.
 _DEEPEST: Final = 500
 
 
@@ -47,9 +47,9 @@ def clamped(
 ) -> Whole:
     """Return how long slices last, in nanoseconds: a Python frame ends no later than the frame that called it.
 
-    The caller is the frame of the thread that was open at the frame's start and has the id `Python parent id`. The
-    profiler ends frames whose return it missed at the end of the recording. `kind` [n] is the place of each slice's
-    category, `at` [n] its position in the file; a frame may end after its caller by up to `slack` [n].
+    The caller is the frame of the thread that was open at the frame's start and has the id `Python parent id`. If the
+    profiler missed a frame's return, it ends the frame at the end of the recording. `kind` [n] is the place of each
+    slice's category, `at` [n] its position in the file; a frame may end after its caller by up to `slack` [n].
     """
     rows = np.flatnonzero(are(kind, [category.lower() == _FRAMES for category in categories]) & (elapsed >= 0))
     if not len(rows):
@@ -71,8 +71,8 @@ def clamped(
 
     for _ in range(_DEEPEST):
         opened = above_of(begin + 1, end, is_first)
-        # A frame that ends later than the frame that was open at its start was called by that frame, or by a frame
-        # around that.
+        # A frame may end later than the frame that was open at its start. Its caller is that frame, or a frame around
+        # it.
         late = np.flatnonzero((opened != NONE) & (end - slack[rows] > end[opened]))
         around, was = opened[late], end.copy()
         while len(late):

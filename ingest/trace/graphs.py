@@ -1,7 +1,8 @@
-"""Finds the ops and modules of kernels that graphs launched, from traces of the graphs' capture, and from annotations.
+"""Finds the ops and modules of kernels that CUDA graphs launched, from traces of the graphs' capture, and from
+annotations.
 
 A graph's kernels are matched to the launches that were recorded, see `alignment`. The ops and modules that contain
-these launches become slices within each launch of the graph, of a nanosecond each: their times are unknown, but their
+these launches become slices within each launch of the graph. Their times are unknown, so each takes a nanosecond; their
 nesting and order are those of the recording. If no trace has recorded a graph, its modules come from its annotations,
 see `annotations`.
 """
@@ -39,14 +40,14 @@ from etq.ingest.trace.slices import Added, Slices, Template
 from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
-# A recording with a smaller share of matched kernels is of another program: nothing is taken from it.
+# If a smaller share of kernels is matched, the recording is of another program: nothing is taken from it.
 _LEAST_SCORE: Final = 0.5
-# Launches without names are matched by order alone if, of the kernels of one name, at least this share comes from the
-# same op.
+# Launches without names are matched by order alone. This requires that at least this share of the kernels of one name
+# comes from the same op.
 _LEAST_AGREEMENT: Final = 0.9
 # A lower score gets a separate finding.
 _GOOD_SCORE: Final = 0.9
-# The most graphs with a finding each.
+# The most graphs that get a finding of their own.
 _LISTED: Final = 5
 # A recording with the matched launch of each kernel of a graph, -1 for none.
 _Fit = tuple[Recorder, Recording, Whole]
@@ -62,14 +63,14 @@ class _Graph(NamedTuple):
     names: tuple[str, ...]
     shapes: tuple[bytes | None, ...]
     streams: tuple[int, ...]
-    is_ordered: bool  # whether they are ordered by the numbers of nodes
+    is_ordered: bool  # whether kernels are in the order of their nodes' numbers
     size: int | None
-    modules: tuple[str | None, ...]  # that are annotated
+    modules: tuple[str | None, ...]  # by the annotations of the kernels
 
 
 class _Match(NamedTuple):
-    """A graph's recording: the launch of each kernel, -1 for none; and the properties on which several fitting
-    recordings disagree.
+    """A graph's recording, with the launch of each kernel, -1 for none. If several recordings fit, it also has the
+    properties on which they disagree.
     """
 
     recorder: Recorder
@@ -88,10 +89,10 @@ def add_recorded(
     recorders: Sequence[Recorder],
     annotations: Mapping[int, str],
 ) -> None:
-    """Add the slices in which the graphs' kernels were recorded, with findings about the scores.
+    """Add the slices in which the graphs' kernels were recorded, and findings about the scores.
 
-    The trace itself has recordings, too, if it captures graphs. For graphs without a recording, add the modules of the
-    annotations: `annotations`, by the numbers of nodes, and those in the trace.
+    The trace itself has recordings, too, if it captures graphs. Graphs without a recording get the modules of their
+    annotations: those in the trace, and those in `annotations`, by the numbers of nodes.
     """
     graphs = _graphs(columns, slices, entries, annotations)
     if not graphs and not recorders and not annotations:
@@ -137,7 +138,7 @@ def add_recorded(
     if is_given or any(known for _, known, _, _ in reports):
         _report(columns, reports, outside)
     if unlike:
-        what = f"{counted(unlike, 'event')} of graphs with annotations of other modules than when they were recorded"
+        what = f"{counted(unlike, 'event')} of graphs with annotations that name other modules than the recording"
         columns.find("graph annotations differ", what)
     if others:
         what = (
@@ -187,8 +188,8 @@ def _add_details(
 def _report(columns: TraceColumns, reports: Counter[tuple[float, int, int, str]], outside: int) -> None:
     """Add findings about how well graphs were matched.
 
-    For each graph, they have the score, the number of its events that are matched, and the recording. `outside` is the
-    number of events matched to launches outside of ops and modules.
+    A finding has a graph's score, the number of its events that are matched, and the recording. `outside` is the number
+    of events matched to launches outside of ops and modules.
     """
     known = sum(few * times for (_, few, _, _), times in reports.items())
     events = sum(many * times for (_, _, many, _), times in reports.items())
@@ -205,9 +206,9 @@ def _report(columns: TraceColumns, reports: Counter[tuple[float, int, int, str]]
     for (score, few, many, label), times in poor[:_LISTED]:
         what = f"of {many} events of a graph, launched {counted(times, 'time')}, "
         if few or score >= _LEAST_SCORE:
-            what += f"{few} are matched to {label} (score {few / many:.2f}); other launches could be those of the rest"
+            what += f"{few} are matched to {label} (score {few / many:.2f}); the rest fit several launches"
         elif label:
-            what += f"none is matched: {label} has launches with the names of too few (score {score:.2f})"
+            what += f"none is matched: {label} has launches for too few of their names (score {score:.2f})"
         else:
             what += "none is matched: no launch that was recorded has their names"
         columns.find("graph not matched", what)
@@ -261,8 +262,8 @@ def _graphs(columns: TraceColumns, slices: Slices, entries: Entries, annotations
 
 
 def _modules(columns: TraceColumns, at: Whole, node: Whole, annotations: Mapping[int, str]) -> list[str | None]:
-    """Return the module of each kernel from the trace, or otherwise from the annotations of nodes, with a finding if
-    they differ.
+    """Return the module of each kernel from the trace, or, if the trace lacks it, from the annotations of nodes. If
+    they differ, there is a finding.
     """
     in_trace = [columns.names.get(place) for place in at.tolist()]
     by_node = [annotations.get(each) for each in node.tolist()]
@@ -307,7 +308,9 @@ def _match(slices: Slices, graph: _Graph, recorders: Sequence[Recorder]) -> _Mat
 
 
 def _candidates(graph: _Graph, recorders: Sequence[Recorder]) -> list[tuple[Recorder, Recording, int]]:
-    """Return the recordings with the number of kernels that each could match, the largest first."""
+    """Return the recordings, each with the largest number of kernels that it could match, in descending order of these
+    numbers.
+    """
     counts = Counter(graph.names)
     found = []
     for recorder in recorders:
@@ -328,8 +331,8 @@ def _aligned(graph: _Graph, recorder: Recorder, recording: Recording) -> tuple[W
 
 
 def _by_order(graph: _Graph, recorder: Recorder, recording: Recording) -> tuple[Whole, int]:
-    """Match the n-th kernel to the n-th launch, for launches without names: only if the numbers are equal, the order is
-    certain, and kernels of one name mostly come from the same op.
+    """Match the n-th kernel to the n-th launch, for launches without names. There must be as many launches as kernels,
+    their order must be certain, and kernels of one name must mostly come from the same op.
     """
     none = np.full(len(graph.work), NONE, np.int64), 0
     if len(recording.launches) != len(graph.work) or len(set(graph.streams)) > 1:
@@ -356,7 +359,7 @@ def _same_shapes(graph: _Graph, recording: Recording, places: Whole) -> int:
 
 
 def _of_size(best: list[_Fit], size: int | None) -> list[_Fit]:
-    """Return the recordings that were made for the smallest size that suffices for a launch."""
+    """Return the recordings of graphs that were captured for the smallest size that suffices for a launch."""
     sizes = [recording.size for _, recording, _ in best]
     if size is None or None in sizes:
         return best
@@ -365,7 +368,7 @@ def _of_size(best: list[_Fit], size: int | None) -> list[_Fit]:
 
 
 def _agreed(match: _Match, others: Sequence[_Fit]) -> _Match:
-    """Return a match without properties that other, equally fitting recordings contradict: names of ops, modules,
+    """Remove properties from a match that other, equally fitting recordings contradict: names of ops, modules,
     inputs.
     """
     unsure: set[int] = set()
@@ -388,9 +391,9 @@ def _agreed(match: _Match, others: Sequence[_Fit]) -> _Match:
 
 
 def _of_other_sizes(match: _Match, graph: _Graph) -> _Match:
-    """Return a match without the inputs of ops whose kernels had other blocks or threads when they were recorded.
+    """Remove inputs of ops from a match if the ops' kernels had other blocks or threads when they were recorded.
 
-    If no kernel has the same blocks and threads, the files are taken to write them differently.
+    But if no kernel has the same blocks and threads, the two files are assumed to write them in different ways.
     """
     recorded = dict(zip(match.recording.launches.tolist(), match.recording.shapes, strict=True))
     pairs = [

@@ -1,5 +1,5 @@
-"""Finds impossible times of a trace: times that the profiler could not obtain, and work that ends after later work of
-its stream.
+"""Finds impossible times of a trace: events whose time the profiler could not obtain, and work that ends after later
+work of its stream.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import numpy.typing as npt
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.ticks import Whole
 
-# The ticks of an event whose time is unknown. Views leave out what ends before it starts.
+# The ticks of an event whose time is unknown. Views leave out events that end before they start.
 UNKNOWN: Final = -1
-# Profilers that write whole microseconds round the starts and durations of both events.
+# The tolerance in ticks: profilers that write whole microseconds round the starts and durations of both events.
 _ROUNDED: Final = 2_000
 _DAY: Final = 86_400_000_000_000
 
 
 def without_time(start: Whole, elapsed: Whole, call: Whole) -> Whole:
-    """Return the slices, as rows, that have no time. A slice has no time in two cases. Its start and duration are 0,
-    while the call that launched it starts later, or all other slices are further from 0 than the whole time that they
-    span. Or only its start is 0, and all other slices are more than a day away.
+    """Return the slices, as rows, that have no time. A slice has no time in two cases. In the first, its start and
+    duration are 0, and either the call that launched it starts later, or all other slices are further from 0 than the
+    whole time that they span. In the second, only its start is 0, and all other slices are more than a day away.
 
     `start`, `elapsed` [n] are ticks; `call` [n] is the row of the call that launched each, -1 for none.
     """
@@ -40,7 +40,7 @@ def without_time(start: Whole, elapsed: Whole, call: Whole) -> Whole:
 
 
 def outlasting(thread: Whole, start: Whole, elapsed: Whole, call: Whole) -> tuple[Whole, Whole]:
-    """Return the places of work that ends after later work of its stream, and the start of the next.
+    """Return the places of work that ends after later work of its stream, and when the next work of the stream starts.
 
     A stream is serial: its work ends in the order in which it was launched. With programmatic dependent launch, the
     next kernel may start early, but it ends later. The work of one call, such as the launch of a graph, may run side by
@@ -66,7 +66,7 @@ def outlasting(thread: Whole, start: Whole, elapsed: Whole, call: Whole) -> tupl
 
 
 def _least_after(ends: Whole, thread: Whole) -> Whole:
-    """Return for each of these ends, in the order of their threads, the least later end in its thread."""
+    """Return for each of these ends the smallest end that comes after it in its thread. Ends are grouped by thread."""
     least = ends.copy()
     last = np.flatnonzero(np.append(thread[1:] != thread[:-1], True))
     begin = 0

@@ -29,7 +29,9 @@ _event: Final = msgspec.json.Decoder(InputsEvent, strict=False)
 
 
 class ArgumentsOf(NamedTuple):
-    """Events whose inputs are those of ops in other files: the ops' positions there, the events, and their runs."""
+    """Events that take their inputs from ops in another file: the ops' positions in that file, the events, and the
+    events' runs.
+    """
 
     at: list[int]
     event: list[int]
@@ -37,13 +39,13 @@ class ArgumentsOf(NamedTuple):
 
 
 class Inputs:
-    """The inputs of ops, each distinct value stored once; they are decoded when they are first requested."""
+    """The inputs of ops, which are decoded when they are first requested. Equal inputs are stored once."""
 
     def __init__(
         self, entries: Entries, at: Whole, run: Whole, added: Sequence[tuple[Entries, ArgumentsOf]] = ()
     ) -> None:
-        """`at` are the positions of the ops' entries, `run` the run of each. `added` are events with inputs of other
-        files.
+        """`at` are the positions of the ops' entries, `run` the run of each. `added` are events that take their inputs
+        from other files.
         """
         self._parts = [(entries, at, at, run)]
         for others, given in added:
@@ -96,7 +98,9 @@ def inputs_at(entries: Entries, at: Whole) -> list[tuple[bytes, ...] | None]:
 
 
 def _codes_at(entries: Entries, at: Whole, written: Numbered) -> Whole:
-    """Return numbers of the inputs of the entries at these positions, as indexes of `written`; -1 without shapes."""
+    """Return for each of these positions the number of the entry's inputs, their index in `written`; -1 without
+    shapes.
+    """
     places, back = np.unique(at, return_inverse=True)
     codes = array("q")
     entries.decode(
@@ -106,8 +110,8 @@ def _codes_at(entries: Entries, at: Whole, written: Numbered) -> Whole:
 
 
 def _codes(events: Sequence[InputsEvent], written: Numbered) -> list[int]:
-    """Return numbers of each event's input shapes, types, strides and values, as indexes of `written`; -1 without
-    shapes.
+    """Return a number for the shapes, types, strides and values of each event's inputs: their index in `written`; -1
+    without shapes.
     """
     return [
         NONE

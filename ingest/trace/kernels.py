@@ -1,5 +1,5 @@
-"""Classifies kernels whose names don't determine their family, by the communication backend or the op (convolution,
-attention) that launches them; and makes a finding about kernels of unknown names.
+"""Classifies kernels whose names don't determine their family: by the communication backend or the op (convolution,
+attention) that launches them. Also makes a finding about kernels of unknown families.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _BY_OP: Sequence[tuple[str | None, re.Pattern[str], str]] = (
 def with_communication(
     classes: Sequence[Class], is_launched_within: Callable[[int, npt.NDArray[np.bool_]], bool]
 ) -> list[Class]:
-    """Return the classes of a trace's kinds of slices; a kind of kernels of an unknown family is communication if a
-    communication backend launched all of them.
+    """Return the classes of a trace's kinds of slices. If a communication backend launched all kernels of a kind, and
+    their family is unknown, their family is communication.
 
     `is_launched_within` returns whether all events of a kind were launched within slices of other kinds.
     """
@@ -45,10 +45,10 @@ def with_communication(
 def with_ops(
     kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: npt.NDArray[np.int64], op: npt.NDArray[np.int64]
 ) -> tuple[Sequence[tuple[str, str]], Sequence[Class], npt.NDArray[np.int64]]:
-    """Return the kinds of slices, their classes, and the kind of each slice, with separate kinds for kernels whose
-    family the op determines.
+    """Return the kinds of slices, their classes, and the kind of each slice. Kernels whose family the op determines get
+    kinds of their own.
 
-    `op` [n] is the op that launched each slice, the innermost.
+    `op` [n] is the innermost op that launched each slice.
     """
     of_slices = kind.copy()
     all_kinds, all_classes = [*kinds], [*classes]
@@ -76,8 +76,8 @@ def unknown_kernels(
     kind: npt.NDArray[np.int64],
     ticks: npt.NDArray[np.int64],
 ) -> str | None:
-    """Return a finding about kernels of unknown families, if they take a hundredth of the time of all kernels, else
-    None.
+    """Return a finding about kernels of unknown families; None if they take less than a hundredth of the time of all
+    kernels.
 
     `kind` [n] is the kind of each slice, `ticks` [n] its duration.
     """

@@ -16,16 +16,16 @@ Whole = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-# Calls that launch exactly one kernel, unlike calls for graphs and for several devices; calls of other runtimes may
-# launch more.
+# Calls that launch exactly one kernel. Calls for graphs and for several devices launch more, and so may calls of other
+# runtimes.
 _ONE: Final = re.compile(r"(?:cuda|cu|hip|musa|mu|ur|aclrt)(?!.*(?:Multi|Graph)).*(?:LaunchKernel|KernelLaunch)")
 
 
 class Owners(NamedTuple):
     """The op and the owner of each slice, as arrays [n] of rows; -1 for none.
 
-    op     the innermost op that contains its launch on the launch's thread
-    owner  the nearest op or annotation (steps are annotations)
+    op     the innermost op, on the launch's thread, that contains the launch
+    owner  the innermost op or annotation that contains the launch (steps are annotations)
     """
 
     op: Whole
@@ -35,13 +35,14 @@ class Owners(NamedTuple):
 def calls_of(
     classes: Sequence[Class], kind: Whole, start: Whole, elapsed: Whole, correlation: Whole, process: Whole, rank: Whole
 ) -> Whole:
-    """Return the call that launched each event of a device, as a row; -1 for other slices, and if there is none.
+    """Return the call that launched each event of a device, as a row; -1 for other slices, and for events without a
+    call.
 
-    It is the call of a runtime or driver with the same correlation id: in the same process if most events of this
-    process have their calls there, as in traces whose device events name the process that launched them; otherwise in
-    any process of the same rank. If several calls have the id, it is the last call that starts no later than the event;
-    if none does, it is the first call. Of calls that start together, the first in the file is taken. One call, such as
-    that of a graph, may launch many events.
+    It is the call of a runtime or driver with the same correlation id. In some traces, device events name the process
+    that launched them, so most events of a process have their calls there; then only calls of the same process are
+    taken, otherwise calls of any process of the same rank. If several calls have the id, it is the last one that starts
+    no later than the event, or, if all start later, the first one. Of calls that start together, the first in the file
+    is taken. One call, such as that of a graph, may launch many events.
 
     `kind` [n] is the place of each slice's class; `start`, `elapsed` [n] are ticks; `process`, `rank` [n] any numbers
     from 0.
@@ -79,7 +80,7 @@ def calls_of(
 def _last_before(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
     """Return for each of the `wanted` ids the place in `ids` of the last equal id that starts no later than the moment.
 
-    If none starts that early, it is the place of the first equal id; -1 if the id is missing.
+    If all equal ids start later, it is the place of the first of them; -1 if the id is missing.
     """
     order = np.lexsort((starts, ids))
     is_first = np.ones(len(order), np.bool_)
@@ -105,11 +106,11 @@ def is_launch(what: Class) -> bool:
 
 
 def shared_ids(kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole, call: Whole) -> Flags:
-    """Return which work belongs, certainly or possibly, to another call than its id says.
+    """Return the work whose id certainly or possibly leads to a wrong call.
 
-    This happens when several launches have one id, or when the profiler gave work the id of another call. If a call
-    that launches one kernel seems to have launched several events, all of them are returned; if a call that copies has
-    a kernel in addition to a copy, the kernel is returned.
+    This happens if several launches have one id, or if the profiler gave work the id of another call. If a call that
+    launches one kernel seems to have launched several events, all of them are returned; if a call that copies has a
+    kernel in addition to a copy, the kernel is returned.
     """
     is_one = are(kind, [launches_one(each, name) for each, (_, name) in zip(classes, kinds, strict=True)])
     is_copying = are(kind, [each.activity == "call" and each.purpose == "copy" for each in classes])
@@ -126,9 +127,9 @@ def shared_ids(kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind:
 def of_several_processes(
     classes: Sequence[Class], kind: Whole, start: Whole, correlation: Whole, process: Whole, rank: Whole, call: Whole
 ) -> Flags:
-    """Return which work may belong to calls of several processes of its rank: calls of several processes with its id
-    started before it, and fewer events of devices than processes have the id, so that the work of one call was not
-    recorded.
+    """Return which work may belong to calls of several processes of its rank. This is the case if calls of several
+    processes with its id started before it, and if fewer events of devices than processes have this id, because then
+    the work of a call was not recorded.
     """
     found = np.zeros(len(kind), np.bool_)
     work = np.flatnonzero(are(kind, [each.is_work for each in classes]) & (call != NONE))
@@ -138,7 +139,7 @@ def of_several_processes(
     if not len(work) or (process[calls] == process[calls[0]]).all():
         return found
     ids = np.unique(correlation, return_inverse=True)[1] * (int(rank.max()) + 1) + rank
-    # The first call of each process with an id, in their order.
+    # For each id, the first call of each process, by start.
     calls = calls[np.lexsort((start[calls], process[calls], ids[calls]))]
     is_first = np.ones(len(calls), np.bool_)
     is_first[1:] = (np.diff(ids[calls]) != 0) | (np.diff(process[calls]) != 0)
@@ -168,10 +169,10 @@ def empty_launches(
 ) -> Flags:
     """Return whether each slice is a call that launches kernels, but has no recorded work of a device.
 
-    A call within another, or around one, is one launch with it. If events of devices name the process that launched
-    them, ids are unique within a process, otherwise within a rank. `kind` [n] is the place of each slice's category and
-    name, and of its class; `process`, `rank` [n] are any numbers from 0; `call` [n] is the row of the call that
-    launched each slice, and `parent` [n] the row of the slice that contains it; -1 for none.
+    If a launching call contains another, both are one launch. If events of devices name the process that launched them,
+    ids are unique within a process; otherwise, they are unique within a rank. `kind` [n] is the place of each slice's
+    category and name, and of its class; `process`, `rank` [n] are any numbers from 0; `call` [n] is the row of the call
+    that launched each slice, and `parent` [n] the row of the slice that contains it; -1 for none.
     """
     is_a_launch = are(kind, [is_launch(each) for each in classes])
     launches = np.flatnonzero(is_a_launch & (correlation > 0))
@@ -190,8 +191,9 @@ def empty_launches(
 
 
 def lost_launches(classes: Sequence[Class], kind: Whole, rank: Whole, call: Whole, is_empty: Flags) -> Flags:
-    """Return which of the launches without work are lost. If at least as many kernels of the rank, or of no rank with
-    launches, lack a call, none of the rank's launches is lost, because the kernels may belong to them.
+    """Return which of the launches without work are lost. None of a rank's launches is lost if at least as many kernels
+    lack a call, because these kernels may belong to the launches. Kernels of the rank count, and kernels of no rank
+    with launches.
 
     `call` [n] is -1 for kernels whose call is unknown; the other arguments are as in `empty_launches`.
     """
@@ -206,8 +208,8 @@ def lost_launches(classes: Sequence[Class], kind: Whole, rank: Whole, call: Whol
 
 
 def launches_within(are_some: Flags, parent: Whole) -> Whole:
-    """Return how many of some launches each slice [n] contains or is; `parent` [n] is the slice that contains each, or
-    -1.
+    """Return how many of the launches in `are_some` each slice [n] contains, itself included. `parent` [n] is the slice
+    that contains each slice, or -1.
     """
     found = np.zeros(len(parent), np.int64)
     rows = np.flatnonzero(are_some)
@@ -221,7 +223,7 @@ def launches_within(are_some: Flags, parent: Whole) -> Whole:
 def owners_of(
     classes: Sequence[Class], kind: Whole, call: Whole, parent: Whole, external: Whole, correlation: Whole, rank: Whole
 ) -> Owners:
-    """Return the op and the owner of each event of a device: those that contain its call, otherwise those of
+    """Return the op and the owner of each event of a device: those that contain its call, or, without a call, those of
     `owners_by_id`.
 
     `parent` [n] is the row of the slice that contains each, -1 for none.
@@ -236,25 +238,25 @@ def owners_of(
 def owners_by_id(
     classes: Sequence[Class], kind: Whole, call: Whole, external: Whole, correlation: Whole, rank: Whole
 ) -> tuple[Whole, Owners]:
-    """Return the rows of work whose call is missing, with its op and owner.
+    """Return the rows of work whose call is missing, and the op and the owner of this work.
 
-    These are the first op and the first owner of its rank in the file with the same external id, unless that id is also
-    the correlation id.
+    These are the first op and the first owner, in the file and in the work's rank, with the work's external id. Work
+    whose external id equals its correlation id has none.
 
-    External ids are not used in any other case: in traces of many versions they are the correlation id, 0, or the id of
-    an older op.
+    External ids are used only here, because in traces of many versions they are the correlation id, 0, or the id of an
+    older op.
     """
     alone = np.flatnonzero((call == NONE) & are(kind, [each.is_work for each in classes]) & (external > 0))
     alone = alone[external[alone] != correlation[alone]]
     if not len(alone):
         return alone, Owners(alone, alone)
-    # Pairs of rank and id don't fit into one number, so they are renumbered.
+    # Ids are renumbered, so that a pair of id and rank fits into one number.
     ids = np.unique(external, return_inverse=True)[1] * (int(rank.max()) + 1) + rank
     return alone, Owners(*(_first_of_id(ids, is_one & (external > 0), ids[alone]) for is_one in _owning(classes, kind)))
 
 
 def _owning(classes: Sequence[Class], kind: Whole) -> tuple[Flags, Flags]:
-    """Return which slices are ops, and which are owners."""
+    """Return which slices are ops, and which may be owners."""
     is_op = are(kind, [each.activity == "op" for each in classes])
     return is_op, is_op | are(kind, [each.activity in ("annotation", "step") for each in classes])
 
@@ -290,15 +292,15 @@ def nearest(parent: Whole, is_one: Flags) -> Whole:
     """Return for each row the nearest containing row for which `is_one` is true; -1 if there is none."""
     found = parent.copy()
     at = np.flatnonzero((found != NONE) & ~is_one[found])
-    while len(at):  # the distance doubles each time
+    while len(at):  # each round doubles the distance
         found[at] = found[found[at]]
         at = at[(found[at] != NONE) & ~is_one[found[at]]]
     return found
 
 
 def _first_of_id(every: Whole, is_one: Flags, wanted: Whole) -> Whole:
-    """Return for each of the `wanted` ids the first row of the file that has it and for which `is_one` is true; -1 if
-    there is none.
+    """Return for each of the `wanted` ids the first row of the file that has the id and for which `is_one` is true; -1
+    if there is none.
     """
     rows = np.flatnonzero(is_one)
     if not len(rows):
@@ -309,8 +311,8 @@ def _first_of_id(every: Whole, is_one: Flags, wanted: Whole) -> Whole:
 
 
 def is_launched_within(call: Whole, parent: Whole, is_around: Flags, is_op: Flags) -> bool:
-    """Return whether each of some events, given by their calls, was launched within a slice marked in `is_around` [n],
-    with no op between them.
+    """Return whether all events with these calls were launched within slices marked in `is_around` [n], with no op in
+    between.
     """
     if not len(call) or (call == NONE).any():
         return False

@@ -39,15 +39,15 @@ def occurrences(codes: Whole) -> npt.NDArray[np.int32]:
 
 
 def nesting(thread: Whole, start: Whole, end: Whole, slack: Whole) -> tuple[Whole, Whole]:
-    """Return the parent of each slice: the slice of the same thread that contains it, -1 if there is none; and how much
-    time before its end belongs to other slices of the thread.
+    """Return two things for each slice: its parent, which is the slice of the same thread that contains it, -1 if there
+    is none; and how much time before its end belongs to other slices of the thread.
 
     The rule for parents is torch's (`_populate_cpu_children`). A slice may end after its parent by up to its `slack`.
     """
     order = by_start(start, end)
     order = order[order_of(thread[order])]
     is_first = np.diff(thread[order], prepend=NONE) != 0
-    # A slice that ends after another slice, or begins at its end, is not nested in it.
+    # A slice is not nested in a slice that ends earlier, or that ends where it begins.
     reach = np.maximum(start[order] + 1, end[order] - slack[order])
     above = above_of(reach, end[order], is_first)
     parent = np.full(len(order), NONE, np.int64)
@@ -70,13 +70,14 @@ def by_start(start: Whole, end: Whole) -> Whole:
 
 
 def above_of(reach: Whole, end: Whole, is_first: npt.NDArray[np.bool_]) -> Whole:
-    """Return for each place the nearest earlier place whose end is not before `reach`; -1 if there is none.
+    """Return for each place the nearest earlier place of its thread whose end is not before `reach`; -1 if there is
+    none.
 
-    `is_first` marks the first slice of each thread, for which there is none.
+    `is_first` marks the first slice of each thread.
     """
     above = np.arange(NONE, len(reach) - 1)
     above[is_first] = NONE
-    # If a candidate ends too early, the next candidate is the current candidate of that slice itself.
+    # If a candidate ends too early, the next candidate is the candidate's own candidate.
     waiting = np.flatnonzero((above != NONE) & (reach > end[above]))
     steps = 0
     while len(waiting) and steps < _STEPS * len(reach):
@@ -96,13 +97,14 @@ def above_of(reach: Whole, end: Whole, is_first: npt.NDArray[np.bool_]) -> Whole
 
 
 def _counted_ends(start: Whole, end: Whole, above: Whole, is_first: npt.NDArray[np.bool_]) -> Whole:
-    """Return for each place the time until which the thread's time belongs to its slice.
+    """Return a limit for each slice: until then, the thread's time belongs to the slice.
 
-    This limit is the start of a later slice that it doesn't contain, and at most the limit of its parent. So slices
-    within one slice don't overlap.
+    The limit is its end or, if that is earlier, the start of the next slice that it doesn't contain, or the limit of
+    its parent. So slices within one slice don't overlap.
     """
     ends = end.copy()
-    # A slice that isn't within the previous one follows the whole chain from that one up to its own parent.
+    # If a slice isn't within the previous one, it comes after the previous one and after all slices around that, up to
+    # its own parent.
     later = np.flatnonzero(~is_first)
     before = later - 1
     while len(later):
@@ -117,7 +119,8 @@ def _counted_ends(start: Whole, end: Whole, above: Whole, is_first: npt.NDArray[
         if not len(longer):
             return ends
         ends[longer] = ends[above[longer]]
-    # Many nested slices end later than those around them: adjust them from the outermost to the innermost.
+    # If many nested slices still end later than those around them, they are adjusted one by one, from the outermost to
+    # the innermost.
     found = ends.tolist()
     for place, outer in enumerate(above.tolist()):
         if outer != NONE and found[place] > found[outer]:

@@ -1,4 +1,4 @@
-"""To which call of an op the work of a trace's devices is attributed."""
+"""Finds the call of an op to which work of a trace's devices is attributed."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.slices import Slices
 
 _NOT_OPERATORS: Final = ("DataParallel.forward", "DistributedDataParallel.forward")
-# Work is attributed to the op of attention that chose these ops.
+# Work of these ops is attributed to the op of attention that chose them.
 _CHOOSING: Final = "aten._scaled_dot_product"
 _CHOSEN: Final = frozenset(
     f"aten._{kind}_attention_{way}" for kind in ("flash", "efficient", "cudnn") for way in ("forward", "backward")
 )
-# Backward passes of TransformerEngine's functions have no argument for the weight: the forward call has it.
+# Backward passes of TransformerEngine's functions have no argument for the weight; it is an argument of the forward
+# call.
 _BACKWARD: Final = "Backward"
 _OF_WEIGHTS: Final = "LinearBackward"
 
 
 def is_backward_of_weights(formula: Formula) -> bool:
-    """Whether an op is the backward pass of a product, whose forward call has its inputs."""
+    """Whether an op is the backward pass of a product that takes its inputs from the forward call."""
     return formula.op.endswith(_OF_WEIGHTS)
 
 
@@ -52,7 +53,7 @@ class Work(NamedTuple):
 
 
 def work_of(slices: Slices, kinds: Kinds) -> Work:
-    """Return the work of devices that ops launched; for a trace without such work, its ops."""
+    """Return the work of devices that ops launched. For a trace without work of devices, return its ops."""
     is_work = are(kinds.kind, [each.is_work for each in kinds.classes])
     if is_work.any():
         op = np.where(is_work & (slices.elapsed >= 0), slices.owners.op, NONE)
@@ -74,11 +75,11 @@ def _is_operator(name: str) -> bool:
 
 
 class OpWork:
-    """The work of a trace by the ops to which it is attributed, from the columns of its ops alone; other slices aren't
-    held.
+    """The work of a trace by the ops to which it is attributed. Only columns of the trace's ops are held, not of other
+    slices.
 
-    Arrays of m ops: rows (their slices), at (positions in the file), run, kind, parent (the op that contains each, or
-    -1), sequence; `ops` are the places of those with work, ascending.
+    Arrays of m ops: rows (their slices), at (positions in the file), run, kind, parent (the op that contains each op,
+    or -1), sequence. `ops` are the places of the ops with work, ascending.
     """
 
     def __init__(self, slices: Slices, kinds: Kinds, op: Whole) -> None:
@@ -106,7 +107,7 @@ class OpWork:
         return [of_names.get(name) for name in self.names]
 
     def are(self, ops: Whole, tells: Callable[[Formula], bool]) -> Flags:
-        """Return for each op whether it has a formula for which `tells` is true; False for -1."""
+        """Return for each op whether it has a formula for which `tells` is true. The op -1 has none."""
         of_kinds = [each is not None and tells(each) for each in self.formulas]
         return self._are(ops, of_kinds)
 
@@ -118,16 +119,16 @@ class OpWork:
     def owner(self) -> Whole:
         """The call to whose cost the work of each of `ops` is attributed.
 
-        It is the op itself. If the op has no formula, or was chosen by an op of attention, it is the nearer of the two
-        ops around it that has a formula, unless that op contains other ops with costs. For example, the work of
-        aten::_flash_attention_forward is attributed to the attention that called it.
+        It is the op itself. If the op has no formula, or was chosen by an op of attention, it is the parent if that has
+        a formula, otherwise the parent's parent. But an op that contains other ops with costs doesn't get the work. For
+        example, the work of aten::_flash_attention_forward is attributed to the attention that called it.
         """
         parent = self.parent[self.ops]
         grand = np.where(parent == NONE, NONE, self.parent[parent])
         is_chosen = self.are(self.ops, lambda formula: formula.op in _CHOSEN)
         chooses = self.are(parent, lambda formula: formula.op.startswith(_CHOOSING))
         counts = self.are(self.ops, _is_any) & ~(is_chosen & chooses)
-        # Ops that contain other ops with costs of their own.
+        # Whether an op contains other ops with costs of their own.
         composite = np.zeros(len(self.at) + 1, np.bool_)
         composite[parent[counts]] = composite[grand[counts]] = True
         composite[NONE] = False
@@ -138,8 +139,8 @@ class OpWork:
 
     @cached_property
     def compared(self) -> Whole:
-        """The same in comparisons of devices, where all work that an op launched is attributed to it if it stands for
-        the ops of backends.
+        """Like `owner`, but for comparisons of devices. If an op stands for the ops of backends, all work launched
+        within it is attributed to it.
         """
         equal = formulas().equal
         named = [equal.get(traced_op(name) or "") for name in self.names]
@@ -149,8 +150,8 @@ class OpWork:
         return np.where(around == NONE, self.owner, around)
 
     def described(self, owners: Whole) -> Whole:
-        """Return the call whose inputs determine the cost of each op: the op itself, or its forward call; -1 if the
-        trace has none, or several.
+        """Return for each op the call whose inputs determine its cost: the op itself, or its forward call. -1 if the
+        trace has no forward call, or several.
         """
         is_backward = self.are(owners, is_backward_of_weights)
         if not is_backward.any():
@@ -179,7 +180,7 @@ class OpWork:
         products, tops = np.zeros(len(self.at), np.int64), np.full(len(self.at), NONE, np.int64)
         order = np.argsort(work.ticks, kind="stable")
         is_product = np.array(self._is_product, np.bool_)[work.kind]
-        # The ops to which work is attributed outside of comparisons come last, and replace those of comparisons.
+        # `owner` comes last, so its results replace those of `compared`.
         for owner in (self.compared, self.owner):
             own = owner[work.op]
             products[own] = np.bincount(own[is_product], minlength=len(self.at))[own]

@@ -19,7 +19,7 @@ import msgspec
 
 from etq.errors import FormatError
 
-# Names the trace processor's program, which is then not downloaded.
+# The variable that names the trace processor's program; if it is set, nothing is downloaded.
 VARIABLE: Final = "ETQ_TRACE_PROCESSOR"
 _INSTEAD: Final = "or give the JSON that export_chrome_trace writes (.pt.trace.json, .json.gz)"
 _SLICES: Final = """
@@ -78,7 +78,9 @@ def _event(row: Any, pid: int | None, tid: int | str | None, args: dict[str, Any
 
 
 def _category(name: str, args: Mapping[str, Any]) -> str:
-    """Return the category, derived from an event's arguments, because torch doesn't write it in this format."""
+    """Return an event's category, derived from its name and arguments: torch doesn't write categories in this
+    format.
+    """
     if "stream" in args or "device" in args:
         of_name = {"Memcpy": "gpu_memcpy", "Memset": "gpu_memset"}.get(name[:6], "kernel")
         return "cuda_sync" if "cuda_sync_kind" in args else of_name
@@ -92,9 +94,9 @@ def _microseconds(nanoseconds: int) -> msgspec.Raw:
 
 
 def _arguments(written: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an event's arguments; elements of lists are written one by one, with their places in the key.
+    """Return an event's arguments. The format has the elements of lists one by one, with their places in the key.
 
-    Empty lists aren't written, so the shapes of inputs are known only if all inputs have dimensions.
+    Empty lists aren't written. So the shapes of inputs are known only if all inputs have dimensions.
     """
     args: dict[str, Any] = {}
     for written_key, value in written.items():
@@ -139,6 +141,6 @@ def _processor(data: bytes, path: str) -> Iterator[Any]:
         raise
     except subprocess.CalledProcessError:
         raise FormatError(path, f"{what}; Perfetto's trace processor can't be downloaded: {advice}") from None
-    except Exception as error:  # the package raises nothing more specific, even if its program ends
+    except Exception as error:  # the package raises this even if its program ends
         reason = (str(error).splitlines() or [repr(error)])[0][:200]
         raise FormatError(path, f"{what}; Perfetto's trace processor failed: {reason}; {advice}") from error

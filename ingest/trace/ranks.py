@@ -17,8 +17,8 @@ from etq.ingest.trace.columns import spelled
 from etq.ingest.trace.scanner import Written
 from etq.ingest.trace.types import Entries, lenient
 
-# A process of a rank, such as [TP00] 5000, [TP00-DP01] Spans, rank0_5000 or 5000 [TP00]: tools that merge traces write
-# the rank before or after the number of the process. Linear in the length of the name.
+# Matches the process of a rank, such as [TP00] 5000, [TP00-DP01] Spans, rank0_5000 or 5000 [TP00]: tools that merge
+# traces write the rank before or after the number of the process. Matching takes time linear in the length of the name.
 _RANK: Final = re.compile(
     r"(\[[^\]0-9A-Za-z]*[0-9A-Za-z][^\]]*\] ).*|([^0-9A-Za-z\n]*[0-9A-Za-z].*[^0-9A-Za-z])[0-9]+"
     r"|[0-9]+([^0-9A-Za-z][^0-9A-Za-z\n]*[0-9A-Za-z].*)"
@@ -28,7 +28,7 @@ _BEGINNING: Final = re.compile(rb'"pid"\s*:\s*"([^"\\]*)"|"args"\s*:\s*\{[^{}]*"
 _NUMBER: Final = re.compile(r"\d+")
 # Names of ranks are short; Python refuses numbers of thousands of digits.
 _LONGEST: Final = 200
-# The compressor of a rank takes 260 KB.
+# The most ranks of a file: the compressor of each takes 260 KB of memory.
 _MOST: Final = 1024
 _NO_NAME: Final = re.compile(r"[^\w-]+")
 
@@ -72,7 +72,7 @@ def begins_merged(head: bytes) -> bool:
 
 def ranks_in(data: Any, path: str) -> list[RankTrace]:
     """Split a trace of several ranks, and return the trace of each rank, in the order of their numbers. The result is
-    empty for other files, and if the rank of some event with a time is unknown. If names differ only in numbers, a
+    empty for other files, and if the rank of any event with a time is unknown. If names differ only in numbers, a
     rank's number is the one in its name; otherwise, it is the name's place among all names.
     """
     parts = _Parts()

@@ -1,7 +1,7 @@
-"""PyTorch Profiler traces (`.pt.trace.json`, `.json.gz`), and other Chrome traces, as tables.
+"""Traces of the PyTorch Profiler (`.pt.trace.json`, `.json.gz`), and other Chrome traces, as tables.
 
-The one public function is `read_torch_trace`. Ticks are nanoseconds: the file's microseconds have up to three digits
-after the point.
+The one public function is `read_torch_trace`. Ticks are nanoseconds, because the file's microseconds have up to three
+digits after the point.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ T = TypeVar("T")
 WORKER: Final = re.compile(r"(.+)\.\d+\.pt\.trace\.json(?:\.gz)?")
 # Characters that are replaced in names of process groups.
 NOT_IN_GROUPS: Final = re.compile(r"[^\w.+/-]")
-# More processes than any job has: a damaged file may have any number.
+# A number of processes that no job has: a damaged file may have any number.
 MOST_PROCESSES: Final = 1_000_000
-# The most groups of a process, which is in some groups for each kind of parallelism.
+# The most process groups of a process. It is in some groups for each kind of parallelism.
 MOST_GROUPS: Final = 32
 
 _events: Final = msgspec.json.Decoder(list[TraceEvent], strict=False)
@@ -80,7 +80,9 @@ def read_torch_trace(
 
 
 def _recorder(data: Any, path: str, annotations: dict[int, str]) -> Recorder | None:
-    """Return the content of a trace in which graphs were captured; None for a file of annotations, which are added."""
+    """Return the content of a trace in which graphs were captured. For a file of annotations, add these to
+    `annotations` and return None.
+    """
     from etq.ingest.trace.annotations import annotations_in
     from etq.ingest.trace.recordings import Recorder
 
@@ -179,7 +181,9 @@ def _devices(trace: Trace, columns: TraceColumns) -> pa.RecordBatch | None:
 
 
 def _one(at: int, entry: msgspec.Raw, columns: TraceColumns) -> TraceEvent | PlainEvent:
-    """Return an event of a block that can't be decoded as a whole: it has another tool's layout or invalid UTF-8."""
+    """Return one event of a block that can't be decoded as a whole, because the layout is another tool's or the text
+    isn't UTF-8.
+    """
     written = bytes(entry)
     replaced = written.decode("utf-8", "replace").encode()
     for decode in (_event.decode, _plain.decode):

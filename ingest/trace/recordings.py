@@ -1,9 +1,10 @@
-"""Reads the launches that a graph repeats, with the ops that contain them, from a trace in which graphs were captured.
+"""Reads launches, and the ops that contain them, from a trace in which graphs were captured. Launching a graph repeats
+these launches.
 
-While a graph is captured, its kernels don't run: the trace only has their runtime calls, between those that begin and
-end the capture. ROCm's calls name their kernels, CUDA's don't. A trace in which the same kernels ran without graphs, as
-in a warm-up, serves as well: each of its steps, annotations and outermost module calls may be the part that a graph
-repeats.
+While a graph is captured, its kernels don't run. The trace only has the runtime calls that launch them, between the
+calls that begin and end the capture. ROCm's calls name their kernels, CUDA's don't. A trace in which the same kernels
+ran without graphs, as in a warm-up, can be used as well. Each of its steps, annotations and outermost module calls may
+be the part that a graph repeats.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from etq.ingest.trace.types import Entries, Part
 Whole = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-# Copies and fills have a name per direction, or are kernels of the runtime. Within a graph their names differ, so they
-# are matched under one name.
+# Outside of graphs, copies and fills have a name per direction, or are kernels of the runtime. Within a graph, they
+# have other names. So all copies are matched under one name, and all fills under another.
 COPY: Final = "copy"
 FILL: Final = "fill"
 _OF_RUNTIME: Final = (("__amd_rocclr_copyBuffer", COPY), ("__amd_rocclr_fillBuffer", FILL))
-# Deeper than any program; a damaged file may have any depth.
+# More levels than any program has; a damaged file may have any depth.
 _DEEPEST: Final = 500
 # Stands for the name of a kernel whose call doesn't name it.
 UNNAMED: Final = "kernel"
@@ -41,12 +42,13 @@ _GRAPH_LAUNCH: Final = re.compile(r"[a-z]+GraphLaunch")
 _ADDED_NODE: Final = re.compile(r"[a-z]+GraphAdd(Kernel|Memcpy|Memset)Node")
 _BEGIN: Final = re.compile(r"[a-z]+StreamBeginCapture")
 _END: Final = re.compile(r"[a-z]+StreamEndCapture")
-# The number of requests or tokens that a graph was captured for, as vLLM (capture_32_FULL) and SGLang (bs_32) name it.
+# The number of requests or tokens that a graph was captured for, in the names that vLLM (capture_32_FULL) and SGLang
+# (bs_32) give captures.
 _SIZE: Final = re.compile(r"(?:capture|bs)[_= ](\d{1,9})")
 
 
 class Geometry(msgspec.Struct, gc=False):
-    """The arguments of a kernel, or of the call that launches it, by which launches are told apart."""
+    """The arguments of a kernel, or of the call that launches it, that tell launches apart."""
 
     kernel: msgspec.Raw = UNWRITTEN
     node: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="graph node id")
@@ -63,7 +65,9 @@ _event: Final = msgspec.json.Decoder(_Event, strict=False)
 
 
 class Recording(NamedTuple):
-    """A sequence of launches that may be a graph's, as rows of the trace's slices; their names and geometries."""
+    """A sequence of launches that may be those of a graph, as rows of the trace's slices; with their names and
+    geometries.
+    """
 
     label: str
     size: int | None
@@ -162,7 +166,7 @@ class Recorder:
         )
 
     def _launches(self) -> Whole:
-        """Return the calls that launch kernels, copies and fills, by start, without those within another."""
+        """Return the calls that launch kernels, copies and fills, by start, without calls within another of them."""
         slices = self.slices
         is_launch = are(slices.kind, [*map(_launches_work, slices.kinds, slices.classes)]) & (slices.elapsed >= 0)
         rows = np.flatnonzero(is_launch)
@@ -171,7 +175,7 @@ class Recorder:
         return found
 
     def _names(self, launches: Whole) -> tuple[list[str], list[bytes | None]]:
-        """Return the name and the geometry of what each call launched."""
+        """Return the name and the geometry of the kernel, copy or fill that each call launched."""
         slices = self.slices
         work = np.flatnonzero((slices.call != NONE) & are(slices.kind, [each.is_work for each in slices.classes]))
         ran = dict(zip(slices.call[work].tolist()[::-1], work.tolist()[::-1], strict=True))
@@ -227,7 +231,7 @@ def _activity(each: Class) -> str:
 
 
 def _is_kept(each: Class) -> bool:
-    """Whether events are added to the trace that launched the graph: ops and calls of modules."""
+    """Whether events are added to the trace that launched the graph. Only ops and calls of modules are."""
     return each.activity == "op" or is_module(each)
 
 
@@ -288,8 +292,8 @@ def _one(entry: msgspec.Raw) -> _Event:
 
 
 def size_of_launch(labels: Sequence[str]) -> int | None:
-    """Return the number of requests or tokens of a graph's launch, from the annotations around it; None if they name
-    none. Graphs are captured for some sizes; a launch takes the smallest that suffices.
+    """Return the number of requests or tokens of a graph's launch, from the annotations around it; None if they have
+    none. Graphs are captured for some numbers; a launch takes the graph of the smallest number that suffices.
     """
     for label in labels:
         if (found := _SIZE.search(label) or _EXECUTED.search(label)) is not None:
@@ -299,7 +303,7 @@ def size_of_launch(labels: Sequence[str]) -> int | None:
     return None
 
 
-# vLLM's annotations of a step: detailed ones with the number of tokens first, others with tokens in brackets after
-# requests.
+# vLLM's annotations of a step. Detailed ones begin with the number of tokens; others have it in brackets, after the
+# number of requests.
 _EXECUTED: Final = re.compile(r"^execute_(\d{1,9})_context_")
 _CONTEXT: Final = re.compile(r"^execute_context_\d+\((\d{1,9})\)_generation_\d+\((\d{1,9})\)")

@@ -1,7 +1,7 @@
-"""Repairs traces that PyTorch itself writes as broken JSON, and explains what is wrong with other files.
+"""Repairs traces that PyTorch itself writes as broken JSON, and explains the errors of other files.
 
-Known causes: line breaks in names, which are written as they are; paths of Windows in names, whose backslashes are not
-doubled; infinities and NaN as C++ prints them; quotation marks in names.
+Known causes: line breaks in names, which aren't escaped; backslashes in the paths of Windows, which aren't doubled;
+infinities and NaN as C++ prints them; quotation marks in names.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Final
 
 from etq.ingest.trace.text import LARGEST_VALUE
 
-# A bare number that JSON doesn't have.
+# A number that JSON doesn't have, such as inf, outside of texts.
 _NUMBER: Final = rb"[+-]?(?i:inf(?:inity)?|nan(?:\([^()]{0,20}\))?|1\.#(?:inf|qnan|snan|ind)0*)(?=\s*[,}\]])"
-# Matches a run of text that needs no repair, followed by one thing that may need it: a Windows path whose backslashes
-# are not doubled, a JSON text (or the rest, if the text has no end), a bare number, or another character. The
-# quantifiers are possessive: otherwise each character of a text takes 120 bytes during the match.
+# Matches a part that needs no repair, followed by one token that may need it: a Windows path whose backslashes are not
+# doubled, a JSON text (or the rest, if the text isn't closed), a number that JSON doesn't have, or another character.
+# The quantifiers are possessive: otherwise each character of a text takes 120 bytes during the match.
 _TOKEN: Final = re.compile(
     rb'((?:[^"+\-1iInN]++|"[^"\\\0-\x1f]*+"|1(?!\.#)|(?!' + _NUMBER + rb")[+\-1iInN])*+)"
     rb'("(?P<path>[a-zA-Z]:\\(?![\\"/])[^"\n]*)"|"(?:[^"\\]++|\\.)*+(?:"|\Z)|' + _NUMBER + rb"|\Z|.)",
     re.DOTALL,
 )
-# A number with the blanks around it has fewer bytes.
+# A number and the blanks around it have fewer bytes than this.
 _LARGEST_NUMBER: Final = 2**16
 _CONTROL: Final = re.compile(rb"[\0-\x1f]")
-# An escape as in JSON, or a backslash that was not doubled.
+# An escape of JSON, or a backslash that was not doubled.
 _ESCAPE: Final = re.compile(rb'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)', re.DOTALL)
-# In the name of a Python function, which contains its path, every backslash belongs to the path.
+# Matches the name of a Python function. It contains the path of a file, so every backslash belongs to the path.
 _IS_PATH: Final = re.compile(rb"\.pyx?\(\d+\)")
 _SINGLE: Final = re.compile(rb'\\(\\|"|)')
 _NAMES: Final = {"control": "control characters in texts", "backslash": "single backslashes", "number": "inf or nan"}
@@ -47,13 +47,13 @@ class Repair:
         return ", ".join(f"{name} ({self._counts[each]:,})" for each, name in _NAMES.items() if self._counts[each])
 
     def parts(self, parts: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the repaired text in parts, each up to the last token that has its end."""
+        """Yield the repaired text in parts. Each ends with the last complete token."""
         held, seen = b"", 0
         self._counts, self._open, self._is_last = dict.fromkeys(_NAMES, 0), None, False
         for part in parts:
             held += part
-            # A text without an end is scanned again only if it may end in this part and its length has doubled, so that
-            # time is linear.
+            # A text that isn't closed is scanned again only if this part may close it and its length has doubled. So
+            # the total time is linear.
             is_text = self._open is not None and len(held) < LARGEST_VALUE
             if is_text and (b'"' not in part or len(held) < 2 * seen):
                 continue
@@ -105,7 +105,7 @@ class Repair:
 
 
 def cause_of(message: str, before: bytes, after: bytes) -> str:
-    """Return why a text isn't JSON and what to do, from a decoder's message and the text around the place; "" if
+    """Return why a text isn't JSON and what to do, given a decoder's message and the text around the place; "" if
     unknown.
     """
     if "truncated" in message:

@@ -40,14 +40,14 @@ Whole = npt.NDArray[np.int64]
 LEFT_OUT: Final = "Incomplete step"
 # The most steps that a finding names.
 _MOST: Final = 5
-# By how much, in ticks, a step may exceed the recording due to rounding.
+# By how many ticks a step may exceed the recording because of rounding.
 _ROUNDING: Final = 1000
-# Columns of `trace_events` that `event_ticks` also has, or that are computed from it.
+# Columns of `trace_events` that are also in `event_ticks`, or that are computed from it.
 OF_TICKS: Final = (
     *("event_signature", "start_ticks", "elapsed_ticks", "overlap_ticks", "parent_index", "covers_own"),
     "operator_ticks",
 )
-# Columns of `device_events` about events and calls that `event_ticks` and `trace_events` also have.
+# Columns of `device_events` about events and calls that are also in `event_ticks` and `trace_events`.
 OF_EVENTS: Final = (
     "event_signature", "start_ticks", "elapsed_ticks", "correlation_id", "call_signature", "call_thread",
     "call_start_ticks", "call_ticks", "launched", "annotation_signature", "op_signature",
@@ -121,8 +121,8 @@ def trace_rows(
 def _of_devices(
     columns: TraceColumns, entries: Entries, slices: Slices, signature: Whole, annotation: Whole, order: Whole
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the tables about devices and memory, whose entries are read once. Arguments are as in `_launches`; `order`
-    has the slices in the order of the tables.
+    """Yield the tables about devices and memory; their entries are read in one pass. Arguments are as in `_launches`;
+    `order` has the slices in the order of the tables.
     """
     of_devices = order[slices.is_device[order]]
     is_launched = (slices.is_copy & (slices.call != NONE))[of_devices]
@@ -185,7 +185,8 @@ def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> t
         is_served=slices.is_served,
         is_denoised=slices.is_denoised,
     )
-    # By columns: pyarrow's own filter would load its functions, which takes longer than to read a small trace.
+    # Columns are filtered as lists: pyarrow's filter would load its functions first, which takes longer than reading a
+    # small trace.
     numbered = (steps.column(name).to_pylist() for name in ("run_index", "step", "start_ticks"))
     left_out = [(run, step) for run, step, start in zip(*numbered, strict=True) if start is None]
     lost_in = {*slices.run[np.flatnonzero(slices.is_lost)].tolist()}
@@ -211,7 +212,7 @@ def _counted_steps(steps: pa.RecordBatch, slices: Slices, left_out: Collection[i
 
 
 def _beyond(steps: pa.RecordBatch, start: int, end: int) -> str:
-    """Return a text about steps that begin before the recording or end after it, and by how much; '' if there are
+    """Return a text about the steps that begin before the recording or end after it, and by how much; '' if there are
     none.
     """
     columns = (steps.column(name).to_pylist() for name in ("step", "host_start_ticks", "host_end_ticks"))
@@ -239,7 +240,7 @@ def _time(ticks: int) -> str:
 
 
 def _left_out(numbers: Sequence[int | None]) -> str:
-    """Return the words for steps that are left out."""
+    """Return a text that says which steps are not counted."""
     named = ", ".join("without a number" if number is None else str(number) for number in numbers[:_MOST])
     named += ", ..." if len(numbers) > _MOST else ""
     return f"step {named} is not counted" if len(numbers) == 1 else f"steps {named} are not counted"
@@ -288,8 +289,8 @@ def _runs(slices: Slices, left_out: Collection[int]) -> pa.RecordBatch:
 def _signatures(
     slices: Slices, kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole
 ) -> tuple[pa.RecordBatch, Whole]:
-    """Return the table `signatures`, one per block and kind; and the signature of each slice. `kind` has the kind of
-    each slice, `kinds` their categories and names, `classes` their classes.
+    """Return the table `signatures`, with a row per block and kind, and the signature of each slice. `kind` has the
+    kind of each slice; `kinds` has the category and name of each kind, `classes` its class.
     """
     steps = len(slices.steps)
     block = np.where(slices.run < steps, 0, 1 if steps else 0)
@@ -367,7 +368,9 @@ def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> Iterator[pa.
 
 
 def _own_times(slices: Slices) -> tuple[npt.NDArray[np.int32], Whole, Whole]:
-    """Return for each slice the number of its children, its own time, and its own time by torch's formula."""
+    """Return for each slice the number of its children, its own time (self time), and its own time by torch's
+    formula.
+    """
     inner = np.flatnonzero(slices.parent >= 0)
     outer = slices.parent[inner]
     is_possible = slices.elapsed >= 0
@@ -379,7 +382,7 @@ def _own_times(slices: Slices) -> tuple[npt.NDArray[np.int32], Whole, Whole]:
 
 
 def _counted(slices: Slices) -> Whole:
-    """Return the time of each slice without time that belongs to other slices of its thread."""
+    """Return the time of each slice, without the part that belongs to other slices of its thread."""
     return np.where(slices.elapsed >= 0, slices.elapsed - slices.overlap, 0)
 
 

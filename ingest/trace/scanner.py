@@ -21,7 +21,7 @@ NULL: Final = msgspec.Raw(b"null")
 Written = str | int | float | None
 
 
-# Ids that fit a column of 64 bits; other values, such as texts, are not ids.
+# Ids that fit a column of 64 bits. Other values, such as texts, are not ids.
 Id = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
@@ -60,7 +60,7 @@ class DeviceArguments(msgspec.Struct, gc=False):
     # Raw from here on. Of kernels:
     grid: msgspec.Raw = UNWRITTEN
     block: msgspec.Raw = UNWRITTEN
-    # Of collectives; these are raw because other tools write other types for some of these keys.
+    # Of collectives. They are raw because other tools write some of these keys with other types.
     collective: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Collective name")
     process_group: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Process Group Name")
     group_description: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Process Group Description")
@@ -100,7 +100,7 @@ class TraceEvent(_Entry, gc=False):
 
 
 class PlainEvent(_Entry, gc=False):
-    """An entry whose arguments have another tool's layout."""
+    """An entry whose arguments are laid out as by another tool."""
 
     args: ClassVar[None] = None
 

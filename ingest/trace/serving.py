@@ -17,7 +17,7 @@ _MOST_DIGITS: Final = 12
 
 
 class Told(NamedTuple):
-    """The facts in the name of a step, as in the columns of `serving_steps`; None for missing ones."""
+    """The facts in the name of a step: columns of the view `serving_steps`; None for missing facts."""
 
     engine: str
     phase: str | None
@@ -33,7 +33,7 @@ def told_by(name: str) -> Told | None:
         if contexts is None or generations is None:
             return Told("vllm", None, None, tokens, generations if tried == generations else None)
         phase = ("mixed" if generations else "prefill") if contexts else "decode" if generations else None
-        # A sequence with several tokens generates them speculatively; how many of them are kept is unknown.
+        # If a sequence generates several tokens, they are speculative, and it is unknown how many of them are kept.
         return Told("vllm", phase, contexts + generations, tokens, generations if tried == generations else None)
     if (found := _NEW.fullmatch(name)) is not None:
         new, cached = map(_number, found.groups())
@@ -47,7 +47,7 @@ def told_by(name: str) -> Told | None:
 
 
 def is_sglang(name: str) -> bool:
-    """Whether only SGLang writes events with this name; SGLang also writes names of steps that vLLM writes."""
+    """Whether only SGLang writes events with this name. It also writes names of steps that vLLM writes, too."""
     return "sglang/" in name or _MODE.fullmatch(name) is not None
 
 

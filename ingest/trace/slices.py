@@ -1,4 +1,6 @@
-"""A trace's slices as arrays: their nesting, the call that launched each, and the step of each."""
+"""A trace's slices (events with a duration) as arrays: their nesting, the call that launched each, and the step of
+each.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,8 @@ from etq.ingest.trace.types import Entries
 
 # The name of the slice of the whole recording, which belongs to no thread.
 _RECORDING: Final = "Trace"
-# Possible times of a recording, in microseconds since 1970: 2001 to 2099. Clocks that count from a machine's start
-# don't reach them.
+# The times that a recording may have, in microseconds since 1970: from 2001 to 2099. Clocks that count from a machine's
+# start don't reach them.
 _FIRST_MOMENT: Final = 10**15
 _LAST_MOMENT: Final = 4_102_444_800_000_000
 
@@ -68,7 +70,7 @@ class Slices:
                 *(columns.sequence, columns.forward),
             )
         )
-        # The older layout of runtime and device events has this id under a lower-case key, 0 for none.
+        # The older layout has this id of runtime and device events under a lower-case key; 0 means none.
         if (is_old := old_external > 0).any():
             self.external = np.where((self.external == NONE) & is_old, old_external, self.external)
         self.start, duration = (np.frombuffer(time, np.int64)[kept] for time in columns.times)
@@ -95,14 +97,14 @@ class Slices:
         self.run = self._runs()
         self.parent, self.overlap = self._nested()
         self.is_captured, self.is_lost, self.is_unsure = self._launches(columns)
-        # The number of slices from the file; added slices follow.
+        # The number of slices from the file; slices that are added come after these.
         self.own = len(self.at)
         self.arguments: Sequence[tuple[Entries, ArgumentsOf]] = ()
         self._recorded: tuple[Whole, Whole, Whole] | None = None
 
     def _launches(self, columns: TraceColumns) -> tuple[npt.NDArray[np.bool_], ...]:
-        """Return which launches were recorded into a graph, which have lost their kernels, and for which the kernels
-        are unknown. Kernels that share an id lose their call here, with a finding.
+        """Return which launches were recorded into a graph, which have lost their kernels, and which have unknown
+        kernels. If kernels share an id, their call is removed here, with a finding.
         """
         places = (self.kind, self.correlation, self.process, self.rank, self.call, self.parent)
         is_empty = empty_launches(self.classes, *places)
@@ -123,8 +125,8 @@ class Slices:
         of_shared = self.call[shared]
         self.call = self.call.copy()
         self.call[shared] = NONE
-        # One of the kernels belongs to the launch with the id, but it is unknown which one; the others belong to
-        # launches without work.
+        # One of the kernels with an id belongs to the launch with the id, but it is unknown which one. The others
+        # belong to launches without work.
         call = self.call.copy()
         call[shared[np.unique(of_shared, return_index=True)[1]]] = launches
         is_lost = lost_launches(self.classes, self.kind, self.rank, call, is_empty)
@@ -134,8 +136,8 @@ class Slices:
         columns.find(
             "shared ids",
             f"{counted(len(shared), 'kernel or copy', 'kernels and copies')} with "
-            f"{counted(len(launches), 'correlation id')} that others have, too: which op launched which is unknown, so "
-            "they count for no op",
+            f"{counted(len(launches), 'correlation id')} that others have, too: it is unknown which op "
+            "launched each, so they count for no op",
         )
         return is_captured, is_lost, is_unsure
 
@@ -148,13 +150,13 @@ class Slices:
 
     @property
     def process(self) -> Whole:
-        """A number of the process of each slice."""
+        """For each slice, a number that identifies its process."""
         found: Whole = self._processes[self.thread]
         return found
 
     @property
     def rank(self) -> Whole:
-        """A number of the rank of each slice's process, in a file that several ranks share."""
+        """For each slice, a number that identifies its process's rank, in a file with events of several ranks."""
         found: Whole = self._ranks[self.thread]
         return found
 
@@ -170,8 +172,8 @@ class Slices:
 
     @property
     def _external(self) -> Whole:
-        """The external id of each slice; -1 for work that shares a correlation id, because it also shares the external
-        id.
+        """The external id of each slice. If work shares a correlation id, it also shares the external id, so it gets
+        -1.
         """
         found: Whole = self.external
         if self._is_shared.any():
@@ -184,15 +186,16 @@ class Slices:
         """The calls that each slice belongs to."""
         call = self.call
         if self._recorded is not None:
-            # The ops in which a graph's kernel was recorded are nearer than those around the graph's launch.
+            # Kernels of graphs belong to the ops in which they were recorded, not to those around the graph's launch.
             call = call.copy()
             call[self._recorded[0]] = NONE
         places = (self.kind, self.thread, self.start, self.elapsed, self.parent, call)
         return calls_and_operators(self.kinds, self.classes, *places, self.owners)
 
     def _correct(self, columns: TraceColumns, unknown: Collection[str]) -> None:
-        """Replace impossible times, with findings: an unknown time becomes a negative duration after its call; work
-        ends where the next of its stream starts. Rows of unknown categories may not be streams.
+        """Replace impossible times, with findings. A slice of unknown time gets a negative duration and starts after
+        its call. Work that ends too late ends where the next work of its stream starts. Slices of unknown categories
+        are left out, because their rows may not be streams.
         """
         rows = without_time(self.start, self.elapsed, self.call)
         if len(rows):
@@ -226,9 +229,9 @@ class Slices:
             )
 
     def _most_in(self, rows: Whole) -> str:
-        """Return a text with the number of these slices, and the number of those with the most frequent name.
+        """Return a text with the number of these slices, their most frequent name, and its number of slices.
 
-        If there are slices of devices among them, the most frequent name is one of theirs.
+        If some of them are slices of devices, it is the most frequent name of these.
         """
         of_devices = rows[self.is_device[rows]]
         counts = np.bincount(self.kind[of_devices if len(of_devices) else rows])
@@ -241,7 +244,7 @@ class Slices:
         return all(any(part in name for _, name in self.kinds) for part in ("StreamBeginCapture", "GraphLaunch"))
 
     def extend(self, columns: TraceColumns, added: Added) -> None:
-        """Add slices within calls that launch graphs; the graphs' kernels belong to them."""
+        """Add slices within calls that launch graphs. The graphs' kernels then belong to these slices."""
         if not added.parts:
             return
         at = np.arange(added.first_at, added.first_at + added.count)
@@ -302,7 +305,7 @@ class Slices:
 
     @property
     def is_range(self) -> npt.NDArray[np.bool_]:
-        """Whether each slice is a range of counters; few traces have them."""
+        """Whether each slice is a range of counters, which few traces have."""
         return self._are_active("counter_range")
 
     def _steps(self) -> Whole:
@@ -327,7 +330,7 @@ class Slices:
 
     @cached_property
     def phases(self) -> Sequence[str | None]:
-        """The phase of each step [steps]: the common phase of the server's steps in it; None if there is none."""
+        """The phase of each step [steps], if all of the server's steps in it have the same phase; otherwise None."""
         found: list[set[str | None]] = [set() for _ in self.steps]
         for run, told in zip(self.run[self.served].tolist(), self.told, strict=True):
             if run < len(found):
@@ -344,8 +347,8 @@ class Slices:
         return found
 
     def _served(self) -> Whole:
-        """Return the annotations that are steps of a server, ordered by start, without those that begin within another
-        of their thread.
+        """Return the annotations that are steps of a server, ordered by start. An annotation that begins within another
+        one of its thread is left out.
         """
         rows = np.flatnonzero(
             self._are(
@@ -366,9 +369,9 @@ class Slices:
         return np.array(kept, np.int64)
 
     def _denoised(self) -> Whole:
-        """Return the annotations that are steps of a diffusion model, ordered by start, without those around others.
-        The result is empty if more than half of the annotations are shorter than the time to the next annotation: then
-        they only mark a part of each step.
+        """Return the annotations that are steps of a diffusion model, ordered by start, without annotations that
+        contain others. If more than half of the annotations are shorter than the time to the next annotation, they only
+        mark a part of each step; then the result is empty.
         """
         rows = np.flatnonzero(self._are([each.purpose == "denoising" for each in self.classes]) & (self.elapsed > 0))
         rows = rows[np.lexsort((-self.elapsed[rows], self.start[rows]))]
@@ -380,7 +383,7 @@ class Slices:
         return rows if 2 * are_short.sum() <= len(are_short) else rows[:0]
 
     def _is_in_turns(self, rows: Whole) -> bool:
-        """Whether there are such slices, and none of them, ordered by start, overlaps another."""
+        """Whether there are slices in `rows`, and none of them overlaps another. They must be ordered by start."""
         return len(rows) > 0 and bool((self.start[rows][1:] >= (self.start + self.elapsed)[rows][:-1]).all())
 
     def is_launched_within(self, kind: int, around: npt.NDArray[np.bool_]) -> bool:
@@ -391,7 +394,9 @@ class Slices:
         return is_launched_within(self.call[self.kind == kind], self.parent, around[self.kind], is_op)
 
     def _origins(self) -> Whole:
-        """Return the launch of each device event, otherwise the op or annotation that owns it; -1 for none."""
+        """Return the launch of each device event, or, without a launch, the op or annotation that owns the event; -1
+        for none.
+        """
         places = (self.kind, self.call, self._external, self.correlation, self.rank)
         alone, by_id = owners_by_id(self.classes, *places)
         origin = self.call.copy()
@@ -399,11 +404,11 @@ class Slices:
         return origin
 
     def _runs(self) -> Whole:
-        """Return the run of each slice: the step in which it begins; for a device event, the step in which its launch
-        begins; without a launch, the step in which the op or annotation that owns it begins.
+        """Return the run of each slice. It is the step in which the slice begins. For a device event, it is the step in
+        which its launch begins, or, without a launch, the op or annotation that owns it.
 
-        If neither is known, work belongs to no step, because it may be from before the recording, unless the trace has
-        no launches.
+        If work has neither, it belongs to no step, because it may be from before the recording. If the trace has no
+        launches at all, it belongs to the step in which it begins.
         """
         if not len(self.steps):
             return np.zeros(len(self.at), np.int64)
@@ -414,7 +419,7 @@ class Slices:
         step = np.searchsorted(starts, moment, side="right") - 1
         # After the end of a nested step, the outer step continues.
         around = [_steps_around(ends)]
-        while (around[-1] != NONE).any():  # for n nested steps, in log2(n) passes
+        while (around[-1] != NONE).any():  # n nested steps take log2(n) passes
             last = around[-1]
             around.append(np.where(last == NONE, NONE, last[last]))
         for outer in reversed(around):
@@ -430,8 +435,8 @@ class Slices:
         return np.where(step >= 0, step, len(self.steps))
 
     def _nested(self) -> tuple[Whole, Whole]:
-        """Return the parent of each slice, the slice of its thread that contains it; and the ticks before its end that
-        belong to other slices. Device events have no parent and no child.
+        """Return the parent of each slice, which is the slice of its thread that contains it, and the ticks before its
+        end that belong to other slices. Device events have no parent and no child.
         """
         slack = _slack(self.start)
         is_nested = are_nested(self.kinds, self.classes, self.kind, self.elapsed)
@@ -450,12 +455,14 @@ class Added:
     """Slices to be added within calls that launch graphs: the ops and modules in which the graphs' kernels were
     recorded.
 
-    Each part has the recorded slices and their rows, with the call, start, ticks and parent of each; then the kernels
-    with the op and the owner of each, as rows; -1 for none.
+    Each part first has the recorded slices and their rows, and the call, start, ticks and parent of each of them. Then
+    it has the kernels, and the op and the owner of each kernel, as rows; -1 for none.
     """
 
     def __init__(self, first: int, first_at: int) -> None:
-        """`first` is the row of the first slice, `first_at` its position among the file's entries and these."""
+        """`first` is the row of the first added slice, `first_at` its position, which follows those of the file's
+        entries.
+        """
         self.first, self.first_at, self.count = first, first_at, 0
         self.parts: list[tuple[Any, ...]] = []
 
@@ -496,7 +503,7 @@ class Template(NamedTuple):
 def are_nested(
     kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole, elapsed: Whole
 ) -> npt.NDArray[np.bool_]:
-    """Return whether slices may contain each other: slices of devices, and slices that end before they start, don't."""
+    """Return which slices may contain each other. Slices of devices don't, nor do slices that end before they start."""
     is_apart = np.array(
         [each.on_device or category == _RECORDING for (category, _), each in zip(kinds, classes, strict=True)], np.bool_
     )
@@ -505,14 +512,14 @@ def are_nested(
 
 
 def _processes(columns: TraceColumns) -> Whole:
-    """Return a number of the process of each thread."""
+    """Return for each thread a number that identifies its process."""
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(spelled(pid), len(numbers)) for pid, _ in columns.threads], np.int64)
 
 
 def _ranks(columns: TraceColumns, thread: npt.NDArray[np.int32]) -> Whole:
-    """Return a number of the rank of each thread's process; all processes without a rank have one number. `thread` has
-    the threads of the slices, which can be separated if each has a rank.
+    """Return for each thread a number that identifies its process's rank; all processes without a rank have the same
+    number. `thread` has the threads of the slices. The slices can be separated by rank if each thread has one.
     """
     numbers: dict[str, int] = {}
     names = [rank_of(spelled(pid)) for pid, _ in columns.threads]
@@ -556,7 +563,7 @@ def _kept(columns: TraceColumns) -> Any:
 
 
 def _elapsed(start: Whole, duration: Whole) -> Whole:
-    """Return the ticks of each slice, where unwritten durations count as 0; those that are too large are unknown."""
+    """Return the ticks of each slice. A missing duration counts as 0, and one that is too large is unknown."""
     is_unknown = duration == NO_TIME
     elapsed = np.where(is_unknown, 0, duration) if is_unknown.any() else duration
     is_beyond = _is_beyond(start, elapsed)
@@ -571,8 +578,8 @@ def _is_beyond(start: Whole, duration: Whole) -> npt.NDArray[np.bool_]:
 
 
 def _slack(start: Whole) -> Whole:
-    """Return by how much each slice may end after its parent, in ticks: the precision of a float of its microseconds,
-    as other tools write times from floats.
+    """Return by how many ticks each slice may end after its parent. It is the precision of the slice's microseconds as
+    a float, because other tools compute times as floats.
     """
     slack = np.ceil(np.spacing(np.abs(start) / 1000) * 1000).astype(np.int64)
     return np.where(slack < 2, 0, slack)

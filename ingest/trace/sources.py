@@ -24,12 +24,13 @@ NO_LINE: Final = ""
 
 
 class Sources:
-    """The innermost line of the user's code of each slice: `train.py(12): step`; empty if its stack has none, NULL
-    without a stack. Python's functions are stacks, as are the lines of Python that called an op.
+    """The innermost line of the user's code of each slice, such as `train.py(12): step`; empty if its stack has none,
+    NULL without a stack. A stack is the Python functions around a slice, or the lines of Python that the trace has for
+    an op.
     """
 
     def __init__(self, slices: Slices, stacks: Mapping[int, int], written: Sequence[str | None]) -> None:
-        """`stacks` has the stacks of slices by their position in the file, as numbers of `written`."""
+        """`stacks` has, by a slice's position in the file, the number of its stack in `written`."""
         self._texts: list[str | None] = [None, NO_LINE]
         self._numbers: dict[str | None, int] = {text: number for number, text in enumerate(self._texts)}
         own = np.array([self._of_kind(slices, place) for place in range(len(slices.kinds))], np.int64)
@@ -42,7 +43,7 @@ class Sources:
         return encoded(self._texts, self._codes[rows])
 
     def _of_kind(self, slices: Slices, place: int) -> int:
-        """Return the number of the line of a kind of slices; 0 for anything but a Python function."""
+        """Return the number of the line of a kind of slices; 0 for kinds other than Python functions and modules."""
         activity = slices.classes[place].activity
         if activity != "python_function":
             return int(activity == "module")

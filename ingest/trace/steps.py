@@ -1,5 +1,5 @@
-"""The steps of a trace: their times on the host, their times including the work that they launched, and the time in
-each category.
+"""The steps of a trace: their times on the host, their times with the work that they launched, and the time in each
+category.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ def step_rows(
     is_served: bool = False,
     is_denoised: bool = False,
 ) -> pa.RecordBatch:
-    """Return the table `trace_steps`. `is_served`: the steps are those of a server, which are numbered in order;
-    `is_denoised`: those of a diffusion model, which are numbered in order if the numbers in their names don't count up.
+    """Return the table `trace_steps`. Steps of a server (`is_served`) are numbered in order. So are steps of a
+    diffusion model (`is_denoised`) if the numbers in their names don't count up.
 
-    Each of these arrays has one entry per slice. `kind` is the index of its category and name in `kinds`, and of its
-    class in `classes`. `start` and `elapsed` are in ticks. `call` is the row of the call that launched it; `origin` is
-    that call, or, without one, the slice's owner; -1 for none. `run` is the run in which its origin begins. `is_lost`
-    says whether it is a launch whose work was not recorded.
+    Each array has one entry per slice. `kind` is the index of the slice's category and name in `kinds`, and of its
+    class in `classes`. `start` and `elapsed` are in ticks. `call` is the row of the call that launched the slice.
+    `origin` is that call, or, without one, the slice's owner. -1 stands for none. `run` is the run in which the slice's
+    origin begins. `is_lost` says whether the slice is a launch whose work was not recorded.
     """
-    if (elapsed < 0).any():  # these are in no category
+    if (elapsed < 0).any():  # slices of unknown time are in no category
         classes, kind = [*classes, Class("")], np.where(elapsed < 0, len(classes), kind)
     slices = _Slices(classes, kind, start, start + elapsed)
     names = zip(kinds, slices.classes, strict=False)
@@ -113,7 +113,9 @@ def _number(name: str) -> int:
 
 
 def _steps(slices: _Slices, number: Whole, are_within: Flags, run: Whole) -> _Steps:
-    """Return the steps from these slices [n]: one for each run, with the smallest number of its slices' kinds."""
+    """Return the steps that these slices [n] make up, one for each run. A step has the smallest number among its
+    slices' kinds.
+    """
     rows = np.flatnonzero(are_within)
     rows = rows[np.argsort(run[rows], kind="stable")]
     runs, first = np.unique(run[rows], return_index=True)
@@ -135,7 +137,7 @@ def _with_work(
     """Return the start and end of each step, as in torch-tb-profiler, and whether its work was recorded.
 
     A step lasts from the end of the previous step to the end of the last event of a device that it launched. Steps at
-    the end of the trace that launched nothing were cut off. Other steps lack work if a fifth or more of their launches
+    the end of the trace that launched nothing were cut off. Another step lacks work if a fifth or more of its launches
     have none. If all steps lack work, none is left out.
     """
     count = len(steps.run)
@@ -200,7 +202,7 @@ def _category(each: Class, has_kernels: bool) -> str | None:
 def _joined(starts: Whole, ends: Whole) -> tuple[Whole, Whole]:
     """Return the ordered starts and ends of the periods in which any of these slices [n] runs."""
     starts, ends = np.sort(starts), np.sort(ends)
-    # Equal numbers of slices have started and ended.
+    # In a gap, as many slices have ended as have started.
     is_gap = starts[1:] > ends[:-1]
     return starts[np.concatenate([[True], is_gap])[: len(starts)]], ends[np.concatenate([is_gap, [True]])[: len(ends)]]
 

@@ -10,23 +10,23 @@ from etq.errors import FormatError
 from etq.ingest.memory import Watch
 
 GZIP: Final = b"\x1f\x8b"
-# A file that is compressed more than events can be is a bomb. None of 69 real traces unpacks to more than 26 times its
-# size (30 times at level 9 of gzip). Idle traces whose events have call stacks of 14 kB unpack to 136 times their size,
-# blanks to 229 to 1,030 times.
+# The largest ratio of a text to its gzip. A file that is compressed more than events can be is a bomb. None of 69 real
+# traces unpacks to more than 26 times its size (30 times at level 9 of gzip). Traces of idle processes, with call
+# stacks of 14 kB, unpack to 136 times their size; blanks unpack to 229 to 1,030 times.
 LARGEST_RATIO: Final = 200
-# No profiler writes a larger event, nor more text before or after the events.
+# No profiler writes a larger event, or more text before or after the events.
 LARGEST_VALUE: Final = 2**26
 # The most bytes of unpacked text that are kept for later reads.
 _KEPT: Final = 2**28
-# How many bytes of a gzip file are read at once; the size to which they unpack reveals a bomb.
+# How many bytes of a gzip file are read at once. A bomb is recognized by the size to which they unpack.
 PACKED: Final = 2**19
 # The size of a part in bytes. Threads wait for each other after each part, so a part has a few megabytes.
 _PART: Final = 2**22
 
 
 class Text:
-    """A file's text. `data` has its bytes, or reads them from the file when it is sliced.
-    Text that was unpacked or changed and isn't large is kept until `release`; later reads make it again.
+    """A file's text. `data` has the file's bytes, or reads them from the file when it is sliced. Small text that was
+    unpacked or changed is kept until `release`; later reads make it again.
     """
 
     def __init__(self, data: Any, path: str) -> None:
@@ -92,8 +92,8 @@ def _prefetched(parts: Iterator[tuple[bytes, int]]) -> Iterator[tuple[bytes, int
 
 
 def _unpacked(data: Any, path: str) -> Iterator[tuple[bytes, int]]:
-    """Yield the text of a gzip file of one or several members, with zeros between and after them, and how many of the
-    file's bytes were read.
+    """Yield the text of a gzip file, and how many of the file's bytes were read. The file may have several members,
+    with zeros between and after them.
     """
     size, unpacker = 0, None
     try:

@@ -1,6 +1,7 @@
-"""Times of a trace as ticks, which are nanoseconds: read from the digits of the file's microseconds.
+"""Times of a trace as ticks, which are nanoseconds.
 
-A float of microseconds since 1970 has steps of a quarter of a microsecond, so no float is made of them.
+They are read from the digits of the file's microseconds, because floats of microseconds since 1970 are a quarter of a
+microsecond apart.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ import numpy.typing as npt
 
 Whole = npt.NDArray[np.int64]
 
-# Times from this one on, in ticks, are too large: differences must fit 64-bit integers.
+# Times of this many ticks or more are too large, because differences must fit 64-bit integers.
 BEYOND: Final = 4_600_000_000_000_000_000
-# A missing time, and one that is not a number.
+# Stands for a missing time, and for one that is not a number.
 NO_TIME: Final = -(2**63)
 # The number of digits after the decimal point of a time in microseconds that fit into ticks.
 _DIGITS: Final = 3
 _TICK: Final = Decimal("0.001")
 # More digits don't fit 64-bit integers.
 _MOST_DIGITS: Final = 18
-# A number in JSON, or a text with one, as some tools write times.
+# A number in JSON, or a text with a number: some tools write times as texts.
 _NUMBER: Final = re.compile(rb'"?\s*([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*"?')
 _COMMA, _POINT = b",."
 _POWERS: Final = 10 ** np.arange(_MOST_DIGITS, dtype=np.int64)
@@ -32,7 +33,7 @@ _POWERS: Final = 10 ** np.arange(_MOST_DIGITS, dtype=np.int64)
 
 def ticks_of(written: Sequence[bytes]) -> Whole:
     """Return microseconds, as JSON has them [n], in ticks: exactly, or rounded if there are more than three digits
-    after the point. Times that are too large are BEYOND or more; anything but a number is NO_TIME.
+    after the point. Times that are too large become BEYOND or more; anything but a number becomes NO_TIME.
     """
     joined = b",".join((*written, b""))
     text = np.frombuffer(joined, np.uint8)
@@ -47,7 +48,7 @@ def ticks_of(written: Sequence[bytes]) -> Whole:
 
 
 def _integers(joined: bytes) -> Whole:
-    """Return integers that are followed by commas; those that don't fit become the largest integer."""
+    """Return integers that are followed by commas. Integers that don't fit become the largest integer."""
     return np.fromstring(joined[:-1], np.int64, sep=",") if joined else np.zeros(0, np.int64)
 
 

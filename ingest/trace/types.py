@@ -15,9 +15,9 @@ from etq.ingest.trace.repair import Repair
 from etq.ingest.trace.scanner import Trace
 from etq.ingest.trace.text import Text
 
-# The most memory, in bytes, of an event while its rows are made, in addition to that taken when it was read.
+# The most memory, in bytes, that making an event's rows takes, in addition to the memory for reading it.
 _EVENT: Final = 240
-# The most memory that the database takes while it stores them.
+# The most memory that the database takes while it stores rows.
 _DATABASE: Final = 2**27
 Event = TypeVar("Event")
 
@@ -29,7 +29,7 @@ class Part(Generic[Event]):
 
     places  their positions, ascending
     many    decodes a list of entries
-    one     decodes a single entry if that fails
+    one     decodes a single entry, if decoding the list fails
     add     takes the decoded entries, some at a time, in their order
     """
 
@@ -59,8 +59,8 @@ class Part(Generic[Event]):
 
 
 def lenient(type: type[Event]) -> tuple[msgspec.json.Decoder[list[Event]], Callable[[msgspec.Raw], Event]]:
-    """Return a decoder for a list of entries, and one for a single entry, which gives an empty object if its arguments
-    have another tool's layout.
+    """Return a decoder for a list of entries, and one for a single entry. The latter returns an empty object if the
+    entry is laid out as by another tool.
     """
     decoder = msgspec.json.Decoder(type, strict=False)
 

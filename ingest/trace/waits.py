@@ -19,21 +19,21 @@ from etq.ingest.trace.scanner import NONE
 KINDS: Final = ("dependency", "unknown_wait", "stream_delay", "launch_delay", "synchronization")
 _DEPENDENCY, _UNKNOWN, _STREAM, _LAUNCH, _SYNCHRONIZATION = range(len(KINDS))
 COLUMNS: Final = ("wait_kind", "wait_index", "recorded_index", "called_index", "is_inferred", "latency_ticks")
-# The category of the trace's records of waits; the names of records of a stream and of the host.
+# The category of the trace's records of waits, and their names if a stream waits and if the host waits.
 _RECORDS: Final = "cuda_sync"
 _OF_STREAM: Final = "Stream Wait Event"
 _OF_HOST: Final = "Event Sync"
-# The smallest and the largest latency of a device, in nanoseconds; the fewest measurements for it.
+# The limits of a device's latency, in nanoseconds, and the fewest measurements from which it is computed.
 _SHORTEST: Final = 10_000
 _LONGEST: Final = 100_000
 _OFTEN: Final = 5
-# Before and after all times.
+# Times before and after all others.
 _EARLIEST: Final = np.iinfo(np.int64).min
 _LATEST: Final = np.iinfo(np.int64).max
 
 
 class Trace(Protocol):
-    """A trace's slices as arrays [n], as those of `Slices` and of `StoredSlices`."""
+    """A trace's slices as arrays [n]: a `Slices` or a `StoredSlices`."""
 
     @property
     def kinds(self) -> list[tuple[str, str]]: ...
@@ -72,10 +72,10 @@ class _Work(NamedTuple):
     device      a number of its device, from 0
     stream      a number of its device and stream, from 0
     call        row of the call that launched it, or -1
-    called      when that call started, or before all times
-    returned    when that call ended, or before all times
+    called      when that call started; `_EARLIEST` without a call
+    returned    when that call ended; `_EARLIEST` without a call
     ended       [e] indexes of the work that takes longer than 0, in the order of its ends
-    rank        each one's index in `ended`; -1 for work of length 0
+    rank        the work's index in `ended`; -1 for work of length 0
     """
 
     place: Whole
@@ -97,7 +97,7 @@ class _Records(NamedTuple):
     its stream before it was recorded.
 
     place      place in `OfDevices`
-    is_host    whether the host waited; otherwise a stream did, unless the kind is unknown
+    is_host    whether the host waited
     is_stream  whether a stream waited
     stream     number of the stream that waited
     waiting    when the call that waits started
@@ -113,8 +113,8 @@ class _Records(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """What events of devices waited for, as arrays [d]: the columns `COLUMNS` of `device_events`, with places in
-    `KINDS`, rows for indexes, and 0 and 1 for false and true; -1 for none.
+    """The waits of events of devices, as arrays [d]: the columns `COLUMNS` of `device_events`. Kinds are places in
+    `KINDS`, indexes are rows, and false and true are 0 and 1; -1 stands for none.
     """
 
     kind: Whole
@@ -141,16 +141,16 @@ def waits_of(trace: Trace, call: Whole, devices: OfDevices) -> Waits:
 
     An event starts after three other events have ended: its launch, the previous event in its stream, and an event of
     another stream, which is known from a record of a wait or from a call. It has waited for the last of the three.
-    Without records and calls, the wait is inferred for an event that starts later than the device's latency after its
-    launch and the previous end, and later than twice the time that the call took to return. Such an event waits for the
-    event of another stream that was the last to end, if it starts within the latency after that; otherwise it waited
-    for something that the trace doesn't show.
+    Without records and calls, a wait is inferred for an event that starts late: after its launch and the previous end,
+    more time passes than the device's latency, and more than twice the time until the call returned. If the last event
+    of another stream ended within the latency before the start, the event waited for it. Otherwise, it waited for
+    something that the trace doesn't show.
     """
     work, records = _work_and_records(trace, call, devices)
     has_records = len(records.place) > 0
     recorded = _recorded(work, records)
     is_waiting, named = _called(trace, work, has_records)
-    # How many events longer than 0 its call launched; events without a call count as those of one call.
+    # For each work, how many events longer than 0 its call launched. Events without a call count as events of one call.
     launched = np.bincount(work.call + 1, work.rank != NONE)[work.call + 1]
     latency = _latencies(work, launched, named)[work.device]
     called = np.where((named != NONE) & (work.start - work.end[named] <= latency), named, NONE)
@@ -221,8 +221,8 @@ def _record_calls(trace: Trace, call: Whole, devices: OfDevices) -> tuple[Whole,
 
 
 def _last_launched(work: _Work, stream: Whole, until: Whole) -> Whole:
-    """Return the last work that was launched in each stream until a time, or -1; if a call launched several, the one
-    that ends last.
+    """Return the last work that was launched in each stream until a time, or -1. If a call launched several, it is the
+    one that ends last.
     """
     held = work.ended[work.call[work.ended] != NONE]
     found = _last_until(work.stream[held], work.called[held], stream, until)
@@ -230,8 +230,8 @@ def _last_launched(work: _Work, stream: Whole, until: Whole) -> Whole:
 
 
 def _recorded(work: _Work, records: _Records) -> Whole:
-    """Return for each work the work that its stream waited for according to a record, or -1. A stream waits before the
-    next work launched in it. If several records name work, the work that ends last is taken.
+    """Return for each work the other work that its stream waited for according to a record, or -1. A record applies to
+    the next work launched in the stream that waits. If several records apply, the awaited work that ends last is taken.
     """
     rank = np.full(len(work.row), NONE)
     of_streams = np.flatnonzero(records.is_stream & (records.awaited != NONE))
@@ -239,7 +239,7 @@ def _recorded(work: _Work, records: _Records) -> Whole:
         return rank
     held = np.flatnonzero((work.call != NONE) & (work.rank != NONE))
     held = held[np.argsort(work.start[held], kind="stable")][::-1]
-    # With time reversed, the first one from a time on is the last one until that time.
+    # Times are negated, so that the search for the last work until a time finds the first work from that time on.
     stream, waiting = records.stream[of_streams], records.waiting[of_streams]
     following = _last_until(work.stream[held], -work.called[held], stream, -waiting)
     is_there = following != NONE
@@ -259,11 +259,11 @@ def _first_launches(work: _Work) -> Whole:
 def _called(trace: Trace, work: _Work, has_records: bool) -> tuple[Flags, Whole]:
     """Return which work may have waited because of a call, and the work that it may have waited for, or -1.
 
-    Such a call lets a stream wait for an event, and was made between the previous launch in the work's stream and the
-    work's own launch; the last such call is used. Of the work of one launch, only the first is returned. If the trace
-    has records, which are more exact, no work is returned. The call names neither the waiting stream nor the awaited
-    stream. So the work may have waited for any work launched in another stream before the call: of each stream, the
-    last of these, or the last that had ended.
+    Such a call lets a stream wait for an event. It was made between the previous launch in the work's stream and the
+    work's own launch; if there are several, the last one is used. Of the work of one launch, only the first is
+    returned. If the trace has records, which are more exact, no work is returned. The call names neither the waiting
+    stream nor the awaited stream. So the work may have waited for any other stream: for the last work launched there
+    before the call, or for the last such work that had ended.
     """
     is_waiting, named = np.zeros(len(work.row), np.bool_), np.full(len(work.row), NONE)
     is_wait = _are(trace, lambda each: each.activity == "call" and each.purpose == "stream_wait")
@@ -290,8 +290,8 @@ def _last_of_others(work: _Work, stream: Whole, launched: Whole, until: Whole) -
     """Return the last work of another stream that ended by a time, or -1. It must end no later than some work of its
     stream that was launched until the time `launched`.
     """
-    # The launch of the first work in the same stream that ends no earlier; computed by `order`, from the last to the
-    # first.
+    # For each work, when the first work in its stream that ends no earlier was launched. It is computed in `order`,
+    # from the last end to the first.
     order = work.ended[::-1]
     order = order[order_of(work.stream[order])]
     moments, moment = np.unique(work.called[order], return_inverse=True)
@@ -310,16 +310,14 @@ def _last_of_others(work: _Work, stream: Whole, launched: Whole, until: Whole) -
 
 
 class _Blocks(NamedTuple):
-    """The smallest value of each block of 2**k values, the owner of that value, and the smallest value of other
-    owners.
-    """
+    """The smallest value of each block of 2**k values, the value's owner, and the smallest value of other owners."""
 
     least: Whole
     owner: Whole
     others: Whole
 
     def are_below(self, block: Whole, limit: Whole, without: Whole) -> Flags:
-        """Return whether blocks have a value below a limit that belongs to another owner than this one."""
+        """Return whether blocks have a value below a limit that belongs to an owner other than `without`."""
         found: Flags = np.where(self.owner[block] == without, self.others[block], self.least[block]) < limit
         return found
 
@@ -345,7 +343,8 @@ def _last_below(values: Whole, owner: Whole, before: Whole, limit: Whole, withou
     levels = [_Blocks(values, owner, np.full(len(values), _LATEST))]
     while len(levels[-1].least) > 1:
         levels.append(levels[-1].joined())
-    # Blocks that end at `end`, from small to large ones, until one has such a value, in `level`.
+    # Blocks that end at `end` are searched, from small to large ones, until one has such a value; `level` is that
+    # block's level.
     end, level, block = before.copy(), np.full(len(before), NONE), np.full(len(before), NONE)
     for number, blocks in enumerate(levels):
         at = np.flatnonzero((level == NONE) & (end >> number & 1 == 1))
@@ -362,8 +361,8 @@ def _last_below(values: Whole, owner: Whole, before: Whole, limit: Whole, withou
 
 def _latencies(work: _Work, launched: Whole, named: Whole) -> Whole:
     """Return the latency of each device in nanoseconds: twice the median time to start work that waits for nothing
-    else. This time is measured after the launch on an idle device, and after the work that an idle stream has waited
-    for because of a call; the longer of the two is taken.
+    else. There are two medians, of which the longer is taken: the time from the launch on an idle device, and the time
+    from the end of work for which an idle stream waited because of a call.
     """
     last = np.append(work.end[work.ended], _EARLIEST)
     idle = last[_before(work, work.device)]
@@ -400,8 +399,8 @@ def _before(work: _Work, group: Whole) -> Whole:
 
 
 def _judged(work: _Work, recorded: Whole, called: Whole, is_inferred: Flags, latency: Whole) -> tuple[Whole, Whole]:
-    """Return for each work the kind of its wait, as a place in `KINDS`, and the work for which it waited; -1 for none,
-    and for work of length 0.
+    """Return for each work the kind of its wait, as a place in `KINDS`, and the work for which it waited. Both are -1
+    for none, and for work of length 0.
     """
     limit = np.searchsorted(work.end[work.ended], work.start, side="right")
     ended = np.append(work.ended, NONE)
@@ -432,8 +431,8 @@ def _judged(work: _Work, recorded: Whole, called: Whole, is_inferred: Flags, lat
 
 
 def _last_until(groups: Whole, times: Whole, of: Whole, moments: Whole) -> Whole:
-    """Return the last place of each group `of` whose time is not after a moment, -1 if there is none. Among equal times
-    it is the last place.
+    """Return for each group in `of` the last of its places whose time is not after a moment; -1 if there is none. Of
+    equal times, it is the last place.
     """
     distinct, ranks = np.unique(times, return_inverse=True)
     order = np.argsort(ranks, kind="stable")
@@ -442,8 +441,8 @@ def _last_until(groups: Whole, times: Whole, of: Whole, moments: Whole) -> Whole
 
 
 def _last_of(groups: Whole, ranks: Whole, of: Whole, limits: Whole) -> Whole:
-    """Return the last place of each group `of` whose rank is below a limit, -1 if there is none. Ranks are in order,
-    from 0 to less than the number of places.
+    """Return for each group in `of` the last of its places whose rank is below a limit; -1 if there is none. Ranks
+    ascend, from 0 to less than the number of places.
     """
     order = order_of(groups)
     keys = groups[order] * (len(ranks) + 1) + ranks[order]
@@ -454,7 +453,7 @@ def _last_of(groups: Whole, ranks: Whole, of: Whole, limits: Whole) -> Whole:
 
 
 def _running_max(groups: Whole, values: Whole) -> Whole:
-    """Return for each value the largest so far in its group. Groups are in order; values are from 0 to their number."""
+    """Return for each value the largest value so far in its group. Groups ascend; values are from 0 to their number."""
     least = groups * (len(values) + 1)
     found: Whole = np.maximum.accumulate(least + values) - least
     return found

@@ -19,10 +19,10 @@ from tests.traces import Traces
 GATES, ONE, ONE_GATE = ([7, 16], HALF), ([1, 96], HALF), ([1, 16], HALF)
 EXPERT = 3 * 40 * 96
 CHOSEN = "top_k=3,expert_width=40,matrices=3"
-UNWRITTEN = "the weights of its experts are not written: assume top_k, expert_width and matrices"
-WIDTH = "the weights of its experts are not written: assume expert_width"
-USED = "bytes: which experts are used is not written: assume used_experts"
-UNUSED = "bytes: which experts are used is not written: assume used_experts and weight_bytes"
+UNWRITTEN = "the trace lacks the weights of its experts: assume top_k, expert_width and matrices"
+WIDTH = "the trace lacks the weights of its experts: assume expert_width"
+USED = "bytes: the trace doesn't show which experts are used: assume used_experts"
+UNUSED = "bytes: the trace doesn't show which experts are used: assume used_experts and weight_bytes"
 COSTS = "flops, bytes, reason, assumed"
 
 
@@ -75,7 +75,7 @@ def test_experts_whose_weights_are_not_named(
     flops, tensors = 2 * 7 * 3 * EXPERT, 2 * 2 * 672 + 7 * 3 * (4 + 4)
     assert found[20] == (
         (flops, tensors + written * EXPERT * 2, None, f"used_experts={written}") if written
-        else (flops, None, "bytes: which experts are used is not written: assume used_experts", None)
+        else (flops, None, "bytes: the trace doesn't show which experts are used: assume used_experts", None)
     )  # fmt: skip
     assert found[10] == (2 * 7 * 8 * 96, 2 * (672 + 8 * 96 + 56), None, None)
 

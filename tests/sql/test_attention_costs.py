@@ -11,9 +11,9 @@ from tests.trace_builders import event
 from tests.traces import Traces
 
 COSTS = "flops, bytes, flops_at_most, reason, assumed"
-UNKNOWN = "the lengths of its sequences are not written: assume seen_keys"
-NEEDS = "an argument that its formula needs is not written"
-MASKED = "what its mask leaves out is not written: assume seen_keys"
+UNKNOWN = "the trace lacks the lengths of its sequences: assume seen_keys"
+NEEDS = "the trace lacks an argument that its formula needs"
+MASKED = "the trace doesn't show what its mask leaves out: assume seen_keys"
 INT, FLOAT = "int", "float"
 
 
@@ -59,7 +59,7 @@ def test_latent_attention(traces: Traces) -> None:
         (None, None, None, UNKNOWN, None),
         (None, None, 2 * 3 * 128 * WIDTH * 5 * 128, UNKNOWN, None),
         (None, None, 2 * 16 * WIDTH * 2 * 90, UNKNOWN, None),
-        (None, None, None, "the lengths of its sequences are not written", None),
+        (None, None, None, "the trace lacks the lengths of its sequences", None),
     ]
 
 
@@ -67,13 +67,13 @@ def test_latent_attention(traces: Traces) -> None:
 def test_latent_attention_of_assumed_lengths(traces: Traces) -> None:
     """Queries that see 25 positions each. With two queries of a sequence it isn't known how many positions are read."""
     rows = asked(traces, LATENT, assume="seen_keys=25")
-    seen, lengths = "seen_keys=25", "bytes: the lengths of its sequences are not written"
+    seen, lengths = "seen_keys=25", "bytes: the trace lacks the lengths of its sequences"
     four = (2 * 4 * 16 * WIDTH * 25, 2 * 4 * 16 * WIDTH + 4 * 25 * 576 * 2, None, None, seen)
     three = 2 * 3 * 128 * WIDTH
     assert rows == [
         four, four, (three * 25, three + 3 * 25 * 576 * 2, None, None, seen), (three * 25, None, None, lengths, seen),
         (three * 25, three + 3 * 25 * 576 * 2, None, None, seen), (2 * 6 * 16 * WIDTH * 25, None, None, lengths, seen),
-        (None, None, None, "the lengths of its sequences are not written", None),
+        (None, None, None, "the trace lacks the lengths of its sequences", None),
     ]  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def test_latent_attention_of_a_step_with_lengths(traces: Traces) -> None:
 def test_paged_attention_of_assumed_lengths(traces: Traces) -> None:
     heads = ([9, 2, 32], HALF)
     calls = [("vllm::unified_attention_with_output", [heads, heads, heads, heads, None])]
-    lengths = "bytes: the lengths of its sequences are not written"
+    lengths = "bytes: the trace lacks the lengths of its sequences"
     assert asked(traces, calls, assume="seen_keys=12.5") == [
         (4 * 9 * 2 * 32 * 12.5, None, None, lengths, "seen_keys=12.5")
     ]
@@ -125,7 +125,7 @@ def test_flex_attention(traces: Traces) -> None:
 def test_flex_attention_of_assumed_positions(traces: Traces) -> None:
     """65 positions are half of those that there are; no more than these."""
     rows = asked(traces, FLEX, assume="seen_keys=65")
-    bytes = "bytes: what its mask leaves out is not written"
+    bytes = "bytes: the trace doesn't show what its mask leaves out"
     assert rows[:3] == [(each, None, None, bytes, "seen_keys=65") for each in (7_488_000, 7_488_000, 19_968_000)]
     assert rows[3][:1] + rows[3][3:] == (None, NEEDS, None)
     [most] = traces.ask("op_efficiency", "max(flops)", assume="seen_keys=999")
@@ -175,7 +175,7 @@ def test_attention_of_cudnn(traces: Traces) -> None:
         ("aten::_cudnn_attention_forward", cudnn(PACKED, BOUNDS, "12", "False")),
     ])  # fmt: skip
     one = 3 * 2 * 4 * 10 * 10 * 8  # a product of the three sequences
-    unknown = (None, "the lengths of its sequences are not written")
+    unknown = (None, "the trace lacks the lengths of its sequences")
     assert [(row[0], row[3]) for row in rows] == [
         (31_360, None), (80_640, None), (2 * one, None), (one, None), (5 * one / 2, None), unknown
     ]  # fmt: skip

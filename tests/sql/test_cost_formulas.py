@@ -14,10 +14,10 @@ from tests.warehouses import empty_warehouse
 
 LONG, INT, INT8, FP8 = "long int", "int", "signed char", "c10::Float8_e4m3fn"
 COMPLEX = "c10::complex<float>"
-UNWRITTEN = "an argument that its formula needs is not written"
-LENGTHS = "the lengths of its sequences are not written"
-WINDOW = "it has a window, or how its mask is aligned is not known"
-AT_LEAST = "bytes: at least; not all that it moves follows from sizes"
+UNWRITTEN = "the trace lacks an argument that its formula needs"
+LENGTHS = "the trace lacks the lengths of its sequences"
+WINDOW = "it has a window, or the alignment of its mask is unknown"
+AT_LEAST = "bytes: a lower bound; it also moves bytes that sizes don't show"
 NONE = None
 
 Inputs = list[Any]
@@ -195,7 +195,7 @@ CHOSEN: dict[str, tuple[Inputs, Row]] = {
     "aten::scatter_add_": ([ROWS, "0", INDEX, PART], (8, 8 * 8 + 3 * 4 * 8, None)),
     "aten::scatter_reduce_": ([ROWS, "0", INDEX, PART, '"amax"', "True"], (8, 8 * 8 + 3 * 4 * 8, None)),
     # As torch 2.13 writes it: nothing of the indices.
-    "aten::index": ([ROWS, NONE], (0, None, "bytes: sizes of its indices are not written")),
+    "aten::index": ([ROWS, NONE], (0, None, "bytes: the trace lacks the sizes of its indices")),
     "aten::index_add_": ([ROWS, "0", tensor(2, type=LONG), PART, "1"], (8, 8 * 2 + 3 * 4 * 8, None)),
     "aten::index_copy_": ([ROWS, "0", tensor(2, type=LONG), PART], (0, 8 * 2 + 2 * 4 * 8, None)),
     "aten::index_fill_": ([ROWS, "1", tensor(2, type=LONG), "0"], (0, 8 * 2 + 4 * 6, None)),

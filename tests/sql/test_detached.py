@@ -229,7 +229,7 @@ def test_calls_shorter_than_their_events_count_as_a_whole() -> None:
         "SELECT rule, detail FROM findings",
         """
         rule,detail
-        detached events,"1 event takes less time than the children, which are in no total: instruction 0 of Execute (1)"
+        detached events,"1 event takes less time than the children, so the children are in no total: instruction 0 of Execute (1)"
         """,
         events,
     )

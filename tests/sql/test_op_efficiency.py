@@ -250,11 +250,11 @@ def costs() -> list[dict[str, Any]]:
 TWO, OTHERS = [[3, 4], [2, 4]], [[8], []]  # 20 and 9 elements
 HALVES, EIGHTS = CAT.format("", OPAQUE.format(2), OPAQUE.format(2)), CAT.format("_contig", OPAQUE.format(8), "")
 FUNCTOR = "BinaryOpListAlphaFunctor<c10::BFloat16, 2, 2, 0>"
-UNWRITTEN = "an argument that its formula needs is not written"
-UNTYPED = "bytes: types of lists of tensors are not written"
-AT_LEAST = "bytes: at least; whether it overwrites a tensor is not written"
-PARTLY = "bytes: at least; not all that it moves follows from sizes"
-TABLES = "the widths of its tables, or how many rows each of them is read for, are not written"
+UNWRITTEN = "the trace lacks an argument that its formula needs"
+UNTYPED = "bytes: the trace lacks types of lists of tensors"
+AT_LEAST = "bytes: a lower bound; the trace doesn't show whether it overwrites a tensor"
+PARTLY = "bytes: a lower bound; it also moves bytes that sizes don't show"
+TABLES = "the trace lacks the widths of its tables, or the number of rows read from each"
 BACKWARD = "fbgemm::split_embedding_backward_codegen_rowwise_adagrad_cpu"
 # Bytes of where each table begins, of indices, and of where each bag begins.
 INDICES = 8 * (2 + 20 + 9)
@@ -329,7 +329,7 @@ ROWS, GATED, WEIGHT = ([7, 96], HALF), ([7, 192], HALF), ([96], HALF)
 SCALE: tuple[list[int], str] = ([], "float")
 POSITIONS, QUERY, KEYS, TABLE = ([7], "long int"), ([7, 192], HALF), ([7, 64], HALF), ([4096, 16], "float")
 HEADS, CACHE = ([9, 2, 32], HALF), ([50, 16, 2, 32], INT8)
-EXPERTS = "bytes: which experts are used is not written: assume used_experts"
+EXPERTS = "bytes: the trace doesn't show which experts are used: assume used_experts"
 UP, DOWN, EACH = ([16, 80, 96], HALF), ([16, 96, 40], HALF), ([7, 3, 40], HALF)
 SORTED = [([512], "float"), ([512], "int"), ([16], "int"), ([2], "int")]
 SIX, TWO_HEADS = ([2, 16, 6, 32], HALF), ([2, 16, 2, 32], HALF)
@@ -369,7 +369,7 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
     ("_C::rotary_embedding", [POSITIONS, ([7, 6, 32], HALF), None, "32", TABLE, "True"],
      ("elementwise", 3 * 7 * 6 * 16, 2 * 2 * 7 * 6 * 16 + 7 * (8 + 4 * 16), None)),
     ("_C::rotary_embedding", [POSITIONS, QUERY, KEYS, None, TABLE, "True"],
-     ("elementwise", None, None, "an argument that its formula needs is not written")),
+     ("elementwise", None, None, "the trace lacks an argument that its formula needs")),
     # 7 slots for the first of 9 rows.
     ("_C_cache_ops::reshape_and_cache_flash", [HEADS, HEADS, CACHE, CACHE, POSITIONS, None, SCALE, SCALE],
      ("copy", 0, 7 * (2 * 64 * (2 + 1) + 8), None)),
@@ -380,7 +380,7 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
     ("_C_cache_ops::concat_and_cache_mla", [([7, 512], HALF), ([7, 64], HALF), ([50, 16, 576], HALF), POSITIONS, None, SCALE],
      ("copy", 0, 7 * (576 * (2 + 2) + 8), None)),
     ("_C_cache_ops::concat_and_cache_mla", [([7, 512], HALF), ([7, 64], HALF), ([50, 16, 656], INT8), POSITIONS, None, SCALE],
-     ("copy", 0, None, "bytes: what is in a row of the cache is not written")),
+     ("copy", 0, None, "bytes: the trace doesn't show what a row of the cache contains")),
     # 3 of 64 experts.
     ("_moe_C::topk_softmax", [([7, 3], "float"), ([7, 3], "int"), ([7, 3], "int"), ([7, 64], "float")],
      ("softmax", (5 + 3) * 7 * 64, 4 * (3 * 21 + 7 * 64), None)),
@@ -402,7 +402,7 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
      ("MoE", 2 * 7 * 3 * 80 * 96, None, EXPERTS)),
     # Two elements in one, of the tokens, too.
     ("aiter::moe_cktile2stages_gemm1_ck", [([7, 48], INT8), ([16, 80, 48], INT8), EACH, *SORTED[1:], "3"],
-     ("MoE", None, None, "how its experts are packed, or their number, is not written")),
+     ("MoE", None, None, "the trace lacks the packing or the number of its experts")),
     ("aiter::topk_softmax", [([7, 3], "float"), ([7, 3], "int"), ([7, 3], "int"), ([7, 64], "float")],
      ("softmax", (5 + 3) * 7 * 64, 4 * (3 * 21 + 7 * 64), None)),
     ("aiter::moe_sum", [([7, 3, 96], HALF), ROWS], ("reduction", 3 * 672, 2 * 4 * 672, None)),
@@ -426,17 +426,17 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
     ("_C_cache_ops::concat_mla_q", [([7, 6, 32], HALF), ([7, 6, 8], HALF), ([7, 6, 40], HALF)], ("copy", 0, 2 * 2 * 7 * 6 * 40, None)),
     ("flash_attn::_flash_attn_forward", [SIX, TWO_HEADS, TWO_HEADS, "0.", "0.2", "False", "-1", "-1", "0.", None, "False"],
      ("attention", 4 * 2 * 6 * 16 * 16 * 32, 2 * (2 * 16 * 32 * (6 + 2 + 2 + 6)) + 4 * 2 * 16 * 6, None)),
-    ("vllm::moe_forward", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the weights of its experts are not written: assume top_k, expert_width and matrices")),
-    ("vllm::moe_forward_shared", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the weights of its experts are not written")),
+    ("vllm::moe_forward", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the trace lacks the weights of its experts: assume top_k, expert_width and matrices")),
+    ("vllm::moe_forward_shared", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the trace lacks the weights of its experts")),
     ("vllm::unified_attention_with_output", [HEADS, HEADS, HEADS, HEADS, None],
-     ("attention", None, None, "the lengths of its sequences are not written: assume seen_keys")),
+     ("attention", None, None, "the trace lacks the lengths of its sequences: assume seen_keys")),
     # 16 positions of 6 heads of queries, and of 2 of keys and values; a float for each query if it is asked for.
     ("aiter::fmha_v3_fwd", [SIX, TWO_HEADS, TWO_HEADS, "0.", "0.2", "False", "-1", "-1", "True", "False", "2"],
      ("attention", 4 * 2 * 6 * 16 * 16 * 32, 2 * (2 * 16 * 32 * (6 + 2 + 2 + 6)) + 4 * 2 * 16 * 6, None)),
     ("aiter::fmha_v3_fwd", [SIX, TWO_HEADS, TWO_HEADS, "0.", "0.2", "True", "-1", "0", "False", "False", "2"],
      ("attention", 2 * 2 * 6 * 16 * 16 * 32, 2 * (2 * 16 * 32 * (6 + 2 + 2 + 6)), None)),
     ("aiter::fmha_v3_fwd", [SIX, TWO_HEADS, TWO_HEADS, "0.", "0.2", "True", "4", "0", "False", "False", "2"],
-     ("attention", None, 2 * (2 * 16 * 32 * (6 + 2 + 2 + 6)), "it has a window, or how its mask is aligned is not known")),
+     ("attention", None, 2 * (2 * 16 * 32 * (6 + 2 + 2 + 6)), "it has a window, or the alignment of its mask is unknown")),
     # Kernels by Inductor: each tensor once, and the first once more if the last isn't one that it writes.
     ("triton_poi_fused_add_mul_0", [ROWS, ROWS, ROWS, "672"], ("elementwise", None, 2 * 3 * 672, AT_LEAST)),
     ("triton_poi_fused_addmm_gelu_0", [ROWS, WEIGHT, "672"], ("elementwise", None, 2 * (2 * 672 + 96), None)),
@@ -454,11 +454,11 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
      ("elementwise", None, None, "it reads part of the tensors that it names, or from a cache")),
     # Without a formula, and why there can't be one.
     ("flash_attn::_flash_attn_varlen_forward", [HEADS, HEADS, HEADS, ([5], "int"), ([5], "int")],
-     ("attention", None, 4 * 2 * 9 * 2 * 32 + 2 * 4 * 5 + 4 * 9 * 2, "the lengths of its sequences are not written")),
+     ("attention", None, 4 * 2 * 9 * 2 * 32 + 2 * 4 * 5 + 4 * 9 * 2, "the trace lacks the lengths of its sequences")),
     ("symm_mem::multimem_all_reduce_", [ROWS, "sum", "0"],
      ("communication", None, None, "it moves data between devices: see collectives")),
     ("_C::paged_attention_v1", [HEADS, HEADS, CACHE, CACHE, "2", "0.1", ([9, 8], "int"), ([9], "int"), "16", "99"],
-     ("attention", None, None, "the lengths of its sequences are not written")),
+     ("attention", None, None, "the trace lacks the lengths of its sequences")),
     ("vllm::rocm_unquantized_gemm", [ROWS, ([40, 96], HALF), None], ("GEMM", 2 * 7 * 40 * 96, 2 * (672 + 40 * 96 + 280), None)),
     ("_rocm_C::wvSplitK", [([40, 96], HALF), ([4, 96], HALF), None, "304"],
      ("GEMM", 2 * 4 * 40 * 96, 2 * (40 * 96 + 4 * 96 + 4 * 40), None)),
@@ -492,7 +492,7 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
      [([8, 4], "float"), ([40], HALF), ([1], "long"), ([2], "int"), ([20], "long"), ([9], "long"), None],
      ("embedding", 2 * 20 * 4, 4 * 32 + 4 * 2 + 8 * 29, PARTLY)),
     ("fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function", [([0], "float"), ([40], HALF)], (None, None, None, TABLES)),
-    ("CompiledFunctionBackward", [ROWS], (None, None, None, "the ops of the compiled code are not written")),
+    ("CompiledFunctionBackward", [ROWS], (None, None, None, "the trace lacks the ops of the compiled code")),
 ]  # fmt: skip
 
 
@@ -527,7 +527,7 @@ def test_paged_attention(traces: Traces) -> None:
         **H100,
     )  # fmt: skip
     rows = traces.ask("op_efficiency", "total, flops, bytes, reason")
-    unknown = (None, None, "the lengths of its sequences are not written: assume seen_keys")
+    unknown = (None, None, "the trace lacks the lengths of its sequences: assume seen_keys")
     assert sorted(rows) == [
         (51, 2 * (192 + 192) * (32 + 30), 2 * (2 * 8 * 192 + (10 + 30) * 2 * 64), None),
         (52, 65_010_180_096, 211.826171875 * 2**20, "it is faster than memory: its data was in a cache"),

@@ -11,7 +11,7 @@ from tests.traces import Traces
 
 WEIGHT, INPUT, SCALES, BIAS = ([10, 6], HALF), ([3, 4, 6], HALF), ([6], HALF), ([10], HALF)
 FP8 = "sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n_tilesize128x128x128_cublas"
-LEAST = "bytes: at least; not all that it moves follows from sizes"
+LEAST = "bytes: a lower bound; it also moves bytes that sizes don't show"
 
 
 def calls(traces: Traces, *written: tuple[str, list[Any], str]) -> None:
@@ -31,7 +31,7 @@ def test_products_of_modules(traces: Traces) -> None:
         ("_Linear", [INPUT, WEIGHT, None], GEMM), ("_Linear", [([10, 7], HALF), INPUT, None], GEMM),
     )  # fmt: skip
     flops, moved = 2 * 12 * 6 * 10, 2 * (60 + 72 + 120)
-    unknown = "an argument that its formula needs is not written"
+    unknown = "the trace lacks an argument that its formula needs"
     rows = [row[1:] for row in sorted(traces.ask("op_efficiency", "total, family, flops, bytes, reason"))]
     assert rows[:4] == [
         ("GEMM", flops, moved, LEAST), ("GEMM", flops, moved + 2 * 10, LEAST), ("GEMM", flops, moved + 2 * 6, LEAST),
@@ -66,7 +66,7 @@ def test_backward_passes_have_the_weight_of_their_forward_call(traces: Traces) -
     rows = traces.ask("op_efficiency", "op, total, flops, bytes, reason")
     found = {row[:2]: row[2:] for row in rows if "Backward" in row[0]}
     assert found == {
-        ("_LayerNormLinearBackward", 33): (flops, None, "bytes: which of its products it computes is not known"),
+        ("_LayerNormLinearBackward", 33): (flops, None, "bytes: it is unknown which of its products it computes"),
         # Read weight, input and gradient; written the gradients of input and weight.
         ("_LinearBackward", 40): (2 * flops, 2 * (60 + 72 + 120 + 72 + 60), LEAST),
         ("_LinearBackward", 20): (
@@ -74,7 +74,7 @@ def test_backward_passes_have_the_weight_of_their_forward_call(traces: Traces) -
         ),
         ("_LinearBackward", 90): (
             None, None,
-            "its forward call, which has its weight, or how many products it computes, is not known",
+            "the trace lacks its forward call, which has the weight, or the number of its products",
         ),
     }  # fmt: skip
 

@@ -140,7 +140,7 @@ def test_a_foreign_capture_gives_nothing() -> None:
         # Four products, the embedding and the head have the names.
         found = findings(warehouse)
         assert found["graph not matched"].endswith(
-            "capture_32_FULL has launches with the names of too few (score 0.23)"
+            "capture_32_FULL has launches for too few of their names (score 0.23)"
         )
         expected = (
             "none of 26 events in 1 launch of graphs is matched: the captures that are given are of another model"
