@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import duckdb
 
 TRACE: Final = "torch_trace"
-# The columns of a row.
+# The columns of the rows of advice.
 COLUMNS: Final = tuple(column.name for column in catalog.named("advice").columns)
 Row = tuple[Any, ...]
 _IDLE: Final = "device idle"
@@ -27,7 +27,7 @@ _PATH: Final = "critical path"
 
 
 class Given(NamedTuple):
-    """The arguments of `advice` after the capture. For a trace, those about runs have no effect."""
+    """The arguments of `advice` after the capture. For a trace, arguments about runs have no effect."""
 
     unit: str | None = None
     steps: str | None = None
@@ -40,7 +40,7 @@ DEFAULT: Final = Given()
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection, key: int, given: Given = DEFAULT) -> list[Row]:
-    """Return the rows of `advice` about a capture, computed anew, as `COLUMNS`. `given` is checked by the caller."""
+    """Compute the rows of `advice` about a capture anew, with the columns `COLUMNS`. The caller has checked `given`."""
     query = "SELECT c.format FROM captures AS c WHERE c.capture_id = ?"
     if connection.execute(query, [key]).fetchall() == [(TRACE,)]:
         return rows_of_trace(connection, key, given.unit)
@@ -55,8 +55,8 @@ def rows_of_trace(
     jobs: trace_evidence.Jobs | None = None,
     also: Callable[[trace_evidence.Evidence], None] | None = None,
 ) -> list[Row]:
-    """Return the rows about a trace. Texts have the default unit. `jobs` keeps what the ranks of a job share; `also`
-    does what needs the same evidence.
+    """Return the rows about a trace. Texts have the default unit. `jobs` keeps evidence and findings that the ranks of
+    a job share. `also` is called with the evidence.
     """
     query = "SELECT c.time_scale FROM captures AS c WHERE c.capture_id = ?"
     [(time_scale,)] = connection.execute(query, [key]).fetchall()
@@ -69,7 +69,7 @@ def trace_findings(
     jobs: trace_evidence.Jobs | None = None,
     also: Callable[[trace_evidence.Evidence], None] | None = None,
 ) -> list[Finding]:
-    """Return what the rules find in a trace, unordered."""
+    """Return the findings about a trace, unordered. `jobs` and `also` are as in `rows_of_trace`."""
     evidence = trace_evidence.Evidence(connection, key, jobs)
     try:
         found = [*traces.findings(evidence), *kernels.findings(evidence), *_of_job(connection, evidence)]
@@ -81,7 +81,7 @@ def trace_findings(
 
 
 def _of_job(connection: duckdb.DuckDBPyConnection, evidence: trace_evidence.Evidence) -> list[Finding]:
-    """Return the findings about a trace's job that are about its rank, too."""
+    """Return the findings about a trace's job that concern the trace's rank."""
     own = next((each.rank for each in evidence.own_waits), None)
     if own is None or evidence.job is None:
         return []
@@ -94,7 +94,7 @@ def _of_job(connection: duckdb.DuckDBPyConnection, evidence: trace_evidence.Evid
 def rows_of_dumps(
     connection: duckdb.DuckDBPyConnection, first: int, last: int, given: Given = DEFAULT
 ) -> Mapping[int, list[Row]]:
-    """Return the rows about each dump from one key up to another, within `answered_times`."""
+    """Return the rows about each dump from one key up to another. Call this within `answered_times`."""
     with _steady(connection, given.runs):
         found = evidence_of(connection, first, last, given.unit, runs=given.runs)
     return {key: rows(findings_of(evidence), evidence.scale) for key, evidence in found.items()}
@@ -102,7 +102,7 @@ def rows_of_dumps(
 
 @contextmanager
 def _chosen(connection: duckdb.DuckDBPyConnection, key: int, given: Given) -> Iterator[None]:
-    """Provide the times of a dump, and the executes of the runs that are chosen, until the block ends."""
+    """Within the block, provide the times of a dump, and the executes of the chosen runs."""
     write_clocks(connection, key, key)
     with answered_times(connection, key, key):
         if (given.steps, given.phase, given.method) != (None, None, None):
@@ -116,7 +116,7 @@ def _chosen(connection: duckdb.DuckDBPyConnection, key: int, given: Given) -> It
 
 @contextmanager
 def _steady(connection: duckdb.DuckDBPyConnection, runs: str) -> Iterator[None]:
-    """Provide `_advised_times`, the times of the runs that shares refer to, until the block ends."""
+    """Within the block, provide `_advised_times`: the times of the runs to which shares refer."""
     connection.execute(
         f"""
         CREATE OR REPLACE TEMP VIEW _advised_times AS
@@ -148,11 +148,12 @@ def rows(findings: Iterable[Finding], scale: Scale) -> list[Row]:
 
 
 def distinct(findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings; of each cause, only the findings of the rule with the most time.
+    """Return the findings to keep. If several rules have findings with the same cause, keep those of the rule with the
+    most time.
 
-    Device idle is always kept. If it takes a fifth of the time, it replaces other findings with the same cause. It then
-    says more than a finding about low utilization, which is dropped. Such a finding is also dropped if the host has
-    half of the critical path.
+    Findings about idle devices are always kept. If idle time is a fifth of the whole, they replace other findings with
+    the same cause. A finding about low utilization is dropped if idle time is a fifth, or if the host has half of the
+    critical path, because these say why.
     """
     shares = [finding.share_percent or 0.0 for finding in findings if finding.rule == _IDLE]
     of_host = [finding.share_percent or 0.0 for finding in findings if finding.rule == _PATH and _is_of_host(finding)]

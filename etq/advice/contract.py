@@ -1,8 +1,8 @@
-"""The contract of evidence: here a rule's claim about a trace becomes a finding, or is dropped.
+"""Judges the claims of rules about a trace: a claim becomes a finding, or is dropped.
 
-A cause is named only if times of that cause cover at least half of the claimed time; otherwise, the finding says what
-is not known. Time between steps is neither cause nor remedy of what is within steps. A remedy belongs to a kind of
-thing. Each share names its whole.
+A finding names a cause only if times of that cause cover at least half of the claimed time; otherwise, it says that the
+cause is unknown. Time between steps doesn't explain time within steps. A remedy belongs to a kind of thing. Each share
+names its whole.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from etq.advice.finding import Finding, at_most_medium, severity_of
 from etq.advice.remedies import Stretch, Traits
 from etq.advice.words import counted, percent, time
 
-# A part is long if it has at least this many ticks; launches, and the time between them, take only microseconds.
+# A part is long if it has at least this many ticks. Launches, and the time between them, only take microseconds.
 LONG: Final = 1_000_000
-# If a time has at least one Python function per this many ticks, recording the functions may account for much of it.
+# If the profiler recorded at least one Python function per this many ticks, much of the time may be spent on recording.
 _FUNCTION: Final = 20_000
-# Causes of time outside steps, which is never mixed with time within steps.
+# Causes of time outside steps. Such time is never added to time within steps.
 APART: Final = ("between_steps", "not_recorded")
-# Why nothing is known to help, by cause.
+# By cause, the reason why no remedy is known.
 _REASONS: Final = {
     **dict.fromkeys(("launch", "copy", "call"), "why these calls take so long isn't recorded"),
     **dict.fromkeys(("host", "step", "op_function", "launching"), "what takes so long there isn't recorded"),
 }  # fmt: skip
-# Causes whose text already says that nothing is known to help.
+# Causes whose text already says that no remedy is known.
 _TOLD: Final = (*APART, "unknown", "unknown_wait", "communication", "blocking")
 # Phrases for causes whose names don't fit into a sentence.
 _WORDS: Final = {
@@ -39,26 +39,26 @@ _WORDS: Final = {
 
 
 class Claim(NamedTuple):
-    """What a rule says, before its evidence is judged.
+    """The statement of a rule, before its evidence is judged.
 
     rule         the rule
     text         the finding in a sentence, if the cause holds
-    unexplained  the finding without its cause; None: it says nothing then, and is dropped
-    cause        what the time is said to be spent on
+    unexplained  the finding without its cause; None if the claim is dropped without a cause
+    cause        what the rule says the time is spent on
     subject      what a remedy is for: its kind (op, step, annotation, module, function, call, wait, rank, device), and
                  its name
     times        the time that is claimed, by what it is spent on, in ticks
-    whole        what the share is of, and its ticks
-    evidence     what else shows it
-    places       how many parts the time has, with the longest; '' where the rule itself states the share
-    least        the share in percent below which nothing is said
+    whole        the whole that the share refers to, and its ticks
+    evidence     further evidence
+    places       the number of the time's parts, with the longest; '' if the rule itself states the share
+    least        the share in percent below which there is no finding
     longest      the time of the longest part
     in_long      the time in parts that are long
     part         what the parts are: gaps, or intervals
     recorded     the time of the recording, if it may be more than the whole
-    is_lost      whether the time is known to be lost; else the finding is not severe
-    besides      a second thing of the subject's kind, where the first has less than nearly all of the time
-    functions    how many of Python's functions the profiler recorded within the time, if it is the host's
+    is_lost      whether the time is known to be lost; otherwise, severity is low
+    besides      a second thing of the subject's kind, if the first doesn't have nearly all of the time
+    functions    how many Python functions the profiler recorded within the time, if it is time of the host
     """
 
     rule: str
@@ -86,7 +86,7 @@ class Claim(NamedTuple):
 
     @property
     def stretch(self) -> Stretch:
-        """Whether half of the time is in long parts; and the share of the longest part, if that part alone has half of
+        """Whether half of the time is in long parts, and the share of the longest part if that part alone has half of
         the time.
         """
         spent = sum(self.times.values())
@@ -142,9 +142,7 @@ def judged(claim: Claim, traits: Traits) -> Finding | None:
 
 
 def _cause(claim: Claim) -> str:
-    """Return the cause of a finding, by which findings are grouped. Each op or function that the host runs is its own
-    cause.
-    """
+    """Return the cause by which findings are grouped. Each op or function that the host runs is a cause of its own."""
     kind, name = claim.cause, claim.subject[1]
     return f"{kind} {name}" if kind in ("cpu_op", "function") and name else kind
 

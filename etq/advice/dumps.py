@@ -18,7 +18,7 @@ _ALL: Final = "all runs"
 # How many ops a finding lists.
 _LISTED: Final = 4
 
-# Findings of ingest that say that numbers may mislead: their severity and remedy.
+# Severity and remedy of findings by ingest that numbers may mislead.
 _MISLEADING: Final = {
     "foreign record": (
         "high",
@@ -61,14 +61,14 @@ _MISLEADING: Final = {
     ),
     "wrapped clock": (
         "low",
-        "None, as long as no event lasts longer than the counter's range (2**32 ticks); otherwise, make the platform "
+        "None is needed if no event lasts longer than the counter's range (2**32 ticks). Otherwise, make the platform "
         "count in 64 bits or coarser ticks.",
     ),
 }
 
 
 def findings_of(evidence: Evidence) -> list[Finding]:
-    """Return what the rules find in the evidence about a dump, unordered."""
+    """Return the findings of all rules about a dump, unordered."""
     return [finding for rule in RULES for finding in rule(evidence)]
 
 
@@ -104,8 +104,8 @@ def framework_tax(evidence: Evidence) -> Iterator[Finding]:
     comparison.
 
     In a traced run, this tax includes the time of tracing. Logging one event took 0.29 us on the machine of the
-    captures in tests/ (transformer: 114 events, 223 us traced, 190 us not), so a tax of this order per event (up to 1
-    us) comes from tracing rather than from the framework; severity is then never high.
+    captures in tests/ (transformer: 114 events, 223 us traced, 190 us not). So a tax of up to 1 us per event comes from
+    tracing rather than from the framework, and severity is then at most medium.
     """
     runs = [run for run in evidence.runs if run.is_steady and run.tax is not None]
     share = _median(run.tax_percent for run in runs)
@@ -142,8 +142,8 @@ def framework_tax(evidence: Evidence) -> Iterator[Finding]:
 
 @_rule
 def nothing_delegated(evidence: Evidence) -> Iterator[Finding]:
-    """No delegate runs anything, though much of the time (the limit of high severity) is spent in ops that backends are
-    made for. Names don't show whether the kernels are the portable ones.
+    """No delegate runs anything, although much of the time, enough for high severity, is spent in ops that backends are
+    made for. The names of kernels don't show whether these are the portable ones.
     """
     heavy = [op for op in evidence.ops if op.is_heavy]
     spent, share = _sum(heavy), _share(evidence, _sum(heavy))
@@ -166,14 +166,14 @@ def nothing_delegated(evidence: Evidence) -> Iterator[Finding]:
 
 @_rule
 def fallback_kernels(evidence: Evidence) -> Iterator[Finding]:
-    """Some ops run as kernels although there are delegates. Each such op also splits the graph, so that delegates are
-    called more often: reported from 2 % on.
+    """Some ops run as kernels although there are delegates. This is reported from 2 % of the time on, because each such
+    op also splits the graph, so that delegates are called more often.
     """
     kernels = [op for op in evidence.ops if op.kind == "kernel"]
     spent, share = _sum(kernels), _share(evidence, _sum(kernels))
     if evidence.delegate_calls <= 0 or share < 2:
         return
-    # The time of an op that a delegate runs includes the copies of its weights.
+    # If a delegate runs an op, the op's time includes the copies of its weights.
     to_delegate = [op.name for op in kernels[:3] if not op.is_copy] or [kernels[0].name]
     yield Finding(
         "fallback kernels",
@@ -197,8 +197,8 @@ def small_delegate_calls(evidence: Evidence) -> Iterator[Finding]:
     A graph in one piece has one call. Overhead is copies, changes of layout, and time that the delegate's events leave
     unaccounted.
 
-    If the clock of these events is too coarse, and for calls without events or with detached ones, unaccounted time is
-    not counted as overhead; such calls are reported if they are short: a call's fixed cost is some microseconds.
+    Unaccounted time isn't counted as overhead if the clock of these events is too coarse, or if a call has no events or
+    detached ones. Such calls are reported if they are short, because a call's fixed cost is some microseconds.
     """
     calls = [op for op in evidence.ops if op.kind == "delegate_call"]
     inner = [op for op in evidence.ops if op.kind == "delegate"]
@@ -238,7 +238,7 @@ def small_delegate_calls(evidence: Evidence) -> Iterator[Finding]:
 
 @_rule
 def copies(evidence: Evidence) -> Iterator[Finding]:
-    """Much of the time (the limit of medium severity) is spent in ops that compute nothing: changes of layout, type
+    """Much of the time, enough for medium severity, is spent in ops that compute nothing: changes of layout, type
     conversions and copies, in kernels and delegates.
     """
     moved = [op for op in evidence.ops if op.is_copy]
@@ -263,7 +263,9 @@ def copies(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _less_copying(evidence: Evidence, moved: Sequence[Op], is_constant: bool) -> Iterator[str]:
-    """Yield the remedies for what copies: kernels, changes of layout in delegates, or copies in and out of these."""
+    """Yield the remedies for copying kernels, for changes of layout in delegates, and for copies in and out of
+    delegates.
+    """
     kernels = [op for op in moved if op.kind == "kernel"]
     has_layouts = any(op.is_of_layout for op in moved)
     if is_constant:
@@ -295,7 +297,7 @@ def _less_copying(evidence: Evidence, moved: Sequence[Op], is_constant: bool) ->
 
 @_rule
 def dominating_op(evidence: Evidence) -> Iterator[Finding]:
-    """One op takes more than all others together. It is the place to optimize rather than a fault, so severity is at
+    """One op takes more than all others together. This isn't a fault, but shows where to optimize, so severity is at
     most medium. Copies have their own rule; a model of one or two ops is not reported.
     """
     ops = [op for op in evidence.ops if op.kind in ("kernel", "delegate") and not op.is_copy]
@@ -338,9 +340,8 @@ def _dominating(evidence: Evidence, what: str, name: str, ticks: float, words: s
 def first_run(evidence: Evidence) -> Iterator[Finding]:
     """The first run is an outlier: caches, pages and clocks are cold.
 
-    Its excess is at least a fifth of the median of the later runs, and exceeds the variation of runs by chance, see
-    `_is_warm_up`. A slow first run is normal: severity is at most medium. The share is that of its excess in the time
-    of all runs.
+    Its excess is at least a fifth of the median of the later runs, and more than chance explains, see `_is_warm_up`. A
+    slow first run is normal: severity is at most medium. The share is the excess in percent of the time of all runs.
     """
     excess = {load.run: load.ticks for load in evidence.loads if load.component == "first run excess"}
     warm_ups = []
@@ -369,7 +370,7 @@ def first_run(evidence: Evidence) -> Iterator[Finding]:
 
 @_rule
 def slow_runs(evidence: Evidence) -> Iterator[Finding]:
-    """Slow runs took so much longer than typical ones (the limit of medium severity) that totals and averages over all
+    """Slow runs took so much longer than typical ones, enough for medium severity, that totals and averages over all
     runs represent neither.
     """
     slow = [
@@ -399,13 +400,13 @@ def slow_runs(evidence: Evidence) -> Iterator[Finding]:
 
 @_rule
 def variance(evidence: Evidence) -> Iterator[Finding]:
-    """Runs of the same events vary much, (p90 - p10) / p50: by a fifth or more. Captures on a quiet machine have 5 to
-    11 %; one in ten has more than 20 %.
+    """Runs of the same events vary much: (p90 - p10) / p50 is a fifth or more. On a quiet machine, it is 5 to 11 % in
+    most captures, and more than 20 % in one of ten.
 
-    The number of captures per side that show a change of 5 % is n = 2 (1.96 + 0.84)^2 s^2 / ln(1.05)^2, the usual
-    sample size for 5 % false alarms and 80 % power, where a capture's p25 is the sample and s its spread between
-    captures. In 60 real captures of 3 models on a shared machine, s was 0.15 of the spread within a capture (0.13 to
-    0.15 by model, robustly); 5 per side is the smallest number that detected 94 % or more there. From 50 captures on,
+    To show a change of 5 %, n = 2 (1.96 + 0.84)^2 s^2 / ln(1.05)^2 captures per side are needed. This is the usual
+    sample size for 5 % false alarms and 80 % power; a sample is a capture's p25, and s is its spread between captures.
+    In 60 real captures of 3 models on a shared machine, s was 0.15 of the spread within a capture (0.13 to 0.15 by
+    model, robustly). 5 captures per side is the smallest number that detected 94 % or more there. Above 50 captures,
     the estimate is not meaningful.
     """
     varying = []
@@ -449,8 +450,8 @@ def few_runs(evidence: Evidence) -> Iterator[Finding]:
 
 @_rule
 def loading(evidence: Evidence) -> Iterator[Finding]:
-    """Loading took longer than all runs of the capture together. A capture is not a user's session, so severity is low;
-    it is medium if loading takes longer than a hundred runs.
+    """Loading took longer than all runs of the capture together. Severity is low, because a user's session may have
+    more runs than a capture. It is medium if loading takes longer than a hundred runs.
     """
     parts: defaultdict[str, list[float]] = defaultdict(list)
     for load in evidence.loads:
@@ -478,9 +479,9 @@ def loading(evidence: Evidence) -> Iterator[Finding]:
 
 @_rule
 def coarse_clock(evidence: Evidence) -> Iterator[Finding]:
-    """A clock's step is too large for the times that it measures, 20 events or more. Severity is high for the runtime's
-    clock, because that makes all times unreliable; for the clock of delegates' events it is medium if a quarter of them
-    have duration zero.
+    """A clock's step is too large for the times that it measures, of 20 events or more. For the runtime's clock,
+    severity is high, because all times are then unreliable. For the clock of delegates' events, it is medium if a
+    quarter of the events have duration zero.
     """
     for clock in evidence.clocks:
         if clock.events < 20 or not clock.is_coarse:
@@ -503,12 +504,12 @@ def coarse_clock(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _is_warm_up(evidence: Evidence, run: Run) -> bool:
-    """Whether a first run took longer than variation explains: it exceeds p90 of the later runs of its block, and also
-    the fences of `typical_runs` or twice the slowest typical run.
+    """Whether a first run took longer than variation explains. It must exceed p90 of the later runs of its block, and
+    also either the fences of `typical_runs` or twice the slowest typical run.
 
-    If the logarithms of runs vary by chance like normal numbers with s = 0.1 to 0.6, at most 0.5 % of first runs are
-    warm-ups by this rule with 20 later runs, and 5 % with 5 later runs. By the first condition alone, 14 and 20 % would
-    be.
+    Error rates, if the logarithms of runs are normally distributed with s = 0.1 to 0.6: the rule takes at most 0.5 % of
+    first runs for warm-ups with 20 later runs, and 5 % with 5 later runs. With the first condition alone, it would be
+    14 and 20 %.
     """
     p90 = quantile(_later(evidence, run.block), 0.9) if run.is_first else None
     if run.execute is None or p90 is None or run.execute <= p90:
@@ -518,7 +519,7 @@ def _is_warm_up(evidence: Evidence, run: Run) -> bool:
 
 
 def _later(evidence: Evidence, block: int) -> list[float]:
-    """Return the known times of the runs of a block, without the first."""
+    """Return the known times of a block's runs, without the first run."""
     return [run.execute for run in evidence.later[block] if run.execute is not None]
 
 

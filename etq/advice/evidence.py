@@ -31,7 +31,7 @@ _LATER_RUNS: Final = 3
 
 
 class Scale(NamedTuple):
-    """A unit of time, and the two factors that convert a capture's ticks to the unit, of which one is 1."""
+    """A unit of time, and the two factors that convert a capture's ticks to the unit. One of the factors is 1."""
 
     unit: str
     multiplier: int
@@ -51,7 +51,9 @@ class Scale(NamedTuple):
 
 
 def scale_of(time_scale: str, unit: str | None) -> Scale:
-    """Return the scale that converts ticks of a time scale to a unit; None: a unit that suits the time scale."""
+    """Return the scale that converts ticks of a time scale to a unit. If that is None, choose a unit that suits the
+    time scale.
+    """
     shown = unit or ("cycles" if time_scale == "cycles" else "us")
     if time_scale not in _THOUSANDS or shown not in _THOUSANDS:
         return Scale(shown, 1, 1)
@@ -65,9 +67,9 @@ class Run:
 
     index: int
     block: int
-    execute: float | None  # None: its times are impossible
-    tax: float | None  # None: unknown
-    events: int  # events that the runtime logged in it, other than those of delegates
+    execute: float | None  # None if its times are impossible
+    tax: float | None  # None if unknown
+    events: int  # events that the runtime logged in it, without delegates' events
     is_typical: bool
     is_steady: bool  # whether shares include it
     is_first: bool  # whether it may be a warm-up: the first run of its program, with other runs of its block after it
@@ -87,13 +89,13 @@ class Part:
     kind: str
     op: str
     instruction: int | None
-    moves: str | None  # what it does instead of computing: copies (including conversions) or changes of layout
+    moves: str | None  # whether it copies or converts, or changes layouts, instead of computing
     is_opened: bool  # a delegate's call with events in it
     calls: float
     ticks: float
     module: str | None
     source: str | None
-    is_of_constant: bool | None  # whether no node computes its inputs; None: unknown
+    is_of_constant: bool | None  # whether no node computes its inputs; None if unknown
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Op:
 
     @property
     def opened(self) -> float:
-        """The time of those delegate calls that have events, as far as the events don't account for it."""
+        """The time of delegate calls with events, without the time of these events."""
         return fsum(part.ticks for part in self.parts if part.is_opened)
 
     @property
@@ -135,7 +137,7 @@ class Op:
         return f"{self.name} {scale.words(self.ticks)} in {counted(self.calls, 'call')}{self._where()}"
 
     def _where(self) -> str:
-        """The instructions with the most time, and the source line of the first that has one."""
+        """Return text with the instructions with the most time, and the first known source line among them."""
         placed: defaultdict[tuple[str, int | None], list[Part]] = defaultdict(list)
         for part in self.parts:
             placed[part.method, part.instruction].append(part)
@@ -167,18 +169,18 @@ class Load(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """The clock of the runtime or of delegates' events, and its durations in ticks, as in `clock_steps`."""
+    """The clock of the runtime or of delegates' events, with its durations in ticks, as in the view `clock_steps`."""
 
     is_delegate: bool
     events: int
     zeros: int
     middle: int | None  # half of the events take at most this time
-    step: float | None  # None: none is seen
+    step: float | None  # None if none is seen
 
     @property
     def is_coarse(self) -> bool:
-        """Whether its step is too large for its durations: half of the durations are shorter than ten steps, so that a
-        step is more than 10 % of them, or a quarter are zero.
+        """Whether its step is too large for its durations. This is so if half of the durations are shorter than ten
+        steps, because a step is then more than 10 % of them, or if a quarter of the durations are zero.
         """
         is_short = self.step is not None and self.middle is not None and self.middle < 10 * self.step
         return is_short or 4 * self.zeros >= self.events
@@ -194,7 +196,9 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence about a dump. If values were logged, there are no runs, as all times include copying the values."""
+    """The evidence about a dump. If values were logged, it has no runs, because all times include copying the
+    values.
+    """
 
     scale: Scale
     logged_values: bool
@@ -216,7 +220,7 @@ class Evidence:
 
     @cached_property
     def average(self) -> float:
-        """The mean execute time of the steady runs, the whole for shares of ops and modules."""
+        """The mean execute time of the steady runs. Shares of ops and modules refer to it."""
         return fsum(part.ticks for part in self.parts)
 
     @cached_property
@@ -261,7 +265,7 @@ def evidence_of(
     `_filled_runs`, `_filled_loads` and `_advised_times`, see `etq.advice.collecting`.
 
     unit  as in `advice`
-    runs  typical or all: the runs to which shares refer
+    runs the runs to which shares refer: typical or all
     """
     captures = connection.execute("FROM _advised_captures(?, ?)", [first, last]).fetchall()
     if not captures:
@@ -302,7 +306,7 @@ def _asked(connection: duckdb.DuckDBPyConnection, source: str, parameters: Seque
 
 
 def _runs(rows: Sequence[tuple[Any, ...]], which: str) -> list[Run]:
-    """Return the runs, by index, classified as in `run_times`."""
+    """Return the runs, by index, with their classes as in the view `run_times`."""
     later: defaultdict[int, int] = defaultdict(int)
     typical: defaultdict[tuple[int, str | None], list[float]] = defaultdict(list)
     for index, block, phase, first_run, is_typical, execute, _, _ in rows:

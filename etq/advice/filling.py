@@ -1,5 +1,5 @@
-"""Advice as rows of the table `all_advice`, which is written with the rollups of captures in a file, and when it is
-asked for in memory.
+"""Advice as rows of the table `all_advice`. In a file, it is written together with the rollups of captures; in memory,
+when it is first asked for.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _waiting: Final[WeakKeyDictionary[duckdb.DuckDBPyConnection, set[int]]] = WeakKe
 def fill_rollups(
     connection: duckdb.DuckDBPyConnection, capture_id: int, last_id: int | None = None, *, is_new: bool = False
 ) -> None:
-    """Write the rollups of captures, as `etq.database.rollups` does, and the advice about them and the other ranks of
-    their jobs.
+    """Write the rollups of captures by `etq.database.rollups`, and the advice about the captures and about the other
+    ranks of their jobs.
     """
     filled = range(capture_id, (last_id or capture_id) + 1)
     ranks = ranks_of(connection, filled)
@@ -54,14 +54,14 @@ def fill_rollups(
 def ranks_together(
     connection: duckdb.DuckDBPyConnection, write: Callable[[Callable[[], None]], None]
 ) -> Iterator[None]:
-    """Within the block, captures are added or changed; after it, write the advice about their jobs' ranks once.
+    """For a block that adds or changes captures: after the block, write the advice about the ranks of their jobs, once.
 
     write  runs a function in a transaction of its own
     """
     _waiting.setdefault(connection, set())
     try:
         yield
-    except WarehouseError:  # this error is the one to report, not that of writing
+    except WarehouseError:  # this error is reported, not one of writing
         with suppress(WarehouseError, duckdb.Error):
             _write_waiting(connection, write)
         raise
@@ -71,20 +71,20 @@ def ranks_together(
 
 def _write_waiting(connection: duckdb.DuckDBPyConnection, write: Callable[[Callable[[], None]], None]) -> None:
     if waiting := _waiting.pop(connection, None):
-        # Keys from a failed transaction may belong to no capture.
+        # If a transaction failed, some keys may belong to no capture.
         query = f"SELECT c.capture_id FROM captures AS c WHERE c.format = '{TRACE}' ORDER BY ALL"
         traces = [key for (key,) in connection.execute(query).fetchall() if key in waiting]
         write(lambda: refill(connection, traces))
 
 
 def ranks_of(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> list[int]:
-    """Return the keys of those captures that are traces, and of all traces of their jobs."""
+    """Return the keys of the traces among these captures, and of all traces of their jobs."""
     return [key for (key,) in connection.execute(_OF_JOBS, {"keys": list(keys)}).fetchall()]
 
 
 def refill(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
-    """Write the advice about traces again, unless their events were pruned; within `ranks_together`, when its block
-    ends.
+    """Write the advice about traces again, unless their events were pruned. Within a block of `ranks_together`, this
+    happens when the block ends.
     """
     if (waiting := _waiting.get(connection)) is not None:
         waiting.update(keys)
@@ -106,11 +106,11 @@ def refill_rated(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> 
 
 
 def advise(connection: duckdb.DuckDBPyConnection, first: int, last: int, jobs: Jobs | None = None) -> None:
-    """Write the advice about a trace, or about all dumps from one key up to another; in memory, leave that to
-    `write_once`.
+    """Write the advice about a trace, or about all dumps from one key up to another. If the database is in memory,
+    leave that to `write_once`.
 
-    `jobs` keeps what the ranks of a job share, for the ranks that follow. Advice is computed under the memory limit of
-    queries, not the lower one that applies while a file is stored.
+    `jobs` keeps evidence and findings that the ranks of a job share, for the following ranks. Advice is computed under
+    the memory limit of queries, because the limit that applies while a file is stored is lower.
     """
     if rollups.is_in_memory(connection):
         rollups.leave_answers(connection, first, last)

@@ -13,15 +13,15 @@ class Finding(NamedTuple):
     rule      the rule that applies
     severity  one of `SEVERITIES`
     text      what was found, in a sentence
-    evidence  the ops, instructions, intervals, runs or views that show it, and what they add up to
-    remedy    what to do; empty where nothing is known that helps
+    evidence  the ops, instructions, intervals, runs or views that show it, with their sum
+    remedy    what to do; empty if no remedy is known
     cause     what takes the time, in a word; None if the evidence doesn't show it
-    ticks     the time that a remedy can save at most, in ticks of the capture: per run a mean; of traces, in the whole
-              trace; None for findings that are not about time
-    whole     what the share of that time is of, as in "33 % of the executes"
-    whole_ticks  its time
-    percent   the share where it isn't that of `ticks` in `whole_ticks`, such as a median of shares
-    ranks     for a finding about a job, the ranks that it is about
+    ticks     the most time that a remedy can save, in ticks of the capture: for dumps the mean per run, for traces the
+              sum over the trace; None for findings that are not about time
+    whole     the whole of which `ticks` are a share, such as "of the executes"
+    whole_ticks  the time of the whole
+    percent   the share if it isn't `ticks` in percent of `whole_ticks`, such as a median of shares
+    ranks     for a finding about a job, the ranks that it concerns
     """
 
     rule: str
@@ -44,14 +44,14 @@ class Finding(NamedTuple):
         return None if self.ticks is None or not self.whole_ticks else 100 * self.ticks / self.whole_ticks
 
 
-# The share of a recording, in percent, below which nothing is severe: no comparison of two builds detects it.
+# The share of a recording, in percent, below which severity is low: no comparison of two builds detects it.
 _LEAST: Final = 1.0
 
 
 def severity_of(share_percent: float, recorded_percent: float = 100.0) -> str:
-    """Return the severity of a finding by its share of the whole: high from a fifth, which justifies a change of the
-    model or its lowering; medium from a twentieth, which a comparison of two builds detects with five captures per
-    side. It is low if the time is a negligible part of the recording.
+    """Return the severity of a finding by its share of the whole. It is high from a fifth on, which justifies a change
+    of the model or its lowering. It is medium from a twentieth on, which a comparison of two builds detects with five
+    captures per side. It is low if the time is a negligible part of the recording.
     """
     if recorded_percent < _LEAST:
         return "low"

@@ -1,4 +1,6 @@
-"""Evidence for the rule about idle devices: what the host does while a device is idle, and before and after that."""
+"""Evidence for the rule about idle devices: what the host does while a device is idle, and before and after all events
+of the device.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from etq.advice.words import counted, percent, shortened, time
 # Causes that first calls may explain, and causes whose time is longer because Python's functions are recorded.
 _OF_FIRSTS: Final = (*CALLS, *LAUNCHING, "launching", "cpu_op", "data_loading")
 _SLOWED: Final = (*LAUNCHING, "launching", "function", "after_synchronization", "low_use")
-# A function's caller is found from this many of its longest calls.
+# The caller of a function is determined from this many of the function's longest calls.
 _CALLS_READ: Final = 1000
 
 
@@ -26,7 +28,7 @@ class Outside(NamedTuple):
 
 
 def op_of(evidence: Evidence, device: int | None, cause: str) -> tuple[str | None, int]:
-    """Return the op that has the most idle time of a device with this cause, and that time."""
+    """Return the op with the most idle time of this device and cause, and that time."""
     query = f"""
         SELECT s.family, sum(i.ticks)::BIGINT AS ticks
         FROM {evidence.shared("idle")} AS i
@@ -49,7 +51,9 @@ def op_of(evidence: Evidence, device: int | None, cause: str) -> tuple[str | Non
 
 
 def waits_of(evidence: Evidence, device: int | None) -> Counter[str | None]:
-    """Return a device's idle time because the host waited for it, by the op that waits; None: a call outside ops."""
+    """Return a device's idle time because the host waited for it, by the op that waits; None stands for calls outside
+    ops.
+    """
     query = f"""
         SELECT s.family, sum(i.ticks)::BIGINT
         FROM (
@@ -72,10 +76,10 @@ def waits_of(evidence: Evidence, device: int | None) -> Counter[str | None]:
 
 
 def awaited(evidence: Evidence, device: int | None, causes: Sequence[str]) -> tuple[Counter[str], Counter[str]]:
-    """Return a device's idle time of causes in which launched events wait.
+    """Return a device's idle time of these causes, in which launched events wait, by calls in which the host waits.
 
-    The first result is by the call in which the host waits until these events, or events that follow them without a
-    gap, end. The second is by the call in which the host waits during the idle time.
+    The first result has the whole idle time, by the call in which the host waits for the end of these events, or of
+    events that follow them without a gap. The second has only the part in which the host waits in that call.
     """
     query = f"""
         WITH gaps AS (
@@ -104,8 +108,8 @@ def awaited(evidence: Evidence, device: int | None, causes: Sequence[str]) -> tu
 
 
 def _within_ops(evidence: Evidence) -> str:
-    """Return the beginning of a query: `pieces` of a device's idle time of a cause, the `ops` of the trace, and
-    the time and thread of the pieces in ops.
+    """Return the beginning of a query with three tables: `pieces` of a device's idle time of a cause; the `ops` of the
+    trace; and `inner_ops`, the time and thread of the pieces that are in ops.
     """
     return f"""
         WITH pieces AS MATERIALIZED (
@@ -129,7 +133,9 @@ def _within_ops(evidence: Evidence) -> str:
 
 
 def outermost(evidence: Evidence, device: int | None, cause: str) -> Counter[str]:
-    """Return a device's idle time of a cause in outermost ops that launch nothing, by the names of the ops."""
+    """Return a device's idle time of a cause that is in outermost ops that launch nothing, by the names of these
+    ops.
+    """
     query = f"""
         {_within_ops(evidence)}
         outer_ops AS MATERIALIZED (
@@ -159,7 +165,7 @@ def outermost(evidence: Evidence, device: int | None, cause: str) -> Counter[str
 
 
 def broadcasts_buffers(evidence: Evidence) -> bool:
-    """Whether DistributedDataParallel broadcasts buffers: there are annotations of both."""
+    """Whether DistributedDataParallel broadcasts buffers: the trace has annotations of both."""
     query = """
         SELECT count(DISTINCT CASE WHEN starts_with(s.label, 'DistributedDataParallel.forward') THEN 1
             WHEN regexp_matches(s.label, '^(nccl|gloo):broadcast') THEN 2 END)
@@ -169,9 +175,9 @@ def broadcasts_buffers(evidence: Evidence) -> bool:
 
 
 def around(evidence: Evidence, device: int | None, cause: str, names: Sequence[str | None]) -> tuple[str | None, float]:
-    """Return what contains half of a device's idle time of a cause, and its share.
+    """Return the op, annotation or function that contains half of a device's idle time of a cause, and its share.
 
-    It is the outermost op, or the annotation or function around it, except those in `names`.
+    It is an outermost op, or else the annotation or function around such an op. Names in `names` are left out.
     """
     query = f"""
         {_within_ops(evidence)}
@@ -199,8 +205,8 @@ def around(evidence: Evidence, device: int | None, cause: str, names: Sequence[s
 
 
 def outside(evidence: Evidence, device: int | None) -> list[Outside]:
-    """Return the time of the steps, or of the recording without any, before a device's first event and after its
-    last, if it is a millisecond or more.
+    """Return the time before a device's first event and after its last event, if it is a millisecond or more. Only time
+    in steps counts, or, without steps, time of the recording.
     """
     query = f"""
         WITH whole AS MATERIALIZED (
@@ -242,8 +248,8 @@ def outside(evidence: Evidence, device: int | None) -> list[Outside]:
 
 
 def with_firsts(evidence: Evidence, claim: Claim, subject: Subject, text: str | None = None) -> Claim:
-    """Return a claim about time of the host with the number of functions recorded during it. The claim becomes one
-    about first calls, with this text, if these have half of the time and later calls of the same names take much less.
+    """Add the number of recorded functions to a claim about time of the host. If first calls have half of the time, and
+    later calls of the same names take much less, the claim becomes one about first calls, with this text.
     """
     spent, (_, whole) = sum(claim.times.values()), claim.whole
     if not spent or 100 * spent < claim.least * whole or not evidence.has_work:
@@ -265,8 +271,8 @@ def with_firsts(evidence: Evidence, claim: Claim, subject: Subject, text: str | 
 
 
 def with_caller(evidence: Evidence, name: str) -> str:
-    """Return the shortened name of what the host runs. After a library's function follows the innermost function or
-    module around it that is not from a library, if one name has half of the time.
+    """Return the shortened name of what the host runs. For a library's function, add its caller: the innermost function
+    or module around it that is not from a library. The caller is added if one name has half of the time.
     """
     told = shortened(name, 120)
     if not evidence.traits.has_functions:

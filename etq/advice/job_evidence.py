@@ -16,7 +16,7 @@ _STEPS: Final = "_etq_job_steps"
 
 
 class Ranks(NamedTuple):
-    """What the view `jobs` has about a job."""
+    """Columns of the view `jobs` about a job."""
 
     job: str | None
     ranks: int
@@ -30,8 +30,8 @@ class Ranks(NamedTuple):
 
 
 class Link(NamedTuple):
-    """The calls of a process group for one collective and message. A call's time is its longest transfer; `percent` is
-    the median share of the link's rate.
+    """The calls of a process group for one collective and message. The time of a call is its longest transfer;
+    `percent` is the median share of the link's rate that the calls reach.
     """
 
     collective: str
@@ -45,7 +45,9 @@ class Link(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a rank spends more time on in a step than other ranks do, as in `rank_ops`."""
+    """A part of the step, or a kernel or op, on which a rank spends more time than other ranks, as in the view
+    `rank_ops`.
+    """
 
     place: str | None
     name: str
@@ -55,7 +57,7 @@ class Part(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """How far a rank's clock is ahead of the job's median, and how much that varies between collectives."""
+    """How far a rank's clock is ahead of the job's median, and how much this difference varies between collectives."""
 
     rank: int
     offset: float
@@ -63,8 +65,8 @@ class Clock(NamedTuple):
 
 
 def _passed_on(pairs: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], int]:
-    """Return the waits of a step, by the rank that waits and the rank that causes the wait. If a rank that others wait
-    for waited itself, that part of their waiting is attributed to the ranks that it waited for.
+    """Return the waits of a step, by the rank that waits and the rank that causes the wait. If the last rank itself
+    waited in the step, others' waits for it are attributed, up to that time, to the ranks that it waited for.
     """
     own: defaultdict[int, dict[int, int]] = defaultdict(dict)
     for (rank, last), ticks in pairs.items():
@@ -82,8 +84,8 @@ def _passed_on(pairs: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], in
 
 
 class Rank(NamedTuple):
-    """What a rank does in a step, means of its steps in ns; None where unknown. `waited_for` is the time that each rank
-    that waits for this rank spends waiting; `last` is the number of steps in which the other ranks wait longest for it.
+    """How a rank spends a step, as means of its steps in ns; None if unknown. `waited_for` is the mean time that
+    another rank waits for this one; `last` is the number of steps in which the other ranks wait longest for it.
     """
 
     rank: int
@@ -110,19 +112,19 @@ def foremost(ranks: Sequence[Rank], most: int) -> list[Rank]:
 
 
 class JobEvidence:
-    """The evidence about the one job that a selector chooses, or that a database has."""
+    """The evidence about the job that a selector chooses, or about the only job of a database."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, selector: str | None) -> None:
         self._connection, self._selector = connection, selector
 
     def rows(self, make: Callable[[Iterable[Any]], Row], query: str, **values: Any) -> list[Row]:
-        """Return the rows of a query; `$selector` is the job's."""
+        """Return the rows of a query, in which `$selector` is the job's selector."""
         given = {"selector": self._selector} if "$selector" in query else {}
         return [make(row) for row in self._connection.execute(query, {**given, **values}).fetchall()]
 
     @cached_property
     def of_job(self) -> Ranks | None:
-        """None if no capture is of a rank."""
+        """The job's row of the view `jobs`; None if no capture is of a rank."""
         query = f"SELECT {', '.join(f'j.{name}' for name in Ranks._fields)} FROM jobs($selector, unit := 'ns') AS j"
         return next(iter(self.rows(Ranks._make, query)), None)
 
@@ -138,7 +140,7 @@ class JobEvidence:
 
     @cached_property
     def waits(self) -> dict[int | None, dict[int, int]]:
-        """How long other ranks waited for a rank, by step; each step is there."""
+        """How long other ranks waited for a rank, by step. All steps are included."""
         found: dict[int | None, dict[int, int]] = {}
         for step, pairs in self._pairs.items():
             of_step = found[step] = {}
@@ -148,14 +150,14 @@ class JobEvidence:
 
     @cached_property
     def waiting(self) -> dict[int, int]:
-        """The number of ranks that wait for each rank, of the ranks that others wait for."""
+        """For each rank that others wait for, the number of these others."""
         if not self.is_by_clocks:
             return dict.fromkeys(self.ticks, max(len(self.ticks) - 1, 1))
         return Counter(last for _, last in {pair for pairs in self._pairs.values() for pair in pairs})
 
     @cached_property
     def _pairs(self) -> dict[int | None, dict[tuple[int, int], int]]:
-        """How long a rank waits for another, by step and pair of ranks. If the last rank had itself waited in the step,
+        """How long a rank waits for another, by step and pair of ranks. If the awaited rank itself waited in the step,
         the cause is the rank that it waited for, see `_passed_on`.
         """
         direct: dict[int | None, dict[tuple[int, int], int]] = {
@@ -227,9 +229,10 @@ class JobEvidence:
         return self.rows(Clock._make, query)
 
     def beyond(self, rank: int, by: str) -> list[Part]:
-        """What a rank spends more time on in its steps than the other ranks, the largest excess first.
+        """Return the things on which a rank spends more time in its steps than the other ranks, the largest excess
+        first.
 
-        These are parts of the step, or kernels and ops.
+        As in the view `rank_ops`, `by` chooses between parts of the step and kernels and ops.
         """
         query = """
             SELECT o.place, o.op, o.per_step, o.others, o.excess

@@ -1,5 +1,5 @@
-"""Advice about jobs: the rank that others wait for and why, slow links, clocks that differ, and the first sentence of a
-job's screen.
+"""Advice about jobs: late ranks, for which others wait, and the cause; slow links; clocks that differ. Also words the
+first sentence of a job's screen.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 LATE: Final = "late rank"
 LINK: Final = "slow link"
 CLOCK: Final = "clock offset"
-# Waits and transfers of a smaller share of the steps, in percent, are no finding. The limit for waits is the same as
-# for other findings about time; the limit for links is lower, because a slow link costs all ranks time.
+# The least share of the steps, in percent, of waits and of transfers in findings. The limit for waits is that for other
+# findings about time. The limit for transfers is lower, because a slow link costs all ranks time.
 _LEAST_WAIT: Final = 5.0
 _LEAST_TRANSFER: Final = 2.0
-# With too few steps to exclude chance, a rank is named if it causes at least this part of all waiting, and this share
-# of the steps in percent.
+# If there are too few steps to exclude chance, a rank is still named if it causes at least this part of all waiting,
+# and if the waiting is at least this share of the steps, in percent.
 _NEARLY_ALL: Final = 0.75
 _MUCH: Final = 10.0
-# Clocks of devices are converted to those of hosts with errors of some us.
+# The smallest offset in a finding, in ns. Times of devices are converted to the host's clock with errors of some us.
 _LEAST_OFFSET: Final = 10_000
-# Messages of at least this size reach a link's full rate; a share of that rate below this percentage is low.
+# Messages of at least this size can reach a link's full rate. A share of that rate below this percentage is low.
 _LARGE: Final = 16 * 2**20
 _LITTLE: Final = 30.0
 _LONGEST: Final = 48
-# The parts of a step as words, and where the kernels or ops that explain the part run.
+# The parts of a step as words, and where the kernels or ops run that explain the part.
 _PARTS: Final = {
     "kernel": ("its kernels", "device"),
     "memcpy": ("its copies", "device"),
@@ -70,7 +70,7 @@ class Judged(NamedTuple):
 
 
 def judged(connection: duckdb.DuckDBPyConnection, selector: str | None) -> Judged:
-    """Return what is found about the one job that a selector chooses; without a selector, about the one job in the
+    """Return the advice about the job that a selector chooses; without a selector, about the only job of the
     database.
     """
     evidence = JobEvidence(connection, selector)
@@ -87,12 +87,12 @@ def judged(connection: duckdb.DuckDBPyConnection, selector: str | None) -> Judge
 
 
 def found_in(connection: duckdb.DuckDBPyConnection, job: str) -> list[Finding]:
-    """Return what is found about a job, by its label."""
+    """Return the findings about a job, by its label."""
     return judged(connection, selector_of({JOB: job})).findings
 
 
 def _late_ranks(evidence: JobEvidence, of_links: set[int]) -> list[Late]:
-    """The ranks that others wait for. Ranks of slow links are included only if something else makes them late."""
+    """The ranks that others wait for. A rank of a slow link is included only if a part of its step makes it late."""
     steps = sum(evidence.ticks.values())
     if not steps:
         return []
@@ -111,15 +111,13 @@ def _share(evidence: JobEvidence, late: Late) -> float:
 
 
 def _dominates(evidence: JobEvidence, late: Late) -> bool:
-    """Whether nearly all waiting is for this rank, and is long: then the rank is named although the cause may be
-    chance.
-    """
+    """Whether nearly all waiting is for this rank, and is long. Then the rank is named although this may be chance."""
     waited = sum(ticks for of_step in evidence.waits.values() for ticks in of_step.values())
     return late.waited >= _NEARLY_ALL * waited and _share(evidence, late) >= _MUCH
 
 
 def _whole(evidence: JobEvidence, late: Late) -> float:
-    """The time of the steps of the ranks that wait for a rank."""
+    """The time of the steps of those ranks that wait for this rank."""
     others = [ticks for rank, ticks in evidence.ticks.items() if rank != late.rank]
     return evidence.waiting.get(late.rank, 1) * sum(others) / max(len(others), 1)
 
@@ -143,7 +141,7 @@ def _of_late(evidence: JobEvidence, late: Late) -> Finding:
     waited = f"{who} waited {time(late.waited / 1e3, 'us')} for it in all"
     by = "in collectives that end together, or for ranks that had waited for it (etq show rank_waits)"
     if not evidence.is_by_clocks:
-        by = "by time in collectives, as waits by clocks aren't known (etq show collective_waits says why)"
+        by = "measured by time in collectives, because clocks don't show the waits (etq show collective_waits says why)"
     often = f"longest in {late.steps} of {counted(late.of, 'step')}, by chance with p = {_p(late.p)}"
     severity = severity_of(share)
     is_sure = evidence.is_by_clocks and late.p <= ALPHA
@@ -163,7 +161,7 @@ def _of_late(evidence: JobEvidence, late: Late) -> Finding:
 
 
 def _reason(evidence: JobEvidence, rank: int, cause: str, part: Part) -> str:
-    """What a late rank spends more time on, in a sentence."""
+    """Return a sentence about the part of the step on which a late rank spends more time."""
     what, place = _PARTS[cause]
     takes = f"{what} {'takes' if cause in _SINGULAR else 'take'}"
     takes = f"{takes[0].upper()}{takes[1:]} {_beside(part)}"
@@ -180,9 +178,7 @@ def _beside(part: Part) -> str:
 
 
 def _slow_links(evidence: JobEvidence) -> Iterator[tuple[Link, Slow]]:
-    """Yield groups whose transfers are slower than those of other groups, if the slow transfers take enough of the
-    steps.
-    """
+    """Yield groups whose transfers are slower than other groups' transfers and take enough of the steps."""
     kinds: defaultdict[object, dict[str, Link]] = defaultdict(dict)
     for link in evidence.links:
         kinds[link.collective, link.message_type, link.message_bytes, link.group_size][link.group] = link
@@ -196,7 +192,7 @@ def _slow_links(evidence: JobEvidence) -> Iterator[tuple[Link, Slow]]:
 
 
 def _lost(slow: Slow) -> float:
-    """By how much a slow group's transfers take longer than those of other groups."""
+    """Return how much longer a slow group's transfers take than other groups' transfers."""
     return (slow.times[0] - slow.times[1]) * slow.longer[1]
 
 
@@ -323,7 +319,7 @@ def _change(before: float, after: float) -> str:
 
 
 def _nothing(evidence: JobEvidence, late: Sequence[Late]) -> str:
-    """The sentence if nothing stands out: what was compared, or why nothing could be."""
+    """The sentence if nothing stands out. It says what was compared, or why nothing could be compared."""
     of_job = evidence.of_job
     if of_job is None or not evidence.ticks:
         return "No step of a rank is known."
@@ -342,7 +338,8 @@ def _nothing(evidence: JobEvidence, late: Sequence[Late]) -> str:
     compared = f"{counted(of_job.ranks, 'rank')} in {counted(of_job.steps or 0, 'step')}{links}"
     waits = percent(of_job.waited_percent or 0.0)
     text = f"No rank{' or link' if groups > 1 else ''} stands out of {compared}: ranks wait for {waits} of their steps"
-    return f"{text}." if evidence.is_by_clocks else f"{text}, by time in collectives, as waits by clocks aren't known."
+    by = "" if evidence.is_by_clocks else ", measured by time in collectives, because clocks don't show the waits"
+    return f"{text}{by}."
 
 
 def _message(link: Link) -> str:

@@ -1,6 +1,6 @@
-"""Rules about the kernels of devices in a PyTorch trace: their families, how far they are from the peak, and the
-kernels that one kernel could replace. Each rule is a function of `Evidence` that yields findings; thresholds are in the
-rules.
+"""Rules about the kernels of devices in a PyTorch trace: which families take the time, how far kernels are from peak
+rates, and which kernels could be fused into one. Each rule is a function of `Evidence` that yields findings, and
+contains its thresholds.
 """
 
 from __future__ import annotations
@@ -20,42 +20,43 @@ from etq.advice.trace_evidence import Unfused
 from etq.advice.words import counted, percent, shortened, time
 from etq.ingest.trace.classes import PRODUCTS
 
-# The wholes of shares, in words.
+# The wholes to which shares refer, in words.
 WORK: Final = "the time of kernels, copies and fills"
 WORK_OF_STEPS: Final = f"{WORK} of steps"
 SPAN: Final = "the devices' time from first to last event"
 SPAN_OF_STEPS: Final = f"{SPAN} of steps"
-# The part of a peak rate that good kernels reach; they don't reach all of it because clocks fall under load, and memory
+# The part of a peak rate that good kernels reach. They don't reach all of it, because clocks fall under load and memory
 # is refreshed.
 ACHIEVABLE: Final = 0.8
 # Kernels that take longer than this, in ticks, aren't slow because they are short.
 SHORT_TICKS: Final = 10_000
-# Families of kernels that reuse the data they read.
 
-# The rows and columns of the tile that a product's kernel computes at once, and how many tiles fill a large device.
+# The number of rows, and of columns, of the tile that a product's kernel computes at once; and the number of tiles that
+# fill a large device.
 _TILE: Final = 128
 _FILLS: Final = 300
-# The extra work, in percent, that is accepted from sizes that aren't multiples of tiles.
+# The accepted extra work, in percent, if sizes aren't multiples of tiles.
 _PADDING: Final = 10
 
 # Ops whose first argument isn't an operand of the product.
 _SECOND: Final = re.compile(r"add(mm|bmm)|_backward")
 
 _EIGHT_BIT: Final = re.compile(r"fp8|e4m3|e5m2|f8f8|int8|(?<![a-z])i8(?![0-9])", re.IGNORECASE)
-# Names of kernels for which another type wouldn't lead to tensor cores: types that tensor cores take, types of 64 bits,
-# and vectors, which have too few columns.
+# Names of kernels that wouldn't run on tensor cores with another type: those of types that tensor cores take already,
+# of types of 64 bits, and of vectors, which have too few columns.
 _NOT_BY_TYPE: Final = re.compile("bf16|bfloat16|fp16|f16|half|hgemm|dgemm|f64|double|gemv", re.IGNORECASE)
 # Kernels of torch's own, which torch.compile may fuse.
 _TORCHS: Final = re.compile(r"at::native|\(anonymous namespace\)::softmax_warp")
-# Copies that change formats or types, or join tensors; other copies write caches, or have an unknown purpose.
+# Copies that change formats or types, or join tensors. Other copies write caches, or have an unknown purpose.
 _OF_LAYOUT: Final = re.compile(
     r"at::native|[tT]ranspose|[pP]ermute|n[ch]+wc?To|NCHW|NHWC|SubTensorOp|CatArray|[rR]eformat"
 )
-# Kernels of products that read one or two elements at a time; kernels without tensor cores always read one, and are
-# left out.
+# Kernels of products that read one or two elements at a time. Kernels without tensor cores are left out: they always
+# read one.
 _ODD_SIZES: Final = re.compile("^(?!.*simt).*align[12](?![0-9])")
 _OF_SIZES: Final = ("GEMM", "convolution")
-# The number of elements in 16 bytes, by the types in the names of kernels; elements of other kernels have two bytes.
+# The number of elements in 16 bytes, by the types in the names of kernels. If a name has no type, an element has two
+# bytes.
 _ELEMENTS: Final = (
     (16, _EIGHT_BIT), (8, re.compile("16gemm|f16|fp16|h1688|h884")), (4, re.compile("tf32|1688|f32")),
 )  # fmt: skip
@@ -107,25 +108,25 @@ class Rated(NamedTuple):
 
     @property
     def reads_fast(self) -> bool:
-        """Whether the calls reach a quarter of the memory bandwidth; slower calls have another limit."""
+        """Whether the calls reach a quarter of the memory bandwidth. If not, something else limits them."""
         return 4 * self.least_ticks >= self.ticks
 
     @property
     def operands(self) -> list[list[int]]:
-        """The sizes of the two matrices, or batches of them, that a product takes; of a convolution, of its input and
-        weight. An addend and the gradient of the output come before these in `shapes`, and are skipped.
+        """The sizes of the two matrices (or batches of matrices) of a product, or of a convolution's input and weight.
+        In `shapes`, an addend or the gradient of the output may come before them; these are skipped.
         """
         return _operands(self.op, self.shapes)
 
     @property
     def is_odd(self) -> bool:
-        """Whether the kernel reads few elements at once, and its sizes aren't known to be aligned."""
+        """Whether the kernel reads few elements at once, and sizes aren't known to be aligned."""
         return self.family in _OF_SIZES and _is_odd(self.top_event, self.family, self.operands)
 
     @property
     def is_padded(self) -> bool:
-        """Whether a product's sizes, or a convolution's channels, aren't multiples of what kernels compute or read at
-        once.
+        """Whether a product's sizes, or a convolution's channels, aren't multiples of the sizes that kernels compute or
+        read at once.
         """
         if self.family == "convolution":
             return any(length % 8 for size in self.operands[1:] for length in size[:2])
@@ -154,7 +155,7 @@ def _elements(kernel: str) -> int:
 
 
 def _is_odd(kernel: str, family: str, operands: Sequence[Sequence[int]]) -> bool:
-    """Whether a kernel reads few elements at once, and its sizes aren't known to be aligned."""
+    """Whether a kernel reads few elements at once, and sizes aren't known to be aligned."""
     if not _ODD_SIZES.search(kernel):
         return False
     lengths = [size[:2] for size in operands[1:]] if family == "convolution" else [size[-2:] for size in operands]
@@ -162,7 +163,7 @@ def _is_odd(kernel: str, family: str, operands: Sequence[Sequence[int]]) -> bool
 
 
 class Product(NamedTuple):
-    """Calls of a kernel of a product by an op, with the sizes of its tensors; None where not written."""
+    """Calls of a product's kernel by an op, with the sizes of the op's tensors; None if they are unknown."""
 
     label: str
     family: str
@@ -173,12 +174,12 @@ class Product(NamedTuple):
 
     @property
     def is_odd(self) -> bool:
-        """Whether the kernel reads few elements at once, and its sizes aren't known to be aligned."""
+        """Whether the kernel reads few elements at once, and sizes aren't known to be aligned."""
         return _is_odd(self.label, self.family, _operands(self.op or "", self.shapes))
 
 
 class Chain(NamedTuple):
-    """Kernels of these ops that follow each other, and the time that one kernel instead could save."""
+    """Kernels that follow each other, and the time that a single kernel in their place could save."""
 
     sequence: str
     kernels: int
@@ -199,7 +200,7 @@ class Evidence:
 
     @property
     def _counted(self) -> str:
-        """The launches to which shares refer: if there are steps, the launches in steps."""
+        """The table of the launches to which shares refer: if there are steps, the launches in steps."""
         return self.trace.shared("counted")
 
     @cached_property
@@ -211,12 +212,12 @@ class Evidence:
 
     @property
     def whole(self) -> str:
-        """What shares of the time of work are of."""
+        """The whole to which shares of the time of work refer, in words."""
         return WORK_OF_STEPS if self.is_part else WORK
 
     @property
     def within(self) -> str:
-        """The same, in the form that follows the words "the devices' time"."""
+        """The same whole, in words that follow "the devices' time"."""
         if self.is_incomplete:
             return " in the file"
         return " in steps" if self.is_part else ""
@@ -228,8 +229,8 @@ class Evidence:
 
     @cached_property
     def path_ticks(self) -> int | None:
-        """The time of devices on the critical path; None if unknown, or if devices mostly communicate, because other
-        ranks may then wait.
+        """The time of devices on the critical path; None if it is unknown. Also None if devices mostly communicate,
+        because other ranks may wait for them.
         """
         if 2 * self._communication_ticks >= self.ticks:
             return None
@@ -237,8 +238,8 @@ class Evidence:
 
     @property
     def saves_little(self) -> bool:
-        """Whether less than half of a device's work is on the critical path. If that is unknown because Python's
-        functions were recorded: whether the host, without Python, would take more than twice as long as each device.
+        """Whether less than half of a device's work is on the critical path. This is unknown if Python's functions were
+        recorded; then, whether the host without Python would take more than twice as long as each device.
         """
         return self.trace.is_beside(self.ticks) if self.path_ticks is not None else self._is_host_slower
 
@@ -269,7 +270,9 @@ class Evidence:
 
     @property
     def _note_of_communication(self) -> str:
-        """A clause that says how much computing and copying overlaps communication; '' if it is less than a fifth."""
+        """A clause about the part of computing and copying that overlaps communication; '' if this is less than a
+        fifth.
+        """
         beside, others = self.beside_communication
         if not beside or 5 * beside < others:
             return ""
@@ -278,7 +281,7 @@ class Evidence:
 
     @cached_property
     def labels(self) -> list[Label]:
-        """Names by their time, the longest first; none if a time is unknown."""
+        """Kernels, copies and fills by name, those with the most time first; none if a time is unknown."""
         if not self.trace.has_work:
             return []
         rows = self._ask(
@@ -286,7 +289,7 @@ class Evidence:
             "SELECT l.family, l.label, l.uses, l.calls, l.ticks"
             f" FROM _label_ticks($key, '{self._counted}', NULL, NULL) AS l ORDER BY l.ticks DESC, l.label DESC",
         )
-        # A sum beyond 64 bits is unknown, and then the whole is unknown, too.
+        # A sum beyond 64 bits is unknown, and makes the whole unknown.
         return [] if any(row.ticks is None for row in rows) else rows
 
     @cached_property
@@ -307,7 +310,9 @@ class Evidence:
 
     @cached_property
     def graphs(self) -> str:
-        """The graphs that could be replayed; '' if some are already, or none are known for these devices."""
+        """The kind of graphs that the program could replay; '' if it already replays some, or if none are known for
+        these devices.
+        """
         runtime = {"tensor cores": "CUDA", "matrix cores": "HIP"}.get(self.units)
         return graphs(runtime, replays=self.trace.traits.replays)
 
@@ -328,8 +333,8 @@ class Evidence:
 
     @cached_property
     def rated(self) -> list[Rated]:
-        """Calls with known costs on devices with known peaks. Costs that are only a lower bound are left out, and
-        copies that a link to the host or another device limits.
+        """Calls with known costs on devices with known peaks. Two kinds are left out: calls whose costs are only a
+        lower bound, and copies that are limited by a link to the host or another device.
         """
         if self.trace.rated is None:
             return []
@@ -354,7 +359,7 @@ class Evidence:
             "SELECT c.sequence, c.kernels, c.calls, c.saved_ticks"
             f" FROM _fusable_chains($key, '{self._counted}') AS c ORDER BY c.saved_ticks DESC, c.sequence",
         )
-        # In a model that torch.compile compiled, the backend chose not to fuse these kernels.
+        # If torch.compile compiled the model, its backend chose not to fuse these kernels.
         return [chain for chain in chains if "CompiledFunction" not in chain.sequence]
 
     @cached_property
@@ -380,7 +385,9 @@ class Evidence:
 
     @cached_property
     def odd(self) -> list[Product]:
-        """Products whose kernels read few elements at once because sizes aren't aligned, the longest first."""
+        """Products whose kernels read few elements at once because sizes aren't aligned, those with the most time
+        first.
+        """
         if not any(label.family in _OF_SIZES and _ODD_SIZES.search(label.label) for label in self.labels):
             return []
         rows = self._ask(
@@ -394,8 +401,8 @@ class Evidence:
         return [row for row in rows if row.is_odd and row.ticks is not None]
 
     def listed(self, family: str | None) -> str:
-        """Return evidence of where a family's time is: the ops, unless graphs launched the kernels or no ops are
-        recorded.
+        """Return a sentence that refers to the ops with most of a family's time, or to the kernels if most of them have
+        no op.
         """
         query = f"""
             SELECT 2 * sum(CASE WHEN w.op_index IS NOT NULL THEN w.device_ticks ELSE 0 END) >= sum(w.device_ticks)
@@ -407,7 +414,7 @@ class Evidence:
 
     @cached_property
     def copies_first(self) -> bool:
-        """Whether half of the copies' time is before the first kernel."""
+        """Whether half of the time of copies is before the first kernel."""
         query = f"""
             SELECT 2 * coalesce(sum(CASE WHEN w.end_ticks <= k.start_ticks THEN w.device_ticks END), 0)
                 >= sum(w.device_ticks)
@@ -422,8 +429,8 @@ class Evidence:
         return bool(is_first)
 
     def severity(self, ticks: float, whole: float) -> str:
-        """Return the severity of a finding by its share of a whole, and of the recording. If most work isn't on the
-        critical path, reducing it saves little.
+        """Return the severity of a finding by its share of a whole and of the recording. It is low if most work isn't
+        on the critical path, because reducing such work saves little.
         """
         if self.is_incomplete or self.saves_little:
             return "low"
@@ -456,8 +463,8 @@ class Evidence:
 
     @property
     def tells_layouts(self) -> bool:
-        """Whether these kernels take a twentieth of the devices' time, so that there is a separate finding about
-        layouts.
+        """Whether there is a separate finding about layouts, because these kernels take a twentieth of the devices'
+        time.
         """
         return bool(self.layouts) and 20 * self.layout_ticks >= self.ticks
 
@@ -475,8 +482,8 @@ class Evidence:
 
     @cached_property
     def beside_communication(self) -> tuple[int, int]:
-        """The time in which devices compute or copy while they communicate, and all time in which they compute or copy,
-        in the whole recording, as in `device_breakdown`.
+        """Two times of the whole recording, as in the view `device_breakdown`: the time in which devices compute or
+        copy while they communicate, and all time in which they compute or copy.
         """
         if not self._communication_ticks:
             return 0, 0
@@ -488,7 +495,7 @@ class Evidence:
         return beside or 0, ticks or 0
 
     def is_attention(self, ticks: Mapping[str, float]) -> bool:
-        """Whether half of a time, by op, is unfused attention."""
+        """Whether unfused attention is half of these ops' time."""
         within = fsum(min(row.ticks, ticks.get(row.op or "", 0)) for row in self.unfused_attention)
         return 2 * within >= sum(ticks.values())
 
@@ -498,7 +505,7 @@ def findings(trace: trace_evidence.Evidence) -> list[Finding]:
     evidence = Evidence(trace)
     if not trace.has_kernels or not evidence.ticks:
         return []
-    if evidence.is_incomplete:  # rules that need complete launches
+    if evidence.is_incomplete:  # the rules below need complete launches
         return [*device_time(evidence), *odd_sizes(evidence)]
     rules = (device_time, below_the_roof, fusable_kernels, unfused_attention, layouts, odd_sizes)
     found = [finding for rule in rules for finding in rule(evidence)]
@@ -506,7 +513,9 @@ def findings(trace: trace_evidence.Evidence) -> list[Finding]:
 
 
 def device_time(evidence: Evidence) -> Iterator[Finding]:
-    """A family takes a fifth of the devices' time: the families, and the remedy for the one with the most time."""
+    """A family takes a fifth of the devices' time. Lists such families, and the remedy for the one with the most
+    time.
+    """
     by_family: Counter[str | None] = Counter()
     for label in evidence.labels:
         by_family[label.family] += label.ticks
@@ -542,7 +551,7 @@ def _most_in(labels: Sequence[Label]) -> str:
 
 
 def _remedy_of_family(evidence: Evidence, family: str | None, labels: Sequence[Label]) -> str:
-    """Return the remedy if these kernels take the most time; none is known for unknown names."""
+    """Return the remedy if kernels of this family take the most time. None is known for unknown names."""
     if (
         family in (None, "other")
         or evidence.is_incomplete
@@ -577,7 +586,7 @@ _OF_CHANNELS: Final = "[nN][cC]+[hHwW]+[wW]?[tT]o|[nN][hH]*[wW][cC][tT]o|NCHW|NH
 
 
 def _remedy_of_copies(evidence: Evidence, labels: Sequence[Label]) -> str:
-    """The remedy for the copy direction with half of the time; none for what is copied once, before all kernels."""
+    """The remedy for the direction of copies that has half of the time; none if most is copied before all kernels."""
     if evidence.copies_first:
         return ""
     times: Counter[str] = Counter()
@@ -588,13 +597,15 @@ def _remedy_of_copies(evidence: Evidence, labels: Sequence[Label]) -> str:
 
 
 def _remedy_of_products(evidence: Evidence, labels: Sequence[Label]) -> str:
-    """The remedy depends on the use of tensor cores, which must be known for nine tenths of the time."""
+    """The remedy for products. It depends on the use of tensor cores, which must be known for nine tenths of the
+    time.
+    """
     ticks = sum(label.ticks for label in labels)
     if 10 * sum(label.ticks for label in labels if label.uses_matrix_units is None) > ticks:
         return evidence.listed("GEMM")
     share = sum(label.ticks for label in labels if label.uses_matrix_units) / ticks
     if share >= 0.9:
-        # A model whose graphs are replayed has a fixed number of products.
+        # If graphs are replayed, the number of products is fixed.
         ways = [] if evidence.replays else ["make fewer of them"]
         ways += ["use smaller types where accuracy allows"] if evidence.trace.is_wide(family="GEMM") else []
         return f"The products run on {evidence.units} already: {', or '.join(ways)}." if ways else ""
@@ -602,7 +613,7 @@ def _remedy_of_products(evidence: Evidence, labels: Sequence[Label]) -> str:
 
 
 def _remedy_of_plain_products(evidence: Evidence, labels: Sequence[Label], share: float) -> str:
-    """The remedy if no products, or only some, run on matrix units; '' if another type would not help."""
+    """The remedy if not all products run on matrix units; '' if another type would not help."""
     ticks = sum(label.ticks for label in labels)
     by_type = sum(label.ticks for label in labels if not _NOT_BY_TYPE.search(label.label))
     if share >= 0.1 or 2 * by_type < ticks:
@@ -615,7 +626,9 @@ def _remedy_of_plain_products(evidence: Evidence, labels: Sequence[Label], share
 
 
 def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) -> str:
-    """The remedy for kernels that compute little per byte read; torch.compile fuses torch's own."""
+    """The remedy for kernels that compute little per byte that they read. torch.compile can fuse torch's own
+    kernels.
+    """
     ticks = sum(label.ticks for label in labels)
     in_memory = sum(
         calls.ticks
@@ -635,13 +648,13 @@ def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) 
 
 
 def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
-    """Ops of a family with one limit take longer than good kernels, by a twentieth of the devices' time. Ops with too
-    little work for a kernel are one group across families, except products if they alone take a twentieth: larger
-    products fill a device. Odd sizes are another rule.
+    """Ops of one family and one limit take longer than good kernels would, by a twentieth of the devices' time. Ops
+    with too little work for a kernel form one group for all families. But products form a group of their own if they
+    alone take a twentieth, because larger products fill a device. Odd sizes have a rule of their own.
     """
     groups: defaultdict[tuple[str, str], list[Rated]] = defaultdict(list)
     for calls in evidence.rated:
-        # Without a short kernel, it isn't known how short kernels can be.
+        # If no kernel is short, it is unknown how short kernels can be.
         if not calls.is_odd and (calls.bound != "latency" or calls.shortest_ticks < SHORT_TICKS):
             is_one = calls.bound == "latency" and calls.family not in PRODUCTS
             groups["" if is_one else calls.family, calls.bound].append(calls)
@@ -656,7 +669,7 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
         if above < 0.05 * evidence.ticks:
             continue
         ticks, shortest = sum(calls.ticks for calls in rated), rated[0].shortest_ticks
-        least = fsum(calls.least_ticks for calls in rated)  # whatever the order of rows
+        least = fsum(calls.least_ticks for calls in rated)  # the same in any order of rows
         share = percent(100 * ticks / evidence.ticks)
         cause = None if family in PRODUCTS else {"latency": "host", "memory": "fusion"}.get(bound)
         listed = ", ".join(f"{counted(calls, 'call')} of {op}" for op, calls, _ in ops[:3])
@@ -679,7 +692,7 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _above(rated: Sequence[Rated]) -> float:
-    """Return by how much calls with one limit take longer than good kernels, or than the same number of the shortest
+    """Return how much longer calls with this limit take than good kernels, or than the same number of the shortest
     kernels.
     """
     ticks = sum(calls.ticks for calls in rated)
@@ -727,8 +740,8 @@ def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, r
 
 
 def _remedy_of_short(evidence: Evidence, family: str, rated: Sequence[Rated]) -> str:
-    """Return the remedy for ops with too little work per kernel. In training, the batch may grow, unless ops with more
-    work already take longer. If the kernels aren't short, the cause is unknown.
+    """Return the remedy for ops with too little work per kernel; '' if the kernels aren't short, because the cause is
+    then unknown. In training, a larger batch is a remedy, unless ops with more work already take longer.
     """
     if not _is_most(rated, lambda calls: calls.ticks <= SHORT_TICKS * calls.kernels):
         return ""
@@ -740,8 +753,9 @@ def _remedy_of_short(evidence: Evidence, family: str, rated: Sequence[Rated]) ->
 
 
 def _grows(all_rated: Sequence[Rated], rated: Sequence[Rated]) -> bool:
-    """Return whether ops with half of the time take longer with more work. Their calls with the least and the most work
-    are compared: with at least twice the work, the time grows at least by the square root of the ratio.
+    """Return whether ops with half of the time take longer with more work. For each op, the calls with the least and
+    the most work are compared. The latter must have at least twice the work, and their time must grow at least by the
+    square root of the ratio of work.
     """
     works: defaultdict[tuple[str, str | None], list[tuple[float, float]]] = defaultdict(list)
     for calls in all_rated:
@@ -756,8 +770,8 @@ def _grows(all_rated: Sequence[Rated], rated: Sequence[Rated]) -> bool:
 
 
 def _remedy_of_computing(evidence: Evidence, family: str, main_op: str, rated: Sequence[Rated]) -> str:
-    """Return the remedy for ops of a family that compute more slowly than the device could; it is what most of them
-    lack.
+    """Return the remedy for ops of a family that compute more slowly than the device could. It names the things that
+    most of them lack.
     """
     if family == "attention":
         return _remedy_of_attention(main_op)
@@ -779,7 +793,7 @@ def _remedy_of_attention(op: str) -> str:
 def _remedy_of_reading(family: str, main_op: str) -> str:
     if family == "attention":
         return _remedy_of_attention(main_op).removesuffix(".")
-    # Of batches of products, both operands are read once for each element of the batch.
+    # In batches of products, each element of the batch reads operands of its own.
     if main_op in ("aten::bmm", "aten::baddbmm"):
         return (
             "A larger batch reads more of both operands: fuse the products with the ops between them,"
@@ -794,8 +808,8 @@ def _is_most(rated: Sequence[Rated], condition: Callable[[Rated], bool]) -> bool
 
 
 def fusable_kernels(evidence: Evidence) -> Iterator[Finding]:
-    """Fusing chains saves a twentieth of the whole time. The whole includes idle time, as shorter kernels save little
-    on an idle device.
+    """Fusing chains saves a twentieth of the whole time. The whole includes idle time, because shorter kernels save
+    little on a device that is often idle.
     """
     saved = sum(chain.saved_ticks for chain in evidence.chains)
     if not saved or saved < 0.05 * evidence.span_ticks:
@@ -845,7 +859,9 @@ def layouts(evidence: Evidence) -> Iterator[Finding]:
 
 
 def unfused_attention(evidence: Evidence) -> Iterator[Finding]:
-    """Attention in single ops takes a twentieth of the time of devices that have fused kernels for it."""
+    """Unfused attention (product, softmax, product) takes a twentieth of the devices' time, although they have fused
+    kernels for it.
+    """
     rows = evidence.unfused_attention
     if not rows:
         return

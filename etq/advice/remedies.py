@@ -1,4 +1,4 @@
-"""Remedies for a cause and a kind of thing, as far as the facts about a trace allow."""
+"""Remedies for a cause and a kind of thing, if the facts about a trace allow them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from etq.advice.words import percent
 
 
 class Traits(NamedTuple):
-    """What kind of program a trace is of, as in `trace_traits`; `replays`: whether it launches graphs; `runtime`: whose
-    calls it has, CUDA, HIP or None; `launches`: how many a step has, the recording without steps; None if unknown;
-    `has_functions`: whether Python's functions are recorded; `has_pageable`: whether it copies from pageable memory.
+    """The kind of program that a trace shows, as in `trace_traits`. `replays`: whether it launches graphs. `runtime`:
+    whose calls it has (CUDA, HIP), or None. `launches`: how many launches a step has, or, without steps, the recording;
+    None if unknown. `has_functions`: whether Python's functions are recorded. `has_pageable`: whether it copies from
+    pageable memory.
     """
 
     is_training: bool | None
@@ -33,21 +34,23 @@ class Traits(NamedTuple):
         return self.launches is not None and self.launches < _FEW
 
     def placed(self, text: str, **names: str | None) -> str:
-        """Return a remedy with its names filled in, and the place within steps if there are steps."""
+        """Return a remedy with its names filled in. If there are steps, it also says where the place is relative to
+        steps.
+        """
         places = _PLACES if self.steps else dict.fromkeys(_PLACES, "")
         return text.format(**places, **names)
 
     @property
     def graphs(self) -> str:
-        """The kind of graphs that could be replayed; '' if some already are, or the runtime isn't known to
-        have them.
+        """The kind of graphs that the program could replay; '' if it already replays some, or if the runtime isn't
+        known to have graphs.
         """
         return graphs(self.runtime, replays=self.replays)
 
 
 class Stretch(NamedTuple):
-    """Whether half of a time is in long parts (gaps or intervals), not many small ones; and the share in percent of the
-    longest part, if it is long and has half of the time.
+    """Whether half of a time is in long parts (gaps or intervals). Also the share of the longest part, in percent, if
+    it is long and has half of the time.
     """
 
     is_long: bool
@@ -62,19 +65,19 @@ def graphs(runtime: str | None, *, replays: bool) -> str:
 
 # A step with at least this many launches has several.
 _FEW: Final = 1.5
-# Calls that a program makes at its start: if most of their time is in one place, that place may be the start.
+# Causes that also occur at the start of a program. If most of their time is in one place, that place may be the start.
 _AT_START: Final = (
     "allocation", "free", "pinned_memory", "module_load", "graph_instantiation", "creation", "synchronization",
     "launch", "copy", "call", "host", "step", "op_function", "launching",
 )  # fmt: skip
-# Ops that copy; ops that copy or allocate, for which there are other remedies than moving them to a device; torch's own
-# annotations around its work.
+# Ops that copy; ops that copy or allocate, which moving to a device wouldn't help; torch's own annotations around its
+# work.
 _COPIES: Final = re.compile(r"aten::(.*copy|to$|item$|_local_scalar_dense$)")
 _MOVES: Final = re.compile(rf"aten::empty|{_COPIES.pattern}")
 _TORCHS: Final = re.compile(r"## |Optimizer\.|autograd::|Torch-Compiled|(Distributed)?DataParallel|FSDP")
-# Ops that wait for a value because they hand it to the host: .item(), .cpu() and printing.
+# Ops that wait for a value because they give it to the host: .item(), .cpu() and printing.
 _ASKS: Final = re.compile(r"aten::(item|_local_scalar_dense|is_nonzero|equal|.*copy.*|to)$")
-# The parts of remedies that say where in steps.
+# The parts of remedies that name a place relative to steps.
 _PLACES: Final = {
     "within": " within steps", "before": ", before the steps", "or_before": ", or before the steps",
     "or_out": ", or out of the steps",
@@ -88,7 +91,7 @@ _DIRECTIONS: Final = (
     ("HtoD", re.compile("HtoD|HostToDevice")), ("DtoH", re.compile("DtoH|DeviceToHost")),
     ("DtoD", re.compile("DtoD|DeviceToDevice")),
 )  # fmt: skip
-# What makes a synchronizing call outside ops.
+# The functions of torch that make synchronizing calls outside ops.
 _SYNCHRONIZED: Final = {
     "DeviceSynchronize": "torch.cuda.synchronize()", "StreamSynchronize": "Stream.synchronize()",
     "EventSynchronize": "Event.synchronize()",
@@ -145,7 +148,7 @@ def remedy(
     cause: str, kind: str, name: str | None, traits: Traits, stretch: Stretch, besides: str | None = None
 ) -> str:
     """Return the remedy for a cause and a thing of a kind; '' if none is known. `besides` is a second thing of the
-    kind, where the first isn't nearly all.
+    kind, if the first doesn't have nearly all of the time.
     """
     once = _of_start(stretch)
     if once and cause in _AT_START:
@@ -154,7 +157,7 @@ def remedy(
     if stretch.is_long and cause in ("host", "step", "op_function", "launching", "launch_delay"):
         return ""
     match cause:
-        case "function" if not name and not stretch.is_long:  # many short calls, including those of libraries
+        case "function" if not name and not stretch.is_long:  # many short calls; also for functions of libraries
             text = "Call these functions less often, or keep what they return."
         case "host" | "launching" | "op_function" | "step" | "launch_delay":
             text = _of_launching(cause, kind, name or "", traits)
@@ -162,7 +165,7 @@ def remedy(
             ways = ["" if traits.has_functions else _REMEDIES["unrecorded"]]
             ways += [traits.placed(_REMEDIES["synchronization"])] if kind == "op" and _ASKS.match(name or "") else []
             text = " ".join(filter(None, ways))
-        case "device" | "wide" | "product" if kind != "op":  # sizes and costs are those of ops
+        case "device" | "wide" | "product" if kind != "op":  # only ops have sizes and costs
             text = _REMEDIES["blocking"] if cause == "product" else ""
         case "cpu_op" | "function" | "synchronization" | "HtoD" | "DtoH" | "device" | "wide":
             text = _of_name(cause, kind, name or "", traits, besides) or (once if cause == "cpu_op" else "")
@@ -181,7 +184,7 @@ def remedy(
 
 
 def _of_start(stretch: Stretch) -> str:
-    """The remedy if most of a time is in the start of the program."""
+    """The remedy if most of a time is at the start of the program."""
     if stretch.in_one is None:
         return ""
     share = "It" if stretch.in_one == 100 else f"{percent(stretch.in_one).capitalize()} of it"
@@ -189,8 +192,8 @@ def _of_start(stretch: Stretch) -> str:
 
 
 def without_stack(remedy: str) -> str:
-    """Return the remedy if recording Python's functions may account for much of a time: record without them, then the
-    given remedy, if there is one.
+    """Return the remedy if much of a time may be spent on recording Python's functions: to record without them. The
+    given remedy, if there is one, follows.
     """
     after = f" If much does: {remedy}" if remedy else ""
     return f"Record without with_stack, which slows the host, to see what remains.{after}"
@@ -209,7 +212,7 @@ def _of_copies(direction: str, name: str) -> str:
 
 
 def _of_name(cause: str, kind: str, name: str, traits: Traits, besides: str | None) -> str:
-    """The remedy if it depends on the op, function, call or copy."""
+    """The remedy for a certain op, function, call or copy."""
     text = traits.placed(_REMEDIES.get(cause, ""))
     match cause:
         case "cpu_op":
@@ -263,7 +266,9 @@ def _of_loading(traits: Traits) -> str:
 
 
 def _of_launching(cause: str, kind: str, name: str, traits: Traits) -> str:
-    """The remedy if the host launches, or what it launches starts late; `kind`: what waits there."""
+    """The remedy if the host launches kernels for long, or if they start late. `kind` is the kind of thing to which the
+    time belongs.
+    """
     if cause == "launch_delay":
         is_many = kind not in ("copy", "ahead") and not traits.has_few_launches
         return f"Launch larger kernels{f', or replay {traits.graphs}' if traits.graphs else ''}." if is_many else ""
@@ -275,8 +280,8 @@ def _of_launching(cause: str, kind: str, name: str, traits: Traits) -> str:
 
 
 def _as_one(cause: str, kind: str, traits: Traits) -> str:
-    """What helps outside of ops, depending on `kind`, which takes half of the time: Python's functions, or a step's own
-    time.
+    """The remedy for time outside of ops. It depends on `kind`, which has half of the time: Python's functions, or a
+    step's own time.
     """
     if kind == "generated":
         ways = f'Let {traits.graphs} run it as one: torch.compile makes them with mode="reduce-overhead".'

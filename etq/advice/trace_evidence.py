@@ -28,13 +28,14 @@ CALLS: Final = {
     "launch": "is in a launch that takes long to return",
     "copy": "is in a copy that takes long to return",
 }
-# Causes on the critical path that are summed over all ops.
+# Causes on the critical path whose time is summed over all ops.
 TOGETHER: Final = (*CALLS, "data_loading", "compilation")
-# The ticks up to which a collective is short: starting a collective takes about that long.
+# A collective is short if it takes at most this many ticks, which is about the time for starting one.
 SHORT: Final = 50_000
-# The subject of a part `p` of the critical path; NULL for unnamed parts and unknown waits. Calls in which the host
-# waits, loading and compilation have their cause as subject, across all ops. Calls of unknown kind, and copies from and
-# to the host, have their name. All time between the ops of steps is one subject.
+# The subject of a part `p` of the critical path: the thing to which its time is added. For data loading, compilation
+# and calls of known purpose, it is the cause, across all ops. For other calls, and for copies from and to the host, it
+# is their name. All time between the ops of steps has one subject. Other parts have their own name. It is NULL for
+# parts without a name and unknown waits.
 _SUBJECT: Final = f"""
     CASE
         WHEN p.cause IN ({", ".join(f"'{cause}'" for cause in TOGETHER)}) THEN p.cause
@@ -63,7 +64,7 @@ _TIMES: Final = """
     FROM '{prefix}pieces' AS p
     WHERE p.subject IS NOT NULL AND p.cause NOT IN ('device', 'wait', 'unknown')
 """
-# First calls of ops, of launches of a kernel and of loaders that are long, and five times as long as the median of the
+# Long first calls of ops, of launches of a kernel and of loaders. They are five times as long as the median of the
 # later calls of the same name.
 _FIRSTS: Final = """
     WITH calls AS (
@@ -118,19 +119,19 @@ _JOB: Final = f"""
     WHERE w.capture_id = $key AND w.key = '{JOB}'
     LIMIT 1
 """
-# Causes: the host launches, in ops, between them, or in functions within them; launched kernels wait for something that
-# isn't recorded.
+# Causes. `LAUNCHING`: the host launches, in ops, between ops, or in functions within ops. `WAITING`: launched kernels
+# wait for something that isn't recorded.
 LAUNCHING: Final = ("host", "step", "op_function")
 WAITING: Final = ("earlier_work", "unknown_wait")
-# From the return of a launch to the start of what it launched.
+# Causes of the time from the return of a launch to the start of the launched work.
 STARTING: Final = ("launch_delay", "latency")
-# Causes that are waits for devices, or follow such a wait: nothing is recorded about the host after the wait.
+# Causes that are waits for devices, or that follow such a wait, after which nothing is recorded about the host.
 SYNCHRONIZING: Final = ("synchronization", "after_synchronization")
 # Causes that say what the host does.
 OF_HOST: Final = (*TOGETHER, *LAUNCHING, "cpu_op", "function", "call", "first_call")
 # Causes of idle time that form one claim, each mapped to the claim's first cause.
 _TOGETHER: Final = {cause: causes[0] for causes in (LAUNCHING, WAITING, STARTING, SYNCHRONIZING) for cause in causes}
-# What a claim is about: a device and a cause of its idle time, or a subject of the critical path.
+# The subject of a claim: a device and a cause of its idle time, or a subject of the critical path.
 Subject = tuple[int | None, str | None, str | None]
 
 
@@ -140,7 +141,9 @@ def _cases() -> str:
 
 
 class Idle(NamedTuple):
-    """Idle time of a device by cause, as in `idle_parts`; `did` is what the host does between steps."""
+    """Idle time of a device by cause, as in the view `idle_parts`. `did` says what the host does, for time between
+    steps.
+    """
 
     device: int | None
     cause: str
@@ -151,8 +154,8 @@ class Idle(NamedTuple):
 
 
 class Gaps(NamedTuple):
-    """The gaps of a device that contain time of a cause: their number, the longest such time in one gap, that gap's
-    start, and the sum over gaps in which such time is long.
+    """The gaps of a device that contain time of a cause: their number, the most time of that cause in one gap, the
+    start of this gap, and the sum of the cause's times that are long.
     """
 
     device: int | None
@@ -164,8 +167,8 @@ class Gaps(NamedTuple):
 
 
 class OnPath(NamedTuple):
-    """Time on the critical path by name and cause; `subject` is the thing that a claim is about, `longest` the time of
-    its longest part, and `at` the start of that part.
+    """Time on the critical path by name and cause. `subject` is the thing that a claim is about. `longest` is the time
+    of the longest part, and `at` the start of that part.
     """
 
     name: str | None
@@ -180,8 +183,8 @@ class OnPath(NamedTuple):
 
 
 class First(NamedTuple):
-    """How much of a time is in first calls that take much longer than later calls; the name with most of this time, the
-    time of its first call, and the median and the number of its later calls.
+    """The part of a time that is in first calls, if these take much longer than later calls. Also the name with most of
+    that part, the time of its first call, and the median and the number of its later calls.
     """
 
     ticks: int
@@ -192,8 +195,8 @@ class First(NamedTuple):
 
 
 class Intervals(NamedTuple):
-    """The intervals of a subject on the critical path: their number, the longest, its start, and the time in
-    long ones.
+    """The intervals of a subject on the critical path: their number, the time and the start of the longest, and the
+    time in long intervals.
     """
 
     number: int
@@ -203,7 +206,7 @@ class Intervals(NamedTuple):
 
 
 class Use(NamedTuple):
-    """How long a device ran anything, and how long it ran kernels, within the `ticks` of steps.
+    """How long a device ran any work (`busy`), and how long it ran kernels, within the `ticks` of steps.
 
     `span` is the time from its first to its last event.
     """
@@ -216,7 +219,7 @@ class Use(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """The time that a rank waits in collectives for the last rank, and the time of the transfers."""
+    """The time that a rank waits in collectives for the last rank, and the time that the transfers take."""
 
     capture_id: int
     rank: int
@@ -226,7 +229,9 @@ class Waits(NamedTuple):
 
 
 class Jobs:
-    """What the ranks of jobs share, by the label job: what they wait for, and the findings about them."""
+    """The evidence and findings that the ranks of a job share, by the label job: the ranks' waits, and the findings
+    about the job.
+    """
 
     def __init__(self) -> None:
         self.waits: dict[str, list[Waits]] = {}
@@ -243,7 +248,7 @@ class Device(NamedTuple):
 
 
 class Unfused(NamedTuple):
-    """Kernels of attention in single ops that one op launched."""
+    """Kernels of unfused attention (product, softmax, product) that one op launched."""
 
     op: str | None
     ticks: int
@@ -252,8 +257,8 @@ class Unfused(NamedTuple):
 
 
 class SmallCollectives(NamedTuple):
-    """The collectives of devices: the number and time of collectives that take at most `SHORT`, and of all
-    collectives.
+    """The collectives of devices: the number and time of those that take at most `SHORT`, and the number and time of
+    all.
     """
 
     number: int
@@ -263,8 +268,8 @@ class SmallCollectives(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The time of the steps, as in `step_breakdown`; without profiler steps, of other tools' steps, or of the
-    recording.
+    """The time of the steps, as in the view `step_breakdown`. Without profiler steps, it is the time of other tools'
+    steps, or of the recording.
     """
 
     ticks: int
@@ -282,7 +287,7 @@ class Lost(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """How a program uses its devices, as `_trace_setup` has it."""
+    """How a program uses its devices: columns of the private view `_trace_setup`."""
 
     is_data_parallel: bool
     is_distributed: bool
@@ -304,13 +309,15 @@ class Evidence:
         self._made: list[str] = []
 
     def rows(self, make: Callable[[Iterable[Any]], Row], query: str, **values: Any) -> list[Row]:
-        """Return the rows of a query about the trace of `$key`."""
+        """Return the rows of a query about the trace, whose key is `$key` in the query."""
         key = {"key": self._key} if "$key" in query else {}
         rows = self._connection.execute(query, {**key, **values}).fetchall()
         return [make(row) for row in rows]
 
     def shared(self, name: str) -> str:
-        """Return a temporary table that rules share. On first use it is made, with the tables that it reads."""
+        """Return the name of a temporary table that rules share. On first use, the table and those that it reads are
+        made.
+        """
         if name not in self._made:
             query = _SHARED[name]
             for other in _SHARED:
@@ -322,7 +329,7 @@ class Evidence:
         return _PREFIX + name
 
     def drop(self) -> None:
-        """Drop what rules shared."""
+        """Drop the temporary tables that rules share."""
         for name in self._made:
             with suppress(duckdb.Error):  # a failed transaction drops it by itself
                 self._connection.execute(f"DROP TABLE IF EXISTS {_PREFIX}{name}")
@@ -331,8 +338,8 @@ class Evidence:
     @cached_property
     def rated(self) -> str | None:
         """A temporary table of the ops with their costs and least times, as `_rated_work`; None if no device ran
-        anything, peaks are unknown, or sizes aren't written. This is checked first, because planning the query takes
-        long.
+        anything, peaks are unknown, or sizes aren't written. These conditions are checked first, because planning the
+        query takes long.
         """
         known = "coalesce(p.bandwidth, p.any_flops) IS NOT NULL"
         peaks = f"SELECT 1 FROM {self.shared('peaks')} AS p WHERE {known} LIMIT 1"
@@ -347,7 +354,9 @@ class Evidence:
 
     @cached_property
     def _unknown(self) -> tuple[bool, bool]:
-        """Whether any times of host events are unknown, and whether a twentieth of the devices' time may be."""
+        """Whether any time of the host's events is unknown, and whether a twentieth of the devices' time may be
+        unknown.
+        """
         told = "SELECT 1 FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'unknown times'"
         if not self.rows(tuple, told):
             return False, False
@@ -367,13 +376,15 @@ class Evidence:
 
     @cached_property
     def missing(self) -> str | None:
-        """The reader's finding about ops that ran but are not in the file; None if the file has most of them."""
+        """The detail of the reader's finding about ops that ran but are not in the file; None if the file has most of
+        the ops.
+        """
         query = "SELECT f.detail FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'incomplete file'"
         return next((detail for (detail,) in self.rows(tuple, query)), None)
 
     @cached_property
     def is_clipped(self) -> bool:
-        """Whether a step goes beyond the recording: only its recorded part counts."""
+        """Whether a step goes beyond the recording. Then only its recorded part counts."""
         query = "SELECT 1 FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'steps beyond the recording'"
         return bool(self.rows(tuple, query))
 
@@ -417,7 +428,7 @@ class Evidence:
 
     @cached_property
     def gaps(self) -> list[Gaps]:
-        """By device and cause; causes of one claim are added up."""
+        """The gaps by device and cause. Causes of one claim are added up."""
         return self.rows(
             Gaps._make,
             f"""
@@ -465,7 +476,7 @@ class Evidence:
 
     @cached_property
     def firsts(self) -> dict[Subject, First]:
-        """The part of each claim's time that is in first calls, as in `_FIRSTS`."""
+        """The part of each claim's time that is in the first calls of `_FIRSTS`."""
         firsts = self.shared("firsts")
         if not self.rows(tuple, f"SELECT 1 FROM {firsts} LIMIT 1"):
             return {}
@@ -518,7 +529,7 @@ class Evidence:
 
     @cached_property
     def wide(self) -> dict[tuple[str, str | None], tuple[int, int]]:
-        """By op and kernel family: the time of kernels whose op takes only numbers of 32 or 64 bits, and the time of
+        """By op and kernel family: the time of kernels whose op only takes numbers of 32 or 64 bits, and the time of
         all kernels.
         """
         narrow = "regexp_matches(a.dtypes, 'c10::(B?F|H|B)|char')"
@@ -540,7 +551,9 @@ class Evidence:
         return {(op, family): (wide, all_ticks) for op, family, wide, all_ticks in rows}
 
     def is_wide(self, *, op: str | None = None, family: str | None = None) -> bool:
-        """Whether nine tenths of the time of an op's or a family's kernels are known to be of wide numbers."""
+        """Whether kernels on numbers of 32 or 64 bits are known to have nine tenths of the kernel time of an op or a
+        family.
+        """
         chosen = [times for (name, kind), times in self.wide.items() if op in (None, name) and family in (None, kind)]
         return bool(chosen) and 10 * sum(wide for wide, _ in chosen) >= 9 * sum(ticks for _, ticks in chosen)
 
@@ -565,7 +578,7 @@ class Evidence:
 
     @cached_property
     def unfused_attention(self) -> list[Unfused]:
-        """Attention in single ops, by op, on devices that have fused kernels for it."""
+        """Unfused attention (product, softmax, product) by op, on devices that have fused kernels for it."""
         query = (
             "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key"
             " AND regexp_matches(s.label, '^aten::_(safe_)?softmax') LIMIT 1"
@@ -593,8 +606,8 @@ class Evidence:
 
     @cached_property
     def blocks(self) -> bool:
-        """Whether launch calls return only after their kernels have ended: such kernels take half of the calls'
-        time.
+        """Whether calls that launch return only after their kernels have ended. This is so if kernels that run within
+        their calls take half of the calls' time.
         """
         query = """
             SELECT 2 * sum(d.elapsed_ticks) FILTER (
@@ -609,8 +622,8 @@ class Evidence:
 
     @cached_property
     def device_path(self) -> int | None:
-        """The time of devices on the critical path; None if unknown: if the host waits within launches, or if recording
-        Python's functions may account for much of the host's part.
+        """The time of devices on the critical path; None if unknown. It is unknown if the host waits within launches,
+        or if much of the host's part may be spent on recording Python's functions.
         """
         if self.missing is not None or not (self.knows_host and self.knows_devices) or self.blocks:
             return None
@@ -620,13 +633,13 @@ class Evidence:
         return None if is_slowed(host, of_path) else device
 
     def is_beside(self, ticks: float) -> bool:
-        """Whether less than half of this much work per device can be on the critical path."""
+        """Whether less than half of `ticks`, work of the devices, can be on the critical path."""
         return self.device_path is not None and 2 * self.device_path * max(len(self.use), 1) < ticks
 
     @cached_property
     def host_ticks(self) -> int:
-        """The time in which ops and calls run on the host, without calls that may wait for a device: the host's time if
-        Python took none. 0 if unknown, for example because launches wait.
+        """The time in which ops and calls run on the host, without calls that may wait for a device. It is the time
+        that the host would need if Python took none. 0 if unknown, for example because launches wait.
         """
         if self.missing is not None or not self.knows_host or self.blocks:
             return 0
@@ -674,7 +687,7 @@ class Evidence:
 
     @cached_property
     def intervals(self) -> dict[str, Intervals]:
-        """By subject: parts of one subject that follow each other without a gap are one interval."""
+        """The intervals by subject. Parts of one subject that follow each other without a gap are one interval."""
         rows = self.rows(
             tuple,
             f"""
@@ -825,7 +838,7 @@ class Evidence:
 
     @cached_property
     def eligible_ticks(self) -> int:
-        """The time of kernels whose ops could use tensor cores; 0 if kernels do, or the device has none."""
+        """The time of kernels whose ops could use tensor cores; 0 if some kernels do, or if the device has none."""
         if not self.setup.has_units or self.setup.uses_units:
             return 0
         query = "SELECT _sum_where(c.kernel_self_ticks, c.is_lowest_eligible) FROM _operator_calls($key) AS c"
@@ -834,13 +847,13 @@ class Evidence:
 
     @cached_property
     def memory(self) -> list[tuple[int, int, int]]:
-        """By device: its number, the most bytes in use, and its memory in bytes."""
+        """For each device: its number, the most bytes in use, and its memory in bytes."""
         return self.rows(tuple, "SELECT device, bytes, memory_bytes FROM _used_memory($key) ORDER BY device")
 
     @cached_property
     def compiled(self) -> tuple[int | None, int | None, bool | None]:
-        """The time in which torch.compile compiled within the steps that count; the time of these steps; and whether
-        there are steps, or the recording stands for one.
+        """The time in which torch.compile compiled within the steps that count, the time of these steps, and whether
+        there are steps. Without steps, the recording stands for one.
         """
         compiling = "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key AND _is_compilation(s.purpose) LIMIT 1"
         if not self.rows(tuple, compiling):
@@ -878,10 +891,10 @@ class Evidence:
         return time((at - self.traits.start_ticks) / 1e3, "us")
 
     def told_rank(self) -> tuple[str, str | None]:
-        """Return what the rank's collectives spend time on.
+        """Return the thing on which the rank's collectives spend time.
 
-        It is "rank", with the number of the rank that causes more than half of the waiting, if there is one;
-        "transfer"; or "communication", if other ranks' traces are missing.
+        It is "rank", with the number of the rank that causes more than half of the waiting, if there is one; otherwise
+        "transfer", or "communication" if the traces of other ranks are missing.
         """
         own = self.own_waits
         waited: Counter[int] = Counter()

@@ -21,7 +21,7 @@ _TEXTS: Final = {
 }
 _COPIES: Final = re.compile("Mem(cpy|set)")
 _LISTED: Final = "etq show idle_parts lists them"
-# What launched kernels wait for if no recorded event shows it.
+# What launched kernels may wait for if no recorded event shows it.
 _WAITED: Final = {
     "earlier_work": "their streams may still run work launched before the recording",
     "unknown_wait": "what they wait for isn't recorded, as within graphs",
@@ -29,9 +29,9 @@ _WAITED: Final = {
 # The op by which DistributedDataParallel splits broadcast buffers.
 _UNFLATTEN: Final = "aten::unflatten_dense_tensors"
 _AHEAD: Final = "this costs time only if a later synchronization waits longer"
-# The part of the time from which on a name stands for all of it.
+# If a name has at least this part of the time, it stands for all of it.
 _ALL: Final = 0.9
-# What the host does if no single name has half of the time.
+# What the host does, in words, if no single name has half of the time.
 _SEVERAL: Final = {
     "cpu_op": "runs ops that launch nothing", "function": "runs functions that launch nothing",
     "compilation": "compiles", "call": "is in calls of no known kind",
@@ -48,7 +48,7 @@ def device_idle(evidence: Evidence) -> Iterator[Claim]:
             chosen = [part for part in parts if part.cause == cause]
             name = _top(chosen, lambda part: part.label)[0]
             shown = _within(evidence, use, chosen, cause) if cause in CALLS else []
-            # Within the loader, if functions are recorded.
+            # The function within the loader, if functions are recorded.
             shown += [] if cause != "data_loading" or "DataLoader" in (name or "") else _mostly(evidence, use, chosen)
             yield _claim(evidence, use, chosen, cause, f"{who} {text}", shown, name=name)
         yield from _synchronizing(evidence, use, who, parts)
@@ -60,7 +60,7 @@ def device_idle(evidence: Evidence) -> Iterator[Claim]:
 
 
 def missing(evidence: Evidence) -> Iterator[Claim]:
-    """Yield a claim for each device of a file that lacks most of the events."""
+    """Yield a claim for each device, for a file that lacks most of the events."""
     for use in evidence.use:
         idle = sum(part.ticks for part in evidence.idle if part.device == use.device)
         who = "The device" if use.device is None else f"Device {use.device}"
@@ -70,7 +70,9 @@ def missing(evidence: Evidence) -> Iterator[Claim]:
 
 
 def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """The host launches in ops, between ops, or in functions within ops; possibly none of them has half of the time."""
+    """Yield claims about time in which the host launches: in ops, between ops, or in functions within ops. None of
+    these may have half of the time.
+    """
     chosen = [part for part in parts if part.cause in LAUNCHING]
     cause, share = _top(chosen, lambda part: part.cause)
     times: Counter[str] = Counter()
@@ -93,7 +95,7 @@ def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) ->
 
 
 def _synchronizing(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """The host waited for the device; then it launches, or does something unknown."""
+    """Yield claims about time after the host waited for the device: it launches, or does something unknown."""
     chosen = [part for part in parts if part.cause in SYNCHRONIZING]
     cause, _ = _top(chosen, lambda part: part.cause)
     call, share = _top(chosen, lambda part: part.label)
@@ -113,8 +115,8 @@ def _synchronizing(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]
 
 
 def _starting(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """Launched work starts late. Because the host continues meanwhile, this costs only the time that the host later
-    waits longer.
+    """Yield claims about launched work that starts late. The host continues meanwhile, so this only costs time if the
+    host later waits longer.
     """
     cause = STARTING[0]
     chosen = [part._replace(cause=cause) for part in parts if part.cause in STARTING]
@@ -137,7 +139,9 @@ def _starting(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> 
 
 
 def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """The host runs something that launches nothing: CPU ops, functions, or code of torch.compile."""
+    """Yield claims about time in which the host runs something that launches nothing: CPU ops, functions, or code of
+    torch.compile.
+    """
     for cause, does in (("cpu_op", "runs"), ("function", "runs"), ("compilation", "compiles in"), ("call", "is in")):
         chosen = [part for part in parts if part.cause == cause]
         name, share = _top(chosen, lambda part: part.label)
@@ -166,8 +170,8 @@ def _running(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> I
 
 
 def _outer_op(evidence: Evidence, use: Use, parts: Sequence[Idle]) -> str | None:
-    """Return the outermost op that launches nothing and has half of the time of ops, if the claim's share makes the
-    query worthwhile.
+    """Return the outermost op that launches nothing and has half of the time of ops. It is only searched if the claim's
+    share is large enough to be worth the query.
     """
     spent = sum(part.ticks for part in parts)
     times = idle_evidence.outermost(evidence, use.device, "cpu_op") if 20 * spent >= use.span else Counter[str]()
@@ -175,8 +179,8 @@ def _outer_op(evidence: Evidence, use: Use, parts: Sequence[Idle]) -> str | None
 
 
 def _ran(cause: str, parts: Sequence[Idle]) -> str:
-    """Return what the host runs for half of a cause's time: Python functions, code of torch.compile, or only a step; if
-    nothing has half, several things.
+    """Return the kind of thing that the host runs for half of a cause's time: function (Python's), generated (by
+    torch.compile) or step; several if none has half.
     """
     spent = sum(part.ticks for part in parts)
     times: Counter[str] = Counter()
@@ -190,7 +194,9 @@ def _ran(cause: str, parts: Sequence[Idle]) -> str:
 
 
 def _unknown(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """No recorded event shows the reason, or it isn't known whether the device is idle."""
+    """Yield claims about time for which no event shows the reason, or for which it is unknown whether the device is
+    idle.
+    """
     chosen = [part for part in parts if part.cause == "unknown"]
     text = f"{who} idles before work whose launch is not in the trace: it is unknown what the work waited for."
     yield _claim(evidence, use, chosen, "unknown", text, least=20.0)
@@ -221,7 +227,7 @@ def _communicating(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]
 
 
 def _apart(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> Iterator[Claim]:
-    """Between steps, and without any record."""
+    """Yield claims about time between steps, and about time for which nothing is recorded."""
     chosen = [part for part in parts if part.cause == "between_steps"]
     text = f"{who} idles outside of steps, where nothing of a step is recorded."
     yield _claim(evidence, use, chosen, "between_steps", text, _mostly(evidence, use, chosen))
@@ -235,9 +241,9 @@ def _claim(
     least: float = 5.0, unexplained: str | None = None, name: str | None = None, kind: str | None = None,
     of: str | None = None,
 ) -> Claim:  # fmt: skip
-    """Return a claim about parts of idle time.
+    """Return a claim about parts of idle time (the chosen ones).
 
-    `of` is the cause whose gaps are counted; by default, the claim's.
+    `of` is the cause whose gaps are counted, by default the claim's cause.
     """
     times: Counter[str] = Counter()
     for part in parts:
@@ -259,7 +265,9 @@ def _claim(
 
 
 def _within(evidence: Evidence, use: Use, parts: Sequence[Idle], cause: str) -> list[str]:
-    """Return the op in which the host is for most of the time, if the claim's share makes the query worthwhile."""
+    """Return text about the op in which the host is for most of the time, if the claim's share is large enough to be
+    worth the query.
+    """
     spent = sum(part.ticks for part in parts)
     if 20 * spent < use.span:
         return []
@@ -269,7 +277,7 @@ def _within(evidence: Evidence, use: Use, parts: Sequence[Idle], cause: str) -> 
 
 
 def _top(parts: Sequence[Idle], of: Callable[[Idle], str | None]) -> tuple[str | None, float]:
-    """Return the word with the most time, and its part of the whole."""
+    """Return the word with the most time, and its part of the time of all words."""
     times: Counter[str | None] = Counter()
     for part in parts:
         times[of(part)] += part.ticks
@@ -289,7 +297,9 @@ def _first_of(evidence: Evidence, use: Use, parts: Sequence[Idle]) -> list[str]:
 
 
 def _named(evidence: Evidence, use: Use, name: str, parts: Sequence[Idle]) -> str:
-    """Return what the host is in, and its caller, if the claim's share makes the query worthwhile."""
+    """Return the name of what the host runs, with its caller if the claim's share is large enough to be worth the
+    query.
+    """
     if 20 * sum(part.ticks for part in parts) < use.span:
         return shortened(name, 120)
     return idle_evidence.with_caller(evidence, name)
@@ -304,7 +314,7 @@ def _second(parts: Sequence[Idle]) -> str | None:
 
 
 def _mostly(evidence: Evidence, use: Use, parts: Sequence[Idle]) -> list[str]:
-    """Return what the host was in for most of the time, if it is one thing."""
+    """Return text about the thing in which the host was for most of the time, if there is one."""
     name, share = _top(parts, lambda part: part.label)
     if name is None or share < 0.5:
         return []

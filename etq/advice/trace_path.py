@@ -1,4 +1,4 @@
-"""The rule about the critical path: the ops, annotations, calls and times between ops that it consists of."""
+"""The rule about the critical path, which consists of ops, annotations, calls and times between ops."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from etq.advice.words import counted, percent, shortened, time
 RULE: Final = "critical path"
 _LEAST: Final = 20.0
 _NO_THREAD: Final = "the thread that runs the backward pass, for which it waits, isn't in the file"
-# What the host does within an op is attributed to the op.
+# Causes of the host within an op. Their time is attributed to the op.
 _OF_OP: Final = ("host", "step", "op_function", "function")
 _NOT_ON_HOST: Final = ("device", "wait", "unknown", "between_steps", "not_recorded")
 
 
 def critical_path(evidence: Evidence) -> Iterator[Claim]:
     """Yield a claim for each thing on the path."""
-    # The path is shorter than the recording if it is unknown what the path's first event waited for.
+    # If it is unknown what the path's first event waited for, the path is shorter than the recording.
     whole = ("the critical path", sum(part.ticks for part in evidence.path))
     groups: defaultdict[tuple[str, str], list[OnPath]] = defaultdict(list)
     for part in evidence.path:
@@ -34,7 +34,7 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
         if 100 * times.total() < _LEAST * whole[1]:
             continue
         cause = times.most_common(1)[0][0]
-        # Without devices, the host's time is the program's work, and not lost.
+        # Without devices, the host's time isn't lost: it is the program's work.
         is_lost = evidence.has_work or cause in TOGETHER
         share = percent(100 * times.total() / whole[1]) if whole[1] else "0 %"
         beside, label = evidence.beside.get(parts[0].subject or "", (0, ""))
@@ -95,7 +95,7 @@ def _subject(evidence: Evidence, part: OnPath) -> tuple[str, str] | None:
 
 
 def _direction(part: OnPath) -> str | None:
-    """Return the direction of a copy from or to the host: copies of all ops in one direction are one thing."""
+    """Return the direction of a copy from or to the host. Copies in one direction are one thing, across all ops."""
     return next((word for word in ("HtoD", "DtoH") if word in (part.label or "")), None)
 
 
@@ -150,7 +150,7 @@ def _places(evidence: Evidence, found: Intervals) -> str:
 
 
 def _reach(evidence: Evidence, ticks: int) -> list[str]:
-    """Return how much of the recording the path is, if it isn't nearly all."""
+    """Return text about the part of the recording that the path covers, if it isn't nearly all."""
     whole = evidence.traits.ticks
     if 20 * ticks >= 19 * whole:
         return []
@@ -171,14 +171,16 @@ def _within(kind: str, parts: Sequence[OnPath]) -> list[str]:
 
 
 def _waits_for_autograd(evidence: Evidence, parts: Sequence[OnPath]) -> bool:
-    """Whether the host is in torch's annotation of the backward pass, and no other thread has ops: these usually run
-    it.
+    """Whether the host is in torch's annotation of the backward pass, and no other thread has ops, although other
+    threads usually run that pass.
     """
     return (parts[0].subject or "").startswith("## backward") and evidence.lacks_autograd
 
 
 def _shown(evidence: Evidence, kind: str, parts: Sequence[OnPath]) -> list[str]:
-    """Return where the time is, unless the subject or the trace implies it, and in which kernel."""
+    """Return text about where the time is, unless the subject or the trace implies it, and about the kernel with most
+    of it.
+    """
     ticks = sum(part.ticks for part in parts)
     host = sum(part.ticks for part in parts if part.cause not in _NOT_ON_HOST)
     on_devices = [part for part in parts if part.cause == "device"]

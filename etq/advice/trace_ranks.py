@@ -16,7 +16,7 @@ _MANY: Final = 100
 
 
 def communication(evidence: Evidence) -> Iterator[Claim]:
-    """Yield a claim about the steps' time in communication that no computation hides."""
+    """Yield a claim about the time of steps in communication that doesn't overlap with computation."""
     steps = evidence.steps
     if not steps or not steps.communication:
         return
@@ -41,7 +41,7 @@ def communication(evidence: Evidence) -> Iterator[Claim]:
     is_small = small.number >= _MANY and 2 * small.ticks >= small.all_ticks and cause != "rank"
     listed = [_listed(small)] if is_small else []
     kind = "small" if is_small else "rank"
-    # Even if hardly any of this time is on this rank's path, other ranks may wait for the transfers.
+    # If hardly any of this time is on this rank's path, other ranks may still wait for the transfers.
     path = evidence.communication_path if evidence.has_work and evidence.device_path is not None else spent
     is_beside = cause == "communication" and 10 * path < spent
     beside = [f"{time(path / 1e3, 'us')} of it on the critical path of this rank"] if is_beside else []
@@ -52,7 +52,7 @@ def communication(evidence: Evidence) -> Iterator[Claim]:
 
 
 def _listed(small: SmallCollectives) -> str:
-    """Return how many collectives are short, and their part of the time of all collectives."""
+    """Return text with the number of short collectives, and their part of the time of all collectives."""
     share = percent(100 * small.ticks / small.all_ticks)
     return (
         f"{small.number:,} of {counted(small.all, 'collective')} take at most {SHORT / 1e3:.0f} us, {share} of the time"

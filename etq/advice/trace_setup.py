@@ -1,4 +1,6 @@
-"""The rules about how a trace was recorded, and how its program uses devices: without times at stake."""
+"""The rules about how a trace was recorded, and how its program uses devices. They don't say how much time a remedy
+saves.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from etq.advice.words import counted, percent, time
 # Shares, in percent, above which the rules apply.
 _ELIGIBLE: Final = 5
 _FULL: Final = 90
-# The compute capability from which on NCCL supports a device.
+# The lowest compute capability that NCCL supports.
 _NCCL: Final = 3.5
 
 

@@ -24,7 +24,9 @@ def data_loader(evidence: Evidence) -> Iterator[Claim]:
 
 
 def compilation(evidence: Evidence) -> Iterator[Claim]:
-    """Yield a claim about the time of steps, or of a recording without them, in which torch.compile compiles."""
+    """Yield a claim about the time of steps in which torch.compile compiles; without steps, about the time of the
+    recording.
+    """
     ticks, whole, has_steps = evidence.compiled
     if ticks and whole:
         word = "step time" if has_steps else "recording"
@@ -39,12 +41,12 @@ def compilation(evidence: Evidence) -> Iterator[Claim]:
 
 
 def gpu_utilization(evidence: Evidence) -> Iterator[Claim]:
-    """Yield a claim for each device that runs something for less than half of the time of the steps."""
+    """Yield a claim for each device that is busy for less than half of the time of the steps."""
     has_steps = evidence.traits.steps > 0
     word = "recorded part of the steps" if evidence.is_clipped else "steps" if has_steps else "recording"
     of = word if evidence.is_clipped else "steps' time" if has_steps else "recording"
     for use in evidence.use:
-        # If launched kernels wait for something that isn't recorded, the device may be busy.
+        # If launched kernels wait for something that isn't recorded, the device may be busy with it.
         waits = (part.ticks for part in evidence.idle if part.device == use.device and part.cause in WAITING)
         if 2 * (idle := use.ticks - use.busy - sum(waits)) > use.ticks:
             side = next((each for each in outside(evidence, use.device) if 2 * each.ticks >= idle), None)
@@ -64,6 +66,6 @@ def gpu_utilization(evidence: Evidence) -> Iterator[Claim]:
 
 
 def _of_side(outside: Outside) -> str:
-    """Return how much of a device's idle time is before or after all of its events, and what the host does then."""
+    """Return text about the idle time before or after all events of a device, and about what the host does then."""
     does = f", the host mostly in {shortened(outside.host, 120)}" if outside.host else ""
     return f"{time(outside.ticks / 1e3, 'us')} of it {outside.side}{does}"

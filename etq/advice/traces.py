@@ -1,4 +1,4 @@
-"""Advice about PyTorch traces and jobs: all rules on evidence measured by SQL, except those about kernels."""
+"""Advice about PyTorch traces: lists all rules except those about kernels."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from etq.advice.trace_setup import incomplete, lost_kernels, setup
 from etq.advice.trace_steps import compilation, data_loader, gpu_utilization
 
 Rule = Callable[[Evidence], Iterator[Claim]]
-# Rules about any trace, those that need the times of devices, and those that need the times of the host, too.
+# Rules about any trace; rules that need the times of devices; and rules that also need the times of the host.
 _OF_STEPS: Final[Sequence[Rule]] = (data_loader, communication, compilation)
 _OF_DEVICES: Final[Sequence[Rule]] = (gpu_utilization,)
 _OF_BOTH: Final[Sequence[Rule]] = (device_idle, critical_path)
 
 
 def findings(evidence: Evidence) -> list[Finding]:
-    """Return the findings about a trace, of all causes, without those about kernels."""
+    """Return the findings about a trace except those about kernels. Several may have the same cause."""
     found = [*incomplete(evidence), *lost_kernels(evidence), *setup(evidence)]
     rules = [*_OF_STEPS]
     if evidence.missing:

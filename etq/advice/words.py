@@ -22,8 +22,8 @@ def time(value: float, unit: str) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share: 12 %, 3.4 %; 100 % only if it is all, and 50 % only if it is at least half, because the wording
-    depends on these.
+    """Return a share as text, such as 12 % or 3.4 %. The text is 100 % only for all, and 50 % or more only for at least
+    half, because sentences depend on these limits.
     """
     if 49.5 <= share < 50:
         return f"{math.floor(10 * share) / 10} %"
@@ -39,5 +39,5 @@ def counted(number: float, noun: str) -> str:
 
 
 def shortened(text: str, length: int) -> str:
-    """Return a text of at most `length` characters: a longer one ends in `…`."""
+    """Return a text, cut to at most `length` characters; a text that was cut ends in `…`."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
