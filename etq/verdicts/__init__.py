@@ -1,1 +1,1 @@
-"""The statistics of etq: what decides verdicts. Pure functions of numpy arrays, which know no files and no database."""
+"""The statistics that decide verdicts: pure functions of numpy arrays, without files and databases."""

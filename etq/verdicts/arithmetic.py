@@ -1,4 +1,6 @@
-"""The arithmetic of tests: medians, Student's t, the correction for many tests, and the captures that a test needs."""
+"""The arithmetic of tests: medians, Student's t, the correction for many tests, and the number of captures that a test
+needs.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,13 @@ Places: TypeAlias = "npt.NDArray[np.int64]"
 
 # The standard deviation of a normal distribution, as a multiple of its median absolute deviation.
 DEVIATION = 1.4826
-# The normal distribution exceeds this quantile in a tenth.
+# A normally distributed value exceeds this one with probability 0.1.
 TENTH = 1.2815515655446
-# Constants for estimating the part of a common shift that the machine caused: the parts that are tried, in standard
-# errors of the shift; in squared standard errors, the most that a difference costs, and the additional costs of no part
-# and of a part compared with the whole shift; and the fewest items for which a part is estimated.
+# Constants for estimating the part of a common shift that the machine caused. `PARTS` are tried, in standard errors of
+# the shift. Costs are in squared standard errors: a difference costs at most `CLEAR`; compared with the whole shift, no
+# part costs `NONE` more, and another part `PART` more. With fewer items than `FEW_ITEMS`, no part is estimated.
 PARTS, CLEAR, NONE, PART, FEW_ITEMS = np.linspace(-2.5, 2.5, 101), 9, 4, 13, 5
-# The numbers of captures per side that notes may state.
+# The numbers of captures per side that a note may state.
 FEWEST, MOST = 5, 100
 
 
@@ -89,29 +91,30 @@ def quantile(p: float, freedom: int) -> float:
 
 @dataclass(frozen=True)
 class Differences:
-    """The difference of each item between the sides, without effects of the machine's state."""
+    """The difference between the sides for each item, without effects of the machine's state."""
 
-    bases: Numbers  # the captures of base that have it
+    bases: Numbers  # the number of base's captures that have the item
     news: Numbers
     difference: Numbers  # the mean of new minus that of base
-    shift: Numbers  # the mean common shift of these captures of new minus that of base
+    shift: Numbers  # the mean common shift of the captures of new that have the item, minus that of base
     within: Numbers  # by item and capture: the difference from the side's mean; NaN if the capture lacks the item
-    variance: Numbers  # of these; NaN if unknown
+    variance: Numbers  # the variance of these differences; NaN if unknown
     inverse: Numbers  # variance of the difference if the variance of one capture is 1
     freedom: Numbers
 
 
 def differences(logs: Numbers, factors: Numbers, is_new: Flags) -> Differences:
-    """Return the differences of items between the sides, without what follows the state of the machine.
+    """Return the differences of items between the sides, without effects of the machine's state.
 
     A busy machine slows some ops more than others. So the common shift is removed, and also the part of an op's times
-    that varies with the shifts within the sides (analysis of covariance): by a slope that a ridge shrinks towards 0, as
-    if its standard deviation among ops were 1. The slope applies only to the machine's part of the shift, not to that
-    of the program or of another clock. Without the slope, an op that takes 5 % longer on a busy machine is found in 8
-    to 35 % of comparisons instead of 65 to 82 % (10 captures a side). If the slope applied to any shift, ops would be
-    blamed in 58 to 95 % of comparisons in which all ops take 50 % longer (convolution 1).
+    that varies with the shifts within the sides (analysis of covariance). This part is a slope times the shift. A ridge
+    shrinks the slope towards 0, as if its standard deviation among ops were 1. The slope is applied only to the part of
+    the shift that the machine caused, not to the part of the program or of another clock. Without the slope, an op that
+    takes 5 % longer on a busy machine is found in 8 to 35 % of comparisons instead of 65 to 82 % (10 captures a side).
+    If the slope were applied to any shift, ops would be blamed in 58 to 95 % of comparisons in which all ops take 50 %
+    longer (convolution 1).
 
-    logs     items and captures; NaN where a capture doesn't have the item
+    logs     logarithms of times by item and capture; NaN if a capture lacks the item
     factors  the common shift of each capture, as logarithms
     """
     has = np.isfinite(logs)
@@ -127,7 +130,8 @@ def differences(logs: Numbers, factors: Numbers, is_new: Flags) -> Differences:
         ridge = np.maximum(1e-6, (within**2).sum(axis=1) / np.maximum(1, free))
         slope, used = (within * states).sum(axis=1) / (squares + ridge), squares / (squares + ridge)
         rest = ((within - slope[:, None] * states) ** 2).sum(axis=1) / np.maximum(1, free - used)
-        # The squared errors of the differences, of the slopes, and of the shift if the machine caused all of it.
+        # The squared errors of the differences, of the slopes, and of the shift, if the machine caused all of the
+        # shift.
         errors = rest * inverse, rest * used / (squares + ridge), squares / np.maximum(1, free) * inverse
         moved = _of_machine(new - base, slope, shift, *errors)
         slope, used = slope * (moved != 0), np.round(used) * (moved != 0)
@@ -140,13 +144,13 @@ def differences(logs: Numbers, factors: Numbers, is_new: Flags) -> Differences:
 def _of_machine(
     difference: Numbers, slope: Numbers, shift: Numbers, squared: Numbers, of_slope: Numbers, of_shift: Numbers
 ) -> Numbers:
-    """Return how much of the common shift of each item the machine caused: all of it, or the part that explains most.
+    """Return the part of each item's common shift that the machine caused: all of it, or the part that explains most.
 
-    The machine moves items by their slopes; a program moves all items alike. So the cost of a machine's part is its
-    square plus the squares of the remaining differences, each in units of its squared error. A remaining difference
-    costs at most `CLEAR`, and any part costs `CLEAR` more than no part. So a single item that changed never produces a
-    part. With few items, no part is estimated: the machine caused the whole shift, or nothing if the shift exceeds two
-    standard errors.
+    The machine moves items by their slopes; a program moves all items alike. So the cost of a part is its square plus
+    the squares of the remaining differences, each in units of its squared error. A remaining difference costs at most
+    `CLEAR`, and any part costs `CLEAR` more than no part, so a single item that changed never leads to a part. With few
+    items, no part is estimated. Then the machine caused the whole shift, or nothing if the shift exceeds two standard
+    errors.
     """
     is_known = np.isfinite(difference) & (squared > 0) & (of_shift > 0)
     if not is_known.any():
@@ -163,7 +167,7 @@ def _of_machine(
 
 
 def mean_difference(values: Numbers, is_new: Flags) -> tuple[float, float, int]:
-    """Return the mean of new minus that of base, its standard error from the pooled variance, and the degrees of
+    """Return the mean of new minus the mean of base, its standard error from the pooled variance, and the degrees of
     freedom.
 
     The error is NaN without degrees of freedom.
@@ -173,10 +177,12 @@ def mean_difference(values: Numbers, is_new: Flags) -> tuple[float, float, int]:
 
 
 def _within(values: Numbers, sides: tuple[Flags, Flags]) -> tuple[list[Numbers], Numbers]:
-    """Return the mean of each item on both sides, and the values minus the mean of their side; 0 for missing values."""
+    """Return the mean of each item on both sides, and the values minus the mean of their side. Missing values become
+    0.
+    """
     means, rest = [], np.zeros(values.shape)
     for side in sides:
-        # The average is of differences from one of the values, so that equal values have no variance despite rounding.
+        # Differences from one of the values are averaged, so that equal values have no variance in spite of rounding.
         one = np.where(side, values, -np.inf).max(axis=1, initial=-np.inf)
         off = np.where(side, values - one[:, None], 0)
         mean = off.sum(axis=1) / side.sum(axis=1)
@@ -186,9 +192,10 @@ def _within(values: Numbers, sides: tuple[Flags, Flags]) -> tuple[list[Numbers],
 
 
 def holm(p: Sequence[float], weights: Sequence[float], others: float = 0) -> list[float]:
-    """Return the p-values corrected by Holm's procedure: the probability of any false positive is at most q.
+    """Return the p-values corrected by Holm's procedure (q). If all tests with a corrected value of at most q are
+    positive, the probability of any false positive is at most q.
 
-    A test with a smaller weight uses less of the error probability; `others` is the weight of other tests, whose
+    A test with a smaller weight uses less of the error probability. `others` is the weight of further tests, whose
     p-values are larger.
     """
     found, rest, most = [0.0] * len(p), sum(weights) + others, 0.0
@@ -201,11 +208,11 @@ def holm(p: Sequence[float], weights: Sequence[float], others: float = 0) -> lis
 def captures_needed(
     difference: float, variance: float, freedom: int, captures: int, alpha: float, smallest: float
 ) -> int:
-    """Return the captures per side, at least 5, that show a difference in nine of ten comparisons; 101 for more than
-    100.
+    """Return the number of captures per side that show a difference in nine of ten comparisons: at least 5, and 101 for
+    more than 100.
 
-    With this many captures, the test has this power, and the difference that it finds reaches the smallest one that
-    counts. Because the variance is also an estimate, the standard deviation is replaced by its upper bound in nine of
+    In nine of ten comparisons, the test is then positive, and the difference reaches the smallest one that counts.
+    Because the variance is an estimate, too, the standard deviation is replaced by an upper bound that holds in nine of
     ten cases (Wilson, Hilferty 1931).
 
     difference, smallest  of logarithms

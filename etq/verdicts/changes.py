@@ -1,14 +1,16 @@
-"""Finds since when a series of builds is slower: steps of its level (kept, not kept yet, or reverted), and creep.
+"""Finds the builds from which on a series is slower: steps of its level (kept, not kept yet, or reverted), and creep.
 
-A series has a value for each capture, in order: the logarithm of a time, so that a difference is a ratio. Its captures
-are of builds, and the program changes between builds only.
+A series has a value for each capture, in order. It is the logarithm of a time, so that a difference is a ratio. The
+captures are of builds, and the program only changes between builds.
 
-1. The captures of a build become one level, with an error from how captures of a build differ (`levels_of`).
-2. Builds are modelled in windows that overlap by half (`etq.verdicts.fits`). A change is taken from the window in whose
+1. The captures of a build become one level. Its error follows from the differences between captures of a build
+(`levels_of`). 2. Builds are modelled in windows that overlap by half (`etq.verdicts.fits`). A change is taken from the
+window in whose
    middle it lies.
 3. A step is kept if its levels are further apart than levels of a disturbed week usually are, or if both lasted long.
-   Until then, the last level is "not kept yet"; earlier such levels are disturbed builds, not changes (`_levels_kept`).
-4. A step to a level that the series had before is its return: the change was reverted. Levels between which the series
+   Otherwise, the last level is "not kept yet", and an earlier level consists of disturbed builds and is no change
+   (`_levels_kept`).
+4. A step back to a level that the series had before means that the change was reverted. Levels between which the series
    often alternates are states: no change between them is kept (`_with_stages`).
 5. p-values are corrected for the number of series (Bonferroni).
 
@@ -33,16 +35,17 @@ from etq.verdicts.samples import is_unseen
 # The builds of a window, and the distance between windows.
 WINDOW: Final = 120
 STRIDE: Final = 60
-# Levels are apart if Welch's test has a smaller p than this. Of weeks of 7 builds, each 0 to 20 % slower, 1 % reach it.
+# Levels are apart if p of Welch's test is smaller than this. Of disturbed weeks of 7 builds, each build 0 to 20 %
+# slower, 1 % reach this p.
 APART: Final = 1e-7
-# Levels of this many builds have lasted longer than a disturbed week.
+# A level of this many builds has lasted longer than a disturbed week.
 LASTING: Final = 15
 # A step of the last builds is reported if it has at least this many standard errors.
 SEEN: Final = 4.7
-# Builds are disturbed if they are further than this from their level's median, and five times as far as the other
-# builds; the rule is the same as for captures in a comparison.
+# A build is disturbed if it is further than this from its level's median, and five times as far as the other builds.
+# The rule is that for captures in a comparison.
 FAR: Final = math.log(1.03)
-# If the length of a state is less probable than this, the state is a new level.
+# If the length of a stay in a state is less probable than this, the stay is a new level.
 RETURNS: Final = 0.05
 
 # More degrees of freedom change results by less than 0.2 %.
@@ -52,8 +55,8 @@ KEPT, OPEN, REVERTED, RETURNED, STATE = "kept", "not kept yet", "reverted", "ret
 
 
 class Least(NamedTuple):
-    """The smallest change that counts: `ratio` (a logarithm), a part of the `total` (a time), and what a clock with
-    steps of `ticks` shows. `total` and `ticks` are 0 if they don't apply.
+    """The smallest change that counts: at least `ratio` (a logarithm), enough of the `total` (a time), and visible by a
+    clock with steps of `ticks`. `total` and `ticks` are 0 if they don't apply.
     """
 
     ratio: float
@@ -70,7 +73,7 @@ class Least(NamedTuple):
 
 
 class Reset(NamedTuple):
-    """An accepted change: the index of the first build after the step or creep."""
+    """An accepted change: its place is the index of the first build after the step or creep."""
 
     place: int
     is_creep: bool = False
@@ -93,12 +96,12 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a series' level; builds are numbered from 0. The builds between `last` and `place` are disturbed."""
+    """A change of a series' level. Builds are numbered from 0; those between `last` and `place` are disturbed."""
 
-    first: int  # of the level before
+    first: int  # the first build of the level before
     last: int
-    place: int  # the first after a step, or of a creep
-    end: int  # the first of the next level, or after a creep
+    place: int  # the first build after a step, or of a creep
+    end: int  # the first build of the next level, or after a creep
     before: float
     step: float
     low: float
@@ -107,7 +110,7 @@ class Change:
     stage: str = KEPT
     is_creep: bool = False
     is_accepted: bool = False
-    back: int | None = None  # where it was reverted
+    back: int | None = None  # the build at which it was reverted
 
     def moved(self, by: int) -> Change:
         """Return the change with its builds moved by this number."""
@@ -121,8 +124,8 @@ class Change:
 
 
 class Stretch(NamedTuple):
-    """The builds between accepted changes, their deviation from neighbours, and the change that five more builds would
-    show; NaN if there are too few builds to judge.
+    """The builds between accepted changes, their deviation from their neighbours, and the change that five more builds
+    would show. Both are NaN if there are too few builds to judge.
     """
 
     first: int
@@ -157,7 +160,7 @@ def levels_of(values: Numbers, builds: Numbers) -> tuple[Numbers, Numbers | None
         return levels, None
     parts = own**2 / counts
     between = max(trimmed_sd(np.diff(levels)[None])[0] ** 2 - parts.mean(), 0.1 * parts.min(), 1e-12)
-    # Rounded, so that many series share the same errors.
+    # Errors are rounded, so that many series share them.
     share = round(2 * parts.mean() / (parts.mean() + between)) / 2
     return levels, (1 - share) + share * (1 / counts) / (1 / counts).mean()
 
@@ -170,7 +173,7 @@ def changes_of(
 ) -> list[Found]:
     """Return the changes of each series in order, including accepted ones.
 
-    Accepted changes split a series: no step or creep crosses one.
+    An accepted change splits a series, so that no step or creep crosses it.
     """
     all_resets = [()] * len(all_values) if resets is None else resets
     all_errors = [None] * len(all_values) if errors is None else errors
@@ -206,7 +209,7 @@ class _Part:
 
     @property
     def noise(self) -> float:
-        """The standard deviation of builds, from differences of neighbours; NaN if there are too few builds to
+        """The standard deviation of builds, from differences between neighbours; NaN if there are too few builds to
         judge.
         """
         return float(trimmed_sd(np.diff(self.values)[None])[0]) if len(self.values) >= LONG else math.nan
@@ -222,16 +225,14 @@ class _Part:
         return [*zip(starts, ends, middles, middles[1:], strict=False)]
 
     def errors_of(self, first: int, end: int) -> bytes | None:
-        """The errors of some builds in units of their mean, as the bytes that `basis_of` takes; None if they
-        are equal.
-        """
+        """The errors of some builds in units of their mean, as bytes for `basis_of`; None if they are equal."""
         if self.errors is None:
             return None
         errors = self.errors[first:end] / self.errors[first:end].mean()
         return None if np.ptp(errors) < 1e-9 else errors.tobytes()
 
     def take(self, model: Model, window: tuple[int, int, int, int]) -> None:
-        """Take a model's results for the middle of its window. Steps are also taken near the middle, because the next
+        """Take a model's results for the middle of its window. Steps near the middle are also taken, because the next
         window may place them later.
         """
         start, _, first, last = window
@@ -293,7 +294,7 @@ def _decided(part: _Part) -> tuple[list[Change], list[Level]]:
     if not len(part.values):
         return [], []
     for first, end in _stretches(part.slopes):
-        if end - first < LASTING and first > 0:  # a few disturbed builds may look like this
+        if end - first < LASTING and first > 0:  # a few disturbed builds may look like a creep
             part.slopes[first + 1 : end] = 0
     growth = np.cumsum(part.slopes)
     rest = part.values - growth - part.other
@@ -322,7 +323,7 @@ def _level(rest: Numbers, step: Column, end: int) -> Level:
 
 
 def _step(old: Level, new: Level, least: Least) -> Change:
-    """Return the step between two levels, with Welch's interval, or the model's where that is wider."""
+    """Return the step between two levels, with Welch's interval or, if that is wider, the model's interval."""
     t, freedom, error = _apart(old, new, least)
     size, width = new.mean - old.mean, quantile(0.025, freedom) * max(error, new.step.error)
     p = new.step.p if new.step.p < 1 else p_of(t, freedom)
@@ -344,8 +345,8 @@ def _apart(old: Level, new: Level, least: Least) -> tuple[float, int, float]:
 def _levels_kept(levels: Sequence[Level], least: Least) -> tuple[list[Level], Level | None]:
     """Return the levels of the series without disturbed builds, and the last level if it isn't kept yet.
 
-    If two levels aren't clearly apart, the shorter one consists of disturbed builds, unless the next level is clearly
-    apart and even further from the first.
+    If two levels aren't clearly apart, the shorter one consists of disturbed builds. This doesn't apply if the next
+    level is clearly apart from the first and even further from it.
     """
     kept, between = [levels[0]], None
     for level in levels[1:]:
@@ -386,7 +387,7 @@ def _joined(old: Level, new: Level) -> Level:
 
 
 def _with_stages(rest: Numbers, levels: Sequence[Level], changes: Sequence[Change], least: Least) -> list[Change]:
-    """Return the changes between levels, with the stage of those that were reverted or are between states."""
+    """Return the changes between levels, with a stage for changes that were reverted or are between states."""
     changes = list(changes)
     for at in range(2, len(levels)):
         error = max(level.sd / math.sqrt(level.kept) for level in levels[: at + 1])
@@ -406,9 +407,9 @@ def _with_stages(rest: Numbers, levels: Sequence[Level], changes: Sequence[Chang
 
 
 def _is_known(rest: Numbers, old: Level, new: Level) -> bool:
-    """Whether a series alternates between two levels: it was at the new level before, and its current stay, like its
-    last stay at the old level, is no longer than chance allows. Outliers that happen to be at the new level don't
-    count.
+    """Whether a series alternates between two levels. It must have been at the new level before. Neither its current
+    stay nor its last stay at the old level may be longer than chance allows. Outliers that happen to be at the new
+    level don't count.
     """
     y = rest[max(0, new.end - WINDOW) : new.end]
     off, reach = np.minimum(np.abs(y - new.mean), np.abs(y - old.mean)), abs(new.mean - old.mean) / 4
@@ -421,16 +422,16 @@ def _is_known(rest: Numbers, old: Level, new: Level) -> bool:
 
 
 def _may_last(stays: Numbers) -> bool:
-    """Whether the first stay is no longer than chance allows.
+    """Whether chance allows the length of the first stay.
 
-    If states end at random, one of K + 1 stays is longer than m times the sum of the other stays with probability (1 +
-    m)^-K.
+    If states end at random, (1 + m)^-K is the probability that one of K + 1 stays is longer than m times the sum of the
+    others.
     """
     return bool((1 + stays[0] / stays[1:].sum()) ** (1 - len(stays)) >= RETURNS)
 
 
 def _stretches(slopes: Numbers) -> list[tuple[int, int]]:
-    """Return the stretches that grow or decline, each as the build before its first slope, and its end."""
+    """Return the stretches that grow or decline: of each, the build before its first slope, and its end."""
     bounds = [0, *(np.flatnonzero(np.diff(np.sign(slopes))) + 1).tolist(), len(slopes)]
     return [(max(0, first - 1), end) for first, end in pairwise(bounds) if slopes[first]]
 

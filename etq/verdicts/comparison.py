@@ -30,17 +30,17 @@ from etq.verdicts.findings import Finding, findings
 from etq.verdicts.samples import Samples, is_unseen
 from etq.verdicts.states import LEAST, common_shift, states
 
-# With fewer captures in a history, single captures have no verdict.
+# Single captures have no verdict if their history has fewer captures than this.
 LEAST_HISTORY = 10
-# The default of the smallest change that counts: in general; for totals of sides not measured in turns; and for single
-# captures. For totals of the quiet mlp with 10 captures a side, no verdict is "about the same" with 2 %; with 3 %, all
-# verdicts are.
+# Defaults for the smallest change that counts: in general, for totals of sides that were not measured in turns, and for
+# single captures. For totals of the quiet mlp with 10 captures a side, no verdict is "about the same" with 2 %, but all
+# are with 3 %.
 SMALLEST, SMALLEST_APART, SMALLEST_OF_SINGLE = 0.02, 0.03, 0.1
 # The smallest change that counts, as a part of the total: for several captures a side, and for single captures.
 LEAST_PART, LEAST_PART_OF_SINGLE = 0.0005, 0.001
-# All verdicts of a comparison share one probability of a false positive; these are the parts of each test. All ops are
-# one test, by Holm's procedure, and so are all modules, which are sums of ops. Slow runs of totals have a 40th, slow
-# runs of ops another 40th, and start-up a 20th; of start-up, a gate judges loading.
+# All verdicts of a comparison share one probability of a false positive; these are the parts of the tests. All ops
+# together are one test, by Holm's procedure, and so are all modules, which are sums of ops. Slow runs of totals have a
+# 40th, slow runs of ops another 40th, and start-up a 20th. Of start-up, a gate only judges loading.
 PARTS = {"total": 0.33, "op": 0.57, "call": 0.57, "module": 0.57}
 SLOW_PART, LOADING_PART = 0.025, 0.05
 
@@ -59,20 +59,20 @@ class Verdict:
     change_high: float | None = None
     base_ticks: float | None = None
     new_ticks: float | None = None
-    share: float | None = None  # of base's total
+    share: float | None = None  # the share of base's total
     p: float | None = None
     q: float | None = None
     base_captures: int = 0
     new_captures: int = 0
     note: str | None = None
-    may_be: str | None = None  # of an op of one side only: the note's words before the ops that may correspond to it
-    # At level capture: its state.
+    may_be: str | None = None  # for an op of one side: words before the ops that may correspond to it
+    # At level capture: the capture's state.
     capture_id: int = 0
     step: int = 0
     side: str | None = None
     off: float | None = None
     is_disturbed: bool = False
-    place: int = 0  # of a finding, in their order
+    place: int = 0  # for a finding: its place in the order of findings
 
 
 def compare(
@@ -91,7 +91,7 @@ def compare(
 
     shapes                ops whose input shapes differ between the sides: item, shapes of base only, shapes of new only
     do_conditions_differ  whether conditions of measurement differ between the sides
-    is_one_clock          whether both sides count time, or cycles
+    is_one_clock          whether both sides count time, or both count cycles
     alpha                 accepted probability of a false verdict slower or faster
     min_effect            smallest change that counts; None: the default
     allow_mismatch        whether there are verdicts although conditions differ
@@ -109,8 +109,8 @@ def compare(
         found += [_finding(each.index, *finding) for finding in findings(each, comparison.states, is_one_clock)]
         slow = None if comparison.states.is_single or each.is_apart else each.of_slow_runs()
         if slow is not None:
-            # Slow runs drift more: if they were judged for sides measured apart, 5 % of gates of equal sides failed.
-            # For slow runs of ops, the sides must be measured in turns.
+            # Slow runs drift more. If they were judged for sides measured apart, 5 % of gates of equal sides would
+            # fail. For slow runs of ops, the sides must have been measured in turns.
             levels = ("total", "op") if each.is_interleaved else ("total",)
             of_slow = _Comparison(slow, alpha, dict.fromkeys(levels, SLOW_PART), min_effect)
             found += of_slow.slow_runs({(row.level, row.item): row.verdict for row in found})
@@ -136,7 +136,7 @@ class _Comparison:
         self.effects = {level: effects(samples, state, level) for level in levels}
         if state.is_single:
             set_history(samples, state, [effect for found in self.effects.values() for effect in found])
-        # The sum of the weights of those tests of a level that aren't certain.
+        # The sum of the weights of a level's tests whose result isn't certain.
         self.open_weights = {
             level: sum(weight_of(each.share) for each in found if each.q is not None and each.q >= alphas[level])
             for level, found in self.effects.items()
@@ -146,7 +146,7 @@ class _Comparison:
         self.slow_off = words.percent(median(state.off[slow & samples.is_new]))
 
     def decided(self, effect: Effect) -> tuple[str, str | None]:
-        """The verdict on an item, and a note that says why there is no verdict, or what a verdict needs."""
+        """Return the verdict on an item, and a note that says why there is no verdict, or what a verdict needs."""
         if not effect.bases or not effect.news:
             return words.REMOVED if effect.bases else words.ADDED, None
         verdict, note = self._of_used(effect)
@@ -155,17 +155,19 @@ class _Comparison:
         return verdict, note
 
     def _hidden(self, effect: Effect) -> tuple[str, str] | None:
-        """The verdict on a total if captures of new that were left out may hide that it is slower.
+        """The verdict on a total that may be slower because of captures of new that were left out; None if there are
+        too few.
 
-        Without this, changes in 4 of new's 10 captures are reported in 0 to 3 % of comparisons instead of 82 to 100 %.
-        If sides are measured apart, the machine may disturb several captures of one side. The verdict is then only "not
-        decided": with "unstable", 5 to 7 % of equal totals failed a gate. With a threshold of 20 % instead of 30 %, 4
-        to 8 % of equal sides of 10 captures in turns also failed, under a load of every fourth capture.
+        With this rule, changes in 4 of new's 10 captures are reported in 82 to 100 % of comparisons, without it in 0 to
+        3 %. If sides are measured apart, the machine may disturb several captures of one side. So the verdict is then
+        only "not decided"; with "unstable", 5 to 7 % of equal totals would fail a gate. The threshold for "unstable" is
+        30 %. With 20 %, 4 to 8 % of equal sides of 10 captures in turns would fail under a load in every fourth
+        capture.
         """
         if effect.history is not None:
             is_slower = self.slow_news == 1 and effect.is_rare and effect.change >= self._smallest(effect)
             return (words.UNSTABLE, words.UNSTABLE_SINGLE.format(self.slow_off)) if is_slower else None
-        # The ops' part of new minus that of base.
+        # The share of captures that were left out as slower, of new minus that of base.
         more = (self.slow_news * effect.bases - self.slow_bases * effect.news) / (effect.news * effect.bases)
         if self.slow_news < 2 or more <= 0.2:
             return None
@@ -174,7 +176,7 @@ class _Comparison:
         return words.OPEN if self.samples.is_apart or more <= 0.3 else words.UNSTABLE, note
 
     def _unjudged(self, effect: Effect, is_single: bool) -> tuple[str, str] | None:
-        """Why there can be no verdict; None if there can be one."""
+        """Why a verdict is impossible; None if it is possible."""
         if (self.samples.ticks[effect.row] <= 0).any():
             return words.CANT_JUDGE, words.ZERO
         if not is_single and min(effect.used_bases, effect.used_news) < LEAST:
@@ -212,8 +214,8 @@ class _Comparison:
         return words.MEASURED_APART if effect.is_drift else words.within_noise(self._needed(effect))
 
     def _most(self, effect: Effect) -> float:
-        """The largest change that isn't excluded: the far end of the interval, or the change plus the largest
-        difference of the history.
+        """The largest change that isn't excluded: the far end of the interval, or, for single captures, the change plus
+        the largest difference of the history.
         """
         if effect.history is not None:
             return math.expm1(abs(effect.difference) + effect.usual)
@@ -221,7 +223,7 @@ class _Comparison:
         return math.inf if low is None or high is None else max(-low, high)
 
     def _smallest(self, effect: Effect) -> float:
-        """The smallest change of an item that counts, whatever its part of the total."""
+        """The smallest change of an item that counts, without regard to its part of the total."""
         if effect.history is not None:
             return max(SMALLEST_OF_SINGLE, self.min_effect or 0)
         if self.min_effect is not None:
@@ -231,8 +233,8 @@ class _Comparison:
     def _counting(self, effect: Effect) -> float:
         """The smallest change of an item that counts, by itself and as a part of the total.
 
-        Without the condition on the total, an op is blamed in 12 % of comparisons of equal sides of 3 captures instead
-        of 3 %.
+        Without the condition on the total, an op would be blamed in 12 % instead of 3 % of comparisons of equal sides
+        of 3 captures.
         """
         of_total = LEAST_PART if effect.history is None else LEAST_PART_OF_SINGLE
         return max(self._smallest(effect), of_total / effect.part if effect.part else math.inf)
@@ -268,8 +270,8 @@ class _Comparison:
         """Yield totals whose slow runs are slower or faster although the total is not, and ops whose slow runs are
         slower although the op is not.
 
-        Only this finds a slow tail: if 30 % of an op's runs take 1.5 times as long, it is found in 20 to 100 % of
-        comparisons of 10 captures a side. Slow runs of ops need a common shift.
+        A slow tail is found in no other way. If 30 % of an op's runs take 1.5 times as long, it is found in 20 to 100 %
+        of comparisons of 10 captures a side. Slow runs of ops need a common shift.
         """
         for level in ("total", "op") if self.states.has_factor else ("total",):
             for each in self._of_level(level):
@@ -293,7 +295,7 @@ class _Comparison:
             yield row
 
     def _of_trace(self, found: Verdict, of_calls: Verdict | None, shapes: str | None) -> Verdict:
-        """Verdicts that only traces have; other verdicts stay unchanged.
+        """Change a verdict to one that only traces have; other verdicts stay unchanged.
 
         If every sample of one side has more calls of an op than every sample of the other side, the time per call is
         judged. The op is slower or faster if its calls are slower or faster; otherwise it has more or fewer calls. An
@@ -313,8 +315,8 @@ class _Comparison:
         return replace(found, verdict=verdict, note="; ".join(notes) or note)
 
     def _of_steps(self, found: Verdict, share: float | None) -> tuple[str, str | None]:
-        """The verdict and its note. If each side's samples are steps of one trace, they share the state of the machine,
-        and a difference is at most possible.
+        """Return the verdict and its note. If each side's samples are steps of one trace, they share the state of the
+        machine, so the verdict on a difference is at most "possible".
         """
         verdict = found.verdict or ""
         if not self.samples.is_by_step:
@@ -327,7 +329,7 @@ class _Comparison:
             if abs(change) >= least:
                 return words.POSSIBLY + words.direction(change), words.BY_STEPS
             return words.OPEN, words.STEPS_DIFFER
-        # The note doesn't say how many captures would show the difference.
+        # The note then doesn't say how many captures would show the difference.
         return verdict, {words.TOO_FEW: words.FEW_STEPS, words.SAME: None, words.OPEN: None}.get(verdict, found.note)
 
     def _calls(self, item: str) -> tuple[float, float]:

@@ -30,23 +30,23 @@ from etq.verdicts.arithmetic import (
 from etq.verdicts.samples import COARSE, Samples, is_unseen
 from etq.verdicts.states import States
 
-# Fewer captures hardly show the machine's drift or outliers; fewer ops hardly show their variation.
+# With fewer captures, the machine's drift and outliers are hardly seen; with fewer ops, their variation is hardly seen.
 FEW = 5
-# Times of both sides are rounded to a step of the clock: 95 % of their differences are wrong by less than this many
+# Times of both sides are rounded to a step of the clock, so 95 % of their differences are wrong by less than this many
 # steps.
 ROUNDED = 1 - math.sqrt(0.05)
-# Values of ops that are further off than this many standard deviations are clipped.
+# Values of ops that are further from the median than this many standard deviations are clipped.
 FAR = 5
-# The most degrees of freedom of the prior, the variance of the median op. The prior has at least 1, so that an op with
-# equal times in all captures of a side can be judged.
+# The most degrees of freedom of the prior, which is the variance of the median op. The prior has at least one, so that
+# an op can be judged if its times are equal in all captures of a side.
 MOST_PRIOR = 4
 # Two sizes of ops: those with 0.1 to 1 % of the total, and those with more.
 SMALL, LARGE = 0.001, 0.01
 # The slowdown of an op by the machine differs from that of other ops by at most this part.
 STATE = 0.5
-# A difference of single captures is rare if it is this multiple of the largest one of the history: in comparisons of
-# five programs, an op is blamed in 0 to 3 % of comparisons of equal captures, and an op that takes 20 % longer is found
-# in 92 to 100 %; with 2, in 8 to 100 %.
+# A difference of single captures is rare if it is this multiple of the largest one of the history. In comparisons of
+# five programs, an op is then blamed in 0 to 3 % of comparisons of equal captures, and an op that takes 20 % longer is
+# found in 92 to 100 %. With 2 as the multiple, it is found in 8 to 100 %.
 RARE = 1.5
 
 
@@ -55,23 +55,23 @@ class Effect:
     """The difference of an item, and its noise; NaN if a side has no used capture with the item."""
 
     level: str
-    row: int  # in the samples
+    row: int  # the row of the item in the samples
     bases: int  # the captures of base that have it
     news: int
-    used_bases: int  # the used captures, which aren't left out
+    used_bases: int  # the number of captures that are not left out
     used_news: int
-    base_ticks: float  # the median of these
+    base_ticks: float  # the median of the used captures of base
     new_ticks: float
-    share: float  # of base's total; NaN if unknown
+    share: float  # the share of base's total; NaN if unknown
     resolution: float  # the step of the clock
-    difference: float  # of logarithms, without the common shift
-    error: float  # the standard error of that
-    freedom: int  # its degrees of freedom; 0 if it is unknown
+    difference: float  # the difference of logarithms, without the common shift
+    error: float  # the standard error of the difference
+    freedom: int  # the degrees of freedom of the error; 0 if it is unknown
     is_drift: bool = False  # whether most of the error is the machine's drift between the sides
     p: float | None = None
     q: float | None = None  # corrected p: the probability that any item with this q or less is a false positive
-    history: int | None = None  # for single captures: the number of captures of the history that have it
-    usual: float = math.nan  # the greatest difference of two successive captures of these
+    history: int | None = None  # for single captures: the number of captures of the history that have the item
+    usual: float = math.nan  # the greatest difference between two successive captures of the history
 
     @property
     def change(self) -> float:
@@ -89,12 +89,14 @@ class Effect:
 
     @property
     def variance(self) -> float:
-        """The variance of one capture that the error corresponds to."""
+        """The variance of one capture that leads to this error."""
         return self.error**2 / (1 / self.used_bases + 1 / self.used_news)
 
     @property
     def is_rare(self) -> bool:
-        """Whether the difference exceeds those within the history. Their distribution is unknown, with heavy tails."""
+        """Whether the difference exceeds those within the history by enough. The distribution of the latter is unknown
+        and has heavy tails.
+        """
         return abs(self.difference) > RARE * self.usual
 
     def interval(self, alpha: float = 0.05) -> tuple[float | None, float | None]:
@@ -155,14 +157,14 @@ def _totals(samples: Samples, rows: Any, columns: Any) -> Numbers:
 
 
 def shrunk(variances: Numbers, freedom: Numbers, is_precise: Flags) -> tuple[Numbers, Numbers]:
-    """The variances of ops, shrunk towards their median, and their degrees of freedom, including those of the prior.
+    """Return the variances of ops, shrunk towards their median, and their degrees of freedom with those of the prior.
 
-    Few captures hardly show an op's variance; the variances of other ops help, and they help more if they are more
+    Few captures hardly show the variance of an op. The variances of other ops help, and help more if they are more
     alike. After Smyth, Linear models and empirical Bayes methods, 2004: the logarithm of an estimate with n degrees of
     freedom has variance trigamma(n/2); the additional variance among ops is trigamma of half of the prior's degrees.
-    The median of chi-square with n degrees is about n (1 - 2/9n)^3 (Wilson, Hilferty 1931). Without shrinkage, 5 % in
-    an op is found in 40 % of comparisons of 3 captures a side instead of 60 % (quiet mlp). With always 3 degrees of
-    freedom, it is found in 40 % of comparisons of 5 captures a side instead of 50 % (convolution 2).
+    The median of chi-square with n degrees is about n (1 - 2/9n)^3 (Wilson, Hilferty 1931). Shrinkage raises the part
+    of comparisons that find 5 % in an op from 40 to 60 % (quiet mlp, 3 captures a side). If the prior always had 3
+    degrees of freedom, 40 instead of 50 % would find it (convolution 2, 5 captures a side).
     """
     is_known = is_precise & (freedom > 0)
     if is_known.sum() < FEW:
@@ -176,17 +178,18 @@ def shrunk(variances: Numbers, freedom: Numbers, is_precise: Flags) -> tuple[Num
 
 
 def _bounded(logs: Numbers, within: Numbers, is_new: Flags, steps: Numbers) -> Numbers:
-    """The values of ops, clipped where they are too far from the side's median, without effects of the machine's state.
+    """Return the values of ops, without effects of the machine's state. Values too far from the side's median are
+    clipped.
 
     A value is too far if its distance exceeds 5 standard deviations of the op (from the median deviation) and 5 `steps`
-    of its clock. Without this, 5 % in an op that takes 3 to 25 % longer in 5 % of captures is found in 52 % of
-    comparisons of 10 captures a side instead of 83 %.
+    of its clock. Example: an op takes 3 to 25 % longer in 5 % of captures. With clipping, a change of 5 % is found in
+    83 % of comparisons of 10 captures a side, without it in 52 %.
     """
     off = np.empty_like(within)
     for side in (~is_new, is_new):
         off[:, side] = within[:, side] - medians(within[:, side])[:, None]
-    # The medians of the sides and the slope are estimates, hence the 3 degrees of freedom. An op varies by at least 0.1
-    # %.
+    # The medians of the two sides and the slope are estimates, which take 3 degrees of freedom. An op varies by at
+    # least 0.1 %.
     deviations = DEVIATION * medians(np.abs(off)) * math.sqrt(within.shape[1] / (within.shape[1] - 3))
     most = FAR * np.fmax(steps, np.maximum(0.001, deviations))[:, None]
     return logs - off + np.clip(off, -most, most)
@@ -195,9 +198,10 @@ def _bounded(logs: Numbers, within: Numbers, is_new: Flags, steps: Numbers) -> N
 def _of_state(found: Differences, squared_error: Numbers, shift: float, error: float) -> float:
     """The squared error of ops due to the machine's state, which slows some ops more than others.
 
-    If the sides' shifts differ by more than two standard errors, it is the amount by which ops differ from the median
-    op beyond their errors, at most half of the excess. Without it, 6 to 8 % of gates of equal sides of 3 captures in
-    turns failed instead of 4 to 5 %, on a machine with a load every fourth capture.
+    It only applies if the sides' shifts differ by more than two standard errors. It is then the amount by which ops
+    differ from the median op beyond their errors, but at most half of the shift beyond two standard errors. Without it,
+    on a machine with a load in every fourth capture, 6 to 8 % instead of 4 to 5 % of gates of equal sides of 3 captures
+    in turns would fail.
     """
     known = np.isfinite(squared_error)
     if known.sum() < FEW:
@@ -213,8 +217,8 @@ def drift_of(within: Numbers, is_new: Flags, positions: Numbers) -> Numbers:
 
     The drift is estimated from each item's change from the first half of a side to the second, averaged over the sides.
     Without it, totals of equal sides of a busy machine differ in 20 % of comparisons, ops in 13 to 15 %. With few
-    captures, the halves hardly show the drift, so the estimate is doubled; otherwise, with 3 captures a side, 5 % of
-    ops and of totals differ instead of 0 % (convolution 2).
+    captures, the halves hardly show the drift, so the estimate is doubled. Without doubling, 5 % instead of 0 % of ops
+    and totals would differ with 3 captures a side (convolution 2).
     """
     order = np.argsort(positions, kind="stable")
     sides = order[~is_new[order]], order[is_new[order]]
@@ -227,7 +231,7 @@ def drift_of(within: Numbers, is_new: Flags, positions: Numbers) -> Numbers:
 
 
 def weight_of(share: float | None) -> float:
-    """Return the weight, among the tests of all ops, of an op with this share of the total: the full weight from 1 %
+    """Return the weight of an op with this share of the total in the tests of all ops. It is the full weight from 1 %
     on. With weights, a large op that takes 5 % longer is found in 93 % of comparisons of 5 captures a side instead of
     88 % (quiet mlp).
     """
@@ -235,7 +239,7 @@ def weight_of(share: float | None) -> float:
 
 
 def _test(found: Sequence[Effect]) -> None:
-    """Set p if the noise is known, and also q if the clock can show the change."""
+    """Set p if the noise is known, and q if the clock can also show the change."""
     for effect in found:
         if effect.freedom >= 1:
             effect.p = p_of(effect.difference / effect.error, effect.freedom) if effect.error > 0 else 1.0
@@ -246,11 +250,11 @@ def _test(found: Sequence[Effect]) -> None:
 
 
 def set_history(samples: Samples, states: States, found: Sequence[Effect]) -> None:
-    """Set the greatest difference of successive captures of the history for each item.
+    """Set the greatest difference between successive captures of the history for each item.
 
-    For an op, it is at least that of the other ops of its size. Disturbed captures are left out, except for totals,
-    because disturbances of whole captures are the noise of totals. Without disturbed captures, the total of equal
-    captures was unstable in 9 % of comparisons on a very busy machine; with them, in 0 %.
+    For an op, it is at least that of the other ops of its size. Disturbed captures are left out for ops. They are not
+    left out for totals, because disturbances of whole captures are the noise of totals. Without disturbed captures, the
+    total of equal captures was unstable in 9 % of comparisons on a very busy machine; with them, in 0 %.
     """
     of_history = ~(samples.is_base | samples.is_new)
     in_time = np.argsort(samples.positions, kind="stable")

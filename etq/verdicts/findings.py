@@ -1,4 +1,4 @@
-"""Findings of a comparison: conditions that affect how far its verdicts can be trusted."""
+"""Findings of a comparison: conditions that make its verdicts less certain."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from etq.verdicts.arithmetic import median
 from etq.verdicts.samples import Samples
 from etq.verdicts.states import LEAST, LEAST_SHIFT, States, common_shift
 
-# The place in the order of findings, the rule, the detail; if the finding is about one capture, the capture and its
-# side.
+# A finding: its place in the order, the rule, the detail; and the capture and its side if it is about one capture.
 Finding = tuple[int, str, str] | tuple[int, str, str, int, str]
 
 
@@ -40,7 +39,7 @@ def findings_of_input(
 
 
 def findings(samples: Samples, states: States, is_one_clock: bool) -> Iterator[Finding]:
-    """Yield the findings of a comparison; for times on devices, only those about captures."""
+    """Yield the findings of a comparison; for times on devices, only the findings about captures."""
     yield from _disturbed(samples, states)
     if samples.index > 0:
         return
@@ -69,7 +68,7 @@ def _of_design(samples: Samples) -> Iterator[Finding]:
 
 
 def _disturbed(samples: Samples, states: States) -> Iterator[Finding]:
-    """Captures, or steps of a side, that are disturbed."""
+    """Yield findings about disturbed captures, or about the disturbed steps of a side."""
     known = states.has_factor, samples.index > 0
     for side, is_side in (("base", samples.is_base), ("new", samples.is_new)):
         is_off, captures = states.is_disturbed & is_side, int(is_side.sum())

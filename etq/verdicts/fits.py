@@ -1,7 +1,7 @@
-"""The linear model of series: a level, steps, and bends, after which it grows, under white and slow noise.
+"""The linear model of series: a level, steps, and bends (from a bend on, the series grows), under white and slow noise.
 
 Many series of one length are fitted at once. Rows of an array are series; a column of `Basis` is a step or a bend at a
-place. The columns chosen for a series are a row of their numbers, with -1 for none.
+place. The columns that are chosen for a series are given as a row of their numbers; -1 stands for none.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy as np
 
 from etq.verdicts.arithmetic import DEVIATION, Flags, Numbers, medians
 
-# The fewest builds of a level (fewer builds are outliers), and of growth that does not begin with the series.
+# The fewest builds of a level (fewer builds are outliers), and of growth that begins later than the series.
 LEAST: Final = 3
 LONG: Final = 8
 # The probability that a step or bend is found in a series without changes is less than this.
 CHANCE: Final = 0.01
-# The number of next builds for which a series predicts the change that would be seen.
+# The number of further builds with which a prediction is made: the change that they would show.
 NEW: Final = 5
-# Prices in -2 log likelihood: of a step or bend; of its place, times ln(n) as in Schwarz's criterion; of everything
-# except a bend of the whole series; of slow noise.
+# Prices in -2 log likelihood: of a step or bend; of its place, times ln(n) as in Schwarz's criterion; of anything but a
+# bend of the whole series; of slow noise.
 PRICE: Final = 6.0
 PLACE: Final = 2.5
 ANYWHERE: Final = 4.0
@@ -37,7 +37,7 @@ PRIOR: Final = 2.0
 CLIP: Final = 3.0
 # Slow noise: its share of the variance, and the correlation of neighbours.
 SHAPES: Final = ((0.0, 0.0), *((share, r) for share in (0.4, 0.9) for r in (0.7, 0.95)))
-# The rows that are fitted at once: their arrays fit into the processor's cache.
+# The number of rows that are fitted at once, so that their arrays fit into the processor's cache.
 ROWS: Final = 256
 
 Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
@@ -49,16 +49,16 @@ class Columns(NamedTuple):
     places: Places
     is_bend: Flags
     prices: Numbers
-    is_free: Flags  # whether far enough from the ends
-    near: Flags  # pairs that are too near to both be chosen
+    is_free: Flags  # whether the place is far enough from the ends
+    near: Flags  # pairs of columns that are too near to each other to be chosen both
 
 
 class Basis(NamedTuple):
     """The matrices that rows of one length, noise, errors and period share."""
 
-    precision: Numbers  # the inverse of the noise's covariance, without the part that levels explain
+    precision: Numbers  # the inverse of the noise's covariance, after removing the part that levels explain
     gram: Numbers  # products of columns under that inverse
-    price: float  # the determinant's logarithm, and the price of slow noise and of a period
+    price: float  # the logarithm of the determinant, and the prices of slow noise and of a period
 
 
 @lru_cache(maxsize=256)
@@ -94,8 +94,8 @@ def basis_of(n: int, shape: tuple[float, float], errors: bytes | None, period: i
 
 
 def _products(values: Numbers) -> Numbers:
-    """Return the products of rows with all columns: a step's product is the sum from its place on, a bend's the sum of
-    the products of later steps.
+    """Return the products of rows with all columns. The product with a step is the sum from its place on; the product
+    with a bend is the sum of the products with later steps.
     """
     rows, n = values.shape
     found = np.empty((rows, 2 * n - 2))
@@ -110,8 +110,8 @@ class Rows:
     """Rows of series under one kind of noise, and the columns chosen for them."""
 
     columns: Columns
-    gram: Numbers  # of each basis
-    basis: Places  # that of each row
+    gram: Numbers  # rows of each basis
+    basis: Places  # the basis of each row
     price: Numbers
     cross: Numbers
     squares: Numbers
@@ -163,8 +163,8 @@ class Rows:
         return np.asarray(np.einsum("bcc->bc", self.gram)[self.basis])
 
     def beside(self, chosen: Places) -> tuple[Numbers, Numbers, Numbers]:
-        """Return cross products, squared lengths of columns and squares of rows, without the part that chosen columns
-        explain.
+        """Return cross products, squared lengths of columns and squares of rows, after removing the part that chosen
+        columns explain.
 
         `found` has the products of the chosen columns with all columns; the chosen columns were made orthonormal one
         after the other.
@@ -217,7 +217,7 @@ class Rows:
         return self
 
     def moved(self) -> Rows:
-        """Move each step and bend, one at a time, where it explains more, or drop it."""
+        """Move each step and bend, one at a time, to a place where it explains more, or drop it."""
         for place in range(self.chosen.shape[1]):
             if len(rows := np.flatnonzero(self.chosen[:, place] >= 0)):
                 part = self.at(rows)
@@ -228,7 +228,9 @@ class Rows:
         return self
 
     def tested(self) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the chosen columns' coefficients, their standard errors, and p of each at any of n places."""
+        """Return the coefficients of the chosen columns, their standard errors, and their p-values: the probability of
+        such a column at any of n places.
+        """
         at, is_there = np.maximum(self.chosen, 0), self.chosen >= 0
         gram = self.gram[self.basis[:, None, None], at[:, :, None], at[:, None, :]]
         unit = np.eye(self.chosen.shape[1])
@@ -249,7 +251,7 @@ class Rows:
         return np.asarray(np.sqrt((np.maximum(self.beside(self.chosen)[2], 0) + self.prior) / freedom / length))
 
     def pruned(self, least: Numbers) -> Rows:
-        """Remove the least clear step or bend and move the others, until each is clear and steps are at least
+        """Remove the least clear step or bend and move the others, until all are clear and all steps are at least
         `least`.
         """
         active = np.flatnonzero((self.chosen >= 0).any(axis=1))
@@ -266,7 +268,9 @@ class Rows:
 
 
 class Column(NamedTuple):
-    """A step or bend of a series: from build `place` on, it is higher by `size`, or grows by `size` per build."""
+    """A step or bend of a series: from build `place` on, the series is higher by `size`, or grows by `size` per
+    build.
+    """
 
     place: int
     is_bend: bool
@@ -276,12 +280,14 @@ class Column(NamedTuple):
 
 
 class Model(NamedTuple):
-    """The model found for a series: its columns; and for each build, the growth, and what a period or a state adds."""
+    """The model found for a series: its columns, and for each build the growth and the effect of a period or a
+    state.
+    """
 
     columns: list[Column]
     slopes: Numbers
     other: Numbers
-    seen: float  # the error of a step that has five builds
+    seen: float  # the error of a step of the last five builds
 
 
 # Rows of series, and their fits under one noise.
@@ -299,8 +305,8 @@ def trimmed_sd(differences: Numbers) -> Numbers:
 def modelled(y: Numbers, errors: Sequence[bytes | None], floor: Numbers, least: Numbers) -> list[Model]:
     """Return the model of each row of series.
 
-    errors  those of its builds, as for `basis_of`
-    floor   the noise that is assumed at first
+    errors the errors of the builds, as in `basis_of`
+    floor   the noise that is assumed initially
     least   the smallest step that counts
     """
     return [
@@ -331,8 +337,8 @@ def _modelled(y: Numbers, errors: Sequence[bytes | None], floor: Numbers, least:
 
 
 def _with_states(y: Numbers, errors: Sequence[bytes | None], floor: Numbers) -> tuple[Fits, Numbers]:
-    """Return fits of series without the effect of two states, if the states make the fit likelier, and their effect on
-    each build.
+    """Return fits of series, and the effect of two states on each build. The effect is removed before fitting if the
+    states make the fit likelier.
     """
     rows = every = np.arange(len(y))
     states, best = np.zeros_like(y), fitted(y, every, errors, floor)
@@ -366,7 +372,9 @@ def _scores(fits: Fits, count: int) -> Numbers:
 
 
 def _parts(fits: Fits, y: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the fitted values of each build: its steps, its growth, and the level, or the level of its phase."""
+    """Return the fitted parts of each build: its steps, its growth, and its level (with a period, the level of its
+    phase).
+    """
     steps, growth, phases = np.zeros_like(y), np.zeros_like(y), np.zeros_like(y)
     t = np.arange(y.shape[1])
     for rows, fit in fits:
@@ -414,8 +422,8 @@ def running_medians(y: Numbers) -> Numbers:
 
 
 def periods_of(y: Numbers, sd: Numbers) -> Places:
-    """Return the period of a regular load in each row; 1 without such a load. Differences are used, as steps and growth
-    hardly affect them.
+    """Return the period of a regular load in each row; 1 without such a load. Differences are used because steps and
+    growth hardly affect them.
     """
     d, n = np.clip(np.diff(y), -CLIP * sd[:, None], CLIP * sd[:, None]), y.shape[1]
     d -= d.mean(axis=1, keepdims=True)
@@ -430,8 +438,8 @@ def periods_of(y: Numbers, sd: Numbers) -> Places:
 
 
 def states_of(rest: Numbers, floor: Numbers) -> tuple[Numbers, Numbers, Flags]:
-    """For rows that often alternate between two states, return how far each build is above the lower state, the price,
-    and which rows these are.
+    """Find the rows that often alternate between two states. Return how far each build is above the lower state, the
+    price, and which rows these are.
     """
     n, order = rest.shape[1], np.sort(rest, axis=1)
     k, sums = np.arange(1, n), np.cumsum(order, axis=1)

@@ -1,4 +1,4 @@
-"""Decides which rank of a job is late, and which of its links is slow, by more than chance."""
+"""Decides which ranks of a job are late, and which of its links are slow, by more than chance."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from math import comb
 from statistics import median
 from typing import Final, NamedTuple
 
-# The probability that any rank, or any group, is named although none differs.
+# The probability that a rank or a group is named although none differs.
 ALPHA: Final = 0.05
-# The smallest ratio of a slow group's transfers to those of other groups: topologies of one kind differ by less.
+# The smallest ratio of a slow group's transfer times to those of other groups: within one kind of topology, they differ
+# by less.
 _SLOWER: Final = 1.25
 
 
@@ -17,9 +18,9 @@ class Late(NamedTuple):
     """A rank that others wait for.
 
     rank    the rank
-    waited  how long the others waited for it, all together
-    steps   the number of steps in which they waited longest for it, among ranks not named before it
-    of      the number of steps
+    waited  how long the others waited for it, in sum
+    steps   the number of steps in which they waited longest for it, among the ranks not named earlier
+    of the number of steps in which it was compared
     p       the probability that by chance any rank is last in as many steps, if all are equally likely
     """
 
@@ -33,8 +34,8 @@ class Late(NamedTuple):
 class Slow(NamedTuple):
     """A process group whose transfers take longer than those of other groups of its size, with the same messages.
 
-    times   its median, and the median of the other groups
-    longer  the number of its transfers that take longer than the others' median, and of all
+    times   the median of its times, and the median of the other groups' times
+    longer  the number of its transfers that take longer than the others' median, and the number of all its transfers
     p       the probability that any group has that many by chance
     """
 
@@ -46,8 +47,8 @@ class Slow(NamedTuple):
 
 def late_ranks(waits: Collection[Mapping[int, int]], ranks: Collection[int], least: float) -> list[Late]:
     """Return the ranks that others wait for, for at least the time `least`, the longest first. Each rank is tested
-    against the remaining ranks. The last rank returned may be late by chance, which its `p` shows; then no further
-    ranks are returned.
+    against the remaining ranks. The last rank that is returned may be late by chance, which its `p` shows; no rank
+    after it is returned.
 
     waits  for each step, how long the others waited for each rank; empty for a step without waits
     """
@@ -75,7 +76,7 @@ def _most(waits: Mapping[int, int], ranks: Collection[int]) -> int | None:
 
 
 def slow_groups(transfers: Mapping[str, Sequence[float]]) -> list[Slow]:
-    """Return the groups whose transfers take longer than those of the others, the slowest first.
+    """Return the groups whose transfers take longer than the other groups' transfers, the slowest first.
 
     transfers  the times of the calls of each group, all of one collective, message and number of ranks
     """

@@ -14,40 +14,40 @@ from etq.verdicts.arithmetic import Flags, Numbers, Places, Texts
 # A change is visible if it is at least this many steps of a coarse clock: times of both sides are rounded to a step,
 # and divided by the common shift.
 SEEN: Final = 1.5
-# In times of fewer steps, 2 % (the smallest change that counts) isn't visible; times of fewer than 50 steps don't show
-# the state of the machine.
+# A change of 2 % (the smallest that counts) isn't visible in times of fewer steps than the first number. Times of fewer
+# than 50 steps don't show the state of the machine.
 COARSE, ROUGH = 75, 50
 
 
 @dataclass(frozen=True)
 class Samples:
-    """The time of each item in each capture, a quantile of its runs. NaN where the capture lacks the item.
+    """The time of each item in each capture: a quantile over the capture's runs; NaN if the capture lacks the item.
 
-    An item of level total is a whole method, of level op an op, of level module a module of the model, of level call an
-    op's time per call. Steps of a trace count as captures, too.
+    The levels of items are total (a whole method), op, module (of the model), and call (an op's time per call). Steps
+    of a trace count as captures, too.
     """
 
-    index: int  # of the comparison
+    index: int  # the number of the comparison
     levels: Texts
     items: Texts
     scopes: Texts
-    ops: Texts  # the op of which an item is an instance
+    ops: Texts  # the op of which the item is an instance
     ticks: Numbers
-    slow_ticks: Numbers  # the quantile of the slowest tenth; NaN where that isn't judged
+    slow_ticks: Numbers  # the quantile of the slowest tenth; NaN if slow runs aren't judged
     resolutions: Numbers  # the step of the clock
-    calls: Numbers  # in a step; NaN where unknown
-    is_other_graph: Flags  # of items: whether it is a call of a delegate that runs another graph on one side
-    captures: list[tuple[int, int]]  # keys and steps
+    calls: Numbers  # the op's calls in a step; NaN if unknown
+    is_other_graph: Flags  # by item: whether it is a call of a delegate that runs another graph on one side
+    captures: list[tuple[int, int]]  # the key and step of each capture
     sides: Texts
-    positions: Numbers  # in time; NaN where unknown
+    positions: Numbers  # the place in time; NaN if unknown
 
     def of_slow_runs(self) -> Samples | None:
-        """The same for the slowest tenth of runs; None if these aren't judged."""
+        """The same samples, but for the slowest tenth of runs; None if slow runs aren't judged."""
         return replace(self, ticks=self.slow_ticks) if np.isfinite(self.slow_ticks).any() else None
 
     @cached_property
     def logs(self) -> Numbers:
-        """Natural logarithms of ticks; NaN also where these are 0."""
+        """Natural logarithms of ticks; NaN if ticks are 0 or NaN."""
         return np.log(self.ticks, out=np.full_like(self.ticks, np.nan), where=self.ticks > 0)
 
     @cached_property
@@ -170,11 +170,11 @@ def _codes(texts: Texts) -> Places:
 
 
 def _with_calls(samples: Samples) -> Samples:
-    """Add rows of the level `call`, with times per call, for ops whose numbers of calls differ clearly: every sample of
-    one side calls the op more often than every sample of the other side.
+    """Add rows of the level `call`, with times per call, for ops whose numbers of calls differ clearly. This means that
+    every sample of one side calls the op more often than every sample of the other side.
     """
     sides = samples.calls[:, samples.is_base], samples.calls[:, samples.is_new]
-    # NaN, the value if a side has no calls, is neither more nor less.
+    # If a side has no calls, its value is NaN, which is neither more nor less.
     (base_least, new_least), (base_most, new_most) = (
         [found.reduce(calls, axis=1, initial=np.nan) for calls in sides] for found in (np.fmin, np.fmax)
     )
@@ -190,5 +190,5 @@ def _with_calls(samples: Samples) -> Samples:
 
 
 def is_unseen(difference: float, resolution: float) -> bool:
-    """Whether a clock of this resolution doesn't show a difference of two times."""
+    """Whether the difference of two times is too small for a clock of this resolution."""
     return abs(difference) < SEEN * resolution

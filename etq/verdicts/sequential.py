@@ -1,9 +1,9 @@
-"""When a benchmark that measures round by round has measured enough.
+"""Decides when a benchmark that measures round by round has measured enough.
 
-A round is two captures of each side, in turns. After some of the rounds, the comparison is asked for its verdicts: this
-is a look. Repeated looks eventually find a difference where there is none: with 5 % per look, in far more than 5 % of
-benchmarks. Therefore the looks share the probability of a false verdict: each look has a part of it, `alpha_of`, and
-the sum of the parts is the whole. This is Bonferroni's bound, which holds however the looks depend on each other; the
+A round is two captures of each side, in turns. After some of the rounds, the comparison gives its verdicts: this is a
+look. Repeated looks eventually find a difference where there is none; with 5 % per look, they do in far more than 5 %
+of benchmarks. Therefore the looks share the probability of a false verdict: each look has a part of it, `alpha_of`, and
+the sum of the parts is the whole. This is Bonferroni's bound, which also holds for looks that depend on each other. The
 parts follow a spending function like those of Kim and DeMets, Design and analysis of group sequential tests, 1987.
 """
 
@@ -28,7 +28,7 @@ EXPLAINS = 0.25
 MOST_ROUNDS = 100
 # The normal quantile with 2.5 % above it.
 NORMAL = 1.959963984540054
-# With fewer rounds, the spread of one program's captures says nothing about how many more are needed.
+# With fewer rounds, the spread of one program's captures doesn't show how many more rounds are needed.
 FORECAST = 5
 _CHANGED = {words.SLOWER, words.FASTER, words.DIFFERS}
 # Verdicts that more captures don't change.
@@ -36,23 +36,25 @@ _CLOSED = {
     *(*_CHANGED, words.SAME, words.ADDED, words.REMOVED, words.MORE_CALLS, words.FEWER_CALLS, words.OTHER_SHAPES),
     words.CANT_JUDGE,
 }
-# With this many captures, conditions that differ are final, too: by chance, the ranges of a condition are apart in 3 %
-# of comparisons with 4 captures a side, and in 0.8 % with 5.
+# With this many captures, a difference of conditions is final, too. By chance, the ranges of a condition are apart in 3
+# % of comparisons with 4 captures a side, and in 0.8 % with 5.
 _OF_CONDITIONS = 10
 
 
 @dataclass(frozen=True)
 class Judged:
-    """The verdict on an item at a look. Changes are ratios of new to base, minus 1; `share` is of base's total."""
+    """The verdict on an item at a look. Changes are ratios of new to base, minus 1; `share` is the share of base's
+    total.
+    """
 
     level: str  # total or op
     item: str
     verdict: str | None
     change: float | None
-    low: float | None  # the ends of its interval of 95 %; None if there is none
+    low: float | None  # the ends of its 95 % interval; None without an interval
     high: float | None
-    share: float | None = None  # None: not part of the total
-    captures: int = 0  # the used captures of both sides
+    share: float | None = None  # None if it isn't part of the total
+    captures: int = 0  # the number of used captures of both sides
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Standing:
 
     is_decided: bool
     sentence: str
-    open_items: tuple[str, ...] = ()  # what is waited for
+    open_items: tuple[str, ...] = ()  # what the benchmark still waits for
     # For one program alone: its interval, in the unit of the latencies.
     typical: float | None = None
     low: float | None = None
@@ -77,7 +79,8 @@ def looks(rounds: int) -> list[int]:
 
 
 def alpha_of(measured: int, alpha: float, rounds: int, *, is_last: bool = False) -> float | None:
-    """Return the probability of a false verdict that the look after `measured` rounds may take; None if there is none.
+    """Return the probability of a false verdict that the look after `measured` rounds may use; None if there is no
+    look.
 
     The probabilities of all looks of a benchmark of at most `rounds` rounds sum to `alpha`. The part spent up to a look
     grows with the square of its rounds, because few captures hardly show the noise.
@@ -99,8 +102,8 @@ def standing(verdicts: Iterable[Judged], measured: int) -> Standing:
     """Return whether the verdicts of the look after `measured` rounds decide a benchmark.
 
     They do if the verdicts on all totals, and on all ops that matter, are closed. An op matters if it has 3 % of the
-    total; if the total is slower or faster, only if the op may explain a quarter of that change. Slower, faster and
-    about the same are closed, and so are verdicts that more captures don't change.
+    total. If the total is slower or faster, the op must also be able to explain a quarter of that change. Closed
+    verdicts are slower, faster, about the same, and those that more captures don't change.
     """
     rows = list(verdicts)
     total = max((abs(row.change or 0) for row in rows if row.level == "total" and row.verdict in _CHANGED), default=0.0)
@@ -110,8 +113,8 @@ def standing(verdicts: Iterable[Judged], measured: int) -> Standing:
 
 
 def _is_open(row: Judged, total: float) -> bool:
-    """Whether a verdict is still open and matters; `total` is by how much the total is slower or faster, 0 if
-    it isn't.
+    """Whether a verdict is still open and matters. `total` is the change of the total if the total is slower or faster,
+    else 0.
     """
     share = row.share or 0.0
     if row.verdict is None or row.verdict in _CLOSED or (row.level == "op" and share < MATTERS):

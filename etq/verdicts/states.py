@@ -1,8 +1,8 @@
 """The state of the machine in each capture: the change that all ops share, and whether the capture is disturbed.
 
 A capture's factor is the size factor of Anders and Huber (Differential expression analysis for sequence count data,
-2010): the median over ops of the ratio of the op's time to its median over all captures. Here, all of these are
-logarithms.
+2010). For each op, its time is divided by its median over all captures; the factor is the median of these ratios over
+the ops. Here, all of these are logarithms.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from etq.verdicts.samples import Samples
 
 # With fewer captures a side, there is no verdict.
 LEAST = 3
-# Ops have moved apart if ops with a quarter of the weight are at least this far from the median op, or one standard
-# error of the common shift. Then it is unknown which of the ops the program changed, and no common shift is removed.
-# Without this, if half of the ops take 10 % longer, the other ops are blamed in 53 to 100 % of comparisons.
+# Ops have moved apart if ops with a quarter of the weight are far from the median op: at least by the first number, or
+# by one standard error of the common shift. Then it is unknown which of the ops the program changed, and no common
+# shift is removed. Without this, if half of the ops take 10 % longer, the other ops are blamed in 53 to 100 % of
+# comparisons.
 APART = 0.0225
-# Limits for single captures, whose ops' errors are unknown. Ops agree on the common shift if they differ from it by at
-# most the first number, or by at most a quarter of the shift. If ops with less than half of the time agree, a common
-# shift of at least the second number isn't removed.
+# Limits for single captures, for which the errors of ops are unknown. An op agrees with the common shift if it differs
+# from it by at most the first number, or by at most a quarter of the shift. If the ops that agree have less than half
+# of the time, a common shift of at least the second number isn't removed.
 NEAR, LEAST_SHIFT = 0.05, 0.02
-# Added to each op's squared error, (1 %)²: so that an op with an estimated error of almost 0 does not outweigh all
+# Added to each op's squared error, (1 %)², so that an op whose estimated error is almost 0 does not outweigh all
 # others.
 LEAST_SQUARED_ERROR = 0.0001
 
@@ -43,11 +44,11 @@ LEAST_SQUARED_ERROR = 0.0001
 class States:
     """The state of each capture, as arrays, and flags for all of them."""
 
-    is_single: bool  # each side is one capture, compared with a history
+    is_single: bool  # whether each side is one capture, which is compared with a history
     has_factor: bool
-    is_scattered: bool  # ops moved apart
-    factors: Numbers  # 0 if unknown
-    off: Numbers  # deviation from the rest of its side; of singles, and without factors, from all captures
+    is_scattered: bool  # whether ops moved apart
+    factors: Numbers  # the factor of each capture; 0 if unknown
+    off: Numbers  # deviation from its side's median; for single captures or without factors, from that of all
     is_disturbed: Flags
 
     @property
@@ -56,16 +57,16 @@ class States:
 
 
 def states(samples: Samples, *, is_slow: bool = False) -> States:
-    """Return the states of all captures. For slow runs, ops aren't checked for having moved apart, and only slower ops
-    are reported. Otherwise, if 30 % of runs take 1.5 times as long, they are found in 50 % of comparisons instead of
-    100 % (convnet, 5 captures a side).
+    """Return the states of all captures. For slow runs, it is not checked whether ops moved apart, because only slower
+    ops are reported. Otherwise, if 30 % of runs take 1.5 times as long, they are found in 50 % of comparisons instead
+    of 100 % (convnet, 5 captures a side).
     """
     is_op, is_total = samples.of_level("op"), samples.of_level("total")
     is_single = "history" in samples.sides
     precise = np.isfinite(samples.logs) & ~samples.is_rough
     called = {*samples.items[samples.of_level("call")]}
-    # Some ops show no common state: ops with a coarse clock, ops that a capture lacks, ops that one side calls more
-    # often, and calls of delegates that run another graph.
+    # Some ops don't show the common state: those with a coarse clock, those that a capture lacks, those that one side
+    # calls more often, and calls of delegates that run another graph.
     usable = np.isfinite(samples.logs).all(axis=1) & (2 * samples.is_rough.sum(axis=1) < len(samples.captures))
     usable &= np.array([item not in called for item in samples.items], np.bool_) & ~samples.is_other_graph
     deviations = samples.logs - medians(samples.logs)[:, None]
@@ -79,7 +80,7 @@ def states(samples: Samples, *, is_slow: bool = False) -> States:
     if not has_factor:
         state = totals.mean(axis=0) if len(totals) else np.full(len(samples.captures), np.nan)
     off, is_disturbed = _disturbed(samples, state, has_factor, is_single)
-    if is_single and 2 * len(of_ops) < least_ops:  # another program
+    if is_single and 2 * len(of_ops) < least_ops:  # the sides are different programs
         is_disturbed = np.zeros_like(is_disturbed)
     used = ~is_disturbed
     is_judged = has_factor and not is_single and not is_slow
@@ -92,8 +93,8 @@ def states(samples: Samples, *, is_slow: bool = False) -> States:
 
 
 def _common(deviations: Numbers, ops: Texts) -> Numbers:
-    """The factor of each capture: the median over ops. If more than half of the items are instances of one op, the
-    instances of each op are first reduced to their median, so that this op doesn't stand for all.
+    """The factor of each capture: the median over ops. If more than half of the items are instances of one op, each op
+    first gets the median of its instances, so that this op alone doesn't determine the factor.
     """
     _, places, counts = np.unique(ops.astype(np.str_), return_inverse=True, return_counts=True)
     if len(counts) >= 3 and 2 * counts.max() > len(ops):
@@ -102,7 +103,8 @@ def _common(deviations: Numbers, ops: Texts) -> Numbers:
 
 
 def common_shift(samples: Samples, found: States) -> tuple[float, float, float] | None:
-    """The change of all ops, as a logarithm: the mean factor of new minus that of base, and its interval of 95 %.
+    """The change that all ops have in common, as a logarithm: the mean factor of new minus that of base, and its 95 %
+    interval.
 
     None if factors are unknown, or a side has no used capture. The interval is valid only for sides measured in turns:
     otherwise its ends are NaN.
@@ -117,15 +119,15 @@ def common_shift(samples: Samples, found: States) -> tuple[float, float, float] 
 
 
 def _disturbed(samples: Samples, state: Numbers, has_factor: bool, is_single: bool) -> tuple[Numbers, Flags]:
-    """How far captures are off, and which captures are disturbed.
+    """Return how far captures deviate, and which captures are disturbed.
 
-    A capture is disturbed if it is off by 3 % (a single capture by 5 %), and by 5 standard deviations. With factors,
-    captures must be off from both sides, because a machine may have two states, each more frequent on one side. Without
-    factors, the state is the total itself: if most captures of a side are off, that is the difference to compare. If
-    fewer than 3 captures of a side would remain, none is left out: otherwise, 68 of 100 comparisons of 3 equal captures
-    a side of the smallest model had no verdict. False verdicts don't become more frequent by this. If no captures were
-    ever left out, 5 % in a total would be found in 35 % of comparisons instead of 50 % (convolution 1), and equal
-    totals measured apart would differ in 3 % instead of 0 %.
+    A capture is disturbed if it deviates by 3 % (a single capture by 5 %) and by 5 standard deviations. With factors,
+    it must deviate from both sides, because a machine may have two states, of which each is more frequent on one side.
+    Without factors, the state is the total itself; if most captures of a side deviate, this is the difference to
+    compare. If fewer than 3 captures of a side would remain, none is left out. Otherwise, 68 of 100 comparisons of 3
+    equal captures a side of the smallest model would have no verdict. This rule doesn't make false verdicts more
+    frequent. If no captures were ever left out, 35 instead of 50 % of comparisons would find 5 % in a total
+    (convolution 1), and 3 instead of 0 % of equal totals measured apart would differ.
     """
     sides = np.array(samples.sides)
     middles = {side: median(state[sides == side]) for side in ("base", "new")}
@@ -146,7 +148,8 @@ def _disturbed(samples: Samples, state: Numbers, has_factor: bool, is_single: bo
 
 
 def _are_apart(deviations: Numbers, factors: Numbers, is_new: Flags) -> bool:
-    """Whether ops changed from base to new by different ratios; False if a side has one capture, which shows no errors.
+    """Whether ops changed from base to new by different ratios. False if a side has one capture: errors are then
+    unknown.
 
     An op's weight is the inverse of its squared error.
     """
@@ -158,7 +161,7 @@ def _are_apart(deviations: Numbers, factors: Numbers, is_new: Flags) -> bool:
 
 
 def _disagree(deviations: Numbers, ticks: Numbers, is_base: Flags, is_new: Flags) -> bool:
-    """Whether ops with half of the time changed by another ratio than the median op, if that changed."""
+    """Whether the median op changed, and ops with half of the time changed by another ratio."""
     shifts = deviations[:, is_new].mean(axis=1) - deviations[:, is_base].mean(axis=1)
     shift = median(shifts)
     times = medians(ticks[:, is_base | is_new])

@@ -1,6 +1,4 @@
-"""Compares two sides of values, one per capture: a t-test for each name, for metrics and for values that a capture has
-once.
-"""
+"""Compares values of two sides by a t-test for each name. The values are metrics, or others that a capture has once."""
 
 from __future__ import annotations
 
@@ -21,12 +19,12 @@ from etq.verdicts.states import LEAST
 def value_changes(
     values: Mapping[str, Any], kind: str, alpha: float, min_effect: float | None, conditions_differ: bool
 ) -> dict[str, list[Any]]:
-    """Return the change of each value from base to new, with its verdict, a row per name and unit.
+    """Return the change of each value from base to new, with its verdict: a row per name and unit.
 
-    The test is Student's, of two samples with one variance, on logarithms, or on the values where some are not
-    positive; for sides that were measured one after the other, the machine's drift is added. `q` is p, corrected by
-    Holm's procedure for the values with a better direction. Values without a better direction are conditions: they
-    differ if the ranges of both sides don't overlap.
+    The test is Student's, for two samples with the same variance. It uses logarithms, or the values themselves if some
+    are not positive. If one side was measured after the other, the machine's drift is added to the error. `q` is p
+    after Holm's correction, for values of which it is known whether lower or higher is better. Other values are
+    conditions; they differ if the ranges of both sides don't overlap.
 
     values             columns of name, unit, better, is_new, position and value, a row per capture and name;
                        the position is the place in time, NaN where that doesn't matter
@@ -72,7 +70,7 @@ def _verdict(row: Mapping[str, Any], is_time: bool, alpha: float, smallest: floa
     if min(row["base_captures"], row["new_captures"]) < LEAST:
         return words.TOO_FEW
     change, difference = row["change"], row["new"] - row["base"]
-    # There is no ratio to 0.
+    # A ratio to 0 is undefined.
     if row["q"] < alpha and difference and (math.isnan(change) or abs(change) >= smallest):
         return words.better((difference < 0) == (row["better"] == "lower"), is_time)
     if math.isnan(change):
@@ -81,7 +79,7 @@ def _verdict(row: Mapping[str, Any], is_time: bool, alpha: float, smallest: floa
 
 
 def _of_size(row: Mapping[str, Any], smallest: float) -> tuple[str, str | None]:
-    """The verdict on sizes, and its note. Sizes of the sides differ by chance only if the sizes within a side
+    """The verdict on sizes, and its note. Chance can only explain a difference of sizes if the sizes within a side
     differ.
     """
     change, difference = abs(row["change"]), row["new"] - row["base"]
@@ -115,6 +113,6 @@ def _tested(values: Any, is_new: Any, positions: Any) -> dict[str, Any]:
         error = math.sqrt(squared[0])
         ends = difference + error * quantile(0.025, freedom) * np.array([-1, 1])
         found["change_low"], found["change_high"] = (np.expm1(ends) if is_log else ends / scale).tolist()
-        # Without variance, both sides are constant.
+        # Without variance, each side is constant.
         found["p"] = p_of(difference / error, freedom) if error > 0 else 0.0 if is_apart else 1.0
     return found

@@ -17,9 +17,9 @@ KEYS = {
     "slower": SLOWER, "faster": FASTER, "better": BETTER, "worse": WORSE, "same": SAME, "open": OPEN, "added": ADDED,
     "removed": REMOVED,
 }  # fmt: skip
-# The words before the names of ops that an added or removed op may correspond to.
+# The words before the names of ops to which an added or removed op may correspond.
 MAY_BE = {REMOVED: "may have become", ADDED: "may have been"}
-# What pages and sentences show instead of the word of a verdict.
+# Words that pages and sentences show instead of the name of a verdict.
 SHOWN = {SAME: "about the same", TOO_FEW: "too few captures to tell"}
 # Explanations of short verdicts and of the row of all ops, printed below a comparison on a terminal.
 MEANING = {
@@ -42,7 +42,7 @@ STATED = {
     CANT_JUDGE: "It can't be judged",
     CONDITIONS_DIFFER: "Measured under other conditions",
 }
-# Verdicts that count as a change, and those that are worse.
+# Verdicts that count as a change, and verdicts that mean worse.
 COUNTING, ARE_WORSE = (SLOWER, FASTER, BETTER, WORSE), (SLOWER, WORSE)
 # Verdicts that leave open whether something changed: a gate that demands a clear result fails.
 UNCLEAR = (UNSTABLE, POSSIBLY + SLOWER, TOO_FEW, CANT_JUDGE, CONDITIONS_DIFFER, ADDED, REMOVED)
@@ -78,7 +78,7 @@ UNSTABLE_SINGLE = (
 )
 UNSTABLE_SIDE = "{} of {} captures of new took {:.0f} % more than the others and are left out of the change: {}"
 
-# Findings: what affects how far verdicts can be trusted. A finding about one capture begins with the capture's name.
+# Findings: conditions that make verdicts less certain. A finding about one capture begins with the capture's name.
 MACHINE = "a slower machine would look like a slower program"
 ORDER_UNKNOWN = f"some captures have no timestamps (etq ingest --captured-at sets them): {MACHINE}"
 APART = f"the sides were measured at different times: {MACHINE}; interleave them (etq bench)"
@@ -122,7 +122,9 @@ def of_condition(name: str, detail: str) -> tuple[str, str]:
 
 
 def of_label(name: str, detail: str, labels: Collection[str]) -> tuple[str, str]:
-    """The rule and text of a label that differs, among all differing labels; for ranks, what is then compared."""
+    """The rule and text of a label that differs; `labels` are all differing labels. For ranks, the text says what is
+    compared.
+    """
     if name == "ranks":
         return RANKS_AS_CAPTURES[0], RANKS_AS_CAPTURES[1].format(detail)
     if name == "rank" and "job" not in labels:
@@ -136,7 +138,7 @@ def direction(change: float) -> str:
 
 
 def better(is_better: bool, is_time: bool) -> str:
-    """The verdict on a value that changed."""
+    """The verdict on a value that changed: better or worse."""
     return (FASTER if is_better else SLOWER) if is_time else (BETTER if is_better else WORSE)
 
 
@@ -159,7 +161,7 @@ def other_devices(base: str, new: str, has_verdicts: bool) -> str:
 
 
 def again(is_interleaved: bool) -> str:
-    """What to do if a disturbed machine hides the difference."""
+    """The advice if a disturbed machine may hide the difference."""
     return "measure more captures of both" if is_interleaved else "measure both again, in turns"
 
 
@@ -169,7 +171,7 @@ def percent(log: float) -> float:
 
 
 def within_noise(captures: int | None) -> str:
-    """Why a possible difference isn't shown, and how many captures would show it, if known."""
+    """A note that a possible difference isn't shown, with the number of captures that would show it, if known."""
     if captures is None:
         return WITHIN_NOISE
     if captures > 100:
@@ -221,14 +223,14 @@ def _more(percent: float) -> str:
 
 
 def no_op_changed(is_same_program: bool) -> str:
-    """Why a total changed at a capture and none of its ops did."""
+    """The reason why a total changed at a capture although none of its ops did."""
     if not is_same_program:
         return "different programs: their ops differ, so only totals can be compared"
     return "no op changed more than the others: the device changed all ops alike, or the time outside of ops changed"
 
 
 def common_shift(shift: float, low: float, high: float) -> str:
-    """By how many percent all ops differ, with the interval, whose ends are NaN if there is none."""
+    """A text on by how many percent all ops differ, with the interval. Without an interval, its ends are NaN."""
     interval = "" if math.isnan(low) else f" ({low:+.1f} to {high:+.1f} %)"
     if low * high > 0:
         changed = f"the whole program took {_more(shift)}{interval}"
@@ -247,10 +249,9 @@ def rounds(count: int) -> str:
 
 
 def rounds_needed(count: int | None, is_beyond: bool) -> str:
-    """About how many more rounds are needed; None if more than 100 in all.
+    """Return a text on how many more rounds are needed. `count` is None if more than 100 are needed in all.
 
-    The estimate is as rough as the spread on which it is based: it is given in steps of about a factor of 1.5, so as
-    not to claim more precision.
+    The estimate is as rough as the spread on which it is based, so it is given in steps of about a factor of 1.5.
     """
     if count is None:
         return "likely needs more than 100 rounds"
@@ -265,7 +266,9 @@ def still_open(round: int, items: Sequence[str]) -> str:
 
 
 def number_text(value: float, digits: int = 4) -> str:
-    """A number by itself, to this many digits; a larger one without decimals, never with an exponent."""
+    """A number as text, to this many significant digits, never with an exponent. A number with more digits has no
+    decimals.
+    """
     return f"{value:.0f}" if 10.0**digits <= abs(value) < math.inf else f"{value:.{digits}g}"
 
 
