@@ -265,7 +265,7 @@ def evidence_of(
     `_filled_runs`, `_filled_loads` and `_advised_times`, see `etq.advice.collecting`.
 
     unit  as in `advice`
-    runs the runs to which shares refer: typical or all
+    runs  the runs to which shares refer: typical or all
     """
     captures = connection.execute("FROM _advised_captures(?, ?)", [first, last]).fetchall()
     if not captures:

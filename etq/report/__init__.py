@@ -54,7 +54,7 @@ def page_of(
     captures  the subject: one capture, by name, hash prefix or selector; or two sides to compare, base and new, each of
               which may be a selector of several captures
     unit      unit of times: ns, us, ms, s, cycles; us by default (cycles where ticks are cycles)
-    names     of two sides: what to call them; by default their selectors
+    names     for two sides, the names that the page shows; by default their selectors
     options   of one capture: method (only its runs), runs (typical or all);
               of two sides: quantile, phase, history, alpha, min_effect, allow_mismatch, as in `compare_ops`;
               step_name, the annotation whose calls are the steps of traces
@@ -107,10 +107,11 @@ def graph_page_of(warehouse: Warehouse, capture: str | Capture, *, unit: str | N
 
 
 def graph_json_of(warehouse: Warehouse, capture: str | Capture, *, unit: str | None = None, **options: Any) -> str:
-    """Return the graph of `graph_page_of` as JSON: `overlays`, `groups`, `nodes`, `edges`, and what they are of.
+    """Return the graph of `graph_page_of` as JSON: `overlays`, `groups`, `nodes`, `edges`, and facts about their
+    capture.
 
-    A node names its group, a group its parent, an edge its nodes, by `id`. Values are those of the views; one that is
-    unknown, or not finite, is null. Options and errors are those of `graph_page_of`.
+    A node names its group, a group its parent, an edge its nodes, by `id`. Values are those of the views. A value is
+    null if it is unknown or not finite. Options and errors are those of `graph_page_of`.
     """
     from etq.report import graph_files
 
@@ -120,12 +121,13 @@ def graph_json_of(warehouse: Warehouse, capture: str | Capture, *, unit: str | N
 def graph_node_data_of(
     warehouse: Warehouse, capture: str | Capture, *, overlay: str = "time", unit: str | None = None, **options: Any
 ) -> str:
-    """Return an overlay of the graph of `graph_page_of` as node data for Model Explorer: of its edge program, by name.
+    """Return an overlay of the graph of `graph_page_of` as node data for Model Explorer, for nodes of the edge program
+    by name.
 
     overlay  the value that colours nodes: a key of `overlays` in the graph's JSON
 
-    Nodes whose value is unknown are left out. Other options and errors are those of `graph_page_of`; `EtqError` also
-    for an overlay that the graph doesn't have, and if several methods ran and `method` is missing.
+    Nodes whose value is unknown are left out. Other options and errors are those of `graph_page_of`. Also raises
+    `EtqError` for an overlay that the graph doesn't have, and if several methods ran and `method` is missing.
     """
     from etq.report import graph_node_data
 
@@ -133,7 +135,7 @@ def graph_node_data_of(
 
 
 def _more(warehouse: Warehouse, options: dict[str, Any]) -> GraphExtras:
-    """Remove the options that only graphs have, and return them."""
+    """Remove the options that only graphs have from the others, and return them."""
     from etq.report import single
     from etq.report.graph_extras import GraphExtras
 
@@ -187,10 +189,10 @@ def trends_report_of(warehouse: Warehouse, selector: str | None = None, **option
 
 
 def job_page_of(warehouse: Warehouse, selector: str | None, *, name: str | None = None, unit: str | None = None) -> str:
-    """Return a report of a job as the text of an HTML page: which ranks the others wait for, and why.
+    """Return a report of a job as the text of an HTML page: the ranks that others wait for, and the reasons.
 
     selector  the captures of its ranks, such as job=train; None: all of the warehouse
-    name      what to call it; by default the selector
+    name      the name that the page shows; by default the selector
 
     Raises `QueryError` for an unknown capture or unit.
     """
@@ -209,11 +211,11 @@ def job_report_of(
 
 
 def home_page_of(warehouse: Warehouse, selector: str | None = None, *, name: str | None = None) -> str:
-    """Return a report of a warehouse as the text of an HTML page: what is slower, and its series, as on the first page
-    of `etq serve`.
+    """Return a report of a warehouse as the text of an HTML page: the series that are slower, and all series, as on the
+    first page of `etq serve`.
 
     selector  which captures; None: all
-    name      what to call the warehouse; by default its path
+    name      the warehouse's name on the page; by default its path
 
     Raises `QueryError` for an unknown capture or label.
     """

@@ -1,4 +1,6 @@
-"""The result of a query for a page: by column, each distinct text once, compressed and encoded without HTML markup."""
+"""The result of a query for a page: its columns, with each distinct text once, compressed and encoded without HTML
+markup.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,7 @@ def _plain(value: Any) -> Any:
 
 
 def packed(data: Any) -> str:
-    """Return JSON, compressed by gzip, in base64: the text has only letters, digits, +, / and =."""
+    """Return JSON, compressed by gzip, in base64: text of letters, digits, +, / and = only."""
     # For the 6 MB of a trace of 120,000 events, level 6 takes 0.29 s; level 5 takes 0.15 s, and 2.5 % more bytes.
     compressor = zlib.compressobj(5, zlib.DEFLATED, 31)
     compressed = compressor.compress(_json(data)) + compressor.flush()

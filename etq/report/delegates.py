@@ -1,5 +1,5 @@
-"""The graphs in delegates' blobs, each as one more graph of a report: its ops in the modules of the nodes that they
-were made from, with the times of the events that ran them.
+"""The graphs in delegates' blobs, each as one more graph of a report. Ops are in the modules of the nodes from which
+they were made, and have the times of their events.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from etq.analysis.delegates import UNALIGNED, are_unaligned
 from etq.report.graph_extras import rows_of
 from etq.report.target import Target
 
-# More ops would make pages too large to explore: in a small program, many calls may share one graph.
+# The most ops of a page: more would make it too large to explore. Even in a small program, many calls may share one
+# graph, which counts for each call.
 MOST_OPS: Final = 20_000
 
 # Calls of delegates with graphs: the blob of each, and its number of ops.
@@ -45,7 +46,7 @@ OPS: Final = """
         d.per_execute, d.calls / d.executes AS calls_per_execute
     FROM delegate_graph($capture, unit := $unit, method := $method, runs := $basis) AS d
 """
-# Uses of values within the graph of a blob. Each value has one maker, so there are no more uses than inputs of ops.
+# Uses of values within the graph of a blob. Each value is made by one op, so there are no more uses than inputs of ops.
 USES: Final = """
     WITH
     ops AS MATERIALIZED (
@@ -61,7 +62,7 @@ USES: Final = """
     JOIN taken AS t ON t.blob_offset = m.blob_offset AND t.value_id = m.value_id
     ORDER BY ALL
 """
-# Times of modules by call: of all ops in them, and of ops that are in no deeper module.
+# Times of modules by call: of all ops in a module, and of its ops that are in no deeper module.
 TOTALS: Final = f"""
     WITH
     ops AS MATERIALIZED ({OPS}),
@@ -96,15 +97,15 @@ TOTALS: Final = f"""
 
 @dataclass
 class DelegateGraphs:
-    """More rows for a graph, with separate graph_ids.
+    """Further rows for a graph, with graph_ids of their own.
 
     nodes   as those of the graph, without names
     levels  modules of ops: graph, node, path, class; outermost first
     edges   graph, maker, user
     times   by (title of the graph, path): total, share, self time, unit, total and self time in an execute
     sums    by (graph, path): ops, calls, and costs, which are unknown
-    ops     by node here: its op
-    origins by node here: the node of the record that it was made from, None if there is none
+    ops     by node of these graphs: its op origins by node of these graphs: the node of the record from which it was
+            made, or None
     """
 
     nodes: list[tuple[Any, ...]] = field(default_factory=list)
@@ -116,8 +117,8 @@ class DelegateGraphs:
     origins: list[tuple[int, int] | None] = field(default_factory=list)
 
     def links(self, numbers: Mapping[tuple[int, int], int]) -> list[tuple[str | None, int | None]]:
-        """Return the ops made from each node of the record, then from each node here, and the target of a click on the
-        node.
+        """Return, for each node of the record and then for each node of these graphs, the ops made from it and the
+        target of a click on it.
 
         The target is the first of these ops, or the node from which the clicked node was made. `numbers` has the number
         of each node of the record.
@@ -146,7 +147,7 @@ def delegate_graphs(
         chains[graph_id, node_index].append((path, module_class))
     op_names, rows = rows_of(target, OPS)
     ops = [dict(zip(op_names, row, strict=True)) for row in rows]
-    # Negative numbers distinguish these from the record's graphs.
+    # Negative numbers distinguish these graphs from those of the record.
     calls = dict.fromkeys((op["method"], op["instruction_id"]) for op in ops)
     graphs = {call: -number for number, call in enumerate(calls, 1)}
     titles = {}

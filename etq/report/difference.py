@@ -33,7 +33,8 @@ Make = Callable[[Comparison], Section | None]
 def difference_of(
     warehouse: Warehouse, base: str, new: str, options: Mapping[str, Any], names: tuple[str, str] | None = None
 ) -> Report:
-    """Return the report of base and new. Raises `QueryError` if a side has no captures, or they can't be compared.
+    """Return the report of base and new. Raises `QueryError` if a side has no captures, or if the sides can't be
+    compared.
 
     options  options by name, as in `OPTIONS`
     names    names of the sides on the page; by default their selectors
@@ -72,7 +73,7 @@ def _listed(part: str, title: str) -> Make:
 def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
     made = _grid(comparison, "captures", "What makes up the difference")
     tables = {"totals": _table(comparison, "captures"), "findings": _table(comparison, "findings")}
-    # Verdicts on slow tails have no separate row.
+    # Verdicts on slow tails have no row of their own.
     tails = comparison.tail_lines()
     ops = dict(Counter(verdict for _, verdict in comparison.verdicts("ops", "op")))
     of_ops = comparison.op_tail_line()
@@ -97,7 +98,7 @@ def _captures(comparison: Comparison) -> Section:
     for name in ("base", "new"):
         mine = [row for row in rows if row[side] == name]
         step = -(-len(mine) // MOST_CAPTURES)
-        # A selection of captures evenly spaced in time, and all captures that the comparison leaves out.
+        # A selection of captures, evenly spaced in time, and all captures that the comparison leaves out.
         kept += [row for at, row in enumerate(mine) if at % step == 0 or row[disturbed]] if step > 1 else mine
         if step > 1:
             notes.append(f"Of {len(mine):,} captures of {name} the page has every {step}th, and all disturbed ones.")
@@ -121,7 +122,7 @@ def _changes(comparison: Comparison) -> Section | None:
     return Section("changes", "Largest changes", {"ops": ops}) if ops.length else None
 
 
-# How many ops are drawn with a dot and an interval.
+# The number of ops that are drawn with a dot and an interval.
 MOST_LISTED: Final = 25
 
 
@@ -139,7 +140,7 @@ def _icicle(comparison: Comparison) -> Section | None:
     return Section("parts", "Where they differ", tables, note=note)
 
 
-# What follows the verdict.
+# The text after the verdict.
 SECTIONS: Final[tuple[Make, ...]] = (
     _captures,
     _changes,

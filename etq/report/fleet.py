@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 OPTIONS: Final = ("by", "quantile", "phase", "alpha", "min_effect", "allow_mismatch")
 _VIEW: Final = "outliers"
-# The most rows of ops: those that differ most.
+# The most rows of ops. The ops that differ most are shown.
 _MOST: Final = 500
 # The most ops that are columns of the drawing.
 _MOST_COLUMNS: Final = 5
@@ -56,7 +56,7 @@ def fleet_of(warehouse: Warehouse, selector: str | None, options: dict[str, Any]
 
 
 def _cells(names: Sequence[str], ops: Sequence[Sequence[Any]]) -> tuple[Table, list[str]]:
-    """The rows of the ops with the largest times in `others`, and the names of these ops."""
+    """Return the rows of the ops that have the largest times in `others`, and the names of these ops."""
     rows = [dict(zip(names, row, strict=True)) for row in ops]
     times: dict[str, float] = {}
     for row in rows:

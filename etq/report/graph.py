@@ -17,7 +17,8 @@ EDGE: Final = "edge_dialect_exported_program"
 EXPORTED: Final = "exported_program"
 # The format of captures without runs: reference values, and records and programs alone.
 WITHOUT_RUNS: Final = "reference"
-# Hash of the record, and the stage of its graphs: the edge program, whose nodes have times, otherwise the exported one.
+# Hash of the record, and the stage of its graphs: the edge program, whose nodes have times; without it, the exported
+# program.
 RECORD: Final = f"""
     SELECT r.sha256, CASE WHEN bool_or(g.stage = '{EDGE}') THEN '{EDGE}' ELSE '{EXPORTED}' END AS stage
     FROM captures AS c
@@ -30,8 +31,8 @@ RECORD: Final = f"""
 # Names of columns, and rows.
 Rows = tuple[Sequence[str], Sequence[tuple[Any, ...]]]
 
-# Nodes of the edge program, with times; and of the exported program, without times, for an incomplete record, or if no
-# run is known.
+# Nodes of the edge program, with times; and nodes of the exported program, without times, which are used for an
+# incomplete record, or if no run is known.
 TIMED: Final = "FROM node_totals($capture, unit := $unit, method := $method, runs := $basis)"
 UNTIMED: Final = """
     SELECT
@@ -47,7 +48,7 @@ UNTIMED: Final = """
     WHERE coalesce($method, g.method) = g.method
 """
 
-# A node without events has no time rather than 0, because a delegate may run it in an event of several nodes.
+# A node without events has the time NULL, not 0, because a delegate may run it within an event of several nodes.
 NODES: Final = """
     WITH
     linked AS (SELECT c.capture_id, c.record_id FROM captures AS c WHERE c.capture_id = $capture),
@@ -112,7 +113,7 @@ MODULES: Final = """
     WHERE m.depth IS NOT NULL
 """
 
-# Costs and calls of modules: sums over their nodes, with how many of these are unknown.
+# Costs and calls of modules: sums over their nodes, and the number of nodes whose values are unknown.
 SUMS: Final = """
     WITH
     linked AS (SELECT c.capture_id, c.record_id FROM captures AS c WHERE c.capture_id = $capture),
@@ -156,7 +157,7 @@ LEVELS: Final = """
 
 
 def graph_tables(target: Target, more: GraphExtras = NOTHING_MORE) -> dict[str, Table]:
-    """Return the tables of the section: those of `graph_rows`, gaps that are not finite as `UNBOUNDED` and `NAN`."""
+    """Return the tables of the section from `graph_rows`. Gaps that are not finite become `UNBOUNDED` and `NAN`."""
     tables = graph_rows(target, more, with_delegates=True)
     for name in ("nodes", "groups") if tables and more.gap is not None else ():
         names, rows = tables[name]

@@ -11,7 +11,7 @@ from etq.errors import EtqError
 from etq.report.overlays import METRICS
 from etq.report.target import Target
 
-# Numbers that stand for infinity and NaN on a page; NaN is on the bad side.
+# Numbers that stand for infinity and NaN on a page. NaN counts as bad.
 UNBOUNDED: Final = 1e308
 NAN: Final = 1.5e308
 
@@ -20,7 +20,7 @@ NAN: Final = 1.5e308
 class GraphExtras:
     """The options for these values.
 
-    gap             the capture whose values are assumed to be right: its nodes have the gaps to it
+    gap             the capture whose values are assumed to be right: gaps are distances from its values
     peak_flops      peak rate of the device in operations per second; None: the capture's metric
     peak_bandwidth  peak bandwidth of its memory in bytes per second; None: the capture's metric
     """
@@ -59,8 +59,8 @@ GAPS: Final = f"""
     GROUP BY ALL
 """
 
-# The reasons why no node has a gap: the number of logged values of each capture, the reference first; then problems of
-# values.
+# Facts that explain why no node has a gap: the number of logged values of each capture, the reference first; then
+# problems of values.
 LACK: Final = """
     SELECT c.name, count(v.capture_id) AS number
     FROM captures AS c
@@ -94,7 +94,7 @@ def more_values(target: Target, more: GraphExtras) -> Iterator[tuple[list[str], 
     """Yield these values of nodes and groups: names of columns, values by (graph, node) and by (graph, path)."""
     worst = {metric: f"max(e.{metric})" for metric in METRICS}
     worst |= {metric: f"-max(-e.{metric})" for metric in ("snr", "cosine")}
-    # Not all captures have what these views need, and planning them takes time.
+    # These views are only read if the capture has the data that they need, because planning them takes time.
     has_peaks = """
         SELECT 1 FROM metrics AS m JOIN captures AS c ON c.capture_id = m.capture_id
         WHERE c.capture_id = $capture AND m.name IN ('peak_flops', 'peak_bandwidth')
@@ -122,7 +122,7 @@ def more_values(target: Target, more: GraphExtras) -> Iterator[tuple[list[str], 
 
 
 def _check_gaps(target: Target, more: GraphExtras, rows: list[tuple[Any, ...]]) -> None:
-    """Raise `EtqError` with the cause if no row has a gap: the last value of a row is the row's problem."""
+    """Raise `EtqError` with the cause if no row has a gap. The last value of a row is the row's problem."""
     if any(value is not None for row in rows for value in row[:-1]):
         return
     captures = rows_of(target, LACK, gap=more.gap)[1]

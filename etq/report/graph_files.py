@@ -90,7 +90,7 @@ class Graph:
         return [each for each in OVERLAYS if not each.needs or each.node in self.nodes[0]]
 
     def overlay(self, key: str) -> Overlay:
-        """Return an overlay that this graph has. Raises `EtqError` for others, with what they need."""
+        """Return an overlay that this graph has. Raises `EtqError` for other overlays, and names what they need."""
         chosen = next((each for each in OVERLAYS if each.key == key), None)
         if chosen is None:
             raise EtqError(f"unknown overlay {key}; known are {', '.join(each.key for each in OVERLAYS)}")

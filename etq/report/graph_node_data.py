@@ -1,7 +1,8 @@
 """One overlay of a graph as node data for Model Explorer (https://github.com/google-ai-edge/model-explorer).
 
 The format is that of its `node_data_builder`, with ids as in `etq.export.model_explorer`. Each node has an explicit
-colour, as on the page, because a gradient of Model Explorer has equal steps, and takes the greatest value as the worst.
+colour, which is that of the page. A gradient of Model Explorer wouldn't do: its steps are equal, and the greatest value
+is the worst.
 """
 
 from __future__ import annotations

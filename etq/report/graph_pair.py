@@ -64,8 +64,8 @@ LEVELS: Final = """
     ORDER BY m.graph_id, m.node_index, m.depth
 """
 
-# The pairs of nodes, and for each side and module the sum of its nodes' times and the worst of their gaps; `side` is
-# NULL for pairs.
+# The pairs of nodes (`side` is NULL), and for each side and module the sum of its nodes' times and the worst of their
+# gaps.
 COMPARED: Final = """
     WITH
     pairs AS MATERIALIZED (SELECT *{added} FROM compare_graphs($base, $new{given})),
@@ -95,7 +95,7 @@ COMPARED: Final = """
     ORDER BY method, coalesce(new_node, origin, base_node), new_node, base_node, side, module_path
 """
 
-# The columns of a node from its own side, and from its pair.
+# The columns of a node that come from its own side, and those that come from its pair.
 OF_SIDE: Final = ("shapes", "dtypes", "backend", "time", "gap", "grows")
 OF_PAIR: Final = ("change", "changed", "basis", "score", "difference", "unit", "gap_problem")
 GROUP_NAMES: Final = (
@@ -110,7 +110,7 @@ def pair_of(
     """Return a page with both graphs. Options and errors are those of `compare_graphs`; `EtqError` if no method is in
     both.
 
-    names  what to call both sides; by default their selectors
+    names  the names of both sides on the page; by default their selectors
     """
     sought = {"base": base, "new": new, **{name: options.get(name) for name in ("base_stage", "new_stage", "unit")}}
     options = {name: value for name, value in options.items() if value is not None}
@@ -194,7 +194,7 @@ def _listed(pairs: Sequence[dict[str, Any]], numbers: Mapping[str, Mapping[tuple
 
 
 def _bounded(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of `COMPARED` with gaps that aren't finite converted for a page."""
+    """Return a row of `COMPARED`, in which gaps that aren't finite are converted for a page."""
     sign = -1 if row["metric"] in ("snr", "cosine") else 1
     return row | {name: bounded(row[name], sign) for name in ("gap", "base_gap", "new_gap")}
 

@@ -33,7 +33,9 @@ def graph(target: Target, more: GraphExtras = NOTHING_MORE) -> Section:
 
 
 def _steps(target: Target, nodes: Table) -> tuple[dict[str, float], str]:
-    """Return the steps of the clocks that gave ops a time of 0, in the unit of the times, and a note on them."""
+    """Return the steps of the clocks by which ops have a time of 0, in the unit of the times, and a note on these
+    clocks.
+    """
     times, calls, backends = nodes.list("per_execute"), nodes.list("calls"), nodes.list("backend")
     zeros = [at for at, (time, number) in enumerate(zip(times, calls, strict=True)) if time == 0 and number]
     if not zeros:

@@ -1,4 +1,4 @@
-"""The report of a warehouse: what is slower in it, the most costly first, and all of its series."""
+"""The report of a warehouse: the things that are slower, the most costly first, and all series."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from etq.report.page import Report
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-# The most captures of a series that are drawn (the last ones), and the most series that are drawn.
+# The most captures of a series that are drawn, which are the last ones, and the most series that are drawn.
 _MOST_POINTS: Final = 90
 _MOST_DRAWN: Final = 300
 _POINTS: Final = f"""

@@ -1,4 +1,4 @@
-"""The report of a job: which ranks the others wait for, and why; steps, collectives and clocks by rank."""
+"""The report of a job: the ranks that others wait for, and the reasons; steps, collectives and clocks by rank."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST: Final = 500
 # The most ranks that are drawn.
 _MOST_RANKS: Final = 16
-# The views of each section, with the table's title, and arguments besides the selector and unit.
+# The views of each section, each with its table's title and its arguments other than the selector and the unit.
 _SECTIONS: Final[Mapping[tuple[str, str], Mapping[str, tuple[str | None, str]]]] = {
     ("waits", "Who waits for whom"): {"rank_waits": (None, ""), "stragglers": ("By rank", "")},
     ("path", "Critical path from rank to rank"): {"job_critical_path": (None, "")},
@@ -37,7 +37,8 @@ _SECTIONS: Final[Mapping[tuple[str, str], Mapping[str, tuple[str | None, str]]]]
     ("clocks", "Clocks"): {"clock_offsets": (None, "")},
 }
 
-# The most steps that are drawn in time (those with the longest waits), and the number of equally long cells of a step.
+# The most steps that are drawn in time, which are those with the longest waits; and the number of cells of equal length
+# into which a step is divided.
 _MOST_STEPS: Final = 4
 _CELLS: Final = 200
 _LANES: Final = f"""
@@ -50,8 +51,8 @@ _LANES: Final = f"""
     ) AS t
 """
 
-# How long each rank waits for each other rank, for the ranks that wait longest or that others wait for longest; and the
-# number of all ranks that wait or are waited for.
+# How long each rank waits for each other rank. Only the ranks that wait longest, or are waited for longest, are
+# included; `number` counts all ranks that wait or are waited for.
 _PAIRS: Final = f"""
     WITH pairs AS MATERIALIZED (
         SELECT p.rank, p.last_rank, sum(p.waited) AS waited, p.unit
@@ -74,7 +75,7 @@ _PAIRS: Final = f"""
 
 
 def job_of(warehouse: Warehouse, selector: str | None, name: str, unit: str | None = None) -> Report:
-    """Return the report of the one job that a selector chooses; None: that of the warehouse.
+    """Return the report of the job that a selector chooses; None: of the warehouse's only job.
 
     Raises `QueryError` for an unknown selector or unit.
     """
@@ -99,7 +100,9 @@ def job_of(warehouse: Warehouse, selector: str | None, name: str, unit: str | No
 
 
 def _overview(found: Judged, unit: str) -> Section:
-    """The sentence, and the time of each rank in a step: computation, waits, transfers, and the rest."""
+    """The first sentence about the job, and the time of each rank in a step: computation, waits, transfers, and the
+    rest.
+    """
     scale = scale_of("ns", unit)
     names = ("rank", "step", "computation", "waited", "transfer", "exposed", "waited_for", "unit")
 

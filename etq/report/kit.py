@@ -22,10 +22,10 @@ class Section:
 
     kind     its name, and the name of its drawing
     title    its heading, without names from files
-    tables   what is drawn, by name
-    facts    single values by name
+    tables   the tables for the drawing, by name
+    facts    single values for the drawing, by name
     note     limits of the content, such as a maximum, a sample or an estimate
-    missing  why there is nothing to show, and what is needed
+    missing  the reason if there is nothing to show, and what would be needed
     grids    tables that are shown below the drawing
     """
 
@@ -69,7 +69,7 @@ class Grid:
 
     title   heading above it
     text    sentence above it
-    sort    names of columns to sort by, of which the first that the rows have is used
+    sort    names of columns; the rows are sorted by the first of these that they have
     foot    a last row, of the same columns
     """
 
@@ -204,10 +204,10 @@ def declared(
     when: Callable[[Target], bool] = lambda target: True,
     missing: str | None = None,
 ) -> Make:
-    """Return a function that makes a section of grids, or None if the first grid has no rows.
+    """Return a function that makes a section of grids. It returns None if the first grid has no rows.
 
     when     whether a capture can have it
-    missing  why the first grid has no rows, and what is needed: the section is then made to say so
+    missing  the reason if the first grid has no rows, and what would be needed; the section then only has this text
     """
 
     def made(target: Target) -> Section | None:

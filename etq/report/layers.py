@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-# Sweeps over all ranks, downward and upward in turn; more hardly reduce crossings further.
+# The number of sweeps over all ranks, downward and upward in turn. More sweeps hardly reduce crossings further.
 SWEEPS: Final = 8
 # Long edges get bends, the shortest edge first, up to this number of bends per vertex.
 MOST_BENDS: Final = 3
@@ -22,8 +22,8 @@ class Layers:
 
     ranks   the rank of each vertex, from 0
     orders  its position within its rank, from 0; bends count
-    bends   places through which edges beyond the next rank pass, as (owner, rank, order): the owner is the vertex
-            where these edges start; entry number i is `count` + i
+    bends   places through which edges pass that lead beyond the next rank, as (owner, rank, order). The owner is the
+            vertex where these edges start; for entry i it is `count` + i
     """
 
     ranks: list[int]
@@ -38,8 +38,8 @@ def layered(
 
     The time is linear in vertices and edges, except for sorting within ranks. The result depends only on the arguments.
 
-    entries  for each value from outside the graph, the vertices that use it; their edges come from above
-    exits    vertices with edges to outside of the graph, which leave it below
+    entries  for each value from outside the graph, the vertices that use it; the edges to these come from above
+    exits    vertices with edges that leave the graph, at its lower end
     """
     below = _acyclic(count, sorted({(one, other) for one, other in edges if one != other}))
     ranks = _ranks(below)
@@ -47,7 +47,7 @@ def layered(
     lowest = max(ranks, default=-1)
     for vertex in exits:
         last[vertex] = lowest + 1
-    # An entry is a vertex without a place above all other vertices.
+    # An entry is treated as a vertex above all other vertices that gets no place.
     for users in entries:
         below.append(sorted(users))
         ranks.append(-1)
@@ -149,7 +149,7 @@ def _orders(ranks: Sequence[int], neighbours: Sequence[tuple[Sequence[int], Sequ
     for vertex, rank in enumerate(ranks):
         if rank >= 0:
             rows[rank].append(vertex)
-    # Positions are relative to the middle of the row, so that rows of different lengths compare.
+    # Positions are relative to the middle of the row, so that they can be compared between rows of different lengths.
     places = [0.0] * len(ranks)
     orders = [0] * len(ranks)
 

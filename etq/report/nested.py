@@ -1,7 +1,7 @@
-"""Nested graphs, of control flow (cond, map, while) and delegate calls: the node that has each graph, and the graph's
-edges to the nodes around it. In a record, nested graphs are arguments of a node, whose row precedes the rows of the
-graphs' nodes. The inputs of the graphs are the node's last arguments, in order; parameters of a delegate's graph are
-not among the arguments of its call.
+"""Nested graphs of control flow (cond, map, while) and delegate calls: the node to which each graph belongs, and the
+edges between the graph and the nodes around it. In a record, nested graphs are arguments of a node. The row of this
+node precedes the rows of the graphs' nodes. The inputs of the graphs are the node's last arguments, in order;
+parameters of a delegate's graph are not among the arguments of its call.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Key = tuple[int, int]
 
-# For all graphs of a stage: the node that makes each value, the arguments of nodes, and uses of nodes' values.
+# For all graphs of a stage: the node that makes each value, the arguments of nodes, and the uses of values.
 VALUES: Final = """
     SELECT v.graph_id, v.value_index, v.node_index, v.kind
     FROM graphs AS g
@@ -41,7 +41,7 @@ USES: Final = """
 
 
 def owners_of(keys: Sequence[Key], subgraphs: Sequence[str]) -> dict[int, int]:
-    """For each node in a nested graph, return the node that has the graph as an argument; both by number.
+    """For each node in a nested graph, return the node that has the graph as an argument. Nodes are given by number.
 
     keys       graph and node_index of each node, in order
     subgraphs  the nested graphs that contain it, joined by /
@@ -59,9 +59,9 @@ def owners_of(keys: Sequence[Key], subgraphs: Sequence[str]) -> dict[int, int]:
 def nested_edges(
     warehouse: Warehouse, record: str, stage: str, keys: Sequence[Key], subgraphs: Sequence[str]
 ) -> list[tuple[int, int]]:
-    """Return the edges between nodes inside and outside nested graphs, by number: from the maker of an argument to the
-    nodes that use it within the graph, and from nodes whose results no other node of the graph uses to the graph's
-    node.
+    """Return the edges between nodes inside and outside nested graphs, by number. One kind leads from the node that
+    makes an argument to the nodes that use it within the graph. The other kind leads from nodes whose results no node
+    of the graph uses to the node that has the graph.
 
     record  the record's hash
     stage   stage of its graphs, in `graphs`
@@ -101,7 +101,7 @@ def nested_edges(
         operands, before = _operands(arguments[owner])
         if not operands or not inputs or len(inputs) % operands:
             continue
-        # If an earlier graph of the node has no nodes, its inputs come directly before.
+        # If an earlier graph of the node has no nodes, its inputs come directly before those of this graph.
         inputs = inputs[-operands:]
         for maker, position in uses[owner]:
             if position >= before:
@@ -125,7 +125,7 @@ def _inputs(graph: int, values: Sequence[int], kinds: Mapping[Key, str]) -> list
 def _operands(arguments: Sequence[tuple[int, int | None]]) -> tuple[int, int]:
     """Return how many of a node's arguments are inputs of its graphs, and how many precede these, such as a predicate.
 
-    The graphs are arguments, too, but the table lacks them: the first position without a row is the position of the
+    The graphs are arguments, too, but have no row in the table. So the first position without a row is that of the
     first graph.
     """
     positions = {position for position, _ in arguments}

@@ -16,10 +16,10 @@ class Overlay:
     node   the column of nodes that has it
     group  the column of groups that has it; None for words, as a group has the word of its nodes
     kind   time (in the unit of the page), percent, number, bytes, gap, decibels, or word
-    none   for words: the word for a node without one
-    scale  how badness grows: with greater values, by factors of 2 (halves) or 10 (tenths); with fewer decibels, by 10
-           dB; with the distance of a cosine from 1, by factors of 10
-    needs  what the graph needs to have it; empty if it needs nothing
+    none   for words: the word for a node without a value
+    scale  how badness grows. With greater values: by factors of 2 (halves) or 10 (tenths). With fewer decibels: by 10
+           dB. With the distance of a cosine from 1: by factors of 10
+    needs  the condition for a graph to have the overlay; empty if there is none
     """
 
     key: str
@@ -32,7 +32,7 @@ class Overlay:
     needs: str = ""
 
     def badness(self, value: float) -> float:
-        """Return how bad a value is, from 0; infinity if it is NaN."""
+        """Return how bad a value is, from 0 on; infinity for NaN."""
         if math.isnan(value):
             return math.inf
         if self.scale == "decibels":
@@ -41,8 +41,8 @@ class Overlay:
 
     @property
     def heat(self) -> tuple[float, ...]:
-        """Lower bounds of the colours, as shares of the worst badness, the darkest first; boxes below all of these
-        bounds have the palest colour.
+        """The lower bounds of the colours, as shares of the worst badness, for the darkest colour first. Boxes below
+        all bounds have the palest colour.
         """
         step = 2 if self.scale == "halves" else 10
         return tuple(step**-power for power in (1, 2, 3, 4))
@@ -73,5 +73,5 @@ OVERLAYS: Final = (
 )
 # The overlays that are metrics of numeric gaps.
 METRICS: Final = tuple(each.key for each in OVERLAYS if each.needs == _BASE)
-# Words other than the five most frequent ones share one colour.
+# The five most frequent words have colours of their own; all others share one.
 WORDS: Final = 5

@@ -22,7 +22,7 @@ from etq.report.kit import Section
 from etq.verdicts import words
 from etq.version import VERSION
 
-# The order matters: a file comes after those that it uses. Each becomes a block of one strict script.
+# The order matters: a file comes after the files that it uses. Each file becomes a block of one strict script.
 SCRIPTS: Final = (
     "core.js",
     "numbers.js",
@@ -102,7 +102,7 @@ def assemble(report: Report) -> str:
         "script": script,
     }
     page = _read("assets", "page.html")
-    # The template is split before data is inserted, so that no placeholder is searched for within data.
+    # The template is split before data is inserted, so that placeholders aren't searched for within data.
     pieces = page.split("{{")
     filled = [pieces[0]]
     for piece in pieces[1:]:
@@ -112,7 +112,7 @@ def assemble(report: Report) -> str:
 
 
 def subject_of(page: str) -> str | None:
-    """Return the kind and title of the report in a page of etq, in HTML; None for another text."""
+    """Return the kind and title of the report in an HTML page of etq; None for other texts."""
     found = _GENERATOR.search(page)
     return None if found is None else found[1]
 

@@ -55,8 +55,8 @@ def _made(target: Target, makes: Sequence[Make]) -> Iterator[Section]:
 
 
 def _prepared(target: Target) -> Iterator[AbstractContextManager[None]]:
-    """Provide a context that makes queries faster, if preparing it takes less time than it saves."""
-    # Advice about a file is computed earlier, because it reads views with other arguments than the page does.
+    """Provide a context that makes queries faster, if this saves more time than it takes."""
+    # Advice about a file is computed before, because it reads views with other arguments than the page does.
     target.warehouse.connection_for(advised(target.warehouse, target.capture, {})[0])
     if target.is_trace:
         yield computed_once(target.warehouse, target.capture, of_trace(target.unit, target.has_devices))
@@ -110,7 +110,7 @@ def _headline(target: Target) -> Section:
         tables |= traces.idle_cards(target) | traces.efficiency_cards(target)
     grids += filter(None, [Rows("metric_values", "Metrics").of(target)])
     facts = {"name": target.name, "is_trace": target.is_trace, "runs": target.runs}
-    # Only this note says why sections that need a record are left out.
+    # This note is the only one that says why sections that need a record are left out.
     lacking = None if target.is_trace or target.has_record else without_record(target)
     note = " ".join(filter(None, [basis_of(target), lacking])) or None
     return Section("headline", "Overview", tables, facts, note, grids=grids)
@@ -165,7 +165,7 @@ def _runs(target: Target) -> Section | None:
     return Section("runs", "Run to run", {"runs": runs}, note=note)
 
 
-# The approximate number of runs in the plot of all runs: with more runs, there would be more points than pixels.
+# The approximate number of runs in the plot of runs. With more runs, the plot would have more points than pixels.
 MOST_RUNS: Final = 20_000
 RUNS: Final = """
     SELECT
@@ -243,7 +243,7 @@ def _events(target: Target) -> Section | None:
 
 
 PERCENTILES: Final = ("p5", "p25", "p50", "p75", "p95", "p99")
-# How many distinct events a page shows: for larger programs, SQL is the better way.
+# The most distinct events of a page. For larger programs, SQL is the better way.
 MOST_EVENTS: Final = 5000
 
 
@@ -268,7 +268,7 @@ def _coverage(target: Target) -> Section | None:
         return None
     calls = target.table(DELEGATE_CALLS.format(shown=shown_of("delegate_totals")))
     grids = [grid("delegate_totals", calls, "Calls of delegates", others=["backend"])] if calls.length else []
-    # It is None if the record is of another program.
+    # The backend is None if the record is of another program.
     covered = COVERAGE.of(target) if target.has_record else None
     grids = [*filter(None, [covered]), *grids]
     return Section("coverage", "Delegate coverage", grids=grids) if grids else None
@@ -313,8 +313,8 @@ OF_TRACES: Final[tuple[Make, ...]] = (
     traces.memory_timeline,
 )
 
-# Two parts of a report that a server computes at the same time: the sections up to the breakdown, and the rest. Both
-# take about the same time.
+# Two parts of a report that a server computes at the same time: the sections up to the breakdown, and the rest. They
+# take about equally long.
 PARTS: Final = ("first", "rest")
 
 

@@ -1,4 +1,4 @@
-"""The subject of a report: a capture, its properties, and which of its runs count."""
+"""The subject of a report: a capture, its properties, and the choice of its runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from etq.report.columns import Table, ask
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
-# The options of a report by their names in views and queries; a trace has only the first.
+# The options of a report, by their names in views and queries. A trace only has the first.
 _OPTIONS: Final = {"unit": "unit", "method": "method", "runs": "basis"}
 
 
@@ -40,8 +40,8 @@ class Target:
         return self.format == "torch_trace"
 
     def view(self, name: str, select: str = "*", given: str = "", rest: str = "") -> Table:
-        """Return the rows of a view of $capture, called with the report's options that it takes and with `given`;
-        `select` and `rest` are SQL before and after the call.
+        """Return the rows of a view of $capture. The view is called with the options of the report that it takes, and
+        with `given`. `select` and `rest` are SQL before and after the call.
         """
         known = {each.name for each in catalog.named(name).parameters}
         options = ("unit",) if self.is_trace else tuple(_OPTIONS)
@@ -88,7 +88,7 @@ def target_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, me
 
 
 def basis_of(target: Target) -> str | None:
-    """Return a text on the page's choice of runs; None if there is nothing to state."""
+    """Return a text about the runs that the page uses; None if all runs count alike."""
     texts = [] if target.method is None else [f"Only runs of method {target.method}."]
     if target.runs == "typical":
         others = left_out(target.warehouse, target.capture, {"unit": target.unit, "method": target.method})
@@ -99,7 +99,7 @@ def basis_of(target: Target) -> str | None:
     return " ".join(texts) or None
 
 
-# The content that a record adds to a report.
+# The content that a record adds to a report, in words.
 OF_RECORD: Final = "modules, source lines, the graph of its program, and what fell back from delegates"
 
 

@@ -11,8 +11,8 @@ from etq.report.kit import Section
 # The most events on a page: about 2 MB, drawn at once.
 MOST_EVENTS: Final = 200_000
 
-# The runs to show, as many as fit but at least one: of each block, the first runs, the runs nearest to the median, the
-# slowest and the fastest.
+# The runs to show: as many as fit, but at least one. From each block, these are the first runs, the runs nearest to the
+# median, the slowest and the fastest.
 RUNS: Final = """
     WITH
     counted AS (
@@ -49,7 +49,7 @@ RUNS: Final = """
     ORDER BY p.run_index
 """
 
-# Events of a backend are shown within their call; events without a known position in time are left out.
+# Events of a backend are shown within their call. Events without a known position in time are left out.
 EVENTS: Final = """
     WITH
     target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture($capture, $unit) AS c)

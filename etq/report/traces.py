@@ -12,12 +12,14 @@ from etq.report.target import Target
 
 # The number of ops and kernels in the overview.
 TOP: Final = 8
-# The most gaps, and the most rows of memory at its peak, on a page: the largest.
+# The most gaps, and the most rows of memory at its peak, on a page. The largest are shown.
 MOST_ROWS: Final = 500
 
 
 def top_grids(target: Target) -> list[Grid]:
-    """Return the longest ops, and the longest kernels and copies: ops by device time, if devices ran anything."""
+    """Return the longest ops, and the longest kernels and copies. Ops are ordered by device time if devices ran
+    anything.
+    """
     kernels = target.view(
         "work_totals",
         "event, per_step, total, calls, unit",
@@ -48,7 +50,7 @@ def _times_of(rows: Table) -> dict[str, str]:
 
 
 def _per_step(rows: Table) -> Table:
-    """Return rows with only their times per step, if they have these, otherwise with only those of the whole trace."""
+    """Return rows with only their times per step, or, without these, with only their times of the whole trace."""
     has_steps = any(
         any(value is not None for value in values)
         for name, values in zip(rows.names, rows.columns, strict=True)
@@ -64,7 +66,7 @@ def _per_step(rows: Table) -> Table:
 
 def nested_times(target: Target) -> dict[str, Table]:
     """Return the times of events within events, for a trace that doesn't name modules."""
-    # The section of modules has the same query, so it runs once.
+    # The section of modules uses the same query, so the query runs once.
     if target.view("module_tree", shown_of("module_tree")).length:
         return {}
     query = "SELECT n.path, n.calls, n.self_time, n.unit FROM _nested_times($capture, $unit) AS n ORDER BY n.node_index"
@@ -156,7 +158,7 @@ serving = declared(
 work = declared(
     *("work", "Device time"),
     Rows("device_breakdown"),
-    # A trace without profiler steps has one step per device.
+    # A trace without profiler steps has a single step per device.
     Rows(
         "device_breakdown",
         "By step",
@@ -227,7 +229,7 @@ kernels = declared(
 
 passes = declared(
     *("passes", "Forward and backward"),
-    # Only for training: a backward pass or an optimizer took time.
+    # Only for training, in which a backward pass or an optimizer took time.
     Rows("passes", rest="QUALIFY bool_or(pass IN ('backward', 'optimizer') AND host_time > 0) OVER ()"),
     *(
         Rows(
@@ -260,7 +262,7 @@ _NO_TIMES: Final = "run_index, step, is_slow, unit"
 
 
 def efficiency(target: Target) -> Section | None:
-    """Return the section about how far ops are from the device's peaks, if the costs of some are known."""
+    """Return the section about how far ops are from the device's peaks, if the costs of some ops are known."""
     grids = (
         Rows("op_efficiency", title, given=f"by := '{by}'", most=MOST_ROWS, name=f"efficiency_{by}")
         for by, title in (("family", None), ("op", "By op"), ("shape", "By shape"))

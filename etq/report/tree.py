@@ -1,4 +1,4 @@
-"""Groups the nodes of a graph by module, and finds the place of each within its group."""
+"""Groups the nodes of a graph by module, and finds the place of each node within its group."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ MOST_LEVELS: Final = 64
 
 
 class Group:
-    """A module, a nested graph, a node with its nested graphs, or a whole graph; `path` is None for nested graphs and
-    their nodes, and parent -1 for a whole graph.
+    """A module, a nested graph, a node with its nested graphs, or a whole graph. `path` is None for nested graphs and
+    for nodes with these. The parent of a whole graph is -1.
     """
 
     def __init__(self, graph_id: int, parent: int, name: str, path: str | None, module_class: str | None) -> None:
@@ -47,7 +47,7 @@ class Tree:
     ) -> None:
         """Group the nodes of `keys` (graph, node) by rows of `levels` (graph, node, path, class), outermost first.
 
-        ops  the names of nodes with nested graphs, which form a group with these
+        ops  the names of nodes with nested graphs; such a node and its graphs form a group
         """
         chains: dict[tuple[int, int], list[tuple[str, str]]] = defaultdict(list)
         for graph_id, node_index, path, module_class in levels:
@@ -79,7 +79,7 @@ class Tree:
             self.parents.append(at)
 
     def _within_modules(self, at: int, chain: Sequence[tuple[str, str]]) -> int:
-        """Return the group, within a group, of the innermost of these modules."""
+        """Return the group of the innermost of these modules, within a given group."""
         for path, module_class in chain:
             around = at
             while self.groups[around].path is None:
@@ -94,7 +94,7 @@ class Tree:
     def _within(
         self, at: int, key: str | int, name: str, path: str | None = None, module_class: str | None = None
     ) -> int:
-        """Return the group of a key within a group; that group itself if it is too deep."""
+        """Return the group of a key within a group, or the latter if the levels are too deep."""
         if self._depths[at] >= MOST_LEVELS - 1:
             return at
         if (at, path, key) not in self._known:
@@ -126,8 +126,8 @@ class Tree:
         return places, bends
 
     def _children(self, above: Sequence[int]) -> list[list[int]]:
-        """Return the children of each group in the order of their first node: the program's order, used where edges
-        don't decide.
+        """Return the children of each group in the order of their first node. This is the program's order, which is
+        used if edges don't decide.
         """
         children: list[list[int]] = [[] for _ in self.groups]
         seen = [False] * len(self.groups)
@@ -144,7 +144,7 @@ class Tree:
     def _links(
         self, above: Sequence[int], children: Sequence[Sequence[int]], edges: Sequence[tuple[int, int]]
     ) -> list[Links]:
-        """Return what connects the children of each group."""
+        """Return the edges that connect the children of each group."""
         count = len(self.parents)
         depths = [0] * len(self.groups)
         for number, group in enumerate(self.groups):

@@ -139,7 +139,7 @@ def trends_of(warehouse: Warehouse, selector: str | None, options: Mapping[str, 
 
 @contextmanager
 def _found(trends: _Trends) -> Iterator[None]:
-    """Provide what several sections show as temporary tables. Other threads wait until the block ends."""
+    """Provide temporary tables of rows that several sections show. Other threads wait until the block ends."""
     tables = {
         "_found_changes": trends.call("regressions", with_accepted="true"),
         "_found_trend": trends.call("trend"),
@@ -157,7 +157,7 @@ def _found(trends: _Trends) -> Iterator[None]:
 
 
 class _Trends:
-    """Queries of trends: calls of the macros, each with the options that it accepts."""
+    """Queries of trends: calls of macros, each with the options that the macro accepts."""
 
     def __init__(self, warehouse: Warehouse, selector: str | None, options: Mapping[str, Any]) -> None:
         self.warehouse = warehouse

@@ -305,7 +305,7 @@ def trimmed_sd(differences: Numbers) -> Numbers:
 def modelled(y: Numbers, errors: Sequence[bytes | None], floor: Numbers, least: Numbers) -> list[Model]:
     """Return the model of each row of series.
 
-    errors the errors of the builds, as in `basis_of`
+    errors  the errors of the builds, as in `basis_of`
     floor   the noise that is assumed initially
     least   the smallest step that counts
     """

@@ -20,7 +20,7 @@ class Late(NamedTuple):
     rank    the rank
     waited  how long the others waited for it, in sum
     steps   the number of steps in which they waited longest for it, among the ranks not named earlier
-    of the number of steps in which it was compared
+    of      the number of steps in which it was compared
     p       the probability that by chance any rank is last in as many steps, if all are equally likely
     """
 

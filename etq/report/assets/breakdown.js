@@ -45,7 +45,7 @@ function icicle(parent, nodes, leaves, facts) {
     },
   });
   let isMarked = false;
-  // Marks the module under the pointer elsewhere on the page, unless a search has marked others.
+  // Marks the module that is under the pointer elsewhere on the page, unless a search has marked other modules.
   etq.markIcicle = (path) => {
     if (spans.hits && !isMarked) return;
     isMarked = Boolean(path);
@@ -69,7 +69,7 @@ function hasMarked(nodes, id, marked) {
 
 const placed = (root) => etq.placedNodes(root, (node) => node.own, (node) => node.colour === "framework");
 
-// Nodes with their place: the root, then each module's parts, the largest first, those in parentheses last.
+// Nodes with their places: the root, then the parts of each module, the largest first; parts in parentheses are last.
 function tree(leaves, separator, time) {
   const root = etq.flameNode("(all)", { colour: "module" });
   const hasMethods = leaves.columns.has("method") && new Set(leaves.list("method")).size > 1;
@@ -92,7 +92,7 @@ function tree(leaves, separator, time) {
   return placed(root);
 }
 
-// Nodes with their place, for nested events: each row is a node.
+// Nodes with their places, for nested events: each row is a node.
 function nestedTree(rows, executes) {
   const root = etq.flameNode("(all)", { colour: "module", executes });
   for (const row of rows.rows()) {

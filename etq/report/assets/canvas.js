@@ -26,7 +26,7 @@ etq.Canvas = class {
     });
   }
 
-  // Empties the canvas. Returns how many of its pixels correspond to one of the page's.
+  // Empties the canvas. Returns how many of the canvas's pixels correspond to one pixel of the page.
   clear(width, height) {
     const sharp = Math.min(devicePixelRatio || 1, 2);
     if (this.canvas.width !== Math.round(width * sharp) || this.canvas.height !== Math.round(height * sharp)) {

@@ -6,8 +6,8 @@ globalThis.etq = {
   redraws: new Set(),
   narrow: matchMedia("(max-width: 40rem)"), // a phone, as in page.css
 
-  // Registers the function that draws the part of a section above its tables, by the section's kind: draw(parent,
-  // tables, facts). It may return additions to tables, by their names, see `etq.grid`.
+  // Registers a function, by the kind of section, that draws the part above the section's tables: draw(parent, tables,
+  // facts). It may return additions to tables, by the tables' names, see `etq.grid`.
   section(kind, draw) {
     etq.drawers.set(kind, draw);
   },
@@ -25,7 +25,7 @@ globalThis.etq = {
     return made;
   },
 
-  // A text with control characters and changes of direction written out.
+  // A text in which control characters, and characters that change direction, are written out.
   printable(text) {
     const obeyed = /[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
     return String(text).replace(obeyed, (letter) => {
@@ -35,19 +35,19 @@ globalThis.etq = {
     });
   },
 
-  // A text as nodes; a line of it may also break within names, after :: _ . and /.
+  // A text as nodes. Its lines may also break within names, after :: _ . and /.
   broken(text) {
     const parts = etq.printable(etq.short(text, 2000)).split(/(?<=::|_)(?=\w)|(?<=[./])(?=[A-Za-z])/);
     return parts.flatMap((part, at) => (at ? [etq.element("wbr"), part] : [part]));
   },
 
-  // The beginning of a text that fits.
+  // A text, cut at its end if it is too long.
   short(value, most = 200) {
     const text = String(value);
     return text.length > most ? `${text.slice(0, most)}…` : text;
   },
 
-  // A text cut in the middle, as the ends of names distinguish them.
+  // A text, cut in its middle if it is too long, because the ends of names distinguish them.
   middle(value, most) {
     const text = String(value);
     const half = Math.floor((most - 1) / 2);
@@ -63,7 +63,7 @@ globalThis.etq = {
     return short === text ? text : etq.element("span", { text: short, title: text });
   },
 
-  // A paragraph; a number and its unit, and the name of an option, stay in one line.
+  // A paragraph. It doesn't break between a number and its unit, or within the name of an option.
   prose(text, kind = null) {
     const kept = /((?<!\S)--[a-z][\w-]*|\d (?:%|[µmn]?s\b))/;
     const parts = etq.printable(etq.short(text, 2000)).split(kept);

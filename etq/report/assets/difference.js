@@ -91,7 +91,7 @@ function timed(facts, quantile, unit) {
   return `${facts.is_of_traces ? "step" : "execute"} (${quantile} of all ${facts.is_of_traces ? "steps" : "runs"}), ${etq.unit(unit)}`;
 }
 
-// A step's name is its trace, # and its position: the link is that of the trace.
+// The name of a step is its trace, # and its position. The link is that of the trace.
 function linked(name, sample) {
   const made = etq.captureName(sample === "step" ? name.replace(/ #\d+$/, "") : name);
   made.textContent = etq.printable(name);
@@ -104,7 +104,7 @@ etq.section("changes", (parent, { ops }) => {
   const scale = etq.changeScale(changes);
   const list = etq.element("div", { class: "dots", role: "list" });
   shown.forEach((row, at) => list.append(dot((name) => ops.get(row, name), changes[at], scale)));
-  parent.append(etq.element("p", { class: "muted", text: "The ops that explain most of the difference, largest first: the change of each without the common shift, with its interval if there are enough captures. Filled if it counts." }), list);
+  parent.append(etq.element("p", { class: "muted", text: "The ops that explain most of the difference, largest first. Each change is without the common shift, and has an interval if there are enough captures. It is filled if it counts." }), list);
   list.append(etq.element("div", { class: "dot-row scale muted", "aria-hidden": "true" }, etq.element("span"), etq.changeTicks(scale), etq.element("span")));
 });
 

@@ -11,7 +11,7 @@ etq.changeScale = (changes) => {
   // An interval much wider than any change is cut at the edge.
   const most = Math.max(1, ...changes.map(({ change }) => Math.abs(change)));
   const end = Math.min(Math.max(1, ...ends.map(Math.abs)), 2.5 * most);
-  // A circle at an end is not cut, even on narrow screens.
+  // Leaves room for a circle at an end, so that even narrow screens don't cut it.
   return { end, place: (value) => `calc(50% + (50% - .35rem) * ${Math.max(-1, Math.min(1, value / (1.05 * end)))})` };
 };
 

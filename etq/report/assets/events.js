@@ -43,7 +43,7 @@ etq.section("events", (parent, { events, bars }) => {
   return { events: { choose, chosen: opensOn(events, (row) => places.get(keyOf(events, row))?.length > 1) } };
 });
 
-// The event that the histogram shows first: one with several bars, an execute if possible.
+// The event that the histogram shows at first: an event with several bars, if possible an execute.
 function opensOn(events, hasBars) {
   const isExecute = (row) => EXECUTES.includes(events.get(row, "event_name")) && hasBars(row);
   return events.rows().some(isExecute) ? isExecute : hasBars;
@@ -53,7 +53,7 @@ function keyOf(table, row) {
   return ["block_index", "slot", "occurrence"].map((name) => table.get(row, name)).join(" ");
 }
 
-// Percentiles as lines, where they are in the picture.
+// Draws percentiles as lines, if they are within the picture.
 function mark(plot, marks) {
   const { ctx: pen, bbox } = plot;
   pen.save();
@@ -69,7 +69,7 @@ function mark(plot, marks) {
   pen.restore();
 }
 
-// Bars from the first to the last, including empty ones, with a note on values beyond.
+// Bars from the first to the last, including empty ones, and a note on values beyond them.
 function histogram(bars, rows, unit) {
   const inside = rows.filter((row) => !bars.get(row, "is_beyond"));
   const beyond = rows.find((row) => bars.get(row, "is_beyond"));

@@ -1,7 +1,7 @@
-// A flame graph: a tree whose nodes are as wide as their time, which includes that of nodes below.
+// A flame graph: a tree whose nodes are as wide as their time. A node's time includes that of the nodes below it.
 
 // A node of a tree: `own` is its self time, `total` its time with the nodes below. `executes` is the number of
-// executes, or steps of a trace, in its time; null if several methods ran, or if unknown.
+// executes, or of steps of a trace, to which the time belongs; null if several methods ran, or if unknown.
 etq.flameNode = (name, more) => ({ name, path: "", own: 0, total: 0, calls: 0, executes: null, kind: "", children: new Map(), ...more });
 
 etq.childOf = (parent, key, make) => {
@@ -9,8 +9,8 @@ etq.childOf = (parent, key, make) => {
   return parent.children.get(key);
 };
 
-// All nodes below a root with their place, larger ones first, those that are `isLast` last. own(node) is a node's self
-// time.
+// All nodes below a root with their places, larger nodes first. Nodes for which `isLast` is true come last. own(node)
+// is a node's self time.
 etq.placedNodes = (root, own, isLast) => {
   const nodes = [];
   const size = (at) => {

@@ -1,7 +1,7 @@
 // A fleet: each value of a label against all others, as a point with its interval, and its change in each of the
 // longest ops.
 
-// The most rows that are drawn: the first ones differ most.
+// The most rows that are drawn. The first rows differ most.
 const MOST_DRAWN = 200;
 
 etq.section("fleet", (parent, { outliers_total: totals, cells }, facts) => {

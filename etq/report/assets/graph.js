@@ -1,6 +1,6 @@
 // The graph of the program: ops in their modules, which open and close, coloured by cost.
 
-// Stand for infinity and NaN in data; NaN is on the bad side.
+// Numbers that stand for infinity and NaN in data. NaN counts as bad.
 const UNBOUNDED = 1e308;
 const NOT_A_NUMBER = 1.5e308;
 const scientific = (value) => {
@@ -10,7 +10,7 @@ const scientific = (value) => {
 };
 const orNothing = (as) => (value) => (value === null || value === undefined ? "" : as(value));
 
-// For each scale of an overlay: the badness of a value, from 0 to Infinity, and its inverse.
+// For each scale of an overlay: a function from a value to its badness, 0 to Infinity, and the inverse function.
 const SCALES = {
   halves: { step: 2, of: (value) => value, back: (bad) => bad, word: "from" },
   tenths: { step: 10, of: (value) => (value >= UNBOUNDED ? Infinity : value), back: (bad) => bad, word: "from" },
@@ -45,10 +45,11 @@ const heatLegend = (highest, { scale, kind }, unit) => {
   const entries = [1, 2, 3, 4].map((power) => [`heat-${6 - power}`, `${word} ${AS[kind](back(highest * step ** -power), unit)}`]);
   return highest ? [...entries, ["heat-1", word === "from" ? "less" : "more"]] : [];
 };
-// Whether a search word is a limit on the shown values, such as >1e-6, and whether a value is beyond it.
+// Reads a search word such as >1e-6 as a limit on the shown values: whether it is one, and whether a value is beyond
+// it.
 const isLimit = (word) => /^[<>]./.test(word) && Number.isFinite(Number(word.slice(1)));
 const isBeyond = (word, value) => value !== null && (word[0] === ">" ? value > Number(word.slice(1)) : value < Number(word.slice(1)));
-// A gap with the time of its op, as boxes show both.
+// A gap with the time of its op: boxes show both.
 const withTime = (gap, time, unit) => [gap, gap && time !== null ? etq.quantity(time, unit) : ""].filter(Boolean).join(" · ");
 // Names the first op from which the gap grows, with a button that shows it; nothing if there is none.
 const growth = (name, reach) => (name === undefined ? [] : [etq.element("p", { class: "muted hint growth" }, "The gap grows from ",
@@ -61,8 +62,8 @@ etq.section("graph", (parent, tables, facts) => {
   const { nodes, groups } = tables;
   const unit = nodes.list("unit").find((each) => each !== null) ?? null;
   const graphs = [...new Set(groups.list("graph_id"))];
-  // Each graph is laid out when it is first shown, as a program may have many delegates, whose graphs have negative
-  // numbers.
+  // Each graph is laid out when it is first shown, because a program may have many delegates. Graphs of delegates have
+  // negative numbers.
   const all = [];
   const placesOf = (at) => (all[at] ??= new etq.GraphPlaces(tables, graphs[at]));
   const titles = new Map(groups.rows().map((row) => [groups.get(row, "graph_id"), groups.get(row, "method")]));
@@ -70,7 +71,7 @@ etq.section("graph", (parent, tables, facts) => {
   const shownGraph = () => groups.get(places.root, "graph_id");
   let level = 1;
   const overlays = facts.overlays.filter(({ key, node }) => nodes.has(node) || key === "backend");
-  // The needs of missing overlays, each once.
+  // The things that missing overlays need, each once.
   const needs = [...new Set(facts.overlays.map((each) => each.needs).filter((each) => each && !overlays.some(({ needs }) => needs === each)))];
   const lacking = needs.map((need) => `${facts.overlays.filter((each) => each.needs === need).map(({ title }) => title).join(", ")}: with ${need}`);
   let overlay = overlays[0];
@@ -117,7 +118,7 @@ etq.section("graph", (parent, tables, facts) => {
     }
     return heatOf(badness(item), highest, overlay.scale);
   };
-  // A time of 0 by a clock with a known step means less than a step per call.
+  // If the step of the clock is known, a time of 0 means less than a step per call.
   const stepOf = (item) => (isGroup(item) ? Math.max(0, ...Object.values(facts.steps)) : facts.steps[get(item, "backend") === null ? "host" : "delegate"]);
   const isBelow = (item) => get(item, "per_execute") === 0 && get(item, "calls") > 0 && stepOf(item) > 0;
   const below = (item) => `< ${etq.quantity(stepOf(item) * get(item, "calls_per_execute"), unit)}`;
@@ -227,7 +228,7 @@ etq.section("graph", (parent, tables, facts) => {
     const links = [["ops", "Ops"], ["modules", "Modules"], ["sources", "Source lines"], ["timeline", "Timeline"], ["events", "Events"]]
       .filter(([id]) => document.getElementById(id)).map(([id, text]) => etq.element("a", { href: `#${id}`, text }));
     detail.replaceChildren(...etq.details(heading(item), describe(item)));
-    // Buttons from an op to the delegate's ops that were made from it, and back.
+    // Buttons that lead from an op to the delegate's ops that were made from it, and back.
     const other = isGroup(item) ? null : get(item, "counterpart");
     if (other !== null) {
       const text = get(other, "graph_id") < 0 ? "Show it in the delegate's graph" : "Show it in the program's graph";
@@ -328,7 +329,7 @@ etq.section("graph", (parent, tables, facts) => {
     view.show(places);
     finder.search();
     update();
-    // A delegate's ops are listed by themselves, as their times are part of those of the program's ops.
+    // A delegate's ops are listed apart, because their times are part of the times of the program's ops.
     if (wasDelegate || shownGraph() < 0) tabulate();
   }
 
@@ -339,7 +340,7 @@ etq.section("graph", (parent, tables, facts) => {
     }
     return texts.get(node);
   };
-  // A closed module is marked for the ops in it.
+  // A closed module is marked in place of the ops in it.
   function mark() {
     view.hits = found && new Set(found.map((node) => places.shown(node)));
     view.draw();
@@ -353,7 +354,7 @@ etq.section("graph", (parent, tables, facts) => {
   });
   which.addEventListener("change", () => turn(Number(which.value)));
 
-  // Marks the module under the pointer elsewhere on the page: the box that shows it, or its visible parts.
+  // Marks a module that is under the pointer elsewhere on the page: the box that shows it, or its visible parts.
   etq.markGraph = (path) => {
     view.pointed = new Set();
     for (let at = 0; path && at < groups.length; at += 1) {

@@ -3,7 +3,7 @@
 
 const SIDES = ["base", "new"];
 const { SCALES, AS, heatOf, heatLegend, isLimit, isBeyond, withTime, growth } = etq.graphValues;
-// A change has the same colour on every page: these, in order; other words by their frequency.
+// These words have the same colours on every page, in this order. Other words are coloured by their frequency.
 const CHANGES = ["same", "added", "changed", "split", "removed", "merged"];
 const COLOURS = [
   { key: "change", title: "change", word: (get) => get("change"), fixed: CHANGES },
@@ -31,7 +31,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
   let words = new Map();
   let highest = 0;
   let level = 1;
-  // The offset of the new graph from the base one, in the units of both.
+  // The offset of the new graph from the base graph, in the units of the graphs.
   let apart = [0, 0];
 
   const isGroup = (side, item) => item >= side.nodes.length;
@@ -65,7 +65,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
   };
   const other = (side) => sides[1 - side.at];
   // The counterpart of an op, or the module of the same path; -1 if there is none. A graph of control flow and its node
-  // have no path: the counterpart has the same name and place in the parent's counterpart.
+  // have no path, so their counterpart is the item of the same name and place in the parent's counterpart.
   const similar = ({ groups }, parent, name) => groups.rows().filter((at) => groups.get(at, "parent") === parent
     && groups.get(at, "module_path") === null && groups.get(at, "name") === name);
   const counterpart = (side, item) => {
@@ -102,7 +102,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
   const which = etq.element("select", { "aria-label": "Method", id: "pair-method" },
     ...methods.map((name) => etq.element("option", { value: name, text: name })));
   which.hidden = methods.length < 2;
-  // Finds ops of both sides, as pairs of side and number; counterparts are found once.
+  // Finds ops of both sides, as pairs of side and number. A pair of counterparts is found once.
   const texts = ["name", "op_type", "module_path"];
   const isFound = (side, node, word) => (isLimit(word) && !colour.word ? isBeyond(word, value(side, node))
     : texts.some((name) => get(side, node, name)?.toLowerCase().includes(word)));
@@ -167,7 +167,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
   }
   etq.graphPair = sides;
 
-  // Moves the other graph as this one was moved.
+  // Moves the other graph by as much as this one was moved.
   function follow(side) {
     const [view, its] = [side.view, other(side).view];
     const sign = side.at ? -1 : 1;
@@ -257,7 +257,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
     follow(side);
   }
 
-  // A closed module is marked for the ops in it.
+  // A closed module is marked in place of the ops in it.
   function mark() {
     for (const { found, view } of sides) {
       view.hits = found && new Set(found.map((node) => view.places.shown(node)));
@@ -330,7 +330,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
   which.addEventListener("change", () => turn(which.value));
   turn(method);
 
-  // Rows of a list lead to the graphs; a gap that isn't finite is shown as a word.
+  // A click on a row of a list shows its op in the graphs. A gap that isn't finite is shown as a word.
   const asGap = { numeric: true, as: AS[gap.kind] };
   const added = (name) => {
     let isNew = true;

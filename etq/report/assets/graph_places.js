@@ -86,7 +86,7 @@ etq.GraphPlaces = class {
     }
   }
 
-  // The two items with a common parent that are, or contain, the ends of an edge.
+  // The two items with a common parent of which each is, or contains, an end of an edge.
   siblings(one, other) {
     let [above, below] = [one, other];
     while (this.parent[above] !== this.parent[below]) {
@@ -96,8 +96,8 @@ etq.GraphPlaces = class {
     return [above, below];
   }
 
-  // The bends between two children of one parent; from a child to the end of its module; from outside a module to a
-  // child.
+  // The bends of an edge: between two children of one parent; from a child to the end of its module; or from outside a
+  // module to a child.
   way(one, other) {
     return this.passed(this.parent[one], one, this.rank[other] - this.rank[one] - 1);
   }

@@ -25,7 +25,7 @@ etq.GraphView = class extends etq.Canvas {
     });
   }
 
-  // Paper shows the same part as the screen, without the empty space around a graph that is completely in view.
+  // A print shows the same part as the screen. If the whole graph is in view, the space around it is left out.
   toPaper() {
     if (!etq.paper && this.screen) {
       Object.assign(this, this.screen);
@@ -74,7 +74,7 @@ etq.GraphView = class extends etq.Canvas {
     return this.sizes.get(text);
   }
 
-  // Shows the whole graph, or its top if it would be smaller than a scale.
+  // Shows the whole graph; if its scale would be below the smallest one, only its top.
   fit(least = 0) {
     const root = this.places.count + this.places.root;
     const [width, height] = [this.places.width[root], this.places.height[root]];
@@ -84,7 +84,7 @@ etq.GraphView = class extends etq.Canvas {
     this.draw();
   }
 
-  // Opens or closes modules; the box that shows an item keeps its place on the screen.
+  // Opens or closes modules. The box that shows the given item keeps its place on the screen.
   change(act, item) {
     const places = this.places;
     const before = [places.x[item] - this.left, places.y[item] - this.top];
@@ -172,7 +172,7 @@ etq.GraphView = class extends etq.Canvas {
     Object.assign(this.canvas.dataset, { drawn: this.drawn, visible: this.places.visible.length });
   }
 
-  // The visible content of an open module; only the module itself if its content is too small to see.
+  // The visible content of an open module. If it is too small to see, only the module itself.
   collect(item, frames, boxes) {
     const { count, all, rows, height } = this.places;
     if (height[item] * this.scale < 4) {
@@ -206,7 +206,7 @@ etq.GraphView = class extends etq.Canvas {
     pen.strokeRect(x[item], y[item], width[item], height[item]);
   }
 
-  // The title of a module, on its edges; it stays in view as long as the module does.
+  // Draws the title of a module on its edge. The title stays in view as long as the module does.
   drawTitle(item) {
     const { x, y, width, depth } = this.places;
     const pen = this.pen;

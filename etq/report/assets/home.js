@@ -1,5 +1,5 @@
-// What is slower, the most costly first; then all series, with the reason why some aren't judged. It is a file, or the
-// first page of a server, which adds links.
+// The things that are slower, the most costly first; then all series, with the reason if a series isn't judged. It is a
+// file, or the first page of a server, which adds links.
 
 const WIDE = 220;
 const TIMES_AT = 90;
@@ -43,7 +43,7 @@ function links(cause) {
   return made;
 }
 
-// The command that accepts a change, as pages can't write.
+// The command that accepts a change. It is shown because pages can't write.
 function accepting(cause, source) {
   if (cause.kind !== "change" || cause.is_accepted) return "";
   const op = cause.cause === "all ops" ? "" : ` --op ${quoted(cause.cause)}`;
@@ -109,7 +109,8 @@ etq.findingsText = (causes) => {
 
 const KINDS = { "": "all", change: "since a build", device: "device", rank: "rank", link: "link", clock: "clock", accepted: "accepted" };
 
-// Draws the findings of a kind, and a button for each kind, which calls choose(kind). `text` says what is judged.
+// Draws the findings of a kind, and a button for each kind, which calls choose(kind). `text` says which series are
+// judged.
 etq.slower = ({ list, chips, causes, kind, series, table, text, source, choose }) => {
   const open = causes.filter((cause) => !cause.is_accepted);
   const of = (name) => (name === "accepted" ? causes.filter((each) => each.is_accepted) : open.filter((each) => name === "" || each.kind === name));
@@ -119,7 +120,7 @@ etq.slower = ({ list, chips, causes, kind, series, table, text, source, choose }
   list.replaceChildren(found.length ? etq.element("ul", { class: "found" }, ...found.map((cause) => item(cause, series, table, source))) : etq.element("p", { text: `${none} ${text ? `${text}.` : ""}` }));
 };
 
-// The same in a file, without a server.
+// Draws the page in a file, without a server.
 etq.section("slower", (parent, { series, points }, { causes, overview, judged, source }) => {
   const [list, chips] = [etq.element("div"), etq.element("nav", { class: "chips", "aria-label": "Kinds of findings" })];
   const choose = (kind) => etq.slower({ list, chips, causes, kind, series: new etq.Series({ rows: points }), table: series, text: judged, source, choose });

@@ -1,4 +1,4 @@
-// A job: its findings, and what each rank does in a step.
+// A job: its findings, and how each rank spends a step.
 
 etq.section("job", (parent, { ranks }, facts) => {
   parent.append(etq.element("p", { class: "told", text: etq.sentence(facts.sentence) }));
@@ -39,7 +39,7 @@ etq.section("waits", (parent, { pairs }) => {
   const rows = ranks.map((rank) => etq.element("tr", {}, etq.element("th", { scope: "row", text: `rank ${rank}` }), ...ranks.map((last) => {
     const waited = times.get(`${rank} ${last}`);
     const cell = etq.element("td", { class: "number", text: waited === undefined ? "" : etq.fixed(waited, decimals) });
-    // A tenth of the longest wait has a pale colour, half of it the full colour.
+    // From a tenth of the longest wait on, the colour is pale; from half on, it is full.
     const step = [0.1, 0.25, 0.5].filter((share) => waited >= share * most).length;
     if (step) Object.assign(cell.style, { background: `var(--slower-${step + 1})`, color: `var(--slower-${step + 1}-text)` });
     return cell;

@@ -13,7 +13,7 @@ function drawn(section) {
   const box = etq.element("section", { id: section.kind, "aria-labelledby": `${section.kind}-title` },
     etq.element("h2", { id: `${section.kind}-title`, text: section.title }), body);
   document.getElementById("sections").append(box);
-  // Drawn after it is in the page, as a canvas needs its width.
+  // The section is drawn after it was added to the page, because a canvas needs its width.
   const isEmpty = Object.values(tables).every((each) => !each.length);
   const added = (!isEmpty || !section.missing) && etq.drawers.get(section.kind)?.(body, tables, section.facts);
   for (const grid of section.grids) etq.grid(added?.parent?.(grid.name) ?? body, grid, added?.[grid.name]);

@@ -1,5 +1,5 @@
-// Numbers for people: four significant digits, thousands separated; an unknown number is empty, never zero. A number
-// beside its unit has all four digits; numbers of a table's column have the same decimals.
+// Numbers for people, with four significant digits and separated thousands. An unknown number is an empty text. A
+// number beside its unit has all four digits. Numbers in a column of a table have the same decimals.
 
 const DIGITS = 4;
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
@@ -18,8 +18,8 @@ const isPart = (value) => typeof value === "number" && !Number.isInteger(value);
 // All digits of a time, or of another number with a fraction.
 etq.digits = (value) => (isPart(value) && Math.abs(value) < 1000 ? exactly.format(value) : etq.number(value));
 
-// The decimals for the numbers of a column: its largest gets four digits, one below 10 at least one decimal. Null if
-// all are whole.
+// The decimals for the numbers of a column: the largest number gets four digits, and a largest number below 10 gets at
+// least one decimal. Null if all numbers are whole.
 etq.decimals = (values) => {
   const sizes = values.filter(Number.isFinite).map(Math.abs).filter(Boolean);
   if (!sizes.some(isPart)) return null;
@@ -27,7 +27,8 @@ etq.decimals = (values) => {
   return Math.min(Math.max(DIGITS - 1 - Math.floor(Math.log10(most)), least < 10 ? 1 : 0), 12);
 };
 
-// A number with these decimals; a number other than 0 that would be shown as 0 is shown as less than the smallest.
+// A number with these decimals. If a number other than 0 would be shown as 0, it is shown as less than the smallest
+// one.
 etq.fixed = (value, decimals) => {
   if (typeof value !== "number" || decimals === null || decimals === undefined) return etq.number(value);
   const least = 10 ** -decimals;
@@ -38,7 +39,7 @@ etq.fixed = (value, decimals) => {
 const units = new Map([["us", "µs"], ["percent", "%"]]);
 etq.unit = (unit) => (unit === null || unit === undefined ? "" : (units.get(unit) ?? etq.printable(unit)));
 
-// A sentence with µs for microseconds, as in tables.
+// A sentence with us replaced by µs, as in tables.
 etq.sentence = (text) => text.replace(/(\d) us\b/g, "$1\u00a0\u00b5s");
 
 // A number and its unit, without a line break between them.

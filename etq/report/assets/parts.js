@@ -1,5 +1,5 @@
-// Where two sides differ: an icicle from the model through its modules to ops. Widths are times of base or new, colours
-// are changes. An outline marks changes that count, hatching marks unclear ones.
+// The parts in which two sides differ: an icicle from the model through its modules to ops. Widths are times of base or
+// new, colours are changes. An outline marks changes that count, hatching marks unclear ones.
 
 etq.section("parts", (parent, { parts, modules, totals }) => {
   const root = tree(parts, modules, totals);
@@ -85,7 +85,7 @@ function judged(table, row) {
 
 const NOTHING = { verdict: null, change: null, low: null, high: null, base: null, new: null };
 
-// A node of each method, module and op. Modules and totals have their own verdicts, which aren't derived from their
+// A node of each method, module and op. Modules and totals have verdicts of their own, which aren't derived from their
 // parts.
 function tree(parts, modules, totals) {
   const known = new Map();

@@ -1,7 +1,8 @@
 // Plots with axes, by uPlot: drawn anew at another width or theme.
 
-// make(width) returns uPlot's options and data; returns a function that draws with its arguments. choose(index, event)
-// is called for a point that is clicked, or reached by arrow keys and chosen by Enter.
+// Draws a plot: make(width, …) returns uPlot's options and data. Returns a function that draws again and passes its
+// arguments to make. choose(index, event) is called for a point that is clicked, or reached by arrow keys and chosen by
+// Enter.
 etq.plot = (parent, make, choose = null) => {
   const box = etq.element("div", { class: "plot" });
   parent.append(box);
@@ -37,7 +38,7 @@ etq.axis = (label, values, more = {}) => ({
 // Steps of an axis of counts.
 etq.countSteps = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((each) => each * 10 ** power)).flat();
 
-// The legend's text for a value; empty if the pointer is on none.
+// The legend's text for a value; empty if the pointer is on no value.
 etq.legendOf = (show) => (_, each, __, index) => (each === null || each === undefined || each === "--" ? "" : show(each, index));
 
 // A series as a line.

@@ -57,7 +57,7 @@ etq.section("steps", (parent, { wide_steps: steps, average }) => {
   const [at, numbers, times] = ["run_index", "step", "total"].map((name) => steps.list(name));
   const column = (name) => [...steps.list(name), ...average.list(name)];
   const categories = Object.keys(CATEGORIES).filter((name) => column(name).some((time) => time > 0));
-  // Each bar reaches to the top of its category: the tallest is drawn first.
+  // Each bar reaches from 0 to the top of its category, so the tallest is drawn first.
   const tops = [];
   for (const name of categories) tops.push(column(name).map((time, place) => (time ?? 0) + (tops.at(-1)?.[place] ?? 0)));
   const places = [...numbers.keys(), numbers.length];

@@ -1,7 +1,7 @@
 // Series of captures: the execute time of each capture, in order, spark lines of these, and selectors of their labels.
 
-// A value with a comma, | or a quotation mark is quoted. So is the value of a label named since, which would otherwise
-// be a time.
+// A value with a comma, | or a quotation mark is quoted. The value of a label named since is quoted, too: otherwise, it
+// would be read as a time.
 etq.selectorOf = (pairs) =>
   [...pairs].map(([key, value]) => `${key}=${key === "since" || /[,"|]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value}`).join(",");
 
@@ -31,7 +31,7 @@ etq.Series = class {
     return found ? this.all.get(found[0])[found[1]] : null;
   }
 
-  // The neighbours of a capture in its series: the one before and the next.
+  // The neighbours of a capture in its series: the previous and the next capture.
   neighbours(capture) {
     const found = this.of.get(capture);
     if (!found) return [null, null];
@@ -40,7 +40,7 @@ etq.Series = class {
   }
 };
 
-// The number of captures in a spark line, around its own capture.
+// The number of captures in a spark line; the capture of its row is in the middle.
 const AROUND = 60;
 const WIDTH = 120;
 const HEIGHT = 20;

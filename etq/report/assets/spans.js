@@ -1,5 +1,5 @@
-// Rows of spans on a canvas, for icicles and timelines. Of spans narrower than a pixel, one per pixel is drawn, and the
-// next one is found by binary search: the cost depends on pixels, not on the number of spans.
+// Rows of spans on a canvas, for icicles and timelines. If spans are narrower than a pixel, one per pixel is drawn, and
+// the next one is found by binary search. So the cost depends on the number of pixels, not on the number of spans.
 
 const ROW = 19;
 const AXIS = 22;
@@ -15,8 +15,8 @@ function firstAbove(sorted, value, from = 0) {
   return low;
 }
 
-// The ends of rows. The first row that is free at a time is found by binary search, as there may be as many rows as
-// spans.
+// The ends of rows. The first row that is free at a time is found by binary search, because there may be as many rows
+// as spans.
 class RowEnds {
   constructor(most) {
     this.size = 1;
@@ -46,7 +46,8 @@ class RowEnds {
   }
 }
 
-// Rows of spans that don't overlap, from spans sorted by start; a span keeps its depth unless another one is there.
+// Divides spans, sorted by start, into rows without overlaps. A span stays in the row of its depth unless another span
+// is there.
 etq.spanRows = (count, start, end, depth) => {
   const rows = [];
   let deepest = 0;
@@ -106,7 +107,7 @@ etq.Spans = class extends etq.Canvas {
     this.draw();
   }
 
-  // Zooms by a factor around a place, which stays where it is.
+  // Zooms by a factor around a place, which doesn't move.
   zoom(factor, x = this.width / 2) {
     const [from, to] = this.view;
     const fixed = from + ((to - from) * x) / this.width;
@@ -141,7 +142,7 @@ etq.Spans = class extends etq.Canvas {
     });
   }
 
-  // Marks the spans for which matches(id) is true; all, without it. Returns their ids in order of start.
+  // Marks the spans for which matches(id) is true, or all spans without `matches`. Returns their ids in order of start.
   mark(matches) {
     this.hits = null;
     const found = [];
@@ -330,7 +331,7 @@ etq.hideTip = () => {
 };
 
 // A search field, and buttons to go from match to match. Returns `parts`, and search(), which searches again.
-// find(words) returns the matches; go(match) shows one; told(matches) returns the text on their number.
+// find(words) returns the matches, go(match) shows a match, and told(matches) returns a text with their number.
 etq.finder = ({ placeholder = "Search", label = placeholder, find, go, told, step = (at, matches) => `${at + 1} of ${told(matches)}` }) => {
   const input = etq.element("input", { type: "search", placeholder, "aria-label": label });
   const output = etq.element("output", { class: "muted" });
@@ -353,7 +354,7 @@ etq.finder = ({ placeholder = "Search", label = placeholder, find, go, told, ste
   return { search, output, parts: [input, etq.button("‹", "Previous match", () => lead(-1)), etq.button("›", "Next match", () => lead(1))] };
 };
 
-// Search, and zoom buttons. text(id) is the text to search; summarize(ids) describes the matches.
+// Search, and zoom buttons. text(id) is the searched text; summarize(ids) describes the matches.
 etq.spanTools = (parent, spans, text, summarize, ...before) => {
   const { search, output, parts } = etq.finder({
     find: (words) => spans.mark(words.length ? (id) => words.every((word) => text(id).includes(word)) : null),

@@ -1,10 +1,10 @@
 // A table that can be sorted by its headings and searched. A column is {name, title, meaning, numeric, as, unit, early,
-// always}: `as` makes the cell's text, or a node, of (value, row, the value as people read it, the column's decimals).
+// always}: `as` makes the text or node of a cell from (value, row, the value as people read it, the column's decimals).
 // Numbers of a column have the same decimals in all rows. A column without values, or with only times of zero, is left
 // out. A value that is the same in all rows is shown above the table, unless its column is `always` kept. On narrow
-// screens, `early` columns follow the first one, visible without scrolling: verdicts and changes (2) before others
-// (true). choose(row) is called for a clicked row; at first it is called as choose(row, true) for the first row for
-// which chosen(row) is true.
+// screens, `early` columns follow the first one, so that they are visible without scrolling: first those with 2
+// (verdicts and changes), then those with true. choose(row) is called for a clicked row. At the beginning, choose(row,
+// true) is called for the first row for which chosen(row) is true.
 
 const AT_FIRST = 15;
 const AT_MOST = 1000;
@@ -130,8 +130,8 @@ function heading(column, state, draw) {
   );
 }
 
-// A text in at most two lines, shown in full under the pointer. A short text is in one line, except in the first column
-// on a phone.
+// A text in at most two lines, which is shown in full under the pointer. A short text has one line, except in the first
+// column on a phone.
 function clamped(text, whole, isFirst) {
   const title = text.length > 40 || text !== whole ? etq.printable(etq.short(whole, 2000)) : null;
   if (text.length < 24 && !(isFirst && etq.narrow.matches)) return etq.element("span", { class: "unbroken", title, text });
@@ -187,8 +187,8 @@ const KINDS = {
   text: () => ({}),
 };
 
-// Draws a section's table. `own` has additions by the drawing: columns by name, `more` columns, and options of
-// `etq.table`.
+// Draws a section's table. `own` has the additions that the section's drawing returned: columns by name, `more`
+// columns, and options of `etq.table`.
 etq.grid = (parent, { name, title, text, sort, columns, rows: data, foot }, { own = {}, more = [], ...options } = {}) => {
   const rows = new etq.Table(data);
   const box = etq.element("div", { class: "rows" });

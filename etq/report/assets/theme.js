@@ -29,7 +29,7 @@ etq.themeButton = () => {
 
 dark.addEventListener("change", () => apply(chosen));
 etq.narrow.addEventListener("change", () => etq.redraw());
-// The width of paper is unknown before the page's layout for print: a sheet of A4 or Letter has this many pixels.
+// The width of paper is unknown before the page is laid out for print, so this is the width of A4 or Letter in pixels.
 const PAPER = 680;
 addEventListener("beforeprint", () => {
   etq.paper = PAPER;

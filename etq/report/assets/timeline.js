@@ -60,7 +60,7 @@ etq.section("timeline", (parent, tables) => {
   parent.append(etq.element("p", { class: "muted hint", text: "Drag to move; Ctrl or ⌘ and the wheel, + and − zoom; double-click shows all; a click keeps the details." }));
 });
 
-// The value of the choice that shows all runs.
+// The value of the menu entry that shows all runs.
 const ALL = -1;
 const LEGEND = {
   kernel: "kernels",
@@ -110,7 +110,8 @@ function rangesOf(runs) {
   return ranges;
 }
 
-// The run shown first: the run nearest to the median in the block with the most time, or the first run with events.
+// The run that is shown at first: the run nearest to the median in the block with the most time; otherwise the first
+// run with events.
 function firstShown(runs, ranges) {
   const there = runs.rows().filter((row) => ranges.has(runs.get(row, "run_index")));
   const timed = there.filter((row) => runs.get(row, "execute") !== null && !runs.get(row, "is_warm_up"));

@@ -76,7 +76,8 @@ const without = (name, key) => parts(name).filter((part) => !part.startsWith(`${
 const alike = (names, name, key) => [...names].filter((other) => labelKeys(other).includes(key) && without(other, key) === without(name, key));
 const valueOfKey = (name, key) => parts(name).find((part) => part.startsWith(`${key}=`)).slice(key.length + 1);
 
-// The ops whose level changed with that of the total, whose change may be found a few captures away.
+// The ops whose level changed together with that of the total. Their changes may be found a few captures away from the
+// total's.
 const NEAR = 2;
 function changedOps(changes, series, position) {
   const found = changes.rows().filter((row) => changes.get(row, "what") === "op" && changes.get(row, "series") === series && Math.abs(changes.get(row, "position") - position) <= NEAR);
@@ -84,10 +85,11 @@ function changedOps(changes, series, position) {
   return ops.slice(0, 2).map((op) => etq.middle(op, 30)).join(", ") + (ops.length > 2 ? ` and ${ops.length - 2} more` : "");
 }
 
-// The words for a change that isn't kept.
+// Words for the stage of a change that isn't kept.
 const stageOf = (table, row) => (table.get(row, "stage") === "kept" ? "" : table.get(row, "stage"));
 
-// The action of a click on a point, if the host of the report has pages of captures: `etq.pointChosen(capture, event)`.
+// The action for a click on a point, if the host of the report has pages of captures: `etq.pointChosen(capture,
+// event)`.
 function chosenPoint(shown) {
   if (!etq.pointChosen) return null;
   return (index, event) => {
@@ -140,7 +142,7 @@ function opChart(parent, orders) {
   parent.append(bar);
   const draw = etq.plot(parent, (width) => (state.table === etq.totalTrends.rows ? totalPlot(state.table, state, state.over, width) : opPlot(state, state.over)), chosenPoint(() => [state.table, state.points]));
   return (table, chosen) => {
-    // Of several instances, the longest.
+    // If an op has several instances, the longest one is taken.
     const row = table.has("instances") && table.get(chosen, "instances") > 1 ? chosen + 1 : chosen;
     const { points, groups, changes } = etq.opTrends;
     state.over = orders[table.get(row, "series")];
@@ -159,7 +161,7 @@ function opChart(parent, orders) {
       .filter((other) => (changes.get(other, "what") === "total") === isTotal && same(other, row, ["series", "op", "module_path", "instruction_id"]))
       .map((other) => [changes.get(other, "position"), changes.get(other, "change_percent"), stageOf(changes, other)]);
     const place = get("instruction_id");
-    // A device's op may have the same name as a host op with another trend.
+    // A device's op and a host's op may have the same name, but different trends.
     const name = isTotal ? `total of ${get("op")}` : `${get("op")} ${where(get)}`;
     const missing = state.points.length ? "" : ": this page has no points of it, only of ops that changed and of those that take most time";
     title.textContent = etq.printable(etq.short(`${name}, ${seriesName(get("series"))}${missing}`));
@@ -182,31 +184,34 @@ function xOf(table, points, over, at = points.map((row) => table.get(row, "posit
     return etq.printable(etq.short(first === last ? first : `${first} … ${last}`, 40));
   };
   const label = (position) => (Number.isInteger(position) && position >= 1 && at.length && position <= at.at(-1) ? labelText(table.get(near(position), "first_label")) : "");
-  // Captures of a label are next to each other: the label is at the first of them that has a place on the axis.
+  // Captures of one label are next to each other. The label is written at the first of them that has a place on the
+  // axis.
   const labels = (_, splits) => splits.map(label).map((text, index, all) => (text === all[index - 1] ? "" : text));
   const title = etq.printable(etq.short(over, 40));
-  // Times and numbers are placed by value, so that gaps between captures are visible; other labels by position.
+  // Times and numbers are placed by value, so that gaps between captures are visible. Other labels are placed by
+  // position.
   const places = points.map((row) => (over === "captured_at" ? momentOf : numberOf)(table.get(row, "first_label")));
   const isScaled = places.length > 0 && !places.some(Number.isNaN) && places.every((place, index) => index === 0 || place > places[index - 1]);
   const isTime = isScaled && over === "captured_at";
   const numbered = (number) => (Number.isInteger(number) ? String(number) : "");
   return {
     at: isScaled ? places : at,
-    // Between the captures before and at a position.
+    // The place between the capture at a position and the previous one.
     before: (position) => {
       if (!isScaled) return position - 0.5;
       const index = at.findIndex((each) => each >= position);
       return index > 0 ? (places[index - 1] + places[index]) / 2 : places.at(index);
     },
     time: isTime,
-    // Room for the half of the last label that is right of its place.
+    // Room for the part of the last label that is to the right of its place.
     padding: [null, Math.max(16, isScaled ? 0 : roomOf([points.length ? labelText(table.get(points.at(-1), "first_label")) : ""]) / 2), null, null],
     axis: isTime ? etq.axis(`${title}, UTC`, null, { size: 44, space: 80, values: timeLabels }) : etq.axis(title, isScaled ? numbered : label, { size: 34, space: roomOf(points.map((row) => table.get(row, "first_label"))), incrs: STEPS, ...(isScaled ? {} : { values: labels }) }),
     series: { label: title, value: etq.legendOf((_, index) => name(points[index])) },
   };
 }
 
-// Times of day, with the day below the first time of each day, or days; with the year where a year begins.
+// Labels of an axis: times of day, with the day below the first time of each day; or days, with the year below the
+// first day of each year.
 function timeLabels(_, splits, __, ___, step) {
   const texts = splits.map((seconds) => new Date(seconds * 1000).toISOString());
   return texts.map((text, index) => {
@@ -258,8 +263,8 @@ function markHook(marks, x) {
   };
 }
 
-// The range of the y axis: all of the first values, and those other values that are about as near to them as they are
-// to each other.
+// The range of the y axis. It contains all values of the first series, and other values if they are about as near to
+// these as these are to each other.
 const rangeOf = (values, others) => () => {
   const known = values.filter((each) => each !== null);
   const [low, high] = [Math.min(...known), Math.max(...known)];
@@ -307,8 +312,8 @@ function totalPlot(table, { points, marks }, over) {
 // The most series that are drawn over each other, and their colours.
 const LINES = ["accent", "warm", "delegate", "control", "bad", "muted", "python", "faint"];
 
-// Several series in one chart, each relative to its median, as devices may differ in speed. Captures with the same
-// label have the same x, and labels are in the order of all series, as in the chart of one series.
+// Several series in one chart, each relative to its median, because devices may differ in speed. Captures with the same
+// label have the same x. Labels are in the common order of all series, as in the chart of one series.
 function linesPlot(table, { lines, changes }, over) {
   const firsts = new Map(); // the first row of each label
   for (const row of lines.flatMap(([, points]) => points)) {
