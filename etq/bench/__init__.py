@@ -1,1 +1,1 @@
-"""Measuring programs in turn until a comparison of them is decided."""
+"""Measures programs in turns until their comparison is decided."""

@@ -1,8 +1,8 @@
 """A benchmark: measures captures of one or two sides in turns, in rounds, until the result is clear.
 
-Its folder has its whole state: each capture, with a sidecar of labels and metrics, which is written last. A capture
-with a sidecar is complete; `--resume` measures the missing ones. The warehouse can be made from the folder again (`etq
-ingest FOLDER`).
+Its folder has its whole state: each capture, and a sidecar with the capture's labels and metrics. The sidecar is
+written last, so a capture with a sidecar is complete. `--resume` measures the missing ones. The warehouse can be made
+from the folder again (`etq ingest FOLDER`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SETTINGS: Final = "bench.json"
 
 @dataclass(frozen=True)
 class Side:
-    """A side: its name, and what it measures."""
+    """A side: its name, and the program that it measures."""
 
     name: str
     runner: Runner
@@ -77,7 +77,7 @@ class Bench:
     seed         of the order
     timeout      most seconds of one run; None: no limit
     labels       of all captures
-    settings     settings that must be unchanged on `resume`, as a JSON object
+    settings     settings that `resume` must not change, as a JSON object
 
     Raises `EtqError` for names that a selector can't contain.
     """
@@ -99,7 +99,7 @@ class Bench:
             raise EtqError(f"base and new are both {self.sides[0].name!r}; they need names of their own")
         self._digests: dict[str, str] = {}
         self._order = order(CAPTURES * self.rounds, self.seed)
-        self.measured = 0  # captures taken by this process, and the seconds that they took
+        self.measured = 0  # the number of captures taken by this process, and the seconds that they took
         self.seconds = 0.0
 
     def selector(self, side: Side) -> str:
@@ -170,7 +170,7 @@ class Bench:
         """Measure a capture, and write its file and its sidecar.
 
         Raises `CommandError` if its command fails, takes too long or writes no capture, and `EtqError` if it writes a
-        damaged or a known capture. Then no file is kept.
+        damaged or a known capture. After an error, no file is kept.
         """
         if os.path.exists(slot.path):
             Path(slot.path).replace(f"{slot.path}.old")
@@ -201,8 +201,8 @@ class Bench:
         return ended
 
     def _check(self, slot: Slot, part: str) -> None:
-        """Raise an error for an incomplete capture, and for a capture with the bytes of a known one: then nothing was
-        measured.
+        """Raise an error for an incomplete capture, and for one with the bytes of a known capture, because then nothing
+        was measured.
         """
         from etq.ingest.registry import read_capture
 

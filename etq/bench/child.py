@@ -1,4 +1,6 @@
-"""Runs commands on this machine with bounded output, each in its own process group, which ends with the command."""
+"""Runs commands on this machine, each in a process group of its own, which ends with the command. The kept output is
+bounded.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ from typing import IO, Final
 
 from etq.errors import printable
 
-# How many of the last bytes of a command's output are kept; and how many lines, and characters of a line, messages
-# show.
+# How many of the last bytes of a command's output are kept; and the most lines, and characters of a line, in messages.
 _OUTPUT_BYTES: Final = 2**16
 _OUTPUT_LINES: Final = 100
 _LINE_LENGTH: Final = 500
 # The bytes read from a pipe at once.
 _AT_ONCE: Final = 2**16
-# The most bytes read from a pipe after the command's end: there is a limit because remaining children may still write.
+# The most bytes that are read from a pipe after the command's end. There is a limit because remaining children may
+# still write.
 _LEFT: Final = 2**22
 # Seconds in which a command may end by itself after SIGTERM.
 _GRACE: Final = 2.0
@@ -80,14 +82,14 @@ def run_child(
 ) -> Ended:
     """Run a command without a shell, and return its end.
 
-    The command and its child processes are ended if it takes too long, if this process is interrupted or ends, and if
-    `sink` raises an error. Children that remain after its end are ended, too.
+    The command and its child processes are ended if it takes too long, if this process is interrupted or ends, or if
+    `sink` raises an error. Children that remain after the command's end are ended, too.
 
     seconds      the most that it may take; None: no limit
     folder       where it runs; None: the current folder
-    environment  variables besides those of this process
+    environment  variables in addition to those of this process
     stdin        what it reads; None: nothing
-    sink         receives its stdout, part by part, which is then left out of the output
+    sink         receives its stdout, part by part; stdout is then not part of the output
 
     Raises `TimeLimitError`, and `OSError` if it can't be started.
     """
@@ -123,7 +125,7 @@ def run_child(
                 selector.register(source, selectors.EVENT_READ)
                 if not _wait(selector, None if seconds is None else time.monotonic() + seconds):
                     raise TimeLimitError(tail.content())
-                line = source.read(200).partition(b"\n")[0].split()  # after a failure: the end of the failed output
+                line = source.read(200).partition(b"\n")[0].split()  # after a failure: waits for the end
             except BaseException:
                 _end(process, source)
                 raise
@@ -176,7 +178,7 @@ def _end(process: subprocess.Popen[bytes], source: IO[bytes]) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the rest of the command's process group. The group's number can't be reused before its leader has been
+    """Kill the rest of the command's process group. The number of the group can't be reused until its leader has been
     waited for.
     """
     with suppress(ProcessLookupError, PermissionError):  # macOS: not permitted if all have ended
@@ -189,5 +191,5 @@ def _ended(line: list[bytes], tail: _Tail) -> Ended:
             return Ended(int(status), tail.content(), float(seconds), int(peak) or None)
         case [b"failed", number]:
             raise OSError(int(number), os.strerror(int(number)))
-    # The launcher was killed from outside, and the command perhaps with it.
+    # The launcher was killed from outside, and perhaps the command, too.
     return Ended(-signal.SIGKILL, tail.content(), 0.0, None)

@@ -17,7 +17,7 @@ _SENSOR: Final = "/sys/class/hwmon/hwmon*"
 _SUPPLY: Final = "/sys/class/power_supply/*"
 _COUNTERS: Final = "/sys/devices/system/cpu/cpu*/thermal_throttle"
 _RASPBERRY: Final = "/sys/devices/platform/soc/soc:firmware/get_throttled"
-# The files of a machine that are read.
+# Patterns of the files of a machine that are read.
 PATTERNS: Final = (
     "/proc/loadavg",
     "/proc/meminfo",
@@ -29,17 +29,17 @@ PATTERNS: Final = (
     _RASPBERRY,
     *(f"{_SUPPLY}/{name}" for name in ("type", "scope", "capacity", "temp")),
 )
-# Sensors of processors, by the names that kernels give to zones and chips.
+# Matches sensors of processors, by the names that kernels give to zones and chips.
 _OF_PROCESSORS: Final = re.compile(
     r"cpu|soc|x86_pkg|coretemp|k10temp|zenpower|tsens|cluster|^apc|^(?:big|mid|little)$", re.IGNORECASE
 )
 _OF_BATTERIES: Final = re.compile(r"batt|^bms$", re.IGNORECASE)
-# Sensors of parts that processors hardly heat.
+# Matches sensors of parts that processors hardly heat.
 _OF_OTHERS: Final = re.compile(r"charg|usb|modem|mdm|wifi|wlan|iwl|nvme|pa[-_]?therm|^xo|bcl|vbat|ibat", re.IGNORECASE)
 _OF_COOLING: Final = re.compile(r"cpu|processor", re.IGNORECASE)
 # Readings outside this range, in degrees Celsius, come from sensors that are off or broken, or measure something else.
 _COLDEST, _HOTTEST = 1.0, 125.0
-# Bits of a Raspberry Pi's word: the clock is now capped, throttled, or limited by heat.
+# Bits of a Raspberry Pi's status word: the clock is currently capped, throttled, or limited by heat.
 _RASPBERRY_SLOWED: Final = 0b1110
 
 
@@ -51,17 +51,17 @@ class Conditions:
     """
 
     load: float | None = None  # the number of processes that ran or waited, averaged over a minute
-    clock: float | None = None  # of the fastest processors, in MHz
+    clock: float | None = None  # the clock of the fastest processors, in MHz
     clock_floor: float | None = None  # the lowest and the highest clock that their governor may choose
     clock_limit: float | None = None
     governor: str | None = None
-    temperature: float | None = None  # of the hottest processors, or of the device, in degrees Celsius
+    temperature: float | None = None  # the temperature of the hottest processors, or of the device, in degrees Celsius
     battery_temperature: float | None = None
-    available_memory: float | None = None  # in MB of 2**20 bytes
-    battery: float | None = None  # charge in %
-    throttling: float | None = None  # share of the processors' cooling steps in use, in %
-    throttle_count: int | None = None  # times that heat slowed the processors since the machine started
-    machine: Mapping[str, str] = field(default_factory=dict)  # the machine, see `machine_labels`
+    available_memory: float | None = None  # available memory in MB of 2**20 bytes
+    battery: float | None = None  # the battery's charge in %
+    throttling: float | None = None  # the share of the processors' cooling steps that are in use, in %
+    throttle_count: int | None = None  # how many times heat has slowed the processors since the machine started
+    machine: Mapping[str, str] = field(default_factory=dict)  # the machine's labels, see `machine_labels`
 
     def metrics(self, suffix: str = "") -> dict[str, float]:
         """Return the known metrics, with a suffix added to their names."""
@@ -135,7 +135,7 @@ def _temperature(texts: Mapping[str, str]) -> float | None:
 
 
 def _battery_temperature(texts: Mapping[str, str]) -> float | None:
-    """A power supply reports tenths of a degree."""
+    """The temperature of the battery. A power supply reports tenths of a degree."""
     told = [text for path, text in _matching(texts, f"{_SUPPLY}/temp") if _is_main_battery(texts, path)]
     values = [value / 10 for text in told if (value := _number(text)) is not None]
     values += [value for name, value in _sensors(texts) if _OF_BATTERIES.search(name)]
@@ -152,9 +152,7 @@ def _sensors(texts: Mapping[str, str]) -> Iterable[tuple[str, float]]:
 
 
 def _celsius(text: str) -> float | None:
-    """A reading in degrees; it is written in thousandths of a degree, or, by the kernels of some devices, in
-    degrees.
-    """
+    """A reading in degrees. Most kernels write thousandths of a degree, but those of some devices write degrees."""
     value = _number(text)
     if value is None:
         return None
@@ -197,7 +195,9 @@ def _throttling(texts: Mapping[str, str]) -> float | None:
 
 
 def _throttle_count(texts: Mapping[str, str]) -> int | None:
-    """Each processor has its own counter; the counter of a package is repeated on each of the package's processors."""
+    """How many times heat slowed the processors. Each processor has a counter of its own; the counter of a package is
+    repeated on each of the package's processors.
+    """
     cores = [_number(text) for _, text in _matching(texts, f"{_COUNTERS}/core_throttle_count")]
     packages = [_number(text) for _, text in _matching(texts, f"{_COUNTERS}/package_throttle_count")]
     known = [package for package in packages if package is not None]

@@ -1,8 +1,9 @@
 """Runs a program in the runtime of the executorch wheel and writes an ETDump of its executes.
 
-This file is run by its path, in the environment that has executorch, which need not have etq. Its argument is a JSON
-object: program, method, inputs, is_bundled, warmup, runs, out. The wheel's runtime is built without the event tracer,
-so the ETDump has what is timed here: Program::load_method and each Method::execute, in nanoseconds.
+This file is run by its path, in the environment that has executorch. That environment need not have etq. Its argument
+is a JSON object: program, method, inputs, is_bundled, warmup, runs, out. The wheel's runtime is built without the event
+tracer. So the ETDump only has the times that are measured here: Program::load_method and each Method::execute, in
+nanoseconds.
 """
 
 import gc
@@ -28,7 +29,7 @@ def main(settings: dict[str, Any]) -> None:
     executes = []
     gc.disable()
     for _ in range(settings["warmup"] + settings["runs"]):
-        # Copied, because their memory may be reused after they are read.
+        # Inputs are copied because their memory may be reused after they are read.
         method.set_inputs(inputs)
         start = perf_counter_ns()
         method.execute()

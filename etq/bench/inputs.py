@@ -16,7 +16,7 @@ from etq.errors import EtqError
 from etq.ingest.program.reader import read_program
 from etq.storage.sources import source_of
 
-# numpy's types, by the types of tensors. NumPy has no bfloat16, so the upper halves of float32 are written.
+# numpy's types, by the types of tensors. numpy has no bfloat16, so the upper halves of float32 are written.
 _TYPES: Final = {
     **{name: np.dtype(name).type for name in ("float16", "float32", "float64", "int8", "int16", "int32", "int64")},
     **{name: np.dtype(name).type for name in ("uint8", "uint16", "uint32", "uint64", "bool")},
@@ -51,8 +51,8 @@ def method_of(program: str, method: str | None) -> str:
 def random_inputs(program: str, method: str, seed: int, folder: str) -> list[Input]:
     """Write random inputs of a method into files of a folder, and return all inputs in order.
 
-    Numbers are normally distributed; integers are 0 or 1, valid indexes of every embedding table. A seed gives the same
-    inputs each time. Raises `EtqError` for an unsupported type of tensors.
+    Floats are normally distributed. Integers are 0 or 1, because these are valid indexes of every embedding table. A
+    seed gives the same inputs each time. Raises `EtqError` for an unsupported type of tensors.
     """
     generator = np.random.default_rng(seed)
     made = []
@@ -73,9 +73,9 @@ def random_inputs(program: str, method: str, seed: int, folder: str) -> list[Inp
 
 
 def inputs_of_file(program: str, method: str, path: str, folder: str) -> list[Input]:
-    """Write the arrays of a file as the tensors that are inputs of a method, in order, and return all inputs.
+    """Write the arrays of a file as the input tensors of a method, in order, and return all inputs.
 
-    path  .npz as of numpy.savez, or .pt as of torch.save with a tensor or a list of tensors, which takes torch
+    path  .npz by numpy.savez, or .pt by torch.save with a tensor or a list of tensors, for which torch is needed
 
     Raises `EtqError` for a file that can't be read, and for arrays whose number, types or sizes differ from the inputs.
     """
@@ -90,7 +90,7 @@ def inputs_of_file(program: str, method: str, path: str, folder: str) -> list[In
         sizes = wanted[place].sizes
         if array.dtype != kind:
             raise EtqError(f"{path}: array {place + 1} has type {array.dtype}; the input has {kind}")
-        # A program states the largest sizes: an input of dynamic shape may be smaller.
+        # A program states the largest sizes. An input of dynamic shape may be smaller.
         if array.ndim != len(sizes) or any(size > most for size, most in zip(array.shape, sizes, strict=True)):
             raise EtqError(f"{path}: array {place + 1} has shape {list(array.shape)}; the input has {list(sizes)}")
         given = Input("tensor", wanted[place].scalar_type, tuple(array.shape))
@@ -149,7 +149,7 @@ def _arrays_of_torch(path: str) -> Sequence[npt.NDArray[Any]]:
         raise EtqError(f"{path}: can only be read with torch; install it, or write inputs with numpy.savez") from None
     try:
         content = torch.load(path, weights_only=True, map_location="cpu")
-    except Exception as error:  # errors of torch's unpickler, of zip files, of tensors
+    except Exception as error:  # torch raises many kinds of errors: of its unpickler, of zip files, of tensors
         raise EtqError(f"{path}: can't be read: {str(error).splitlines()[0]}") from None
     tensors = [content] if isinstance(content, torch.Tensor) else content
     if not isinstance(tensors, list | tuple) or not all(isinstance(tensor, torch.Tensor) for tensor in tensors):

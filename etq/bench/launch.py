@@ -1,9 +1,9 @@
 """Starts a command, waits for it, and reports its end: `launch.py REPORT INPUT WORD…`.
 
 This file is run by its path, in a session of its own. The peak memory of a process includes that of the process that
-started it, so commands are started by this small one. REPORT is the descriptor to which it writes one line, "ended
+started it. So commands are started by this small process. REPORT is the descriptor to which it writes one line, "ended
 STATUS SECONDS PEAK_BYTES" or "failed ERRNO"; INPUT is the descriptor of the command's stdin. Its own stdin is a pipe
-from etq: when etq ends for any reason, the command and its children are ended.
+from etq. When etq ends for any reason, this process ends the command and its children.
 """
 
 import os
@@ -16,7 +16,7 @@ from typing import NoReturn
 
 def main(report: int, stdin: int, words: list[str]) -> None:
     """Run the command in this process's group."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # for the command; this process reports its end
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is for the command, whose end this process reports
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)

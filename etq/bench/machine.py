@@ -16,7 +16,7 @@ from etq.errors import EtqError, displayed
 
 # The bytes that are read from a small file.
 _TEXT_BYTES: Final = 2**16
-# Remedies for errors when a command starts.
+# Remedies for errors at the start of a command.
 _REMEDIES: Final = {
     errno.ENOENT: "no such program; give its path, or put it on PATH",
     errno.EACCES: "may not be run; chmod +x makes a program of it",
@@ -74,7 +74,7 @@ def clean_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 class CommandError(EtqError):
-    """A command can't be started, failed, or wrote no capture; `output` has the last lines that it printed."""
+    """A command can't be started, failed, or wrote no capture. `output` has the last lines that it printed."""
 
     def __init__(self, what: str, output: Sequence[str] = ()) -> None:
         super().__init__(what)
@@ -84,8 +84,8 @@ class CommandError(EtqError):
 def run(words: Sequence[str], seconds: float | None = None) -> Ended:
     """Run a command in the current folder, without a shell, and return its end.
 
-    Raises `CommandError` if it can't be started or takes longer than `seconds`. In this case, and if this process is
-    interrupted, the command and its children are ended first.
+    Raises `CommandError` if it can't be started or takes longer than `seconds`. If it takes too long, or if this
+    process is interrupted, the command and its children are ended first.
     """
     try:
         return run_child(words, seconds=seconds)
@@ -98,11 +98,11 @@ def run(words: Sequence[str], seconds: float | None = None) -> Ended:
 
 
 def read(patterns: Sequence[str]) -> dict[str, str]:
-    """Return the texts of the small files that match these patterns (glob); those that can't be read are left out."""
+    """Return the texts of the small files that match these patterns (glob). Files that can't be read are left out."""
     texts = {}
     for pattern in patterns:
         for path in Path("/").glob(pattern[1:]):
-            with suppress(OSError), open(path, "rb") as file:  # reading a sensor that is off fails
+            with suppress(OSError), open(path, "rb") as file:  # a sensor that is off can't be read
                 texts[str(path)] = file.read(_TEXT_BYTES).decode(errors="backslashreplace")
     return texts
 

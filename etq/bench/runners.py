@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from etq.bench.inputs import Input
 from etq.errors import EtqError
 
-# Names executor_runner, if it isn't on PATH.
+# The variable that names executor_runner if it isn't on PATH.
 RUNNER: Final = "ETQ_RUNNER"
 _HERE: Final = Path(__file__).parent
 
@@ -25,7 +25,7 @@ class Runner(Protocol):
     """Measures one side."""
 
     name: str
-    has_ops: bool  # whether its captures have the times of ops
+    has_ops: bool  # whether the captures have times of ops
 
     def command(self, out: str, values: Mapping[str, str]) -> list[str]:
         """Return the command for a capture whose file is to be `out`; `values` has the values of {round} and other
@@ -39,7 +39,7 @@ class ExecutorRunner:
 
     path: str
     program: str
-    method: str | None  # None: the program's first
+    method: str | None  # None: the program's first method
     inputs: Sequence[Input]
     runs: int
     name: str = "executor_runner"
@@ -89,7 +89,7 @@ class Wheel:
 
 @dataclass
 class AnyCommand:
-    """A command that writes a capture; {out}, {round}, {side} and {number} in its words are replaced."""
+    """A command that writes a capture. {out}, {round}, {side} and {number} in its words are replaced."""
 
     words: Sequence[str]
     name: str = "command"
@@ -115,9 +115,10 @@ def split(command: str, option: str) -> list[str]:
 
 
 def find_runner(given: str | None) -> str | None:
-    """Return the path of executor_runner: the one given, else $ETQ_RUNNER's, else the one on PATH; None without any.
+    """Return the path of executor_runner: the given one, else that in $ETQ_RUNNER, else the one on PATH; None if there
+    is none.
 
-    Raises `EtqError` if the one that is named can't be run.
+    Raises `EtqError` if a named one can't be run.
     """
     named = given or os.environ.get(RUNNER)
     if not named:

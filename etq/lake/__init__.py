@@ -1,8 +1,8 @@
 """A lake: the base tables of a warehouse as Delta tables in a folder or an object store, for fleets beyond one file.
 
 Each table is a Delta table of its own, which other engines open, too. Keys are derived from the content (60 bits of its
-SHA-256): the same capture has the same key in every lake. Several processes may add at the same time; a capture is
-added completely or not at all.
+SHA-256), so a capture has the same key in every lake. Several processes may add at the same time; a capture is added
+completely or not at all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Added", "add", "compact", "export", "is_lake"]
 
-# Reading a lake needs none of these modules, which import the readers of profiling files.
+# These modules import the readers of profiling files, which reading a lake doesn't need.
 _LAZY = {**dict.fromkeys(("Added", "add", "export"), "adding"), "compact": "compacting"}
 
 

@@ -1,4 +1,4 @@
-"""Checks a lake: its files, and then the same as in a warehouse."""
+"""Checks a lake: first its files, then the rows as in a warehouse."""
 
 from __future__ import annotations
 
@@ -41,10 +41,9 @@ def check(
 ) -> Iterator[Part]:
     """Check the current state of a lake part by part. It is only read; writers continue meanwhile.
 
-    The parts are: the files of tables, all of which are read; the loads, in which the rows of a capture must be; and
-    those of `etq.maintenance.checking.check`. After a damaged file, nothing else is checked. Advice about the ranks of
-    jobs isn't compared, because the advice about ranks that were added separately doesn't take the other ranks into
-    account.
+    The parts are the files of tables, which are all read; the loads, to which the rows of their captures must belong;
+    and the parts of `etq.maintenance.checking.check`. If a file is damaged, nothing else is checked. Advice about the
+    ranks of jobs isn't compared: if ranks were added separately, the advice about each ignores the others.
 
     Raises `WarehouseError` for what isn't a lake of this schema.
     """
@@ -85,7 +84,7 @@ def _files(connection: duckdb.DuckDBPyConnection, state: LakeState) -> Part:
 def _problem(
     connection: duckdb.DuckDBPyConnection, state: LakeState, table: str, files: Sequence[DataFile]
 ) -> str | None:
-    """The problem with files; None if there is none."""
+    """Return the problem with these files; None if there is none."""
     named = f"{table}/{files[0].path}"
     query = (
         f"SELECT count(*), max(hash(COLUMNS(*))) FROM {read_parquet([state.lake.uri(table, f.path) for f in files])}"
@@ -99,8 +98,8 @@ def _problem(
 
 
 def _loads(connection: duckdb.DuckDBPyConnection, state: LakeState) -> Part:
-    """Find rows that are in another load than the capture, record or program that they describe, and count loads that
-    aren't part of the lake.
+    """Find rows that are in another load than their capture, record or program, and count loads that aren't part of the
+    lake.
     """
     problems = []
     query = f"SELECT DISTINCT {{kind}}_id AS key, {LOAD} AS load FROM {{files}}"
@@ -132,7 +131,7 @@ def _number_left(state: LakeState) -> int:
 
 
 def _computed(state: LakeState, keys: Sequence[int]) -> tuple[list[str], list[str]]:
-    """Problems with the times and rollups of captures, which are computed again in a warehouse."""
+    """Yield problems with the times and rollups of captures. They are computed again in a warehouse and compared."""
     with temporary_folder() as folder, open(Path(folder) / "checked.duckdb", external_access=True) as warehouse:
         take(warehouse.connection, state, choose(state, keys))
         return time_problems(warehouse.connection), rollup_problems(warehouse.connection, has_all_ranks=False)

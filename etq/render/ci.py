@@ -13,12 +13,12 @@ ERROR, WARNING, NOTICE = "error", "warning", "notice"
 # The escapes that the runner decodes: in messages, and in values of properties.
 _IN_MESSAGES: Final = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _IN_PROPERTIES: Final = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"})
-# Characters that `printable` keeps, but that XML 1.0 forbids, even as references.
+# Characters that `printable` keeps although XML 1.0 forbids them, even as references.
 _NOT_XML: Final = re.compile("[\ufffe\uffff]")
 
 
 def workflow_command(level: str, lines: Sequence[str], properties: Mapping[str, object]) -> str:
-    """Return the line with which a step of GitHub Actions makes an annotation from lines of text.
+    """Return the line that makes an annotation from lines of text, if a step of GitHub Actions prints it.
 
     The format is that of "Workflow commands for GitHub Actions"; the escaped characters are those of `@actions/core`.
     Properties that are None are left out.
@@ -33,17 +33,17 @@ def workflow_command(level: str, lines: Sequence[str], properties: Mapping[str, 
 
 
 class Case(NamedTuple):
-    """What was judged."""
+    """A test case: the thing that was judged."""
 
-    group: str  # the name of its class
+    group: str  # the name of the test class
     name: str
     text: str
-    failure: str | None = None  # the kind of the failure; None if it passed
+    failure: str | None = None  # the kind of failure; None if the case passed
     is_skipped: bool = False  # whether it wasn't judged
 
 
 def junit(suite: str, cases: Sequence[Case], output: str) -> str:
-    """Return test cases as XML for readers of JUnit reports. A failure has its text as message.
+    """Return test cases as XML for readers of JUnit reports. The message of a failure is its text.
 
     suite   the name of the test suite
     output  what it printed

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import duckdb
 
 DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
-# For spreadsheets, full-width signs also begin a formula.
+# Spreadsheets also take texts for formulas that begin with full-width signs.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _CHUNK: Final = 1 << 20
-_NUMBER: Final = "CASE WHEN isnan({0}) THEN 'nan' ELSE {0}::VARCHAR END"  # some NaNs would be -nan otherwise
-# Expressions for cells, by type, for types that DuckDB writes differently.
+_NUMBER: Final = "CASE WHEN isnan({0}) THEN 'nan' ELSE {0}::VARCHAR END"  # otherwise, some NaNs would be -nan
+# Expressions for cells, by type, for types that DuckDB would write differently from `_text`.
 _CELLS: Final = {
     "BOOLEAN": "CASE {0} WHEN true THEN 'True' WHEN false THEN 'False' END",
     "DOUBLE": _NUMBER,
@@ -39,7 +39,7 @@ def delimited(columns: Sequence[str], rows: Sequence[Sequence[Any]], delimiter: 
             text = f"'{text}"
         return '"' + text.replace('"', '""') + '"' if special.search(text) else text
 
-    # A row with one empty cell would be an empty line, which readers skip.
+    # A row with a single empty cell would be an empty line, which readers skip.
     return "".join((delimiter.join(map(cell, row)) or '""') + "\n" for row in [columns, *rows])
 
 
@@ -59,7 +59,7 @@ def _text(value: Any) -> str:
 def write_delimited(
     connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, delimiter: str, stream: IO[str]
 ) -> bool:
-    """Write a query's result as `delimited` does, but with DuckDB's writer, which is many times faster.
+    """Write a query's result in the form of `delimited`, but with DuckDB's writer, which is many times faster.
 
     Returns whether there are rows. Raises `duckdb.Error`.
     """
@@ -68,7 +68,7 @@ def write_delimited(
 
     cells = [_cell(index, str(kind)) for index, kind in enumerate(relation.types, 1)]
     if len(cells) == 1:
-        cells = [f"coalesce(({cells[0]})::VARCHAR, '')"]  # not an empty line, as in `delimited`
+        cells = [f"coalesce(({cells[0]})::VARCHAR, '')"]  # avoids an empty line, as in `delimited`
     stream.write(delimited(relation.columns, [], delimiter))
     has_rows = False
     with temporary_folder() as folder:

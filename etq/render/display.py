@@ -1,4 +1,4 @@
-"""How a command shows its results: what its options state about all tables and texts that it prints."""
+"""How a command shows its results: settings from its options, for all tables and texts that it prints."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 class Display(NamedTuple):
     """How results are shown.
 
-    is_wide           whether tables have all columns and whole texts, several tables below each other if a terminal has
-                      no room: --wide
+    is_wide           whether tables have all columns and whole texts (--wide); if a terminal has no room, as several
+                      tables below each other
     has_full_names    whether tables and charts on terminals show names of kernels in full: --full-names
     escapes_formulas  whether CSV and TSV put an apostrophe before texts that a spreadsheet would take for formulas
     is_paged          whether long texts are given to a pager: --no-pager

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def dot_of(warehouse: Warehouse, capture: str | Capture, options: Mapping[str, Any]) -> str:
-    """Return the graph. Nodes have op, module and self time, and are darker if they take more of the executes' time;
-    edges lead to the users of their outputs.
+    """Return the graph. A node has its op, module and self time, and is darker if it takes more of the executes' time.
+    Edges lead to the nodes that use its outputs.
 
     The options are parameters of `node_totals`.
     """

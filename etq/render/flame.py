@@ -17,7 +17,7 @@ WIDTH: Final = 100
 _SHORTEST_NAME: Final = 16
 _SHORTEST_BAR: Final = 10
 _LONGEST_BAR: Final = 60
-# Columns that a narrow terminal leaves out; each row then has name, time and share.
+# Columns that are left out on a narrow terminal. Each row then has name, time and share.
 _STYLES: Final = {
     "total": ("bold",),
     "method": ("bold",),
@@ -30,9 +30,9 @@ _BAR_STYLES: Final = {"rest": "yellow", "module": "blue", "method": "blue", "run
 
 
 class Row(NamedTuple):
-    """One row: a node of `time_tree`, or several small nodes together. `time` (None if unknown) and `self_time` are
-    shown. The bar has `length`, and begins `start` after the beginning of the first row. `share` is in percent of the
-    first row's time, None if that is 0.
+    """A row: a node of `time_tree`, or several small nodes together. `time` (None if unknown) and `self_time` are shown
+    as numbers. The bar has the length `length`, and begins at the distance `start` from the beginning of the first row.
+    `share` is the time in percent of the first row's time, None if that is 0.
     """
 
     depth: int
@@ -72,7 +72,7 @@ def flame(rows: Sequence[Row], heading: str, unit: str, style: TerminalStyle) ->
 
     self_column = f"self {unit}"
     if left() < _SHORTEST_BAR:
-        # Bars are more useful than the end of the longest name.
+        # Bars are more useful than the ends of long names, so names are shortened first.
         name_width = max(min(name_width, _SHORTEST_NAME), name_width + left() - _SHORTEST_BAR)
     if left() < _SHORTEST_BAR:
         del widths[self_column]

@@ -1,4 +1,5 @@
-"""Names of kernels for people: template arguments and namespaces of C++ are folded, except for what distinguishes them.
+"""Names of kernels for people: template arguments and namespaces of C++ are folded, except for parts that distinguish
+names.
 
 `void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, ...>(int, ...)` is shown as
 `vectorized_elementwise_kernel<…>`; next to a kernel with MulFunctor, both show their functors. Different names never
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 FOLDED: Final = "…"
-# Longer names, and those with more levels of brackets, are shown as they are.
+# Longer names, and names with more levels of brackets, are shown unchanged.
 _LONGEST: Final = 20_000
 _DEEPEST: Final = 60
 _OPENING: Final = {"<": ">", "(": ")", "{": "}", "[": "]"}
@@ -32,7 +33,7 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     parsed = {name: found for name in distinct if (found := _parsed(name)) is not None}
     texts = dict(zip(parsed, _distinguished(list(parsed.values())), strict=True))
     shown = {name: texts.get(name, name) for name in distinct}
-    # Names that differ only in folded parts are shown whole, which may again equal the shown form of others.
+    # Names that only differ in folded parts are shown whole. A whole name may equal the shown form of another name.
     while len(counts := Counter(shown.values())) < len(shown):
         for name, text in shown.items():
             if counts[text] > 1:
@@ -41,15 +42,15 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def cut(texts: Iterable[str], width: int, mark: str) -> dict[str, str]:
-    """Return each text cut in the middle to at most a width; texts that would become the same show the part that
-    differs.
+    """Return each text, cut in the middle to at most a width. Texts that would become the same show the part in which
+    they differ.
     """
     distinct = list(dict.fromkeys(texts))
     end = (width - 1) // 2
     middle = {text: f"{text[: width - 1 - end]}{mark}{text[len(text) - end :]}" for text in distinct}
     shown = {text: text if len(text) <= width else middle[text] for text in distinct}
     for group in _same(shown):
-        # The ends differ, as in names of the same part of several layers.
+        # The ends of the texts differ, as in names of the same part of several layers.
         ends = {text: mark + text[len(text) - width + 1 :] for text in group}
         if len({*ends.values()}) == len(ends):
             shown |= ends
@@ -61,7 +62,7 @@ def cut(texts: Iterable[str], width: int, mark: str) -> dict[str, str]:
             rest = text[start:] if len(text) - start <= room else text[start : start + room - 1] + mark
             shown[text] = text[:first] + mark + rest
     if groups := _same(shown):
-        # If they also differ later, show the first differing letters and the last letters.
+        # If the texts also differ later, show the first letters that differ, and the last letters.
         same = [text for group in groups for text in group]
         at, part = max(_common(same) - 1, 0), (width - 2) // 2
         for text in same:
@@ -70,7 +71,7 @@ def cut(texts: Iterable[str], width: int, mark: str) -> dict[str, str]:
 
 
 def _numbered(shown: dict[str, str], width: int, mark: str) -> dict[str, str]:
-    """Return shown texts, with a number at the end of those that still equal another."""
+    """Return shown texts. Texts that still equal another one get a number at the end."""
     taken, number = set(shown.values()), 1
     for group in _same(shown):
         for text in group[1:]:
@@ -96,7 +97,7 @@ def _same(shown: dict[str, str]) -> list[list[str]]:
 
 
 def _distinguished(names: Sequence[_Name]) -> list[str]:
-    """Return names as text, with those arguments in which otherwise equal names differ."""
+    """Return names as text. If they would be equal, they have the arguments in which they differ."""
     groups: defaultdict[tuple[str, bool], list[int]] = defaultdict(list)
     for place, name in enumerate(names):
         groups[name.text, name.arguments is None].append(place)
@@ -147,7 +148,7 @@ def _name_of(text: str, depth: int) -> _Name | None:
         bare = words[-1]
         while bare.endswith(")") and (at := _opening_of(bare)) > 0:
             bare = bare[:at]
-        # A function object or lambda is named after the function that contains it.
+        # A function object or lambda gets the name of the function that contains it.
         if bare and not bare.startswith(("{", "operator", "(")):
             return _with_arguments(text if len(parts) == 1 and words[:-1] and "<" not in text else bare, depth)
     return _Name(text)

@@ -12,7 +12,7 @@ from etq.render.display import display
 from etq.render.table import Rows, shown
 
 # Characters of links, images, HTML, entities, mentions, references to issues, code, emphasis, formulas, addresses and
-# emoji. Sites search the displayed text for mentions and references, so escaping characters is not enough: only code is
+# emoji. Sites search the displayed text for mentions and references, so escaping characters is not enough. Only code is
 # displayed unchanged.
 _ACTIVE: Final = re.compile(
     r"[\[\]<>&@#`*$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|~.*~|://|www\.|:[\w+-]+:|\bGH-\d|^[ +-]+\s|^\d+[.)]\s",
@@ -22,7 +22,7 @@ _BACKTICKS: Final = re.compile(r"`+")
 
 
 def inline(text: str) -> str:
-    """Return a text for a line of Markdown, as it is or as code."""
+    """Return a text for a line of Markdown, unchanged or as code."""
     text = printable(text)
     return _code(text) if _ACTIVE.search(text) else text.replace("\\", "\\\\")
 
@@ -50,7 +50,7 @@ def markdown(columns: Sequence[str], rows: Rows) -> str:
 
 
 def markdown_parts(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[str]:
-    """Yield the same for rows that come in parts; with several parts, all columns are kept."""
+    """Yield the table of `markdown` for rows that come in parts. If there are several parts, all columns are kept."""
     remaining = iter(parts)
     first, second = next(remaining, []), next(remaining, None)
     if first and second is None and not display().is_wide:

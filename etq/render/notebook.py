@@ -10,7 +10,7 @@ from etq.render.table import number_texts, shown
 
 
 def html_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "") -> str:
-    """Return rows as an HTML table: numbers of a column have the same decimals, NULL is an empty cell."""
+    """Return rows as an HTML table. Numbers of a column have the same decimals; NULL is an empty cell."""
     by_column = list(zip(*rows, strict=True)) or [()] * len(columns)
     cells = [_cells(name, values) for name, values in zip(columns, by_column, strict=True)]
     head = "".join(f'<th style="text-align: left">{html.escape(shown(name))}</th>' for name in columns)

@@ -1,4 +1,4 @@
-"""A pager for text that is longer than the terminal's screen, as in git."""
+"""Shows text in a pager if it is longer than the terminal's screen, as git does."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 _shown: Final[list[_Pages]] = []
 _after: Final[list[Callable[[], object]]] = []
 _DEFAULT: Final = "less"
-# The options of less instead of the user's: quit if the text fits one screen, show colours, keep the text on the
-# screen.
+# Options of less that replace the user's: quit if the text fits one screen, show colours, keep the text on the screen.
 _OPTIONS_OF_LESS: Final = "FRX"
 
 
@@ -30,8 +29,8 @@ def paged() -> Iterator[IO[str]]:
     """Provide standard output, or on a terminal a stream that starts a pager as soon as the text is longer than the
     screen.
 
-    The caller waits for the user to leave the pager with `wait`, so that it can first close the warehouse, for which
-    others may wait.
+    With `wait`, the caller waits until the user leaves the pager. Before, it can close the warehouse, because others
+    may wait for it.
     """
     wait()
     command = _command()
@@ -39,10 +38,10 @@ def paged() -> Iterator[IO[str]]:
         yield sys.stdout
         return
     pages = _Pages(command)
-    # A user who leaves the pager early wants to see no more.
+    # A user who leaves the pager early doesn't want to see more.
     with suppress(BrokenPipeError):
         try:
-            yield pages  # type: ignore[misc]  # of a stream, it has what writers of text use
+            yield pages  # type: ignore[misc]  # it has the methods of a stream that writers of text use
         finally:
             pages.end()
 
@@ -63,8 +62,8 @@ def after(show: Callable[[], object]) -> None:
 
 
 def _command() -> str | None:
-    """Return the command of the pager. None without a pager, without a terminal for its keys and pages, and in CI,
-    whose terminal nobody reads.
+    """Return the command of the pager. None if there is no pager, if there is no terminal for its keys and its pages,
+    and in CI, where nobody reads the terminal.
     """
     is_read = display().is_paged and "CI" not in os.environ and os.environ.get("TERM") != "dumb"
     if not is_read or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -78,7 +77,7 @@ def _command() -> str | None:
 
 
 class _Pages:
-    """Keeps text until it is longer than the screen; then a pager gets it, and all that follows."""
+    """Keeps text until it is longer than the screen. Then a pager gets this text and all later text."""
 
     def __init__(self, command: str) -> None:
         self._command = command
@@ -112,7 +111,7 @@ class _Pages:
             errors=sys.stdout.errors,
             env={"LESS": _OPTIONS_OF_LESS, **os.environ},
         )
-        # Ctrl-C is for the pager, which by now has its own handler or the default one.
+        # Ctrl-C is for the pager, which has a handler by now, its own or the default one.
         self._handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def end(self) -> None:

@@ -17,7 +17,7 @@ from etq.render.terminal import bar, style_of
 # The shortest time between two updates, in seconds.
 _PAUSE: Final = 0.1
 _LONGEST_BAR: Final = 36
-# How long a command works before its progress is shown, in seconds.
+# The time that a command works before its progress is shown, in seconds.
 _SILENT: Final = 1.0
 _stage: Final[ContextVar[Callable[[str], None] | None]] = ContextVar("stage", default=None)
 
@@ -25,7 +25,7 @@ _stage: Final[ContextVar[Callable[[str], None] | None]] = ContextVar("stage", de
 class Progress:
     """A progress line on a stream, if that is a terminal. It disappears at the end of the `with` block.
 
-    Call `clear` before anything else is printed to the terminal: the line is drawn again below it.
+    Call `clear` before anything else is printed to the terminal; the line is then drawn again below it.
     """
 
     def __init__(self, label: str, total: int, stream: IO[str], *, is_quiet: bool = False) -> None:
@@ -88,7 +88,7 @@ class Progress:
 
 @contextmanager
 def working(text: str, stream: IO[str]) -> Iterator[None]:
-    """Show on a terminal what the `with` block does, and for how long, if it takes more than a second.
+    """Show on a terminal what the `with` block does and how long it has taken, if it takes more than a second.
 
     Nothing else may be written to the terminal meanwhile.
     """
@@ -108,7 +108,7 @@ def working(text: str, stream: IO[str]) -> Iterator[None]:
 
 
 def stage(text: str) -> None:
-    """State which part of its work a command is doing, see `working`."""
+    """Set the text for the part of its work that a command is doing, see `working`."""
     if (show := _stage.get()) is not None:
         show(text)
 

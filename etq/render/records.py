@@ -38,7 +38,7 @@ def paragraphs(
 
 
 def _heads(values: Sequence[tuple[str, Any, str]]) -> list[str]:
-    """Return short values as text: numbers with their name, the first with the row's unit, and a share with its
+    """Return short values as text. Numbers have their name, the first time has the row's unit, and a share has its
     whole.
     """
     heads: list[str] = []

@@ -1,4 +1,6 @@
-"""Selects the rows and columns of a result to write: `--limit`, `--sort-by` and `--columns` of all tables."""
+"""Selects the rows and columns of a result to write, by `--limit`, `--sort-by` and `--columns`, which all tables
+have.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Selection(NamedTuple):
-    """Selects the first `limit` rows sorted by a column (numbers and times from the largest, texts from A to Z, NULL
-    last), and `columns` in the given order.
+    """Selects the first `limit` rows, sorted by a column, and `columns` in the given order. Numbers and times are
+    sorted from the largest, texts from A to Z; NULL is last.
     """
 
     limit: int | None = None
@@ -24,8 +26,8 @@ class Selection(NamedTuple):
     columns: tuple[str, ...] | None = None
 
     def columns_of(self, view: SqlObject, is_for_people: bool) -> str:
-        """Return the columns of a view to SELECT: all, or, for people, those that they see and the one to sort by; both
-        sets if `columns` has names that only people see.
+        """Return the columns of a view to SELECT. For programs, these are all columns. For people, they are the columns
+        that people see, and the one to sort by. If `columns` has names that only people see, both sets are returned.
         """
         if not view.shown or (self.columns is None and not is_for_people):
             return "*"
@@ -39,7 +41,7 @@ class Selection(NamedTuple):
         return ", ".join([view.to_read, *map(_quoted, more)])
 
     def with_unit(self, view: SqlObject) -> Selection:
-        """Return the selection, with the column unit added if columns of a view are times."""
+        """Return the selection; if selected columns of a view are times, add the column unit."""
         has_unit = self.columns is None or "unit" in self.columns or not {*self.columns} & {*view.times}
         return self if has_unit else self._replace(columns=(*(self.columns or ()), "unit"))
 

@@ -17,28 +17,29 @@ from etq.render.terminal import PAGE, PLAIN, TerminalStyle, bar, width_of, wrap
 from etq.verdicts import words
 from etq.verdicts.words import number_text
 
-# Numbers of letters, for the first column and for other columns: before columns are left out, texts are shortened to
-# these; if no more columns can be left out, texts are shortened further. The first column is also limited to a part of
+# Numbers of letters, for the first column and for other columns, to which texts are shortened before columns are left
+# out. If no more columns can be left out, texts are shortened further. The first column is also limited to a part of
 # the line.
 _WHOLE: Final = sys.maxsize, sys.maxsize
 _READABLE: Final = 30, 18
 _SHORTEST: Final = 16, 8
 _PART_OF_FIRST: Final = 0.4
-# Texts with more than this many letters and words are wrapped to up to this many lines before they are shortened.
+# Texts with more letters and words than the first numbers are wrapped, to at most the last number of lines, before they
+# are shortened.
 _LONG: Final = 40
 _WORDS: Final = 4
 _LINES: Final = 8
-# Places at which the name of a column is wrapped.
+# Matches the places at which the name of a column may be wrapped.
 _PIECE: Final = re.compile(r"[^_ ]+_*|_+")
 _LONGEST_LIST: Final = 12
-# A git commit's hash: git also accepts its first digits.
+# Matches the hash of a git commit. git also accepts its first digits.
 _COMMIT: Final = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{32}\b")
 # Significant digits of the largest number of a column, and of percentages.
 _DIGITS: Final = 4
 _DIGITS_OF_PERCENT: Final = 3
-# Columns of probabilities and of gaps, whose sizes differ by powers of ten: each number has its own exponent.
+# Columns of probabilities and of gaps. Their sizes differ by powers of ten, so each number has an exponent of its own.
 _OF_ANY_SIZE: Final = ("p", "q", "gap")
-# How to see the columns that don't fit.
+# A hint on how to see the columns that don't fit.
 HINT: Final = "--wide shows all columns, --columns those that you name"
 # Columns that a wide terminal shows with bars; a table has bars for the first of these.
 _SHARES: Final = ("share_percent", "self_cpu_percent")
@@ -56,7 +57,7 @@ Rows = Sequence[Sequence[Any]]
 
 
 class Below(float):
-    """A time of 0, shown as less than `bound`, because its clock can't show such a time more exactly."""
+    """A time of 0, which is shown as less than `bound`, because its clock can't show such a time more exactly."""
 
     bound: float
 
@@ -78,12 +79,13 @@ def table(
 
     Numbers of a column have the same decimals, and names of kernels are folded. A line above the table has values that
     are the same in all rows, and names columns without values. If the rest doesn't fit, headings and texts of several
-    words are wrapped, texts are shortened (different texts stay different), and columns are left out from the right,
-    except those that distinguish rows. A line below names them, with a hint on how to see them. The first column, the
-    unit and the `foremost` columns stay; those that don't fit follow in a second table.
+    words are wrapped, and texts are shortened (different texts stay different). Then columns are left out from the
+    right, except those that distinguish rows. A line below names the missing columns, with a hint on how to see them.
+    The first column, the unit and the `foremost` columns are never left out; those that don't fit follow in a second
+    table.
 
-    If `wide` is set, nothing is shortened or left out. On a terminal, shares have bars if there is room; verdicts are
-    coloured if colours are on.
+    If `wide` is set, nothing is shortened or left out. On a terminal, shares have bars if there is room, and verdicts
+    are coloured if colours are on.
     """
     return "".join(table_parts(columns, [rows], style, hint, foremost))
 
@@ -96,8 +98,9 @@ def table_parts(
     foremost: Collection[str] = (),
     share: str = "",
 ) -> Iterator[str]:
-    """Yield the text of `table` for rows that come in parts: columns become wider if a later part needs more room.
-    Values that are the same in all rows are recognised only if there is one part. `share` has the wholes of shares.
+    """Yield the text of `table` for rows that come in parts. Columns become wider if a later part needs more room.
+    Values that are the same in all rows are only recognised if there is a single part. `share` has the wholes of
+    shares.
     """
     remaining = iter(parts if display().has_full_names else map(_with_short_names, parts))
     first, second = next(remaining, []), next(remaining, None)
@@ -135,8 +138,8 @@ def note(text: str, style: TerminalStyle) -> str:
 
 
 def _without_common(columns: Sequence[str], rows: Rows) -> tuple[Sequence[str], Rows, str]:
-    """Return the columns and rows without the columns that are the same in all rows, and a text about these. For a
-    single row, these are the unit and the empty columns. Rows that don't differ at all stay unchanged.
+    """Return the columns and rows without the columns that are the same in all rows, and a text about the latter. For a
+    single row, only the unit and empty columns are removed. Rows that don't differ at all stay unchanged.
     """
     by_column = list(zip(*rows, strict=True))
     empty = [at for at, values in enumerate(by_column) if all(value is None or value == "" for value in values)]
@@ -190,7 +193,7 @@ def _of(kept: Sequence[int], rows: Rows) -> Rows:
 
 
 class _Layout:
-    """The columns of a table: their texts and widths, which of them are numbers, and which one has bars."""
+    """The columns of a table: their texts and widths, and which of them are numbers or have bars."""
 
     def __init__(
         self,
@@ -219,7 +222,7 @@ class _Layout:
         self._barred = share if self._bar_width else None
 
     def _least(self, letters: tuple[int, int] = _READABLE) -> list[int]:
-        """Return the width that each column needs if its texts are shortened to these numbers of letters."""
+        """Return the width that each column needs if texts are shortened to these numbers of letters."""
         first, other = letters
         if letters != _WHOLE:
             first = max(min(first, int(_PART_OF_FIRST * self._room)), other)
@@ -239,8 +242,8 @@ class _Layout:
         return self._fits(range(len(self._columns)), self._widest)
 
     def fitting(self) -> list[int]:
-        """Return the positions of the columns to show: columns on the right are left out until the others fit, except
-        the first, the unit, the foremost, and those that distinguish rows.
+        """Return the positions of the columns to show. Columns are left out from the right until the others fit. The
+        first, the unit, the foremost, and those that distinguish rows are never left out.
         """
         kept, least = [*range(len(self._columns))], self._least()
         for at in kept[:0:-1]:
@@ -257,13 +260,13 @@ class _Layout:
         return len(set(zip(*(self._texts[at] for at in kept), strict=True)))
 
     def groups(self, kept: Sequence[int]) -> list[list[int]]:
-        """Return the positions of the columns of each table that fits. Each table has the columns that distinguish
-        rows.
+        """Divide the columns among tables that fit: return the positions of each table's columns. Each table has the
+        columns that distinguish rows.
         """
         widths = self._widths if display().is_wide else self._least(_SHORTEST)
         if self._fits(kept, widths):
             return [[*kept]]
-        keys = 1  # how many of the first columns distinguish rows, provided that other columns still fit
+        keys = 1  # how many of the first columns distinguish rows, as far as other columns still fit beside them
         for number in (2, 3):
             if self._count(kept[:number]) > self._count(kept[:keys]):
                 keys = number if sum(widths[at] for at in kept[:number]) <= 2 * self._room // 3 else keys
@@ -275,7 +278,7 @@ class _Layout:
         return groups
 
     def head(self) -> str:
-        """Return the lines of the columns' names and of the rule below them."""
+        """Return the lines with the names of columns, and the rule below them."""
         heads = [_wrapped_head(head, width) for head, width in zip(self._heads, self._widths, strict=True)]
         tallest = max(map(len, heads))
         names = [[""] * (tallest - len(lines)) + lines for lines in heads]
@@ -312,7 +315,9 @@ class _Layout:
         return "".join(lines)
 
     def _decimals_of(self, column: str, values: Sequence[Any]) -> int | None:
-        """Return the decimals for the numbers of a column. Numbers without a common unit may differ widely in size."""
+        """Return the decimals for the numbers of a column. If numbers don't have a common unit, their sizes may differ
+        widely.
+        """
         return _decimals(column, values) if self._has_unit or column.endswith("percent") else None
 
     def _texts_of(self, rows: Rows) -> list[Sequence[str]]:
@@ -356,7 +361,7 @@ def _wrapped_head(head: str, width: int) -> list[str]:
 
 
 def _is_prose(cells: Sequence[str]) -> bool:
-    """Whether a column's texts have several words, so that they can be wrapped; names of kernels can't."""
+    """Whether a column's texts have several words, so that they can be wrapped. Names of kernels can't be wrapped."""
     text = max(cells, key=len, default="")
     return len(text) > _LONG and text.count(" ") >= max(_WORDS - 1, len(text) // _LONG) and width_of(text) == len(text)
 
@@ -367,7 +372,7 @@ def _more(decimals: int | None, others: int | None) -> int | None:
 
 def _decimals(column: str, values: Sequence[Any]) -> int | None:
     """Return the decimals for the numbers of a column; None for other columns. The largest number gets `_DIGITS`
-    digits, one below 10 at least one decimal; decimals that are 0 in all rows are dropped.
+    digits; if it is below 10, it gets at least one decimal. Decimals that are 0 in all rows are dropped.
     """
     sizes = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value)]
     if not sizes or not max(sizes) or not _is_number(values) or column in _OF_ANY_SIZE:
@@ -389,13 +394,13 @@ def _decimals(column: str, values: Sequence[Any]) -> int | None:
 
 
 def number_texts(values: Sequence[float | None], unit: str) -> list[str]:
-    """Return numbers as in a column of a table: with the same decimals, and fewer digits for percent."""
+    """Return numbers as text, as in a column of a table: with the same decimals, and with fewer digits for percent."""
     return _column_texts(values, "", _decimals(unit, values))
 
 
 def _rounded(value: float | None, decimals: int) -> str:
-    """Return a number with these decimals; a number other than 0 that would be shown as 0 is shown as less than the
-    smallest.
+    """Return a number with these decimals. If a number other than 0 would be shown as 0, it is shown as less than the
+    smallest one.
     """
     if value is None:
         return ""
@@ -406,12 +411,12 @@ def _rounded(value: float | None, decimals: int) -> str:
 
 
 def p_value(p: float) -> str:
-    """Return a probability to three digits. Values below 1e-15 are rounding errors of 1 minus a number, or 0."""
+    """Return a probability to three digits. Values below 1e-15 are 0, or rounding errors of subtractions from 1."""
     return number_text(p, 3) if p >= 1e-15 else "<1e-15"
 
 
 def _column_texts(values: Sequence[Any], column: str, decimals: int | None = None) -> list[str]:
-    """The text of each value, as by `shown`; columns of numbers or plain texts are converted as a whole."""
+    """The text of each value, as `shown` returns it. Columns of numbers or plain texts are converted as a whole."""
     kinds = set(map(type, values)) - {type(None)}
     if Below in kinds:
         others = _column_texts([None if isinstance(value, Below) else value for value in values], column, decimals)
@@ -463,12 +468,12 @@ def _is_number(values: Sequence[Any]) -> bool:
 
 
 def _is_fixed(values: Sequence[Any]) -> bool:
-    """Whether shortening would make values wrong: numbers, times, and yes and no."""
+    """Whether shortening would make values wrong, as for numbers, times, and yes and no."""
     return {type(value) for value in values if value is not None} <= {int, float, Below, datetime, date, bool}
 
 
 def _styles(columns: Sequence[str], row: Sequence[Any]) -> list[str | None]:
-    """Return the style of each cell of a row: verdicts are coloured, and time that belongs to no op is dim."""
+    """Return the style of each cell of a row. Verdicts are coloured; time that belongs to no op is dim."""
     styles = [_STYLES.get(name, {}).get(str(value)) for name, value in zip(columns, row, strict=True)]
     if row and row[0] in _REST:
         styles[0] = "dim"
@@ -482,7 +487,7 @@ def _styled(padded: str, style: TerminalStyle, name: str | None) -> str:
 
 
 def _narrowed(widths: Sequence[int], least: Sequence[int], room: float) -> list[int]:
-    """Return widths that fit: the widest columns become narrower, down to the minimum of each."""
+    """Return widths that fit. The widest columns become narrower, each at most down to its minimum."""
     widths = [*widths]
     while sum(widths) + 2 * (len(widths) - 1) > room:
         widest = max(range(len(widths)), key=lambda at: (widths[at] > least[at], widths[at]))
@@ -493,7 +498,9 @@ def _narrowed(widths: Sequence[int], least: Sequence[int], room: float) -> list[
 
 
 def shown(value: Any) -> str:  # noqa: PLR0911 - a case a line
-    """A value for people: numbers as in `number_text`, only the first values of a long list, nothing for NULL."""
+    """Return a value for people: a number as in `number_text`, only the first values of a long list, an empty text for
+    NULL.
+    """
     if value is None:
         return ""
     if isinstance(value, bool):

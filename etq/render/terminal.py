@@ -18,7 +18,7 @@ _ASCII_BARS: Final = "_.-:=+*#"
 WIDTH: Final = 72
 _NARROWEST: Final = 20
 _BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=%|(?:[num]?s|[KMG]iB)\b)|(?<=\w) (?=%)")
-# Columns of texts that are not written to a terminal.
+# The width for texts that are not written to a terminal, in columns.
 PAGE: Final = 120
 STYLES: Final = {
     "bold": "1",
@@ -35,7 +35,7 @@ STYLES: Final = {
 class TerminalStyle(NamedTuple):
     """How text is shown.
 
-    width        columns of the terminal; None without a terminal: nothing is shortened, and numbers have no bars
+    width        columns of the terminal; None without a terminal, where nothing is shortened and numbers have no bars
     has_colours  whether text may be coloured
     has_blocks   whether text may have block characters, or only ASCII
     """
@@ -77,7 +77,7 @@ def wrapped(text: str, style: TerminalStyle) -> str:
 
 
 def wrap(text: str, width: int, **options: Any) -> list[str]:
-    """Return the lines of a text as `textwrap.wrap` does, but keep a number and its unit in one line."""
+    """Return the lines of a text, as `textwrap.wrap` does, but keep a number and its unit in one line."""
     lines = textwrap.wrap(_BEFORE_UNIT.sub("\xa0", text), width, **options)
     return [line.replace("\xa0", " ") for line in lines]
 
@@ -104,7 +104,7 @@ def has_colours(stream: IO[Any]) -> bool:
 
 
 def colours_of_environment() -> bool | None:
-    """Return whether the environment requests colours (True) or refuses them (False); None if it does neither."""
+    """Return True if the environment requests colours, False if it refuses them, None if it does neither."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return True if os.environ.get("FORCE_COLOR") else None
@@ -120,9 +120,9 @@ def has_blocks(stream: IO[Any]) -> bool:
 
 
 def bar(start: float, share: float, width: int, style: TerminalStyle) -> str:
-    """Return a bar of at most `width` cells, filled from `start` by `share`; any share above 0 is visible.
+    """Return a bar of at most `width` cells, filled from `start` by `share`. Any share above 0 is visible.
 
-    start, share  fractions of the width, from 0 to 1
+    start, share  parts of the width, from 0 to 1
     """
     if share <= 0:
         return ""
@@ -136,8 +136,8 @@ def bar(start: float, share: float, width: int, style: TerminalStyle) -> str:
 
 
 def sparkline(values: Sequence[float], style: TerminalStyle = PLAIN) -> str:
-    """Return a line of bars between the smallest and the largest value. Neighbours are combined to their median so that
-    all bars fit `WIDTH`, or a narrower terminal.
+    """Return a line of bars, scaled from the smallest to the largest value. Neighbours are combined to their median so
+    that all bars fit `WIDTH` or a narrower terminal.
     """
     if not values:
         return ""

@@ -1,4 +1,4 @@
-"""Units of times for people: one for a whole table or line, depending on the size of its numbers."""
+"""Units of times for people. A whole table or line has one unit, which depends on the size of its numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def unit_for(largest: float, unit: str) -> tuple[float, str]:
 
 
 def quantities(values: Sequence[float], unit: str) -> list[str]:
-    """Return numbers as texts with their unit; for times, the unit that suits the largest."""
+    """Return numbers as texts with their unit. Times get the unit that suits the largest."""
     divisor, unit = unit_for(max(values), unit)
     shown = "%" if unit == "percent" else unit
     return [f"{text} {shown}" for text in number_texts([value / divisor for value in values], unit)]
@@ -36,8 +36,8 @@ def range_text(values: Sequence[float], unit: str) -> str:
 
 
 def in_one_unit(columns: Sequence[str], parts: Iterable[Rows], times: Sequence[str]) -> Iterator[Rows]:
-    """Yield rows with these columns converted to the unit that suits the largest time of the first column in the first
-    part. Rows with other units keep them.
+    """Yield rows with these columns converted to one unit. It suits the largest time of the first column in the first
+    part. Rows with other units keep these.
     """
     remaining = iter(parts)
     first = next(remaining, [])

@@ -1,4 +1,4 @@
-"""Output of results: text tables for people; CSV, TSV, JSON, Markdown, Parquet and Arrow for programs."""
+"""Writes results: as text tables for people; as CSV, TSV, JSON, Markdown, Parquet and Arrow for programs."""
 
 from __future__ import annotations
 
@@ -85,11 +85,12 @@ def write(
     format      one of `FORMATS`; by default that of the file's suffix, or a table
     view        the view of the rows: people get the columns of its line `Shown:`, and, without a unit among the
                 parameters, times in a suitable unit, see `in_one_unit`
-    marked      for people, rows whose cells have notes beside their values
-    needs_rows  whether to omit the heading of a table without rows, because the caller explains why
+    marked      for people, changes rows so that cells have notes beside their values
+    needs_rows  whether to omit the heading of a table without rows, because the caller explains why it has none
 
     Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an unknown
-    file name ending, and for a binary format on a terminal; `QueryError` for a query that fails; no file is left then.
+    ending of the file's name, and for a binary format on a terminal. Raises `QueryError` if the query fails; no file is
+    left then.
     """
     refuse_existing(path, force)
     format = _checked_format(format, path)
@@ -171,7 +172,7 @@ def write_each(warehouse: Warehouse, script: str, format: str | None, path: str 
 
 @contextmanager
 def _in_full(statement: str) -> Iterator[None]:
-    """If a statement names each of its columns, show all, even those that don't fit."""
+    """If a statement names each of its columns, show all columns, even those that don't fit."""
     import json
 
     import duckdb
@@ -197,7 +198,8 @@ def write_rows(
     view: catalog.SqlObject | None = None,
     long: Collection[str] = (),
 ) -> None:
-    """Write rows as `write` writes a query's result; of a `view`, only the columns that are to be written.
+    """Write rows in the way in which `write` writes a query's result. With a `view`, only the columns that are to be
+    written.
 
     long  columns with long texts, if no view states them
     """
@@ -222,8 +224,8 @@ def write_rows(
 def write_text(text: str, path: str | None, force: bool = False, *, is_printable: bool = False) -> None:
     """Write a text to a file or to standard output. Raises `EtqError` if the file exists and `force` is not set.
 
-    `is_printable` states that all names in the text are printable. Otherwise, control characters are escaped on a
-    terminal, so that there are no colours.
+    `is_printable` states that all names in the text are printable. If it isn't set, control characters are escaped on a
+    terminal, so the text can't have colours.
     """
     refuse_existing(path, force)
     with _text_output(path, force=force, is_printable=is_printable) as stream:
@@ -239,8 +241,8 @@ def _checked_format(format: str | None, path: str | None) -> str:
 
 
 def format_of(path: str | None) -> str:
-    """Return the format of a file by the ending of its name; without an ending, a table. Raises `EtqError` for an
-    unknown one.
+    """Return the format of a file by the ending of its name; table if it has no ending. Raises `EtqError` for an
+    unknown ending.
     """
     _refuse_compressed(path)
     ending = "" if path is None else Path(path).suffix.lower()
@@ -274,7 +276,7 @@ def refuse_existing(path: str | None, force: bool) -> None:
 
 @contextmanager
 def _query_errors() -> Iterator[None]:
-    """Raise errors of the query, which occur while its result is written, as `QueryError`."""
+    """Convert errors of the query, which may occur while its result is written, to `QueryError`."""
     import duckdb
 
     try:
@@ -282,7 +284,7 @@ def _query_errors() -> Iterator[None]:
     except duckdb.Error as error:
         raise QueryError(message_of(error)) from error
     except OSError as error:
-        if error.errno is None:  # Arrow's error, from reading
+        if error.errno is None:  # Arrow's error while reading
             raise QueryError(message_of(error)) from error
         raise
 
@@ -332,8 +334,8 @@ def _text_output(path: str | None, *, force: bool, is_printable: bool = False) -
     """Provide a stream to standard output, or to a file, which appears when it is complete."""
     if path is None:
         with paged() as stream:
-            # Files and pipes get names unchanged; on a terminal they are escaped, because it would interpret control
-            # characters.
+            # Names are written unchanged to files and pipes. On a terminal, they are escaped, because it would
+            # interpret control characters.
             yield _PrintableLines(stream) if sys.stdout.isatty() and not is_printable else stream
         return
     with new_file(path, overwrite=force) as written, Path(written).open("w", encoding="utf-8", newline="\n") as file:
@@ -370,7 +372,7 @@ def json_objects(columns: Sequence[str], rows: Rows) -> list[dict[str, Any]]:
 
 
 def _unique(columns: Sequence[str]) -> list[str]:
-    """Make names distinct, because an object has one value per name."""
+    """Make names distinct, because an object in JSON has one value per name."""
     return [
         name if name not in columns[:at] else f"{name}_{columns[:at].count(name)}" for at, name in enumerate(columns)
     ]
@@ -400,7 +402,7 @@ def _write_binary(
 def _write_parquet(connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, path: str) -> None:
     types = [str(each) for each in relation.types]
     if "HUGEINT" in types:
-        # Parquet has no integers of 128 bits: as floats, they would lose digits.
+        # Parquet has no integers of 128 bits; written as floats, they would lose digits.
         kept = ["#{0}::DECIMAL(38, 0) AS {1}" if each == "HUGEINT" else "#{0} AS {1}" for each in types]
         names = ['"' + name.replace('"', '""') + '"' for name in relation.columns]
         relation = relation.project(

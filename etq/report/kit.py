@@ -152,10 +152,10 @@ def grid(
     kinds: Mapping[str, str] = MappingProxyType({}),
     is_own: bool = False,
 ) -> Grid:
-    """Return a grid of a view's rows: the columns that it shows, then `others`; if `is_own`, all columns of the query.
-    `kinds` has the kinds of numbers that the view's line `Shown:` lacks.
+    """Return a grid of a view's rows, with the columns that the view shows, then `others`; if `is_own`, with all
+    columns of the query. `kinds` has the kinds of numbers that aren't in the view's line `Shown:`.
 
-    Sums over all executes or steps are shown if times per execute or step are unknown.
+    If times per execute or step are unknown, sums over all executes or steps are shown.
     """
     known = catalog.named(view)
     texts = {each.name: each.text for each in known.columns}

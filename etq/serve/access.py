@@ -1,9 +1,9 @@
 """Decides whether a request is allowed, before any other part of it is read.
 
-Without tokens, a server answers only this machine. The header `Host` must name the machine, so that no page of another
-site can read the server by a name that resolves to it. With tokens, each request needs one: in the header
-`Authorization`, or in the cookie that the sign-in form sets. Browsers send the cookie by themselves, so requests that
-carry one must come from this server's own pages.
+Without tokens, a server answers only this machine. The header `Host` must name the machine. Otherwise, a page of
+another site could read the server by a name that resolves to this machine. With tokens, each request needs one: in the
+header `Authorization`, or in the cookie that the sign-in form sets. Browsers send the cookie by themselves, so requests
+that carry one must come from this server's own pages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COOKIE: Final = "etq_token"
 ANYONE: Final = Token("-", frozenset(("read", "sql")))
 # The roles that paths need; other paths need the role read.
 _ROLES: Final = {"/api/push": "push", "/api/query": "sql", "/data/sql": "sql"}
-# Paths that anyone may read, and one for any token. They have no data; the sign-in page needs its style.
+# Paths that anyone may read, and a path for any token. They have no data. The sign-in page needs its style.
 _OPEN: Final = ("/healthz", SIGN_IN, "/assets/")
 _WHO: Final = "/data/me"
 _MONTH: Final = 30 * 86400
@@ -48,7 +48,7 @@ HEADERS: Final = (
 
 
 class Guard:
-    """The outermost application: refuses a request, or passes it on with the token as `request.state.token`."""
+    """The outermost application. It refuses a request, or passes it on with the token as `request.state.token`."""
 
     def __init__(self, app: ASGIApp, tokens: TokenFile | None, host: str) -> None:
         self._app = app
@@ -72,16 +72,16 @@ class Guard:
             if isinstance(found, Token):
                 scope.setdefault("state", {})["token"] = found
                 found = _refused(found, scope["path"]) or found
-        except EtqError as error:  # the file of tokens; its path is for the server's log
+        except EtqError as error:  # an error of the file of tokens; only the server's log may have its path
             scope.setdefault("state", {})["problem"] = str(error)
             found = error_response("the server can't read its tokens; see its log", HTTPStatus.SERVICE_UNAVAILABLE)
         if isinstance(found, Response):
             await found(scope, receive, sending)
             return
-        with suppress(ClientDisconnect):  # the client has gone before sending all: nobody reads an answer
+        with suppress(ClientDisconnect):  # the client left before it sent everything, so nobody reads an answer
             await self._app(scope, receive, sending)
 
-    def _checked(self, request: Request) -> Token | Response:  # noqa: PLR0911 - a case a line
+    def _checked(self, request: Request) -> Token | Response:  # noqa: PLR0911 - one case per line
         if self._tokens is None:
             if len(request.headers.getlist("host")) != 1 or host_of(request.headers["host"]) not in self._hosts:
                 what = f"Host {request.headers.get('host', '')[:200]!r} is not this server; use localhost"
@@ -105,7 +105,7 @@ class Guard:
     def _from_own_page(request: Request) -> Response | None:
         """Return a refusal if a page of another site or port made the browser send the request.
 
-        Browsers state where a request comes from. Links from other sites may open pages, which contain no data.
+        Browsers state where a request comes from. Links from other sites may open pages, because pages contain no data.
         """
         site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
         is_data = request.scope["path"].startswith(("/data/", "/api/"))
@@ -136,7 +136,7 @@ class SignIn:
         self._style = style
 
     async def answer(self, request: Request) -> Response:
-        """Show the form; after a valid token, set the cookie, and open the requested page."""
+        """Show the form. If a valid token was entered, set the cookie and open the requested page."""
         if self._tokens is None:
             return RedirectResponse("/", HTTPStatus.SEE_OTHER)
         place = _place(request.query_params.get("next", "/"))

@@ -32,7 +32,7 @@ MOST: Final = 64 * 2**20
 # The most rows that the page of SQL shows; files have all rows.
 MOST_SHOWN: Final = 10_000
 _ROWS_AT_ONCE: Final = 2_000
-# The largest whole numbers in JSON: for browsers, and for readers of 64-bit numbers.
+# The largest whole numbers that JSON may have: for browsers, and for readers of 64-bit numbers.
 _EXACT_IN_BROWSER: Final = 2**53
 _LARGEST: Final = 2**64
 
@@ -49,7 +49,7 @@ class Answer:
 
 
 def of_data(data: Any, status: int = 200) -> Answer:
-    """Return an answer in JSON. NaN and infinities become null, lone surrogates question marks."""
+    """Return an answer in JSON. NaN and infinities become null; lone surrogates become question marks."""
     try:
         body = msgspec.json.encode(data)
     except UnicodeEncodeError:
@@ -83,7 +83,7 @@ def rows_of(format: str) -> Callable[[duckdb.DuckDBPyConnection, str, Any], Answ
 
 
 def _status_of(error: EtqError) -> int:
-    if isinstance(error, HeldError) or is_of_file(error.__cause__):  # a later attempt may succeed
+    if isinstance(error, HeldError) or is_of_file(error.__cause__):  # busy: a later attempt may succeed
         return HTTPStatus.SERVICE_UNAVAILABLE
     if isinstance(error, BusyError):
         return HTTPStatus.TOO_MANY_REQUESTS
@@ -121,8 +121,8 @@ class _Limited(io.RawIOBase):
 
 
 def _json(connection: duckdb.DuckDBPyConnection, query: str, parameters: Any) -> Answer:
-    """{"columns": names, "types": DuckDB's types, "rows": lists of values}: numbers of up to 64 bits and decimals with
-    all digits, longer ones as texts, bytes as hexadecimal texts; NaN and infinities are null.
+    """{"columns": names, "types": DuckDB's types, "rows": lists of values}. Decimals, and numbers of up to 64 bits,
+    have all digits. Longer numbers are texts, bytes are hexadecimal texts, NaN and infinities are null.
     """
     encode = msgspec.json.Encoder(decimal_format="number", enc_hook=str).encode
     answer = QueryResult(connection, query, parameters, is_limited=True)
@@ -147,9 +147,10 @@ def _plain(value: Any) -> Any:
 
 
 def _page(connection: duckdb.DuckDBPyConnection, query: str, parameters: Any) -> Answer:
-    """For the page of SQL: the first rows by column, whether columns are numbers or texts, and the number of rows.
+    """The answer for the page of SQL: the first rows by column, whether columns are numbers or texts, and the number of
+    rows.
 
-    Whole numbers that a browser can't hold are texts.
+    Whole numbers that are too large for a browser are texts.
     """
     answer = QueryResult(connection, query, parameters, is_limited=True)
     shown = answer.next(MOST_SHOWN)
@@ -205,7 +206,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, query: str, parameters: Any)
         with pa.parquet.ParquetWriter(pa.PythonFile(stream, "w"), rows.schema) as writer:
             for batch in rows:
                 writer.write_batch(batch)
-    except pa.ArrowNotImplementedError as error:  # such as an interval
+    except pa.ArrowNotImplementedError as error:  # for example an interval
         raise QueryError(f"Parquet can't represent a column: {error}; cast it to VARCHAR") from error
     return Answer(stream.content(), "application/vnd.apache.parquet", file="result.parquet")
 

@@ -38,7 +38,7 @@ from etq.version import VERSION
 # The most bytes of a query with its parameters, and of cached answers.
 MOST_SENT: Final = 2**20
 MOST_KEPT: Final = 24 * 2**20
-# Bytes that an answer takes besides its body; if these weren't included, short answers would never be dropped.
+# Bytes that a cached answer takes besides its body. If they weren't counted, short answers would never be dropped.
 _OVERHEAD: Final = 1000
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -87,9 +87,9 @@ class _Kept:
 def application(instance: Instance, tokens: TokenFile | None, host: str, seconds: float, most_bytes: int) -> ASGIApp:
     """Return the application of a warehouse.
 
-    tokens      who may send requests; None: this machine
+    tokens      the tokens of those who may send requests; None: only this machine
     seconds     limit of a query's time
-    most_bytes  limit of what is sent at once
+    most_bytes  limit of the size of a push
     """
     served = _Served(instance, seconds, most_bytes)
 
@@ -133,11 +133,11 @@ class _Served:
         return _response(request, of_data(facts))
 
     async def state(self, request: Request) -> Response:
-        """The warehouse's state, from which pages notice that captures were added."""
+        """The warehouse's state. Pages read it to notice that captures were added."""
         return _response(request, of_data({"state": await run_in_threadpool(state_of, self._instance.path)}))
 
     async def data(self, question: str, request: Request) -> Response:
-        """The answer to a question of a page; answers are cached until the warehouse changes."""
+        """The answer to a question of a page. Answers are cached until the warehouse changes."""
         state = await run_in_threadpool(state_of, self._instance.path)
         arguments = dict(request.query_params)
         key = digest(f"{VERSION} {state} {question}?{urlencode(sorted(arguments.items()))}")
@@ -203,8 +203,8 @@ class _Served:
             return _response(request, of_error(error))
 
     async def health(self, request: Request) -> Response:
-        """Whether the warehouse answers a query, since when this process runs, and how many queries exceed their time
-        limit.
+        """The server's health: whether the warehouse answers a query, when this process began, and how many queries
+        exceed their time limit.
         """
         return _response(request, await run_in_threadpool(self._health))
 
@@ -214,7 +214,7 @@ class _Served:
                 captures = warehouse.rows("SELECT count(*) FROM captures")[1][0][0]
             return of_data({"captures": captures, "since": self._since, "left": limited.left()})
         except EtqError as error:
-            # Anyone may send this request, so the text, which has paths, goes to the log only.
+            # Anyone may send this request. So the text, which contains paths, only goes to the log.
             sys.stderr.write(f"{printable(str(error))}\n")
             return of_data({"error": "the warehouse can't be read; see the server's log"}, 503)
 

@@ -30,28 +30,28 @@ from etq.warehouse.warehouse import open as open_warehouse
 
 # Seconds without requests after which the file is closed.
 IDLE: Final = 2.0
-# Seconds after which the file is closed between two requests, and for how long it stays closed: another process may
-# wait for it.
+# If the file has been open for this many seconds, it is closed between two requests, and stays closed for the second
+# number of seconds, because another process may wait for it.
 LONGEST: Final = 10.0
 PAUSE: Final = 0.2
-# How long a request waits for a process that holds the file, and how long the writer does, in seconds.
+# How long a request, and how long the writer, waits for another process that holds the file, in seconds.
 WAIT: Final = 10.0
 WAIT_TO_WRITE: Final = 30.0
-# Seconds that an ending process waits for captures being stored: queries that can't be interrupted may hold DuckDB's
-# threads. And seconds to send the answers for stored captures.
+# Seconds that an ending process waits for captures that are being stored, because queries that can't be interrupted may
+# hold DuckDB's threads; and seconds for sending the answers about stored captures.
 _STORING: Final = 10.0
 _ANSWERING: Final = 0.5
 
 # With less memory, even small warehouses can't be queried.
 _LEAST_MEMORY: Final = 2**28
-# Memory of Python, the libraries and the threads' stacks, besides that of queries and pushes.
+# Memory for Python, the libraries and the threads' stacks, in addition to that for queries and pushes.
 _BESIDE: Final = 2**30
 
 Result = TypeVar("Result")
 
 
 class Instance:
-    """The warehouse or lake at a path; captures that are sent are stored in it if it `is_writable`.
+    """The warehouse or lake at a path. If it `is_writable`, captures that are sent are stored in it.
 
     All queries and pushes together may take half of the memory that is free at its creation.
     """
@@ -60,15 +60,14 @@ class Instance:
         self.path = path
         self._memory = max(_LEAST_MEMORY, available() // 2)
         self._is_writable = is_writable
-        # The first lock guards the fields; the second is held while the file is opened, and other threads may wait for
-        # it.
+        # The first lock guards the fields. The second is held while the file is opened; other threads may wait for it.
         self._lock, self._opening = threading.Lock(), threading.Lock()
         self._opened: Warehouse | None = None
         self._opened_at = self._closed_at = 0.0
         self._users = 0
         self._timer: threading.Timer | None = None
         self._writer = ThreadPoolExecutor(1, "writer")
-        self._last: Future[Any] | None = None  # the last work for the writer
+        self._last: Future[Any] | None = None  # the last work that was given to the writer
         self._is_ending = False
 
     @contextmanager
@@ -89,7 +88,7 @@ class Instance:
                 with database.snapshot() if is_snapshot else nullcontext():
                     yield Warehouse(database)
             finally:
-                with suppress(duckdb.Error):  # a query past its limit; freed when it ends
+                with suppress(duckdb.Error):  # a query past its time limit frees it later
                     connection.close()
 
     @contextmanager
@@ -108,8 +107,8 @@ class Instance:
             ) from error
 
     def confine(self) -> None:
-        """Limit the memory of this process: DuckDB's own limit doesn't cover texts that SQL functions make."""
-        with suppress(ImportError, ValueError, OSError):  # on Windows; a lower limit is set already
+        """Limit the memory of this process, because DuckDB's own limit doesn't cover texts that SQL functions make."""
+        with suppress(ImportError, ValueError, OSError):  # on Windows, or if a lower limit is set already
             import resource
 
             limit = self._memory + _BESIDE
@@ -129,13 +128,13 @@ class Instance:
         try:
             self._last = found = self._writer.submit(working)
             return found
-        except RuntimeError as error:  # it takes no more work
+        except RuntimeError as error:  # the writer takes no more work
             raise HeldError(f"{self.path}: the server's process ends, and another one starts; try again") from error
 
     def end(self, why: str) -> None:
-        """End this process as soon as captures that were sent are stored or have failed. Only this ends a query that
-        can't be interrupted, or reopens a database that has users and that an error has made unusable. The server
-        starts another process.
+        """End this process as soon as captures that were sent are stored or have failed. There is no other way to end a
+        query that can't be interrupted, or to reopen a database that is in use and that an error has made unusable. The
+        server starts another process.
         """
         with self._lock:
             if self._is_ending:
@@ -190,10 +189,10 @@ class Instance:
             left = max(0.0, ends - time.monotonic())
             opened = open_warehouse(self.path, read_only=not self._is_writable, wait=left)
             opened.share()
-            functions.register(opened.connection)  # before snapshots begin
-            # By default, DuckDB takes 80 % of all memory, even if others use it; queries aren't trusted.
+            functions.register(opened.connection)  # this must be set before snapshots begin
+            # By default, DuckDB takes 80 % of all memory, even if other processes use it. Queries aren't trusted.
             opened.connection.execute(f"SET memory_limit = '{self._memory}B'")
-            if self._is_writable:  # otherwise closing the file writes the rest of the log, while readers wait
+            if self._is_writable:  # otherwise, closing the file would write the rest of the log while readers wait
                 opened.connection.execute("SET wal_autocheckpoint = '1MB'")
             with self._lock:
                 self._opened, self._opened_at, self._users = opened, time.monotonic(), 1
@@ -202,8 +201,8 @@ class Instance:
             self._opening.release()
 
     def _close_later(self) -> None:
-        """Close the file after a while without requests; if it was open for long, close it immediately, because others
-        may wait.
+        """Close the file after a while without requests. If it has been open for long, close it immediately, because
+        other processes may wait.
         """
         is_over = time.monotonic() - self._opened_at > LONGEST and not has_left()
         if is_over:

@@ -1,4 +1,4 @@
-"""The pages' HTML, style and scripts: a page is a shell, whose script fetches its data and draws them."""
+"""The HTML, style and scripts of pages. A page is a shell; its script fetches the data and draws them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGES: Final = {
     "jobs": "Jobs",
     "sql": "SQL",
 }
-# The order matters: a file comes after those that it uses.
+# The order matters: a file comes after the files that it uses.
 SCRIPTS: Final = (
     "fetching.js",
     "selectors.js",
@@ -96,7 +96,7 @@ def assets() -> dict[str, Asset]:
 
 
 def shell(page: str) -> str:
-    """Return the HTML of a page. It reveals nothing about the warehouse, as anyone may read it."""
+    """Return the HTML of a page. It reveals nothing about the warehouse, because anyone may read it."""
     links = "".join(_link(name, title, name == page) for name, title in PAGES.items())
     used = ["editor.js", "pages.js"] if page == "sql" else ["pages.js"]
     return _SHELL.format(

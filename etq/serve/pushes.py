@@ -53,7 +53,7 @@ async def _received(request: Request, folder: str, most_bytes: int) -> dict[str,
             return await _fields(form, folder)
     except ClientDisconnect as error:
         raise EtqError("the upload ended before it was complete; send it again") from error
-    except HTTPException as error:  # of a form that can't be read
+    except HTTPException as error:  # raised for a form that can't be read
         raise EtqError(f"not a form with files: {error.detail}; send it as multipart/form-data") from error
 
 

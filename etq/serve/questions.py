@@ -1,4 +1,4 @@
-"""Questions of pages: each is a function of the warehouse and the page's parameters."""
+"""The questions that pages ask. Each is a function of the warehouse and the page's parameters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _home(warehouse: Warehouse, arguments: Arguments) -> Answer:
 
 
 def _findings(warehouse: Warehouse, arguments: Arguments) -> Answer:
-    """Causes of slowdowns, as in `causes`, in words; including accepted changes."""
+    """Causes of slowdowns in words, as in the view `causes`, with accepted changes."""
     return of_data(causes.causes_of(warehouse, selector=arguments.get("selector") or None, with_accepted=True))
 
 
@@ -105,16 +105,18 @@ def _matches(warehouse: Warehouse, arguments: Arguments) -> Answer:
     [(terms,)] = warehouse.rows("SELECT _selector_terms($selector)", selector=selector)[1]
     is_labels = all(term["sign"] == "=" and len(term["values"]) == 1 and not term["is_time"] for term in terms)
     pairs = {term["key"]: term["values"][0] for term in terms} if is_labels else {}
-    # If a selector has two values of one label, it doesn't choose one value.
+    # If a selector has two values of one label, it doesn't choose a single value.
     return of_data({"places": [place for (place,) in rows], "pairs": pairs if len(pairs) == len(terms) else None})
 
 
 def _series(warehouse: Warehouse, arguments: Arguments) -> Answer:
-    """The execute time of each chosen capture; the same by series, in order; and kept changes, as in `trend`."""
+    """The execute time of each chosen capture; these times by series, in order; and kept changes, as in the view
+    `trend`.
+    """
     options = {name: arguments[name] for name in ("selector", "over", "by") if arguments.get(name)}
     rows: Table | None = None
     is_ordered = not options.keys().isdisjoint({"over", "by"})
-    with nullcontext() if is_ordered else suppress(QueryError):  # there may be nothing to order captures by
+    with nullcontext() if is_ordered else suppress(QueryError):  # captures may have nothing to be ordered by
         call = ", ".join(f'"{name}" := ${name}' for name in options)
         query = f"""
             SELECT series, ordered_by, label, capture, p25, unit,
@@ -195,7 +197,9 @@ def _fleet(warehouse: Warehouse, arguments: Arguments) -> Answer:
 
 
 def _jobs(warehouse: Warehouse, arguments: Arguments) -> Answer:
-    """The report of the job that a selector chooses; without one, the jobs and, if there is one, its report."""
+    """The report of the job that a selector chooses. Without a selector, the list of jobs, and the report if there is
+    only one job.
+    """
     names, rows = warehouse.rows("FROM jobs()")
     known = [dict(zip(names, row, strict=True)) for row in rows]
     selector = arguments.get("selector") or None

@@ -1,5 +1,5 @@
-"""Runs the server until it is interrupted. A query may end its process: uvicorn's supervisor then starts another, which
-answers half a second later. The socket stays open meanwhile.
+"""Runs the server until it is interrupted. A query may end the server's process. Then uvicorn's supervisor starts
+another process, which answers half a second later. The socket stays open meanwhile.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from uvicorn.supervisors import Multiprocess
 
 _MISSING: Final = "pages in a browser need starlette, uvicorn and python-multipart: pip install 'etq[serve]'"
-# All interfaces.
+# Addresses that stand for all interfaces.
 _ANY: Final = ("0.0.0.0", "::", "")
 _GRACE: Final = 10
 # Seconds without a sign of life after which a process is replaced.
@@ -51,12 +51,12 @@ def run(
 
     tokens     the file of tokens; without one, only this machine may send requests
     seconds    limit of a query's time
-    megabytes  limit of what is sent at once
+    megabytes  limit of the size of a push
     opens      whether to open the first page in a browser
     report     called with the text that users need to open a page
 
-    Raises `EtqError` if the server's packages aren't installed, the port isn't free, or the host is another address and
-    there are no tokens; `WarehouseError` if there is no warehouse that can be read.
+    Raises `EtqError` if the server's packages aren't installed, if the port isn't free, or if the host isn't this
+    machine and there are no tokens. Raises `WarehouseError` if there is no warehouse that can be read.
     """
     try:
         import python_multipart  # noqa: F401
@@ -74,7 +74,7 @@ def run(
     if not is_lake_path(path):
         check_path(path)
     is_new = found is not None and not is_lake_path(path) and not Path(path).exists()
-    with open_warehouse(path, read_only=not is_new):  # one for captures that will be sent
+    with open_warehouse(path, read_only=not is_new):  # creates a warehouse for captures that will be sent
         pass
     with bound(host, port) as listener:
         number = listener.getsockname()[1]
@@ -92,13 +92,15 @@ def run(
             limit_concurrency=_MOST_REQUESTS, workers=1, timeout_worker_healthcheck=_HANGS,
         )  # fmt: skip
         _allow_connections()
-        signal.set_wakeup_fd(-1)  # the supervisor ends this process after the other one has answered all requests
+        signal.set_wakeup_fd(-1)  # the supervisor ends this process later, after all answers
         _supervisor()(config, [listener]).run()
 
 
 def _allow_connections() -> None:
-    """Raise the limit of open files to the system's: with the usual 1,024, idle connections could block all others."""
-    with suppress(ImportError, OSError, ValueError):  # on Windows, or above the system's limit
+    """Raise the limit of open files to the system's limit. With the usual 1,024, idle connections could block all
+    others.
+    """
+    with suppress(ImportError, OSError, ValueError):  # on Windows, or if the number is above the system's limit
         import resource
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -109,8 +111,8 @@ def _supervisor() -> type[Multiprocess]:
     from uvicorn.supervisors import Multiprocess
 
     class Supervisor(Multiprocess):  # type: ignore[misc]
-        """Notices the end of the process immediately. uvicorn holds both ends of the pipe for signs of life, so without
-        this it would wait for a dead process up to the limit.
+        """Notices the end of the server's process immediately. uvicorn holds both ends of the pipe for signs of life,
+        so otherwise it would wait for a dead process until the time limit.
         """
 
         def keep_subprocess_alive(self) -> None:

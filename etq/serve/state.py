@@ -1,4 +1,4 @@
-"""The state of a warehouse as a text that changes with its content: the key of cached answers."""
+"""The state of a warehouse: a text that changes with its content. It is part of the key of cached answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of DuckDB's results as Spark's."""
+"""Converts the columns of DuckDB's results to Spark's."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def schema(names: Sequence[str], types: Sequence[DuckDBPyType]) -> str:
 
 
 def cells(types: Sequence[DuckDBPyType]) -> str | None:
-    """The expression to SELECT from a result so that values of types that Spark lacks are numbers and texts; None:
-    SELECT it as it is.
+    """Return the expressions to SELECT from a result so that values of types that Spark lacks become numbers and texts.
+    None if the result can be used unchanged.
     """
     if all(map(_type, types)):
         return None
@@ -32,7 +32,7 @@ def cells(types: Sequence[DuckDBPyType]) -> str | None:
 
 
 def _cast(kind: DuckDBPyType) -> tuple[str, str]:
-    """The type to which values of a type that Spark lacks are cast, for DuckDB and for Spark."""
+    """Return the type to which values are cast if Spark lacks their type: its name in DuckDB and in Spark."""
     to = _UNSIGNED.get(kind.id, "VARCHAR")
     return to, _TYPES[to.lower()]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def rows_of(
     lake: str, query: str, captures: str | None = None, megabytes: int | None = None
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Return the columns and rows of a query's result; of a query for several captures, the rows are ordered by the
+    """Return the columns and rows of a query's result. If the query runs for several captures, rows are ordered by the
     captures' names.
 
     Raises EtqError if pyspark, Java or the lake is missing; QueryError as `etq.spark.sql` does.
@@ -48,7 +48,7 @@ def _session(folder: str) -> SparkSession:
             from pyspark.sql import SparkSession
             from pyspark.sql.pandas.utils import require_minimum_pandas_version
 
-            require_minimum_pandas_version()  # a setting that Spark also reads when it passes on Arrow
+            require_minimum_pandas_version()  # Spark also reads this setting when it passes on Arrow
         except ImportError:
             raise EtqError("this needs pyspark and pandas: pip install 'etq[spark]', and Java 17 or later") from None
         return _started(SparkSession.builder, folder)

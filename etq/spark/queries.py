@@ -45,7 +45,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Job:
-    """The input of each task of a query: the query, and the lake as it was then.
+    """The input of each task of a query: the query, and the state of the lake when the query was asked.
 
     captures  the captures for which the query runs, by task; None if it runs once, on the whole lake
     """
@@ -65,26 +65,26 @@ def sql(
     storage_options: Mapping[str, str] | None = None,
     megabytes: int = MEGABYTES,
 ) -> DataFrame:
-    """Return the result of a query in etq's SQL, as DuckDB answers it, which Spark's executors run.
+    """Return the result of a query in etq's SQL. Spark's executors answer it with DuckDB.
 
-    By default, one task answers the query, on the whole lake: for views of one capture, and for those that compare
-    captures, which read small tables. With `captures`, tasks run it once for each of these captures, as if the lake
-    had no other:
+    By default, one task answers the query on the whole lake. This suits views of one capture, and views that compare
+    captures, because these read small tables. With `captures`, tasks run it once for each of these captures, as if the
+    lake had no other:
 
         etq.spark.sql(spark, "FROM op_totals($capture, unit := 'us')", "fleet", captures="model=mlp")
 
     lake             a folder that all of Spark's processes see, or an address of an object store, as s3a://lab/fleet
-    captures         a selector, or a name; $capture in the query stands for each. A first column, capture_name, has
-                     the name. A capture's rows are in the order of the query
+    captures         a selector, or a name; $capture in the query stands for each of the captures. The first column of
+                     the result, capture_name, has the capture's name. A capture's rows are in the order of the query
     storage_options  options of the object store, as `deltalake` takes them; otherwise those of each process's
                      environment
-    megabytes        the most memory that DuckDB takes in a task; what needs more goes to the executor's disk
+    megabytes        the most memory that DuckDB takes in a task; if a query needs more, it uses the executor's disk
 
-    Executors need etq[spark]. The result is of the lake as it is when this is called, and computed when it is
-    read: again each time, unless it is cached.
+    Executors need etq[spark]. The result is that of the lake's state at the time of this call. It is computed whenever
+    it is read, unless it is cached.
 
-    Raises QueryError for a query that isn't one SELECT or is wrong, and for a selector that no capture matches;
-    WarehouseError for what isn't a lake. Errors of the data occur when the result is read.
+    Raises QueryError for a query that is wrong or isn't a single SELECT, and for a selector that no capture matches;
+    WarehouseError if the path has no lake. Errors of the data occur when the result is read.
     """
     state = read(Lake.at(lake, storage_options))
     with closing(connect(state.lake, state, external_access=False)) as connection:
@@ -106,7 +106,9 @@ def sql(
 
 
 def _parameters(query: str, *, of_captures: bool) -> set[str]:
-    """The parameters of a query, which may have one: capture. Raises `QueryError` for others, and other statements."""
+    """Return the parameters of a query; the only one that it may have is capture. Raises `QueryError` for other
+    parameters, and for other statements.
+    """
     statements = duckdb.extract_statements(query)
     if len(statements) != 1 or not _is_select(statements[0]):
         raise QueryError("expected one query: a SELECT, or FROM")
@@ -120,7 +122,7 @@ def _parameters(query: str, *, of_captures: bool) -> set[str]:
 def _is_select(statement: duckdb.Statement) -> bool:
     try:
         return bool(statement.type == duckdb.StatementType.SELECT)
-    except ValueError:  # A kind that the database's Python package has no name for.
+    except ValueError:  # A kind of statement for which DuckDB's Python package has no name.
         return False
 
 
@@ -148,13 +150,15 @@ def _chosen(connection: duckdb.DuckDBPyConnection, state: LakeState, selector: s
 
 
 def _by_task(chosen: Sequence[Chosen], cores: int) -> list[Sequence[Chosen]]:
-    """The captures of each task: neighbours, whose rows are in the same files. There are enough tasks for all cores."""
+    """Return the captures of each task, for enough tasks to use all cores. The captures of a task are neighbours, whose
+    rows are in the same files.
+    """
     size = max(1, min(_AT_ONCE, len(chosen) // (2 * cores)))
     return [chosen[start : start + size] for start in range(0, len(chosen), size)]
 
 
 def _cores(spark: SparkSession) -> int:
-    context = getattr(spark, "sparkContext", None)  # Spark Connect has none.
+    context = getattr(spark, "sparkContext", None)  # Spark Connect has no sparkContext.
     return 1 if context is None else int(context.defaultParallelism)
 
 
@@ -190,7 +194,7 @@ def _answers_for(job: Job, captures: Sequence[Chosen]) -> Iterator[pa.RecordBatc
 
 @contextmanager
 def _opened(job: Job, state: LakeState, *, of_one_capture: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection that takes no more than a task's share of an executor."""
+    """Provide a connection that takes no more than a task's share of an executor's memory and cores."""
     with temporary_folder() as folder:
         config = {"memory_limit": f"{job.megabytes}MiB", "temp_directory": folder, "threads": "1"}
         connection = connect(state.lake, state, external_access=False, of_one_capture=of_one_capture, config=config)

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FILTERS: Final = RLock()
-# Java's message about a task that failed as often as Spark repeats it.
+# Java's message about a task that failed each time, after as many attempts as Spark makes.
 _FAILED: Final = re.compile(r"most recent failure: .*?\): (?:[\w.]+(?:Exception|Error): )?(.*)")
 # The last line of Python's message about an error in an executor.
 _RAISED: Final = re.compile(r"^(?:[\w.]+\.)?\w*(?:Error|Exception): (.*)$", re.MULTILINE)
 
-# The view `labelled_captures` in Spark's SQL, which has no DuckDB.
+# The view `labelled_captures`, written in Spark's SQL, because Spark can't run DuckDB's.
 _LABELLED: Final = """
     SELECT {columns}
     FROM captures AS c
@@ -43,7 +43,8 @@ def register(
     """Make the base tables of a lake temporary views of a session, for Spark's own SQL; and `labelled_captures`, whose
     `labels['device']` is the device of a capture.
 
-    They are those of the lake as it is now: register it again to see what was added since.
+    The views show the lake's state at the time of this call. Register the lake again to see captures that were added
+    since.
 
     lake             a folder that all of Spark's processes see, or an address that Spark and `deltalake` know, as
                      s3a://lab/fleet
@@ -93,8 +94,8 @@ def rows(frame: DataFrame) -> list[Any]:
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Silence Spark's warnings about pandas, which isn't used here: one thread at a time, because threads share the
-    filters.
+    """Silence Spark's warnings about pandas, which isn't used here. Only one thread at a time does this, because
+    threads share the filters.
     """
     with _FILTERS, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")

@@ -1,8 +1,8 @@
 """Running an exported program from its JSON, node by node, with torch's operators. Needs torch.
 
-torch's own reader, `torch._export.serde`, imports the compiler and sympy, which takes as long as torch itself, and
-evaluates the texts of symbolic sizes as Python. Here sizes are those of the inputs, and a program can only call
-registered operators and arithmetic.
+torch's own reader, `torch._export.serde`, imports the compiler and sympy, which takes as long as importing torch
+itself. It also evaluates the texts of symbolic sizes as Python. Here, sizes are those of the inputs, and a program can
+only call registered operators and arithmetic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from etq.errors import EtqError
 from etq.ingest.etrecord.export_json import DTYPES, Node
 from etq.ingest.etrecord.node_names import NodeNames
 
-# Kinds of arguments that are neither names nor literals; names of torch's constants by torch.export's numbers.
+# First, kinds of arguments that are neither names nor literals. Then, names of torch's constants by torch.export's
+# numbers.
 _OF_TORCH: Final[Mapping[str, Sequence[str | None]]] = {
     "as_scalar_type": DTYPES,
     "as_memory_format": (None, "contiguous_format", "channels_last", "channels_last_3d", "preserve_format"),
@@ -41,13 +42,14 @@ Values = dict[str, Any]
 
 
 def run_program(program: Json, tensors: Mapping[str, Any], inputs: Any) -> Iterator[tuple[str, list[Any]]]:
-    """Run a program; yield the name and the outputs of each node, followed by each of several outputs by its own name.
+    """Run a program. Yield the name and the outputs of each node; if a node has several outputs, also yield each of
+    them by its own name.
 
-    program  as torch.export writes it
+    program  the program, as written by torch.export
     tensors  its parameters, buffers and other tensors, by name
     inputs   its arguments: tensors and plain values, nested as its module takes them
 
-    Raises `EtqError` for unsupported parts, and whatever an operator raises.
+    Raises `EtqError` for unsupported parts, and errors of operators unchanged.
     """
     module = program["graph_module"]
     graph = module["graph"]
@@ -87,7 +89,7 @@ def _given(specs: Sequence[Json], arguments: Sequence[Json], tensors: Mapping[st
         if kind == "user_input":
             values.update(_bound([argument], leaves.pop(0)))
         elif kind == "constant_input":
-            leaves.pop(0)  # nodes have the constant itself
+            leaves.pop(0)  # nodes contain the constant itself
         elif kind in ("parameter", "buffer", "tensor_constant"):
             values.update(_bound([argument], tensors[held[f"{kind}_name"]]))
         else:
@@ -96,7 +98,7 @@ def _given(specs: Sequence[Json], arguments: Sequence[Json], tensors: Mapping[st
 
 
 def _called(node: Json, values: Values) -> Any:
-    """Call what a node calls, with the values of its arguments."""
+    """Call the operator or function of a node, with the values of its arguments."""
     target = node["target"]
     arguments = [(given["name"], _value(given["arg"], values)) for given in node["inputs"]]
     if _ON_SIZES.fullmatch(target):
@@ -113,7 +115,7 @@ def _operator(target: str) -> Callable[..., Any]:
 
     found = torch.ops if target.startswith("torch.ops.") and not target.startswith(_REFUSED) else None
     if target.startswith("torch.ops.higher_order."):
-        import torch._higher_order_ops  # which registers them
+        import torch._higher_order_ops  # this import registers operators
     for part in target.split(".")[2:]:
         found = getattr(found, part, None)
     if not isinstance(found, torch._ops.OperatorBase):
@@ -142,8 +144,8 @@ def _value(argument: Json, values: Values) -> Any:
 
 
 def _of_torch(kind: str, held: Any) -> Any:
-    """Return a constant of torch, an operator, a complex number, or a device. The device is the CPU, where a record's
-    tensors are.
+    """Return a constant of torch, an operator, a complex number, or a device. The device is always the CPU, because a
+    record's tensors are there.
     """
     import torch
 

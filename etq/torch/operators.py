@@ -1,4 +1,4 @@
-"""The libraries that register a program's operators, which torch must know before it can read the program."""
+"""The libraries that register a program's operators. torch must know the operators before it can read the program."""
 
 from __future__ import annotations
 

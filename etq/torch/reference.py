@@ -19,9 +19,10 @@ from etq.torch.operators import register_operators
 
 EXPORTED: Final = "exported_program"
 EDGE: Final = "edge_dialect_exported_program"
-# The method of a graph whose name has none.
+# The method of a graph whose name doesn't contain one.
 _FORWARD: Final = "forward"
-# Parts that no expression of sizes has: texts, attributes, calls except functions such as Max and FloorDiv.
+# Parts that expressions of sizes never have: texts, attributes, and calls other than functions such as Max and
+# FloorDiv.
 _MORE_THAN_ARITHMETIC: Final = re.compile(
     r"""[^\w\s.,()+\-*/%<>=!&|~^]|__|\.\s*[^\W\d]|\b[^\WA-Z\d]\w*\s*\(|\)\s*\(|\blambda\b""", re.ASCII
 )
@@ -37,10 +38,10 @@ def reference_values(path: str | os.PathLike[str], graph: str = EXPORTED) -> dic
     """Compute the values of each node of an ETRecord's graph for the record's representative inputs.
 
     Returns the outputs of each node, by node name and in the order of execution: numpy arrays (bfloat16 and float8 as
-    float32), ints, floats and bools; None for outputs of other types. Of pickled members, only tensors are read.
+    float32), ints, floats and bools; None for outputs of other types. From pickled members, only tensors are read.
 
-    graph  `exported_program`, which torch alone runs, or another graph of the record by its name, as
-           `edge_dialect_exported_program` or `edge_after_transform/forward`, which needs executorch
+    graph  `exported_program`, for which torch is enough; or the name of another graph of the record, such as
+           `edge_dialect_exported_program` or `edge_after_transform/forward`, for which executorch is needed
 
     Raises `EtqError` if torch or executorch is missing or can't run the program, and `FormatError` if the record lacks
     the graph or representative inputs.
@@ -63,7 +64,7 @@ def reference_values(path: str | os.PathLike[str], graph: str = EXPORTED) -> dic
 
 
 def _first_line(error: Exception) -> str:
-    """The first line of an error's text, as torch's continue with whole nodes and programs."""
+    """Return the first line of an error's text, because torch's errors continue with whole nodes and programs."""
     line = (str(error).strip() or type(error).__name__).splitlines()[0]
     return line if len(line) <= MOST_SHOWN else line[:MOST_SHOWN] + " …"
 
@@ -110,12 +111,12 @@ def _exported(archive: zipfile.ZipFile, path: str, inputs: Any) -> Iterator[tupl
     register_operators(written, path, EXPORTED)
     state, constants = (_tensors(archive, path, f"{EXPORTED}_{part}") for part in ("state_dict", "constants"))
     ran = run_program(program, {**constants, **state}, inputs)
-    # Later nodes may write into a tensor, so its present values are copied.
+    # Later nodes may write into a tensor, so its current values are copied.
     return ((name, [*map(_plain, values)]) for name, values in ran)
 
 
 def _other(archive: zipfile.ZipFile, path: str, graph: str) -> Any:
-    """Return a graph of any name, which executorch reads: that of the edge program, or one of its `graph_map`."""
+    """Return a graph that executorch reads, by its name: that of the edge program, or a graph of `graph_map`."""
     written = graph if "/" in graph else f"{graph}/{_FORWARD}"
     members = [each for each in (graph, written) if each in archive.namelist()]
     if not members:
@@ -126,7 +127,7 @@ def _other(archive: zipfile.ZipFile, path: str, graph: str) -> Any:
         record = parsed_record(path)
         stage, _, method = written.partition("/")
         program = record.edge_dialect_program if stage == EDGE else record.graph_map[written]
-        # Edge programs of several methods are a dict.
+        # If there are several methods, the edge programs are a dict.
         return (program[method] if isinstance(program, dict) else program).module()
     except EtqError:
         raise
@@ -137,8 +138,8 @@ def _other(archive: zipfile.ZipFile, path: str, graph: str) -> Any:
 def parsed_record(path: str) -> Any:
     """Return executorch's object of a record.
 
-    Raises `EtqError` without executorch, `FormatError` for a record whose sizes are more than arithmetic, as executorch
-    evaluates them as Python, and whatever executorch raises.
+    Raises `EtqError` without executorch, and executorch's errors unchanged. Raises `FormatError` if a size in the
+    record is more than arithmetic, because executorch would evaluate it as Python.
     """
     try:
         from executorch.devtools.etrecord import parse_etrecord
@@ -146,7 +147,7 @@ def parsed_record(path: str) -> Any:
         raise EtqError(NO_EXECUTORCH) from error
     with _archive(path) as archive:
         for name in archive.namelist():
-            # Others are not JSON.
+            # Other members are not JSON.
             with suppress(ValueError, RecursionError):
                 json.loads(_member(archive, path, name), object_hook=partial(_check_sizes, path))
     return parse_etrecord(path)
@@ -173,7 +174,7 @@ def _run(module: Any, inputs: Any) -> Iterator[tuple[str, list[Any]]]:
             result = super().run_node(n)
             if n.op == "call_function":
                 values = result if isinstance(result, tuple | list) else [result]
-                # Later nodes may write into a tensor, so its present values are copied.
+                # Later nodes may write into a tensor, so its current values are copied.
                 outputs.append((n.name, [_plain(value) for value in values]))
             return result
 

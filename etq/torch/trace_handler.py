@@ -1,4 +1,4 @@
-"""Stores traces of PyTorch's profiler in a warehouse as they are made, without keeping trace files."""
+"""Stores traces of PyTorch's profiler in a warehouse when they are made, without keeping trace files."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Reading a lake: its Delta tables, the loads that it has, and its rows in DuckDB. Writes nothing."""
+"""Reads a lake: its Delta tables, its loads, and its rows in DuckDB. Writes nothing."""

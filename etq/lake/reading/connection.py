@@ -20,11 +20,11 @@ from etq.lake.reading.tables import Lake, kind_of
 
 # Characters that DuckDB takes for a pattern in the path of a file.
 _PATTERN: Final = re.compile(r"[*?\[]")
-# The variable of a connection that holds the key of the only capture that it sees.
+# The variable that holds the key of the only capture that a connection sees.
 _ONLY: Final = "etq_capture_id"
 # The order of rows within a lake, see `rows_of`.
 ORDER: Final = "t.filename, t.file_row_number"
-# The load of a row that is read with its file's name.
+# An expression for the load of a row that is read with its file's name.
 LOAD: Final = "regexp_extract(filename, '.*load_id=([0-9a-f]+)/', 1)"
 
 
@@ -36,10 +36,10 @@ def connect(
     of_one_capture: bool = False,
     config: Mapping[str, str] | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """A connection with the lake's tables, views and macros, for its current state or a given `state`.
+    """Return a connection with the lake's tables, views and macros, for its current state or a given `state`.
 
-    Without `external_access`, queries can read no files but those of this state. `of_one_capture` leaves out the rows
-    of all captures but the one that `see_only` names. `config` has more settings of DuckDB.
+    Without `external_access`, queries can only read the files of this state. With `of_one_capture`, only rows of the
+    capture that `see_only` names are there. `config` has more settings of DuckDB.
 
     Raises `WarehouseError` for what isn't a lake, and for a damaged lake.
     """
@@ -57,7 +57,7 @@ def connect(
 
 
 def see_only(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
-    """Choose the capture whose rows a connection `of_one_capture` has."""
+    """Choose the capture that a connection with `of_one_capture` sees."""
     connection.execute(f"SET VARIABLE {_ONLY} = {capture_id:d}")
 
 
@@ -69,24 +69,26 @@ def _sizes(state: LakeState) -> str:
 
 
 def _sizes_of_none() -> str:
-    """A query that replaces `_sizes` if the files contain other captures, which are hidden."""
+    """Return a query to use instead of `_sizes` if the files contain other captures, which are hidden."""
     what = "sizes of captures are shares of all captures' rows, and only one capture is seen here"
     return f"SELECT ''::VARCHAR AS table_name, error({quoted(what)})::BIGINT AS bytes"
 
 
 def allow_only_files(connection: duckdb.DuckDBPyConnection, state: LakeState) -> None:
     """Allow reading the lake's files without external access."""
-    if state.lake.is_remote:  # finds nothing else, see `LakeFiles`
+    if state.lake.is_remote:  # the file system has no other files, see `LakeFiles`
         connection.execute(f"SET allowed_directories = [{quoted(f'{state.lake.url}/')}]")
         return
     paths = {path for table in state.files for path in state.paths(table)}
-    # DuckDB checks the pattern, and then the file that it finds.
+    # DuckDB checks both the pattern and the file that the pattern finds.
     listed = sorted(paths | {*map(_literal, paths)})
     connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, listed))}]")
 
 
 def connect_tables(state: LakeState) -> duckdb.DuckDBPyConnection:
-    """A connection with only the lake's tables, which takes less time. Raises as `connect` does."""
+    """Return a connection with only the lake's tables, which takes less time than `connect` and raises the same
+    errors.
+    """
     connection = duckdb.connect(":memory:")
     with _closed_at_errors(connection, state.lake):
         for table in catalog.tables():
@@ -101,7 +103,7 @@ def _create_views(connection: duckdb.DuckDBPyConnection, state: LakeState, *, of
     for name in state.files:
         rows = rows_of(state, name)
         if of_one_capture and kind_of(name) == "capture":
-            # DuckDB knows the variable's value when it plans, and skips row groups of other captures.
+            # DuckDB knows the value of the variable when it plans the query, and skips row groups of other captures.
             rows += f" WHERE t.capture_id = getvariable('{_ONLY}')"
         connection.execute(f"DROP TABLE {name}; CREATE VIEW memory.main.{name} AS {rows}")
 
@@ -124,10 +126,10 @@ def attach(connection: duckdb.DuckDBPyConnection, state: LakeState) -> None:
 def rows_of(
     state: LakeState, table: str, replaced: Mapping[str, str] | None = None, *, is_numbered: bool = False
 ) -> str:
-    """A query for the lake's rows of a table that has some, without WHERE; the table is `t`.
+    """Return a query, without WHERE, for the lake's rows of a table that has rows; the table's alias is `t`.
 
-    replaced     expressions in the place of columns
-    is_numbered  whether the rows can be put in `ORDER`, that of the files
+    replaced     expressions that replace columns
+    is_numbered  whether rows can be ordered by `ORDER`, the order of the files
     """
     columns = {column.name: f't."{column.name}"' for column in catalog.named(table).columns}
     chosen = ", ".join(f'{text} AS "{name}"' for name, text in {**columns, **(replaced or {})}.items())
@@ -136,13 +138,13 @@ def rows_of(
 
 
 def read_parquet(paths: list[str], *options: str) -> str:
-    """The rows of files, with these options of DuckDB."""
+    """Return SQL for the rows of files, read with these options of DuckDB."""
     listed = ", ".join(quoted(_literal(path)) for path in paths)
     return f"read_parquet({', '.join([f'[{listed}]', 'hive_partitioning = false', *options])})"
 
 
 def _literal(path: str) -> str:
-    """A path as a pattern that matches no other path."""
+    """Return a path as a pattern that matches no other path."""
     return path if "://" in path else _PATTERN.sub(r"[\g<0>]", path)
 
 

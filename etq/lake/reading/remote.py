@@ -16,7 +16,7 @@ from etq.lake.reading.state import LakeState
 # Files up to this size are fetched completely by one request, which takes less time than several requests for parts.
 # From the end of larger files, where Parquet has its index, at least a quarter of this size is fetched.
 _WHOLE: Final = 1 << 20
-# The most bytes of fetched files that are kept in memory: files never change.
+# The most bytes of fetched files that are kept in memory. This is safe because files never change.
 _KEPT: Final = 1 << 27
 
 
@@ -70,7 +70,7 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
         return path.partition("://")[2].removeprefix(self._root)
 
     def glob(self, path: str, *_: Any, **__: Any) -> list[str]:
-        """The address itself: no address is a pattern."""
+        """Return the address itself, because no address is a pattern."""
         return [path]
 
     def _open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> AbstractBufferedFile:
@@ -85,7 +85,7 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
     isfile = exists
 
     def isdir(self, path: str) -> bool:
-        """Whether it is a folder: stores have none."""
+        """Return False: stores have no folders."""
         return False
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
@@ -95,11 +95,11 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
         return {"name": path, "size": self._sizes[self.name(path)], "type": "file"}
 
     def unstrip_protocol(self, name: str) -> str:
-        """The address of a file: all paths here are addresses."""
+        """Return the address of a file: paths are addresses already."""
         return name
 
     def modified(self, path: str) -> datetime.datetime:
-        """The time when a file was written: files of a lake never change."""
+        """Return a constant time, because files of a lake never change."""
         return datetime.datetime.fromtimestamp(0, datetime.UTC)
 
 

@@ -44,7 +44,7 @@ class LakeState:
         return rows
 
     def only(self, kind: str, loads: Collection[str]) -> LakeState:
-        """This state without other loads of a kind."""
+        """This state with only these loads of a kind."""
         files = {
             table: [file for file in of_table if kind_of(table) != kind or file.load in loads]
             for table, of_table in self.files.items()
@@ -53,15 +53,15 @@ class LakeState:
 
 
 def read(lake: Lake) -> LakeState:
-    """The content of a lake now.
+    """Return the present content of a lake.
 
-    Rows of loads that are missing from their root table are left out: their writers are at work or were killed.
+    Rows of loads that are missing from their root table are left out, because their writers are at work or were killed.
 
     Raises `WarehouseError` for what isn't a lake, for one of another schema, and for a damaged one.
     """
     while True:
-        # Captures are read before the content that they refer to, and roots before the rows of their loads, because
-        # what is read first was written last.
+        # Captures are read before the content to which they refer, and root tables before the rows of their loads. This
+        # is the reverse of the order in which they are written.
         captures = lake.open("captures")
         check_is_lake(lake, captures)
         others = [f"{kind}s" for kind in KINDS if kind != "capture"]
@@ -70,7 +70,7 @@ def read(lake: Lake) -> LakeState:
         names = [table for table in all_tables() if table not in roots]
         found |= dict(zip(names, lake.each(lambda table: files_of(lake.open(table)), names), strict=True))
         loads = {kind: {file.load for file in found[f"{kind}s"]} for kind in KINDS}
-        # Loads that were merged into others meanwhile may have lost rows before they were read.
+        # If loads were merged into others meanwhile, their rows may have been removed before they were read.
         if all(loads[kind] <= loads_of(lake.open(f"{kind}s")) for kind in KINDS if loads[kind]):
             break
     files = {

@@ -1,7 +1,7 @@
 """The Delta tables of a lake: one for each base table with rows of captures, records or programs, in `LAKE/<table>`.
 
-A *load* is content that is added together, the partition `load_id` of each table that it has rows in. A load is part of
-the lake once its root table (`captures`, `records` or `programs`) has its rows: that commit is its last.
+A *load* is content that was added together. In each table, its rows are the partition `load_id`. A load is part of the
+lake as soon as its rows are in its root table (`captures`, `records` or `programs`), which is committed last.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ _PRIMITIVES: Final = {
     "TIMESTAMP": "timestamp_ntz", "BLOB": "binary", "DECIMAL(38,0)": "decimal(38,0)",
 }  # fmt: skip
 _FILE: Final = re.compile(r"load_id=([0-9a-f]{1,64})/[\w-][\w.-]*\.parquet", re.ASCII)
-# The features of Delta Lake that a reader of etq's tables must support. With other features, rows may be deleted
-# without changing files.
+# The features of Delta Lake that etq supports. With other features, rows may be deleted without changing files.
 _FEATURES: Final = {"timestampNtz"}
 # The properties of a file that are read from a log.
 _ABOUT_FILES: Final = ("path", "num_records", "size_bytes")
@@ -74,14 +73,16 @@ def all_tables() -> list[str]:
 
 @dataclass(frozen=True)
 class Lake:
-    """A folder or the address of one in an object store, with the options of the store, as `deltalake` takes them."""
+    """A folder, or an address in an object store, with the options of the store for `deltalake`."""
 
     url: str
-    options: dict[str, str] | None = field(default=None, repr=False)  # may have secrets
+    options: dict[str, str] | None = field(default=None, repr=False)  # options may have secrets
 
     @classmethod
     def at(cls, place: str | os.PathLike[str] | Lake, options: Mapping[str, str] | None = None) -> Lake:
-        """The lake of a path or address. Raises `WarehouseError` for a path that the library takes for another."""
+        """Return the lake at a path or address. Raises `WarehouseError` for a path that the library would take for
+        another one.
+        """
         if isinstance(place, Lake):
             return place
         text = os.fspath(place)
@@ -116,9 +117,9 @@ class Lake:
         return self.open("captures") is not None
 
     def open(self, table: str) -> DeltaTable | None:
-        """A table as it is now; None if there is none.
+        """Return the present state of a table; None if there is none.
 
-        Raises `WarehouseError` for a damaged log, one that needs a newer reader, and for a link in a folder.
+        Raises `WarehouseError` for a damaged log, for a log that needs a newer reader, and for a link in a folder.
         """
         uri = self.uri(table)
         if not self.is_remote and not _has_log(uri):
@@ -135,7 +136,7 @@ class Lake:
         return opened
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """The results of `work` for each item, in order; several run concurrently, as they mostly wait."""
+        """Return the results of `work` for each item, in order. Several run concurrently, because they mostly wait."""
         with ThreadPoolExecutor(16 if self.is_remote else 4) as pool:
             return [*pool.map(work, items)]
 
@@ -143,8 +144,8 @@ class Lake:
 def _has_log(table: str) -> bool:
     """Whether the folder of a table has a log.
 
-    Links and pipes are refused: with a link, somebody else's lake could contain the reader's files, and reading a pipe
-    would wait.
+    Links and pipes are refused. By a link, somebody else's lake could refer to the reader's files; reading a pipe would
+    wait.
     """
     folder, log = Path(table), Path(table, "_delta_log")
     for place in (folder, log):
@@ -163,7 +164,7 @@ def _has_log(table: str) -> bool:
 def files_of(table: DeltaTable | None) -> list[DataFile]:
     """The files that a table's log lists.
 
-    Raises `WarehouseError` if a file isn't in a load's folder of the table, because somebody else's lake must not name
+    Raises `WarehouseError` if a file isn't in the folder of a load of the table: somebody else's lake must not name
     other files.
     """
     if table is None:
@@ -188,7 +189,7 @@ def loads_of(table: DeltaTable | None) -> set[str]:
 
 
 def column_types(table: str) -> dict[str, Any]:
-    """The columns of a table in a lake, and their types, as its log has them."""
+    """Return the columns of a table in a lake, and their types, from the table's log."""
     types: dict[str, Any] = {}
     for column in catalog.named(table).columns:
         name = str(column.type).split()[0]

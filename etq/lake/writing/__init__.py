@@ -1,1 +1,1 @@
-"""Writing a lake: loads, their commits, compaction."""
+"""Writes a lake: loads, their commits, compaction."""

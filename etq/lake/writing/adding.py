@@ -1,4 +1,4 @@
-"""Adding the content of a warehouse to a lake."""
+"""Adds the content of a warehouse to a lake."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from etq.warehouse.warehouse import Warehouse, open
 
 @dataclass(frozen=True)
 class Added:
-    """The numbers of captures that were new to a lake, were known, and replaced known ones; and how many of the known
-    ones got other labels, and events that had been pruned.
+    """The numbers of captures that were new to a lake, that were known, and that replaced known ones; and how many
+    known captures got other labels, or got back events that had been pruned.
     """
 
     new: int
@@ -51,9 +51,9 @@ def export(
     """Add everything that a warehouse holds to a lake, which is created if it doesn't exist.
 
     Content that the lake already has stays unchanged; nothing is stored twice. With `replace`, captures of the lake are
-    replaced by those of the warehouse, with their annotations: readers see either the old or the new ones. A name that
-    other content has in the lake is made longer, by the file's folders or its hash. Up to 2,000 captures are added at a
-    time; after an error, earlier ones stay. Comments that the lake lacks are added.
+    replaced by those of the warehouse, with their annotations; readers see either the old or the new ones. If other
+    content of the lake has the same name, the name is made longer by the file's folders or hash. Up to 2,000 captures
+    are added at a time. If an error occurs, those that were added before stay. Comments that the lake lacks are added.
 
     path             a folder, or an address in an object store, as s3://lab/fleet
     storage_options  options of the object store, as `deltalake` takes them; otherwise those of the environment
@@ -73,7 +73,7 @@ def export(
 def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) -> Added:
     added = Added(0, 0, 0)
     for kind in KINDS:
-        # If there are more captures than a load holds, the captures of one day are together.
+        # If there are more captures than a load holds, the captures of one day are kept together.
         order = f"{recorded_at(kind)}, {kind}_id"
         found = connection.execute(f"SELECT {kind}_id, sha256 FROM {kind}s ORDER BY {order}").fetchall()
         of_all = dict(found)
@@ -83,7 +83,7 @@ def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) ->
         for part in parts(connection, kind, [key for key, sha256 in found if sha256 not in known]):
             counts = add_contents(lake, connection, kind, {of_all[key]: key for key in part}, is_replaced)
             new, replaced = new + counts[0], replaced + counts[1]
-        added = Added(new, len(found) - new - replaced, replaced)  # the numbers of captures, which are the last kind
+        added = Added(new, len(found) - new - replaced, replaced)  # of captures, which are the last kind
     for table in WHOLE:
         if len(rows := connection.sql(f"FROM {table} ORDER BY ALL").to_arrow_table()):
             _add_rows(lake, table, rows)
@@ -107,9 +107,9 @@ def update(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> tuple[int, int]:
-    """Change captures of a lake by what a warehouse has of the same content: labels that they lack are added, and those
-    whose keys are `given` replace theirs; events that were pruned are restored. Returns the numbers of captures that
-    get labels, and events.
+    """Change captures of a lake that a warehouse also has. Labels that they lack are added, and labels whose keys are
+    `given` replace theirs. Events that were pruned are restored. Returns the numbers of captures that get labels, and
+    events.
 
     Raises `WarehouseError` for a lake that can't be read or written.
     """
@@ -135,7 +135,7 @@ def update(
             if sha256 in labels:
                 set_labels(connection, key, {each: value for each, value in labels[sha256].items() if each in given})
                 add_labels(connection, key, labels[sha256])
-        if restored:  # others waited for content that is stored again
+        if restored:  # their advice waited for content that is stored again
             refill(connection, ranks_of(connection, changed))
 
     is_of_job = bool(restored) or any(not RANKS.isdisjoint(each) for each in labels.values())
@@ -151,7 +151,7 @@ def _pruned(connection: duckdb.DuckDBPyConnection) -> set[str]:
 
 
 def _restore(connection: duckdb.DuckDBPyConnection, key: int, source: duckdb.DuckDBPyConnection, sha256: str) -> None:
-    """Copy the events of a capture that lost them from a warehouse that has its file's content."""
+    """Copy the events of a capture that lost them from a warehouse that has the same file's content."""
     [(other,)] = source.execute("SELECT c.capture_id FROM captures AS c WHERE c.sha256 = ?", [sha256]).fetchall()
     for table in EVENT_TABLES:
         query = f"SELECT t.* REPLACE ({key:d} AS capture_id) FROM {table} AS t WHERE t.capture_id = {other:d}"
@@ -162,8 +162,8 @@ def _restore(connection: duckdb.DuckDBPyConnection, key: int, source: duckdb.Duc
 
 
 def check_place(lake: Lake) -> bool:
-    """Whether the lake exists. Raises `WarehouseError` if none can be made: for a file, for a folder with other
-    files, and where nothing can be written.
+    """Whether the lake exists. Raises `WarehouseError` if no lake can be made: for a file, for a folder with other
+    files, and if nothing can be written there.
     """
     deltalake()
     if lake.exists():

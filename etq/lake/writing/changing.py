@@ -43,8 +43,8 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is taken out of a lake: the keys of captures to change, of these and the other ranks of their jobs, and of
-    the records and programs of all; and the loads that have these captures.
+    """The content that is taken out of a lake: the keys of the captures to change; the keys of these captures and the
+    other ranks of their jobs; the keys of the records and programs of all of them; and the loads with these captures.
     """
 
     changed: Sequence[int]
@@ -63,17 +63,17 @@ def change(
     others: Mapping[str, Sequence[int]] | None = None,
     in_one: bool = True,
 ) -> Result:
-    """Change captures of a lake, given by their keys there. Returns the result of `work`.
+    """Change captures of a lake, given by their keys in the lake. Returns the result of `work`.
 
-    Their loads are written again as other loads, without them. If other writers change these loads meanwhile,
-    everything is repeated on the new state. Repeating the call completes one that was killed.
+    Their loads are written again as other loads, without these captures. If other writers change these loads meanwhile,
+    everything is repeated on the new state. If a call was killed, repeating it completes the change.
 
-    work        changes captures of a warehouse, given by its connection and their keys there
+    work        changes captures of a warehouse; it gets the connection and the captures' keys in the warehouse
     reads       the tables of which it needs the captures' rows, because it removes the other rows; by default all
                 tables. Captures that other writers have removed are then left out
     with_ranks  whether it changes advice about the other ranks of their jobs, too
-    jobs        jobs that they become ranks of
-    others      keys of records and programs, by kind, that they become linked to
+    jobs        jobs of which they become ranks
+    others      keys of records and programs, by kind, to which they become linked
     in_one      whether it is one transaction; otherwise it makes its own
 
     Raises `WarehouseError` for a lake that can't be read or written, and if others have removed the captures.
@@ -129,7 +129,7 @@ def choose(
     jobs: Sequence[str] = (),
     others: Mapping[str, Sequence[int]] | None = None,
 ) -> Chosen:
-    """What of a lake is taken out, to change captures. Arguments are those of `change`."""
+    """Return the content of a lake that is taken out to change captures. Arguments are those of `change`."""
     of_jobs = f"SELECT l.capture_id FROM labels AS l WHERE l.key = '{JOB}' AND list_contains(?::VARCHAR[], l.value)"
     if not state.of("captures"):
         return Chosen([], dict.fromkeys(KINDS, ()), ())
@@ -183,7 +183,9 @@ def take(
 
 
 def _copying(state: LakeState, kind: str, table: str, keys: Sequence[int], *, is_read: bool) -> str:
-    """A statement that copies rows of a lake's table into a warehouse; not of captures to change, unless `is_read`."""
+    """Return a statement that copies rows of a lake's table into a warehouse. Rows of the captures to change are only
+    copied if `is_read`.
+    """
     replaced, joined = {f"{kind}_id": "m.new_key"}, ""
     if table == "captures":
         for other in ("program", "record"):
@@ -200,10 +202,12 @@ def _copying(state: LakeState, kind: str, table: str, keys: Sequence[int], *, is
 
 
 def _put_back(connection: duckdb.DuckDBPyConnection, state: LakeState, chosen: Chosen) -> bool:
-    """Replace the content that was taken out by that of a warehouse. Returns False if others were faster."""
+    """Replace the content that was taken out by the content of a warehouse. Returns False if other writers were
+    faster.
+    """
     lake, loads = state.lake, list[Load]()
     for kind in KINDS:
-        if kind != "capture":  # what captures refer to is there first
+        if kind != "capture":  # content to which captures refer is written before them
             query = f"SELECT k.sha256, k.{kind}_id FROM {kind}s AS k WHERE k.{kind}_id > ?"
             if made := dict(connection.execute(query, [len(chosen.keys[kind])]).fetchall()):
                 add_contents(lake, connection, kind, made)
@@ -229,7 +233,7 @@ def add_contents(
             return 0, 0
         loads, replaced = [write(connection, lake, kind, chosen)], set[str]()
         if is_replaced and known:
-            # Content that was loaded together with the former ones is written again.
+            # The remaining content of the loads of replaced contents is written again.
             replaced = {held[sha256][1] for sha256 in known}
             loads.append(rewrite(read(lake), kind, replaced, loads[0].rows[f"{kind}_id"].to_pylist()))
         if commit(lake, kind, loads, replaced):
@@ -237,7 +241,7 @@ def add_contents(
 
 
 def _groups(state: LakeState, loads: Iterable[str]) -> Iterator[list[str]]:
-    """Groups of loads whose remaining content becomes one load."""
+    """Return groups of loads. The remaining content of a group becomes one load."""
     contents, events = state.rows("captures"), state.rows(*EVENTS)
     group: list[str] = []
     number = size = 0

@@ -28,7 +28,7 @@ from etq.lake.writing.loads import (
 
 # A load with this many captures is not enlarged, because a query about one capture reads a whole file of each table.
 MOST_MERGED: Final = 20_000
-# Rows of a younger load may be of a writer that has not committed it yet.
+# A younger load may belong to a writer that has not committed it yet.
 LEAVE_SECONDS: Final = 3600
 
 
@@ -38,7 +38,8 @@ def compact(
     leave_seconds: float = LEAVE_SECONDS,
     storage_options: Mapping[str, str] | None = None,
 ) -> tuple[int, int]:
-    """Put small loads together, neighbours in time, sorted by key. Returns the numbers of loads before and after.
+    """Merge small loads that are neighbours in time; rows are sorted by key. Returns the numbers of loads before and
+    after.
 
     Rows of loads that were never committed are removed if they are older than `leave_seconds` (an hour). If the writer
     of such a load is still at work, it raises an error, and adds nothing.
@@ -63,7 +64,7 @@ def _number(state: LakeState) -> int:
 
 
 def _groups(state: LakeState, kind: str) -> Iterator[list[str]]:
-    """Groups of small loads to be merged, each as large as one load may be.
+    """Return groups of small loads to be merged. A group is at most as large as one load may be.
 
     The loads of a group are neighbours in time, so that the captures of one day are in few loads.
     """
@@ -96,7 +97,9 @@ def _in_time(state: LakeState, kind: str) -> list[str]:
 
 
 def _remove_uncommitted(lake: Lake, kind: str, leave_seconds: float) -> None:
-    """Remove rows of loads that their root table lacks, after a commit of that table that discards these loads."""
+    """Remove rows of loads that are missing from their root table. Before, a commit of that table discards these
+    loads.
+    """
     module = deltalake()
     tables = tables_of(kind)[:-1]
     while True:
@@ -109,15 +112,17 @@ def _remove_uncommitted(lake: Lake, kind: str, leave_seconds: float) -> None:
         noted = [module.Transaction(load, 1) for load in given_up]
         properties = module.CommitProperties(app_transactions=noted, max_commit_retries=0)
         with writing(lake), suppress(module.exceptions.CommitFailedError):
-            # The commit fails if the table has changed since it was read: so none of the loads was committed since
-            # then, or can be committed later.
+            # The commit fails if the table has changed since it was read. So none of the loads has been committed since
+            # then, and none can be committed later.
             root.create_write_transaction([], "append", root.schema(), ["load_id"], commit_properties=properties)
             drop(lake, kind, given_up)
             return
 
 
 def _clean(lake: Lake, table: str) -> None:
-    """Write a checkpoint of a table's log, and delete the files and the log that nobody has needed for a week."""
+    """Write a checkpoint of a table's log, and delete files, and parts of the log, that have not been needed for a
+    week.
+    """
     opened = lake.open(table)
     if opened is not None:
         opened.vacuum(dry_run=False, full=True)

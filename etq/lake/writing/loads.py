@@ -1,9 +1,8 @@
 """Writes loads: rows of a warehouse's tables, with keys that are the same in every lake, and commits them.
 
-A load's rows go to the other tables first, and last to its root table. That commit fails if the root table has changed
-since its writer read it: so of two writers of the same content, one is refused, and removes its rows. Before the rows
-of a load are removed, a transaction of Delta Lake in the root table marks the load, so that nobody can commit it any
-more.
+A load's rows are written to its root table last. The commit of the root table fails if the table has changed since the
+writer read it. So of two writers of the same content, one is refused, and removes its rows. Before the rows of a load
+are removed, a transaction of Delta Lake in the root table marks the load, so that nobody can commit it any more.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 Result = TypeVar("Result")
-# 60 bits: among a million contents, two have the same with a probability of 4 in ten million.
+# 60 bits: among a million contents, the probability that two have the same key is 4 in ten million.
 KEY: Final = "('0x' || substr({}.sha256, 1, 15))::BIGINT"
-# The most captures of a load, and the most rows of events: large enough to make few files, and small enough to
-# rewrite one.
+# The most captures of a load, and the most rows of events. They are large enough that there are few files, and small
+# enough to rewrite a file.
 MOST_CONTENTS: Final = 2_000
 MOST_EVENTS: Final = 20_000_000
 EVENTS: Final = ("event_ticks", "trace_events")
 _ROWS_AT_ONCE: Final = 100_000
-# Readers read the commits since the last checkpoint.
+# The number of commits after which a checkpoint is written. Readers read the commits since the last checkpoint.
 _PROPERTIES: Final = {"delta.checkpointInterval": "10"}
-# How often a commit is tried if others commit to the same table, and if the store or the disk fails.
+# How often a commit is tried: if others commit to the same table, and if the store or the disk fails.
 _TRIES_AMONG_OTHERS: Final = 100
 _TRIES: Final = 3
 # The key in a root table's log for the loads that a commit replaced, separated by commas.
@@ -58,7 +57,7 @@ _LOOKED_BACK: Final = 100
 class Load:
     """Captures, records or programs whose rows are in all tables but their root table.
 
-    rows  those of the root table, as Arrow, without the column load_id
+    rows  the rows of the root table, as Arrow, without the column load_id
     """
 
     id: str
@@ -76,12 +75,14 @@ def age_of(load: str) -> float:
 
 
 def recorded_at(kind: str) -> str:
-    """An expression for when the content of a root table's row was recorded, as far as is known."""
+    """Return an expression for the time at which the content of a root table's row was recorded, or else was read."""
     return "coalesce(captured_at, ingested_at)" if kind == "capture" else "ingested_at"
 
 
 def parts(connection: duckdb.DuckDBPyConnection, kind: str, keys: Iterable[int]) -> Iterator[list[int]]:
-    """Keys of captures, records or programs in the warehouse, as many at a time as a load holds, in their order."""
+    """Yield keys of captures, records or programs in the warehouse, in their order, as many at a time as a load
+    holds.
+    """
     counts: dict[int, int] = {}
     if kind == "capture":
         counted = " UNION ALL ".join(f"SELECT capture_id FROM {table}" for table in EVENTS)
@@ -99,7 +100,9 @@ def parts(connection: duckdb.DuckDBPyConnection, kind: str, keys: Iterable[int])
 
 
 def write(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, keys: Sequence[int]) -> Load:
-    """Write the captures, records or programs with these keys of the warehouse. Raises as `_written`."""
+    """Write the captures, records or programs that have these keys in the warehouse. Raises the errors of
+    `_written`.
+    """
     connection.execute("CREATE OR REPLACE TEMP TABLE _chosen AS SELECT unnest(?::INTEGER[]) AS key", [[*keys]])
     others = ("program", "record")
     joined = " ".join(f"LEFT JOIN {other}s AS {other} ON {other}.{other}_id = t.{other}_id" for other in others)
@@ -123,7 +126,7 @@ def write(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, keys: Se
 
 
 def rewrite(state: LakeState, kind: str, loads: Collection[str], without: Collection[int] = ()) -> Load:
-    """Write the content of these loads as one load, sorted by key, except contents with the keys `without`.
+    """Write the content of these loads as one load, sorted by key, without contents whose keys are in `without`.
 
     Raises as `_written`.
     """
@@ -160,7 +163,7 @@ def _written(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, query
 def _append(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: str, query: str) -> None:
     """Append rows to a table, unless there are none.
 
-    Rows that others append meanwhile don't conflict. Rows that they remove do in deltalake 1.6, whatever the isolation
+    Rows that others append meanwhile don't conflict. With deltalake 1.6, rows that others remove do, at any isolation
     level of the table; then the rows are written again.
     """
     for attempt in range(1, _TRIES_AMONG_OTHERS + 1):
@@ -174,7 +177,7 @@ def _append(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load:
 
 
 def _append_once(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: str, query: str) -> bool:
-    """Append rows to a table, and say whether there are any."""
+    """Append rows to a table, and return whether there are any."""
     import pyarrow as pa
 
     with closing(connection.sql(query).to_arrow_reader(_ROWS_AT_ONCE)) as rows:
@@ -211,7 +214,7 @@ def _put(
 def _flush(lake: Lake, table: str, load: str) -> None:
     """Flush a load's files of a table in a folder to the disk, before a commit of another table relies on them.
 
-    Raises `WarehouseError` if the disk can't.
+    Raises `WarehouseError` if the disk can't do it.
     """
     if lake.is_remote:
         return
@@ -228,7 +231,7 @@ def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[st
     """Make loads part of a lake, instead of those that are `replaced`. Loads may be empty: then content is removed.
 
     A name that other content has is made longer. Returns False, and removes the loads, if other writers were faster:
-    the lake has some of the content already, or lacks some of what is replaced.
+    then the lake already has some of the content, or lacks some of the replaced content.
 
     Raises `WarehouseError` if the lake can't be written, and if a compaction gave up one of the loads.
     """
@@ -237,7 +240,7 @@ def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[st
     root, names = (
         f"{kind}s",
         [load.id for load in loads if len(load.rows)],
-    )  # one may have been replaced whole
+    )  # a load may have been replaced as a whole
     rows = pa.concat_tables(load.rows.append_column("load_id", pa.repeat(load.id, len(load.rows))) for load in loads)
     for attempt in range(1, _TRIES_AMONG_OTHERS + 1):
         table = make_table(lake, root)
@@ -317,7 +320,7 @@ def contents(root: DeltaTable | None) -> dict[str, tuple[str, str]]:
 
 
 def _named(rows: Any, held: Mapping[str, str]) -> Any:
-    """Rows of a root table with the names of contents: their own, or longer ones if others have these."""
+    """Return rows of a root table with the names of contents. If other content has a name, it is made longer."""
     import pyarrow as pa
 
     owners = {name: sha256 for sha256, name in held.items()}
@@ -329,7 +332,7 @@ def _named(rows: Any, held: Mapping[str, str]) -> Any:
 
 
 def discard(lake: Lake, kind: str, loads: Collection[str]) -> None:
-    """Remove the rows of loads that were not committed, if the store answers: otherwise a compaction does."""
+    """Remove the rows of loads that were not committed. If the store doesn't answer, a later compaction does it."""
     try:
         drop(lake, kind, loads)
     except (deltalake().exceptions.DeltaError, OSError, WarehouseError):
@@ -337,7 +340,7 @@ def discard(lake: Lake, kind: str, loads: Collection[str]) -> None:
 
 
 def drop(lake: Lake, kind: str, loads: Collection[str]) -> None:
-    """Remove from the other tables of a kind the rows of loads that the root table doesn't have."""
+    """Remove the rows of loads that are missing from the root table from the other tables of a kind."""
 
     def drop_from(table: str) -> None:
         for attempt in range(_TRIES):
@@ -377,11 +380,13 @@ def _is_one_of(loads: Iterable[str]) -> str:
 
 
 def make_table(lake: Lake, table: str) -> DeltaTable:
-    """A table as it is now, created if it doesn't exist. Raises `WarehouseError` if it can't be."""
+    """Return the present state of a table, which is created if it doesn't exist. Raises `WarehouseError` if it can't be
+    created.
+    """
     module, key = deltalake(), catalog.named(table).columns[0].name
     problem: Exception | None = None
     for _ in range(_TRIES):
-        opened = lake.open(table)  # perhaps another writer's
+        opened = lake.open(table)  # perhaps another writer created it
         if opened is not None:
             if table == "captures":
                 check_is_lake(lake, opened)
@@ -405,7 +410,7 @@ def _delta_schema(table: str) -> Any:
 
 @contextmanager
 def writing(lake: Lake) -> Iterator[None]:
-    """Raise errors of the library, the system and DuckDB within the block as `WarehouseError`."""
+    """Convert errors of the library, the system and DuckDB within the block to `WarehouseError`."""
     try:
         yield
     except duckdb.Error as error:

@@ -1,4 +1,4 @@
-// Draws the page that the shell is for.
+// Draws the page of this shell.
 
 const pages = { home: etq.pageOfHome, captures: etq.pageOfCaptures, capture: etq.pageOfCapture, compare: etq.pageOfComparison, trends: etq.pageOfTrends, fleet: etq.pageOfFleet, jobs: etq.pageOfJobs, sql: etq.pageOfSql };
 

@@ -14,17 +14,18 @@ const FIXED = {
   sha256: { title: "hash", width: 120, class: "code" },
   uri: { title: "file", width: 260 },
 };
-// Slow data, shown after the list.
+// Data that take longer; they are shown after the list.
 const COUNTED = ["runs", "findings"];
 const LATE = ["execute", "trend", "change", ...COUNTED];
 const SHOWN = ["execute", "trend", "change", "captured_at", "runs"];
-// Labels that divide captures, the most common ones first; the time of a commit is in no column by default.
+// Labels that divide captures into groups, the most common labels first. By default, no column has the time of a
+// commit.
 const USUAL = ["model", "device", "backend", "commit", "branch"];
 const LABELS_SHOWN = 5;
 // A label with a different value for each capture only names them, like the first column.
 const MOST_NAMES = 8;
 const POLL = 5000;
-// The letters of a capture's name that are shown, and those of a phone's column.
+// The number of letters of a capture's name that are shown, and the number for a column on a phone.
 const LONGEST_NAME = 44;
 const NARROW_NAME = 13;
 
@@ -53,8 +54,8 @@ etq.pageOfCaptures = async () => {
   // Series and counts are undefined until they are known, and null after an error.
   const page = { captures: null, series: undefined, counts: undefined, kept: null, since: null };
   const isKnown = (name) => (COUNTED.includes(name) ? page.counts : LATE.includes(name) ? page.series : page.captures) !== undefined;
-  // Whether a column has no value in any listed row. The column of changes appears only with one, as few captures have
-  // any.
+  // Whether a column has no value in any listed row. The column of changes only appears if it has a value, because few
+  // captures have one.
   function isEmpty(name) {
     if (!isKnown(name)) return name === "change";
     const isNone = !page.kept.includes(1);
@@ -99,7 +100,8 @@ etq.pageOfCaptures = async () => {
     return [column || null, down === "down"];
   }
 
-  // The named view that the selector begins with, and the column of this page that a name in it is; null if none is.
+  // The named view with which the selector begins; and the column of this page for a name in that view, null if there
+  // is none.
   const viewed = () => page.captures?.views.get((etq.parameters().where ?? "").split(",")[0]);
   const columnOf = (name) => (name in FIXED || name === "name" ? name : page.captures.labels.has(name) ? `label ${name}` : null);
   // As on the command line, numbers are sorted from the largest, texts from A to Z. Labels that are numbers are numbers.
@@ -200,7 +202,7 @@ etq.pageOfCaptures = async () => {
     const places = ordered();
     grid.show(columns(), places, sorting(), options);
     const all = page.captures.length;
-    // Without captures, the page says what to do first.
+    // If there are no captures, the page says what to do first.
     for (const part of [facets, parts.selector, parts.picked, parts.rows]) part.hidden = all === 0;
     if (all && !page.captures.labels.size) parts.facets.replaceChildren(etq.element("p", { class: "muted", text: `No capture has labels to tell captures apart by: etq label CAPTURE device=pixel8 --db ${etq.source}` }));
     const fresh = page.since === null ? 0 : page.captures.table.list("ingested").filter((each) => each > page.since).length;
@@ -324,7 +326,7 @@ etq.pageOfCaptures = async () => {
   parts.selector.append(input, columnChoice());
   main.append(facets, etq.element("div", { class: "listed" }, parts.selector, wrong, etq.element("div", { class: "bar" }, parts.count, waits, parts.picked), parts.rows));
 
-  // Keys of the table work even without focus.
+  // The table's keys work even if it doesn't have the focus.
   addEventListener("keydown", (event) => {
     if (document.activeElement === document.body && !event.ctrlKey) grid.press(event);
   });

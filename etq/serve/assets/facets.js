@@ -11,7 +11,7 @@ etq.facets = (parent, choose) => {
   const searched = new Map();
   let last = null;
 
-  // For each facet, the captures that the other facets leave: a facet's own choice doesn't narrow it.
+  // For each facet, the captures that the choices in the other facets leave. Its own choice doesn't narrow a facet.
   function base(captures, pairs, key, kept) {
     if (!pairs?.has(key)) return kept;
     const others = new Map(pairs);
@@ -68,7 +68,7 @@ etq.facets = (parent, choose) => {
 
   function draw(captures, pairs, kept) {
     last = [captures, pairs, kept];
-    // Labels of few values come first: they divide captures.
+    // Labels with few values come first, because they divide captures into groups.
     const keys = [...captures.labels.keys()].sort((one, other) => {
       const many = (key) => captures.labels.get(key).texts.length > 30;
       return many(one) - many(other) || one.localeCompare(other);

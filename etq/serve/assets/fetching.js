@@ -4,8 +4,8 @@ const page = document.body.dataset.page;
 const state = document.getElementById("state");
 etq.page = page;
 
-// Seconds before a request is repeated: a busy server answers 503; one whose process has ended doesn't answer until the
-// next process runs.
+// Seconds before a request is repeated. A busy server answers 503. A server whose process has ended doesn't answer
+// until the next process runs.
 const BUSY = { waits: [1, 2, 4] };
 // Requests that aren't repeated: SQL may have ended the process.
 const ONCE = new Set(["sql"]);
@@ -77,8 +77,8 @@ etq.download = async (address, name) => {
   }
 };
 
-// Work of a page: shows its progress, or its error. One at a time: new work cancels the last. work(signal, quiet):
-// quiet() is called once the page has something to look at.
+// Does the work of a page, and shows its progress or its error. New work cancels the previous one. work(signal, quiet)
+// calls quiet() as soon as the page has something to look at.
 let current = null;
 etq.work = async (text, work) => {
   current?.abort();
@@ -106,7 +106,7 @@ etq.work = async (text, work) => {
   } catch (error) {
     if (error.name !== "AbortError" && current === mine) {
       etq.state(error.message, true);
-      // The place of an error in a query: its line, and a line that points at it.
+      // The place of an error in a query: the line with the error, and below it a line that points at the place.
       if (error.place) state.append(etq.element("pre", {}, error.place.split("\n").map((line) => etq.printable(line)).join("\n")));
       const head = document.getElementById("head");
       if (!head.firstChild) head.append(etq.element("h1", { text: document.title.split(" · ")[0] }), etq.themeButton());
@@ -158,7 +158,7 @@ etq.showSection = () => {
   if (location.hash.length > 1) requestAnimationFrame(() => document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView());
 };
 
-// Discards the page's content, to draw it again.
+// Discards the page's content, so that it can be drawn again.
 etq.clear = () => {
   for (const id of ["head", "contents", "sections", "foot"]) document.getElementById(id).replaceChildren();
   etq.redraws.clear();

@@ -11,7 +11,7 @@ etq.pageOfFleet = async () => {
   } },
   text("selector", "captures", "all: model=mlp,build=140", { list: "selectors", size: 34 }), text("by", "by", "device", { list: "keys" }), etq.element("button", { type: "submit", class: "main", text: "Show" }));
 
-  // Captures of one model are compared at a time: with several models, the page offers a choice.
+  // Only captures of one model can be compared. If there are several models, the page offers a choice.
   const models = etq.element("nav", { class: "chips", "aria-label": "Models" });
   function offer(found) {
     const texts = found?.labels.get("model")?.texts ?? [];

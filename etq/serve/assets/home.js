@@ -1,4 +1,4 @@
-// The first page of a server: what is slower, and all series.
+// The first page of a server: the things that are slower, and all series.
 
 etq.pageOfHome = async () => {
   const head = document.getElementById("head");

@@ -53,7 +53,7 @@ function plotOf(table, { kind, x, y }) {
   const isNumber = table.list(x).every((value) => value === null || typeof value === "number");
   let rows = isNumber ? order.filter((row) => table.get(row, x) !== null).sort((one, other) => table.get(one, x) - table.get(other, x)) : order;
   if (kind === "bars") rows = rows.slice(0, MOST_BARS);
-  // Bars and texts keep their order.
+  // If the chart has bars, or x is a text, rows keep their order.
   const isPlaced = !isNumber || kind === "bars";
   const at = rows.map((row, place) => (isPlaced ? place : table.get(row, x)));
   const named = (place) => (isPlaced ? (Number.isInteger(place) && rows[place] !== undefined ? etq.printable(etq.short(table.get(rows[place], x) ?? "NULL", 14)) : "") : etq.number(place));

@@ -4,7 +4,7 @@
 const HEIGHT = 30;
 const EXTRA = 12;
 
-// Columns are {name, title, width, numeric, cell(place), sortKey}. open(place) is for Enter; pick(place) for Space.
+// Columns are {name, title, width, numeric, cell(place), sortKey}. Enter calls open(place), Space calls pick(place).
 etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
   const head = etq.element("tr", { "aria-rowindex": 1 });
   const body = etq.element("tbody");

@@ -43,7 +43,8 @@ etq.Captures = class {
 
 etq.series = async (signal, options = {}) => new etq.Series(await etq.ask("series", options, signal));
 
-// The captures that a text chooses, as bytes, and its labels by key; these are null if it has anything else.
+// The captures that a text chooses, as bytes, and the text's labels by key. The labels are null if the text has
+// anything else.
 etq.chosenBy = async (captures, text, signal) => {
   if (text === "") return { kept: new Uint8Array(captures.length).fill(1), pairs: new Map() };
   const { places, pairs } = await etq.ask("matches", { selector: text }, signal);

@@ -96,7 +96,7 @@ etq.pageOfSql = async () => {
     }
   }
 
-  // The state of the link: of a new visit, and of steps back and forward.
+  // The page's state from its link: for a new visit, and after steps back and forward.
   async function follow() {
     const { query } = etq.parameters();
     set(query ?? "");
