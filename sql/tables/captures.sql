@@ -1,4 +1,4 @@
--- Versions of this file: one row, written when the warehouse is created.
+-- The versions of this file, in one row, which is written when the warehouse is created.
 CREATE TABLE warehouse (
     schema_version INTEGER NOT NULL,  -- version of the base tables; a version of etq reads only its own
     etq_version VARCHAR NOT NULL,  -- version of etq that made the file, with its copy of the views and macros
@@ -13,8 +13,8 @@ CREATE TABLE captures (
     format VARCHAR NOT NULL,  -- format of the file: etdump, torch_trace (of PyTorch's profiler), prof_result (of ExecuTorch's profiler before ETDump), or reference (no file: values computed by `etq ingest --reference`)
     uri VARCHAR NOT NULL,  -- path of the file relative to the folder of the ingest; only its name if it was elsewhere
     size_bytes BIGINT NOT NULL,  -- size of the file in bytes
-    captured_at TIMESTAMP,  -- when it was measured, in UTC, as given by the user, or else when the recording of a PyTorch trace began; NULL where unknown
-    ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC; if the clock went back, just after the previous one
+    captured_at TIMESTAMP,  -- when it was measured, in UTC: as given by the user, or else, for a PyTorch trace, when its recording began; NULL where unknown
+    ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC; if the clock went back, just after the previous capture
     time_scale VARCHAR NOT NULL,  -- unit of one tick: ns, us, ms, s or cycles; ns unless given
     clock_bits INTEGER,  -- width of the clock's counter: 32 if given or evident from a wraparound, else 64
     record_id INTEGER,  -- the ETRecord of its program, in `records`; NULL if none is linked

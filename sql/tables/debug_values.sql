@@ -17,7 +17,7 @@ CREATE TABLE debug_values (
     strides BIGINT[],  -- strides of a tensor by dimension, in elements; NULL for other kinds
     byte_offset BIGINT,  -- offset of its first byte in the debug buffer; NULL for other kinds
     number DOUBLE,  -- value of an int, bool, float or double; NULL for other kinds
-    min DOUBLE,  -- smallest finite element of a tensor; NULL, as those below, if its bytes are unknown, and for other kinds
+    min DOUBLE,  -- smallest finite element of a tensor; NULL, like the columns below, if the tensor's bytes are unknown, and for other kinds
     max DOUBLE,  -- largest finite element
     mean DOUBLE,  -- arithmetic mean of the finite elements
     nan_count BIGINT,  -- number of elements that are NaN

@@ -1,4 +1,4 @@
--- One instruction of a method. An event of a run has the same instruction_id.
+-- One instruction of a method. Events of a run have the instruction_id of their instruction.
 CREATE TABLE instructions (
     program_id INTEGER NOT NULL,  -- the program
     method VARCHAR NOT NULL,  -- the method
@@ -20,10 +20,10 @@ CREATE TABLE program_values (
     kind VARCHAR NOT NULL,  -- null, int, bool, double, tensor, string, int_list, double_list, bool_list, tensor_list or optional_tensor_list
     scalar_type VARCHAR,  -- element type of a tensor, by torch's name; NULL for other kinds
     sizes INTEGER[],  -- sizes of a tensor; upper bounds if the shape is dynamic; NULL for other kinds
-    size_bytes BIGINT,  -- size of a tensor in bytes; NULL if the type is unknown or the sizes are impossible, and for other kinds
+    size_bytes BIGINT,  -- size of a tensor in bytes; NULL for an unknown type or impossible sizes, and for other kinds
     dynamism VARCHAR,  -- for a tensor, static, dynamic_bound or dynamic_unbound; NULL for other kinds
     name VARCHAR,  -- name of a tensor in the model; NULL if the file doesn't have it
-    constant_index BIGINT,  -- for a tensor with data in the file, index of the constant buffer, or of the mutable data if memory is also planned for it; else NULL
+    constant_index BIGINT,  -- for a tensor with data in the file, index of its constant buffer, or, if memory is also planned for the tensor, of its mutable data; else NULL
     memory_id BIGINT,  -- for a tensor with planned memory, the buffer that contains it; else NULL
     memory_offset BIGINT,  -- for a tensor with planned memory, offset of its first byte in that buffer; else NULL
     is_constant BOOLEAN NOT NULL,  -- whether it is a tensor whose data is in this or another file, without planned memory

@@ -16,7 +16,7 @@ CREATE TABLE constant_buffers (
     constant_index INTEGER NOT NULL,  -- the constant_index of its values; 0 is reserved
     location VARCHAR NOT NULL,  -- inline (in the FlatBuffers part) or segment
     byte_offset BIGINT,  -- offset of its first byte in the file; NULL if there is none
-    size_bytes BIGINT NOT NULL  -- its size in bytes; in a segment with the gap after it
+    size_bytes BIGINT NOT NULL  -- its size in bytes; in a segment, this includes the gap after it
 );
 
 -- One segment: data after the FlatBuffers part.
@@ -41,10 +41,10 @@ CREATE TABLE delegate_ops (
     blob_offset BIGINT NOT NULL,  -- the blob, by its byte_offset in `program_delegates`
     op_index INTEGER NOT NULL,  -- position in the graph
     op VARCHAR NOT NULL,  -- the backend's name of the op, like Conv2d or aten.linear.default
-    debug_handle INTEGER,  -- debug handle of the edge nodes that it was made from; NULL if it was made from none, like changes of layout, and for Vulkan, whose handles are not those of edge nodes
+    debug_handle INTEGER,  -- debug handle of the edge nodes from which it was made; NULL for ops that were made from none, such as changes of layout, and for Vulkan, whose handles are not those of edge nodes
     inputs BIGINT[] NOT NULL,  -- ids of the values that it takes: data, then weights and bias if it has any
     outputs BIGINT[] NOT NULL,  -- ids of the values that it produces
-    parameters VARCHAR NOT NULL  -- its other fields as a JSON object, of Vulkan by their position among the arguments from 0, infinities and NaN as texts
+    parameters VARCHAR NOT NULL  -- its other fields as a JSON object; keys of Vulkan's are positions among the arguments, from 0; infinities and NaN are texts
 );
 
 -- One value of the graph in a delegate's blob.

@@ -8,7 +8,7 @@ CREATE TABLE programs (
     ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC
     version BIGINT NOT NULL,  -- version of the schema, as written in the file
     flatbuffer_bytes BIGINT NOT NULL,  -- size of the part before the segments, with the header, in bytes
-    segment_bytes BIGINT,  -- size of the segments with the gaps between them, by the header; NULL without a header, or if it lacks the size
+    segment_bytes BIGINT,  -- size of the segments with the gaps between them, from the header; NULL without a header, or if the header lacks the size
     etq_version VARCHAR NOT NULL  -- version of etq that read it
 );
 

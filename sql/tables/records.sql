@@ -1,4 +1,4 @@
--- One ETRecord: the file that the export step wrote for a program, for any number of captures of it.
+-- One ETRecord: the file that the export step wrote for a program. Any number of captures may belong to it.
 CREATE TABLE records (
     record_id INTEGER NOT NULL,  -- key of the record in this warehouse; without gaps, in the order of ingest
     sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a record
@@ -20,7 +20,7 @@ CREATE TABLE record_members (
     size_bytes BIGINT NOT NULL  -- its size in bytes
 );
 
--- One finding about an ETRecord: missing parts of a half-written one, debug handles that no node has.
+-- One finding about an ETRecord, for example that parts are missing, or that no node has a debug handle.
 CREATE TABLE record_findings (
     record_id INTEGER NOT NULL,  -- the record
     rule VARCHAR NOT NULL,  -- kind of the finding
@@ -43,7 +43,7 @@ CREATE TABLE op_nodes (
     graph_id INTEGER NOT NULL,  -- the graph
     node_index INTEGER NOT NULL,  -- position in the graph, from 0, nested graphs included
     subgraph VARCHAR NOT NULL,  -- names of the nested graphs that contain it, joined by /; empty at the top
-    name VARCHAR,  -- name of the node; made of its result's or its op's where none is stored
+    name VARCHAR,  -- name of the node; if none is stored, derived from the name of its result or op
     target VARCHAR NOT NULL,  -- what it calls, as written
     op_type VARCHAR NOT NULL,  -- the target without its Python module: aten.addmm.default
     op VARCHAR NOT NULL,  -- the op without namespace and overload, as kernels are named: addmm
@@ -53,7 +53,7 @@ CREATE TABLE op_nodes (
     module_path VARCHAR  -- path of the innermost module that contains it; NULL where none was kept
 );
 
--- What a node computes and moves in one call, by the sizes, types and literals of its arguments, see `node_costs`.
+-- The operations and bytes of one call of a node, by the sizes, types and literals of its arguments, see `node_costs`.
 CREATE TABLE costed_nodes (
     record_id INTEGER NOT NULL,  -- the record
     graph_id INTEGER NOT NULL,  -- the graph
@@ -92,14 +92,14 @@ CREATE TABLE graph_outputs (
     kind VARCHAR NOT NULL  -- output, or mutation (the new content of a buffer or an input)
 );
 
--- One value that a node takes as an argument, or part of one, or one argument that is a number, a list of integers, a
+-- One value that a node takes as an argument or as part of one; or one argument that is a number, a list of integers, a
 -- truth value or a text. Other arguments (dtypes, symbolic numbers, None, nested graphs) have no row, nor do defaults.
 CREATE TABLE node_arguments (
     record_id INTEGER NOT NULL,  -- the record
     graph_id INTEGER NOT NULL,  -- the graph
     node_index INTEGER NOT NULL,  -- the node
-    position INTEGER NOT NULL,  -- index of the node's argument, from 0; values of one list have the same, in its order
-    argument VARCHAR NOT NULL,  -- its name in the op's signature; empty where it has none
+    position INTEGER NOT NULL,  -- index of the node's argument, from 0; the values of a list have the same index, and are in the list's order
+    argument VARCHAR NOT NULL,  -- name of the argument in the op's signature; empty if it has none
     value_index INTEGER,  -- the value, in `node_values`; NULL for literals
     literal VARCHAR  -- the number, list, truth value or text as JSON, infinities and NaN as texts; NULL for values
 );
@@ -149,7 +149,7 @@ CREATE TABLE delegates (
     method VARCHAR NOT NULL,  -- the method
     instruction_id INTEGER NOT NULL,  -- the instruction that calls it
     backend VARCHAR NOT NULL,  -- the backend's name
-    outputs INTEGER,  -- number of its outputs, which are the last of its arguments; NULL if the record lacks it
+    outputs INTEGER,  -- number of its outputs, which are its last arguments; NULL if the record lacks the number
     is_mapped BOOLEAN NOT NULL  -- whether the backend wrote a map from its events to ops
 );
 
@@ -158,7 +158,7 @@ CREATE TABLE delegate_debug_handles (
     record_id INTEGER NOT NULL,  -- the record
     method VARCHAR NOT NULL,  -- the method
     instruction_id INTEGER NOT NULL,  -- the instruction that calls the delegate
-    delegate_debug_id VARCHAR NOT NULL,  -- the event's id as text, whether the backend writes it as a number or text
+    delegate_debug_id VARCHAR NOT NULL,  -- the event's id as text; the backend may write a number or a text
     id_index INTEGER NOT NULL,  -- position of the id among those of the instruction, from 0
     position INTEGER NOT NULL,  -- position in the id's list, from 0
     debug_handle INTEGER NOT NULL  -- the handle
@@ -183,14 +183,14 @@ CREATE TABLE signature_nodes (
     debug_handle INTEGER NOT NULL,  -- debug handle by which the event refers to the node
     graph_id INTEGER NOT NULL,  -- the graph of the capture's record
     node_index INTEGER NOT NULL,  -- the node in it
-    is_own BOOLEAN NOT NULL,  -- whether the event's kernel, or the call of its delegate, runs it; true for all nodes of an event if it runs none of them
+    is_own BOOLEAN NOT NULL,  -- whether the event's kernel, or the call of the event's delegate, runs the node; true for all nodes of an event if the event runs none of them
     mapping VARCHAR NOT NULL,  -- exact, by the record's maps; aligned, by order and class within a delegate
-    score DOUBLE NOT NULL  -- for an aligned event, the share of its call's events, except changes of layout and type, that have a node; 1 for exact
+    score DOUBLE NOT NULL  -- for an aligned event, the share of its call's events that have a node, without changes of layout and type; 1 for exact
 );
 
 -- The op of a delegate's own graph that an event of a linked capture runs, as in `delegate_graph`, computed when the
--- capture is linked to its program. Events and ops are aligned by kind and order; an event is left out unless every way
--- to align its call has it at the same op.
+-- capture is linked to its program. Events and ops are aligned by kind and order. An event only has a row if every way
+-- to align its call gives it the same op.
 CREATE TABLE signature_delegate_ops (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the event, in `signatures`
@@ -198,8 +198,8 @@ CREATE TABLE signature_delegate_ops (
     score DOUBLE NOT NULL  -- share of the call's events that have an op
 );
 
--- The ops, module and line of an event of a linked capture that belongs to an instruction, as in `event_ops`, computed
--- when the capture is linked.
+-- The ops, module and line of an event that belongs to an instruction, for a linked capture, as in `event_ops`.
+-- Computed when the capture is linked.
 CREATE TABLE signature_ops (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the event, in `signatures`
@@ -209,25 +209,25 @@ CREATE TABLE signature_ops (
     op_type VARCHAR,  -- op type of the nodes that it runs itself; NULL if it runs none, or nodes of several op types
     first_op_type VARCHAR,  -- op type of the first node that it runs itself; NULL if it runs none
     output_shape VARCHAR,  -- sizes of that node's first output, as text; NULL if unknown
-    module_path VARCHAR,  -- deepest module that contains all nodes that it runs itself; for a delegate's event without nodes, all nodes that its call runs; NULL where unknown
+    module_path VARCHAR,  -- deepest module that contains all nodes that the event runs itself; for a delegate's event without nodes, that contains all nodes of its call; NULL where unknown
     source_file VARCHAR,  -- file of the user's line; NULL if the event comes from several lines or none
     source_line INTEGER,  -- line in that file; NULL if the event comes from several lines or none
-    lines INTEGER NOT NULL,  -- number of lines of the nodes that it runs itself, or else its call
-    mapping VARCHAR,  -- exact; aligned within a delegate; call if module and line are those of its delegate's call; NULL for other events without nodes
+    lines INTEGER NOT NULL,  -- number of lines of the nodes that it runs itself; if it runs none, of the nodes of its call
+    mapping VARCHAR,  -- exact; aligned (within a delegate); call, if module and line are those of its delegate's call; NULL for other events without nodes
     backend VARCHAR  -- backend of its delegate; NULL if no delegate ran it
 );
 
--- The match of an output of an event of a linked capture with a result of an op. If it is unknown, the row has only the
--- op, and `problem` says why. Computed when a capture that logged values is linked to its record, or a reference is
--- stored.
+-- The match between an output of an event, in a linked capture, and a result of an op. If the match is unknown, the row
+-- only has the op, and `problem` says why. Computed when a capture that logged values is linked to its record, or when
+-- a reference is stored.
 CREATE TABLE signature_outputs (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the event, in `signatures`; of a reference, its event_index in `debug_values`
-    position INTEGER,  -- position among the outputs of the event, from 0; NULL with a problem, but not of a reference
+    position INTEGER,  -- position among the outputs of the event, from 0; NULL with a problem, except for a reference
     debug_handle INTEGER NOT NULL,  -- debug handle of the op
     result_index INTEGER,  -- index of the op's output, from 0; NULL with a problem
     sizes BIGINT[],  -- sizes of the node's value that is the output, with NULL for a symbolic size; NULL where unknown
     result_sizes BIGINT[],  -- sizes of the op's output, which has the same elements in the same order; NULL where unknown
-    mapping VARCHAR,  -- exact, by the record's maps and graph; inferred, if these allow several answers; NULL with a problem
+    mapping VARCHAR,  -- exact, by the record's maps and graph; inferred, if maps and graph allow several answers; NULL with a problem
     problem VARCHAR  -- why it is unknown which output is the op's; NULL if it is known
 );

@@ -1,12 +1,12 @@
--- The time of an op of a capture summarized over its runs, so that questions across captures read no events. Written
--- when a capture is ingested, and again when it is linked or its runs get phases. The time of an op in a run is the sum
--- of its calls, without what other events of a delegate take within them; runs in which that exceeds 64 bits are
--- excluded.
+-- The time of an op of a capture, summarized over the capture's runs, so that questions across captures read no events.
+-- Written when a capture is ingested, and again when it is linked or its runs get phases. The time of an op in a run is
+-- the sum of its calls. Times of other events of the delegate within a call don't count. Runs in which the sum exceeds
+-- 64 bits are excluded.
 CREATE TABLE op_times (
     capture_id INTEGER NOT NULL,  -- the capture
     op_index INTEGER NOT NULL,  -- position among the ops of the capture, from 1; 0 for the executes, which are the capture's total
     phase VARCHAR,  -- only runs of this phase; NULL: all runs
-    item VARCHAR NOT NULL,  -- identity of the op in all captures, as text: scope, kind, module, op and order among equal ones; for the total its scope
+    item VARCHAR NOT NULL,  -- identity of the op in all captures, as text: scope, kind, module, op and order among equal ones; for the total, its scope
     scope VARCHAR NOT NULL,  -- the method that ran; if unknown, the name of its runs
     kind VARCHAR NOT NULL,  -- kernel, delegate, delegate_call, operator_call (without a kernel), user; framework for the total
     label VARCHAR NOT NULL,  -- the event's label
@@ -18,17 +18,17 @@ CREATE TABLE op_times (
     place_in_module INTEGER NOT NULL,  -- position among the ops of its scope, module and op_type (or else family), from 1
     place_in_kind INTEGER NOT NULL,  -- position among the ops of its scope, kind and family, from 1
     value_unit VARCHAR NOT NULL,  -- unit of the numbers below: ticks of the capture's time_scale, us or cycles
-    is_additive BOOLEAN NOT NULL,  -- whether these numbers are in ticks of the host's clock, and not part of another op's, so that they add up to the total
+    is_additive BOOLEAN NOT NULL,  -- whether these numbers add up to the total: they are in ticks of the host's clock, and not part of another op's numbers
     runs INTEGER NOT NULL,  -- number of runs that have it
     calls BIGINT NOT NULL,  -- number of its calls in these runs
     total_ticks BIGINT,  -- sum of its times in all runs; NULL if the sum exceeds 64 bits
     p25 DOUBLE NOT NULL,  -- 25th percentile over runs
     p50 DOUBLE NOT NULL,  -- median over runs
     p90 DOUBLE NOT NULL,  -- 90th percentile over runs
-    outside_p25 DOUBLE,  -- of a total: the time of a run outside of its additive ops, 25th percentile over runs; NULL for ops
-    outside_p50 DOUBLE,  -- the same, median over runs
-    outside_p90 DOUBLE,  -- the same, 90th percentile over runs
-    resolution DOUBLE NOT NULL  -- step of its clock in this unit, as in `clock_steps`; 1 where none is seen
+    outside_p25 DOUBLE,  -- for a total, 25th percentile over runs of the time outside of additive ops; NULL for ops
+    outside_p50 DOUBLE,  -- median over runs of that time
+    outside_p90 DOUBLE,  -- 90th percentile over runs of that time
+    resolution DOUBLE NOT NULL  -- step of its clock in this unit, as in `clock_steps`; 1 if no step is seen
 );
 
 -- The time of a module of a linked capture with its submodules, summarized over its runs; written with `op_times`.
@@ -42,7 +42,7 @@ CREATE TABLE module_times (
     p25 DOUBLE NOT NULL,  -- 25th percentile over runs, in ticks
     p50 DOUBLE NOT NULL,  -- median over runs, in ticks
     p90 DOUBLE NOT NULL,  -- 90th percentile over runs, in ticks
-    resolution DOUBLE NOT NULL  -- step of the clock of its ops, in ticks, as in `op_times`: the longest one
+    resolution DOUBLE NOT NULL  -- longest step of the clocks of its ops, in ticks, as in `op_times`
 );
 
 -- A clock of a capture, and the times that it measured. Written with `op_times`. Key: capture_id, clock.
@@ -52,30 +52,30 @@ CREATE TABLE capture_clocks (
     events BIGINT NOT NULL,  -- number of events that it timed, without detached ones (see `events`)
     zeros BIGINT NOT NULL,  -- number of these events with a time of 0
     median_ticks BIGINT NOT NULL,  -- half of the events take at most this time
-    step_ticks DOUBLE  -- time between two of its values, as far as these times show it; NULL where none is seen
+    step_ticks DOUBLE  -- time from one of its values to the next, estimated from these times; NULL if no step is seen
 );
 
--- The identity of the ops of a capture, by which captures with the same ops are found: one row per capture with
--- `op_times`, written with it.
+-- The identity of the ops of a capture, by which captures with the same ops are found. Each capture with `op_times` has
+-- one row, which is written with them.
 CREATE TABLE capture_ops (
     capture_id INTEGER NOT NULL,  -- the capture
     scope VARCHAR,  -- scope of all its ops; NULL if they have several
-    is_method BOOLEAN NOT NULL,  -- whether any scope is a method from a record, rather than a name of runs
+    is_method BOOLEAN NOT NULL,  -- whether any scope is a method of a record, and not only a name of runs
     ops_hash VARCHAR NOT NULL  -- MD5 of the kinds, labels and instructions of its ops in order, and of the scopes, if there are several
 );
 
 -- The time of an op, annotation, module or kernel of a PyTorch trace in one step, from which its `op_times` and
--- `module_times` are computed. The steps are its profiler steps, or else those of a server, or else the whole trace is
--- one.
+-- `module_times` are computed. The steps are its profiler steps; without these, the steps of a server; without these,
+-- the whole trace is one step.
 CREATE TABLE step_times (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the step, in `runs`
-    scope VARCHAR NOT NULL,  -- what the steps are: ProfilerStep, ServingStep or Trace; for times on devices followed by ` on devices`
+    scope VARCHAR NOT NULL,  -- kind of steps: ProfilerStep, ServingStep or Trace; for times on devices, followed by ` on devices`
     kind VARCHAR NOT NULL,  -- framework (the step), op, runtime, annotation, module; on devices device_total, device_kernel, device_copy, device_fill, device_op, device_annotation, device_module
     label VARCHAR NOT NULL,  -- name of the op, annotation, module or kernel
     calls INTEGER NOT NULL,  -- number of calls; for device_op, device_annotation and device_module, number of calls that launched something
     ticks BIGINT NOT NULL,  -- time of these calls in ticks, without children for ops and runtime calls
-    is_sample BOOLEAN NOT NULL  -- whether the step is one of at most 30, evenly spaced, by which a single trace is compared
+    is_sample BOOLEAN NOT NULL  -- whether the step is among the samples of a comparison of single traces: at most 30 steps, evenly spaced
 );
 
 -- The shapes of the inputs that an op of a PyTorch trace was called with, in the profiler steps if the trace has
@@ -88,10 +88,10 @@ CREATE TABLE op_shapes (
 );
 
 -- The rows of `op_totals` of all captures, with its default arguments: the time of one op within the executes of a
--- capture, over typical runs; a family of ops has no instruction. The tables whose names begin with `all_` answer
--- questions about many captures without reading events, also for programs that read only tables. They are written when
--- a capture is ingested, and again when it is linked, its runs get phases or its time scale changes. Traces have no
--- rows. Key: capture_id, place.
+-- capture, over typical runs. Ops are families, so they have no instruction. The tables whose names begin with `all_`
+-- answer questions about many captures without reading events, also for programs that read only tables. They are
+-- written when a capture is ingested, and again when it is linked, its runs get phases or its time scale changes.
+-- Traces have no rows. Key: capture_id, place.
 CREATE TABLE all_op_totals (
     capture_id INTEGER NOT NULL,  -- the capture
     place INTEGER NOT NULL,  -- position of the row in the view, from 1
@@ -99,7 +99,7 @@ CREATE TABLE all_op_totals (
     kind VARCHAR NOT NULL,  -- kernel, delegate, delegate_call, operator_call (without a kernel), control, user, framework
     method VARCHAR NOT NULL,  -- the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
     calls BIGINT NOT NULL,  -- number of events
-    total DOUBLE,  -- sum of their self times; NULL, like per_call to max, if all times are impossible
+    total DOUBLE,  -- sum of their self times; NULL, like the columns per_call to max, if all times are impossible
     per_call DOUBLE,  -- total / calls
     min DOUBLE,  -- smallest self time
     max DOUBLE,  -- largest self time
@@ -140,7 +140,7 @@ CREATE TABLE all_framework_tax (
     kernels DOUBLE,  -- self time of the kernels in it
     delegates DOUBLE,  -- self time of the DELEGATE_CALLs and delegates' events in it
     operators DOUBLE,  -- self time of the OPERATOR_CALLs in it without a kernel event
-    tracing DOUBLE,  -- always NULL, as there is no baseline
+    tracing DOUBLE,  -- always NULL, because there is no baseline
     tax DOUBLE,  -- execute minus the work; NULL if unknown
     tax_percent DOUBLE,  -- tax in percent of execute
     note VARCHAR,  -- includes tracing; no operators traced
@@ -176,10 +176,10 @@ CREATE TABLE all_memory_totals (
     largest_run_bytes BIGINT  -- largest sum of one run in bytes; NULL if there are none
 );
 
--- The self times of the events of one signature within the executes of a capture, over typical runs: the facts from
--- which `all_module_totals`, `all_delegate_coverage` and `all_source_totals` are computed. Events on another clock than
--- the host's, and detached ones, are left out. Written with `all_op_totals`. Key: capture_id, signature_index, scope,
--- has_children.
+-- The self times of the events of one signature within the executes of a capture, over typical runs.
+-- `all_module_totals`, `all_delegate_coverage` and `all_source_totals` are computed from these facts. Events on a clock
+-- other than the host's, and detached events, are left out. Written with `all_op_totals`. Key: capture_id,
+-- signature_index, scope, has_children.
 CREATE TABLE signature_times (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the events, in `signatures`
@@ -194,21 +194,21 @@ CREATE TABLE signature_times (
 -- `all_op_totals`, also of traces. Key: capture_id, place.
 CREATE TABLE all_advice (
     capture_id INTEGER NOT NULL,  -- the capture
-    place INTEGER NOT NULL,  -- position of the row in the view, from 1; 0 for a placeholder in memory, where advice is computed when etq first reads it
+    place INTEGER NOT NULL,  -- position of the row in the view, from 1; 0 for a placeholder: in memory, advice is computed when etq first reads it
     rule VARCHAR NOT NULL,  -- rule that applies
     severity VARCHAR NOT NULL,  -- high, medium or low
     finding VARCHAR NOT NULL,  -- the finding in a sentence
     evidence VARCHAR NOT NULL,  -- the ops, instructions, lines, runs or views that show it
-    time_at_stake DOUBLE,  -- most time that a remedy can save: for dumps per run, a mean, for traces in the whole trace; NULL for findings that are not about time
-    share_percent DOUBLE,  -- its percentage of share_of; NULL for findings that are not about time
-    share_of VARCHAR,  -- what share_percent is a share of, in words
+    time_at_stake DOUBLE,  -- most time that a remedy can save, for dumps as a mean per run, for traces in the whole trace; NULL for findings that are not about time
+    share_percent DOUBLE,  -- time_at_stake in percent of share_of; NULL for findings that are not about time
+    share_of VARCHAR,  -- the whole to which share_percent refers, in words
     remedy VARCHAR NOT NULL,  -- what to do
     unit VARCHAR  -- unit of time_at_stake: us, or cycles if the capture counts cycles; NULL if time_at_stake is NULL
 );
 
 -- The rows of `step_efficiency` of all captures, with its default arguments: one step of a trace with its operations and
--- its share of the peak of its devices, for questions across captures. Written with `all_advice`; traces without sizes
--- of inputs, without device events, and of devices whose peaks are not known have no rows. Key: capture_id, place.
+-- its share of the peak of its devices, for questions across captures. Written with `all_advice`. A trace has no rows
+-- if it has no sizes of inputs, has no device events, or is of devices with unknown peaks. Key: capture_id, place.
 CREATE TABLE all_step_efficiency (
     capture_id INTEGER NOT NULL,  -- the capture
     place INTEGER NOT NULL,  -- position of the row in the view, from 1
@@ -216,7 +216,7 @@ CREATE TABLE all_step_efficiency (
     step INTEGER,  -- number of the step in the trace; 0 if the trace has no steps; NULL if its label has none
     total DOUBLE,  -- duration of the step
     mfu_percent DOUBLE,  -- time that model_flops take at the peaks of their types, in percent of the step's time on all devices; NULL where unknown
-    hfu_percent DOUBLE,  -- the same with recomputed_flops
+    hfu_percent DOUBLE,  -- the same percentage with recomputed_flops added
     is_least BOOLEAN,  -- whether mfu_percent and hfu_percent are lower bounds; NULL if mfu_percent is NULL
     known_percent DOUBLE,  -- time of ops whose operations are known, of kernels that Inductor wrote whose bytes are known, and of copies, fills and communication, in percent of device_time; NULL if nothing ran
     model_flops BIGINT,  -- operations of the step's ops, as far as known, without recomputed_flops; NULL where none are known

@@ -10,13 +10,13 @@ CREATE TABLE runs (
     bundled_input_index INTEGER,  -- index of the bundled input; NULL where none is named
     block_index INTEGER,  -- the event block: runs of one name that logged the same events in the same order; NULL for a run without a list of events
     block_run INTEGER,  -- position among the runs of its block, from 0; NULL without one
-    iteration INTEGER NOT NULL,  -- position among the runs of its name, from 0: the step that schedules count
-    phase VARCHAR,  -- purpose of the run: load, prefill, decode, mixed, other; for steps of vLLM and SGLang from their annotations; otherwise as given by the user, NULL if not given
-    scope VARCHAR,  -- scope of its ops: the method; if unknown, the name of the run, numbered if runs of one name ran several programs; written when the capture is ingested or linked
+    iteration INTEGER NOT NULL,  -- position among the runs of its name, from 0: the number by which schedules select it
+    phase VARCHAR,  -- purpose of the run: load, prefill, decode, mixed, other; for steps of vLLM and SGLang, from their annotations; for other runs, as given by the user, NULL if not given
+    scope VARCHAR,  -- scope of its ops: the method; if unknown, the name of the run, numbered if runs of one name ran several programs; written whenever the capture is ingested or linked
     is_typical BOOLEAN DEFAULT true,  -- whether its execute time is within the outer fences of its block, see `typical_runs`; true without an execute, and if there are too few runs
     executes INTEGER,  -- number of executes; NULL if it has no Method::execute (or Method::step), as in traces
-    execute_ticks BIGINT,  -- time of its Method::execute (or Method::step) events; NULL, like the times below, without such an event, and if one of these times is impossible
-    kernel_ticks BIGINT,  -- self time of the kernels in these
-    delegate_ticks BIGINT,  -- self time of the DELEGATE_CALLs and delegates' events in these
-    operator_ticks BIGINT  -- self time of the OPERATOR_CALLs in these without a kernel event
+    execute_ticks BIGINT,  -- time of its Method::execute (or Method::step) events; NULL, like the times below, if there is no such event or one of these times is impossible
+    kernel_ticks BIGINT,  -- self time of the kernels in these events
+    delegate_ticks BIGINT,  -- self time of the DELEGATE_CALLs and delegates' events in these events
+    operator_ticks BIGINT  -- self time of the OPERATOR_CALLs, in these events, that have no kernel event
 );

@@ -1,4 +1,4 @@
--- One thread of a trace: of a process, or a stream of a device.
+-- One thread of a trace: a thread of a process, or a stream of a device.
 CREATE TABLE threads (
     capture_id INTEGER NOT NULL,  -- the capture
     thread_index INTEGER NOT NULL,  -- key within the capture, from 0
@@ -8,48 +8,48 @@ CREATE TABLE threads (
     thread_name VARCHAR  -- name of the thread; NULL where the file has none
 );
 
--- The columns that only events of a trace have: one row for each event, with what views of traces need of its times, so
--- that they read no other table of events.
+-- The columns that only events of a trace have, one row for each event. The row also has times that views of traces
+-- need, so that these views read no other table of events.
 CREATE TABLE trace_events (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run: a profiler step
-    event_index INTEGER NOT NULL,  -- the event: its position in the file's list; higher numbers are events that recorded a graph's kernels, from traces of the graph's capture
+    event_index INTEGER NOT NULL,  -- position of the event in the file's list; higher numbers are events from traces of a graph's capture, in which the graph's kernels were recorded
     event_signature INTEGER NOT NULL,  -- its signature
     thread_index INTEGER NOT NULL,  -- the thread, in `threads`
     start_ticks BIGINT NOT NULL,  -- its start
     elapsed_ticks BIGINT NOT NULL,  -- its end minus its start as written
     overlap_ticks BIGINT,  -- as in `event_ticks`
     parent_index INTEGER,  -- the event that contains it; NULL if none does
-    covers_own BOOLEAN NOT NULL,  -- whether a later event of its family and thread begins before this event ends; of events that begin together, the longest counts as first
+    covers_own BOOLEAN NOT NULL,  -- whether a later event of its family and thread begins before this event ends; of events that begin together, the longest counts as the first
     external_id BIGINT,  -- id that an op shares with the events that it launched; in these events, it is often the correlation id, 0 or an older op's id instead; NULL if there is none
     correlation_id BIGINT,  -- id that a runtime call shares with the device events that it launched; NULL if there is none
     sequence_number BIGINT,  -- id that an op shares with its backward op; NULL if there is none
     forward_thread BIGINT,  -- profiler's number of the thread that ran the forward op; NULL if there is none
     call_stack VARCHAR,  -- lines of Python that called it, innermost first, separated by semicolons; NULL where none were written
-    source VARCHAR,  -- the innermost line of the user's code in its stack (for device work, in that of its launch), such as train.py(12): step; from a Python function the line where it begins, from call_stack the line of the call; empty if the stack has none, NULL without a stack
+    source VARCHAR,  -- the innermost line of the user's code in its stack (for device work, in the stack of its launch), such as train.py(12): step; it is the line where a Python function begins, or, from call_stack, the line of a call; empty if the stack has no such line, NULL without a stack
     op_index INTEGER,  -- the innermost op that contains it, in its thread; NULL if none does, as for events of devices
     module_index INTEGER,  -- the innermost call of a module that contains it; NULL if none does
     node_index INTEGER,  -- the innermost op, step, module, Python function of an old layout, or annotation of communication that contains it; NULL if none does
     annotation_index INTEGER,  -- the innermost annotation (steps are annotations) that contains it; NULL if none does
-    call_index INTEGER,  -- the event whose call it is part of in `key_averages`: the event that contains it, if it is the only event in there and has the same name, or if it is a helper event of the profiler; if several such events are nested, the outermost; NULL if it is a call itself, or a helper that nothing contains
-    operator_index INTEGER,  -- the call of an op, module, step or other node that it belongs to in `operator_table`: for a node mostly itself (an op that is alone in an op of the same name is one call with it), for others the call that contains or launched them; NULL if none did
-    operators_within INTEGER,  -- for such a call, the number of later calls of its thread that start before it ends; 0 for other events
-    operator_ticks BIGINT,  -- for such a call, its time minus that of the calls of runtimes that belong to it, and of the calls in it; NULL for other events
-    lost_launches INTEGER,  -- number of kernel launches in it, itself included, without a device event, with one of unknown time, or whose device events are not known to be its own; device events of unknown time have this number, too; NULL if it would be 0; missing events do not count if the trace has as many kernels without a launch
-    captured_launches INTEGER  -- number of launches of kernels in it, itself included, that were recorded into a graph: they are between the calls that begin and end the graph's capture, and nothing runs until the graph is launched; NULL for none
+    call_index INTEGER,  -- the event that stands for its call in `key_averages`. It is the event that contains it, if that contains nothing else and has the same name, or if this is a helper event of the profiler; of several nested ones, the outermost; NULL if it is a call itself, or a helper that nothing contains
+    operator_index INTEGER,  -- the call of an op, module, step or other node to which it belongs in `operator_table`. For a node, it is usually the node itself (an op that is alone in an op of the same name is one call with that op); for other events, it is the call that contains or launched them; NULL if there is none
+    operators_within INTEGER,  -- for an event that is such a call, the number of later calls of its thread that start before it ends; 0 for other events
+    operator_ticks BIGINT,  -- for an event that is such a call, its time minus the time of the runtime calls that belong to it and of the calls in it; NULL for other events
+    lost_launches INTEGER,  -- number of kernel launches in it, itself included, whose device event is missing, has an unknown time, or may belong to another launch; also set for device events of unknown time; NULL for none. Missing events do not count if the trace has as many kernels without a launch
+    captured_launches INTEGER  -- number of launches of kernels in it, itself included, that were recorded into a graph; such launches are between the calls that begin and end the graph's capture, and nothing runs until the graph is launched; NULL for none
 );
 
--- One step of a trace, of the profiler or of a server, or the whole of a trace without steps, see `step_breakdown`; a
--- step that several threads wrote is one. Pruning keeps it.
+-- One step of a trace, of the profiler or of a server, or the whole of a trace without steps, see `step_breakdown`. A
+-- step that several threads wrote is one row. Pruning keeps these rows.
 CREATE TABLE trace_steps (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run
-    step INTEGER,  -- number of the step, by its label, of a server's steps by order; 0 if the trace has no steps; NULL if the label has none
+    step INTEGER,  -- number of the step, from its label, or, for a server's steps, from their order; 0 if the trace has no steps; NULL if the label has no number
     host_start_ticks BIGINT,  -- start of its annotation, or of the trace's first op; NULL for a trace without both
     host_end_ticks BIGINT,  -- end of its annotation, or of the trace's last op; NULL for a trace without both
-    start_ticks BIGINT,  -- start of the step: the start of its annotation, or the end of the step before if that is later; NULL for steps that don't count because the recording lacks their work: those at the end of a trace that launched nothing, and those in which a fifth or more of the kernel launches have no device event, unless that is so in all steps
-    end_ticks BIGINT,  -- end of the last device event that the step launched, or of its annotation, if that is later; NULL where start_ticks is NULL
-    kernel_ticks BIGINT,  -- ticks in which kernels other than of communication ran; each moment counts for the first of these that applies: kernel, communication, memcpy, memset, runtime, data_loader, cpu_exec, other; NULL where start_ticks is NULL
+    start_ticks BIGINT,  -- start of the step: the start of its annotation, or, if that is later, the end of the step before; NULL for steps that don't count because the recording lacks their work. These are steps at the end of a trace that launched nothing, and steps in which a fifth or more of the kernel launches have no device event, unless that is so in all steps
+    end_ticks BIGINT,  -- end of the last device event that the step launched, or, if that is later, of its annotation; NULL if start_ticks is NULL
+    kernel_ticks BIGINT,  -- ticks in which kernels ran, without those of communication. Each moment counts for the first category that applies: kernel, communication, memcpy, memset, runtime, data_loader, cpu_exec, other; NULL if start_ticks is NULL
     memcpy_ticks BIGINT,  -- ticks in which copies ran
     memset_ticks BIGINT,  -- ticks in which fills ran
     communication_ticks BIGINT,  -- ticks in which kernels of communication ran; on the host, if the trace has no kernels
@@ -80,9 +80,9 @@ CREATE TABLE op_arguments (
     inputs VARCHAR  -- value of each argument that is not a tensor; NULL where not written
 );
 
--- What a call of an op of a trace computes and moves, see `op_efficiency`: one row for all calls of an op with equal
--- shapes, types, strides and costs. Ops that launched work, and ops for which such work counts, have rows; in a trace
--- without device events, all ops. Key: capture_id, cost_index.
+-- The operations and bytes of a call of an op of a trace, see `op_efficiency`. All calls of an op with equal shapes,
+-- types, strides and costs share a row. Ops that launched work, and ops for which such work counts, have rows; in a
+-- trace without device events, all ops do. Key: capture_id, cost_index.
 CREATE TABLE call_costs (
     capture_id INTEGER NOT NULL,  -- the capture
     cost_index INTEGER NOT NULL,  -- key within the capture, from 0
@@ -95,16 +95,16 @@ CREATE TABLE call_costs (
     type VARCHAR,  -- type of its main tensor, as in the trace; NULL if unknown
     flops BIGINT,  -- its operations; NULL if unknown
     bytes BIGINT,  -- bytes that it reads and writes; NULL if unknown
-    most_bytes BIGINT,  -- the most bytes that it reads and writes, if values of tensors decide; otherwise NULL
+    most_bytes BIGINT,  -- upper bound of the bytes that it reads and writes, if values of tensors decide; otherwise NULL
     flops_at_most BIGINT,  -- upper bound of its operations if values of tensors decide; otherwise NULL
     flops_at_least BIGINT,  -- lower bound of its operations, of a kernel that Inductor wrote; otherwise NULL
-    is_bytes_alone BOOLEAN NOT NULL,  -- whether only its bytes determine its smallest possible time: its operations are unknown and are taken to need less
+    is_bytes_alone BOOLEAN NOT NULL,  -- whether only its bytes determine its smallest possible time, because its operations are unknown and assumed to take less time
     is_least BOOLEAN NOT NULL,  -- whether its bytes are a lower bound
     assumed VARCHAR,  -- assumed sizes on which its costs depend, such as top_k=4; NULL if there are none
     reason VARCHAR,  -- why a cost is unknown or only a lower bound; NULL if all are known
-    compared_as VARCHAR NOT NULL,  -- the op that it stands for in `compare_efficiency`: for ops of a backend, the one that dispatches to them
-    compared_family VARCHAR,  -- what that op computes
-    compared_inputs INTEGER[]  -- positions of the tensors, from 1, that all ops that stand for it have; NULL for other ops
+    compared_as VARCHAR NOT NULL,  -- the op as which it is compared in `compare_efficiency`: for an op of a backend, the op that dispatches to it
+    compared_family VARCHAR,  -- family of that op
+    compared_inputs INTEGER[]  -- positions of its tensors, from 1, that all ops compared as that op have; NULL if it is compared as itself
 );
 
 -- One op of a trace that launched work, or for which such work counts; in a trace without device events, one op.
@@ -112,15 +112,15 @@ CREATE TABLE costed_ops (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run
     event_index INTEGER NOT NULL,  -- the op
-    owner_index INTEGER,  -- the call for which the op's work counts: the op; or, if it has no formula, the op around it, or else the next one, that has a formula, if no other op in there has a cost; an op in which a scaled_dot_product_attention computes, such as aten::_flash_attention_forward, is treated like one without a formula; NULL if the op launched nothing
-    compared_index INTEGER,  -- the same for comparisons of devices, in which everything launched within some ops counts for these ops; NULL if it equals owner_index
+    owner_index INTEGER,  -- the call for which the op's work counts. It is the op itself, or, if it has no formula, the nearer of the two ops around it that has a formula and contains no other op with a cost. An op that a scaled_dot_product_attention calls, such as aten::_flash_attention_forward, is treated like an op without a formula; NULL if the op launched nothing
+    compared_index INTEGER,  -- the call for which the op's work counts in comparisons of devices; there, everything that is launched within some ops counts for these ops; NULL if equal to owner_index
     cost_index INTEGER  -- its own cost, in `call_costs`; NULL if no work counts for it
 );
 
 -- The columns that only device events of a trace have: kernels, copies, fills.
 CREATE TABLE device_events (
     capture_id INTEGER NOT NULL,  -- the capture
-    run_index INTEGER NOT NULL,  -- the run in which the call that launched it begins; without a call the run Outside of steps, or, in a trace without calls, the run in which it begins
+    run_index INTEGER NOT NULL,  -- the run in which the call that launched it begins; without a call, the run Outside of steps; in a trace without calls, the run in which it begins
     event_index INTEGER NOT NULL,  -- the event
     event_signature INTEGER NOT NULL,  -- its signature
     start_ticks BIGINT NOT NULL,  -- its start
@@ -135,7 +135,7 @@ CREATE TABLE device_events (
     warps_per_sm DOUBLE,  -- warps per streaming multiprocessor
     occupancy_percent DOUBLE,  -- estimated share of the warps that can be active, in percent
     bandwidth_gb_per_s DOUBLE,  -- bandwidth of a copy or fill, in 10**9 bytes per second; NULL for kernels
-    bytes BIGINT,  -- size of a copy or fill in bytes, or that of its call if only the call has a size, as for ROCm; NULL for kernels
+    bytes BIGINT,  -- size of a copy or fill in bytes, if necessary from its call, as for ROCm; NULL for kernels
     collective VARCHAR,  -- name of the collective that it is part of, such as allreduce; NULL for other events
     process_group VARCHAR,  -- name of the process group that communicates; NULL for other events
     group_description VARCHAR,  -- description of the process group, such as default_pg; NULL where not written
@@ -143,9 +143,9 @@ CREATE TABLE device_events (
     message_type VARCHAR,  -- type of the elements that are sent, such as Float; NULL for other events
     in_elements BIGINT,  -- number of elements that this process sends; NULL for other events
     out_elements BIGINT,  -- number of elements that this process receives; NULL for other events
-    wait_stream BIGINT,  -- for a wait for a CUDA event (cuda_sync), the stream that the event was recorded in; below 0 for none; NULL for other events
+    wait_stream BIGINT,  -- for a wait for a CUDA event (cuda_sync), the stream in which that event was recorded; below 0 for none; NULL for other events
     wait_correlation_id BIGINT,  -- correlation id of the call that recorded that CUDA event; below 0 for none; NULL for other events
-    call_index INTEGER,  -- the runtime or driver call that launched it: with the same correlation id, and in the same process if calls of the event's process have such ids; of several, the last that starts no later than the event, or else the first; NULL if the trace has none
+    call_index INTEGER,  -- the runtime or driver call that launched it. The call has the same correlation id, and is in the same process if calls of the event's process have such ids; of several calls, it is the last that starts no later than the event, or else the first; NULL if the trace has none
     call_signature INTEGER,  -- signature of that call; NULL if there is none
     call_thread INTEGER,  -- thread of that call; NULL if there is none
     call_start_ticks BIGINT,  -- start of that call; NULL if there is none
@@ -153,18 +153,18 @@ CREATE TABLE device_events (
     launched INTEGER,  -- number of kernels, copies and fills with possible times that the call launched; NULL if there is none
     annotation_signature INTEGER,  -- signature of the innermost annotation (steps are annotations) that contains it; NULL if none does
     correlation_id BIGINT,  -- id that it shares with the call; NULL if there is none
-    op_index INTEGER,  -- the op that its time belongs to: the innermost that contains its call in the call's thread; without a call, the first with the same external id, unless that is the correlation id; for a graph's kernel, the op that recorded it, if a trace of the graph's capture shows it; NULL if there is none
+    op_index INTEGER,  -- the op to which its time belongs: the innermost op, in the call's thread, that contains its call; without a call, the first op with the same external id, unless that is the correlation id; for a graph's kernel, the op that recorded it, if a trace of the graph's capture shows it; NULL if there is none
     op_signature INTEGER,  -- signature of that op; NULL if there is none
     owner_index INTEGER,  -- the nearest op or annotation (steps are annotations), found in the same way as op_index; for a graph's kernel, the op or module that recorded it; NULL if there is none
-    wait_kind VARCHAR,  -- what a kernel, copy or fill longer than 0 waited for before its start: launch_delay (its launch), stream_delay (the event before it in its stream), dependency (an event of another stream) or unknown_wait (nothing that the trace shows); synchronization for the record of the host's wait for a CUDA event; NULL if unknown, and for other events
+    wait_kind VARCHAR,  -- reason of the wait before a kernel, copy or fill longer than 0 started: launch_delay (it waited for its launch), stream_delay (for the event before it in its stream), dependency (for an event of another stream) or unknown_wait (for something that the trace doesn't show); synchronization for the record of the host's wait for a CUDA event; NULL if unknown, and for other events
     wait_index INTEGER,  -- the kernel, copy or fill whose end it waited for; NULL if it waited for its launch, and if there is none
-    recorded_index INTEGER,  -- the event of another stream that its stream waited for before this event, according to the trace's records (cuda_sync); NULL if there is none
-    called_index INTEGER,  -- in traces without such records, the event of another stream that its stream may have waited for because of a call (hipStreamWaitEvent), if it ended at most the device's latency before this event started; NULL if there is none
-    is_inferred BOOLEAN,  -- whether what it waited for can only be inferred from times; NULL for events that aren't kernels, copies or fills
-    latency_ticks BIGINT  -- the longest time, in nanoseconds, that its device takes to start an event that waits for nothing: twice the measured median, at least 10000, at most 100000; NULL for events that aren't kernels, copies or fills
+    recorded_index INTEGER,  -- the event of another stream for which its stream waited before this event, according to the trace's records (cuda_sync); NULL if there is none
+    called_index INTEGER,  -- in traces without such records, the event of another stream for which its stream may have waited because of a call (hipStreamWaitEvent). That event ended at most the device's latency before this event started; NULL if there is none
+    is_inferred BOOLEAN,  -- whether the reason of its wait can only be inferred from times; NULL for events that aren't kernels, copies or fills
+    latency_ticks BIGINT  -- assumed limit, in nanoseconds, of the time that its device takes to start an event that waits for nothing: twice the measured median, but at least 10000 and at most 100000; NULL for events that aren't kernels, copies or fills
 );
 
--- One counter of an event of a trace: what CUPTI counted in the range of a kernel.
+-- One counter of an event of a trace, which CUPTI counted in the range of a kernel.
 CREATE TABLE event_counters (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run
