@@ -1,13 +1,14 @@
--- The captures that an argument matches: the one with that hash or name, else all that a selector chooses, else those
--- whose hash begins with it. A selector is a list of parts separated by commas; a capture must match all parts.
--- `key=value` matches captures with this label, `key=a|b` those with one of these values, and `key!=value` those with
--- another value. Ranges such as `build>=91` (also >, <=, <) match values in the range; `captured_at>=2026-11-15` and
--- `since=7d` match captures of that time. At most one part is @latest or @previous: of the captures that match the
--- other parts, it chooses the one that was recorded last according to `_recorded_at`, or the one before it. No part on
--- a label chooses captures without this label. A value with a comma or | must be quoted (quotes in it are doubled),
--- unless the selector has only this part and no capture matches if the value is split; `since="7d"` means a label named
--- since. Table aliases begin with an underscore in this file: an argument may be a column of the caller, as in `LATERAL
--- (FROM op_totals(c.name))`, and an alias of the same name would hide it.
+-- The captures that an argument matches: the capture with that hash or name; else all captures that the selector
+-- chooses; else the captures whose hash begins with the argument. A selector is a list of parts separated by commas; a
+-- capture must match all parts. `key=value` matches captures with this label, `key=a|b` those with one of these values,
+-- and `key!=value` those with another value. Ranges such as `build>=91` (also >, <=, <) match values in the range;
+-- `captured_at>=2026-11-15` and `since=7d` match captures of that time. At most one part is @latest or @previous. Of
+-- the captures that match the other parts, it chooses the one that was recorded last according to `_recorded_at`, or
+-- the one before that. Captures without a label match no part about this label. A value with a comma or | must be
+-- quoted; quotes in it are doubled. Quotes can be left out if the selector has only this part, and no capture matches
+-- if the value is split. `since="7d"` means a label named since. Table aliases begin with an underscore in this file.
+-- An argument may be a column of the caller, as in `LATERAL (FROM op_totals(c.name))`, which an alias of the same name
+-- would hide.
 CREATE MACRO _matching_captures(capture) AS TABLE
 SELECT _way.capture_id, _way.name FROM _capture_matches(capture) AS _way WHERE _way.way = _way.best;
 
@@ -79,9 +80,9 @@ END;
 -- Whether a text is a selector: it contains =, or it begins with @, or its first part has < or >.
 CREATE MACRO _is_selector(text) AS (contains(text, '=') OR regexp_matches(text, '^(@|[^,<>"]+[<>])'));
 
--- Whether a label's value is one of the values in a part of a selector, is none of them, or is within its range.
--- Numbers are compared as numbers, and sort before other texts. The last element puts the bound after an equal label
--- for <= and >.
+-- Whether a label's value matches a part of a selector: it is one of the values, is none of them, or is within the
+-- range. Numbers are compared as numbers, and sort before other texts. For <= and >, the last element puts the bound
+-- after an equal label.
 CREATE MACRO _meets(
     value,
     part  -- as in `_selector_terms`
@@ -107,8 +108,8 @@ CREATE MACRO _all_parts(
 CREATE MACRO _selector_parts(selector) AS (list_distinct(_all_parts(selector)));
 
 -- The parts of a selector in order, each with its key, its sign (=, !=, <, <=, >, >=) and its values without quotation
--- marks; all are empty where it has no sign. A range has one value. `is_time` is whether it is, or was meant to be, a
--- time.
+-- marks. All are empty for a part without a sign. A range has one value. `is_time` is whether the part is, or was meant
+-- to be, a time.
 CREATE MACRO _selector_terms(selector) AS (
     list_transform(_all_parts(selector), lambda p: struct_pack(
         part := p, key := _selector_key(p), sign := regexp_extract(p, '^[^=<>]+?(!=|=|[<>]=?)', 1),
@@ -116,7 +117,7 @@ CREATE MACRO _selector_terms(selector) AS (
             WHEN NOT regexp_matches(p, '^[^=<>]+=') THEN [regexp_extract(p, '^[^=<>]+[<>]=?(.*)$', 1, 's')]
             ELSE list_transform(
                 regexp_extract_all(
-                    -- With a | added at the beginning, the first value is found like the others.
+                    -- A | is added at the beginning, so that the first value is found like the others.
                     '|' || regexp_extract(p, '^[^=<>]+=(.*)$', 1, 's'), '\|("(?:[^"]|"")*"|[^|]*)', 1
                 ), lambda v: CASE
                     WHEN regexp_full_match(v, '"(?:[^"]|"")*"') THEN replace(v[2:-2], '""', '"')
@@ -128,10 +129,10 @@ CREATE MACRO _selector_terms(selector) AS (
     ))
 );
 
--- The key of a part of a selector; empty where it has no sign.
+-- The key of a part of a selector; empty for a part without a sign.
 CREATE MACRO _selector_key(part) AS (regexp_extract(part, '^([^=<>]+?)(!=|[=<>])', 1));
 
--- The parts that are labels.
+-- The parts of a selector that are about labels.
 CREATE MACRO _label_parts(selector) AS (
     list_filter(_selector_parts(selector), lambda p: p[1] <> '@' AND NOT _is_time(p))
 );
@@ -144,10 +145,10 @@ CREATE MACRO _is_time(part) AS (
 );
 
 -- Whether a part about time matches a capture. A shortened time stands for the whole period that it names: <=2026-11-20
--- includes the 20th, <=2026-12 all of December. Captures without captured_at match no such part; for since, as for
--- @latest, their time of ingest is used.
+-- includes the 20th, <=2026-12 all of December. Captures without captured_at match no part about captured_at. For since
+-- and @latest, their time of ingest is used.
 CREATE MACRO _is_recorded_then(
-    part,  -- captured_at>=2026-11-15, with >, <= and < too; since=7d, with h and w too
+    part,  -- captured_at>=2026-11-15, also with >, <= or <; since=7d, also with h or w
     captured_at,  -- when it was measured; NULL where unknown
     ingested_at  -- when it was read
 ) AS (
@@ -166,7 +167,7 @@ CREATE MACRO _exact_time(captured_at) AS (strftime(captured_at, '%Y-%m-%d %H:%M:
 -- The time in a part of a selector, in the form of `_exact_time`, or its beginning.
 CREATE MACRO _time_of(part) AS (translate(part[12:], 'T<>=Z', ' '));
 
--- The argument, if it is a key: an error if no capture has this key. NULL for a text.
+-- The argument if it is a key; an error if no capture has this key. NULL for a text.
 CREATE MACRO _id_of_key(capture) AS (
     (
         SELECT
@@ -180,7 +181,7 @@ CREATE MACRO _id_of_key(capture) AS (
 );
 
 -- The key of the one capture that a text matches; NULL for a key. If none or several match, it is an error that lists
--- the nearest ones.
+-- the nearest captures.
 CREATE MACRO _id_of_text(capture) AS (
     (
         SELECT _one_key('capture', capture::VARCHAR, _found.keys, _found.names, _found.missing)
@@ -190,8 +191,8 @@ CREATE MACRO _id_of_text(capture) AS (
 );
 
 -- Key of the one capture that an argument matches: a text, or a key. Planning the search for a text takes longer than
--- many queries. So etq replaces this macro by one that has a body for each of the two types of argument, so that only
--- one of the two is planned.
+-- many queries. So etq replaces this macro by one with a body for each of the two types of arguments, of which only one
+-- is planned.
 CREATE MACRO _any_capture_id(capture) AS (coalesce(_id_of_key(capture), _id_of_text(capture)));
 
 -- Why a capture whose events were pruned has no rows.
@@ -200,7 +201,7 @@ CREATE MACRO _why_no_events(capture_name) AS (
     || 'ingest its file again for this'
 );
 
--- The same, for queries about its events. It is also an error if the events were pruned.
+-- The same capture, for queries about its events. It is also an error if the events were pruned.
 CREATE MACRO _capture_id(capture) AS (
     (
         SELECT

@@ -1,6 +1,6 @@
--- One metric of a capture, as in the table `metrics`; of a trace also the MFU of each step, see `step_efficiency`, unless
--- a metric of its name is attached. If it is a lower bound in any step, it has another name, as a bound is comparable
--- with bounds alone.
+-- One metric of a capture, as in the table `metrics`. A trace also has the MFU of each step, see `step_efficiency`,
+-- unless a metric of that name is attached. If the MFU is a lower bound in any step, it has another name, because
+-- bounds can only be compared with bounds.
 -- Columns:
 --   capture_id: the capture
 --   run_index: the run it is about; NULL for the capture as a whole
@@ -9,7 +9,7 @@
 --   unit: unit, as text; NULL where unknown
 --   better: better direction: lower, higher; NULL for conditions and where unknown
 --   sample: position among the values of that name and run from the same source, from 0
---   source: SHA-256 of the file it was read from; NULL if attached by hand, and of steps
+--   source: SHA-256 of the file from which it was read; NULL if attached by hand, and for the MFU of steps
 CREATE VIEW _measured_metrics AS
 SELECT m.capture_id, m.run_index, m.name, m.value, m.unit, m.better, m.sample, m.source FROM metrics AS m
 UNION ALL

@@ -1,10 +1,9 @@
--- The captures of each group except the last ones. They are ordered by the time of recording (as for @latest) or by a
--- label. Captures
--- without that label are neither counted nor returned.
+-- The captures of each group except the last ones. Captures are ordered by the time of recording, like for @latest, or
+-- by a label. Captures without that label are neither counted nor returned.
 CREATE MACRO _outdated_captures(
     keep_last,  -- number of captures to keep in each group
     "by" := [],  -- keys of the labels whose values are equal within a group
-    selectors := NULL,  -- list of captures and selectors; only captures that match any of them; NULL: all
+    selectors := NULL,  -- list of captures and selectors, of which captures must match at least one; NULL: all
     over := NULL  -- key of the label to order by, as in `trend`, or captured_at; NULL: by the time of recording
 ) AS TABLE
 SELECT r.capture_id, r.name, r.group_values, r.age, r.captured_at,

@@ -1,11 +1,11 @@
 -- Whether a capture is selected: it has runs of the requested method, or no method is requested. A capture without such
--- runs has no rows if it is one of a column of keys and another capture has such runs; otherwise it is an error. See
+-- runs is an error. But if it is one of a column of keys, and another capture has such runs, it has no rows. See
 -- `_lacking`. Table aliases begin with an underscore, as in _named.sql.
 CREATE MACRO _runs_method(capture, capture_key, method) AS (
     CASE
         WHEN method IS NOT NULL THEN (
-            -- CASE evaluates only the branch that applies, but it evaluates queries within branches for all captures,
-            -- so the error is outside of queries.
+            -- The error is outside of queries: CASE only evaluates the branch that applies, but it evaluates queries
+            -- within all branches.
             SELECT CASE
                 WHEN coalesce(_known.is_run, true) THEN true
                 WHEN typeof(capture) NOT IN ('VARCHAR', 'HUGEINT')
@@ -32,7 +32,7 @@ SELECT _asked.*
 FROM _capture(capture, unit) AS _asked
 WHERE _runs_method(capture, _asked.capture_id, method);
 
--- The same with the factors from ticks to the unit.
+-- The same capture, with the factors from ticks to the unit.
 CREATE MACRO _scaled_capture_with_method(capture, unit, method) AS TABLE
 SELECT _asked.*
 FROM _scaled_capture(capture, unit) AS _asked

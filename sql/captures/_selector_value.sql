@@ -1,5 +1,5 @@
--- The value of a label in selectors: quoted if it contains a comma, | or a quotation mark, or if its key would
--- otherwise mean a time. Python's `selector_of` and the pages' `etq.selectorOf` write the same.
+-- The value of a label as written in selectors. It is quoted if it contains a comma, | or a quotation mark, or if its
+-- key would otherwise mean a time. Python's `selector_of` and the pages' `etq.selectorOf` write the same.
 CREATE MACRO _selector_value(key, value) AS (
     CASE
         WHEN regexp_matches(value, '[,"|]') OR key = 'since' THEN '"' || replace(value, '"', '""') || '"'

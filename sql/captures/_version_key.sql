@@ -1,5 +1,5 @@
--- A text that sorts labels as numbers and versions: numbers are padded to 20 digits, and the end sorts after a hyphen
--- and before all other characters.
+-- A text by which labels are sorted as numbers and versions. Numbers are padded to 20 digits. The end of a label sorts
+-- after a hyphen and before all other characters.
 CREATE MACRO _version_key(label) AS (
     CASE
         -- A shortcut for the most frequent case.

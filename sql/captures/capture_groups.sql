@@ -5,14 +5,14 @@
 --   value: the label's value; NULL for captures without it
 --   captures: number of captures
 --   runs: number of their runs
---   first_captured_at: when the first was measured, in UTC; NULL if unknown for all
---   last_captured_at: when the last was measured, in UTC; NULL if unknown for all
+--   first_captured_at: when the first capture was measured, in UTC; NULL if unknown for all
+--   last_captured_at: when the last capture was measured, in UTC; NULL if unknown for all
 --   undated: number of captures with unknown time
---   first_ingested_at: when the first was read, in UTC
---   last_ingested_at: when the last was read, in UTC
+--   first_ingested_at: when the first capture was read, in UTC
+--   last_ingested_at: when the last capture was read, in UTC
 CREATE MACRO capture_groups(
     "by",  -- the label's key
-    selectors := NULL  -- list of captures and selectors; only captures that match any of them; NULL: all
+    selectors := NULL  -- list of captures and selectors, of which captures must match at least one; NULL: all
 ) AS TABLE
 WITH chosen AS (
     SELECT c.capture_id, c.captured_at, c.ingested_at,

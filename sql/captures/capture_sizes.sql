@@ -1,4 +1,4 @@
--- One table and its size in the file, by its blocks.
+-- One table and its size in the file, computed from the table's blocks.
 -- Columns:
 --   table_name: the table
 --   bytes: size in bytes
@@ -94,7 +94,7 @@ blocks AS (
 -- Small segments share a block, one after the other.
 placed AS (
     SELECT p.table_name,
-        -- Only two arguments: DuckDB 1.5 can't read what DuckDB 2 stores for a third one.
+        -- There are only two arguments, because DuckDB 1.5 can't read the form in which DuckDB 2 stores a third one.
         coalesce(lead(p.block_offset) OVER (
             PARTITION BY p.block_id ORDER BY p.block_offset
         ), b.block_size) - p.block_offset + p.more * b.block_size AS bytes

@@ -4,7 +4,7 @@
 -- Columns:
 --   name: its name
 --   format: format of the file: etdump, prof_result, torch_trace, reference
---   execute: median time over runs of an execute, or of a trace's step on the host; with several methods, the sum of their medians; NULL without executes and steps
+--   execute: median time of an execute over runs, or of a trace's step on the host; with several methods, the sum of the methods' medians; NULL without executes and steps
 --   low: 25th percentile over runs
 --   high: 90th percentile over runs
 --   unit: unit of execute, low and high: us, or cycles where ticks are cycles

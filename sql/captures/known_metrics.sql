@@ -3,8 +3,8 @@
 -- are.
 -- Shown: name!, unit!, better!, meaning!|
 -- Columns:
---   name: name of the metric; without the unit, where a benchmark app writes avg_inference_latency(ms)
---   unit: unit of its values; memory in MB of 2**20 bytes; NULL if the name alone doesn't determine it
+--   name: name of the metric, without the unit that a benchmark app may add, as in avg_inference_latency(ms)
+--   unit: unit of its values; MB are 2**20 bytes; NULL if the name alone doesn't determine it
 --   better: lower or higher; NULL for conditions
 --   meaning: what it measures
 CREATE VIEW known_metrics AS

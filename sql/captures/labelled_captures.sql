@@ -1,5 +1,5 @@
--- One capture with its labels as a map: `labels['device']` is its device. A row of `captures`, to be joined by capture_id
--- in place of a join with `labels` for each key.
+-- One capture with its labels as a map: `labels['device']` is its device. It can be joined by capture_id, in place of a
+-- join with `labels` for each key.
 -- Shown: name!, labels!, format, captured_at! (moment), profiling_level, time_scale, assumed,
 --   size_bytes (bytes), uri
 -- Columns:

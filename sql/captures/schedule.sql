@@ -1,13 +1,13 @@
--- What a profiler does at a step, as `schedule` of PyTorch 2.13's torch/profiler/profiler.py: NONE, WARMUP, RECORD, or
--- RECORD_AND_SAVE at the last step of a cycle of wait, warmup and active steps.
+-- The action of a profiler at a step: NONE, WARMUP, RECORD, or RECORD_AND_SAVE at the last step of a cycle of wait,
+-- warmup and active steps. The rules are those of `schedule` in PyTorch 2.13's torch/profiler/profiler.py.
 CREATE MACRO schedule(
     step,  -- number of the step, from 0
     wait := 0,  -- steps at the start of a cycle that are not profiled
-    warmup := 0,  -- steps after these that only warm up
-    active := 1,  -- steps after these that are recorded; at least 1
+    warmup := 0,  -- steps after the wait that only warm up
+    active := 1,  -- steps after the warm-up that are recorded; at least 1
     repeat := 0,  -- number of cycles; 0: to the end
     skip_first := 0,  -- steps before the first cycle
-    skip_first_wait := 0  -- not 0: the first cycle has no wait
+    skip_first_wait := 0  -- if not 0, the first cycle has no wait
 ) AS (
     list_transform(
         [[wait, warmup, active, repeat, skip_first, skip_first_wait]],
@@ -42,8 +42,8 @@ CREATE MACRO _position_in_cycle(
 -- Number of a step, counted from the start of the first cycle.
 CREATE MACRO _step_of_cycles(step, s) AS (step - s[5] + CASE WHEN s[6] <> 0 THEN s[1] ELSE 0 END);
 
--- Whether a schedule records a run and the run has the requested phase; without schedule and phase, all runs are
--- recorded. The runs of each name are numbered as steps separately, in file order, whatever their phases.
+-- Whether a schedule records a run, and the run has the requested phase. Without schedule and phase, all runs are
+-- recorded. The steps of a schedule are the runs of one name, in file order, of all phases.
 CREATE MACRO _is_recorded(
     iteration,  -- position of the run among those of its name
     run_phase, steps, phase
@@ -59,8 +59,8 @@ CREATE MACRO _is_recorded(
         WHEN len(regexp_extract_all(',' || steps, '[a-z_]+'))
             > len(list_distinct(regexp_extract_all(',' || steps, '[a-z_]+')))
             THEN error('steps: ''' || steps || ''' repeats a key; write each key once')
-        -- A list in a list, so that the text is parsed at one place of the expression: each further place would
-        -- lengthen planning.
+        -- A list in a list, so that the text is parsed at only one place of the expression. Each further place would
+        -- make planning longer.
         ELSE list_transform([_step_options(steps)], lambda s: _position_in_cycle(iteration, s) >= s[1] + s[2])[1]
     END
     AND (phase IS NULL OR coalesce(run_phase = _known_phase(phase), false))

@@ -1,6 +1,6 @@
--- One event of a block with what its runs logged, as lists, for those columns of `etq.Inspector` that
--- `inspector_events` lacks. Durations are computed as the Inspector computes them: they are one tick too short where a
--- 32-bit clock wraps, and start and end of delegates' events are scaled separately, as floats.
+-- One event of a block, with lists of the values that its runs logged, for the columns of `etq.Inspector` that
+-- `inspector_events` lacks. Durations are those of the Inspector: if a 32-bit clock wraps, they are one tick too short;
+-- and start and end of delegates' events are scaled separately, as floats.
 CREATE MACRO _event_lists(
     capture_key, unit,
     repeats  -- all: all occurrences in a run; last: only the last
@@ -37,8 +37,8 @@ SELECT t.block_index, t.slot, CASE WHEN repeats = 'all' THEN t.occurrence ELSE 0
 FROM timed AS t
 GROUP BY ALL;
 
--- One event with its values in the lists `raw` and `start_ticks` of `inspector_events`, for callers that can group all
--- events faster than it takes to make lists.
+-- One event with its values in the lists `raw` and `start_ticks` of `inspector_events`. It is for callers that group
+-- events faster than lists can be made.
 CREATE MACRO _event_values(capture_key, unit) AS TABLE
 WITH scales AS (
     SELECT s.capture_id, s.signature_index, _scale(_stored_unit(s.value_unit, c.time_scale), unit) AS scale
@@ -60,8 +60,8 @@ CREATE MACRO _list_statistics(numbers) AS (
     }
 );
 
--- Mean of a list of numbers. Up to 128 numbers are added in numpy's order, in eight separate sums, so that the result
--- equals numpy's to the last bit, and rounds as in the Inspector's output.
+-- Mean of a list of numbers. Up to 128 numbers are added in numpy's order, in eight separate sums. So the result equals
+-- numpy's to the last bit, and is rounded like the Inspector's output.
 CREATE MACRO _list_average(numbers) AS (
     CASE
         WHEN len(numbers) BETWEEN 8 AND 128 AND list_count(numbers) = len(numbers) THEN

@@ -1,6 +1,6 @@
--- The own times of captures' events, computed from the other columns of `event_ticks`. Readers write these times; they
--- are computed here to check what readers wrote, and where a reader could not know them in time. Only events in ticks
--- of the host's clock that are not detached are subtracted or added. Where events of a trace's thread overlap, each
+-- The own times of captures' events, computed from the other columns of `event_ticks`. Readers write these times. They
+-- are computed here to check them, and for files whose own times the reader could not know in time. Only events in
+-- ticks of the host's clock that are not detached are subtracted or added. If events of a trace's thread overlap, each
 -- moment counts once, for the event that began last. So no self time is negative, the self times within an execute add
 -- up to the execute, and the self times of a thread add up to the time that its events cover.
 CREATE MACRO _find_own_times(first_key, last_key) AS TABLE

@@ -1,5 +1,5 @@
--- The times of captures' runs that executed, computed from own times of events. Readers write these times; they are
--- computed here for the same reasons as own times. Sums of 2**63 - 1 are unknown: larger ones are cut to it.
+-- The times of captures' runs that executed, computed from own times of events. Readers write these times. They are
+-- computed here for the same reasons as own times. A sum of 2**63 - 1 is unknown, because larger sums are cut to it.
 CREATE MACRO _find_run_times(first_key, last_key) AS TABLE
 WITH timed AS (
     SELECT e.capture_id, e.run_index, e.is_execute, s.kind, e.children, e.self_ticks,

@@ -1,4 +1,4 @@
--- How much of a span lies before a moment: 0 without a moment.
+-- The part of a span that lies before a moment; 0 without a moment.
 CREATE MACRO _part_before(
     span_start, span_end,
     moment  -- the moment; NULL for none

@@ -1,5 +1,5 @@
--- One event of the selected runs of a capture with its times and columns of its run: for queries that add up many
--- events by integers before they join names.
+-- One event of the selected runs of a capture, with its times and columns of its run, but without names. It is for
+-- queries that first add up many events by integers, and then join names.
 CREATE MACRO _run_events(capture_key, steps, phase, method, runs) AS TABLE
 SELECT e.capture_id, e.run_index, e.event_index, e.signature_index, e.execute_index, e.children, e.self_ticks,
     e.is_additive, e.is_execute, e.elapsed_ticks < 0 AND e.unwrapped_ticks IS NULL AS is_impossible,
@@ -10,7 +10,7 @@ SELECT e.capture_id, e.run_index, e.event_index, e.signature_index, e.execute_in
 FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
 JOIN _selected_runs(capture_key, steps, phase, method, runs) AS r USING (run_index);
 
--- One event of the selected runs of a capture with its times, its names and its capture's and run's columns.
+-- One event of the selected runs of a capture, with its times, its names, and columns of its capture and run.
 CREATE MACRO _timed_events(
     capture_key,
     unit,  -- unit of results, which is checked; NULL: the default one

@@ -12,7 +12,7 @@
 --   slot: position in the block's list of distinct events
 --   occurrence: index of the event's occurrence in a run, from 0
 --   event_name: the event's label
---   p10: 10th percentile, linearly interpolated; NULL, as those below, for events that were not timed
+--   p10: 10th percentile, linearly interpolated; NULL, like the columns below, for events that were not timed
 --   p50: 50th percentile, linearly interpolated
 --   p90: 90th percentile, linearly interpolated
 --   avg: arithmetic mean

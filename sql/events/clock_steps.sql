@@ -1,5 +1,6 @@
--- The durations that the clocks of captures in a range of keys measured, each with its number of events; only for
--- captures whose clocks are not stored yet. Events that are in no total need no precise clock.
+-- The durations that the clocks of captures in a range of keys measured, each with its number of events. Only captures
+-- whose clocks are not stored yet have rows. Events that are in no total are left out, because they need no precise
+-- clock.
 CREATE MACRO _clock_durations(first_key, last_key) AS TABLE
 SELECT e.capture_id,
     CASE WHEN s.kind = 'delegate' THEN 'delegate' WHEN s.on_device THEN 'device' ELSE 'host' END AS clock,
@@ -11,13 +12,13 @@ WHERE s.value_unit = 'ticks' AND s.clock <> 'synthetic' AND NOT e.is_detached
 GROUP BY ALL
 HAVING ticks IS NOT NULL;
 
--- The step of a clock of a capture: the time between two of its values, as far as the durations that it measured show it.
--- An event of less than a step has a time of 0 or of one step. Each capture has a row for each clock by which events were
--- timed.
+-- The step of a clock of a capture: the time from one of its values to the next, estimated from the durations that it
+-- measured. An event of less than a step has a time of 0 or of one step. Each capture has a row for each clock by which
+-- events were timed.
 -- Shown: clock!, step!~, events#, zeros#, median~, unit
 -- Columns:
 --   clock: host; delegate: the clock of delegates' events, which may differ from the host's; device: the clock of a trace's devices
---   step: its step; NULL where none is seen, as for a clock that is finer than 8 ticks or timed too few events
+--   step: its step; NULL if no step is seen, for example because the step is less than 8 ticks, or too few events were timed
 --   events: number of events that it timed, without detached ones (see `events`)
 --   zeros: number of these events with a time of 0
 --   median: half of the events take at most this time

@@ -1,12 +1,12 @@
--- One event block: the runs of one name that logged the same events in the same order. Different control flow gives
--- different blocks of one name.
+-- One event block: the runs of one name that logged the same events in the same order. Runs of one name with different
+-- control flow are in different blocks.
 -- Shown: name!, block_index!#, runs!#, events!#, first_run#, last_run#, bundled_input_index#
 -- Columns:
 --   block_index: key within the capture, in the order of the blocks' first runs
 --   name: name of its runs
 --   runs: number of its runs
---   first_run: run_index of the first
---   last_run: run_index of the last
+--   first_run: run_index of its first run
+--   last_run: run_index of its last run
 --   events: number of its distinct events
 --   bundled_input_index: which bundled input they ran; NULL where none is named
 CREATE MACRO event_blocks(capture) AS TABLE

@@ -1,8 +1,8 @@
--- The events of `_timed_events` with starts on a clock without wraparound: within a run in which the counter wrapped,
--- times are relative to the run's last event, modulo the counter's range, as signed numbers.
+-- The events of `_timed_events`, with starts on a clock without wraparound. If the counter wrapped within a run, the
+-- run's times are relative to its last event, modulo the counter's range, as signed numbers.
 CREATE MACRO _monotonic_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH
--- Runs in which a counter of 32 bits began anew, with their last event.
+-- Runs in which a counter of 32 bits wrapped, with their last event.
 wrapped AS (
     SELECT e.run_index, arg_max(e.start_ticks, e.event_index) AS last_ticks
     FROM captures AS c

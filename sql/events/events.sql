@@ -4,8 +4,8 @@ CREATE MACRO _end_ticks(
     elapsed_ticks  -- end minus start, as recorded
 ) AS (try_cast(start_ticks::HUGEINT + elapsed_ticks AS BIGINT));
 
--- The ticks from an event's start to its end; NULL if its times are impossible, or if the end is 0, as for interrupted
--- events.
+-- The ticks from an event's start to its end; NULL if its times are impossible. They are also NULL if the end is 0, as
+-- for interrupted events.
 CREATE MACRO _duration_ticks(
     elapsed_ticks,  -- end minus start, as recorded
     unwrapped_ticks  -- the duration if a 32-bit clock wrapped
@@ -41,7 +41,7 @@ CREATE MACRO _duration_ticks(
 --   duration_ticks: from start to end, modulo 2**32 for a 32-bit clock; NULL where the times are impossible
 --   value_unit: unit of the duration: ticks, us, cycles, bytes, count, unknown
 --   clock: host; delegate: the delegate's clock; synthetic: a bare value, start is always 0
---   is_detached: whether it does not count as part of the event that contains it: it is on another clock, or the events in that event don't fit into it, or that event is itself detached
+--   is_detached: whether it does not count as part of the event that contains it, because it is on another clock, or because the latter is detached or shorter than its events
 --   children: number of events directly within it that count
 --   self_ticks: its duration minus that of its children, without the time that other events of a trace's thread have
 --   is_additive: whether self_ticks counts in totals
@@ -56,8 +56,8 @@ FROM event_ticks AS t
 JOIN signatures AS s USING (capture_id, signature_index);
 
 -- One event of a capture, with columns of `events` and of the capture, and whether its value is in ticks of the host's
--- clock. Each table is filtered before it is joined, so that no rows of other captures are read, even in a lake, whose
--- files don't state numbers of distinct values.
+-- clock. Each table is filtered before it is joined, so that no rows of other captures are read. This is needed in a
+-- lake, whose files don't state numbers of distinct values.
 CREATE MACRO _capture_events(capture_key) AS TABLE
 SELECT c.capture_id, c.time_scale, c.profiling_level, e.run_index, e.event_index, e.signature_index, s.block_index,
     s.slot, e.occurrence, s.kind, s.name, s.category, s.label, s.family, s.chain_index, s.instruction_id,

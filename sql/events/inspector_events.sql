@@ -11,7 +11,7 @@ timed AS (
     FROM _capture_events(capture_key) AS e
     JOIN selected AS r USING (run_index)
 ),
--- Only for repeats := 'last': occurrences that are followed by another.
+-- Only for repeats := 'last': occurrences that are followed by another occurrence.
 followed AS (
     SELECT t.run_index, t.slot, t.occurrence - 1 AS occurrence
     FROM timed AS t
@@ -69,7 +69,7 @@ END;
 --   occurrence: index of the event's occurrence in a run, from 0
 --   event_name: the event's label
 --   raw: values in the runs that have the event, in file order, with NULL for impossible times
---   p10: 10th percentile, linearly interpolated; NULL, as those below, for events that were not timed
+--   p10: 10th percentile, linearly interpolated; NULL, like the columns below, for events that were not timed
 --   p50: 50th percentile, linearly interpolated
 --   p90: 90th percentile, linearly interpolated
 --   avg: arithmetic mean
@@ -80,7 +80,7 @@ END;
 --   instruction_id: the instruction; NULL where none is named
 --   delegate_debug_identifier: the delegate's id as text; NULL if no delegate ran it
 --   is_delegated_op: whether a delegate ran it
---   start_ticks: clock at the start in each run that has it, in file order, in ticks
+--   start_ticks: clock at the event's start in each run that has the event, in file order, in ticks
 CREATE MACRO inspector_events(
     capture, unit := NULL,
     repeats := 'all',  -- all: all occurrences in a run; last: only the last, as in the Inspector

@@ -26,7 +26,7 @@ statistics AS (
     SELECT e.block_index, e.slot, e.occurrence, any_value(r.name) AS event_block_name, any_value(r.scope) AS method,
         any_value(e.label) AS event_name, any_value(e.instruction_id) AS instruction_id,
         any_value(e.value_unit) AS value_unit, count(e.duration_ticks) AS runs,
-        -- Any other list would cause an error of DuckDB that doesn't name the parameter.
+        -- For other lists, DuckDB's own error wouldn't name the parameter.
         quantile_cont(
             e.duration_ticks::DOUBLE, CASE WHEN _are_quantiles(quantiles) THEN quantiles ELSE [0.5] END
         ) AS results
@@ -45,11 +45,11 @@ SELECT u.block_index, u.event_block_name, u.method, u.slot, u.occurrence, u.even
 FROM unnested AS u CROSS JOIN target AS a
 ORDER BY u.block_index, u.slot, u.occurrence, u.quantile;
 
--- Whether a list has quantiles, and nothing else.
+-- Whether all elements of a list are quantiles.
 CREATE MACRO _are_quantiles(
     quantiles  -- list of numbers between 0 and 1
 ) AS (
-    -- If a list contains NULL, so does its text.
+    -- The text of a list that contains NULL contains NULL.
     coalesce(
         list_min(quantiles) >= 0
         AND list_max(quantiles) <= 1

@@ -1,4 +1,4 @@
--- One run that is selected by a schedule, phase and method.
+-- One run that a schedule, a phase and a method select.
 CREATE MACRO _exported_runs(capture, runs := NULL, steps := NULL, phase := NULL, method := NULL) AS TABLE
 WITH target AS MATERIALIZED (SELECT _capture_id(capture) AS capture_id)
 SELECT r.capture_id, r.run_index
@@ -138,17 +138,17 @@ LEFT JOIN estimated AS e ON e.run_index = t.run_index AND e.event_index = t.even
 LEFT JOIN threaded AS h ON h.run_index = t.run_index AND h.event_index = t.event_index;
 
 -- One event of one run with its place in time, as for a flame chart. Delegates' events that are not in ticks of the
--- host's clock have estimated times, as their clock is not related to the host's. Those of one DELEGATE_CALL with the
--- same unit are placed from the call's start: events with a clock keep their relative times; bare values follow each
--- other. If they take longer than the call, they are scaled to it; values that are not times (cycles, unknown) fill the
--- call; bytes and counts are moments at the call's start.
+-- host's clock have estimated times, because their clock is not related to the host's. Such events of one DELEGATE_CALL
+-- and unit are placed from the call's start on. Events with a clock keep their relative times; bare values follow each
+-- other. Events that take longer than the call are scaled to it. Values that are not times (cycles, unknown) fill the
+-- call. Bytes and counts are moments at the call's start.
 -- Shown: event_name!, run_index!#, track!, start! (time), duration! (time), unit, kind, depth#, family,
 --   instruction_id#, is_estimated
 -- Columns:
 --   run_index: the run
 --   event_index: position in the run's list of events
 --   signature_index: the event's signature, in `signatures`
---   track: row group: host; for a delegate's event its backend if a record names it, else delegate, and its unit if that is not the host's tick; in a trace the process and thread
+--   track: row group. For a dump: host, or, for a delegate's event, its backend if a record names it, else delegate, with its unit if that is not the host's tick; for a trace, the process and thread
 --   thread_index: its thread, in `threads`; NULL for formats other than traces
 --   depth: number of selected events that contain it
 --   kind: framework, user, operator_call, kernel, delegate_call, delegate, control, slice
@@ -157,7 +157,7 @@ LEFT JOIN threaded AS h ON h.run_index = t.run_index AND h.event_index = t.event
 --   instruction_id: the instruction; NULL where none is named
 --   parent_run_index: run of the event that contains it; NULL where none does
 --   parent_index: event_index of that event; NULL where none does
---   run_start: start of its run's first event, relative to that of the first selected run of the same dump; NULL if the run has no event on the host's clock
+--   run_start: start of the first event of its run, relative to the start of the first event of the first selected run of the same dump; NULL if the run has no event on the host's clock
 --   start: start relative to its run's first event; NULL for events on another clock outside of calls
 --   duration: end minus start; NULL without a start, for bytes and counts, and if the times are impossible
 --   unit: unit of run_start, start and duration

@@ -1,5 +1,5 @@
 -- Evidence for the rules of advice about dumps; the rules are in `etq/advice`. Each macro is for all captures whose
--- times are in a table with rows of `_timed_events`, and its first column is the capture.
+-- times are in a table with rows of `_timed_events`. The first column is the capture.
 
 -- The clocks of dumps, like `Clock` of `etq/advice/evidence.py`.
 CREATE MACRO _advised_clocks(first_key, last_key) AS TABLE
@@ -30,7 +30,7 @@ JOIN records AS r USING (record_id)
 JOIN record_findings AS f USING (record_id)
 WHERE c.capture_id BETWEEN first_key AND last_key;
 
--- One run that executed, and how many events of the runtime itself it logged in its executes.
+-- One run that executed, and the number of events of the runtime itself in its executes.
 CREATE MACRO _advised_runs(
     times,
     taxes  -- a table with rows of `_run_taxes`
@@ -54,8 +54,8 @@ FROM query_table(taxes) AS x
 JOIN placed AS r USING (capture_id, run_index)
 JOIN logged AS l USING (capture_id, run_index);
 
--- The events of a signature within executes; `moves` is, for a delegate's event, the part that it belongs to (see
--- `_delegate_part`), and ops for other events.
+-- The events of a signature within executes. For a delegate's event, `moves` is the event's part (see
+-- `_delegate_part`); for other events, it is ops.
 CREATE MACRO _advised_ops(
     times  -- a table with rows of `_answered_times` of the runs that count, and their `scope`
 ) AS TABLE
@@ -71,7 +71,7 @@ FROM (
 ) AS o
 JOIN signatures AS s USING (capture_id, signature_index);
 
--- The module and line of a signature, by the record, and whether all nodes that it reads are weights or inputs.
+-- The module and line of a signature, from the record, and whether all nodes that it reads are weights or inputs.
 CREATE MACRO _advised_nodes(first_key, last_key) AS TABLE
 WITH readers AS (
     SELECT n.capture_id, n.signature_index, bool_and(e.to_node IS NULL) AS is_of_constant

@@ -38,7 +38,7 @@ SELECT
 FROM _scaled_capture(capture, unit) AS c
 LEFT JOIN records AS r USING (record_id);
 
--- The same, if it has runs of the method.
+-- The same capture, if it has runs of the method.
 CREATE MACRO _linked_capture_with_method(capture, unit, method) AS TABLE
 SELECT _asked.*
 FROM _linked_capture(capture, unit) AS _asked
@@ -53,8 +53,8 @@ WHERE c.format <> 'torch_trace' AND r.is_complete;
 
 -- The self times of the events of one signature within the executes of captures, and their place in the model. Times
 -- without a module have a name in parentheses: the overhead of OPERATOR_CALLs, the layout work of an unmapped delegate,
--- and time that no event covers. `executes` is how many of the events are executes; `is_unaccounted` is whether the
--- time is the part of a DELEGATE_CALL that the events within the call leave.
+-- and time that no event covers. `executes` is the number of these events that are executes. `is_unaccounted` is
+-- whether the time is the part of a DELEGATE_CALL that no event within the call covers.
 CREATE MACRO _placed_times(
     times,  -- a table with rows of `signature_times`, or of `_signature_times` that are additive
     names,  -- a table with their rows of `signatures`

@@ -1,4 +1,5 @@
--- One metric that a benchmark database keeps of a capture: computed from the recorded runs, or attached to the capture.
+-- One metric of a capture for a benchmark database. It is computed from the recorded runs, or was attached to the
+-- capture.
 CREATE MACRO _benchmark_metrics(capture, steps := NULL, phase := NULL) AS TABLE
 WITH target AS MATERIALIZED (
     SELECT c.capture_id, CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ms' END AS unit

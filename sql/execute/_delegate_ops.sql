@@ -1,4 +1,4 @@
--- Whether a capture has events of XNNPACK with graphs, none of which could be aligned with an op: then its program may
+-- Whether a capture has events of XNNPACK's graphs, but none could be aligned with an op. Then the linked program may
 -- not be the one that ran.
 CREATE MACRO _has_unaligned_delegates(capture_key) AS (
     EXISTS (

@@ -1,7 +1,7 @@
 -- One node of a program's graph, at a stage of its lowering, with the self time of the events that ran it, as in
--- `node_totals`. A node of the exported program has the time of all nodes of the edge graph that were made from it, by
--- their debug handles; if several nodes of the exported program share a handle, the last one has the time. Nodes that
--- no event is known to have run have no row, nor do those of nested graphs.
+-- `node_totals`. A node of the exported program has the time of all nodes of the edge graph that were made from it,
+-- according to their debug handles. If several nodes of the exported program share a handle, the last one has the time.
+-- Nodes of nested graphs have no row, nor do nodes that no event is known to have run.
 CREATE MACRO _graph_times(
     capture,
     graph,  -- exported_program or edge_dialect_exported_program

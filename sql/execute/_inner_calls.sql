@@ -1,12 +1,13 @@
--- A DELEGATE_CALL of a capture that is nested in one of the same instruction, whose time includes it. A nested
--- program's instructions have the same numbers, and the profiler before ETDump times the delegate within its call.
+-- A DELEGATE_CALL of a capture that is nested in another one of the same instruction, whose time includes it. This
+-- happens because a nested program's instructions have the same numbers, and because the profiler before ETDump times
+-- the delegate within its call.
 CREATE MACRO _inner_calls(capture_key) AS TABLE
 WITH RECURSIVE calls AS (
     SELECT s.chain_index, s.instruction_id, t.run_index, t.event_index, t.parent_index, t.execute_index
     FROM (SELECT i.* FROM signatures AS i WHERE i.capture_id = capture_key AND i.kind = 'delegate_call') AS s
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS t USING (signature_index)
 ),
--- Outside of the recursion, in which DuckDB would read the events of all captures.
+-- This is outside of the recursion, because DuckDB would read the events of all captures there.
 parents AS MATERIALIZED (
     SELECT i.run_index, i.event_index, i.parent_index
     FROM event_ticks AS i
@@ -14,7 +15,7 @@ parents AS MATERIALIZED (
         AND i.parent_index IS NOT NULL
         AND EXISTS (FROM calls AS c WHERE c.parent_index <> c.execute_index)
 ),
--- Calls that an execute doesn't contain directly, with all their parents.
+-- Calls that no execute contains directly, with all events around them.
 ancestors AS (
     SELECT c.run_index, c.event_index, c.chain_index, c.instruction_id, c.parent_index AS above
     FROM calls AS c

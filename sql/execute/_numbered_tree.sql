@@ -29,8 +29,8 @@ nodes AS MATERIALIZED (
         ) AS position
     FROM within AS w
 ),
--- Each step looks at twice as many levels, as nested events may be thousands of levels deep: `nodes` counts a node and
--- what is less than 2^step levels below it, `ancestor` is the node 2^step levels above it.
+-- Each step covers twice as many levels as the step before, because events may be nested thousands of levels deep.
+-- `nodes` counts a node and the nodes less than 2^step levels below it; `ancestor` is the node 2^step levels above it.
 sized AS (
     SELECT 0 AS step, n.node, o.node AS ancestor, n.position, 1::BIGINT AS nodes
     FROM nodes AS n
@@ -55,8 +55,8 @@ placed AS MATERIALIZED (
     JOIN sized AS o ON o.node = s.node AND o.step = 0
     WHERE s.step = (SELECT max(t.step) FROM sized AS t)
 ),
--- A node follows its parent and all nodes within its earlier siblings: `distance` is the distance to the parent, then
--- to the node 2^step levels above, and at last to the total.
+-- A node follows its parent and all nodes within its earlier siblings. `distance` is first the distance to the parent,
+-- then to the node 2^step levels above, and at last to the total.
 numbered AS (
     SELECT 0 AS step, p.node, p.ancestor, p.distance FROM placed AS p
     UNION ALL

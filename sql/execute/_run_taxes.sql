@@ -10,7 +10,7 @@ FROM _selected_runs(capture_key, steps, phase, method, runs) AS r
 JOIN (FROM captures AS i WHERE i.capture_id = capture_key) AS c USING (capture_id)
 WHERE r.executes IS NOT NULL;
 
--- The same of all captures from one key up to another.
+-- The same runs of all captures from one key up to another.
 CREATE MACRO _answered_runs(first_key, last_key) AS TABLE
 SELECT r.*, c.time_scale, _default_unit(c.time_scale) AS unit,
     coalesce(c.profiling_level = 'method_only', false) AS is_untraced

@@ -1,8 +1,8 @@
--- The phase of one run of a language model, derived from the tokens that its runner counted. If the tokens don't fit
--- the runs in exactly one way, it is an error that states the reason. A runner may process the prompt in one run or in
--- one run per token, and produce the first token in the prompt's last run or in a separate one. Each way determines the
--- number of runs that execute, and which of them process the prompt. Runs that load but don't execute are of phase
--- load.
+-- The phase of one run of a language model, derived from the tokens that its runner counted. It is an error, which
+-- states the reason, if the tokens don't fit the runs in exactly one way. A runner may process the prompt in one run or
+-- in one run per token. It may produce the first token in the last run of the prompt or in a separate run. Each way
+-- determines the number of runs that execute, and which of them process the prompt. Runs that load but don't execute
+-- are of phase load.
 CREATE MACRO _runner_phases(capture) AS TABLE
 WITH target AS MATERIALIZED (SELECT c.capture_id, c.name FROM _capture(capture, NULL) AS c),
 timed AS (

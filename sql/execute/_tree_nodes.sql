@@ -1,7 +1,7 @@
--- One node of `time_tree` of a capture with executes: a place of events, or one that contains such places.
+-- One node of `time_tree` of a capture with executes: a place with events, or a place that contains such places.
 CREATE MACRO _execute_nodes(capture_key, "by", steps, phase, method, runs) AS TABLE
 WITH
--- With the executes of the method, or of all where one ran.
+-- Executes are those of the method, or, if only one method ran, of all.
 leaves AS (
     SELECT l.*,
         (sum(l.executes) OVER (
@@ -27,8 +27,8 @@ SELECT p.level, p.place, coalesce(o.place, 0) AS outer_place, p.places[-1].name 
 FROM placed AS p
 LEFT JOIN placed AS o ON o.level = p.level - 1 AND o.places = p.places[1:p.level - 1];
 
--- One node of `time_tree` of a trace: events of one name whose parents are of one node. Device events are excluded,
--- because no event contains them; the profiler's own event is excluded, because it contains all other events.
+-- One node of `time_tree` of a trace: events of one name whose parents belong to one node. Device events are excluded
+-- because no event contains them. The profiler's own event is excluded because it contains all other events.
 CREATE MACRO _trace_nodes(capture_key, steps, phase, method, runs) AS TABLE
 WITH RECURSIVE timed AS MATERIALIZED (
     SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.counted_ticks, t.self_ticks,

@@ -1,12 +1,12 @@
 -- The rows of `delegate_coverage` of all captures, with its default arguments: one op type of a method that a capture
--- ran, with its nodes that delegates run and the cost of the nodes that fell back to kernels. Computed like
--- `all_module_totals`; captures with neither a complete record nor a program have no rows. Key: capture_id, place.
+-- ran, with its nodes that delegates run and the cost of the nodes that fell back to kernels. Like `all_module_totals`,
+-- it reads stored facts. Captures with neither a complete record nor a program have no rows. Key: capture_id, place.
 -- Shown: capture_id!#, op_type!, method, delegated#, not_delegated!#, per_execute!~, share_percent!%, worst_source!,
 --   calls#, worst_module, basis, total+~, executes+#, unit
 -- Columns:
 --   capture_id: the capture
 --   place: position of the row in the view of the capture, from 1
---   op_type: op type of the nodes; for kernels that run no node of the graphs, or of an unknown method, their name
+--   op_type: op type of the nodes; for kernels of an unknown method, or that run no node of the graphs, the kernels' name
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   delegated: number of nodes that a delegate runs; NULL if the row has no nodes
 --   not_delegated: number of nodes that no delegate runs; NULL if the row has no nodes

@@ -12,7 +12,7 @@
 --   depth: level, from 0 for the model itself; NULL for rows in parentheses
 --   calls: number of its events, without those of submodules; NULL if their time is unknown
 --   self_time: time of these events; NULL if unknown
---   total: self_time plus that of all submodules, as far as known; NULL if none is known
+--   total: sum of the known self times of the module and all submodules; NULL if none is known
 --   share_percent: total in percent of the executes; NULL if unknown
 --   mapping: exact; aligned, if any of its events was matched with a node by order; call, if all are delegates' events with the module of their call; NULL if it has no events
 --   unit: unit of times

@@ -1,10 +1,11 @@
 -- The rows of `source_totals` of all captures, with its default arguments: the time of one line of the user's model
--- within the executes of a capture, over typical runs. Computed like `all_module_totals`. Key: capture_id, place.
+-- within the executes of a capture, over typical runs. Like `all_module_totals`, it reads stored facts. Key:
+-- capture_id, place.
 -- Shown: capture_id!#, source!, method, per_execute!~, share_percent!%, calls!#, total+~, executes+#, unit
 -- Columns:
 --   capture_id: the capture
 --   place: position of the row in the view of the capture, from 1
---   source: file and line; (several lines), as for a delegate's call; (framework), (delegate layout) or (unattributed)
+--   source: file and line; (several lines), for example for a delegate's call; (framework), (delegate layout) or (unattributed)
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   source_file: the file; NULL for events of no line
 --   source_line: the line; NULL for events of no line

@@ -4,10 +4,10 @@ CREATE MACRO _why_no_decoding(capture_name) AS (
     || capture_name || ' --phase decode --runs FIRST-LAST'
 );
 
--- One decode run: the time of the token at its position. The cost of each further token of context is the slope of a
--- straight line through all runs, robust to single slow tokens: the median of the slopes of all pairs of runs (Theil
--- 1950, Sen 1968). More than 1,000 runs are first reduced to 1,000 medians of neighbours. It is an error if no run of a
--- dump is of phase decode.
+-- One decode run: the time of the token at its position. The slope of a straight line through all runs is the cost of
+-- each further token of context. It is the median of the slopes of all pairs of runs (Theil 1950, Sen 1968), so single
+-- slow tokens hardly affect it. More than 1,000 runs are first reduced to 1,000 medians of neighbours. It is an error
+-- if no run of a dump is of phase decode.
 -- Needs: dump; else: serving_phases
 -- Shown: generation#, position!#, run_index#, execute!~, slope!~, intercept~, tau!#, unit
 -- Columns:

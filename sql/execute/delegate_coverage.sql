@@ -8,7 +8,7 @@ WITH kernels AS (
     SELECT t.capture_id, t.method, t.executes, t.self_ticks,
         CASE
             WHEN s.kind <> 'kernel' THEN NULL
-            -- Handles of a kernel count only if one of their nodes calls the kernel's op.
+            -- A kernel's handles only count if one of their nodes calls the kernel's op.
             WHEN string_split(m.first_op_type, '.')[2] = string_split(s.family, '.')[1] THEN m.first_op_type
             WHEN m.first_op_type = 'aten.view_copy.default'
                 AND string_split(s.family, '.')[1] = 'et_view' THEN m.first_op_type
@@ -27,7 +27,7 @@ parts AS (
     UNION ALL BY NAME
     SELECT d.capture_id, d.method, d.op_type, d.delegated, d.not_delegated, d.basis FROM query_table(nodes) AS d
 ),
--- Events that aren't kernels form a row without an op type, which counts only for the executes.
+-- Events other than kernels form a row without an op type, which is only used for the number of executes.
 added AS (
     SELECT p.capture_id, p.method, p.op_type, sum(p.delegated)::BIGINT AS delegated,
         sum(p.not_delegated)::BIGINT AS not_delegated, max(p.basis) AS basis,
@@ -74,7 +74,7 @@ SELECT d.method, d.op_type, d.delegated, d.not_delegated, d.basis FROM _program_
 -- Shown: op_type!, method, delegated#, not_delegated!#, per_execute!~, share_percent!%, worst_source!, calls#,
 --   worst_module, basis, total+~, executes+#, unit
 -- Columns:
---   op_type: op type of the nodes; for kernels that run no node of the graphs, or of an unknown method, their name
+--   op_type: op type of the nodes; for kernels of an unknown method, or that run no node of the graphs, the kernels' name
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   delegated: number of nodes that a delegate runs; NULL if the row has no nodes
 --   not_delegated: number of nodes that no delegate runs; NULL if the row has no nodes

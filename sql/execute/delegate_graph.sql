@@ -4,10 +4,10 @@ CREATE MACRO _why_no_program(capture_name) AS (
     || ' PROGRAM, or for a file --pte'
 );
 
--- One op of the graphs in delegates' blobs, of the methods that a capture ran: what a backend made of the nodes that it
--- runs, with the changes of layout that it added, and the time of the delegate's event that runs it. Needs a linked
+-- One op of the graphs in delegates' blobs, for the methods that a capture ran, with the time of the delegate's event
+-- that runs it. A backend makes these ops of the nodes that it runs, and adds changes of layout. Needs a linked
 -- program; the nodes are from a linked record. XNNPACK's and Vulkan's blobs are read. XNNPACK's events have the names
--- of ops, not of nodes, so they are aligned with ops by kind and order, where only one alignment is possible; ops of
+-- of ops, not of nodes. So they are aligned with ops by kind and order, if only one alignment is possible. Ops of
 -- Vulkan have neither nodes nor events. It is an error if a program has more than 10,000,000 such ops, counted for each
 -- call.
 -- Needs: dump; else: kernel_table
@@ -23,11 +23,11 @@ CREATE MACRO _why_no_program(capture_name) AS (
 --   inputs: element types and sizes of the values that it takes, as text, weights marked by *
 --   outputs: element types and sizes of the values that it produces, as text
 --   parameters: its other fields, as a JSON object
---   debug_handle: debug handle of the edge nodes that it was made from; NULL if there is none
---   graph_id: graph of the node that has that handle and that the delegate runs; if there are several such nodes, of the one that is of the op's kind, or else of the first; NULL if there is none
+--   debug_handle: debug handle of the edge nodes from which it was made; NULL if there is none
+--   graph_id: graph of its node: the node with that handle that the delegate runs; of several such nodes, the one of the op's kind, or else the first; NULL if there is none
 --   node_index: that node; other nodes, such as an activation, may be fused into the op
 --   node_name: its name
---   event_name: the event that runs it, or several; NULL if none does, or it is unsure which
+--   event_name: the event or events that run it; NULL if none does, or if it is uncertain which one does
 --   calls: number of these events; NULL without one
 --   self_time: sum of their self times; NULL without events
 --   share_percent: self_time in percent of the executes

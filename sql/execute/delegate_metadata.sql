@@ -1,13 +1,14 @@
 -- One piece of metadata of a delegate's event: logged by the backend, or part of the event's name. Each field of
 -- JSON (Core ML, VGF, Vulkan) has its own row. A unit after a name (QNN) becomes a field, and a single byte (NXP
--- Neutron's function code) becomes a number. XNNPACK's microkernel has its symbol, its mean time summed over threads, and that in percent of
--- the event's time. Other metadata is kept as it is. Metadata that differs between runs has a row for each value.
+-- Neutron's function code) becomes a number. XNNPACK's microkernel has three fields: its symbol, its mean time summed
+-- over threads, and this time in percent of the event's. Other metadata is kept as it is. Metadata that differs between
+-- runs has a row for each value.
 -- Shown: event_name!, field!, value!, source, runs#, block_index#, slot#
 -- Columns:
 --   block_index: the event block
 --   slot: position in the block's list of distinct events
 --   event_name: the event's label
---   source: metadata or name: where it was found
+--   source: place where it was found: metadata or name
 --   field: name of the field; function_code, unit, microkernel, microkernel_us, microkernel_percent; NULL for metadata that is kept as it is
 --   value: value as text; bytes that are not text as hexadecimal
 --   runs: number of events with this value
@@ -83,7 +84,8 @@ SELECT d.block_index, d.slot, d.label AS event_name, d.source, d.field, d.value,
 FROM described AS d
 ORDER BY d.block_index, d.slot, d.source, d.field, d.value;
 
--- Bytes as text: ASCII as it is, or decoded if they are JSON in base64, as VGF writes it; NULL if they are not text.
+-- Bytes as text. JSON in base64, which VGF writes, is decoded; other ASCII is unchanged; NULL if the bytes are not
+-- text.
 CREATE MACRO _metadata_text(bytes) AS (
     CASE
         WHEN regexp_full_match(_ascii_text(bytes), '[A-Za-z0-9+/]{8,}={0,2}')
@@ -93,8 +95,8 @@ CREATE MACRO _metadata_text(bytes) AS (
     END
 );
 
--- What XNNPACK logs of an op's microkernel, `symbol\0microseconds`: its symbol, NULL if XNNPACK has none for it, and the
--- microseconds of all threads in it; NULL for other metadata, and for more than 11 days.
+-- The metadata that XNNPACK logs about an op's microkernel, `symbol\0microseconds`: its symbol, NULL if it has none,
+-- and the microseconds of all threads in it. NULL for other metadata, and for more than 11 days.
 CREATE MACRO _microkernel(bytes) AS (
     CASE
         WHEN regexp_full_match(try(decode(bytes)), '(xnn_\w+)?\x00[0-9]{1,12}')

@@ -1,5 +1,6 @@
 -- The time of one DELEGATE_CALL of an event block, over the recorded runs, and the part that the delegate's events
--- account for. Events that don't fit into their calls, as with asynchronous backends, don't count towards that part.
+-- account for. Events that don't fit into their calls, such as those of asynchronous backends, don't count towards that
+-- part.
 -- Needs: dump; else: kernel_table
 -- Empty: {capture} called no delegate; for its kernels: etq ops
 -- Shown: block_index#, method, instruction_id!#, per_execute!~, per_call~, share_percent!%, ops / executes AS
@@ -12,7 +13,7 @@
 --   chain_index: the chain of the instruction
 --   instruction_id: the instruction that calls the delegate
 --   calls: number of calls, without those nested in a call of the same instruction
---   total: time of the calls; NULL where there are none
+--   total: time of the calls; NULL if there are none
 --   ops: self time of events within them that compute
 --   copies: self time of events within them that copy or convert
 --   layout: self time of events within them that only move dimensions
@@ -22,7 +23,7 @@
 --   share_percent: total in percent of the executes
 --   unit: unit of times
 --   events: number of the delegate's events
---   other_events: number of these events that are in none of the parts: they are on another clock, not a time, detached (see `events`), or within no call
+--   other_events: number of these events that are in none of the parts, because they are on another clock, aren't times, are detached (see `events`), or are within no call
 --   executes: number of executes of the method
 --   per_execute: total / executes; NULL where there are no calls
 CREATE MACRO delegate_totals(

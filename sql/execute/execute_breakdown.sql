@@ -58,8 +58,8 @@ SELECT d.capture_id,
 FROM scaled AS d;
 
 -- One part of the time of Method::execute (or Method::step), over the recorded runs. The parts add up to the total
--- exactly. Events on another clock than the host's, and detached ones, are in no part: see `op_totals`. A DELEGATE_CALL
--- without other events is unaccounted as a whole.
+-- exactly. Events on a clock other than the host's, and detached events, are in no part; see `op_totals`. A
+-- DELEGATE_CALL without other events is unaccounted as a whole.
 -- Needs: dump; else: step_breakdown
 -- Shown: component!, method, block_index#, instruction_id#, per_execute!~, share_percent!%, calls!#, total+~,
 --   executes+#, unit

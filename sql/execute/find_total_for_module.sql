@@ -1,7 +1,7 @@
 -- The mean time of a module in an execute of its method, in one row. With match := 'exact', it is the time of the
--- module and its submodules, as in `module_totals`. With 'substring', it is computed like the Inspector's: the sum of
--- the averages of all events, both calls and their children, with a node whose module hierarchy has a key that contains
--- the text. Needs a linked record.
+-- module and its submodules, as in `module_totals`. With 'substring', it is computed as by the Inspector: the sum of
+-- the averages of all events that have a node whose module hierarchy has a key with this text; both calls and their
+-- children count. Needs a linked record.
 -- Shown: module!, total!~, events!#, unit
 -- Columns:
 --   module: the module requested
@@ -10,7 +10,7 @@
 --   unit: unit of total
 CREATE MACRO find_total_for_module(
     capture,
-    module,  -- a module's path; with match := 'substring', a part of a module's key
+    module,  -- a path of a module; with match := 'substring', a part of a module's key
     unit := NULL,
     match := 'exact',  -- exact: the module of that path; substring: as in the Inspector
     steps := NULL, phase := NULL, method := NULL, runs := 'all'
@@ -35,7 +35,7 @@ of_methods AS (
     WHERE _is_within(t.module_path, module)
     GROUP BY t.method
 ),
--- Divided by the executes of the methods that have the module.
+-- The time is divided by the executes of the methods that have the module.
 exactly AS (
     SELECT try_cast(sum(m.ticks) AS BIGINT) / sum(x.number)::BIGINT AS ticks, sum(m.events)::BIGINT AS events
     FROM of_methods AS m

@@ -1,10 +1,10 @@
 -- The framework tax of one run with a Method::execute (or Method::step). Tracing slows a run down, so the tax of a
--- traced run includes it. With a baseline, a capture of the same program at level method_only, the median of the
--- baseline's executes (of the same phase, if one is requested) is the run's time without tracing. If the baseline's
--- runs have methods, only its runs of the traced run's method count. The tax is unknown in three cases: the baseline's
--- runs have no methods and the traced runs are of several; the traced work alone takes longer than the baseline,
--- because tracing then slows the kernels, too; the baseline takes more than 1.5 times as long as the traced run,
--- because it is then of another program, or the device was in another state.
+-- traced run includes it. A baseline is a capture of the same program at level method_only. The median of its executes
+-- (of the same phase, if one is requested) is then the run's time without tracing. If the baseline's runs have methods,
+-- only runs of the traced run's method count. With a baseline, the tax is unknown in three cases. First, the baseline's
+-- runs have no methods and the traced runs are of several. Second, the traced work alone takes longer than the
+-- baseline, because tracing also slows the kernels. Third, the baseline takes more than 1.5 times as long as the traced
+-- run, because it is of another program, or the device was in another state.
 -- Needs: dump; else: key_averages
 -- Shown: run_index!#, method, execute!~, kernels~, delegates~, operators~, tracing~, tax!~, tax_percent!%, note!, unit
 -- Columns:
@@ -16,7 +16,7 @@
 --   operators: self time of the OPERATOR_CALLs in it without a kernel event
 --   tracing: execute minus the baseline's median; NULL without a baseline
 --   tax: execute, or the baseline's median, minus the work; NULL if unknown
---   tax_percent: tax in percent of execute, both without tracing where it is known
+--   tax_percent: tax in percent of execute; if the time without tracing is known, in percent of that
 --   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline is of another method; the baseline does not distinguish methods
 --   unit: unit of execute to tax
 CREATE MACRO framework_tax(
@@ -35,7 +35,8 @@ baseline_capture AS MATERIALIZED (
 baseline_executes AS (
     SELECT r.scope, any_value(r.method) AS method,
         _in_unit(median(x.execute_ticks), any_value(_scale(k.time_scale, a.unit))) AS execute
-    -- Without a baseline the key is -1, which no capture has: no events are read. With NULL, DuckDB would read some.
+    -- Without a baseline, the key is -1, which no capture has, so no events are read. With NULL, DuckDB would read
+    -- some.
     FROM _executes((SELECT coalesce(max(k.capture_id), -1) FROM baseline_capture AS k), NULL, phase, NULL, 'all') AS x
     CROSS JOIN target AS a CROSS JOIN baseline_capture AS k
     JOIN runs AS r ON r.capture_id = k.capture_id AND r.run_index = x.run_index
@@ -51,7 +52,7 @@ baseline_executes AS (
     END
     GROUP BY r.scope
 ),
--- The baseline's median, if it has one, for runs of a capture with one method.
+-- The baseline's median, if there is one, for runs of a capture with a single method.
 one_baseline AS (
     SELECT
         CASE

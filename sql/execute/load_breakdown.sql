@@ -74,21 +74,21 @@ SELECT p.capture_id, p.run_index, p.scope, p.part, p.component, p.events, p.tick
     p.share_percent, p.unit
 FROM scaled AS p;
 
--- The same for one capture.
+-- Rows of `load_breakdown` of one capture.
 CREATE MACRO _load_breakdown(capture_key, unit) AS TABLE
 WITH times_of_loads AS (FROM _timed_events(capture_key, unit, NULL, NULL, NULL, 'all') AS t)
 FROM _load_parts('times_of_loads') AS l;
 
--- One part of the time before steady running: loading a method, and the excess of the first execute of a block over
--- later ones.
+-- One part of the time before runs are steady: loading a method, and the excess of the first execute of a block over
+-- later executes.
 -- Shown: component!, total!~, share_percent!%, self_time~, events#, run_index#, unit
 -- Columns:
 --   run_index: the run that loaded a method, or executed first
---   component: Program::load_method; Method::init, within it; delegate init, within that; first run excess
+--   component: Program::load_method; Method::init, which is within Program::load_method; delegate init, which is within Method::init; first run excess
 --   events: number of events in it
---   total: end minus start; for first run excess, this time minus the median of the block's later executes, NULL if there are none
+--   total: end minus start; for first run excess, the first execute minus the median of the block's later executes, NULL if there are none
 --   self_time: total minus the components nested in it; NULL for first run excess
---   share_percent: part of total within Program::load_method in percent of the run's Program::load_method; NULL without one
+--   share_percent: part of total that is within Program::load_method, in percent of the run's Program::load_method; NULL without one
 --   unit: unit of total and self_time
 CREATE MACRO load_breakdown(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture(capture, unit))

@@ -60,8 +60,8 @@ within AS MATERIALIZED (
     ) AS b
     JOIN modules AS o ON o.record_id = b.record_id AND o.method = b.method AND o.module_path = b.beginning
 ),
--- The times that count for a module. These tables are read once, so that a condition on captures is pushed down to
--- them.
+-- The times that count for a module. Each table is read only once, so that a condition on captures is pushed down to
+-- it.
 parts AS (
     SELECT t.capture_id, t.method, coalesce(left(t.module_path, w.outer_size), t.module_path) AS module_path, t.ticks,
         coalesce(w.outer_size = m.size, true) AS is_own, t.calls, t.executes, t.mapping
@@ -73,7 +73,7 @@ parts AS (
     SELECT d.capture_id, d.method, m.module_path, m.module_class, m.depth
     FROM _methods_of(targets) AS d
     JOIN modules AS m USING (record_id, method)
-    -- Modules whose own time, or the time of modules within them, is unknown unless they have events.
+    -- Modules whose time, or the time of modules within them, is unknown if they have no events.
     UNION ALL BY NAME
     SELECT u.capture_id, u.method, coalesce(left(u.module_path, w.outer_size), u.module_path) AS module_path,
         true AS is_hidden, coalesce(w.outer_size = m.size, true) AS is_itself
@@ -116,8 +116,8 @@ WHERE d.executes IS NOT NULL;
 
 -- The time of one module of a method's model within Method::execute (or Method::step), over the recorded runs: its self
 -- time, and the total with its submodules. The self times add up to the total of the executes exactly; rows in
--- parentheses have the time of no module. The time of a module is unknown if it has no event and a delegate runs nodes
--- of it: then it is part of another row's time. Needs a linked record.
+-- parentheses have the time of no module. The time of a module is unknown if the module has no event and a delegate
+-- runs nodes of it, because it is then part of another row's time. Needs a linked record.
 -- Needs: dump; else: key_averages by module
 -- Shown: method, CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, per_execute!~,
 --   share_percent!%, self_per_execute~, module_class, calls!#, mapping, total+~, self_time+~, executes+#, unit
@@ -128,7 +128,7 @@ WHERE d.executes IS NOT NULL;
 --   depth: level, from 0 for the model itself; NULL for rows in parentheses
 --   calls: number of its events, without those of submodules; NULL if their time is unknown
 --   self_time: time of these events; NULL if unknown
---   total: self_time plus that of all submodules, as far as known; NULL if none is known
+--   total: sum of the known self times of the module and all submodules; NULL if none is known
 --   share_percent: total in percent of the executes; NULL if unknown
 --   mapping: exact; aligned, if any of its events was matched with a node by order; call, if all are delegates' events with the module of their call; NULL if it has no events
 --   unit: unit of times

@@ -47,9 +47,9 @@ LEFT JOIN ran AS r ON r.graph_id = p.graph_id AND r.node_index = p.node_index
 LEFT JOIN (SELECT 0 AS nothing) AS z ON r.node_index IS NULL;
 
 -- One node of the edge graphs of the methods that a capture ran, with the self time of the kernels that run it and of
--- the delegates' events that run only it. Framework time, time of no node, and time of delegate calls with many nodes
--- are excluded: see `module_totals`. The time of a node is unknown if all its events are of several nodes, like such
--- calls. Needs a linked record.
+-- the delegates' events that run only it. Framework time, time of no node, and time of delegate calls with several
+-- nodes are excluded; see `module_totals`. The time of a node is unknown if each of its events, for example such a
+-- call, runs several nodes. Needs a linked record.
 -- Needs: dump; else: key_averages
 -- Shown: name!, op_type!, method, per_execute!~, share_percent!%, calls!#, backend, module_path AS module, source_file,
 --   source_line#, self_time+~, executes+#, unit

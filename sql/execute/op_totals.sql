@@ -1,5 +1,5 @@
--- The events within executes of one signature, with or without other events in them. Grouped by integers: a name may be
--- long, and many events have it.
+-- The events of one signature within executes, grouped by whether they contain other events. They are grouped by
+-- integers, because names may be long, and many events have the same name.
 CREATE MACRO _signature_times(
     times  -- a table with rows of `_run_events` within executes
 ) AS TABLE
@@ -52,7 +52,7 @@ added AS (
     FROM classified_times AS o
     GROUP BY ALL
 ),
--- The factors are written once: planning an expression takes longer than its rows.
+-- The factors are written only once, because planning an expression takes longer than computing its rows.
 scaled AS (
     SELECT d.*, sum(d.own_executes) OVER (PARTITION BY d.capture_id, d.method)::BIGINT AS executes,
         sum(d.execute_ticks) OVER (PARTITION BY d.capture_id)::DOUBLE AS all_execute_ticks,
@@ -73,9 +73,9 @@ SELECT d.capture_id,
 FROM scaled AS d;
 
 -- The time of one op within Method::execute (or Method::step), over the recorded runs. Times in ticks of the host's
--- clock add up to the total of the executes exactly: each event counts with its self time, and rows in parentheses have
--- the time of no op: (framework), the overhead of OPERATOR_CALLs; (delegate unaccounted), what the events within a
--- DELEGATE_CALL leave of it; (unattributed), time that no event covers.
+-- clock add up to the total of the executes exactly, because each event counts with its self time, and rows in
+-- parentheses have the time of no op. These rows are (framework), the overhead of OPERATOR_CALLs; (delegate
+-- unaccounted), time of DELEGATE_CALLs that no event within them covers; and (unattributed), time that no event covers.
 -- Needs: dump; else: key_averages
 -- Empty: {capture} has no executes
 -- Shown: op!, kind, method, instruction_id#, per_execute!~, per_call~, share_percent!%, calls!#, min~, max~, total+~,
@@ -86,7 +86,7 @@ FROM scaled AS d;
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   instruction_id: the instruction, with by := 'instance'; else NULL
 --   calls: number of events
---   total: sum of their self times; NULL, like per_call to max, if all times are impossible
+--   total: sum of their self times; NULL, like the columns per_call to max, if all times are impossible
 --   per_call: total / calls
 --   min: smallest self time
 --   max: largest self time

@@ -7,7 +7,7 @@
 --   first_run: run_index of the first
 --   last_run: run_index of the last
 --   executes: number of these runs that have a Method::execute or Method::step
---   total: total time of these; NULL if there are none, or times are impossible
+--   total: total time of these executes; NULL if there are none, or if times are impossible
 --   per_execute: total / executes
 --   min: shortest time
 --   max: longest time

@@ -1,17 +1,17 @@
--- A number rounded to 4 decimal places like Python's `round`: by the exact value of the double, halves to the even
--- digit. DuckDB's `round` multiplies first, so numbers near a half may round differently.
+-- A number rounded to 4 decimal places as by Python's `round`: by the exact value of the double, and halves to the even
+-- digit. DuckDB's `round` multiplies first, so that numbers near a half may be rounded differently.
 CREATE MACRO _round_half_even(value) AS (format('{:.4f}', value::DOUBLE)::DOUBLE);
 
--- A whole number of ticks divided by a power of ten, as the nearest double: a text of digits and exponent is rounded
--- once.
+-- A whole number of ticks divided by a power of ten, as the nearest double. It is made from a text of digits and
+-- exponent, which is rounded only once.
 CREATE MACRO _exact_quotient(
     ticks,  -- a whole number, of any size
     digits  -- the divisor is ten to the power of this
 ) AS ((ticks::VARCHAR || 'e-' || digits::VARCHAR)::DOUBLE);
 
--- One entry of one iteration of a block of a prof_result, with times as ExecuTorch's old parser of that format reports
--- them: ticks of ns and us become ms, divided by 1000000 and 1000, ms and cycles are kept, and all are rounded to 4
--- decimal places. `event_times` has them in any unit, not rounded.
+-- One entry of one iteration of a block of a prof_result, with the times of ExecuTorch's old parser of that format.
+-- Ticks of ns and us become ms, divided by 1000000 and 1000; ms and cycles are kept; all are rounded to 4 decimal
+-- places. `event_times` has unrounded times in any unit.
 -- Shown: event_name!, block!, iteration!#, duration! (time), start! (time), instruction_id#, chain_index#, run_index#,
 --   unit
 -- Columns:
@@ -23,7 +23,7 @@ CREATE MACRO _exact_quotient(
 --   iteration: position among the blocks of that name, from 0
 --   run_index: the run
 --   start: clock at the start, in unit
---   duration: from start to end, in unit; below 0 where the clock ran backward
+--   duration: time from start to end, in unit; below 0 if the clock ran backward
 --   start_ticks: clock at the start, as written
 --   elapsed_ticks: end - start, as written
 --   unit: unit of start and duration: ms, or cycles
@@ -65,8 +65,8 @@ ORDER BY min(w.run_index) OVER (PARTITION BY r.name), w.event_index, w.run_index
 
 -- The framework tax of one iteration of a block of a prof_result, as ExecuTorch's old parser computes it, from rounded
 -- durations. `framework_tax` computes it from ticks, and identifies kernels and delegates by nesting. If a block has
--- several entries of Method::execute, the old parser takes the greater of their lists of durations, which is decided by
--- their first iterations; here it is the longest one of each iteration.
+-- several entries of Method::execute, the old parser takes the one that is longest in the first iteration. This view
+-- takes the longest one of each iteration.
 -- Shown: block!, iteration!#, tax_percent!%, execute! (time), work! (time), run_index#, unit
 -- Columns:
 --   block: the block's name; blocks without Method::execute, or without work, have no rows
@@ -83,7 +83,7 @@ CREATE MACRO prof_result_tax(
 WITH added AS (
     SELECT p.block, p.iteration, p.run_index, p.unit,
         max(p.duration) FILTER (WHERE contains(p.event_name, 'Method::execute')) AS execute,
-        -- Added one after the other, as in the old parser: sums of doubles depend on the order.
+        -- Durations are added one after the other, as in the old parser, because sums of doubles depend on the order.
         list_reduce(
             list(p.duration ORDER BY p.entry) FILTER (
                 WHERE contains(p.event_name, 'native_call') OR contains(p.event_name, 'delegate_execute')

@@ -1,6 +1,6 @@
--- One op of a method with its mean self time in a typical run and in a slow one. If all ratios are similar, the device
+-- One op of a method with its mean self time in a typical run and in a slow run. If all ratios are similar, the device
 -- was slower; if one op has most of the excess, that op was slower. Rows in parentheses have the time of no op, as in
--- `op_totals`, so that the excess of all rows is that of the executes. No rows: no run is slow.
+-- `op_totals`, so that the excesses of all rows add up to that of the executes. If no run is slow, there are no rows.
 -- Empty: no run of {capture} took longer than typical runs
 -- Shown: op!, kind, method, instruction_id!#, typical!~, slow!~, excess!~, excess_percent!%, ratio#, unit,
 --   typical_runs#, slow_runs#
@@ -24,7 +24,7 @@ WITH target AS MATERIALIZED (
     FROM _scaled_capture_with_method(capture, unit, method)
 ),
 executes_of_runs AS (FROM _executes((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS x),
--- By event block and phase, as other runs have other events or inputs.
+-- Times are compared within an event block and phase, because other runs have other events or inputs.
 chosen AS (
     SELECT x.scope, x.block_index, x.phase, x.run_index, x.is_typical,
         count(*) FILTER (WHERE x.is_slower) OVER (PARTITION BY x.block_index, x.phase) AS slow_runs,

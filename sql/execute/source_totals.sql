@@ -37,7 +37,7 @@ JOIN query_table(targets) AS a USING (capture_id);
 -- Needs: dump; else: trace_sources
 -- Shown: source!, method, per_execute!~, share_percent!%, calls!#, total+~, executes+#, unit
 -- Columns:
---   source: file and line; (several lines), as for a delegate's call; (framework), (delegate layout) or (unattributed)
+--   source: file and line; (several lines), for example for a delegate's call; (framework), (delegate layout) or (unattributed)
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   source_file: the file; NULL for events of no line
 --   source_line: the line; NULL for events of no line

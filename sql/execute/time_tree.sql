@@ -1,15 +1,16 @@
 -- One node of a tree of times, for a flame chart or an icicle. Each node's total is its self time plus the totals of
 -- its children, exactly, in whole ticks; the first node is the total. For an ETDump, the total is the time of its
--- executes. With by := 'module', the nodes are nested modules and their ops, from the linked record, within methods if
--- several ran; with by := 'event', they are the methods (or runs), within these the kernels and delegate calls, and
--- within these the delegates' events. Rows in parentheses have the time of no op: the overhead of OPERATOR_CALLs,
--- (framework), time that no event covers, (unattributed), and the layout work of an unmapped delegate. For a trace, the
--- total is the time of its events on the host, all threads together; each node is the events of one name within the
--- events of its parent. Values on another clock, or that are not times, are excluded: see `op_totals`.
+-- executes. With by := 'module', the nodes are nested modules and their ops, from the linked record; if several methods
+-- ran, these are within methods. With by := 'event', the nodes are the methods (or runs), within these the kernels and
+-- delegate calls, and within delegate calls the delegates' events. Rows in parentheses have the time of no op: the
+-- overhead of OPERATOR_CALLs, (framework), time that no event covers, (unattributed), and the layout work of an
+-- unmapped delegate. For a trace, the total is the time of its events on the host, in all threads together. Each node
+-- stands for the events of one name within the events of its parent. Values that are on another clock or aren't times
+-- are excluded; see `op_totals`.
 -- Shown: repeat('  ', depth) || name AS name!, kind, per_execute!~, share_percent!%, self_per_execute!~, calls!#,
 --   module_path AS module, total+~, self_time+~, executes+#, unit
 -- Columns:
---   node_index: key of the node, from 0, which is the total; each node is followed by its descendants, the largest child first, names in parentheses last
+--   node_index: key of the node; 0 is the total. Each node is followed by its descendants: the largest child first, names in parentheses last
 --   parent_index: the node's parent; NULL for the total
 --   depth: number of nodes that contain it
 --   path: names of the nodes that contain it, without the total, and its name
@@ -25,7 +26,7 @@
 --   total_ticks: total in ticks, a whole number
 --   executes: number of executes of the node's method, or of a trace's steps; NULL for a trace without steps, and for the total of several methods
 --   self_per_execute: self_time / executes; for a trace, the self time of events that begin in steps, per step
---   per_execute: total / executes; for a trace, self_per_execute plus that of all descendants
+--   per_execute: total / executes; for a trace, sum of self_per_execute over the node and all descendants
 CREATE MACRO time_tree(
     capture,
     "by" := NULL,  -- module, event; NULL: module where a record is linked, else event

@@ -32,17 +32,17 @@ SELECT x.scope AS method, x.block_index, count(*) AS all_runs, count(*) FILTER (
 FROM _compared_executes(executes) AS x
 GROUP BY GROUPING SETS ((x.scope, x.block_index), ());
 
--- The same from the events of chosen runs.
+-- The executes of `_compared_executes`, from the events of chosen runs.
 CREATE MACRO _typical_runs(capture_key, unit, steps, phase, method) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 executes_of_runs AS (FROM _executes((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS x)
 FROM _typical_runs_of('executes_of_runs', (SELECT a.unit FROM target AS a), (SELECT a.scale FROM target AS a)) AS t;
 
 -- The effect of excluding runs that are not typical: one row for each method and event block with an execute. A run is
--- typical if the logarithm of its execute time lies within Tukey's outer fences: three times the interquartile range of
--- its block (and phase) beyond the quartiles, and at least 10 %. The first run of a method does not count for the
--- quartiles. With fewer than three other runs, all are typical. Views that aggregate runs use typical runs only, unless
--- `runs := 'all'` is given.
+-- typical if the logarithm of its execute time lies within Tukey's outer fences. These are beyond the quartiles of its
+-- block (and phase) by three times the interquartile range, but at least 10 %. The quartiles don't include the first
+-- run of a method. With fewer than three other runs, all are typical. Views that aggregate runs use typical runs only,
+-- unless `runs := 'all'` is given.
 -- Needs: dump; else: step_breakdown
 -- Shown: method, block_index#, all_runs!#, typical!#, slower#, faster#, typical_execute!~, all_execute!~,
 --   other_percent%, unit

@@ -1,7 +1,7 @@
--- One node of the edge graphs of the methods that a capture ran, with the planned memory of what it computes: the
--- tensors whose lifetime, as in `planned_memory`, begins at its instruction. Nodes that share an instruction with other
--- nodes, as most nodes in a delegate do, and nodes without an instruction have no row. Needs a linked record; the
--- result is empty without a linked program.
+-- One node of the edge graphs of the methods that a capture ran, with the planned memory of the tensors that it
+-- computes: those whose lifetime in `planned_memory` begins at its instruction. Nodes without an instruction have no
+-- row, nor have nodes that share an instruction with others, which most nodes in a delegate do. Needs a linked record;
+-- the result is empty without a linked program.
 -- Needs: dump; else: peak_memory
 -- Shown: name!, op_type!, size_bytes! (bytes), peak_size_bytes! (bytes), tensors#, instruction#, module_path AS module,
 --   method

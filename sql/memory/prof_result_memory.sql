@@ -10,7 +10,7 @@ CREATE MACRO prof_result_memory(
     capture  -- name, hash prefix, @latest or selector of a prof_result
 ) AS TABLE
 WITH
--- Materialized, so that its error is raised although no row is joined with it.
+-- This is materialized so that its error is raised although no row is joined with it.
 target AS MATERIALIZED (SELECT p.capture_id FROM _prof_result(capture) AS p),
 added AS (
     SELECT r.capture_id, r.run_index, r.name, s.allocator_id, try_cast(sum(s.size_bytes) AS BIGINT) AS bytes,

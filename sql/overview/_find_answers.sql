@@ -1,5 +1,5 @@
--- The times of captures' events: with their names, the source of the rollups and of stored answers to default
--- arguments. Names are left out: one may be long, and many events have it.
+-- The times of captures' events. Together with names, they are the source of the rollups, and of the stored answers to
+-- default arguments. Names are left out here, because they may be long, and many events have the same name.
 CREATE MACRO _answered_times(first_key, last_key) AS TABLE
 SELECT e.capture_id, e.run_index, e.event_index, coalesce(e.parent_run_index, e.run_index) AS parent_run_index,
     e.parent_index, e.execute_index, e.signature_index, e.children,
@@ -23,7 +23,7 @@ JOIN captures AS c USING (capture_id)
 JOIN signatures AS s USING (capture_id, signature_index)
 JOIN runs AS r USING (capture_id, run_index);
 
--- Signatures of dumps as `_op_totals` takes them, without what only records know.
+-- Signatures of dumps for `_op_totals`, without the columns that come from records.
 CREATE MACRO _answered_names() AS TABLE
 SELECT s.*, NULL::VARCHAR AS op_type, NULL::VARCHAR AS output_shape, c.time_scale, _default_unit(c.time_scale) AS unit
 FROM signatures AS s

@@ -1,6 +1,7 @@
 -- One bar of the histogram of the durations of one event of an event block, over the block's runs. Bars of equal width
--- cover the smallest duration to the largest one within the upper fence (the third quartile plus three times the
--- interquartile range); durations beyond it are in one more bar. Bars without durations have no row.
+-- cover the durations from the smallest one to the upper fence (the third quartile plus three times the interquartile
+-- range), or to the largest one if that is smaller. Durations beyond the fence are in one more bar. Bars without
+-- durations have no row.
 -- Shown: block_index#, method, slot!#, occurrence#, low!~, high!~, runs!#, is_beyond, unit
 -- Columns:
 --   block_index: the event block
@@ -9,7 +10,7 @@
 --   occurrence: index of the event's occurrence in a run, from 0
 --   bin: number of the bar, from 0
 --   low: lower bound of the bar
---   high: upper bound of the bar, exclusive; for the last ones inclusive
+--   high: upper bound of the bar, which is exclusive; inclusive for the last bar, and for the last bar up to the fence
 --   runs: number of durations
 --   is_beyond: whether it is the bar of durations beyond the fence
 --   unit: unit of low and high: the requested one; values that are not times keep theirs

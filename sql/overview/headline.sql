@@ -45,8 +45,9 @@ WHERE m.value IS NOT NULL
 GROUP BY m.capture_id, m.place, m.number, m.part;
 
 -- One key figure of a capture. A figure that is unknown has no row, and is never zero. Times and the framework tax are
--- medians over typical runs, see `typical_runs`, with mean, 10th and 90th percentile if there are several; first run
--- excess is the excess of the first run, and has no row if the first run is not longer than the others.
+-- medians over typical runs, see `typical_runs`; with several runs, they have a mean, a 10th and a 90th percentile.
+-- First run excess is the time by which the first run is longer than the others; it has no row if the first run is not
+-- longer.
 -- Needs: dump; else: step_breakdown
 -- Shown: number!, part!, value AS median! (time), unit!, mean (time), low (time), high (time), runs#, note
 -- Columns:

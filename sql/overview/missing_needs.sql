@@ -1,12 +1,13 @@
--- What a capture lacks that views need. In a query over many captures, with a column of keys as the capture, these
--- views have no rows for it; called with its name, they raise an error with the reason.
+-- One thing that views need and a capture lacks. In a query over many captures, with a column of keys as the capture,
+-- these views have no rows for the capture. If they are called with the capture's name, they raise an error with the
+-- reason.
 -- Shown: capture!, need!, views!|, reason!|
 -- Columns:
 --   capture_id: the capture
 --   capture: its name
 --   need: events, record, record or program, program, decode (a run of that phase), prof_result (its format) or times (a scale of time)
 --   views: names of these views, separated by commas; NULL: all that read events, or, for need times, all that are called with a unit of time
---   reason: what it lacks, and what to do
+--   reason: what the capture lacks, and what to do
 CREATE VIEW missing_needs AS
 WITH needs AS (
     SELECT c.capture_id, c.name, f.need,

@@ -1,7 +1,7 @@
 -- The self time of one op in one module within Method::execute (or Method::step), over the recorded runs: a leaf of a
 -- chart of where time is spent. The rows add up to the total of the executes exactly; modules in parentheses have the
--- time of no module. `module_totals` has the time of modules with their submodules, so that its rows don't add up; it
--- also has modules without events. Needs a linked record; without one, `op_totals` has the ops alone.
+-- time of no module. In `module_totals`, a module's time includes its submodules, so rows don't add up, and modules
+-- without events have rows, too. Needs a linked record; without one, `op_totals` has the ops alone.
 -- Shown: op!, CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, method, kind, per_execute!~,
 --   share_percent!%, calls!#, self_time+~, executes+#, unit
 -- Columns:

@@ -1,5 +1,5 @@
 -- The programs or records, with the names and hashes by which arguments match them. Table aliases begin with an
--- underscore in this file: an argument may be a column of the caller's, and must not be captured by one of these.
+-- underscore in this file. An argument may be a column of the caller, which an alias of the same name would hide.
 CREATE MACRO _named(
     kind  -- program or record
 ) AS TABLE
@@ -11,9 +11,9 @@ SELECT _record.record_id, _record.name, _record.sha256 FROM records AS _record W
 -- can't bind a column in LATERAL to a parameter with a type.
 CREATE MACRO _is_key(given) AS (typeof(given) NOT IN ('VARCHAR', '"NULL"'));
 
--- The result of a view for a capture that lacks what the view needs: an error if the capture is named by a text; no
--- key, and so no rows, if it is one of a column of keys, as in LATERAL. `missing_needs` has the reasons for these. For
--- a single capture, Python gives the key as a HUGEINT, a type that no column of keys has.
+-- The result for a capture that lacks something that a view needs. If the capture is named by a text, it is an error.
+-- If it is one of a column of keys, as in LATERAL, it is no key, and so no rows; `missing_needs` has the reasons. For a
+-- single capture, Python passes the key as a HUGEINT, a type that no column of keys has.
 CREATE MACRO _lacking(capture, reason) AS (
     CASE WHEN typeof(capture) IN ('VARCHAR', 'HUGEINT') THEN error(reason)::BIGINT END
 );
@@ -32,7 +32,7 @@ FROM (
 ) AS _way;
 
 -- Key of the one program or record that an argument matches: a text, or a key. If none or several match, it is an error
--- that lists the nearest ones.
+-- that lists the nearest names.
 CREATE MACRO _key_of(kind, given) AS (
     (
         SELECT
@@ -68,12 +68,12 @@ CREATE MACRO _one_key(
     END
 );
 
--- The edit distance between two texts. Only the first 100 characters are compared, as the time grows with the product
--- of the lengths.
+-- The edit distance between two texts. Only the first 100 characters are compared, because the time grows with the
+-- product of the lengths.
 CREATE MACRO _distance(name, given) AS (damerau_levenshtein(left(name, 100), left(given, 100)));
 
--- The three of all names that are nearest to a text, how many are near enough to be the intended one, and how many
--- there are. The text is NULL if none is given.
+-- The three names that are nearest to a text, how many names are near enough to be the intended one, and how many there
+-- are. The text is NULL if none is given.
 CREATE MACRO _nearest(name, given) AS ({
     'names': arg_min(name, (_distance(name, given), name), 3),
     'near': count(*) FILTER (
@@ -82,7 +82,7 @@ CREATE MACRO _nearest(name, given) AS ({
     'all': count(*)
 });
 
--- The error if nothing matches a text, with the nearest names, or some of all and how to list them.
+-- The error if nothing matches a text. It has the nearest names, or some of all names and how to list them.
 CREATE MACRO _none_matches(
     kind, given,
     nearest  -- the result of `_nearest`

@@ -1,5 +1,5 @@
--- The methods of a program with the requested name, or all. If there is none of that name, it is an error that lists
--- the methods. Table aliases begin with an underscore, as in _named.sql.
+-- The method of a program with the requested name, or all methods. If no method has that name, it is an error that
+-- lists the methods. Table aliases begin with an underscore, as in _named.sql.
 CREATE MACRO _selected_methods(
     program,
     method  -- a method's name; NULL: all

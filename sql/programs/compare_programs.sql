@@ -1,5 +1,5 @@
 -- One item of two programs, compared: operators, delegates and planned memory of each method, and the parts of the
--- files. The contents of delegates are not compared: delegates of equal size count as the same.
+-- files. The contents of delegates are not compared; delegates of equal size count as the same.
 -- Shown: kind!, item!, change!, base_number#, new_number#, number_difference!#, base_bytes (bytes), new_bytes (bytes),
 --   bytes_difference! (bytes), method
 -- Columns:

@@ -1,8 +1,8 @@
 -- The lifetime of one planned tensor, as memory planning sees it. Instructions are numbered from 0 through the chains
 -- of a method; with one chain, this is their instruction_id. A tensor lives from the first instruction that uses it to
--- the last one; inputs live from the start, outputs to the end, and tensors with a name or initial values, which
--- outlive a run, throughout. A value that is moved into another value lives as long as that other value is used. A
--- value that exists before a loop and is used in the loop lives to the loop's end.
+-- the last one. Inputs live from the start, and outputs to the end. Tensors with a name or initial values live
+-- throughout, because they outlive a run. A value that is moved into another value lives as long as that other value is
+-- used. A value that exists before a loop and is used in the loop lives to the loop's end.
 -- Shown: value_index!#, size_bytes! (bytes), first_instruction!#, last_instruction!#, is_live_at_peak!, memory_id#,
 --   memory_offset#, is_input, is_output, method, peak_bytes (bytes), peak_instruction#, peak_op, planned_bytes (bytes)
 -- Columns:
@@ -16,10 +16,10 @@
 --   is_input: whether it is an input of the method
 --   is_output: whether it is an output of the method
 --   is_live_at_peak: whether it lives at peak_instruction
---   peak_bytes: largest sum of the sizes of the method's live tensors, in all buffers; memory shared by several counts once
+--   peak_bytes: largest sum of the sizes of the method's live tensors, in all buffers; memory that several tensors share counts once
 --   peak_instruction: first instruction at which that peak is reached
 --   peak_op: operator of that instruction, or the backend of its delegate, or its kind; NULL if the method has no instructions
---   planned_bytes: total size of the method's buffers: the peak and memory that the layout leaves unused
+--   planned_bytes: total size of the method's buffers: the peak, and memory that the layout leaves unused
 CREATE MACRO planned_memory(
     program,  -- name or hash prefix of a program
     method := NULL  -- name of a method; NULL: all
@@ -83,8 +83,8 @@ lifetimes AS (
     LEFT JOIN spans AS s USING (method, value_index)
     WHERE v.memory_id IS NOT NULL
 ),
--- The tensors that live at the peak, which is at the beginning of a lifetime. They are in the order of memory, each
--- with the end of the previous tensor in the same buffer.
+-- The tensors that live at the peak, which is at the beginning of a lifetime. They are in the order of memory. Each has
+-- the end of the previous tensor in the same buffer.
 placed AS (
     SELECT b.method, b.step, l.memory_offset, l.memory_offset + l.size_bytes AS end_offset,
         max(l.memory_offset + l.size_bytes) OVER (

@@ -2,7 +2,7 @@
 -- counts once.
 -- Shown: part!, item!, bytes! (bytes), share_percent!%, number#, methods
 -- Columns:
---   part: program (the rest of the FlatBuffers part: methods, values, instructions), constants, mutable data, delegate (a blob), named data (a segment), segment (of unknown content), or padding (between parts, and after the last)
+--   part: constants, mutable data, delegate (a blob), named data (a segment), segment (of unknown content), padding (between parts, and after the last one), or program (the rest of the FlatBuffers part: methods, values, instructions)
 --   item: the delegate's backend; the keys of named data; NULL for other parts
 --   methods: methods that use the delegate's blob; NULL for other parts
 --   number: number of constants with data; 1 for other parts

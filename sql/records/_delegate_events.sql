@@ -1,6 +1,6 @@
--- The kind of an op of XNNPACK's graphs, of an event of its profiler, or of an edge op, by which they are aligned:
--- `Conv2d`, `Convolution (NHWC, F32) IGEMM` and `convolution` are convolution. For other names, it is the name itself
--- in lower case.
+-- The kind of an op of XNNPACK's graphs, of an event of its profiler, or of an edge op. These are aligned by their
+-- kinds: the kind of `Conv2d`, `Convolution (NHWC, F32) IGEMM` and `convolution` is convolution. The kind of any other
+-- name is the name in lower case.
 CREATE MACRO _delegate_op_class(
     name  -- an op of `delegate_ops`, a family of a delegate's events, or an op of `op_nodes` without overload
 ) AS (
@@ -17,7 +17,7 @@ CREATE MACRO _delegate_op_class(
 
 -- The common name of a kind that has several names; else the name itself.
 CREATE MACRO _delegate_op_alias(
-    name  -- in lower case, without what shows only layout, dimensions or a copy
+    name  -- in lower case, without parts that only show layout, dimensions or a copy
 ) AS (
     CASE
         WHEN name IN ('conv', 'depthwiseconv') THEN 'convolution'
@@ -75,7 +75,7 @@ LEFT JOIN delegates AS d USING (record_id, method, instruction_id)
 WHERE e.kind = 'delegate'
 ORDER BY e.block_index, e.instruction_id, e.slot;
 
--- One op of the graphs in the blobs of a capture's program, whatever number of calls the blob has, in order.
+-- One op of the graphs in the blobs of a capture's program, in order. It has one row, even if a blob has several calls.
 CREATE MACRO _classified_delegate_ops(capture_key) AS TABLE
 SELECT o.blob_offset, o.op_index, o.op, _delegate_op_class(o.op) AS class,
     list_transform(

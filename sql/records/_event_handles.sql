@@ -37,10 +37,10 @@ JOIN node_debug_handles AS n USING (record_id, graph_id)
 JOIN op_nodes AS p USING (record_id, graph_id, node_index)
 WHERE g.stage = 'edge_dialect_exported_program';
 
--- One debug handle of an event of a capture's blocks. Kernels and calls have the handles of their instruction; events
+-- One debug handle of an event of a capture's blocks. Kernels and calls have the handles of their instruction. Events
 -- of a delegate have the handles that the backend's map lists for their id. If the map lacks an id, keys that are a
--- part of the id are tried, the longest first, as some backends write more than the id. Keys that are numbers are not
--- tried, as they may match by chance.
+-- part of the id are tried, the longest first, because some backends write more than the id. Keys that are numbers are
+-- not tried, because they may match by chance.
 CREATE MACRO _event_handles(capture_key) AS TABLE
 WITH instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
 delegate_keys AS (

@@ -1,7 +1,7 @@
 -- The debug handles of one event as the Inspector determines them, for results that are equal to the Inspector's even
--- where these are wrong. All blocks, with any record, use the first method named forward; framework and user events
--- have those of instruction 0, with which they are written; a delegate's event has those of the last key in the
--- backend's map that is a part of its id.
+-- where these are wrong. All blocks, with any record, use the first method named forward. Framework and user events
+-- have the handles of instruction 0, because they are written with this number. A delegate's event has the handles of
+-- the last key in the backend's map that is a part of its id.
 CREATE MACRO _inspector_handles(capture_key) AS TABLE
 WITH target AS (
     SELECT k.capture_id, k.record_id,
@@ -47,8 +47,8 @@ QUALIFY row_number() OVER (
     ORDER BY s.is_text AND k.delegate_debug_id = s.delegate_id DESC NULLS LAST, k.place DESC
 ) = 1;
 
--- One node that the Inspector assigns an event to: a node of a graph with one of its debug handles. Three framework
--- events have none.
+-- One node to which the Inspector assigns an event: a node of a graph with one of the event's debug handles. Three
+-- framework events have none.
 CREATE MACRO _inspector_nodes(capture_key) AS TABLE
 WITH handles AS (
     SELECT h.block_index, h.slot, h.method, unnest(h.debug_handles) AS debug_handle,

@@ -1,9 +1,10 @@
 -- One node of a record's edge graphs that has a debug handle of a delegate's call, and whether the delegate runs it.
--- Nodes of one decomposed op share a handle, and a delegate may have taken some of them. Algorithm: a delegate's call
--- lists a handle once per node, including nodes that select one of several outputs. A node with the handle of a kernel
--- and the kernel's op belongs to the kernel; of several such nodes, the first if the kernel precedes the delegates,
--- else the last. If more remain than delegates list, the last view_copy nodes are in no program. If kernels' ops are
--- unknown, they are assumed to run the first and last other nodes.
+-- Nodes of one decomposed op share a handle, and a delegate may have taken only some of them. The algorithm: a
+-- delegate's call lists a handle once per node, including nodes that select one of several outputs. A node with the
+-- handle of a kernel and the kernel's op belongs to the kernel. If there are several such nodes, it is the first if the
+-- kernel precedes the delegates, else the last. If more nodes remain than delegates list, the last view_copy nodes are
+-- in no program. If the ops of kernels are unknown, kernels are assumed to run the first and the last of the other
+-- nodes.
 CREATE MACRO _node_delegates(record_key, program_key, capture_key) AS TABLE
 WITH
 -- The number of nodes in delegates, by handle.
@@ -53,7 +54,7 @@ nodes AS (
     JOIN op_nodes AS p USING (record_id, graph_id, node_index)
     QUALIFY row_number() OVER (PARTITION BY g.graph_id, p.node_index ORDER BY n.debug_handle) = 1
 ),
--- A node counts together with nodes that select its outputs; records lack these.
+-- A node counts together with the nodes that select its outputs, which records lack.
 weighed AS (
     SELECT n.*,
         1 + count(v.value_name) FILTER (
@@ -100,7 +101,7 @@ guessed AS (
 ),
 counted AS (
     SELECT g.*,
-        -- How many remaining nodes no delegate has, and how many remaining nodes are views.
+        -- The number of remaining nodes that no delegate has, and the number of remaining nodes that are views.
         coalesce(sum(g.weight) FILTER (WHERE NOT g.is_kernels) OVER handle, 0) - g.entries AS surplus,
         count(*) FILTER (WHERE NOT g.is_kernels AND g.is_view) OVER handle AS views,
         row_number() OVER (

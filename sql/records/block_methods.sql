@@ -1,6 +1,6 @@
--- The method that the runs of an event block ran, inferred from the linked record or program: the one that most of the
--- block's operators fit; of those that fit equally well, the shortest. Methods with the same operators are ambiguous,
--- and blocks without operators have no method.
+-- The method that the runs of an event block ran, inferred from the linked record or program. It is the method that
+-- most of the block's operators fit; if several fit equally well, the shortest of these. Methods with the same
+-- operators are ambiguous, and blocks without operators have no method.
 -- Shown: block_index!#, method!, score!#, candidates
 -- Columns:
 --   block_index: the event block

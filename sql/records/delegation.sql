@@ -1,4 +1,4 @@
--- One op type of a record's edge graphs, as in `delegation`, with keys only.
+-- One op type of a record's edge graphs, as in `delegation`, for arguments that are keys.
 CREATE MACRO _delegation(record_key, program_key, capture_key) AS TABLE
 SELECT g.method, p.op_type, count(d.backend) AS delegated, count(*) - count(d.backend) AS not_delegated,
     string_agg(DISTINCT d.backend, ', ' ORDER BY d.backend) AS backends,
@@ -43,9 +43,9 @@ SELECT d.method, d.op_type, CASE WHEN min(d.ops) > 0 THEN sum(d.ops)::BIGINT END
 FROM delegated AS d
 GROUP BY d.method, d.op_type;
 
--- How well a program fits a record: of all instructions of either that call kernels or delegates, the share that is in
--- both: in the record, the instruction has a node of the kernel's op, or calls a delegate as well. NULL without such
--- instructions, or if the record is incomplete.
+-- How well a program fits a record: the share of their instructions, calls of kernels and delegates, that both have.
+-- For a kernel, the instruction must have a node of the kernel's op in the record; for a delegate, it must call one
+-- there, too. NULL without such instructions, or if the record is incomplete.
 CREATE MACRO _program_fit(record_key, program_key) AS (
     SELECT
         count(*) FILTER (WHERE CASE i.kind WHEN 'delegate' THEN d.record_id ELSE n.record_id END IS NOT NULL)
@@ -69,9 +69,10 @@ CREATE MACRO _program_fit(record_key, program_key) AS (
     WHERE i.program_id = program_key AND i.kind IN ('kernel', 'delegate') AND i.chain_index = 0
 );
 
--- One op type of a record's edge graphs, with the number of its nodes that delegates run, and of its other nodes: those
--- that kernels run, and views, which need no kernel. Nodes of one decomposed op share a debug handle. If a delegate
--- took some of them, the kernels of the program, or of captures that are linked to the record, show which.
+-- One op type of a record's edge graphs, with the number of its nodes that delegates run, and the number of its other
+-- nodes, which kernels run or which are views and need no kernel. Nodes of one decomposed op share a debug handle. If a
+-- delegate took only some of them, the kernels of the program, or of captures that are linked to the record, show which
+-- ones.
 -- Shown: op_type!, delegated!#, not_delegated!#, backends!, basis, method
 -- Columns:
 --   method: the method
@@ -79,10 +80,10 @@ CREATE MACRO _program_fit(record_key, program_key) AS (
 --   delegated: number of nodes that a delegate runs; NULL if the graph of a program's delegate can't be read
 --   not_delegated: number of nodes that no delegate runs
 --   backends: names of the backends that run some, as text; NULL if none does
---   basis: what this answer is from. program: the record has no edge graph, so it counts kernels of the program and ops of its delegates, by their own names; graph: the record has the lowered graph; record: the handles of its instructions allow only one answer; kernels: the ops of kernels allow only one answer; handles: it is a guess by handles only, so link a capture or program
+--   basis: source of the numbers. program: the record has no edge graph, so kernels of the program and ops of its delegates are counted, by their own names; graph: the record has the lowered graph; record: the handles of the record's instructions allow only one answer; kernels: the ops of kernels allow only one answer; handles: a guess by handles alone, so link a capture or program
 CREATE MACRO delegation(
     record,  -- name or hash prefix of a record
-    program := NULL  -- name or hash prefix of its program; NULL: the one that its captures are linked to
+    program := NULL  -- name or hash prefix of its program; NULL: the program to which its captures are linked
 ) AS TABLE
 WITH target AS MATERIALIZED (
     SELECT r.record_id,

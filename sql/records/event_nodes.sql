@@ -7,9 +7,9 @@ JOIN _event_handles(capture_key) AS h USING (signature_index)
 JOIN _handled_nodes AS n USING (record_id, method, debug_handle);
 
 -- One node of the edge graph to which an event in a capture's blocks belongs. Kernels and calls have the nodes of their
--- instruction's debug handles; events of a delegate have those in the backend's map or, without a map, the node of the
--- op of the delegate's graph with which they are aligned, or else the node with which they are aligned. Framework and
--- user events have none. Needs a linked record with an edge graph and maps.
+-- instruction's debug handles. Events of a delegate have the nodes in the backend's map. Without a map, they have the
+-- node of the op in the delegate's graph with which they are aligned, or else the node with which they are aligned.
+-- Framework and user events have none. Needs a linked record with an edge graph and maps.
 -- Shown: event_name!, node_name!, op_type!, mapping, module_path AS module!, source_file, source_line#, score#, is_own,
 --   node_index#, block_index#
 -- Columns:
@@ -23,9 +23,9 @@ JOIN _handled_nodes AS n USING (record_id, method, debug_handle);
 --   graph_id: its graph
 --   node_name: name of the node
 --   op_type: op type of the node: aten.addmm.default
---   is_own: whether the event's kernel, or the call of its delegate, runs it; true for all nodes of an event if it runs none of them
+--   is_own: whether the event's kernel, or the call of the event's delegate, runs the node; true for all nodes of an event if the event runs none of them
 --   mapping: exact, by the record's maps; aligned, by order and class within a delegate
---   score: for an aligned event, the share of its call's events, except changes of layout and type, that have a node; 1 for exact
+--   score: for an aligned event, the share of its call's events that have a node, without changes of layout and type; 1 for exact
 --   module_path: path of the node's module, innermost; NULL where none was kept
 --   source_file: file of the user's line that made the node; NULL where none was kept
 --   source_line: line in that file; NULL where none was kept

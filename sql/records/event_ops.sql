@@ -14,10 +14,10 @@
 --   op_types: op types of the nodes of these handles, in the order of the handles; empty if no handle has a node
 --   own_op_type: op type of the nodes that it runs itself; NULL if it runs none, or nodes of several op types
 --   output_shape: sizes of the first output of the first node that it runs itself, as text; NULL if unknown
---   module_path: deepest module that contains all nodes that it runs itself; for a delegate's event without nodes, all nodes that its call runs; NULL where unknown
+--   module_path: deepest module that contains all nodes that the event runs itself; for a delegate's event without nodes, that contains all nodes of its call; NULL where unknown
 --   source_file: file of the user's line; NULL if the event comes from several lines or none
 --   source_line: line in that file; NULL if the event comes from several lines or none
---   mapping: exact; aligned within a delegate; call if module and line are those of its delegate's call; NULL for other events without nodes
+--   mapping: exact; aligned (within a delegate); call, if module and line are those of its delegate's call; NULL for other events without nodes
 --   backend: backend of its delegate; NULL if no delegate ran it
 CREATE MACRO event_ops(capture) AS TABLE
 SELECT s.block_index, s.slot, o.signature_index, s.label AS event_name, o.method, s.instruction_id, o.debug_handles,

@@ -56,7 +56,7 @@ CREATE TABLE capture_clocks (
 );
 
 -- The identity of the ops of a capture, by which captures with the same ops are found. Each capture with `op_times` has
--- one row, which is written with them.
+-- one row. It is written together with these.
 CREATE TABLE capture_ops (
     capture_id INTEGER NOT NULL,  -- the capture
     scope VARCHAR,  -- scope of all its ops; NULL if they have several

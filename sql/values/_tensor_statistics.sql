@@ -1,5 +1,5 @@
--- Statistics of the elements of a tensor, as a structure: min, max and mean of the finite ones, and the numbers of NaN
--- and infinite ones. A complex element counts as its two parts. All are NULL if the elements are unknown.
+-- Statistics of the elements of a tensor, as a structure: min, max and mean of the finite elements, and the numbers of
+-- NaN and infinite elements. A complex element counts as its two parts. All are NULL if the elements are unknown.
 CREATE MACRO _tensor_statistics(
     elements  -- the elements as DOUBLE[]; NULL where unknown
 ) AS (

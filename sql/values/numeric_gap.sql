@@ -1,16 +1,16 @@
--- The difference between the values of two captures for one debug handle: of two runtimes (portable kernels and a
--- delegate, two builds), or of a reference (`etq ingest --reference`) and a runtime. `base` is assumed to be right.
--- Values that can't be compared have a row with the reason: one side didn't log the value, the value is unknown or
--- wasn't kept, or the sizes differ by more than dimensions of 1. Equal elements differ by 0, also if both are NaN or
--- the same infinity. The largest gaps come first, values that can't be compared last.
+-- The difference between the values of two captures for one debug handle. The captures are of two runtimes (portable
+-- kernels and a delegate, two builds), or of a reference (`etq ingest --reference`) and a runtime. `base` is assumed to
+-- be right. Values that can't be compared have a row with the reason: one side didn't log the value, the value is
+-- unknown or wasn't kept, or the sizes differ by more than dimensions of 1. Equal elements differ by 0, even if both
+-- are NaN or the same infinity. The largest gaps come first, values that can't be compared last.
 -- Shown: base_op!, new_op!, gap!#, problem!, method, debug_handle#, output_index#, metric!, mapping, elements#,
 --   base_sizes, new_sizes, module_path, source_file, source_line#
 -- Columns:
 --   method: the method
 --   debug_handle: the handle of the op of the exported program
 --   output_index: index of the op's output, from 0
---   base_op: label of the event, or name of the reference's node, that produced it in base; NULL if base has none
---   new_op: the same in new; NULL if new has none
+--   base_op: label of the event, or name of the reference's node, that produced the value in base; NULL if base has none
+--   new_op: label of the event that produced the value in new; NULL if new has none
 --   metric: the requested metric
 --   mapping: exact if each side has only one logged value that can be the op's; inferred if a side has several, of which the likeliest is taken; NULL if gap is NULL
 --   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
