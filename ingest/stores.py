@@ -18,8 +18,8 @@ from etq.errors import FormatError, MissingFileError, StoreError, WarehouseError
 _ADDRESS: Final = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*://", re.ASCII)
 # The schemes of S3, Google Cloud Storage and Azure, as in the addresses of lakes.
 _SCHEMES: Final = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
-# A request takes up to 30 seconds, and is repeated a few times. By default, it would take minutes until a store that
-# doesn't answer is an error.
+# A request takes up to 30 seconds, and is repeated a few times. So a store that doesn't answer soon causes an error; by
+# default, this would take minutes.
 _OPTIONS: Final = {"max_retries": "3", "retry_timeout": "30s"}
 # First, the prefix of each further line of the library's errors. Second, the beginnings of lines that aren't shown:
 # lines of a backtrace, and of a store's XML.

@@ -1,4 +1,4 @@
-"""Evidence for the rules about dumps, measured by SQL: of one capture or many, by one query of each kind."""
+"""Evidence for the rules about dumps, measured by SQL. Each query measures one capture or many."""
 
 from __future__ import annotations
 

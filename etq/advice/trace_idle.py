@@ -48,7 +48,7 @@ def device_idle(evidence: Evidence) -> Iterator[Claim]:
             chosen = [part for part in parts if part.cause == cause]
             name = _top(chosen, lambda part: part.label)[0]
             shown = _within(evidence, use, chosen, cause) if cause in CALLS else []
-            # The function within the loader, if functions are recorded.
+            # For time in a data loader, also name the function in it, if functions are recorded.
             shown += [] if cause != "data_loading" or "DataLoader" in (name or "") else _mostly(evidence, use, chosen)
             yield _claim(evidence, use, chosen, cause, f"{who} {text}", shown, name=name)
         yield from _synchronizing(evidence, use, who, parts)

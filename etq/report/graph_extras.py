@@ -138,8 +138,9 @@ def _check_gaps(target: Target, more: GraphExtras, rows: list[tuple[Any, ...]]) 
 
 
 def bounded(value: Any, sign: int) -> Any:
-    """Return a value for a page: infinity as `UNBOUNDED`, NaN as `NAN` with a sign; with sign 0, the value is
-    unchanged.
+    """Return a value for a page: infinity becomes `UNBOUNDED` with its sign, and NaN becomes `NAN` times `sign`.
+
+    If `sign` is 0, the value is unchanged.
     """
     if not sign or not isinstance(value, float) or value - value == 0:
         return value

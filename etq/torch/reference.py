@@ -154,7 +154,7 @@ def parsed_record(path: str) -> Any:
 
 
 def _check_sizes(path: str, part: dict[str, Any]) -> dict[str, Any]:
-    """Raise `FormatError` for an object of JSON with a size that is more than arithmetic, and for JSON in its texts."""
+    """Raise `FormatError` if an object of JSON, or JSON in its texts, has a size that is more than arithmetic."""
     size = part.get("expr_str", "")
     if not isinstance(size, str) or _MORE_THAN_ARITHMETIC.search(size):
         raise FormatError(displayed(path), f"the size {displayed(str(size))} is more than arithmetic")

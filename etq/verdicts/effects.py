@@ -199,9 +199,9 @@ def _of_state(found: Differences, squared_error: Numbers, shift: float, error: f
     """The squared error of ops due to the machine's state, which slows some ops more than others.
 
     It only applies if the sides' shifts differ by more than two standard errors. It is then the amount by which ops
-    differ from the median op beyond their errors, but at most half of the shift beyond two standard errors. Without it,
-    on a machine with a load in every fourth capture, 6 to 8 % instead of 4 to 5 % of gates of equal sides of 3 captures
-    in turns would fail.
+    differ from the median op beyond their errors, but at most half of the shift beyond two standard errors. This was
+    measured with gates of equal sides of 3 captures in turns, on a machine with a load in every fourth capture. With
+    this error, 4 to 5 % of the gates fail; without it, 6 to 8 %.
     """
     known = np.isfinite(squared_error)
     if known.sum() < FEW:

@@ -82,8 +82,9 @@ def alpha_of(measured: int, alpha: float, rounds: int, *, is_last: bool = False)
     """Return the probability of a false verdict that the look after `measured` rounds may use; None if there is no
     look.
 
-    The probabilities of all looks of a benchmark of at most `rounds` rounds sum to `alpha`. The part spent up to a look
-    grows with the square of its rounds, because few captures hardly show the noise.
+    The probabilities of all looks of a benchmark of at most `rounds` rounds sum to `alpha`. The part that is spent up
+    to a look grows with the square of the look's rounds. So early looks get little, because few captures hardly show
+    the noise.
 
     is_last  the benchmark ends now for a reason independent of its verdicts, such as the end of its time: this is then
              a look, which takes the rest of alpha. Not set if a user ends the benchmark, because the user has seen its

@@ -126,8 +126,8 @@ def _disturbed(samples: Samples, state: Numbers, has_factor: bool, is_single: bo
     Without factors, the state is the total itself; if most captures of a side deviate, this is the difference to
     compare. If fewer than 3 captures of a side would remain, none is left out. Otherwise, 68 of 100 comparisons of 3
     equal captures a side of the smallest model would have no verdict. This rule doesn't make false verdicts more
-    frequent. If no captures were ever left out, 35 instead of 50 % of comparisons would find 5 % in a total
-    (convolution 1), and 3 instead of 0 % of equal totals measured apart would differ.
+    frequent. With captures left out, 50 % of comparisons find a change of 5 % in a total (convolution 1), and no equal
+    totals measured apart differ. Without this, 35 % find the change, and 3 % of equal totals differ.
     """
     sides = np.array(samples.sides)
     middles = {side: median(state[sides == side]) for side in ("base", "new")}

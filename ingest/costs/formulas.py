@@ -56,12 +56,12 @@ class Equal(NamedTuple):
 
 
 class Formulas(NamedTuple):
-    """What `formulas.toml` has.
+    """The content of `formulas.toml`.
 
     of_ops     the formula of each op
     arguments  the names of each op's arguments by position
-    outs       how many tensors an op with a number of arguments writes into
-    equal      what each op of a backend stands for
+    outs       the number of tensors that an op writes into, by the op and its number of arguments
+    equal      by an op of a backend, the op for which it stands in comparisons
     """
 
     of_ops: Mapping[str, Formula]

@@ -87,8 +87,8 @@ def find_detached(
     """Find the detached events of consecutive runs. Also set the parent of each delegate's event that another event of
     its call encloses. `before` has for each event the number of events of earlier runs.
 
-    Delegates' events that start at 0 (bare values), events on another clock, and events that count something other than
-    ticks don't affect whether the other events of their call are detached.
+    Three kinds of delegates' events have no effect on whether the other events of their call are detached: events that
+    start at 0 (bare values), events on another clock, and events that count something other than ticks.
     """
     inside = np.flatnonzero(structure.parent != NOWHERE)
     outer = structure.parent[inside] + before[inside]

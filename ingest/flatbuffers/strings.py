@@ -22,7 +22,7 @@ def string_views(buffer: Buffer, spans: Spans) -> pa.Array:
     Absent strings are null. Callers must check that the strings are UTF-8. The layout of a view:
     https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout
     """
-    # A view's offset has 32 bits, so it is counted from the first string: the file may be larger.
+    # A view's offset has 32 bits, but the file may be larger than that. So offsets are counted from the first string.
     base = int(spans.start.min(initial=np.iinfo(np.int64).max, where=spans.present)) if spans.present.any() else 0
     is_long = spans.count > _MOST_IN_VIEW
     views = np.zeros((len(spans.start), 4), "<u4")

@@ -50,8 +50,8 @@ def aligned(events: Sequence[str], ops: Sequence[Sequence[str]]) -> list[int | N
 
     `events` has the kinds of the events; `ops` has for each op the kinds of its possible events, in order. The events
     of known kinds are assigned to ops in order. An event is certain if every such assignment gives it to the same op.
-    If there is no way, another graph ran, and no event is certain. Time and memory are proportional to the number of
-    events times the number of events that all ops may have.
+    If no assignment is possible, another graph ran, and no event is certain. Time and memory are proportional to the
+    number of events times the number of events that all ops may have.
     """
     owners = np.repeat(np.arange(len(ops)), [len(kinds) for kinds in ops])
     known = [at for at, kind in enumerate(events) if kind in KINDS]

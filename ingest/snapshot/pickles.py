@@ -123,8 +123,8 @@ class _Reader:
             stack.pop()
         else:
             raise self.error(
-                f"it does more than to make lists, dicts, texts and numbers (operation {operation:#04x}), which etq "
-                "never runs"
+                f"its operation {operation:#04x} does more than make lists, dicts, texts and numbers; etq never runs "
+                "such operations"
             )
 
     def _begin(self, operation: int) -> None:

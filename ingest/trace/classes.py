@@ -58,8 +58,8 @@ class Kernel(NamedTuple):
 
 
 class Track(NamedTuple):
-    """A rule that assigns a category to events. It names the process and thread of the events, and arguments of which
-    an event must have one.
+    """A rule that assigns a category to events. It names the process and the thread of the events, and arguments; an
+    event must have one of these arguments.
 
     The category is None for events that are left out because they repeat the times of other events.
     """

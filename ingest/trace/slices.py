@@ -229,7 +229,7 @@ class Slices:
             )
 
     def _most_in(self, rows: Whole) -> str:
-        """Return a text with the number of these slices, their most frequent name, and its number of slices.
+        """Return a text with the number of these slices, their most frequent name, and how many slices have that name.
 
         If some of them are slices of devices, it is the most frequent name of these.
         """

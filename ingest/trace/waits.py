@@ -297,7 +297,7 @@ def _last_of_others(work: _Work, stream: Whole, launched: Whole, until: Whole) -
     moments, moment = np.unique(work.called[order], return_inverse=True)
     count = len(order)
     least = count - _running_max(work.stream[order], count - moment)
-    # Work of a stream that ends at the same time has the same rank.
+    # Work items of one stream that end at the same time have the same rank.
     is_last = np.diff(work.end[order], append=0) != 0
     is_last |= np.diff(work.stream[order], append=NONE) != 0
     least = least[np.flatnonzero(is_last)[np.cumsum(is_last) - is_last]]

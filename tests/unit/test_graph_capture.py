@@ -365,7 +365,9 @@ def test_annotations_must_agree_with_a_capture() -> None:
     wrong = [replace(node, module=NODES[1].module) if node.number == 9 else node for node in NODES]
     with opened(run, noted(wrong), capture([NODES])) as warehouse:
         assert ops(warehouse) == truth(NODES) * 2
-        assert findings(warehouse)["graph annotations differ"].startswith("1 event of graphs with annotations that name other")
+        assert findings(warehouse)["graph annotations differ"].startswith(
+            "1 event of graphs with annotations that name other"
+        )
 
 
 def test_a_damaged_file_of_annotations() -> None:
