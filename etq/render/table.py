@@ -57,7 +57,7 @@ Rows = Sequence[Sequence[Any]]
 
 
 class Below(float):
-    """A time of 0, which is shown as less than `bound`, because its clock can't show such a time more exactly."""
+    """A time of 0 from a clock with coarse steps: it is shown as less than `bound`."""
 
     bound: float
 

@@ -13,7 +13,7 @@ from etq.report.page import Report
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-# The most captures of a series that are drawn, which are the last ones, and the most series that are drawn.
+# How many captures of each series are drawn at most (the last ones), and how many series.
 _MOST_POINTS: Final = 90
 _MOST_DRAWN: Final = 300
 _POINTS: Final = f"""

@@ -22,8 +22,8 @@ class Layers:
 
     ranks   the rank of each vertex, from 0
     orders  its position within its rank, from 0; bends count
-    bends   places through which edges pass that lead beyond the next rank, as (owner, rank, order). The owner is the
-            vertex where these edges start; for entry i it is `count` + i
+    bends   places of edges that lead beyond the next rank, in the ranks that they pass, as (owner, rank, order). The
+            owner is the vertex where these edges start; for entry i it is `count` + i
     """
 
     ranks: list[int]

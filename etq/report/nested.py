@@ -60,8 +60,8 @@ def nested_edges(
     warehouse: Warehouse, record: str, stage: str, keys: Sequence[Key], subgraphs: Sequence[str]
 ) -> list[tuple[int, int]]:
     """Return the edges between nodes inside and outside nested graphs, by number. One kind leads from the node that
-    makes an argument to the nodes that use it within the graph. The other kind leads from nodes whose results no node
-    of the graph uses to the node that has the graph.
+    makes an argument to the nodes that use it within the graph. The other kind leads from the last nodes of the graph,
+    whose results no other node of it uses, to the node that has the graph.
 
     record  the record's hash
     stage   stage of its graphs, in `graphs`

@@ -100,7 +100,7 @@ class Effect:
         return abs(self.difference) > RARE * self.usual
 
     def interval(self, alpha: float = 0.05) -> tuple[float | None, float | None]:
-        """The ends of the interval that doesn't contain the change with this probability."""
+        """The ends of an interval for the change; with probability `alpha`, the change lies outside of it."""
         if self.p is None:
             return None, None
         rounded = ROUNDED * self.resolution / self.base_ticks

@@ -11,8 +11,8 @@ import numpy as np
 
 from etq.verdicts.arithmetic import Flags, Numbers, Places, Texts
 
-# A change is visible if it is at least this many steps of a coarse clock: times of both sides are rounded to a step,
-# and divided by the common shift.
+# A change is visible if it is at least this many steps of a coarse clock. It isn't one step, because times of both
+# sides are rounded to a step, and then divided by the common shift.
 SEEN: Final = 1.5
 # A change of 2 % (the smallest that counts) isn't visible in times of fewer steps than the first number. Times of fewer
 # than 50 steps don't show the state of the machine.

@@ -176,7 +176,7 @@ class Call:
 
     @property
     def asked(self) -> Sequence[bool | None] | None:
-        """Which of its outputs a backward pass is asked for, as a truth value for each; None if that is unknown."""
+        """For each output of a backward pass, whether it is asked for; None if that is unknown."""
         parts = list_in(self.value("output_mask"))
         found = None if parts is None else [truth_in(part) for part in parts]
         return None if found is None or None in found else found

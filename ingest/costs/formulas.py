@@ -43,11 +43,11 @@ class Formula(NamedTuple):
 
 
 class Equal(NamedTuple):
-    """What an op stands for in comparisons of devices.
+    """The op as which a backend's op is compared between devices.
 
-    label    the op that dispatches to it, or that stands for all of them, as in traces
-    inputs   positions of the tensors that it has in common with them, in one order
-    has_all  whether all that is launched within a call of it belongs to that call
+    label    its name in traces: the op that dispatches to the backends' ops, or one op that stands for all of these
+    inputs   positions of the tensors that all of these ops have, in one order
+    has_all  whether all work launched within a call of the op belongs to that call
     """
 
     label: str

@@ -53,12 +53,12 @@ def clock_step(ticks: Ints, events: Ints) -> float | None:
     between two of the most frequent durations, and from zero to one of them. The step is the longest candidate of at
     least 8 ticks that divides at least 90 % of the durations above zero, of which there must be five or more. By
     chance, 12.5 % are multiples of 8. A step may be a fraction of ticks, such as 41.67 ns for 24 MHz. Then durations
-    are up to a tick from a multiple, and the distance is fitted three times, each time to the durations whose multiple
-    is certain so far. The fitted step is judged by the durations of less than 1000 steps, which must be at least half
-    of all durations. So many of them must be distinct that a distance fits them by chance in only one capture of 100. A
-    single distinct duration shows no step; durations of zero together count as three other distinct durations. If no
-    step is found in this way, the step is the largest power of 1000 that divides 90 % of the durations, at least two
-    distinct ones. By chance, this happens in one capture of a million.
+    are up to a tick from a multiple of the step. In this case, the step is fitted three times, each time to those
+    durations for which it is certain which multiple they are. The fitted step is judged by the durations of less than
+    1000 steps, which must be at least half of all durations. So many of them must be distinct that a distance fits them
+    by chance in only one capture of 100. A single distinct duration shows no step; durations of zero together count as
+    three other distinct durations. If no step is found in this way, the step is the largest power of 1000 that divides
+    90 % of the durations, at least two distinct ones. By chance, this happens in one capture of a million.
     """
     above = ticks > 0
     has_zeros = not above.all()

@@ -304,8 +304,9 @@ class Tables:
         return np.ones(len(self), np.bool_) if present is None else present
 
     def references(self, name: str) -> tuple[Positions, Mask | None]:
-        """Return the positions that field `name` refers to, of the tables that have the field, and a mask of these
-        tables (None: all).
+        """Return a position for each table that has field `name`, and a mask of these tables (None: all).
+
+        It is the position that the field refers to.
         """
         places, present = self.places(name)
         return places + self._values(name, REFERENCE, places), present

@@ -30,7 +30,7 @@ MOST_BYTES_OF_NAME: Final = 1_000
 
 
 def add_graph(buffer: Buffer, start: int, size: int, ops: OpRows, values: ValueRows) -> None:
-    """Add the graph of a blob, unless it is of another format of Vulkan, or has other kinds of values.
+    """Add the graph of a blob, unless the blob has another format of Vulkan, or the graph has unknown kinds of values.
 
     Raises `FormatError`, naming the byte, for a graph that is damaged or too large.
     """

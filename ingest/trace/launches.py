@@ -240,7 +240,7 @@ def owners_by_id(
 ) -> tuple[Whole, Owners]:
     """Return the rows of work whose call is missing, and the op and the owner of this work.
 
-    These are the first op and the first owner, in the file and in the work's rank, with the work's external id. Work
+    Op and owner have the work's external id and are of the work's rank; of several, the first in the file counts. Work
     whose external id equals its correlation id has none.
 
     External ids are used only here, because in traces of many versions they are the correlation id, 0, or the id of an

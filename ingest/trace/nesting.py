@@ -99,8 +99,8 @@ def above_of(reach: Whole, end: Whole, is_first: npt.NDArray[np.bool_]) -> Whole
 def _counted_ends(start: Whole, end: Whole, above: Whole, is_first: npt.NDArray[np.bool_]) -> Whole:
     """Return a limit for each slice: until then, the thread's time belongs to the slice.
 
-    The limit is its end or, if that is earlier, the start of the next slice that it doesn't contain, or the limit of
-    its parent. So slices within one slice don't overlap.
+    The limit is the earliest of three times: the slice's end, the start of the next slice that it doesn't contain, and
+    the limit of its parent. So slices within one slice don't overlap.
     """
     ends = end.copy()
     # If a slice isn't within the previous one, it comes after the previous one and after all slices around that, up to

@@ -47,7 +47,7 @@ OF_TICKS: Final = (
     *("event_signature", "start_ticks", "elapsed_ticks", "overlap_ticks", "parent_index", "covers_own"),
     "operator_ticks",
 )
-# Columns of `device_events` about events and calls that are also in `event_ticks` and `trace_events`.
+# Columns of `device_events` that repeat columns of `event_ticks` and `trace_events` about events and calls.
 OF_EVENTS: Final = (
     "event_signature", "start_ticks", "elapsed_ticks", "correlation_id", "call_signature", "call_thread",
     "call_start_ticks", "call_ticks", "launched", "annotation_signature", "op_signature",

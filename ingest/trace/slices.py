@@ -460,9 +460,7 @@ class Added:
     """
 
     def __init__(self, first: int, first_at: int) -> None:
-        """`first` is the row of the first added slice, `first_at` its position, which follows those of the file's
-        entries.
-        """
+        """`first` is the row of the first added slice. `first_at` is its position, after all entries of the file."""
         self.first, self.first_at, self.count = first, first_at, 0
         self.parts: list[tuple[Any, ...]] = []
 

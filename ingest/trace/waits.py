@@ -290,8 +290,8 @@ def _last_of_others(work: _Work, stream: Whole, launched: Whole, until: Whole) -
     """Return the last work of another stream that ended by a time, or -1. It must end no later than some work of its
     stream that was launched until the time `launched`.
     """
-    # For each work, when the first work in its stream that ends no earlier was launched. It is computed in `order`,
-    # from the last end to the first.
+    # For each work: of the works in its stream that end no earlier, the time of the first launch. It is computed in
+    # `order`, from the last end to the first.
     order = work.ended[::-1]
     order = order[order_of(work.stream[order])]
     moments, moment = np.unique(work.called[order], return_inverse=True)

@@ -7,8 +7,8 @@
 -- the one before that. Captures without a label match no part about this label. A value with a comma or | must be
 -- quoted; quotes in it are doubled. Quotes can be left out if the selector has only this part, and no capture matches
 -- if the value is split. `since="7d"` means a label named since. Table aliases begin with an underscore in this file.
--- An argument may be a column of the caller, as in `LATERAL (FROM op_totals(c.name))`, which an alias of the same name
--- would hide.
+-- An argument may be a column of the caller, as in `LATERAL (FROM op_totals(c.name))`; an alias of the same name would
+-- hide this column.
 CREATE MACRO _matching_captures(capture) AS TABLE
 SELECT _way.capture_id, _way.name FROM _capture_matches(capture) AS _way WHERE _way.way = _way.best;
 

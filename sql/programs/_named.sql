@@ -1,5 +1,5 @@
 -- The programs or records, with the names and hashes by which arguments match them. Table aliases begin with an
--- underscore in this file. An argument may be a column of the caller, which an alias of the same name would hide.
+-- underscore in this file. An argument may be a column of the caller; an alias of the same name would hide it.
 CREATE MACRO _named(
     kind  -- program or record
 ) AS TABLE

@@ -1,4 +1,4 @@
--- One node of the edge graph with a debug handle of an event of a linked capture.
+-- A node of the edge graph and an event of a linked capture that have a debug handle in common.
 CREATE MACRO _nodes_of_handles(capture_key) AS TABLE
 SELECT
     e.signature_index, e.kind, e.instruction_id, e.kernel_op, h.position, n.debug_handle, n.graph_id, n.node_index, n.op

@@ -45,8 +45,8 @@ CREATE TABLE trace_steps (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run
     step INTEGER,  -- number of the step, from its label, or, for a server's steps, from their order; 0 if the trace has no steps; NULL if the label has no number
-    host_start_ticks BIGINT,  -- start of its annotation, or of the trace's first op; NULL for a trace without both
-    host_end_ticks BIGINT,  -- end of its annotation, or of the trace's last op; NULL for a trace without both
+    host_start_ticks BIGINT,  -- start of its annotation, or of the trace's first op; NULL for a trace that has neither
+    host_end_ticks BIGINT,  -- end of its annotation, or of the trace's last op; NULL for a trace that has neither
     start_ticks BIGINT,  -- start of the step: the start of its annotation, or, if that is later, the end of the step before; NULL for steps that don't count because the recording lacks their work. These are steps at the end of a trace that launched nothing, and steps in which a fifth or more of the kernel launches have no device event, unless that is so in all steps
     end_ticks BIGINT,  -- end of the last device event that the step launched, or, if that is later, of its annotation; NULL if start_ticks is NULL
     kernel_ticks BIGINT,  -- ticks in which kernels ran, without those of communication. Each moment counts for the first category that applies: kernel, communication, memcpy, memset, runtime, data_loader, cpu_exec, other; NULL if start_ticks is NULL

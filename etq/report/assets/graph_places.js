@@ -86,7 +86,7 @@ etq.GraphPlaces = class {
     }
   }
 
-  // The two items with a common parent of which each is, or contains, an end of an edge.
+  // Two items with a common parent, one for each end of an edge. Each item is the end itself, or contains it.
   siblings(one, other) {
     let [above, below] = [one, other];
     while (this.parent[above] !== this.parent[below]) {
