@@ -54,7 +54,7 @@ def fill_rollups(
 def ranks_together(
     connection: duckdb.DuckDBPyConnection, write: Callable[[Callable[[], None]], None]
 ) -> Iterator[None]:
-    """For a block that adds or changes captures: after the block, write the advice about the ranks of their jobs, once.
+    """Run a block that adds or changes captures; then write the advice about the ranks of their jobs, once.
 
     write  runs a function in a transaction of its own
     """

@@ -853,7 +853,7 @@ class Evidence:
     @cached_property
     def compiled(self) -> tuple[int | None, int | None, bool | None]:
         """The time in which torch.compile compiled within the steps that count, the time of these steps, and whether
-        there are steps. Without steps, the recording stands for one.
+        there are steps. If there are none, the recording counts as one step.
         """
         compiling = "SELECT 1 FROM signatures AS s WHERE s.capture_id = $key AND _is_compilation(s.purpose) LIMIT 1"
         if not self.rows(tuple, compiling):

@@ -1,7 +1,7 @@
 """One overlay of a graph as node data for Model Explorer (https://github.com/google-ai-edge/model-explorer).
 
-The format is that of its `node_data_builder`, with ids as in `etq.export.model_explorer`. Each node has an explicit
-colour, which is that of the page. A gradient of Model Explorer wouldn't do: its steps are equal, and the greatest value
+The format is that of its `node_data_builder`, with ids as in `etq.export.model_explorer`. Each node states its
+colour, the same as on etq's page. A gradient of Model Explorer wouldn't do: its steps are equal, and the greatest value
 is the worst.
 """
 

@@ -26,7 +26,7 @@ def memory(target: Target) -> Section:
             grids.insert(0, grid("planned_memory", planned, sort="size_bytes", others=("scalar_type", "sizes")))
     else:
         missing = (
-            "The capture has no program, whose file has the places and lifetimes of its tensors: "
+            "The places and lifetimes of tensors are in the program's file, which the capture lacks: "
             f"etq link {target.name} PROGRAM.pte, or --pte for a file."
         )
     return Section("memory", "Planned memory", missing=missing, grids=grids)

@@ -114,7 +114,7 @@ class Table:
         return np.asarray(self.rows.max(axis=0))
 
     def with_sides(self, sides: Texts) -> Table:
-        """The table of the captures that have a side, and of their items; other captures have None."""
+        """The table of the captures that have a side (not None), and of their items."""
         kept = np.flatnonzero(sides.astype(np.bool_))
         rows = self.rows[:, kept]
         return replace(self, rows=rows[(rows >= 0).any(axis=1)], sides=sides[kept])

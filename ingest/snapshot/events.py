@@ -26,7 +26,7 @@ class Moment(NamedTuple):
 
 
 class Events:
-    """The events of a trace, of devices of a type of c10's DeviceType."""
+    """The events of a trace whose devices are all of one type: a number of c10's DeviceType."""
 
     def __init__(self, path: str, what: str, device_type: int) -> None:
         self._path, self._what, self._type = path, what, device_type

@@ -45,7 +45,7 @@ _LENGTHS: Final = re.compile(
     r"context_\d+\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)_generation_\d+\(sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)\)"
 )
 _BETWEEN_DEVICES: Final = re.compile("record_param_comms$|nccl:|c10d::|_c10d_functional::|symm_mem::")
-# What torch.compile calls its code.
+# The names that torch.compile gives to its code.
 _COMPILED: Final = re.compile("Torch-Compiled Region|CompiledFunction(?:Backward)?$")
 # Batched tables of embeddings of FBGEMM.
 _TABLES: Final = re.compile(

@@ -85,8 +85,8 @@ class Recorder:
     """A trace in which graphs were captured, or in which their kernels ran without graphs."""
 
     def __init__(self, columns: TraceColumns, entries: Entries, path: str, own: Slices | None = None) -> None:
-        """`own` are the slices of the trace itself, if it both captures and launches graphs: only what it captures is
-        a recording then, not what it runs.
+        """`own` has the slices of the trace itself, if it both captures and launches graphs. In this case, only the
+        captures of graphs are recordings, not other work.
         """
         self.columns, self.entries, self.path, self.is_own = columns, entries, path, own is not None
         if own is None:

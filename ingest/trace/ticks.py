@@ -71,7 +71,7 @@ def _of_decimals(joined: bytes, text: npt.NDArray[np.uint8], ends: Whole, count:
 
 
 def tick_of(written: bytes) -> int:
-    """Return microseconds, as JSON has them, in ticks, as `ticks_of` does."""
+    """Convert a time in microseconds, as JSON has it, to ticks by the rules of `ticks_of`."""
     number = _NUMBER.fullmatch(written)
     if number is None:
         return NO_TIME
