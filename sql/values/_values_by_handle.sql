@@ -77,7 +77,7 @@ SELECT v.capture_id, v.method, v.debug_handle, v.debug_handles, v.output_index, 
 FROM valued AS v
 LEFT JOIN places AS s USING (record_id, method, debug_handle);
 
--- Sizes without those of 1.
+-- A list of sizes without sizes of 1.
 CREATE MACRO _without_ones(sizes) AS (list_filter(sizes, lambda x: x IS DISTINCT FROM 1));
 
 -- Whether a logged tensor can be the value of a node, by its sizes: dimensions of 1 may be left out, symbolic sizes can

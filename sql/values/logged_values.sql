@@ -1,10 +1,10 @@
 -- One value that a capture's runtime logged, with the event that produced it. Values with the same instruction and
--- delegate id belong to one call, unless an event with these is between them.
+-- delegate id belong to one call, unless there is an event with these ids between them.
 CREATE MACRO _values_with_events(
     capture_keys  -- a list
 ) AS TABLE
 WITH
--- Materialized, as the list may be a subquery, which would run several times.
+-- This is materialized because the list may be a subquery, which would run several times.
 target AS MATERIALIZED (
     SELECT k.capture_id, k.record_id FROM captures AS k WHERE list_contains(capture_keys, k.capture_id)
 ),
@@ -110,7 +110,7 @@ WINDOW same_role AS (
 --   scalar_type: element type of a tensor, by torch's name; NULL for other kinds
 --   sizes: sizes of a tensor by dimension; NULL for other kinds
 --   number: value of an int, bool, float or double; NULL for other kinds
---   min: smallest finite element; NULL, as those below, if the value is unknown or not a tensor
+--   min: smallest finite element; NULL, like the columns below, if the value is unknown or not a tensor
 --   max: largest finite element
 --   mean: mean of the finite elements
 --   nan_count: number of elements that are NaN

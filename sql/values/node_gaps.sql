@@ -16,7 +16,7 @@ worst AS (
     SELECT n.record_id, n.graph_id, n.node_index, d.*
     FROM _numeric_gaps(compared, metric) AS d
     JOIN last_nodes AS n USING (pair, method, debug_handle)
-    -- NaN is the worst: it is greater than all numbers, also with a minus sign.
+    -- NaN is the worst gap: it counts as greater than all numbers, even with a minus sign.
     QUALIFY row_number() OVER (
         PARTITION BY d.pair, n.graph_id, n.node_index
         ORDER BY
@@ -59,7 +59,7 @@ JOIN op_nodes AS p USING (record_id, graph_id, node_index);
 --   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
 --   problem: why gap is NULL, or what is wrong with it; NULL without a problem
 --   elements: number of elements compared
---   grows: whether the gap grows from this node on: the first node of its graph whose gap is within a factor of 10, or 10 dB, of the worst one; NULL if gap is NULL
+--   grows: whether the gap grows from this node on, which is the first node of its graph whose gap is within a factor of 10, or 10 dB, of the worst gap; NULL if gap is NULL
 CREATE MACRO node_gaps(
     base,  -- the capture assumed to be right: name, hash prefix, @latest or selector
     new,  -- the capture to be judged, whose nodes these are: name, hash prefix, @latest or selector
