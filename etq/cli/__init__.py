@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from contextvars import copy_context
+from contextvars import Context
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -61,8 +61,8 @@ class _Group(click.Group):
             raise click.UsageError(message, context) from None
 
     def main(self, *arguments: Any, **options: Any) -> Any:
-        """Run a command; its limits and waiting time don't apply to the Python process that calls it."""
-        return copy_context().run(super().main, *arguments, **options)
+        """Run a command with its own limits and selection: the Python process that calls it has others."""
+        return Context().run(super().main, *arguments, **options)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         name = ALIASES.get(name, name)

@@ -187,6 +187,8 @@ def test_a_command_line_that_is_read_and_not_run_limits_no_other(lab: str) -> No
     assert captures is not None
     captures.make_context("captures", ["--limit", "1", "--sort-by", "name", "--db", lab])
     assert [row["name"] for row in rows("captures", "--db", lab)] == ["run", "llm", "untraced", "net", "trace"]
+    # A command without these options.
+    assert len(rows("summary", "run", "--db", lab)) > 1
 
 
 @pytest.mark.long
