@@ -83,7 +83,7 @@ problems AS MATERIALIZED (
             WHEN over = 'captured_at' THEN 'a captured_at'
             ELSE 'a label ' || over
         END || ' to order by; ' || n.labels || CASE
-            WHEN over IS NULL THEN '; set a label build (etq label), or name another label as over (--over)'
+            WHEN over IS NULL AND n.labels LIKE 'labels are %' THEN '; over names another label to order by'
             WHEN over <> 'captured_at' THEN '; or order by captured_at'
             ELSE ''
         END

@@ -68,7 +68,7 @@ def test_a_delegated_model(quiet: WebDriver, tmp_path: Path) -> None:
     assert texts(quiet, '[data-number="delegate coverage"] .value') == ["15 of 15"]
     # Nothing is left to kernels, so that no share of them is drawn.
     assert texts(quiet, "#coverage .split") == ["15 in delegates"]
-    assert "without its program" in texts(quiet, "#memory .missing")[0].lower()
+    assert "program's file, which the capture lacks" in texts(quiet, "#memory .missing")[0]
 
 
 def test_a_capture_without_a_record_says_so_once(show: Show, warehouse: Warehouse) -> None:
