@@ -130,12 +130,11 @@ class _Kept(NamedTuple):
     @classmethod
     def of(cls, query: str, view: catalog.SqlObject | None) -> _Kept:
         if view is not None:
-            whole = [
-                each.text.partition("in percent")[2]
-                for each in view.columns
-                if each.name == "share_percent" and "in percent" in each.text
-            ]
-            return cls(view.foremost, view.long, "".join(f"share %{text.partition('; NULL')[0]}" for text in whole))
+            texts = {each.name: each.text for each in view.columns}
+            # The column share_of has the whole of each row.
+            _, is_told, whole = texts.get("share_percent", "").partition("in percent")
+            told = is_told and "share_of" not in texts
+            return cls(view.foremost, view.long, f"share %{whole.partition('; NULL')[0]}" if told else "")
         return cls(catalog.foremost_in(query))
 
 
