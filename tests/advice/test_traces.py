@@ -862,8 +862,7 @@ def test_a_file_without_most_of_what_ran(
             events.append(allocated)
     found = advised(warehouse, tmp_path, *events)
     told = [each.evidence for each in of(found, "incomplete file")]
-    missing = "other events are missing between most of the 10 events of the host"
-    assert [missing in text for text in told] == [True] * is_incomplete
+    assert [text.partition(";")[0] for text in told] == (["it has 10 events of the host"] if is_incomplete else [])
     # From the end of each kernel to the start of the next, 70 us.
     idle = [each for each in of(found, "device idle") if "neither has the host" in each.text]
     assert [(each.ticks, each.severity) for each in idle] == ([(9 * 70_000, "low")] if is_incomplete else [])
