@@ -216,8 +216,8 @@ class TraceColumns:
         if steps.sum() >= _MANY and 2 * np.count_nonzero(steps == 1) < len(steps):
             self.find(
                 "incomplete file",
-                f"{len(steps) + 1:,} events of the host; by the profiler's numbers (Ev Idx), others are missing between "
-                "most of them: the file doesn't show what the host did",
+                f"{len(steps) + 1:,} events of the host; by the profiler's numbers (Ev Idx), others are missing "
+                "between most of them: the file doesn't show what the host did",
             )
         self._left_out["a beginning without its end"] += sum(map(len, self._open.values()))
         parts = [f"{number} ({what})" for what, number in sorted(self._left_out.items()) if number]
