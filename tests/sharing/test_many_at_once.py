@@ -129,26 +129,6 @@ def test_commands_say_who_they_wait_for_and_end_in_time(tmp_path: Path) -> None:
         holder.communicate()
 
 
-LABELS = "import etq, sys; etq.open(sys.argv[1]).label('c0', turn=sys.argv[2])"
-
-
-def test_readers_let_a_writer_that_waits_go_first(tmp_path: Path) -> None:
-    path = tmp_path / "lab.duckdb"
-    captures.write(tmp_path, range(1))
-    captures.ingest(str(path), str(tmp_path), [0])
-    # There is always a reader: each begins before the one before it ends.
-    readers = [started(READER, path) for _ in range(3)]
-    for turn in range(3):
-        labelling = started(LABELS, path, turn, wait=20)
-        labelling.communicate()
-        assert labelling.returncode == 0
-    for reader in readers:
-        assert int(reader.communicate()[0].split()[0]) > 0
-    with etq.open(path, read_only=True) as warehouse:
-        assert warehouse.rows("SELECT l.value FROM labels AS l WHERE l.key = 'turn'")[1] == [("2",)]
-    assert not Path(f"{path}.waiting").exists()
-
-
 def test_invalid_times_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for seconds in ("soon", "-1", "inf", "nan"):
         monkeypatch.setenv("ETQ_WAIT", seconds)
