@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+# The label of a job's ranks.
+JOB: Final = "job"
 # Values that contain one of these characters are written in quotation marks.
 _QUOTED: Final = re.compile(r"[,\"|]")
 

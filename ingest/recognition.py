@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import stat
 import zlib
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,11 +57,15 @@ def kind_of(path: str) -> str:
 
 def has_several_ranks(path: str) -> bool:
     """Whether a file begins as a trace of several ranks, which were merged."""
+    try:
+        head = _head(path)
+    except (OSError, zlib.error):
+        return False
+    if not is_json(head):
+        return False
     from etq.ingest.trace.ranks import begins_merged
 
-    with suppress(OSError, zlib.error):
-        return is_json(head := _head(path)) and begins_merged(head)
-    return False
+    return begins_merged(head)
 
 
 def rank_of(path: str) -> tuple[int, int | None] | None:

@@ -262,7 +262,7 @@ def evidence_of(
     connection: duckdb.DuckDBPyConnection, first: int, last: int, unit: str | None = None, *, runs: str = "typical"
 ) -> dict[int, Evidence]:
     """Return the evidence about each dump from one key up to another, from the tables `_filled_events`,
-    `_filled_runs`, `_filled_loads` and `_advised_times`, see `etq.advice.collecting`.
+    `_filled_runs`, `_filled_loads` and `_advised_times`, see `etq.advice.dump_rows`.
 
     unit  as in `advice`
     runs  the runs to which shares refer: typical or all

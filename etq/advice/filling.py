@@ -8,16 +8,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import groupby
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 import duckdb
 
-from etq.advice.collecting import COLUMNS, TRACE, Row, rows_of_dumps, rows_of_trace
-from etq.advice.trace_evidence import JOB, Evidence, Jobs
+from etq.advice.collecting import COLUMNS, TRACE, Row
+from etq.advice.dump_rows import rows_of_dumps
+from etq.advice.shared import Jobs
 from etq.database import rollups
 from etq.database.schema import in_transaction
 from etq.errors import WarehouseError
+from etq.selectors import JOB
+
+if TYPE_CHECKING:
+    from etq.advice.trace_evidence import Evidence
 
 _NUMBERS: Final = {"capture_id": "INTEGER", "place": "INTEGER", "time_at_stake": "DOUBLE", "share_percent": "DOUBLE"}
 _KEYS: Final = ("capture_id", "place")
@@ -127,6 +132,9 @@ def advise(connection: duckdb.DuckDBPyConnection, first: int, last: int, jobs: J
 
 def _write_trace(connection: duckdb.DuckDBPyConnection, key: int, jobs: Jobs | None) -> None:
     """Write the advice about a trace, and its steps with their operations."""
+    # Imported here, as the rules about traces are long.
+    from etq.advice.trace_rows import rows_of_trace
+
     also = partial(_write_steps, connection, key)
     write(connection, {key: rows_of_trace(connection, key, jobs=jobs, also=also)})
 
@@ -148,6 +156,8 @@ def _write_steps(connection: duckdb.DuckDBPyConnection, key: int, evidence: Evid
 
 def write_steps(connection: duckdb.DuckDBPyConnection, keys: Iterable[int]) -> None:
     """Write the postponed steps of these traces with their operations, without the advice."""
+    from etq.advice.trace_evidence import Evidence
+
     query = f"""
         SELECT c.capture_id FROM captures AS c
         WHERE list_contains($keys, c.capture_id) AND c.format = '{TRACE}'

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from etq.advice.finding import Finding, at_most_medium, severity_of
 from etq.advice.job_evidence import JobEvidence, Link, Part, Rank, Ranks
-from etq.advice.trace_evidence import JOB
 from etq.advice.words import counted, percent, shortened, time
-from etq.selectors import selector_of
+from etq.selectors import JOB, selector_of
 from etq.verdicts.ranks import ALPHA, Late, Slow, late_ranks, slow_groups
 from etq.verdicts.words import share_text
 

@@ -12,9 +12,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 import duckdb
 
 from etq.advice.contract import LONG, is_slowed
-from etq.advice.finding import Finding
 from etq.advice.remedies import Traits
+from etq.advice.shared import Jobs, Waits
 from etq.advice.words import time
+from etq.selectors import JOB
 
 Row = TypeVar("Row")
 # What the host does in a call, by its purpose.
@@ -111,7 +112,6 @@ _SHARED: Final = {
     "firsts": _FIRSTS,
 }
 _PREFIX: Final = "_advised_"
-JOB: Final = "job"
 _JOB: Final = f"""
     SELECT w.value FROM labels AS w
     JOIN labels AS r ON r.capture_id = w.capture_id AND r.key = 'rank'
@@ -216,26 +216,6 @@ class Use(NamedTuple):
     busy: int
     kernels: int
     span: int
-
-
-class Waits(NamedTuple):
-    """The time that a rank waits in collectives for the last rank, and the time that the transfers take."""
-
-    capture_id: int
-    rank: int
-    last_rank: int
-    waited: int
-    transfer: int
-
-
-class Jobs:
-    """The evidence and findings that the ranks of a job share, by the label job: the ranks' waits, and the findings
-    about the job.
-    """
-
-    def __init__(self) -> None:
-        self.waits: dict[str, list[Waits]] = {}
-        self.findings: dict[str, list[Finding]] = {}
 
 
 class Device(NamedTuple):

@@ -10,11 +10,12 @@ from typing import Final
 import duckdb
 
 from etq.errors import ArgumentError
+from etq.selectors import JOB
 
 # This key is not stored as a label: it sets the column of that name in `captures`.
 CAPTURED_AT: Final = "captured_at"
 # Labels that make captures ranks of a job: advice about a rank depends on the others.
-RANKS: Final = frozenset({"job", "rank"})
+RANKS: Final = frozenset({JOB, "rank"})
 _LABELS: Final = f"""
     SELECT l.capture_id, l.key, l.value FROM labels AS l
     UNION ALL

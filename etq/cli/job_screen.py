@@ -10,8 +10,7 @@ import click
 
 from etq.cli.job_targets import Job, opened_job, opened_jobs
 from etq.cli.jobs import note_ranks
-from etq.cli.lines import next_commands, wrapped
-from etq.cli.memory import shown_size
+from etq.cli.lines import next_commands, shown_size, wrapped
 from etq.errors import counted, printable
 from etq.render.table import shortened
 from etq.render.terminal import TerminalStyle, style_of, width_of

@@ -25,3 +25,13 @@ def next_commands(style: TerminalStyle, *commands: tuple[Sequence[str], str]) ->
     for line, text in lines:
         whole = f"  {line:{widest}}  # {text}"
         yield whole if width_of(whole) <= (style.width or PAGE) else f"  {line}"
+
+
+def shown_size(size: int) -> str:
+    """Return a number of bytes for people."""
+    value, units = float(size), ("B", "KiB", "MiB", "GiB", "TiB")
+    for unit in units[:-1]:
+        if value < 1024:
+            return f"{value:.4g} {unit}"
+        value /= 1024
+    return f"{value:.4g} {units[-1]}"

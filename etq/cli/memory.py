@@ -9,6 +9,7 @@ import click
 
 from etq import catalog
 from etq.cli import main
+from etq.cli.lines import shown_size
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.showing import show_opened
 from etq.cli.targets import FileOptions, open_target
@@ -104,13 +105,3 @@ def _timelines(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> 
             at_end = last
         lines[device] = sparkline(most + [at_end] * (parts - len(most)), style)
     return lines
-
-
-def shown_size(size: int) -> str:
-    """Return a number of bytes for people."""
-    value, units = float(size), ("B", "KiB", "MiB", "GiB", "TiB")
-    for unit in units[:-1]:
-        if value < 1024:
-            return f"{value:.4g} {unit}"
-        value /= 1024
-    return f"{value:.4g} {units[-1]}"

@@ -15,11 +15,9 @@ import click
 from etq.analysis.efficiency import efficiency_of
 from etq.cli import main
 from etq.cli.job_targets import found_job, found_jobs
-from etq.cli.lines import next_commands, wrapped
-from etq.cli.memory import shown_size
+from etq.cli.lines import next_commands, shown_size, wrapped
 from etq.cli.options import file_output_options, warehouse_option
 from etq.cli.targets import FileOptions, file_options, is_file, is_warehouse, open_target, open_unrun, pop_file_options
-from etq.cli.warehouse_summary import of_causes, of_warehouse
 from etq.errors import EtqError, counted, printable
 from etq.render.table import VERDICT_STYLES, Rows, shortened
 from etq.render.terminal import TerminalStyle, bar, style_of, width_of
@@ -623,6 +621,7 @@ def _of_link(file: str, kind: str | None, style: TerminalStyle) -> Iterator[str]
 
 
 def _of_warehouse(path: str, style: TerminalStyle) -> Iterator[str]:
+    from etq.cli.warehouse_summary import of_causes, of_warehouse
     from etq.warehouse.warehouse import open
 
     query = """

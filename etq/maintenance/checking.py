@@ -16,7 +16,6 @@ import duckdb
 
 from etq import catalog
 from etq.advice.filling import advise, ranks_of, refill
-from etq.advice.trace_evidence import JOB
 from etq.catalog import identifier
 from etq.database import contents, schema
 from etq.database.clocks import TABLE as CLOCKS
@@ -29,6 +28,7 @@ from etq.errors import counted, displayed, message_of
 from etq.ingest.events.rows import OWN_TIMES
 from etq.ingest.events.run_times import COLUMNS as RUN_TIMES
 from etq.ingest.trace.rows import OF_EVENTS, OF_TICKS
+from etq.selectors import JOB
 
 # Columns with these names refer, in all other tables, to the key of these tables.
 PARENTS: Final = {

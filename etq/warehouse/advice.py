@@ -38,11 +38,11 @@ def advised(warehouse: Answers, capture: Capture, given: Mapping[str, Any]) -> t
     chosen = {name: others.get(name) for name in ("steps", "phase", "method")}
     warehouse.rows(_CHOSEN, key=capture.capture_id, runs=others.get("runs", "typical"), **chosen)
     # Imported here, as only this view needs it.
-    from etq.advice.collecting import Given, rows_of
+    from etq.advice.dump_rows import Given, rows_of_dump
     from etq.advice.filling import as_query
 
     with warehouse.locked() as connection:
-        return as_query(rows_of(connection, capture.capture_id, Given(unit, **others)))
+        return as_query(rows_of_dump(connection, capture.capture_id, Given(unit, **others)))
 
 
 def _stored(capture: Capture, unit: str | None) -> tuple[str, dict[str, Any]]:

@@ -195,7 +195,7 @@ class _Reader:
         before = np.repeat(ends - counts, counts)
         place = Place(np.repeat(np.arange(runs.start, runs.stop), counts), np.arange(len(codes)) - before)
         unended = leave_out_unended(structure, start, elapsed, before)
-        self.facts.unended += np.unique(place.run_index[unended]).tolist()
+        self.facts.unended += sorted({*place.run_index[unended].tolist()})
         detached = self._detached(structure, codes, start, elapsed, before)
         own = self.settling.own_times(structure, codes, start, elapsed, before, detached, self._are_host_ticks())
         self.runs.times.add(self.blocks.signatures, structure, own, before, place.run_index - first_run, len(counts))

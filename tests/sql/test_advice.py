@@ -340,7 +340,7 @@ def test_advice_about_ranks_is_written_again(warehouse: Warehouse, monkeypatch: 
         [(number,)] = connection.execute(query, [key]).fetchall()
         return [Finding("ranks", "low", str(number), "")]
 
-    monkeypatch.setattr("etq.advice.collecting.trace_findings", ranks)
+    monkeypatch.setattr("etq.advice.trace_rows.trace_findings", ranks)
 
     def found() -> list[tuple[str, str]]:
         query = "SELECT c.name, a.finding FROM all_advice AS a JOIN captures AS c USING (capture_id) ORDER BY ALL"

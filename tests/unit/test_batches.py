@@ -11,7 +11,8 @@ import duckdb
 import pytest
 
 import etq
-from etq.advice import collecting, filling
+from etq.advice import trace_rows
+from etq.advice.collecting import Row
 from etq.errors import EtqError, FormatError
 from etq.storage import bulk as batches
 from etq.storage.capture import Links, Options, store
@@ -114,11 +115,12 @@ def test_advice_about_a_job_is_written_once_in_the_memory_of_questions(
     computed: list[tuple[int, str]] = []
     limit = "SELECT current_setting('memory_limit')"
 
-    def recorded(connection: duckdb.DuckDBPyConnection, key: int, **more: Any) -> list[collecting.Row]:
+    def recorded(connection: duckdb.DuckDBPyConnection, key: int, **more: Any) -> list[Row]:
         computed.append((key, connection.execute(limit).fetchall()[0][0].split()[1]))
-        return collecting.rows_of_trace(connection, key, **more)
+        return rows_of_trace(connection, key, **more)
 
-    monkeypatch.setattr(filling, "rows_of_trace", recorded)
+    rows_of_trace = trace_rows.rows_of_trace
+    monkeypatch.setattr(trace_rows, "rows_of_trace", recorded)
     monkeypatch.setattr(batches, "FILES", 1)
     ranks = [trace(event("cpu_op", "aten::mm", 0, 5), distributedInfo={"rank": rank}) for rank in range(3)]
     with etq.open(tmp_path / "lab.duckdb") as warehouse:

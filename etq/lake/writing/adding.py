@@ -13,7 +13,6 @@ from typing import Any
 import duckdb
 
 from etq.advice.filling import ranks_of, refill
-from etq.advice.trace_evidence import JOB
 from etq.annotations.labels import RANKS, add_labels, labels_of_all, set_labels
 from etq.database.rollups import PRUNED
 from etq.errors import WarehouseError
@@ -25,6 +24,7 @@ from etq.lake.writing.changing import add_contents, change, change_whole
 from etq.lake.writing.loads import contents, make_table, parts, recorded_at
 from etq.maintenance.merge import MISSING_OF
 from etq.maintenance.retention import EVENT_TABLES
+from etq.selectors import JOB
 from etq.warehouse.warehouse import Warehouse, open
 
 

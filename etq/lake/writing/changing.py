@@ -15,7 +15,6 @@ import duckdb
 
 from etq import catalog
 from etq.advice.filling import ranks_of
-from etq.advice.trace_evidence import JOB
 from etq.database.connection import connect
 from etq.database.schema import create_file, in_transaction
 from etq.database.temporary import temporary_folder
@@ -37,6 +36,7 @@ from etq.lake.writing.loads import (
     rewrite,
     write,
 )
+from etq.selectors import JOB
 
 Result = TypeVar("Result")
 
