@@ -96,7 +96,7 @@ _SHARED: Final = {
     "launches": "FROM _launches({key})",
     "steps": "FROM tool_steps AS t WHERE t.capture_id = {key}",
     "gaps": _GAPS,
-    "recording": "FROM _recording_window({key})",
+    "recording": "FROM _path_window({key}, '{prefix}launches', NULL, NULL)",
     "path": "FROM _path_spans({key}, '{prefix}launches', '{prefix}recording', true)",
     "periods": _PERIODS,
     "states": "FROM _host_states({key}, '{prefix}steps')",

@@ -30,7 +30,7 @@ CREATE MACRO _is_long_call(ticks) AS (ticks >= 1000000);
 -- is open, and whether around this event data is loaded, another process is waited for, code is compiled or a graph is
 -- captured. Launches, and other calls that take some microseconds, are no states of their own, unless they are long
 -- (`_is_long_call`). Launches are counted: `launched` is how many began before. `place` numbers the states of all
--- threads, one after the other. Algorithm: as in `_path_parts`, after each start the innermost event is that which
+-- threads, one after the other. Algorithm: as in `_path_elements`, after each start the innermost event is that which
 -- starts, after each end its parent. In the threads before this one, as many events have ended as have begun.
 CREATE MACRO _host_moments(
     capture_key,

@@ -9,7 +9,7 @@
 CREATE MACRO _path_moments(
     capture_key,
     launches,  -- a table of the rows of `_launches`
-    last_thread  -- thread in which the path ends
+    path_window  -- a table of the row of `_path_window`
 ) AS TABLE
 WITH work AS MATERIALIZED (SELECT w.* FROM query_table(launches) AS w WHERE w.end_ticks > w.start_ticks),
 ended_in_stream AS MATERIALIZED (
@@ -22,7 +22,7 @@ ended AS MATERIALIZED (SELECT w.end_ticks, max(w.event_index) AS event_index FRO
 running AS MATERIALIZED (
     SELECT DISTINCT w.call_thread AS thread_index FROM work AS w WHERE w.call_thread IS NOT NULL
     UNION
-    SELECT last_thread
+    SELECT p.thread_index FROM query_table(path_window) AS p
 ),
 slices AS MATERIALIZED (
     SELECT s.event_index, s.parent_index, s.label, s.kind, s.waits, s.thread_index, s.correlation_id, s.start_ticks,

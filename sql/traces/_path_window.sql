@@ -16,37 +16,6 @@ LEFT JOIN (
 ) AS q USING (thread_index)
 WHERE q.thread_index IS NULL;
 
--- A part of a trace with the thread in which its path ends, unless a device event ends last: the thread of the last
--- slice to end, or, of several that end together, of the first to start.
-CREATE MACRO _ended_window(
-    part,  -- a table with the part: start_ticks, end_ticks
-    slices  -- a table of the rows of `_path_slices`
-) AS TABLE
-WITH last_of_host AS (
-    SELECT s.thread_index
-    FROM query_table(part) AS f
-    JOIN query_table(slices) AS s ON s.end_ticks <= f.end_ticks AND s.end_ticks > f.start_ticks
-    WHERE s.kind IN ('op', 'step', 'call', 'annotation')
-    ORDER BY s.end_ticks DESC, s.start_ticks, s.event_index
-    LIMIT 1
-)
-SELECT f.start_ticks, f.end_ticks, l.thread_index FROM query_table(part) AS f LEFT JOIN last_of_host AS l ON true;
-
--- Start and end of the slices of which a critical path may consist. Empty for a trace without ops.
-CREATE MACRO _path_recording(
-    slices  -- a table of the rows of `_path_slices`
-) AS TABLE
-SELECT min(s.start_ticks) AS start_ticks, max(s.end_ticks) AS end_ticks
-FROM query_table(slices) AS s
-WHERE s.kind <> 'annotation' AND s.end_ticks > s.start_ticks
-HAVING count(*) > 0;
-
--- The whole of a trace as the part whose critical path is requested, as in `_path_window`.
-CREATE MACRO _recording_window(capture_key) AS TABLE
-WITH slices AS MATERIALIZED (FROM _path_slices(capture_key, NULL)),
-recording AS MATERIALIZED (FROM _path_recording('slices'))
-FROM _ended_window('recording', 'slices') AS w;
-
 -- Whether a trace has a step, or call of an annotation, whose critical path is requested. A trace without one is an
 -- error if it is the only capture, see `_lacking`. Table aliases begin with an underscore, as in _named.sql.
 CREATE MACRO _has_step(capture, capture_key, step, step_name) AS (
@@ -79,45 +48,34 @@ CREATE MACRO _has_step(capture, capture_key, step, step_name) AS (
     END
 );
 
--- The part of a trace whose critical path is requested: its start and end, and the thread that it ends in, as in
--- `_ended_window`.
+-- The part of a trace whose critical path is requested, with the thread in which its path ends, unless a device event
+-- ends last: the thread of the last slice to end, or, of several that end together, of the first to start. Empty for a
+-- trace without ops, and for a step that isn't there, see `_has_step`.
 CREATE MACRO _path_window(
     capture_key,
     launches,  -- a table of the rows of `_launches`
     step, step_name
 ) AS TABLE
 WITH slices AS MATERIALIZED (FROM _path_slices(capture_key, step_name)),
--- A step that several threads wrote is one step.
-steps AS (
-    SELECT min(d.start_ticks) AS start_ticks, max(d.end_ticks) AS end_ticks
+found AS (
+    SELECT min(s.start_ticks) AS start_ticks, max(s.end_ticks) AS end_ticks
+    FROM slices AS s
+    WHERE step IS NULL AND step_name IS NULL AND s.end_ticks > s.start_ticks
+    UNION ALL
+    -- A step that several threads wrote is one step.
+    SELECT min(d.start_ticks), max(d.end_ticks)
     FROM trace_steps AS d
     WHERE d.capture_id = capture_key AND step_name IS NULL AND d.step = step
-),
-calls AS (
-    SELECT n.start_ticks, n.end_ticks
+    UNION ALL
+    SELECT n.start_ticks, greatest(n.end_ticks, max(l.end_ticks))
     FROM _annotation_steps(capture_key, step_name) AS n
+    LEFT JOIN query_table(launches) AS l ON l.call_start_ticks >= n.start_ticks AND l.call_start_ticks < n.end_ticks
     WHERE n.run_index = coalesce(step, 0)
-),
-launched AS (
-    SELECT c.start_ticks, greatest(c.end_ticks, max(l.end_ticks)) AS end_ticks
-    FROM calls AS c
-    LEFT JOIN query_table(launches) AS l ON l.call_start_ticks >= c.start_ticks AND l.call_start_ticks < c.end_ticks
-    GROUP BY c.start_ticks, c.end_ticks
-),
-bounds AS (
-    SELECT
-        CASE
-            WHEN step_name IS NOT NULL THEN (SELECT l.start_ticks FROM launched AS l)
-            WHEN step IS NULL THEN r.start_ticks
-            ELSE (SELECT s.start_ticks FROM steps AS s)
-        END AS start_ticks,
-        CASE
-            WHEN step_name IS NOT NULL THEN (SELECT l.end_ticks FROM launched AS l)
-            WHEN step IS NULL THEN r.end_ticks
-            ELSE (SELECT s.end_ticks FROM steps AS s)
-        END AS end_ticks
-    FROM _path_recording('slices') AS r
-),
--- Without a row for a step that isn't there, see `_has_step`.
-found AS MATERIALIZED (FROM bounds AS b WHERE b.end_ticks IS NOT NULL)
-FROM _ended_window('found', 'slices') AS w;
+    GROUP BY n.start_ticks, n.end_ticks
+)
+SELECT f.start_ticks, f.end_ticks, arg_max(s.thread_index, (s.end_ticks, -s.start_ticks, -s.event_index)) AS thread_index
+FROM found AS f
+LEFT JOIN slices AS s
+    ON s.end_ticks <= f.end_ticks AND s.end_ticks > f.start_ticks AND s.kind IN ('op', 'step', 'call', 'annotation')
+WHERE f.end_ticks IS NOT NULL
+GROUP BY f.start_ticks, f.end_ticks;

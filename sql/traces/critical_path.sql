@@ -33,19 +33,14 @@ CREATE MACRO critical_path(
 WITH target AS MATERIALIZED (
     FROM _scaled_capture(capture, unit) AS _asked WHERE _has_step(capture, _asked.capture_id, step, step_name)
 )
-SELECT p.kind, p.label AS name, s.label AS op, h.thread, d.device, d.stream,
+SELECT p.kind, p.label AS name, p.op, h.thread, p.device, p.stream,
     _in_unit(p.start_ticks - r.start_ticks, a.scale) AS start,
     _in_unit(p.end_ticks - p.start_ticks, a.scale) AS duration,
-    100 * (p.end_ticks - p.start_ticks)::DOUBLE / (p.until_ticks - p.begin_ticks) AS share_percent, p.call_kind,
-    t.correlation_id, p.event_index, a.unit
+    100 * (p.end_ticks - p.start_ticks)::DOUBLE / sum(p.end_ticks - p.start_ticks) OVER () AS share_percent,
+    p.call_kind, p.correlation_id, p.event_index, a.unit
 FROM target AS a CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _path_elements((SELECT a.capture_id FROM target AS a), step, step_name) AS p
-LEFT JOIN (
-    SELECT i.* FROM trace_events AS i WHERE i.capture_id = (SELECT a.capture_id FROM target AS a)
-) AS t ON t.event_index = p.event_index
 LEFT JOIN threads AS h ON h.capture_id = a.capture_id AND h.thread_index = p.thread_index
-LEFT JOIN device_events AS d ON d.capture_id = a.capture_id AND d.event_index = p.event_index
-LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s ON s.event_index = p.op_index
 ORDER BY p.start_ticks;
 
 -- The time of one op on the critical path, see `critical_path`: the step would be shorter by at most this time if the
@@ -73,7 +68,27 @@ CREATE MACRO critical_ops(
 WITH target AS MATERIALIZED (
     FROM _scaled_capture(capture, unit) AS _asked WHERE _has_step(capture, _asked.capture_id, step, step_name)
 ),
-totals AS (FROM _path_totals((SELECT a.capture_id FROM target AS a), step, step_name))
+-- A part is on the host, of a device (in a kernel), or a delay.
+by_event AS (
+    SELECT CASE WHEN p.kind NOT IN ('unknown', 'unknown_wait') THEN p.owner END AS op, p.call,
+        CASE WHEN p.kind IN ('kernel', 'memcpy', 'memset') THEN p.label END AS kernel,
+        sum(p.end_ticks - p.start_ticks) AS ticks,
+        _sum_where(
+            p.end_ticks - p.start_ticks, p.kind IN ('op', 'call', 'annotation', 'python', 'other', 'host')
+        ) AS host_ticks,
+        count(*) AS parts
+    FROM _path_elements((SELECT a.capture_id FROM target AS a), step, step_name) AS p
+    GROUP BY 1, 2, 3
+),
+totals AS (
+    SELECT e.op, try_cast(sum(e.ticks) AS BIGINT) AS ticks, try_cast(sum(e.host_ticks) AS BIGINT) AS host_ticks,
+        _sum_where(e.ticks, e.kernel IS NOT NULL) AS device_ticks,
+        arg_min(e.call, (-e.ticks, e.call)) FILTER (WHERE e.call IS NOT NULL) AS call,
+        arg_min(e.kernel, (-e.ticks, e.kernel)) FILTER (WHERE e.kernel IS NOT NULL) AS kernel,
+        sum(e.parts)::BIGINT AS parts
+    FROM by_event AS e
+    GROUP BY e.op
+)
 SELECT t.op, _in_unit(t.ticks, a.scale) AS total, 100 * t.ticks::DOUBLE / sum(t.ticks) OVER () AS share_percent,
     _in_unit(t.host_ticks, a.scale) AS host, _in_unit(t.device_ticks, a.scale) AS device,
     _in_unit(t.ticks - t.host_ticks - t.device_ticks, a.scale) AS delay, t.call, t.kernel, t.parts, a.unit
