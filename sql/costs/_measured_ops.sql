@@ -1,16 +1,17 @@
 -- The nodes of the edge graph whose costs an event of a linked capture has: for a kernel, the one node of its op; for a
 -- delegate's call and its events, all nodes that they run. If several kernels of one op share a debug handle that has
 -- as many nodes of this op, the nodes are assigned to the kernels in order.
-CREATE MACRO _costed_nodes(capture_key) AS TABLE
+CREATE MACRO _costed_nodes(
+    target  -- a table of the capture: capture_id, record_id
+) AS TABLE
 WITH own_nodes AS (
     SELECT s.block_index, s.instruction_id, s.kind, n.signature_index, n.graph_id,
         list_sort(list_distinct(list(n.node_index))) AS nodes
-    FROM captures AS k
-    JOIN signature_nodes AS n ON n.capture_id = k.capture_id
+    FROM query_table(target) AS k
+    JOIN signature_nodes AS n USING (capture_id)
     JOIN signatures AS s ON s.capture_id = n.capture_id AND s.signature_index = n.signature_index
     JOIN op_nodes AS p ON p.record_id = k.record_id AND p.graph_id = n.graph_id AND p.node_index = n.node_index
-    WHERE k.capture_id = capture_key
-        AND n.is_own
+    WHERE n.is_own
         AND (s.kind <> 'kernel' OR string_split(s.family, '.')[1] = string_split(p.op, '.')[1])
     GROUP BY s.block_index, s.instruction_id, s.kind, n.signature_index, n.graph_id
     QUALIFY row_number() OVER (PARTITION BY n.signature_index ORDER BY n.graph_id) = 1
@@ -36,17 +37,17 @@ FROM placed AS p;
 -- One measured op of a capture: events that run the same nodes together. Times within the executes that belong to no op
 -- and no delegate are not included.
 CREATE MACRO _measured_ops(
-    capture_key,
+    target,  -- as in `_costed_nodes`
     "by",  -- instruction: delegate calls as a whole; else their events, if these have nodes
     steps, phase, method, runs
 ) AS TABLE
-WITH costed AS MATERIALIZED (FROM _costed_nodes(capture_key)),
+WITH costed AS MATERIALIZED (FROM _costed_nodes(target)),
 timed AS (
     SELECT t.scope AS method, t.signature_index, t.is_additive, t.block_index, t.kind, t.label, t.instruction_id,
         t.value_unit, count(*) AS calls, sum(t.self_ticks) AS self_ticks,
         sum(CASE WHEN i.run_index IS NULL THEN t.duration_ticks ELSE 0 END) AS whole_ticks
-    FROM _execute_times(capture_key, NULL, steps, phase, method, runs) AS t
-    LEFT JOIN _inner_calls(capture_key) AS i
+    FROM _execute_times((SELECT a.capture_id FROM query_table(target) AS a), NULL, steps, phase, method, runs) AS t
+    LEFT JOIN _inner_calls((SELECT a.capture_id FROM query_table(target) AS a)) AS i
         ON t.kind = 'delegate_call' AND i.run_index = t.run_index AND i.event_index = t.event_index
     WHERE t.kind IN ('kernel', 'delegate', 'delegate_call') OR t.kind = 'operator_call' AND t.children = 0
     GROUP BY ALL

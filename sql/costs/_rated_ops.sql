@@ -1,27 +1,23 @@
--- A peak rate: the number given, else the capture's metric of that name in that unit or a multiple of it (k, M, G, T).
--- NULL if there is neither.
+-- A peak rate, as an aggregate of rows of `metrics`: the number given, else the metric of that name in that unit or a
+-- multiple of it (k, M, G, T). NULL if there is neither.
 CREATE MACRO _peak(
-    capture_key,
+    metric,  -- row of `metrics`
     metric_name,  -- peak_flops or peak_bandwidth
     rate_unit,  -- FLOP/s or B/s
     rate  -- a number, or NULL
 ) AS (
     CASE
-        WHEN rate IS NULL THEN (
-            SELECT max(
-                _metric.value * CASE replace(_metric.unit, rate_unit, '')
-                    WHEN '' THEN 1e0
-                    WHEN 'k' THEN 1e3
-                    WHEN 'M' THEN 1e6
-                    WHEN 'G' THEN 1e9
-                    WHEN 'T' THEN 1e12
-                END
-            )
-            FROM metrics AS _metric
-            WHERE _metric.capture_id = capture_key
-                AND _metric.run_index IS NULL
-                AND _metric.name = metric_name
-                AND _metric.value > 0
+        WHEN rate IS NULL THEN max(
+            CASE
+                WHEN metric.name = metric_name AND metric.run_index IS NULL AND metric.value > 0
+                    THEN metric.value * CASE replace(metric.unit, rate_unit, '')
+                        WHEN '' THEN 1e0
+                        WHEN 'k' THEN 1e3
+                        WHEN 'M' THEN 1e6
+                        WHEN 'G' THEN 1e9
+                        WHEN 'T' THEN 1e12
+                    END
+            END
         )
         WHEN rate::DOUBLE > 0 AND rate::DOUBLE < 'inf'::DOUBLE THEN rate::DOUBLE
         ELSE error(metric_name || ' must be a number above 0, in ' || rate_unit)
@@ -29,36 +25,30 @@ CREATE MACRO _peak(
 );
 
 -- One measured op as in `roofline`, with its nodes.
-CREATE MACRO _rated_ops(capture, peak_flops, peak_bandwidth, "by", unit, steps, phase, method, runs) AS TABLE
-WITH target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit, k.record_id,
-        _peak(c.capture_id, 'peak_flops', 'FLOP/s', peak_flops) AS peak_flops,
-        _peak(c.capture_id, 'peak_bandwidth', 'B/s', peak_bandwidth) AS peak_bandwidth
-    FROM _capture_with_method(capture, unit, method) AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
+CREATE MACRO _rated_ops(
+    target,  -- a table with a row of `_capture`
+    peak_flops, peak_bandwidth, "by", steps, phase, method, runs
+) AS TABLE
+WITH peaks AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit, c.record_id,
+        _peak(m, 'peak_flops', 'FLOP/s', peak_flops) AS peak_flops,
+        _peak(m, 'peak_bandwidth', 'B/s', peak_bandwidth) AS peak_bandwidth
+    FROM query_table(target) AS c
+    LEFT JOIN metrics AS m USING (capture_id)
+    GROUP BY c.capture_id, c.time_scale, c.unit, c.record_id
 ),
-measured AS MATERIALIZED (
-    FROM _measured_ops((SELECT a.capture_id FROM target AS a), "by", steps, phase, method, runs) AS m
-),
-costs AS MATERIALIZED (
-    FROM _set_costs(
-        (SELECT a.record_id FROM target AS a),
-        (
-            SELECT list({'item': m.item, 'is_additive': m.is_additive, 'graph_id': m.graph_id, 'nodes': m.nodes})
-            FROM measured AS m
-        )
-    ) AS s
-),
+measured AS MATERIALIZED (FROM _measured_ops(target, "by", steps, phase, method, runs)),
+costs AS (FROM _set_costs(target, 'measured')),
 executes AS MATERIALIZED (
     SELECT t.scope AS method, count(*) FILTER (t.is_execute) AS number,
         sum(sum(coalesce(t.duration_ticks, 0))) OVER ()::DOUBLE AS ticks
-    FROM _timed_events((SELECT a.capture_id FROM target AS a), NULL, steps, phase, method, runs) AS t
+    FROM _timed_events((SELECT a.capture_id FROM peaks AS a), NULL, steps, phase, method, runs) AS t
     WHERE t.event_index = t.execute_index
     GROUP BY t.scope
 ),
 backends AS (
     SELECT o.method, s.instruction_id, min(o.backend) AS backend
-    FROM target AS a
+    FROM peaks AS a
     JOIN signature_ops AS o ON o.capture_id = a.capture_id
     JOIN signatures AS s ON s.capture_id = o.capture_id AND s.signature_index = o.signature_index
     WHERE o.backend IS NOT NULL
@@ -94,7 +84,7 @@ rows_of_ops AS (
             WHEN c.unknown > 0 AND c.nodes > 1 THEN c.unknown || ' of ' || c.nodes || ' nodes: ' || c.reason
             ELSE c.reason
         END AS reason
-    FROM target AS a CROSS JOIN measured AS m
+    FROM peaks AS a CROSS JOIN measured AS m
     LEFT JOIN costs AS c ON c.item = m.item
     LEFT JOIN backends AS b ON b.method = m.method AND b.instruction_id = m.instruction_id
 ),
@@ -115,7 +105,7 @@ rated AS (
                 THEN nullif(greatest(d.flops * 1e9 / a.peak_flops, d.bytes * 1e9 / a.peak_bandwidth), 0)
             WHEN coalesce(a.peak_flops, a.peak_bandwidth) IS NOT NULL THEN d.flops + d.bytes
         END AS least_nanoseconds
-    FROM added AS d CROSS JOIN target AS a
+    FROM added AS d CROSS JOIN peaks AS a
 ),
 judged AS (
     SELECT r.*,

@@ -1,14 +1,61 @@
 -- The costs of one set of a record's nodes: the operations of all its nodes; the bytes that come from outside, and
 -- those that are used outside or not at all. Values that nodes of a set pass to each other needn't go through memory.
 CREATE MACRO _set_costs(
-    record_key,
-    sets  -- rows of item, is_additive, graph_id and nodes, as a list
+    target,  -- a table of the record: record_id
+    sets  -- a table of the sets: item, is_additive, graph_id and nodes
 ) AS TABLE
 WITH members AS MATERIALIZED (
-    SELECT m.held.item, m.held.is_additive, m.held.graph_id, unnest(m.held.nodes) AS node_index
-    FROM (SELECT unnest(sets) AS held) AS m
+    SELECT m.item, m.is_additive, m.graph_id, unnest(m.nodes) AS node_index FROM query_table(sets) AS m
 ),
-moved AS MATERIALIZED (FROM _moved_bytes(record_key)),
+costed AS MATERIALIZED (
+    SELECT c.graph_id, c.node_index, c.moves, c.flops, c.bytes_read, c.reason
+    FROM query_table(target) AS a
+    JOIN costed_nodes AS c USING (record_id)
+),
+taken AS MATERIALIZED (
+    SELECT t.graph_id, t.node_index, t.value_index, any_value(v.node_index) AS maker, min(t.position) AS position,
+        max(v.bytes) AS bytes
+    FROM query_table(target) AS a
+    JOIN node_arguments AS t USING (record_id)
+    JOIN node_values AS v ON v.record_id = t.record_id AND v.graph_id = t.graph_id AND v.value_index = t.value_index
+    GROUP BY t.graph_id, t.node_index, t.value_index
+),
+input AS MATERIALIZED (
+    SELECT v.graph_id, v.node_index, v.value_index, v.bytes
+    FROM query_table(target) AS a
+    JOIN node_values AS v USING (record_id)
+    WHERE v.node_index IS NOT NULL
+),
+all_given AS (
+    SELECT g.graph_id, g.node_index, CASE WHEN count(*) = count(g.bytes) THEN sum(g.bytes) END AS bytes
+    FROM input AS g
+    GROUP BY g.graph_id, g.node_index
+),
+-- One value that a node reads or writes. A value that it takes twice is read once.
+moved AS MATERIALIZED (
+    SELECT t.graph_id, t.node_index, t.value_index, t.maker, true AS is_read,
+        CASE
+            WHEN o.moves IN ('nothing', 'made') THEN 0
+            WHEN o.moves = 'all' THEN t.bytes
+            WHEN o.moves = 'update' THEN CASE WHEN t.position = 0 THEN t.bytes ELSE 0 END
+            WHEN o.moves = 'chosen' AND t.position = 0 THEN a.bytes
+            WHEN o.moves = 'chosen' THEN t.bytes
+        END AS bytes
+    FROM taken AS t
+    JOIN costed AS o ON o.graph_id = t.graph_id AND o.node_index = t.node_index
+    LEFT JOIN all_given AS a ON a.graph_id = t.graph_id AND a.node_index = t.node_index
+    UNION ALL
+    SELECT g.graph_id, g.node_index, g.value_index, g.node_index AS maker, false AS is_read,
+        CASE
+            WHEN o.moves = 'nothing' THEN 0
+            WHEN o.moves IN ('all', 'chosen', 'made') THEN g.bytes
+            WHEN o.moves = 'update' THEN t.bytes
+        END AS bytes
+    FROM input AS g
+    JOIN costed AS o ON o.graph_id = g.graph_id AND o.node_index = g.node_index
+    LEFT JOIN taken AS t
+        ON o.moves = 'update' AND t.graph_id = g.graph_id AND t.node_index = g.node_index AND t.position = 0
+),
 uses AS (
     SELECT b.graph_id, b.value_index, list(b.node_index) AS users
     FROM moved AS b
@@ -49,8 +96,9 @@ added AS (
         CASE WHEN count(DISTINCT p.module_path) = 1 THEN min(p.module_path) END AS module_path,
         bool_or(h.node_index IS NOT NULL) AS is_shared
     FROM members AS m
-    JOIN op_nodes AS p ON p.record_id = record_key AND p.graph_id = m.graph_id AND p.node_index = m.node_index
-    JOIN costed_nodes AS c ON c.record_id = record_key AND c.graph_id = m.graph_id AND c.node_index = m.node_index
+    JOIN query_table(target) AS a ON true
+    JOIN op_nodes AS p ON p.record_id = a.record_id AND p.graph_id = m.graph_id AND p.node_index = m.node_index
+    JOIN costed AS c ON c.graph_id = m.graph_id AND c.node_index = m.node_index
     LEFT JOIN shared AS h ON h.is_additive = m.is_additive AND h.graph_id = m.graph_id AND h.node_index = m.node_index
     GROUP BY m.item
 )

@@ -42,11 +42,12 @@ CREATE MACRO roofline(
     "by" := 'op',  -- op: delegates' events as separate rows, if they have nodes; instruction: delegate calls as a whole; op_type: grouped by what they call
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
+WITH target AS MATERIALIZED (FROM _capture_with_method(capture, unit, method))
 SELECT r.op, r.method, r.kind, r.backend, r.instruction_id, r.module_path, r.calls, r.total, r.per_call,
     r.share_percent, r.unit, r.flops, r.bytes, r.intensity, r.flops_per_second, r.bytes_per_second,
     r.attainable_flops_per_second, r.roof_percent, r.bound, r.above_roof, r.above_roof_percent, r.reason, r.executes,
     r.per_execute, r.above_roof_per_execute
-FROM _rated_ops(capture, peak_flops, peak_bandwidth, "by", unit, steps, phase, method, runs) AS r
+FROM _rated_ops('target', peak_flops, peak_bandwidth, "by", steps, phase, method, runs) AS r
 ORDER BY r.is_additive DESC, r.ticks DESC, r.op, r.method, r.kind, r.instruction_id, r.item;
 
 -- One node of the edge graphs of the methods that a capture ran, with how far its events are from the limits of the
@@ -78,13 +79,11 @@ CREATE MACRO node_roofline(
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    SELECT c.capture_id, k.record_id
-    FROM _linked_capture_with_method(capture, unit, method) AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
+    SELECT c.* FROM _linked_capture_with_method(capture, unit, method) AS c WHERE c.capture_id IS NOT NULL
 ),
 rated AS (
     SELECT r.*, r.nodes[1] AS node_index, r.total * r.roof_percent AS least
-    FROM _rated_ops(capture, peak_flops, peak_bandwidth, 'op', unit, steps, phase, method, runs) AS r
+    FROM _rated_ops('target', peak_flops, peak_bandwidth, 'op', steps, phase, method, runs) AS r
     WHERE r.is_additive AND len(r.nodes) = 1 AND NOT r.is_one_of
 ),
 summed AS (

@@ -34,7 +34,7 @@ SELECT
         WHEN c.format <> 'torch_trace'
             THEN _linked_key(capture, c.capture_id, c.name, r.record_id, r.name, r.is_complete)
     END AS capture_id,
-    c.record_id, c.program_id, c.unit, c.scale
+    c.record_id, c.program_id, c.time_scale, c.unit, c.scale
 FROM _scaled_capture(capture, unit) AS c
 LEFT JOIN records AS r USING (record_id);
 

@@ -2,33 +2,30 @@
 -- those of the device that is named, else the capture's metrics, else those of the devices in the trace, if they are
 -- all the same. Times on the host, in a trace without device events, aren't compared with peaks of its devices.
 CREATE MACRO _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS TABLE
-WITH used AS (SELECT DISTINCT u.name FROM _used_devices(capture_key) AS u),
-named AS (
-    SELECT
-        CASE
+WITH named AS (
+    SELECT CASE
             WHEN device IS NOT NULL THEN device
-            WHEN (SELECT count(*) FROM used AS u) = 1 THEN (SELECT max(u.name) FROM used AS u)
+            WHEN count(DISTINCT u.name) = 1 THEN max(u.name)
         END AS name
+    FROM _used_devices(capture_key) AS u
 ),
 matched AS (
-    SELECT arg_min(p.peaks, p.place) AS peaks
+    SELECT n.name, arg_min(p.peaks, p.place) AS peaks
     FROM named AS n
-    JOIN (SELECT q AS peaks, row_number() OVER () AS place FROM device_peaks AS q) AS p
+    LEFT JOIN (SELECT q AS peaks, row_number() OVER () AS place FROM device_peaks AS q) AS p
         ON regexp_matches(n.name, p.peaks.pattern, 'i')
+    GROUP BY n.name
 )
-SELECT coalesce(m.peaks.device, n.name) AS named_device,
-    _peak(CASE WHEN device IS NULL THEN capture_key END, 'peak_flops', 'FLOP/s', peak_flops) AS any_flops,
-    coalesce(
-        _peak(CASE WHEN device IS NULL THEN capture_key END, 'peak_bandwidth', 'B/s', peak_bandwidth),
-        m.peaks.memory_bandwidth
-    ) AS bandwidth,
-    m.peaks
-FROM named AS n
-LEFT JOIN matched AS m ON true
+SELECT coalesce(p.peaks.device, p.name) AS named_device,
+    _peak(m, 'peak_flops', 'FLOP/s', peak_flops) AS any_flops,
+    coalesce(_peak(m, 'peak_bandwidth', 'B/s', peak_bandwidth), p.peaks.memory_bandwidth) AS bandwidth, p.peaks
+FROM matched AS p
+LEFT JOIN metrics AS m ON m.capture_id = capture_key AND device IS NULL
 WHERE CASE
-    WHEN device IS NOT NULL AND m.peaks IS NULL THEN error('no device is called ' || device || ' in device_peaks')
+    WHEN device IS NOT NULL AND p.peaks IS NULL THEN error('no device is called ' || device || ' in device_peaks')
     ELSE true
-END;
+END
+GROUP BY p.name, p.peaks;
 
 -- The peak rate of operations on a type of a trace, with matrix units or without them; NULL where it isn't known.
 CREATE MACRO _peak_of_type(
