@@ -271,6 +271,21 @@ class Call:
         return length if size(sizes, -3) == (size(ends, 1) - 1) * length else UNKNOWN
 
     @property
+    def table_width(self) -> float:
+        """The number of elements of a row of batched tables of embeddings.
+
+        Known if all rows have one size: with one table, or if all tables have the greatest one. The optimizer keeps one
+        number for each row.
+        """
+        together = first_known(size(self["gradient"].sizes, -1), self.whole("total_width"))
+        tables = size(self["D_offsets"].sizes, 1) - 1
+        if tables == 1:
+            kept = ratio(self["weight"].elements, self["state"].elements)
+            return first_known(together, kept if self["uvm_weight"].elements == 0 else UNKNOWN)
+        width = self.whole("width")
+        return width if width * tables == together else UNKNOWN
+
+    @property
     def rotated(self) -> float:
         """The number of rotated elements of queries and keys.
 

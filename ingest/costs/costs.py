@@ -67,7 +67,7 @@ def cost_of(
         whole(moved.most),
         whole(at_most(call)) if not known(operations) else None,
         whole(fused_operations(call).at_least),
-        formula.moves == "named",
+        formula.moves == "named" or (formula.moves == "rows" and not known(operations)),
         moved.is_least,
         used(given, _assumable(call, moved)) if is_known else None,
         next((reason for is_why, reason in _reasons(call, moved, operations, both) if is_why), "") or None,
@@ -135,7 +135,10 @@ def _unknown_operations(call: Call) -> Iterator[tuple[bool, str]]:
     yield by_position and not (known(has_length) and has_length), unwritten
     yield by_position, "it has a window, or the alignment of its mask is unknown"
     yield counts == "labels", unwritten
-    yield counts == "tables", "the trace lacks the widths of its tables, or the number of rows read from each"
+    yield (
+        counts == "tables",
+        "the trace lacks the widths of its tables, or the number of rows read from each; bytes are a lower bound",
+    )
     yield is_complex(call), "its operations on complex numbers are not counted"
     yield call.formula.moves == "experts", "the trace lacks the packing or the number of its experts"
     yield True, "the trace lacks an argument that its formula needs"

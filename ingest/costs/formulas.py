@@ -24,6 +24,10 @@ _KERNELS: Final = (
         re.compile("torch::autograd::CppNode<fbgemm_gpu::PermutePooledEmbsFunction<"),
         "fbgemm.permute_pooled_embs_backward",
     ),
+    (
+        re.compile(r"torch::autograd::CppNode<(?:\(anonymous namespace\)::)?SplitLookupFunction_"),
+        "fbgemm.split_lookup_backward",
+    ),
 )
 _OP: Final = re.compile(r"(\w+)::(\w+?)_*")
 

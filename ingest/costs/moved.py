@@ -23,6 +23,10 @@ _OF_NUMBERS: Final = {
 # Values of `Argument.rank`: the smallest of floats, a double, and a float.
 _FLOATS, _DOUBLE, _FLOAT = 200, 208, 204
 _ATTENTION: Final = ("attention", "attention by position")
+# What calls of batched tables of embeddings read whole, apart from lists of the tables.
+_OF_TABLES: Final = ("gradient", "D_offsets", "cumsum", "indices", "offsets", "sample_weights")
+# Rows of batched tables on GPUs have a multiple of 4 elements.
+_LEAST_WIDTH: Final = 4
 
 
 class Moved:
@@ -113,7 +117,7 @@ class Moved:
     def is_least(self) -> bool:
         """Whether its bytes are only a lower bound."""
         moves = self.call.formula.moves
-        return moves in ("least", "products") or (moves == "named" and self.overwrites is None)
+        return moves in ("least", "products", "rows") or (moves == "named" and self.overwrites is None)
 
 
 def _highest(tensors: Sequence[Argument]) -> float:
@@ -154,6 +158,11 @@ def _transformed(call: Call) -> float:
     return call.first.bytes * {"aten._fft_r2c": 2, "aten._fft_c2r": 0.5}.get(call.op, 1)
 
 
+def _dequantized(call: Call) -> float:
+    """The bytes of the type that FBGEMM's argument output_dtype numbers; without this argument, it is float."""
+    return {None: 4, "0": 4, "1": 2, "5": 2}.get(call.value("output_dtype"), UNKNOWN)
+
+
 def _summed(call: Call) -> float:
     return 8 if call.first.rank < _FLOATS else call.first.bytes
 
@@ -169,6 +178,8 @@ _WRITES: Final[Mapping[str, Callable[[Call], float]]] = {
     "seven": _of_first(7),
     "promoted": _promoted,
     "bool": lambda _: 1,
+    "byte": lambda _: 1,
+    "dequantized": _dequantized,
     "indices": lambda _: 8,
     "int32": lambda _: 4,
     "two floats": lambda _: 8,
@@ -184,6 +195,15 @@ _WRITES: Final[Mapping[str, Callable[[Call], float]]] = {
 def _looked_up(call: Call, moved: Moved) -> float:
     weight = call["weight"]
     return moved.input_bytes + call["indices"].elements * size(weight.sizes, 2) * weight.bytes
+
+
+def _of_tables(call: Call, _: Moved) -> float:
+    """The bytes that calls of batched tables of embeddings read at least: a lookup also reads a row for each index."""
+    read = [call[name] for name in _OF_TABLES if call[name].sizes]
+    if "gradient" in call.arguments.named:
+        return of_sizes(read) if read else UNKNOWN
+    width = first_known(call.table_width, _LEAST_WIDTH)
+    return of_sizes(read) + call["indices"].elements * width * call["weight"].bytes
 
 
 def _of_targets(call: Call, moved: Moved) -> float:
@@ -268,6 +288,7 @@ _READS: Final[Mapping[str, Callable[[Call, Moved], float]]] = {
     "least": _of_inputs,
     "products": _of_products,
     "looked up": _looked_up,
+    "rows": _of_tables,
     "targets": _of_targets,
     "scattered": _scattered,
     "experts": _of_experts,
@@ -308,6 +329,7 @@ _WRITTEN: Final[Mapping[str, Callable[[Call, Moved], float]]] = {
     "products": _written_products,
     "latent": _written_latent,
     "named": _written_named,
+    "rows": lambda *_: 0,
 }
 
 

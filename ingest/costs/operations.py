@@ -302,12 +302,7 @@ def _bags(call: Call) -> float:
 
 
 def _tables(call: Call) -> float:
-    """Tables of embeddings. Known if all rows have one size: with one table, or if all tables have the greatest one."""
-    together, tables = size(call["gradient"].sizes, -1), size(call["D_offsets"].sizes, 1) - 1
-    width = together if tables == 1 else call.whole("width")
-    if width * tables != together:
-        return UNKNOWN
-    return call["indices"].elements * width * (call.per_input + bool(call["sample_weights"].sizes))
+    return call["indices"].elements * call.table_width * (call.per_input + bool(call["sample_weights"].sizes))
 
 
 def _quantized_attention(call: Call) -> float:

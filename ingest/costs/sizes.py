@@ -4,6 +4,7 @@ formula.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -209,6 +210,18 @@ def _transformed(call: Call, each: float) -> float:
     return first_known(call.whole("last_size"), each)
 
 
+def _with_scales(sign: int) -> Callable[[Call], Sizes]:
+    """The sizes of a tensor whose rows are stored with two floats after a multiple of four elements; or, for a sign of
+    -1, without them.
+    """
+
+    def found(call: Call) -> Sizes:
+        columns = 4 * math.ceil(size(call.sizes, -1) / 4) + sign * 8 if call.sizes else UNKNOWN
+        return joined(_but_last(call.sizes), [columns])
+
+    return found
+
+
 def _selected(call: Call) -> Sizes:
     dim = call.whole("dim")
     if call.sizes is None or not known(dim):
@@ -268,5 +281,7 @@ _RULES: Final[Mapping[str, Callable[[Call], Sequence[float] | None]]] = {
     "topk": _along(lambda call, _: call.whole("k")),
     "halved": _along(lambda _, each: each // 2),
     "transformed": _along(_transformed),
+    "rows with scales": _with_scales(1),
+    "rows without scales": _with_scales(-1),
     "selected": _selected,
 }

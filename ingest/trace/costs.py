@@ -47,10 +47,8 @@ _LENGTHS: Final = re.compile(
 _BETWEEN_DEVICES: Final = re.compile("record_param_comms$|nccl:|c10d::|_c10d_functional::|symm_mem::")
 # The names that torch.compile gives to its code.
 _COMPILED: Final = re.compile("Torch-Compiled Region|CompiledFunction(?:Backward)?$")
-# Batched tables of embeddings of FBGEMM.
-_TABLES: Final = re.compile(
-    r"fbgemm::split_embedding_|torch::autograd::CppNode<(?:\(anonymous namespace\)::)?SplitLookupFunction"
-)
+# Autograd's call of a node of the backward pass, which is an op of its own. The call itself computes nothing.
+_ENGINE: Final = "autograd::engine::evaluate_function: "
 _PAGED: Final = ("paged", "latent")
 # How many names of steps are cached.
 _STEPS: Final = 100
@@ -181,16 +179,20 @@ class _Known:
             call = call._replace(products=0)
         key = (call, _key(call.formula, given), listed)
         if (number := self._numbers.get(key)) is None:
-            cost = self._cost(call, given, listed)
+            cost = self._cost(call, given, listed, top)
             number = self._numbers[key] = self._costs[call.label, call.formula, given and given[:3], cost]
         return number
 
-    def _cost(self, call: _Call, given: tuple[bytes, ...] | None, listed: tuple[str, ...] | None) -> Cost:
+    def _cost(
+        self, call: _Call, given: tuple[bytes, ...] | None, listed: tuple[str, ...] | None, top: str | None
+    ) -> Cost:
         formula = call.formula
         inputs = None if given is None else CallInputs.of(*texts_of(each or None for each in given))
         if formula is None:
             arguments = Arguments("", inputs or NO_INPUTS, listed)
             text = None if inputs is None else arguments.text
+            if call.label.startswith(_ENGINE) and top == call.label:  # its own time on the host, no device's
+                return Cost(text, arguments.main.type, 0, 0)
             return Cost(text, arguments.main.type, reason=_why_uncounted(call.label))
         if inputs is None:
             return Cost(reason=_UNSHAPED[is_backward_of_weights(formula)], is_bytes_alone=formula.moves == "named")
@@ -294,6 +296,4 @@ def _why_uncounted(label: str) -> str:
         return "it moves data between devices: see collectives"
     if _COMPILED.match(label):
         return "the trace lacks the ops of the compiled code"
-    if _TABLES.match(label):
-        return "the trace lacks the widths of its tables, or the number of rows read from each"
     return f"no formula for {label}"

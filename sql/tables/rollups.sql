@@ -218,7 +218,7 @@ CREATE TABLE all_step_efficiency (
     mfu_percent DOUBLE,  -- time that model_flops take at the peaks of their types, in percent of the step's time on all devices; NULL where unknown
     hfu_percent DOUBLE,  -- the same percentage with recomputed_flops added
     is_least BOOLEAN,  -- whether mfu_percent and hfu_percent are lower bounds; NULL if mfu_percent is NULL
-    known_percent DOUBLE,  -- time of ops whose operations are known, of kernels that Inductor wrote whose bytes are known, and of copies, fills and communication, in percent of device_time; NULL if nothing ran
+    known_percent DOUBLE,  -- time of ops whose operations are known, of kernels that Inductor wrote and of batched tables of embeddings whose bytes are known, and of copies, fills and communication, in percent of device_time; NULL if nothing ran
     model_flops BIGINT,  -- operations of the step's ops, as far as known, without recomputed_flops; NULL where none are known
     recomputed_flops BIGINT,  -- operations of ops of the forward pass that run again in the backward pass; NULL where none are known
     flops_per_second DOUBLE,  -- model_flops and recomputed_flops per second of the step

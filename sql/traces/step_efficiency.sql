@@ -61,7 +61,7 @@ FROM shared AS h CROSS JOIN _scaled_key(capture_key, unit) AS a;
 --   mfu_percent: time that model_flops take at the peaks of their types, in percent of the step's time on all devices that the trace used; NULL where no operations, or no peaks, are known
 --   hfu_percent: the same with recomputed_flops
 --   is_least: whether mfu_percent and hfu_percent are lower bounds: operations, or the peak of their type, are unknown for half a percent of device_time or more; NULL if mfu_percent is NULL
---   known_percent: time of ops whose operations are known, of kernels that Inductor wrote whose bytes are known, and of copies, fills and communication, which have no operations, in percent of device_time; NULL if nothing ran
+--   known_percent: time of ops whose operations are known, of kernels that Inductor wrote and of batched tables of embeddings whose bytes are known, and of copies, fills and communication, which have no operations, in percent of device_time; NULL if nothing ran
 --   model_flops: operations of the step's ops, as far as known, without recomputed_flops; NULL where none are known
 --   recomputed_flops: operations of ops of the forward pass that run again in the backward pass; NULL where none are known
 --   flops_per_second: model_flops and recomputed_flops per second of the step

@@ -254,8 +254,9 @@ UNWRITTEN = "the trace lacks an argument that its formula needs"
 UNTYPED = "bytes: the trace lacks types of lists of tensors"
 AT_LEAST = "bytes: a lower bound; the trace doesn't show whether it overwrites a tensor"
 PARTLY = "bytes: a lower bound; it also moves bytes that sizes don't show"
-TABLES = "the trace lacks the widths of its tables, or the number of rows read from each"
+TABLES = "the trace lacks the widths of its tables, or the number of rows read from each; bytes are a lower bound"
 BACKWARD = "fbgemm::split_embedding_backward_codegen_rowwise_adagrad_cpu"
+LOOKUP = "fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function"
 # Bytes of where each table begins, of indices, and of where each bag begins.
 INDICES = 8 * (2 + 20 + 9)
 
@@ -265,6 +266,15 @@ def tables(gradient: list[int], ends: int, width: str) -> list[Any]:
     return [
         (gradient, "float"), ([40], HALF), ([1], "int"), ([1], "long"), ([ends], "int"), width, ([2], "long"), "4",
         ([20], "long"), ([9], "long"), "0", None, "True", ([10], "float"),
+    ]  # fmt: skip
+
+
+def lookup(tables: int, widths: tuple[str, str], weights: Any = None) -> list[Any]:
+    """The arguments of a lookup in batched tables of embeddings that have ten rows together."""
+    return [
+        ([0], "float"), ([40], HALF), ([0], HALF), ([0, 0], HALF), ([tables], "int"), ([tables], "long"),
+        ([tables + 1], "int"), *widths, ([tables + 1], "long"), "4", ([20], "long"), ([9], "long"), "0", weights, None,
+        ([0], "int"), "False", "1.", "True", ([10], "float"),
     ]  # fmt: skip
 
 
@@ -491,7 +501,22 @@ FUSED: list[tuple[str, list[Any], tuple[str | None, int | None, int | None, str 
     ("fbgemm::split_embedding_codegen_grad_indice_weights_cpu",
      [([8, 4], "float"), ([40], HALF), ([1], "long"), ([2], "int"), ([20], "long"), ([9], "long"), None],
      ("embedding", 2 * 20 * 4, 4 * 32 + 4 * 2 + 8 * 29, PARTLY)),
-    ("fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function", [([0], "float"), ([40], HALF)], (None, None, None, TABLES)),
+    # 20 rows of at least 4 elements of 2 bytes: of one table, whose 10 rows have 40 elements; of two tables that have all
+    # 6, or one of them more than the other.
+    (LOOKUP, lookup(1, ("", "")), ("embedding", 20 * 4, 2 * 20 * 4 + 4 * 2 + 8 * 29, PARTLY)),
+    (LOOKUP, lookup(2, ("12", "6"), ([20], "float")),
+     ("embedding", 2 * 20 * 6, 2 * 20 * 6 + 4 * 3 + 8 * 29 + 4 * 20, PARTLY)),
+    (LOOKUP, lookup(2, ("12", "8")), ("embedding", None, 2 * 20 * 4 + 4 * 3 + 8 * 29, TABLES)),
+    ("torch::autograd::CppNode<SplitLookupFunction_rowwise_adagrad_Op>", [([8, 12], "float")],
+     ("embedding", None, 4 * 96, TABLES)),
+    # Rows of 5 elements: of 8 bytes with 2 floats; 16 bytes have 8 elements, 2 bytes each for a type of 1 or 5.
+    ("fbgemm::FloatToFP8RowwiseQuantized", [([7, 5], "float"), "True"], ("elementwise", 5 * 35, 4 * 35 + 7 * 16, None)),
+    ("fbgemm::FP8RowwiseQuantizedToFloat", [([7, 16], "unsigned char"), "True"],
+     ("elementwise", 2 * 56, 7 * 16 + 4 * 56, None)),
+    ("fbgemm::FP8RowwiseQuantizedToFloat", [([7, 16], "unsigned char"), "True", "5"],
+     ("elementwise", 2 * 56, 7 * 16 + 2 * 56, None)),
+    ("fbgemm::FloatToHFP8Quantized", [([7, 5], "float"), "4", "14", "0.9"], ("elementwise", 3 * 35, 4 * 35 + 35, None)),
+    ("fbgemm::HFP8QuantizedToFloat", [([7, 5], "unsigned char"), "4", "14"], ("elementwise", 35, 35 + 4 * 35, None)),
     ("CompiledFunctionBackward", [ROWS], (None, None, None, "the trace lacks the ops of the compiled code")),
 ]  # fmt: skip
 

@@ -109,6 +109,15 @@ def test_a_backward_pass_to_be_differentiated_repeats_nothing(traces: Traces) ->
     assert traces.ask("step_efficiency", "model_flops, recomputed_flops") == [(3 * 2 * 64 * 32 * 16, 0)]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(("work", "known"), [([], 95), (launched("mystery", 21, 10, 1, begin=-900), 0)])
+def test_the_engine_of_autograd_computes_nothing(traces: Traces, work: list[dict[str, Any]], known: int) -> None:
+    """Of 100 us on the host, a node that called no op has 5 of its own. What the engine launches on a device is unknown."""
+    node = op("MyNodeBackward", 60, 65)
+    traces.take(event("cpu_op", f"{ENGINE}MyNodeBackward", 10, 110), node, *work)
+    assert traces.ask("step_efficiency", "model_flops, known_percent") == [(0 if known else None, known)]
+
+
 FLOPS: Final = 2 * 64 * 32 * 16
 NO_SHAPES: Final = "recorded without shapes: profile(record_shapes=True) writes them"
 OTHER: Final = {"deviceProperties": [{"id": 0, "name": "Some GPU"}]}
