@@ -52,7 +52,6 @@ LARGE = {
         "etq.spark.queries",
     ),
     "numpy": (
-        "etq.analysis.alignment", "etq.analysis.changes", "etq.analysis.items", "etq.analysis.outliers",
         "etq.bench.inputs", "etq.ingest", "etq.verdicts",
         "etq.database.functions", "etq.database.rows", "etq.storage", "etq.inspector", "etq.export.rows",
     ),

@@ -8,7 +8,6 @@ from typing import Any, Final
 import click
 
 from etq import catalog
-from etq.analysis.outliers import sentence
 from etq.choices import PHASES
 from etq.cli import main
 from etq.cli.options import alpha_option, output_options, percentage, together, unit_option, warehouse_option
@@ -16,6 +15,7 @@ from etq.cli.targets import opened
 from etq.errors import printable
 from etq.render.terminal import style_of
 from etq.render.writers import Output, write
+from etq.verdicts.outliers import sentence
 
 _options: Final = together(
     click.option("--by", metavar="KEY", default="device", show_default=True, help="Label whose values are compared."),

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from importlib import import_module
 from inspect import Parameter, Signature
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -39,8 +38,6 @@ class Function(NamedTuple):
     """
 
     name: str
-    module: str
-    function: str
     arguments: tuple[Row | str, ...]
     returns: Row
 
@@ -61,194 +58,86 @@ class Function(NamedTuple):
         call = f"{self.registered}({self.parameters})" if is_known else f"error({_UNKNOWN})::{_list_of(self.returns)}"
         return f"MACRO {self.name}({self.parameters}) AS ({call})"
 
-    def loaded(self) -> Callable[..., Mapping[str, Any]]:
-        """Import the function."""
-        found: Callable[..., Mapping[str, Any]] = getattr(import_module(f"etq.{self.module}"), self.function)
-        return found
+
+def _row(columns: str) -> Row:
+    """Return the columns of a row, which are written as in SQL."""
+    return dict(re.findall(r"(\w+) ([^,]+)", columns))
 
 
-_SAMPLE: Final = {
-    "comparison": "BIGINT",
-    "capture_id": "BIGINT",
-    "step": "BIGINT",
-    "side": "VARCHAR",
-    "position": "DOUBLE",
-    "level": "VARCHAR",
-    "scope": "VARCHAR",
-    "item": "VARCHAR",
-    "op": "VARCHAR",
-    "ticks": "DOUBLE",
-    "slow_ticks": "DOUBLE",
-    "resolution": "DOUBLE",
-    "calls": "DOUBLE",
-    "matched": "VARCHAR",
-    "is_trace": "BOOLEAN",
-    "module_path": "VARCHAR",
-    "kind": "VARCHAR",
-    "instruction_id": "DOUBLE",
-    "place": "DOUBLE",
-    "is_additive": "BOOLEAN",
-    "counted": "VARCHAR",
-}
+@cache
+def _functions() -> Mapping[str, Callable[..., Mapping[str, Any]]]:
+    """Import the functions, and return them by the names in `FUNCTIONS`."""
+    from etq.verdicts.items import compared
+    from etq.verdicts.outliers import each_compared
+    from etq.verdicts.series import level_changes
+    from etq.verdicts.values import value_changes
+
+    called = (compared, each_compared, value_changes, level_changes)
+    return {function.name: each for function, each in zip(FUNCTIONS, called, strict=True)}
+
+
+_SAMPLE: Final = _row(
+    "comparison BIGINT, capture_id BIGINT, step BIGINT, side VARCHAR, position DOUBLE, level VARCHAR, scope VARCHAR, "
+    "item VARCHAR, op VARCHAR, ticks DOUBLE, slow_ticks DOUBLE, resolution DOUBLE, calls DOUBLE, matched VARCHAR, "
+    "is_trace BOOLEAN, module_path VARCHAR, kind VARCHAR, instruction_id DOUBLE, place DOUBLE, is_additive BOOLEAN, "
+    "counted VARCHAR"
+)
 # The columns of rows: ops of captures to align; ops whose shapes differ between the sides; results of a comparison.
-_TO_ALIGN: Final = {
-    "capture_id": "BIGINT",
-    "op_index": "BIGINT",
-    "program": "VARCHAR",
-    "name": "VARCHAR",
-    "is_by_module": "BOOLEAN",
-    "ticks": "DOUBLE",
-}
-_RESHAPED: Final = {"op": "VARCHAR", "base_shapes": "VARCHAR", "new_shapes": "VARCHAR"}
-_DECIDED: Final = {
-    "comparison": "BIGINT",
-    "level": "VARCHAR",
-    "scope": "VARCHAR",
-    "item": "VARCHAR",
-    "verdict": "VARCHAR",
-    "change": "DOUBLE",
-    "change_low": "DOUBLE",
-    "change_high": "DOUBLE",
-    "base_ticks": "DOUBLE",
-    "new_ticks": "DOUBLE",
-    "share": "DOUBLE",
-    "p": "DOUBLE",
-    "q": "DOUBLE",
-    "base_captures": "BIGINT",
-    "new_captures": "BIGINT",
-    "note": "VARCHAR",
-    "may_be": "VARCHAR",
-    "capture_id": "BIGINT",
-    "step": "BIGINT",
-    "side": "VARCHAR",
-    "off": "DOUBLE",
-    "is_disturbed": "BOOLEAN",
-    "place": "BIGINT",
-    "op": "VARCHAR",
-    "module_path": "VARCHAR",
-    "base_kind": "VARCHAR",
-    "new_kind": "VARCHAR",
-    "base_instruction_id": "DOUBLE",
-    "new_instruction_id": "DOUBLE",
-    "base_place": "DOUBLE",
-    "new_place": "DOUBLE",
-    "is_in_base": "BOOLEAN",
-    "is_in_new": "BOOLEAN",
-    "matched": "VARCHAR",
-    "counted": "VARCHAR",
-}
+_TO_ALIGN: Final = _row(
+    "capture_id BIGINT, op_index BIGINT, program VARCHAR, name VARCHAR, is_by_module BOOLEAN, ticks DOUBLE"
+)
+_RESHAPED: Final = _row("op VARCHAR, base_shapes VARCHAR, new_shapes VARCHAR")
+_DECIDED: Final = _row(
+    "comparison BIGINT, level VARCHAR, scope VARCHAR, item VARCHAR, verdict VARCHAR, change DOUBLE, change_low DOUBLE, "
+    "change_high DOUBLE, base_ticks DOUBLE, new_ticks DOUBLE, share DOUBLE, p DOUBLE, q DOUBLE, base_captures BIGINT, "
+    "new_captures BIGINT, note VARCHAR, may_be VARCHAR, capture_id BIGINT, step BIGINT, side VARCHAR, off DOUBLE, "
+    "is_disturbed BOOLEAN, place BIGINT, op VARCHAR, module_path VARCHAR, base_kind VARCHAR, new_kind VARCHAR, "
+    "base_instruction_id DOUBLE, new_instruction_id DOUBLE, base_place DOUBLE, new_place DOUBLE, is_in_base BOOLEAN, "
+    "is_in_new BOOLEAN, matched VARCHAR, counted VARCHAR"
+)
+# The arguments after the rows of a comparison: `is_one_clock` to `allow_mismatch`.
+_OPTIONS: Final = ("BOOLEAN", "DOUBLE", "DOUBLE", "VARCHAR", "BOOLEAN")
 FUNCTIONS: Final = (
     Function(
         "needs_etq_to_compare",
-        "analysis.items",
-        "compared",
-        (
-            _SAMPLE,
-            _TO_ALIGN,
-            _RESHAPED,
-            {"name": "VARCHAR", "detail": "VARCHAR", "is_label": "BOOLEAN"},
-            "BOOLEAN",
-            "DOUBLE",
-            "DOUBLE",
-            "VARCHAR",
-            "BOOLEAN",
-        ),
+        (_SAMPLE, _TO_ALIGN, _RESHAPED, _row("name VARCHAR, detail VARCHAR, is_label BOOLEAN"), *_OPTIONS),
         _DECIDED,
     ),
     Function(
         "needs_etq_to_compare_each",
-        "analysis.outliers",
-        "each_compared",
         (
-            _SAMPLE,
-            _TO_ALIGN,
-            _RESHAPED,
-            {"value": "VARCHAR", "name": "VARCHAR", "detail": "VARCHAR"},
-            {"capture_id": "BIGINT", "value": "VARCHAR"},
-            "BOOLEAN",
-            "DOUBLE",
-            "DOUBLE",
-            "VARCHAR",
-            "BOOLEAN",
+            *(_SAMPLE, _TO_ALIGN, _RESHAPED, _row("value VARCHAR, name VARCHAR, detail VARCHAR")),
+            _row("capture_id BIGINT, value VARCHAR"),
+            *_OPTIONS,
         ),
-        {**_DECIDED, "value": "VARCHAR", "in_ops": "VARCHAR"},
+        {**_DECIDED, **_row("value VARCHAR, in_ops VARCHAR")},
     ),
     Function(
         "needs_etq_to_compare_values",
-        "verdicts.values",
-        "value_changes",
         (
-            {
-                "name": "VARCHAR",
-                "unit": "VARCHAR",
-                "better": "VARCHAR",
-                "is_new": "BOOLEAN",
-                "position": "DOUBLE",
-                "value": "DOUBLE",
-            },
-            "VARCHAR",
-            "DOUBLE",
-            "DOUBLE",
-            "BOOLEAN",
+            _row("name VARCHAR, unit VARCHAR, better VARCHAR, is_new BOOLEAN, position DOUBLE, value DOUBLE"),
+            *("VARCHAR", "DOUBLE", "DOUBLE", "BOOLEAN"),
         ),
-        {
-            "name": "VARCHAR",
-            "unit": "VARCHAR",
-            "better": "VARCHAR",
-            "base_captures": "BIGINT",
-            "new_captures": "BIGINT",
-            "base": "DOUBLE",
-            "new": "DOUBLE",
-            "change": "DOUBLE",
-            "p": "DOUBLE",
-            "q": "DOUBLE",
-            "verdict": "VARCHAR",
-            "note": "VARCHAR",
-        },
+        _row(
+            "name VARCHAR, unit VARCHAR, better VARCHAR, base_captures BIGINT, new_captures BIGINT, base DOUBLE, new "
+            "DOUBLE, change DOUBLE, p DOUBLE, q DOUBLE, verdict VARCHAR, note VARCHAR"
+        ),
     ),
     Function(
         "needs_etq_to_find_changes",
-        "analysis.changes",
-        "level_changes",
         (
-            {
-                "series": "BIGINT",
-                "family": "BIGINT",
-                "positions": "BIGINT[]",
-                "builds": "BIGINT[]",
-                "values": "DOUBLE[]",
-                "steps": "BIGINT[]",
-                "creeps": "BIGINT[]",
-                "resolution": "DOUBLE",
-                "total": "DOUBLE",
-            },
-            "DOUBLE",
-            "DOUBLE",
+            _row(
+                "series BIGINT, family BIGINT, positions BIGINT[], builds BIGINT[], values DOUBLE[], steps BIGINT[], "
+                "creeps BIGINT[], resolution DOUBLE, total DOUBLE"
+            ),
+            *("DOUBLE", "DOUBLE"),
         ),
-        {
-            "series": "BIGINT",
-            "kind": "VARCHAR",
-            "verdict": "VARCHAR",
-            "stage": "VARCHAR",
-            "place": "BIGINT",
-            "last_good": "BIGINT",
-            "first_bad": "BIGINT",
-            "level_first": "BIGINT",
-            "level_end": "BIGINT",
-            "back": "DOUBLE",
-            "before": "DOUBLE",
-            "step": "DOUBLE",
-            "low": "DOUBLE",
-            "high": "DOUBLE",
-            "p": "DOUBLE",
-            "q": "DOUBLE",
-            "captures_before": "BIGINT",
-            "captures_after": "BIGINT",
-            "builds_after": "BIGINT",
-            "is_accepted": "BOOLEAN",
-            "shows": "DOUBLE",
-            "noise": "DOUBLE",
-        },
+        _row(
+            "series BIGINT, kind VARCHAR, verdict VARCHAR, stage VARCHAR, place BIGINT, last_good BIGINT, first_bad "
+            "BIGINT, level_first BIGINT, level_end BIGINT, back DOUBLE, before DOUBLE, step DOUBLE, low DOUBLE, high "
+            "DOUBLE, p DOUBLE, q DOUBLE, captures_before BIGINT, captures_after BIGINT, builds_after BIGINT, "
+            "is_accepted BOOLEAN, shows DOUBLE, noise DOUBLE"
+        ),
     ),
 )
 
@@ -337,7 +226,7 @@ def _in_arrow(name: str) -> Callable[..., Any]:
 
         from etq.ingest.arrow import lists
 
-        call, made = each.loaded(), []
+        call, made = _functions()[name], []
         for place in range(len(columns[0])):
             given = [
                 _columns(column[place].values, kind) if isinstance(kind, Mapping) else column[place].as_py()

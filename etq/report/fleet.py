@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
-from etq.analysis.outliers import sentence
 from etq.report.columns import Table, table
 from etq.report.kit import Grid, Section, grid
 from etq.report.page import Report
+from etq.verdicts.outliers import sentence
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse

@@ -1,6 +1,6 @@
 -- One sample of a comparison: a quantile of the runs of one op, module or total of one capture. An item is the same op
 -- in all captures. If all captures ran the same program, it is the same event; else ops are matched by method, module,
--- op type and order, if all captures have a complete record; else by name and order, see `etq.analysis.alignment`. In
+-- op type and order, if all captures have a complete record; else by name and order, see `etq.verdicts.alignment`. In
 -- traces, ops are matched by kind and name. The runs of a trace are its steps; times on devices are a separate
 -- comparison, as they have another clock. If each side is one trace, and the history has fewer than 10, the samples are
 -- at most 30 steps of the phase: they share the machine's state, so they don't show how much other traces would differ.

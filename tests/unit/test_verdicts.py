@@ -11,11 +11,11 @@ import pytest
 from scipy import special, stats
 from scipy.optimize import brentq
 
-from etq.analysis.alignment import align
-from etq.analysis.items import compared
+from etq.verdicts.alignment import align
 from etq.verdicts.arithmetic import differences, p_of, quantile
 from etq.verdicts.comparison import compare
 from etq.verdicts.effects import MOST_PRIOR, shrunk
+from etq.verdicts.items import compared
 from etq.verdicts.values import value_changes
 from tests.sql.method import bounded, drift_of
 from tests.statistics.fleet import NO_CONDITIONS, NO_SHAPES, Draw, Fleet, Floats, comparisons, samples_of

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from etq.analysis.alignment import align
+from etq.verdicts.alignment import align
 from etq.verdicts.arithmetic import Flags, Places
 from etq.verdicts.comparison import compare
 from etq.verdicts.findings import findings_of_input

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from etq.analysis.items import aligned, of_tables
 from etq.verdicts import words
 from etq.verdicts.comparison import SMALLEST_APART
+from etq.verdicts.items import aligned, of_tables
 from etq.verdicts.samples import tables
 
 Rows = dict[str, list[Any]]
