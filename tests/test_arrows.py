@@ -21,11 +21,9 @@ LAYERS = (
     "etq.ingest", *("etq.sql", "etq.datasets", "etq.catalog"), "etq.verdicts", "etq.database", "etq.advice", "etq.annotations",
     "etq.storage", "etq.maintenance", "etq.lake.reading",
     *("etq.lake.writing.loads", "etq.lake.writing.changing", "etq.lake.writing.again"),
-    "etq.render.display", "etq.render.delimited", "etq.export",
-    *("etq.render.terminal", "etq.render.kernel_names", "etq.render.table", "etq.render.times", "etq.render.notebook"),
-    "etq.warehouse",
-    *("etq.lake.writing", "etq.lake"), "etq.analysis", "etq.torch", "etq.inspector", "etq.render", "etq.report",
-    "etq.agents", "etq.spark", "etq.serve", "etq.demo", "etq.bench", *("etq.cli", "etq.__main__", "etq.building"),
+    "etq.render", "etq.export", "etq.analysis", "etq.report", "etq.warehouse",
+    *("etq.lake.writing", "etq.lake"), "etq.torch", "etq.inspector", "etq.agents",
+    "etq.spark", "etq.serve", "etq.demo", "etq.bench", *("etq.cli", "etq.__main__", "etq.building"),
 )  # fmt: skip
 # The ingestors' packages, in the same way.
 INGEST_LAYERS = (
@@ -43,8 +41,8 @@ COMMANDS = "etq.cli"
 # Where large libraries are imported. The first ones are there whenever etq is; the others may not be installed.
 LARGE = {
     "duckdb": (
-        "etq.advice", "etq.annotations", "etq.database", "etq.lake", "etq.maintenance", "etq.agents", "etq.storage",
-        "etq.warehouse", "etq.render.writers", "etq.export", "etq.serve.instance", "etq.spark.queries",
+        "etq.advice", "etq.analysis", "etq.annotations", "etq.database", "etq.lake", "etq.maintenance",
+        "etq.agents", "etq.storage", "etq.warehouse", "etq.render.writers", "etq.export", "etq.serve.instance", "etq.spark.queries",
     ),
     "pyarrow": (
         "etq.analysis.comparison", "etq.ingest", "etq.database.functions", "etq.storage", "etq.lake.writing.loads",

@@ -12,12 +12,12 @@ from etq.analysis.series import short
 from etq.errors import counted
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.database.handles import Answers
 
 Row = Mapping[str, Any]
 
 
-def causes_of(warehouse: Warehouse, **options: Any) -> list[dict[str, Any]]:
+def causes_of(warehouse: Answers, **options: Any) -> list[dict[str, Any]]:
     """Return the rows of the view `causes`, each with its `title` and `detail`. Options are those of the view.
 
     Raises `QueryError` for an unknown option.
@@ -25,21 +25,21 @@ def causes_of(warehouse: Warehouse, **options: Any) -> list[dict[str, Any]]:
     return [{**row, "title": title(row), "detail": detail(row)} for row in _rows_of(warehouse, "causes", options)]
 
 
-def all_series(warehouse: Warehouse, **options: Any) -> list[dict[str, Any]]:
+def all_series(warehouse: Answers, **options: Any) -> list[dict[str, Any]]:
     """Return the rows of the view `series`. Options are those of the view. Raises `QueryError` for an unknown
     option.
     """
     return _rows_of(warehouse, "series", options)
 
 
-def compared_devices(warehouse: Warehouse, **options: Any) -> list[dict[str, Any]]:
+def compared_devices(warehouse: Answers, **options: Any) -> list[dict[str, Any]]:
     """Return the rows of the view `compared_devices`. Options are those of the view. Raises `QueryError` for an unknown
     option.
     """
     return _rows_of(warehouse, "compared_devices", options)
 
 
-def _rows_of(warehouse: Warehouse, view: str, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _rows_of(warehouse: Answers, view: str, options: Mapping[str, Any]) -> list[dict[str, Any]]:
     from etq import catalog
 
     names, rows = warehouse.rows(f"FROM {view}({catalog.arguments(options)})", **options)

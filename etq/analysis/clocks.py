@@ -8,7 +8,7 @@ from etq.errors import counted
 from etq.verdicts.words import number_text
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
 _CLOCKS: Final = {"host": "the host", "delegate": "the delegates"}
 _NANOSECONDS: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -17,7 +17,7 @@ _NANOSECONDS: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 class Clocks:
     """The steps of the clocks that timed a capture's events, by the clock's name in `clock_steps`."""
 
-    def __init__(self, warehouse: Warehouse, capture: Capture) -> None:
+    def __init__(self, warehouse: Answers, capture: Capture) -> None:
         query = """
             SELECT s.clock, s.step, s.unit, s.zeros, s.events FROM clock_steps($capture) AS s WHERE s.step IS NOT NULL
         """

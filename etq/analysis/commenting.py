@@ -9,7 +9,7 @@ from etq.annotations.comments import ALL, Comment, labels_of_series
 from etq.errors import QueryError, printable
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.database.handles import Answers
 
 _PLACED: Final = """
     SELECT DISTINCT s.ordered_by, s.label FROM _series_captures($selector, $over, $by) AS s
@@ -40,7 +40,7 @@ _CREEPS: Final = """
 
 
 def commented(
-    warehouse: Warehouse,
+    warehouse: Answers,
     first_bad: str,
     selector: str | None,
     what: str,

@@ -10,6 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq import catalog
+from etq.analysis.focus import reading
 from etq.analysis.steps import steps_by_name, stored_steps
 from etq.errors import EtqError, QueryError, counted
 from etq.render.times import range_text
@@ -19,8 +20,8 @@ from etq.verdicts.words import share_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from etq.database.handles import Answers
     from etq.verdicts.sequential import Standing
-    from etq.warehouse.warehouse import Warehouse
 
 # The parts of a comparison, each with its view.
 VIEWS: Final = {
@@ -62,7 +63,7 @@ OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect",
 _numbers: Final = count(1)
 
 
-def verdicts_of(warehouse: Warehouse, base: str, new: str, options: dict[str, Any]) -> list[str]:
+def verdicts_of(warehouse: Answers, base: str, new: str, options: dict[str, Any]) -> list[str]:
     """Return the result of a comparison as sentences. Raises `QueryError` for an unknown option."""
     if unknown := sorted(set(options) - set(OPTIONS)):
         raise QueryError(f"compare takes no {unknown[0]}; it takes {', '.join(OPTIONS)}")
@@ -104,7 +105,7 @@ class Comparison:
 
     def __init__(
         self,
-        warehouse: Warehouse,
+        warehouse: Answers,
         base: str,
         new: str,
         options: dict[str, Any],
@@ -230,8 +231,6 @@ class Comparison:
         """
         name = f"_computed_comparison_{next(_numbers)}"
         sides = {name: side for name, side in (("base", self.base), ("new", self.new)) if f"${name}" in call}
-        from etq.warehouse.focus import reading
-
         with self.warehouse.locked() as connection, reading(connection, reads or {}):
             self.warehouse.rows(f"CREATE TEMP TABLE {name} AS FROM {call}", **arguments, **sides)
         return name

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
 UNALIGNED: Final = "no event of {} matches the graphs of this program's delegates: is it the program that ran?"
 
 
-def are_unaligned(warehouse: Warehouse, capture: Capture) -> bool:
+def are_unaligned(warehouse: Answers, capture: Capture) -> bool:
     """Whether a capture has events of delegates with known graphs, but none matches an op of these graphs."""
     return bool(warehouse.rows("SELECT _has_unaligned_delegates($key)", key=capture.capture_id)[1][0][0])
 

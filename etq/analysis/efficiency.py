@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from etq.warehouse.formats import TRACE
+from etq.analysis.formats import TRACE
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
 
 class Efficiency(NamedTuple):
@@ -35,7 +35,7 @@ _HAS_PEAKS: Final = """
 """
 
 
-def efficiency_of(warehouse: Warehouse, capture: Capture) -> Efficiency | None:
+def efficiency_of(warehouse: Answers, capture: Capture) -> Efficiency | None:
     """Return the efficiency of a trace's steps. Traces without devices, and other captures, have none."""
 
     def rows(query: str) -> list[tuple[Any, ...]]:

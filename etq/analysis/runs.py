@@ -9,10 +9,10 @@ from etq.errors import ArgumentError
 from etq.render.times import range_text
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
 
-def check_method(warehouse: Warehouse, capture: Capture, method: str | None) -> None:
+def check_method(warehouse: Answers, capture: Capture, method: str | None) -> None:
     """Raise `EtqError`, listing the methods of a capture, if none of its runs ran `method`."""
     if method is None:
         return
@@ -31,7 +31,7 @@ def check_method(warehouse: Warehouse, capture: Capture, method: str | None) -> 
         raise ArgumentError(f"no run is of method {method!r}; the methods are {', '.join(known)}")
 
 
-def has_one_method(warehouse: Warehouse, capture: Capture) -> bool:
+def has_one_method(warehouse: Answers, capture: Capture) -> bool:
     """Whether all executes of a capture belong to one method; tables then need no column for it."""
     query = """
         SELECT count(DISTINCT r.scope) <= 1
@@ -57,13 +57,13 @@ class LeftOut(NamedTuple):
     slower: int
 
 
-def leaves_out(warehouse: Warehouse, capture: Capture) -> bool:
+def leaves_out(warehouse: Answers, capture: Capture) -> bool:
     """Whether views of typical runs leave out any run."""
     query = "SELECT 1 FROM runs AS r WHERE r.capture_id = $key AND NOT r.is_typical LIMIT 1"
     return bool(warehouse.rows(query, key=capture.capture_id)[1])
 
 
-def left_out(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any]) -> LeftOut | None:
+def left_out(warehouse: Answers, capture: Capture, options: Mapping[str, Any]) -> LeftOut | None:
     """Return the runs that views of typical runs leave out, None if all runs are typical."""
     if not leaves_out(warehouse, capture):
         return None

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from etq.analysis.nearest import unknown_key
 from etq.errors import ArgumentError
-from etq.warehouse.nearest import unknown_key
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.database.handles import Answers
 
 # The default of `by` of views over series.
 BY: Final = "model,device,backend"
@@ -108,7 +108,7 @@ class Series:
         return f"no {what} in the {self.judged:,} captures judged; {self.missing}" if self.judged else self.missing
 
 
-def check_keys(warehouse: Warehouse, options: Mapping[str, Any]) -> None:
+def check_keys(warehouse: Answers, options: Mapping[str, Any]) -> None:
     """Raise `EtqError` for a key in the options `over` and `by` that isn't the key of a label."""
     keys = [each for (each,) in warehouse.rows("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1")[1]]
     given = [*([options["over"]] if options.get("over") not in (None, "captured_at") else [])]
@@ -119,7 +119,7 @@ def check_keys(warehouse: Warehouse, options: Mapping[str, Any]) -> None:
 
 
 def series_of(
-    warehouse: Warehouse, selector: str | None, over: str | None, by: str | None, phase: str | None = None
+    warehouse: Answers, selector: str | None, over: str | None, by: str | None, phase: str | None = None
 ) -> Series:
     """Return the series of captures. A capture has a value if it has a total, of runs of the phase if one is given.
 

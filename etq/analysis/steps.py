@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from etq.errors import ArgumentError, nearest_words
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.database.handles import Answers
 
 _CAPTURES: Final = """
     SELECT c.capture_id, c.name, c.format FROM captures AS c
@@ -21,7 +21,7 @@ _ANNOTATIONS: Final = """
 """
 
 
-def steps_by_name(warehouse: Warehouse, selectors: list[str], step_name: str) -> None:
+def steps_by_name(warehouse: Answers, selectors: list[str], step_name: str) -> None:
     """Make the calls of an annotation the steps of these captures, until `stored_steps`.
 
     Their rollups are computed as temporary tables, which replace those of the warehouse on its connection. Raises
@@ -47,7 +47,7 @@ def steps_by_name(warehouse: Warehouse, selectors: list[str], step_name: str) ->
         fill_steps(warehouse.connection, key, step_name)
 
 
-def stored_steps(warehouse: Warehouse) -> None:
+def stored_steps(warehouse: Answers) -> None:
     """Use the steps of the warehouse's rollups again."""
     # Imported here, as the command line lists its commands without DuckDB.
     from etq.database.rollups import ACROSS_TRACES, OF_TRACES

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from etq.analysis.formats import TRACE
 from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import output_options, peak_options, run_options, total_option, unit_option, warehouse_option
@@ -13,7 +14,6 @@ from etq.cli.showing import drop_methods, show_opened
 from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
 from etq.render.writers import Output
-from etq.warehouse.formats import TRACE
 
 
 @main.command()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq import catalog
+from etq.analysis.nearest import unknown_key
 from etq.cli import main
 from etq.cli.options import output_options, together, warehouse_option
 from etq.cli.targets import opened, report_unmatched, use_named_view
@@ -16,7 +17,6 @@ from etq.errors import EtqError
 from etq.render.selection import selection
 from etq.render.table import title
 from etq.render.writers import Output, write
-from etq.warehouse.nearest import unknown_key
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse

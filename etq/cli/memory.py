@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from etq import catalog
+from etq.analysis.formats import TRACE
 from etq.cli import main
 from etq.cli.lines import shown_size
 from etq.cli.options import output_options, warehouse_option
@@ -19,7 +20,6 @@ from etq.render.table import table
 from etq.render.terminal import WIDTH, TerminalStyle, sparkline
 from etq.render.times import range_text
 from etq.render.writers import Output, write_text
-from etq.warehouse.formats import TRACE
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse

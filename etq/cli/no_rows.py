@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.analysis.delegates import UNALIGNED, are_unaligned, unknown_times
+from etq.analysis.formats import TRACE
 from etq.cli.commands import name_of
 from etq.cli.messages import say
-from etq.warehouse.formats import TRACE
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse

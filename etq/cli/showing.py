@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from etq import catalog
+from etq.analysis.advice import VIEW as ADVICE
+from etq.analysis.advice import advised
+from etq.analysis.formats import TRACE, stored_rows
 from etq.analysis.runs import check_method, has_one_method, left_out
 from etq.cli.below_clock import BelowClock
 from etq.cli.messages import say
@@ -15,9 +18,6 @@ from etq.cli.targets import FileOptions, command_about, open_target, use_named_v
 from etq.errors import EtqError
 from etq.render.selection import selection
 from etq.render.writers import Output, write
-from etq.warehouse.advice import VIEW as ADVICE
-from etq.warehouse.advice import advised
-from etq.warehouse.formats import TRACE, stored_rows
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.analysis.efficiency import efficiency_of
+from etq.analysis.formats import TRACE, stored_rows
 from etq.cli import main
 from etq.cli.job_targets import found_job, found_jobs
 from etq.cli.lines import next_commands, shown_size, wrapped
@@ -24,7 +25,6 @@ from etq.render.terminal import TerminalStyle, bar, style_of, width_of
 from etq.render.times import quantities
 from etq.render.writers import format_of, write_rows
 from etq.verdicts.words import share_text
-from etq.warehouse.formats import TRACE, stored_rows
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse

@@ -72,7 +72,7 @@ def _functions() -> Mapping[str, Callable[..., Mapping[str, Any]]]:
     from etq.verdicts.series import level_changes
     from etq.verdicts.values import value_changes
 
-    called = (compared, each_compared, value_changes, level_changes)
+    called: Sequence[Callable[..., Mapping[str, Any]]] = (compared, each_compared, value_changes, level_changes)
     return {function.name: each for function, each in zip(FUNCTIONS, called, strict=True)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import weakref
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol, Self
@@ -27,7 +28,21 @@ class Answers(Protocol):
 
     def rows(self, query: str, /, **parameters: Any) -> tuple[list[str], list[tuple[Any, ...]]]: ...
 
+    def rows_in_parts(
+        self, query: str, /, **parameters: Any
+    ) -> AbstractContextManager[tuple[list[str], Iterator[list[tuple[Any, ...]]]]]: ...
+
+    def relation(self, query: str, /, **parameters: Any) -> duckdb.DuckDBPyRelation: ...
+
+    def connection_for(self, query: str) -> duckdb.DuckDBPyConnection: ...
+
     def capture(self, selector: str) -> Capture: ...
+
+    def expanded(self, selector: str) -> str: ...
+
+    def complete(self) -> None: ...
+
+    def complete_steps(self, keys: Sequence[int]) -> None: ...
 
     def locked(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]: ...
 

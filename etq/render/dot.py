@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from etq import catalog
 from etq.errors import printable
 from etq.render.times import range_text
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
 
-def dot_of(warehouse: Warehouse, capture: str | Capture, options: Mapping[str, Any]) -> str:
+def dot_of(warehouse: Answers, capture: str | Capture, options: Mapping[str, Any]) -> str:
     """Return the graph. A node has its op, module and self time, and is darker if it takes more of the executes' time.
     Edges lead to the nodes that use its outputs.
 
@@ -20,26 +21,26 @@ def dot_of(warehouse: Warehouse, capture: str | Capture, options: Mapping[str, A
     """
     options = {name: value for name, value in options.items() if value is not None}
     parameters = {"capture": capture, **options}
-    arguments = ", ".join(["$capture", *(f'"{name}" := ${name}' for name in options)])
-    nodes = warehouse.sql(
+    call = f"node_totals($capture{catalog.more_arguments(options)})"
+    nodes = warehouse.rows(
         f"""
         SELECT
             n.graph_id, n.node_index, n.name, n.op_type, n.module_path, n.per_execute, n.share_percent, n.unit,
             n.backend
-        FROM node_totals({arguments}) AS n
+        FROM {call} AS n
         """,
         **parameters,
-    ).fetchall()
-    edges = warehouse.sql(
+    )[1]
+    edges = warehouse.rows(
         f"""
         SELECT DISTINCT e.graph_id, e.from_node, e.to_node
         FROM op_edges AS e
-        JOIN (SELECT DISTINCT n.record_id, n.graph_id FROM node_totals({arguments}) AS n) AS g
+        JOIN (SELECT DISTINCT n.record_id, n.graph_id FROM {call} AS n) AS g
             ON g.record_id = e.record_id AND g.graph_id = e.graph_id
         ORDER BY ALL
         """,
         **parameters,
-    ).fetchall()
+    )[1]
     lines = ["digraph ops {", '  node [shape=box, style="filled,rounded", fontname="Helvetica"];']
     for graph_id, index, name, op_type, module, time_in_execute, share, shown_unit, backend in nodes:
         time = "time unknown"

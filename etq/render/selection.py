@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from etq.catalog import identifier
 from etq.errors import EtqError, nearest_words
 from etq.render.table import Rows, title
 
 if TYPE_CHECKING:
     from etq.catalog import SqlObject
-    from etq.warehouse.warehouse import Warehouse
+    from etq.database.handles import Answers
 
 
 class Selection(NamedTuple):
@@ -38,28 +39,28 @@ class Selection(NamedTuple):
         if self.sort_by is not None:
             column_named(self.sort_by, [*known, *seen.difference(known)], " to sort by")
         more = [name for name in known if name not in seen and (self.columns is not None or name == self.sort_by)]
-        return ", ".join([view.to_read, *map(_quoted, more)])
+        return ", ".join([view.to_read, *map(identifier, more)])
 
     def with_unit(self, view: SqlObject) -> Selection:
         """Return the selection; if selected columns of a view are times, add the column unit."""
         has_unit = self.columns is None or "unit" in self.columns or not {*self.columns} & {*view.times}
         return self if has_unit else self._replace(columns=(*(self.columns or ()), "unit"))
 
-    def query(self, warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> str:
+    def query(self, warehouse: Answers, query: str, parameters: dict[str, Any]) -> str:
         """Return a query for the selected rows of another query. Raises `EtqError` for an unknown column."""
         if self == Selection():
             return query
         from etq.database.results import subquery
 
         if self.sort_by is not None or self.columns is not None:
-            relation = warehouse.sql(f"FROM {subquery(query)} LIMIT 0", **parameters)
+            relation = warehouse.relation(f"FROM {subquery(query)} LIMIT 0", **parameters)
             sort_by, columns = self._named(relation.columns)
             if sort_by is not None:
                 is_text = str(relation.types[relation.columns.index(sort_by)]) == "VARCHAR"
                 down = "ASC" if is_text else "DESC"
-                query = f"FROM {subquery(query)} ORDER BY {_quoted(sort_by)} {down} NULLS LAST"
+                query = f"FROM {subquery(query)} ORDER BY {identifier(sort_by)} {down} NULLS LAST"
             if columns is not None:
-                query = f"SELECT {', '.join(map(_quoted, columns))} FROM {subquery(query)}"
+                query = f"SELECT {', '.join(map(identifier, columns))} FROM {subquery(query)}"
         return query if self.limit is None else f"FROM {subquery(query)} LIMIT {self.limit:d}"
 
     def rows(self, columns: Sequence[str], rows: Rows) -> tuple[Sequence[str], Rows]:
@@ -92,10 +93,6 @@ def column_named(name: str, columns: Sequence[str], purpose: str = "") -> str:
         near = nearest_words(name, columns)
         raise EtqError(f"no column {name!r}{purpose}{near}; known are {', '.join(columns)}")
     return found
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 selection: Final[ContextVar[Selection]] = ContextVar("selection", default=Selection())  # noqa: B039 - it is immutable

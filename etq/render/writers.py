@@ -27,7 +27,7 @@ from etq.render.times import in_one_unit
 if TYPE_CHECKING:
     import duckdb
 
-    from etq.warehouse.warehouse import Warehouse
+    from etq.database.handles import Answers
 
 FORMATS: Final = ("table", "csv", "tsv", "json", "markdown", "parquet", "arrow")
 # Formats for people.
@@ -69,7 +69,7 @@ class Output(NamedTuple):
 
 
 def write(
-    warehouse: Warehouse,
+    warehouse: Answers,
     query: str,
     format: str | None,
     path: str | None,
@@ -138,7 +138,7 @@ class _Kept(NamedTuple):
         return cls(catalog.foremost_in(query))
 
 
-def write_each(warehouse: Warehouse, script: str, format: str | None, path: str | None, force: bool = False) -> None:
+def write_each(warehouse: Answers, script: str, format: str | None, path: str | None, force: bool = False) -> None:
     """Write the result of each statement as `write` does, with an empty line between results.
 
     Raises `EtqError` for several statements in a format whose files have only one result.
@@ -403,7 +403,7 @@ def _write_parquet(connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckD
     if "HUGEINT" in types:
         # Parquet has no integers of 128 bits; written as floats, they would lose digits.
         kept = ["#{0}::DECIMAL(38, 0) AS {1}" if each == "HUGEINT" else "#{0} AS {1}" for each in types]
-        names = ['"' + name.replace('"', '""') + '"' for name in relation.columns]
+        names = [catalog.identifier(name) for name in relation.columns]
         relation = relation.project(
             ", ".join(each.format(*of) for each, of in zip(kept, enumerate(names, 1), strict=True))
         )

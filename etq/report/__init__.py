@@ -21,9 +21,9 @@ from etq.database.publishing import new_file
 from etq.errors import EtqError
 
 if TYPE_CHECKING:
+    from etq.database.handles import Answers, Capture
     from etq.report.graph_extras import GraphExtras
     from etq.report.page import Report
-    from etq.warehouse.warehouse import Capture, Warehouse
 
 __all__ = [
     "graph_json_of",
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def page_of(
-    warehouse: Warehouse,
+    warehouse: Answers,
     captures: Sequence[str | Capture],
     *,
     unit: str | None = None,
@@ -68,7 +68,7 @@ def page_of(
 
 
 def report_of(
-    warehouse: Warehouse,
+    warehouse: Answers,
     captures: Sequence[str | Capture],
     *,
     unit: str | None = None,
@@ -90,7 +90,7 @@ def report_of(
     return single.report_of(warehouse, captures[0], unit, **options)
 
 
-def graph_page_of(warehouse: Warehouse, capture: str | Capture, *, unit: str | None = None, **options: Any) -> str:
+def graph_page_of(warehouse: Answers, capture: str | Capture, *, unit: str | None = None, **options: Any) -> str:
     """Return the graph of a capture's program, with times and costs, as the text of an HTML page.
 
     unit     as in `page_of`
@@ -106,7 +106,7 @@ def graph_page_of(warehouse: Warehouse, capture: str | Capture, *, unit: str | N
     return assemble(single.graph_of(warehouse, capture, unit, _more(warehouse, options), **options))
 
 
-def graph_json_of(warehouse: Warehouse, capture: str | Capture, *, unit: str | None = None, **options: Any) -> str:
+def graph_json_of(warehouse: Answers, capture: str | Capture, *, unit: str | None = None, **options: Any) -> str:
     """Return the graph of `graph_page_of` as JSON: `overlays`, `groups`, `nodes`, `edges`, and facts about their
     capture.
 
@@ -119,7 +119,7 @@ def graph_json_of(warehouse: Warehouse, capture: str | Capture, *, unit: str | N
 
 
 def graph_node_data_of(
-    warehouse: Warehouse, capture: str | Capture, *, overlay: str = "time", unit: str | None = None, **options: Any
+    warehouse: Answers, capture: str | Capture, *, overlay: str = "time", unit: str | None = None, **options: Any
 ) -> str:
     """Return an overlay of the graph of `graph_page_of` as node data for Model Explorer, for nodes of the edge program
     by name.
@@ -134,7 +134,7 @@ def graph_node_data_of(
     return graph_node_data.node_data_of(warehouse, capture, unit, _more(warehouse, options), options, overlay)
 
 
-def _more(warehouse: Warehouse, options: dict[str, Any]) -> GraphExtras:
+def _more(warehouse: Answers, options: dict[str, Any]) -> GraphExtras:
     """Remove the options that only graphs have from the others, and return them."""
     from etq.report import single
     from etq.report.graph_extras import GraphExtras
@@ -148,7 +148,7 @@ def _more(warehouse: Warehouse, options: dict[str, Any]) -> GraphExtras:
 
 
 def graphs_page_of(
-    warehouse: Warehouse, base: str, new: str, *, names: tuple[str, str] | None = None, **options: str | None
+    warehouse: Answers, base: str, new: str, *, names: tuple[str, str] | None = None, **options: str | None
 ) -> str:
     """Return two op graphs next to each other as the text of an HTML page, with counterparts marked.
 
@@ -166,7 +166,7 @@ def graphs_page_of(
     return assemble(graph_pair.pair_of(warehouse, base, new, names, **options))
 
 
-def trends_page_of(warehouse: Warehouse, selector: str | None = None, **options: Any) -> str:
+def trends_page_of(warehouse: Answers, selector: str | None = None, **options: Any) -> str:
     """Return a report of series of captures as the text of an HTML page: totals, ops, and their change points.
 
     selector  which captures; None: all
@@ -180,7 +180,7 @@ def trends_page_of(warehouse: Warehouse, selector: str | None = None, **options:
     return assemble(trends_report_of(warehouse, selector, **options))
 
 
-def trends_report_of(warehouse: Warehouse, selector: str | None = None, **options: Any) -> Report:
+def trends_report_of(warehouse: Answers, selector: str | None = None, **options: Any) -> Report:
     """Return the content of a report of series; arguments and errors are those of `trends_page_of`."""
     from etq.report import trends
 
@@ -188,7 +188,7 @@ def trends_report_of(warehouse: Warehouse, selector: str | None = None, **option
     return trends.trends_of(warehouse, selector, options)
 
 
-def job_page_of(warehouse: Warehouse, selector: str | None, *, name: str | None = None, unit: str | None = None) -> str:
+def job_page_of(warehouse: Answers, selector: str | None, *, name: str | None = None, unit: str | None = None) -> str:
     """Return a report of a job as the text of an HTML page: the ranks that others wait for, and the reasons.
 
     selector  the captures of its ranks, such as job=train; None: all of the warehouse
@@ -202,7 +202,7 @@ def job_page_of(warehouse: Warehouse, selector: str | None, *, name: str | None 
 
 
 def job_report_of(
-    warehouse: Warehouse, selector: str | None, *, name: str | None = None, unit: str | None = None
+    warehouse: Answers, selector: str | None, *, name: str | None = None, unit: str | None = None
 ) -> Report:
     """Return the content of a report of a job; arguments and errors are those of `job_page_of`."""
     from etq.report import jobs
@@ -210,7 +210,7 @@ def job_report_of(
     return jobs.job_of(warehouse, selector, name or selector or "job", unit)
 
 
-def home_page_of(warehouse: Warehouse, selector: str | None = None, *, name: str | None = None) -> str:
+def home_page_of(warehouse: Answers, selector: str | None = None, *, name: str | None = None) -> str:
     """Return a report of a warehouse as the text of an HTML page: the series that are slower, and all series, as on the
     first page of `etq serve`.
 
@@ -225,7 +225,7 @@ def home_page_of(warehouse: Warehouse, selector: str | None = None, *, name: str
     return assemble(home.home_of(warehouse, selector, name or warehouse.path or "warehouse"))
 
 
-def fleet_page_of(warehouse: Warehouse, selector: str | None = None, *, unit: str | None = None, **options: Any) -> str:
+def fleet_page_of(warehouse: Answers, selector: str | None = None, *, unit: str | None = None, **options: Any) -> str:
     """Return a report of a fleet as the text of an HTML page: each value of a label against all others.
 
     selector  which captures; None: all
@@ -240,7 +240,7 @@ def fleet_page_of(warehouse: Warehouse, selector: str | None = None, *, unit: st
 
 
 def fleet_report_of(
-    warehouse: Warehouse, selector: str | None = None, *, unit: str | None = None, **options: Any
+    warehouse: Answers, selector: str | None = None, *, unit: str | None = None, **options: Any
 ) -> Report:
     """Return the content of a report of a fleet; arguments and errors are those of `fleet_page_of`."""
     from etq.report import fleet
@@ -250,7 +250,7 @@ def fleet_report_of(
 
 
 def write(
-    warehouse: Warehouse,
+    warehouse: Answers,
     captures: Sequence[str | Capture],
     path: str | os.PathLike[str],
     *,
@@ -261,7 +261,7 @@ def write(
     _put(page_of(warehouse, captures, unit=unit, **options), path)
 
 
-def write_trends(warehouse: Warehouse, selector: str | None, path: str | os.PathLike[str], **options: Any) -> None:
+def write_trends(warehouse: Answers, selector: str | None, path: str | os.PathLike[str], **options: Any) -> None:
     """Write a report of series to a file, which is replaced; arguments and errors are those of `trends_page_of`."""
     _put(trends_page_of(warehouse, selector, **options), path)
 

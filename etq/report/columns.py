@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from etq.render.kernel_names import short_names
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.database.handles import Answers
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Table:
         return {"names": self.names, "columns": self.columns, "length": self.length}
 
 
-def ask(warehouse: Warehouse, query: str, **parameters: Any) -> Table:
+def ask(warehouse: Answers, query: str, **parameters: Any) -> Table:
     """Return the result of a query. Raises `QueryError` as `Warehouse.rows` does."""
     names, rows = warehouse.rows(query, **parameters)
     return table(names, rows)

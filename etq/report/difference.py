@@ -14,7 +14,7 @@ from etq.report.page import Report
 from etq.verdicts import words
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.database.handles import Answers
 
 # The options of a comparison, as in `compare_ops`, and the annotation whose calls are the steps of traces.
 OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch", "step_name")
@@ -31,7 +31,7 @@ Make = Callable[[Comparison], Section | None]
 
 
 def difference_of(
-    warehouse: Warehouse, base: str, new: str, options: Mapping[str, Any], names: tuple[str, str] | None = None
+    warehouse: Answers, base: str, new: str, options: Mapping[str, Any], names: tuple[str, str] | None = None
 ) -> Report:
     """Return the report of base and new. Raises `QueryError` if a side has no captures, or if the sides can't be
     compared.

@@ -13,7 +13,7 @@ from etq.report.page import Report
 from etq.verdicts.outliers import sentence
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.database.handles import Answers
 
 OPTIONS: Final = ("by", "quantile", "phase", "alpha", "min_effect", "allow_mismatch")
 _VIEW: Final = "outliers"
@@ -23,7 +23,7 @@ _MOST: Final = 500
 _MOST_COLUMNS: Final = 5
 
 
-def fleet_of(warehouse: Warehouse, selector: str | None, options: dict[str, Any], unit: str | None = None) -> Report:
+def fleet_of(warehouse: Answers, selector: str | None, options: dict[str, Any], unit: str | None = None) -> Report:
     """Return the report of the captures that a selector chooses; None: all.
 
     options  of `outliers`: by, quantile, phase, alpha, min_effect, allow_mismatch

@@ -16,13 +16,13 @@ from etq.report.overlays import OVERLAYS, WORDS, Overlay
 from etq.report.target import Target, target_of
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
 Row = dict[str, Any]
 
 
 def json_of(
-    warehouse: Warehouse, capture: str | Capture, unit: str | None, more: GraphExtras, options: dict[str, Any]
+    warehouse: Answers, capture: str | Capture, unit: str | None, more: GraphExtras, options: dict[str, Any]
 ) -> str:
     """Return the graph as JSON, as `graph_json_of` documents it."""
     graph = Graph.of(warehouse, capture, unit, options, more, with_delegates=True)
@@ -69,7 +69,7 @@ class Graph:
     @classmethod
     def of(
         cls,
-        warehouse: Warehouse,
+        warehouse: Answers,
         capture: str | Capture,
         unit: str | None,
         options: dict[str, Any],

@@ -19,7 +19,7 @@ from etq.report.graph_files import Colours, Graph
 from etq.report.overlays import Overlay
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
 GRAPH: Final = "graph"
 # Model Explorer's names of the nodes of a record's top graphs.
@@ -34,7 +34,7 @@ NAMES: Final = """
 
 
 def node_data_of(
-    warehouse: Warehouse,
+    warehouse: Answers,
     capture: str | Capture,
     unit: str | None,
     more: GraphExtras,

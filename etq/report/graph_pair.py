@@ -17,7 +17,7 @@ from etq.report.page import Report
 from etq.report.tree import Tree
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.database.handles import Answers
 
 # The options of `pair_of`: parameters of `compare_graphs`.
 OPTIONS: Final = ("base_stage", "new_stage", "unit", "reference", "metric")
@@ -105,7 +105,7 @@ NO_VALUES: Final = (None, None)
 
 
 def pair_of(
-    warehouse: Warehouse, base: str, new: str, names: tuple[str, str] | None = None, **options: str | None
+    warehouse: Answers, base: str, new: str, names: tuple[str, str] | None = None, **options: str | None
 ) -> Report:
     """Return a page with both graphs. Options and errors are those of `compare_graphs`; `EtqError` if no method is in
     both.
@@ -208,7 +208,7 @@ def _is_alone(row: dict[str, Any]) -> bool:
 
 
 def _placed(
-    warehouse: Warehouse,
+    warehouse: Answers,
     nodes: tuple[Sequence[str], Sequence[tuple[Any, ...]]],
     more: Sequence[tuple[Any, ...]],
     graphs: tuple[int, str],

@@ -11,7 +11,7 @@ from etq.report.kit import Section
 from etq.report.page import Report
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.database.handles import Answers
 
 # How many captures of each series are drawn at most (the last ones), and how many series.
 _MOST_POINTS: Final = 90
@@ -33,7 +33,7 @@ _OVERVIEW: Final = """
 """
 
 
-def home_of(warehouse: Warehouse, selector: str | None, name: str) -> Report:
+def home_of(warehouse: Answers, selector: str | None, name: str) -> Report:
     """Return the report of the captures that a selector chooses; None: all. `name` is that of the warehouse.
 
     Raises `QueryError` for an unknown selector.
@@ -64,14 +64,14 @@ def home_of(warehouse: Warehouse, selector: str | None, name: str) -> Report:
     )
 
 
-def series_of(warehouse: Warehouse, selector: str | None) -> tuple[str, Table]:
+def series_of(warehouse: Answers, selector: str | None) -> tuple[str, Table]:
     """Return the rows of `series`, and a text that says which series are judged, and whether devices are compared."""
     names, rows = warehouse.rows("FROM series($selector)", selector=selector)
     series = [dict(zip(names, row, strict=True)) for row in rows]
     return causes.judged(series, causes.compared_devices(warehouse, selector=selector)), table(names, rows)
 
 
-def overview(warehouse: Warehouse, selector: str | None = None) -> tuple[int, str]:
+def overview(warehouse: Answers, selector: str | None = None) -> tuple[int, str]:
     """Return the number of captures that a selector chooses (None: all), and a text with the numbers of captures,
     models and devices, and the time of the newest recording.
     """

@@ -16,7 +16,7 @@ from etq.report.kit import Grid, Section, grid, shown_of
 from etq.report.page import Report
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.database.handles import Answers
 
 # The most rows of a table: the first ones.
 _MOST: Final = 500
@@ -74,7 +74,7 @@ _PAIRS: Final = f"""
 """
 
 
-def job_of(warehouse: Warehouse, selector: str | None, name: str, unit: str | None = None) -> Report:
+def job_of(warehouse: Answers, selector: str | None, name: str, unit: str | None = None) -> Report:
     """Return the report of the job that a selector chooses; None: of the warehouse's only job.
 
     Raises `QueryError` for an unknown selector or unit.
@@ -124,7 +124,7 @@ def _overview(found: Judged, unit: str) -> Section:
     return Section("job", "Overview", {"ranks": ranks}, facts)
 
 
-def _lanes(warehouse: Warehouse, selector: str | None, unit: str | None, found: Judged) -> Section | None:
+def _lanes(warehouse: Answers, selector: str | None, unit: str | None, found: Judged) -> Section | None:
     """Lanes of the ranks in time, for the steps in which they wait longest; None if their clocks are unknown."""
     ranks = [rank.rank for rank in foremost(found.by_rank, _MOST_RANKS)]
     lanes = ask(warehouse, _LANES, selector=selector, unit=unit, ranks=ranks)
@@ -144,7 +144,7 @@ def _lanes(warehouse: Warehouse, selector: str | None, unit: str | None, found: 
 
 
 def _grid(
-    warehouse: Warehouse, view: str, selector: str | None, unit: str | None, title: str | None, given: str
+    warehouse: Answers, view: str, selector: str | None, unit: str | None, title: str | None, given: str
 ) -> Grid | None:
     """The first rows of a view about the job; None without rows."""
     name, _, _ = view.partition(" ")

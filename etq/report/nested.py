@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.database.handles import Answers
 
 Key = tuple[int, int]
 
@@ -57,7 +57,7 @@ def owners_of(keys: Sequence[Key], subgraphs: Sequence[str]) -> dict[int, int]:
 
 
 def nested_edges(
-    warehouse: Warehouse, record: str, stage: str, keys: Sequence[Key], subgraphs: Sequence[str]
+    warehouse: Answers, record: str, stage: str, keys: Sequence[Key], subgraphs: Sequence[str]
 ) -> list[tuple[int, int]]:
     """Return the edges between nodes inside and outside nested graphs, by number. One kind leads from the node that
     makes an argument to the nodes that use it within the graph. The other kind leads from the last nodes of the graph,

@@ -7,7 +7,9 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from etq.analysis.advice import advised
 from etq.analysis.delegates import unknown_times
+from etq.analysis.focus import computed_once, of_trace
 from etq.errors import EtqError
 from etq.render.progress import stage
 from etq.report import graph_extras, graph_section, memory, traces
@@ -16,18 +18,16 @@ from etq.report.kit import Grid, Make, Rows, Section, declared, grid, shown_of
 from etq.report.page import Report
 from etq.report.target import Target, basis_of, target_of, without_record
 from etq.report.timeline import timeline_section
-from etq.warehouse.advice import advised
-from etq.warehouse.focus import computed_once, of_trace
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
 # The options of `report_of` except the unit.
 OPTIONS: Final = ("method", "runs")
 
 
 def report_of(
-    warehouse: Warehouse,
+    warehouse: Answers,
     capture: str | Capture,
     unit: str | None,
     method: str | None = None,
@@ -63,7 +63,7 @@ def _prepared(target: Target) -> Iterator[AbstractContextManager[None]]:
 
 
 def graph_of(
-    warehouse: Warehouse,
+    warehouse: Answers,
     capture: str | Capture,
     unit: str | None,
     more: graph_extras.GraphExtras,

@@ -10,7 +10,7 @@ from etq.analysis.runs import check_method, left_out
 from etq.report.columns import Table, ask
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
 # The options of a report, by their names in views and queries. A trace only has the first.
 _OPTIONS: Final = {"unit": "unit", "method": "method", "runs": "basis"}
@@ -20,7 +20,7 @@ _OPTIONS: Final = {"unit": "unit", "method": "method", "runs": "basis"}
 class Target:
     """The capture of a report and its properties, for the queries of the sections."""
 
-    warehouse: Warehouse
+    warehouse: Answers
     capture: Capture
     unit: str | None
     method: str | None
@@ -63,7 +63,7 @@ class Target:
         return self._answers[key]
 
 
-def target_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, method: str | None, runs: str) -> Target:
+def target_of(warehouse: Answers, capture: str | Capture, unit: str | None, method: str | None, runs: str) -> Target:
     """Return the subject of a report: a capture and its properties. Errors are those of `report_of`."""
     resolved = warehouse.capture(capture) if isinstance(capture, str) else capture
     query = """

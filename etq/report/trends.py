@@ -12,7 +12,7 @@ from etq.report.kit import Section, added_of, grid
 from etq.report.page import Report
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.database.handles import Answers
 
 # The options of trends, as in `trend` and `regressions`.
 OPTIONS: Final = ("over", "by", "unit", "phase", "min_effect", "alpha", "since")
@@ -113,7 +113,7 @@ OPS: Final = """
 """
 
 
-def trends_of(warehouse: Warehouse, selector: str | None, options: Mapping[str, Any]) -> Report:
+def trends_of(warehouse: Answers, selector: str | None, options: Mapping[str, Any]) -> Report:
     """Return the report of the series of the captures that a selector matches, or of all captures.
 
     options  options by name, as in `OPTIONS`
@@ -159,7 +159,7 @@ def _found(trends: _Trends) -> Iterator[None]:
 class _Trends:
     """Queries of trends: calls of macros, each with the options that the macro accepts."""
 
-    def __init__(self, warehouse: Warehouse, selector: str | None, options: Mapping[str, Any]) -> None:
+    def __init__(self, warehouse: Answers, selector: str | None, options: Mapping[str, Any]) -> None:
         self.warehouse = warehouse
         self.options = {"selector": selector, **{name: options.get(name) for name in OPTIONS}}
         given = (self.options[name] for name in ("over", "by", "phase"))

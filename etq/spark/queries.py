@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import duckdb
 
+from etq.analysis.nearest import explained
 from etq.database.functions import register_for
 from etq.database.results import subquery
 from etq.database.temporary import temporary_folder
@@ -21,7 +22,6 @@ from etq.lake.reading.state import LakeState, read
 from etq.lake.reading.tables import Lake
 from etq.spark.columns import cells, schema
 from etq.spark.session import without_warnings
-from etq.warehouse.nearest import explained
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,12 +11,12 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
+from etq.analysis.advice import VIEW as ADVICE
+from etq.analysis.advice import advised
+from etq.analysis.formats import instead
 from etq.catalog import CAPTURES
 from etq.database.handles import Capture, Program, Record
 from etq.errors import CallError, QueryError, nearest_words
-from etq.warehouse.advice import VIEW as ADVICE
-from etq.warehouse.advice import advised
-from etq.warehouse.formats import instead
 from etq.warehouse.result import Result, run_once
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 import duckdb
 
 from etq import catalog
+from etq.analysis.nearest import explained as explained_selector
 from etq.catalog import SELECTORS, identifier
 from etq.choices import TimeScale
 from etq.database import schema
@@ -61,7 +61,6 @@ from etq.errors import (
 )
 from etq.ingest.stores import is_address
 from etq.warehouse.compared import Compared
-from etq.warehouse.nearest import explained as explained_selector
 from etq.warehouse.result import Result
 from etq.warehouse.views import Views
 
@@ -435,10 +434,11 @@ class Warehouse(Views):
 
         Raises `QueryError` for an unknown capture or option, and for sides that can't be compared.
         """
+        from etq.analysis.comparison import verdicts_of
+
         base, new = (side.sha256 if isinstance(side, Capture) else side for side in (base, new))
         given = {name: value for name, value in options.items() if value is not None}
-        verdicts = _later("etq.analysis.comparison").verdicts_of(self, base, new, given)
-        return Compared(self, base, new, given, verdicts)
+        return Compared(self, base, new, given, verdicts_of(self, base, new, given))
 
     def report(
         self, captures: str | Capture | Sequence[str | Capture], path: str | os.PathLike[str], **options: Any
@@ -450,10 +450,12 @@ class Warehouse(Views):
         Raises `QueryError` for an unknown capture or unit, and for sides that can't be compared; `EtqError` for an
         unknown option.
         """
+        from etq.report import write
+
         sides = [captures] if isinstance(captures, str | Capture) else captures
         if not isinstance(sides, list | tuple):
             raise ArgumentTypeError(f"a report is of a capture, or of a list of two, not of {captures!r}")
-        _later("etq.report").write(self, sides, path_of(path), **options)
+        write(self, sides, path_of(path), **options)
 
     def record(self, selector: str) -> Record:
         """Return the record of a name or hash prefix. Raises `QueryError` if none matches, or several do."""
@@ -1007,13 +1009,12 @@ class Warehouse(Views):
         Raises `QueryError` if no capture has that label, `EtqError` for an invalid text or selector, and
         `WarehouseError` for a warehouse that can't be written.
         """
+        from etq.analysis.commenting import commented
         from etq.annotations.comments import ACCEPTED, NOTE, add_comment
 
         self._check_changeable()
         verdict, meant = ACCEPTED if accepted else NOTE, None if selector is None else self.expanded(selector)
-        made = _later("etq.analysis.commenting").commented(
-            self, first_bad, meant, what, item, over, by, verdict=verdict, text=text, author=author
-        )
+        made = commented(self, first_bad, meant, what, item, over, by, verdict=verdict, text=text, author=author)
         return self._change_whole("change_comments", lambda connection: add_comment(connection, made))
 
     def accept(self, first_bad: str, text: str, selector: str | None = None, **options: Any) -> int:
@@ -1330,8 +1331,3 @@ def _is_program(path: str | os.PathLike[str]) -> bool:
     from etq.ingest.recognition import PROGRAM, kind_of
 
     return kind_of(os.fspath(path)) == PROGRAM
-
-
-def _later(module: str) -> Any:
-    """Return a module of a later layer, which uses warehouses: the warehouse offers its function."""
-    return import_module(module)

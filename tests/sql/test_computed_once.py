@@ -11,7 +11,7 @@ import pytest
 
 import etq
 from etq import QueryError
-from etq.warehouse.focus import computed_once, of_trace
+from etq.analysis.focus import computed_once, of_trace
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
 from tests.conftest import CAPTURES
 

@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Final, Protocol
+from typing import Final
 
 import duckdb
 
 from etq import catalog
-from etq.database.handles import Capture
+from etq.database.handles import Answers, Capture
 from etq.errors import QueryError, message_of
-
-
-class Locking(Protocol):
-    """A warehouse. Only its connection is used."""
-
-    def locked(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        """Lend the connection; other threads wait."""
-
 
 Arguments = Sequence[str | bool | None]
 
@@ -45,7 +37,7 @@ _OF_DEVICES: Final = ("_path_elements", "_idle_causes", "_rated_calls")
 
 @contextmanager
 def _temporary(
-    warehouse: Locking, statements: Iterable[str], tables: Iterable[str], macros: Iterable[str] = ()
+    warehouse: Answers, statements: Iterable[str], tables: Iterable[str], macros: Iterable[str] = ()
 ) -> Iterator[None]:
     """Create temporary tables and macros by these statements, and drop them at the end of the block. Raises
     `QueryError`.
@@ -76,7 +68,7 @@ def of_trace(unit: str | None, has_devices: bool) -> Mapping[str, Sequence[Argum
 
 
 def computed_once(
-    warehouse: Locking, capture: Capture, shared: Mapping[str, Sequence[Arguments]] = OF_TRACES
+    warehouse: Answers, capture: Capture, shared: Mapping[str, Sequence[Arguments]] = OF_TRACES
 ) -> AbstractContextManager[None]:
     """Within the block, views read shared results from temporary tables.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
-from etq.warehouse.formats import TRACE
+from etq.analysis.formats import TRACE
 
 if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
