@@ -16,6 +16,7 @@ Before it may be lines on what a view is for:
                                            first such column; `-` such a time that people see only if they name it;
                                            `%` a share or another part, in percent; `#` a number without a unit, or
                                            with that of its name; or one of `KINDS` in brackets, as in bytes (bytes)
+  Share: TEXT                              the whole of its share_percent, if all rows have the same; with more lines as above
 A column of a table has a line, which ends in a comment, and so has a parameter of a macro, but for those that `COMMON`
 documents and those of private macros: several of them may share a line, also that of CREATE. A private macro needs no
 columns. One that takes texts and keys has two bodies, with a line `), (name) AS (` between them: the first has the type
@@ -45,6 +46,7 @@ _COLUMNS_OF: Final = re.compile(r"^Columns: as in `(\w+)`$")
 _NEEDS: Final = re.compile(r"^Needs: (\w+(?:, \w+)*)(?:; else: (.+))?$")
 _EMPTY: Final = re.compile(r"^Empty(?: by (\w+))?: (.+)$")
 _SHOWN: Final = "Shown: "
+_SHARE: Final = "Share: "
 _MARKED: Final = re.compile(r"(.+?)([!+|]*)([~%#-]?)(?: \((\w+)\))?")
 # A word, and the bracket of a call after it. Texts and comments are matched so that they are skipped.
 _WORD: Final = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|(?<![\w.$"])([A-Za-z_]\w*+)(?!\s*:=)(?:\s*(\())?""")
@@ -133,6 +135,7 @@ class SqlObject(NamedTuple):
     empty: tuple[tuple[str | None, str], ...] = ()  # why it has no rows, by the value of `by`; None: any
     shown: tuple[Shown, ...] = ()  # the columns that people see; of a table none, which means all
     other_times: tuple[str, ...] = ()  # times that people see only if they name them
+    share: str = ""  # the whole of share_percent, if it is the same in all rows
 
     @property
     def summary(self) -> str:
@@ -379,7 +382,7 @@ def parse(source: str, file: str) -> Iterator[SqlObject]:
     statement: list[str] = []
     parsed: dict[str, SqlObject] = {}
     for number, line in enumerate(source.splitlines(), 1):
-        if not statement and line.startswith("--   ") and comment and comment[-1].startswith(_SHOWN):
+        if not statement and line.startswith("--   ") and comment and comment[-1].startswith((_SHOWN, _SHARE)):
             comment[-1] += line[4:]
         elif not statement and line.startswith("--"):
             comment.append(line[3:])
@@ -408,7 +411,7 @@ def _columns_of_another(comment: list[str], known: dict[str, SqlObject], place: 
 
 
 def _is_purpose(line: str) -> bool:
-    return bool(_NEEDS.match(line) or _EMPTY.match(line) or line.startswith(_SHOWN))
+    return bool(_NEEDS.match(line) or _EMPTY.match(line) or line.startswith((_SHOWN, _SHARE)))
 
 
 def _purpose(comment: list[str]) -> dict[str, Any]:
@@ -419,6 +422,8 @@ def _purpose(comment: list[str]) -> dict[str, Any]:
             found |= {"needs": tuple(match[1].split(", ")), "otherwise": match[2]}
         elif (match := _EMPTY.match(line)) is not None:
             found["empty"] += ((match[1], match[2]),)
+        elif line.startswith(_SHARE):
+            found["share"] = line.removeprefix(_SHARE)
         elif line.startswith(_SHOWN):
             listed = tuple(map(_shown, _listed(line.removeprefix(_SHOWN))))
             found["shown"] = tuple(column for column in listed if column.marks != "-")

@@ -130,11 +130,7 @@ class _Kept(NamedTuple):
     @classmethod
     def of(cls, query: str, view: catalog.SqlObject | None) -> _Kept:
         if view is not None:
-            texts = {each.name: each.text for each in view.columns}
-            # The column share_of has the whole of each row.
-            _, is_told, whole = texts.get("share_percent", "").partition("in percent")
-            told = is_told and "share_of" not in texts
-            return cls(view.foremost, view.long, f"share %{whole.partition('; NULL')[0]}" if told else "")
+            return cls(view.foremost, view.long, f"share % {view.share}" if view.share else "")
         return cls(catalog.foremost_in(query))
 
 

@@ -8,6 +8,7 @@
 -- Shown: coalesce(op, trim('(no op) ' || coalesce(family, ''))) AS op!, inputs!, difference! (time), base_call_time AS
 --   base_call! (time), new_call_time AS new_call! (time), share_percent%, base_roof_percent%, new_roof_percent%,
 --   base_calls#, new_calls#, base_kernel, new_kernel, base_assumed, new_assumed, unit
+-- Share: of the sum of the differences of all rows
 -- Columns:
 --   family: what it computes, as in `op_efficiency`
 --   op: the op that dispatches to those of a backend, or the op itself; NULL for work that no op launched

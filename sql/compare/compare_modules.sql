@@ -5,6 +5,7 @@
 -- Shown: CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, method, verdict! (verdict),
 --   change_percent AS own_change_percent! (change), low_percent (interval), high_percent%, base! (time), new! (time),
 --   difference! (time), unit, note
+-- Share: of base's total
 -- Columns:
 --   module_path: the module's path; empty for the model itself; of traces the name of the module's call
 --   method: the method that ran; of traces as in `compare_captures`

@@ -7,6 +7,8 @@
 -- Shown: op!, module_path AS module, instruction_id!#, kind, verdict! (verdict), change_percent AS own_change_percent!
 --   (change), low_percent (interval), high_percent%, base! (time), new! (time), difference! (time), unit,
 --   share_percent%, note
+-- Share: of base's total; for an added op, new in percent of new's total; for a delegate_call, the share of its self
+--   time, without the events within it
 -- Columns:
 --   op: op type if ops are matched by module, else family; of traces the name
 --   module_path: its module; NULL if no record is linked

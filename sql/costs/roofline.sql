@@ -9,6 +9,7 @@
 --   roof_percent!%, bound!, above_roof_percent%, above_roof_per_execute~, flops_per_second / 1e9 AS gflop_s!#,
 --   bytes_per_second / 1e9 AS gb_s!#, intensity!#, flops#, per_call~, calls!#, reason, total+~, above_roof-,
 --   executes+#, unit
+-- Share: of the executes
 -- Columns:
 --   op: op type of its nodes; for a delegate call the backend, or, if its events have their own rows, (delegate unaccounted) for the rest of the call; for events without nodes their label
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

@@ -3,6 +3,7 @@
 -- it reads stored facts. Captures with neither a complete record nor a program have no rows. Key: capture_id, place.
 -- Shown: capture_id!#, op_type!, method, delegated#, not_delegated!#, per_execute!~, share_percent!%, worst_source!,
 --   calls#, worst_module, basis, total+~, executes+#, unit
+-- Share: of the executes
 -- Columns:
 --   capture_id: the capture
 --   place: position of the row in the view of the capture, from 1

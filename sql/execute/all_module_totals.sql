@@ -3,6 +3,7 @@
 -- were pruned have rows, too. Captures without a complete record have no rows, and traces none. Key: capture_id, place.
 -- Shown: capture_id!#, method, CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, per_execute!~,
 --   share_percent!%, self_per_execute~, module_class, calls!#, mapping, total+~, self_time+~, executes+#, unit
+-- Share: of the executes
 -- Columns:
 --   capture_id: the capture
 --   place: position of the row in the view of the capture, from 1

@@ -2,6 +2,7 @@
 -- within the executes of a capture, over typical runs. Like `all_module_totals`, it reads stored facts. Key:
 -- capture_id, place.
 -- Shown: capture_id!#, source!, method, per_execute!~, share_percent!%, calls!#, total+~, executes+#, unit
+-- Share: of the executes
 -- Columns:
 --   capture_id: the capture
 --   place: position of the row in the view of the capture, from 1

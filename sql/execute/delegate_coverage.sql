@@ -73,6 +73,7 @@ SELECT d.method, d.op_type, d.delegated, d.not_delegated, d.basis FROM _program_
 -- Needs: dump; else: kernel_table
 -- Shown: op_type!, method, delegated#, not_delegated!#, per_execute!~, share_percent!%, worst_source!, calls#,
 --   worst_module, basis, total+~, executes+#, unit
+-- Share: of the executes
 -- Columns:
 --   op_type: op type of the nodes; for kernels of an unknown method, or that run no node of the graphs, the kernels' name
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

@@ -14,6 +14,7 @@ CREATE MACRO _why_no_program(capture_name) AS (
 -- Empty: {capture} ran no delegate whose graphs etq reads: those of XNNPACK and Vulkan
 -- Shown: method, instruction_id#, op_index#, op!, node_name!, per_execute!~, share_percent!%, outputs, event_name,
 --   calls!#, self_time+~, executes+#, unit
+-- Share: of the executes
 -- Columns:
 --   method: the method
 --   instruction_id: the instruction that calls the delegate

@@ -7,6 +7,7 @@
 --   ops_per_execute!~, copies / executes AS copies_per_execute!~, layout / executes AS layout_per_execute!~,
 --   unaccounted / executes AS unaccounted_per_execute!~, microkernels / executes AS microkernels_per_execute~, calls!#,
 --   events#, other_events#, total+~, executes+#, unit
+-- Share: of the executes
 -- Columns:
 --   block_index: the event block
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

@@ -63,6 +63,7 @@ FROM scaled AS d;
 -- Needs: dump; else: step_breakdown
 -- Shown: component!, method, block_index#, instruction_id#, per_execute!~, share_percent!%, calls!#, total+~,
 --   executes+#, unit
+-- Share: of the executes
 -- Columns:
 --   component: kernels; operators without a kernel event; delegate ops, copies, layout and unaccounted; control; user events; operator-call overhead; rest
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

@@ -82,6 +82,7 @@ FROM _load_parts('times_of_loads') AS l;
 -- One part of the time before runs are steady: loading a method, and the excess of the first execute of a block over
 -- later executes.
 -- Shown: component!, total!~, share_percent!%, self_time~, events#, run_index#, unit
+-- Share: of the run's Program::load_method
 -- Columns:
 --   run_index: the run that loaded a method, or executed first
 --   component: Program::load_method; Method::init, which is within Program::load_method; delegate init, which is within Method::init; first run excess

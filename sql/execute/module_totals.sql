@@ -121,6 +121,7 @@ WHERE d.executes IS NOT NULL;
 -- Needs: dump; else: key_averages by module
 -- Shown: method, CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, per_execute!~,
 --   share_percent!%, self_per_execute~, module_class, calls!#, mapping, total+~, self_time+~, executes+#, unit
+-- Share: of the executes
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   module_path: path within the model, empty for the model itself; (framework), (delegate layout), (unattributed)

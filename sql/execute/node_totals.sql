@@ -53,6 +53,7 @@ LEFT JOIN (SELECT 0 AS nothing) AS z ON r.node_index IS NULL;
 -- Needs: dump; else: key_averages
 -- Shown: name!, op_type!, method, per_execute!~, share_percent!%, calls!#, backend, module_path AS module, source_file,
 --   source_line#, self_time+~, executes+#, unit
+-- Share: of the executes
 -- Columns:
 --   record_id: the linked record
 --   graph_id: the graph

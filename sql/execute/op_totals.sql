@@ -80,6 +80,7 @@ FROM scaled AS d;
 -- Empty: {capture} has no executes
 -- Shown: op!, kind, method, instruction_id#, per_execute!~, per_call~, share_percent!%, calls!#, min~, max~, total+~,
 --   executes+#, unit
+-- Share: of the executes
 -- Columns:
 --   op: family or label of the events
 --   kind: kernel, delegate, delegate_call, operator_call (without a kernel), control, user, framework

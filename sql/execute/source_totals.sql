@@ -36,6 +36,7 @@ JOIN query_table(targets) AS a USING (capture_id);
 -- add up to the total of the executes exactly; rows without a file have the time of no line. Needs a linked record.
 -- Needs: dump; else: trace_sources
 -- Shown: source!, method, per_execute!~, share_percent!%, calls!#, total+~, executes+#, unit
+-- Share: of the executes
 -- Columns:
 --   source: file and line; (several lines), for example for a delegate's call; (framework), (delegate layout) or (unattributed)
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

@@ -9,6 +9,8 @@
 -- are excluded; see `op_totals`.
 -- Shown: repeat('  ', depth) || name AS name!, kind, per_execute!~, share_percent!%, self_per_execute!~, calls!#,
 --   module_path AS module, total+~, self_time+~, executes+#, unit
+-- Share: of the executes, or of a trace's steps; for a trace without steps, total in percent of the total of the first
+--   node
 -- Columns:
 --   node_index: key of the node; 0 is the total. Each node is followed by its descendants: the largest child first, names in parentheses last
 --   parent_index: the node's parent; NULL for the total

@@ -227,6 +227,7 @@ WHERE (with_accepted OR NOT c.is_accepted)
 -- Shown: kind!, cause!, value!, series!, number_of_series#, share_percent!%, cost (time), change_percent! (change),
 --   low_percent (interval), high_percent%, unit, instances#, first_bad (label), last_good (label), recorded_at (moment),
 --   captures#, q (probability), is_accepted, comment, author, finding!|, evidence|
+-- Share: of the time before the change, or of the time on other devices, in the series in which most is lost
 -- Columns:
 --   kind: change: since a build; device: on a device; rank, link or clock: in a job
 --   cause: the op; `all ops` for a loss of the total that no op explains; for jobs, the rule of `advice`

@@ -4,6 +4,7 @@
 -- without events have rows, too. Needs a linked record; without one, `op_totals` has the ops alone.
 -- Shown: op!, CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module!, method, kind, per_execute!~,
 --   share_percent!%, calls!#, self_time+~, executes+#, unit
+-- Share: of the executes
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   module_path: path within the model, empty for the model itself; (framework), (delegate layout), (unattributed)

@@ -1,6 +1,7 @@
 -- One part of a program's file. The parts add up to the file's size. Data that several tensors or delegates share
 -- counts once.
 -- Shown: part!, item!, bytes! (bytes), share_percent!%, number#, methods
+-- Share: of the file
 -- Columns:
 --   part: constants, mutable data, delegate (a blob), named data (a segment), segment (of unknown content), padding (between parts, and after the last one), or program (the rest of the FlatBuffers part: methods, values, instructions)
 --   item: the delegate's backend; the keys of named data; NULL for other parts

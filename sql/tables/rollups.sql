@@ -92,6 +92,7 @@ CREATE TABLE op_shapes (
 -- answer questions about many captures without reading events, also for programs that read only tables. They are
 -- written when a capture is ingested, and again when it is linked, its runs get phases or its time scale changes.
 -- Traces have no rows. Key: capture_id, place.
+-- Share: of the executes
 CREATE TABLE all_op_totals (
     capture_id INTEGER NOT NULL,  -- the capture
     place INTEGER NOT NULL,  -- position of the row in the view, from 1
@@ -112,6 +113,7 @@ CREATE TABLE all_op_totals (
 
 -- The rows of `execute_breakdown` of all captures, with its default arguments: one part of the time of the executes of a
 -- capture, over typical runs. Written with `all_op_totals`. Key: capture_id, place.
+-- Share: of the executes
 CREATE TABLE all_execute_breakdown (
     capture_id INTEGER NOT NULL,  -- the capture
     place INTEGER NOT NULL,  -- position of the row in the view, from 1

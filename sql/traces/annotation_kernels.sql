@@ -5,6 +5,7 @@
 -- Empty: {capture} has no device events
 -- Shown: coalesce(annotation, '(no annotation)') AS annotation!, event!, calls!#, total!~, share_percent!%, per_call~,
 --   min~, max~, unit
+-- Share: of all device events
 -- Columns:
 --   annotation: name of the annotation, ProfilerStep* for steps; NULL for events that no annotation launched
 --   event: label of the events

@@ -37,6 +37,7 @@ CREATE MACRO _bus_factor(
 -- Shown: collective!, message_bytes AS bytes! (bytes), group_size AS ranks#, process_group, calls!#, total!~,
 --   share_percent!%, best_bus_bandwidth_gb_per_s AS best_bus_gb_s!#, link_percent%, reason, bus_bandwidth_gb_per_s AS
 --   bus_gb_s#, min~, per_call~, max~, bandwidth_gb_per_s AS gb_s#, group_description, message_type, unit
+-- Share: of all collectives
 -- Columns:
 --   collective: name of the collective, such as allreduce
 --   process_group: name of the process group; NULL where not written

@@ -127,6 +127,7 @@ GROUP BY s.key;
 -- Empty: {capture} has no events of torch.compile at work
 -- Shown: step!#, time!~, share_percent!%, dynamo~, aot_autograd~, inductor~, autotuning~, nullif(other, 0) AS other~,
 --   nullif(graph_capture, 0) AS graph_capture~, parts!#, step_time~, unit
+-- Share: of the step
 -- Columns:
 --   step: number of the step, as in `wide_steps`
 --   time: time in which torch.compile compiled; 0 for a step without compilation

@@ -10,6 +10,7 @@
 -- Needs: torch_trace; else: execute_breakdown
 -- Shown: kind, name!, op, device#, stream#, start! (time), duration! (time), share_percent%, call_kind,
 --   correlation_id#, unit
+-- Share: of the path
 -- Columns:
 --   kind: on the host: op, call (of the runtime or driver), annotation, python, other, or host (no event). On a device: kernel, memcpy or memset. Waits until an event of a device starts: launch_delay (since the start of its call), stream_delay (since the end of the previous event of the stream), dependency (since the end of an event of another stream), or unknown_wait (since the launch or the end of the previous event of the stream, for something that the trace doesn't show). Waits of the host: synchronization (from the end of the event that a call waited for until the call returns), or handover (from the end of what a thread waited for until its next op). unknown: the time before an event of a device whose launch was not recorded
 --   name: label of the event; of the event that started late, for delays, dependency and handover; NULL outside of events
@@ -48,6 +49,7 @@ ORDER BY p.start_ticks;
 -- Python function; ProfilerStep* is a step.
 -- Needs: torch_trace; else: execute_breakdown
 -- Shown: coalesce(op, '(no op)') AS op!, total!~, share_percent!%, host~, device~, delay~, call, kernel, parts#, unit
+-- Share: of the path
 -- Columns:
 --   op: family of the op, or of the innermost event if no op contains it; NULL outside of events, and for unknown_wait and unknown, which belong to no op
 --   total: time on the path, the most that the op could shorten it by

@@ -48,6 +48,7 @@ ORDER BY s.device, s.run_index;
 -- The time in which one device of a trace ran exactly these types of work at once: computation, communication, memory
 -- (copies and fills), or several of them. A device's rows add up to the time in which it was not idle.
 -- Shown: device!#, types!, total!~, share_percent!%, unit
+-- Share: of the time in which the device ran anything
 -- Columns:
 --   device: number of the device; NULL if not written
 --   types: the types of work, such as computation, or computation and communication
@@ -76,6 +77,7 @@ ORDER BY s.device, s.ticks DESC, s.place;
 -- The device events of a trace by name and type, as in HolisticTraceAnalysis; those with the most time come first.
 -- Shown: event!, type, per_step!~, per_call~, share_percent!%, calls!#, total+~, min~, max~, stddev~,
 --   nullif(outside_steps, 0) AS outside_steps!~, steps+#, unit
+-- Share: of all events of the type
 -- Columns:
 --   type: computation, communication or memory (copies and fills)
 --   event: label of the events

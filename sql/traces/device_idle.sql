@@ -24,6 +24,7 @@
 -- Empty: {capture} has no gaps between device events
 -- Shown: device!#, stream#, step#, start! (time), duration! (time), share_percent%, cause!, host_op, call, next_event,
 --   waited_for, unit
+-- Share: of the time from the first event of the device, or of the stream, to the end of its last
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL by device, and if not written
@@ -95,6 +96,7 @@ GROUP BY r.device, r.stream, r.cause;
 -- Needs: torch_trace, device_events; else: framework_tax
 -- Empty: {capture} has no gaps between device events
 -- Shown: cause!, device#, stream#, total!~, share_percent!%, gaps#, mean~, max~, host_time~, host_op, call, unit
+-- Share: of the time from the first event of the device, or of the stream, to the end of its last
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL by device, and if not written

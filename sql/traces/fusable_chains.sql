@@ -82,6 +82,7 @@ GROUP BY c.sequence, c.kernels;
 -- Needs: torch_trace, device_events; else: op_totals
 -- Empty: {capture} has no kernels of torch's own that follow each other and that torch.compile would fuse
 -- Shown: kernels#, calls!#, total~, saves_at_most!~, share_percent!%, unit, sequence!
+-- Share: of the time of all kernels, copies and fills
 -- Columns:
 --   sequence: ops that launched the kernels, in their order, separated by ` | `; the family of the kernel where no op is known
 --   kernels: number of kernels of one chain

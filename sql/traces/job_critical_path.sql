@@ -8,6 +8,7 @@
 -- Empty: {view} has no rows: no wait of a rank for another is known; etq show collective_waits says why
 -- Shown: job, step!#, position#, rank!#, kind!, start~, duration!~, share_percent!%, last_rank#, collective!,
 --   process_group, place, op!, op_time~, computation~, unit
+-- Share: of the step's path
 -- Columns:
 --   job: the traces' label job; NULL if they have none
 --   step: number of the step in the trace; NULL for a whole trace

@@ -51,6 +51,7 @@ GROUP BY b.family;
 -- Empty: {capture} has no device events
 -- Shown: coalesce(family, '(unknown)') AS family!, per_step!~, total!+~, share_percent!%, calls!#, names#,
 --   tensor_percent%, nullif(outside_steps, 0) AS outside_steps!~, top_event, steps+#, unit
+-- Share: of all kernels, copies and fills that steps launched, or of all without steps
 -- Columns:
 --   family: family of the kernels, as in `signatures`; memcpy for copies and memset for fills by the runtime; NULL for kernels of unknown names
 --   names: number of different names

@@ -84,6 +84,7 @@ FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared) AS r;
 --   bound!, share_percent!%, above_roof_percent%, bytes_per_second / 1e12 AS tb_s!#, flops_per_second / 1e12 AS
 --   tflop_s#, calls!#, per_call~, known_percent%, flops#, bytes (bytes), intensity#, flops_at_most#, flops_at_least#, reason, assumed!, top_event,
 --   nullif(outside_steps, 0) AS outside_steps!~, total+~, above_roof-, copy_time-, steps+#, unit
+-- Share: of all that steps launched, or of all rows without steps
 -- Columns:
 --   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, optimizer, recurrence, transform, copy, fill, communication; without a formula that of its kernels; NULL if unknown
 --   op: the op, such as aten::mm; NULL for what no op launched, and by family

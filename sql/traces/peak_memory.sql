@@ -6,6 +6,7 @@
 -- Empty: {capture} has no allocations: record them with profile_memory=True
 -- Shown: coalesce(source, module, op, '(no op)') AS op!, device!, held_bytes! (bytes), share_percent!%, step#, allocations#, peak_bytes
 --   (bytes), peak_time (time), unit
+-- Share: of the sum of all rows of the device
 -- Columns:
 --   device: CPU, GPU0, ...
 --   peak_bytes: bytes in use at the peak

@@ -3,6 +3,7 @@
 -- Empty: {view} has no rows: no wait of a rank for another is known; etq show collective_waits says why
 -- Shown: job, rank!#, last_rank!#, collective!, process_group!, calls!#, waited!~, share_percent!%, max_waited~,
 --   group_description, unit
+-- Share: of all waiting of the job
 -- Columns:
 --   job: the traces' label job; NULL if they have none
 --   rank: rank that waits

@@ -34,6 +34,7 @@ ORDER BY s.step;
 -- Empty: {capture} has no steps of vLLM or SGLang, such as execute_context_1(512)_generation_8(8) and step[DECODE bs=8]
 -- Shown: coalesce(phase, '(unknown)') AS phase!, steps!#, tokens_per_second AS tokens_s!#, time_per_output_token AS
 --   per_token!~, per_step~, sequences#, share_percent%, time~, host_time~, device_time~, tokens_in#, tokens_out#, unit
+-- Share: of all steps
 -- Columns:
 --   phase: prefill, decode or mixed; NULL for steps whose names don't state it
 --   steps: number of steps

@@ -27,6 +27,7 @@ JOIN (
 -- addition.
 -- Needs: torch_trace; else: execute_breakdown
 -- Shown: step!#, category!, time!~, share_percent!%, unit
+-- Share: of the step
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace, of a server's steps by order; 0 if the trace has no steps
@@ -62,6 +63,7 @@ FROM averaged AS v;
 -- The mean time of one category of `step_breakdown` over the steps of a trace, as in the overview of torch-tb-profiler.
 -- Needs: torch_trace; else: execute_breakdown
 -- Shown: category!, time!~, share_percent!%, steps#, unit
+-- Share: of the mean step
 -- Columns:
 --   category: a category of `step_breakdown`; Step is the sum of all, the mean step time
 --   steps: number of steps

@@ -226,6 +226,7 @@ ORDER BY list_position(['kept', 'not kept yet', 'reverted', 'one of two levels']
 --   reverted_at! (label), cost! (time), unit!, share_percent%, module_path, kind, per_capture_percent%,
 --   captures_before#, captures_after#, builds_after#, p (probability), q (probability), position#, comment, author,
 --   is_accepted
+-- Share: of the total before the change; 100 for a total
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   what: total, op, or instance: one of several instances of the op in a row above

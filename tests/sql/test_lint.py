@@ -182,13 +182,15 @@ def test_people_see_columns_of_each_public_view(warehouse: Warehouse) -> None:
         assert texts <= {None, "label", "moment", "verdict"}, each.name
         assert "unit" in types or "time" not in kinds.values(), each.name
         assert each.foremost, f"{each.name}: mark with ! what a table always has"
+        has_share = "share_percent" in {column.name for column in each.columns}
+        assert not has_share or each.share or "share_of" in others | {*types}, f"{each.name}: Share: of what?"
 
 
 # The packages of etq that show rows. Others compute, or write the formats of other programs.
 SHOWING = ("agents.py", "analysis", "cli", "demo.py", "render", "report", "serve", "warehouse")
 # Pages whose drawings have the columns of a node and its pair, and tell ops apart; the parameters that are
-# options of a report; the columns of samples that describe an item; the rows that SQL reads of changes.
-DRAWN = ("report/graph_pair.py", "report/trends.py", "report/target.py", "analysis/items.py", "analysis/changes.py")
+# options of a report.
+DRAWN = ("report/graph_pair.py", "report/trends.py", "report/target.py")
 
 
 @pytest.mark.long
