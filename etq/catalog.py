@@ -16,7 +16,7 @@ Before it may be lines on what a view is for:
                                            first such column; `-` such a time that people see only if they name it;
                                            `%` a share or another part, in percent; `#` a number without a unit, or
                                            with that of its name; or one of `KINDS` in brackets, as in bytes (bytes)
-  Share: TEXT                              the whole of its share_percent, if all rows have the same; with more lines as above
+  Share: TEXT                              the whole of its share_percent, if all rows have the same; more lines as above
 A column of a table has a line, which ends in a comment, and so has a parameter of a macro, but for those that `COMMON`
 documents and those of private macros: several of them may share a line, also that of CREATE. A private macro needs no
 columns. One that takes texts and keys has two bodies, with a line `), (name) AS (` between them: the first has the type

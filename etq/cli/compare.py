@@ -18,7 +18,7 @@ from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.job_targets import found_jobs
 from etq.cli.messages import note_left_out, say
-from etq.cli.options import alpha_option, output_options, percentage, together, warehouse_option
+from etq.cli.options import alpha_option, output_options, percentage, quantile_option, together, warehouse_option
 from etq.cli.targets import check_path, is_file, is_folder, is_there, opened, refuse_warehouse, report_warnings
 from etq.errors import EtqError, nearest_files, printable
 from etq.ingest.found_files import files_of
@@ -50,12 +50,7 @@ CHANGED: Final = (*words.COUNTING, words.CONDITIONS_DIFFER)
 
 # Options of a comparison, and of what counts as a difference.
 judging_options: Final = together(
-    click.option(
-        "--quantile",
-        type=click.Choice(["0.25", "0.5", "0.9"]),
-        callback=lambda _, __, text: None if text is None else float(text),
-        help="Quantile of a capture's runs that is compared.  [default: 0.25]",
-    ),
+    quantile_option,
     click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
     click.option("--history", metavar="SELECTOR", help="Earlier captures to judge by, if each side has one capture."),
     alpha_option("verdict"),

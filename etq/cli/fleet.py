@@ -10,7 +10,15 @@ import click
 from etq import catalog
 from etq.choices import PHASES
 from etq.cli import main
-from etq.cli.options import alpha_option, output_options, percentage, together, unit_option, warehouse_option
+from etq.cli.options import (
+    alpha_option,
+    output_options,
+    percentage,
+    quantile_option,
+    together,
+    unit_option,
+    warehouse_option,
+)
 from etq.cli.targets import opened
 from etq.errors import printable
 from etq.render.terminal import style_of
@@ -20,13 +28,7 @@ from etq.verdicts.outliers import sentence
 _options: Final = together(
     click.option("--by", metavar="KEY", default="device", show_default=True, help="Label whose values are compared."),
     click.option("--ops", "is_by_op", is_flag=True, help="Show the ops of each value, all instances of one together."),
-    click.option(
-        "--quantile",
-        type=click.Choice(["p25", "p50", "p90"]),
-        default="p25",
-        show_default=True,
-        help="Quantile of the runs of a capture.",
-    ),
+    quantile_option,
     click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
     alpha_option("verdict among all values"),
     click.option(
@@ -47,7 +49,6 @@ def fleet(
     selector: str | None,
     by: str,
     is_by_op: bool,
-    quantile: str,
     db: str,
     output: Output,
     **options: Any,
@@ -61,7 +62,7 @@ def fleet(
     etq fleet model=mlp --db lab.duckdb
     etq fleet model=mlp,build=140 --by soc
     """
-    given = {"selector": selector, "by": by, **options, "quantile": int(quantile[1:]) / 100}
+    given = {"selector": selector, "by": by, **options}
     arguments = {name: value for name, value in given.items() if value not in (None, False)}
     with opened(db) as warehouse:
         totals = f"FROM outliers({catalog.arguments(arguments)})"

@@ -299,6 +299,15 @@ def alpha_option(what: str) -> Callable[[Decorated], Decorated]:
     return click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help=text)
 
 
+def quantile_option(command: Decorated) -> Decorated:
+    return click.option(
+        "--quantile",
+        type=click.Choice(["0.25", "0.5", "0.9"]),
+        callback=lambda _, __, text: None if text is None else float(text),
+        help="Quantile of a capture's runs that is compared.  [default: 0.25]",
+    )(command)
+
+
 def phase_option(command: Decorated) -> Decorated:
     text = "Only runs of that phase: steps of vLLM and SGLang, or as set with etq label --phase."
     return click.option("--phase", type=click.Choice(PHASES), help=text)(command)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,13 +16,13 @@ from etq.analysis.formats import TRACE, stored_rows
 from etq.cli import main
 from etq.cli.job_targets import found_job, found_jobs
 from etq.cli.lines import next_commands, shown_size, wrapped
-from etq.cli.options import file_output_options, warehouse_option
+from etq.cli.options import as_output, file_output_options, warehouse_option
 from etq.cli.targets import FileOptions, file_options, is_file, is_warehouse, open_target, open_unrun, pop_file_options
 from etq.errors import EtqError, counted, printable
 from etq.render.table import VERDICT_STYLES, Rows, shortened
-from etq.render.terminal import TerminalStyle, bar, style_of, width_of
+from etq.render.terminal import TerminalStyle, bar, width_of
 from etq.render.times import quantities
-from etq.render.writers import format_of, write_rows
+from etq.render.writers import Output, write_rows
 from etq.verdicts.words import share_text
 
 if TYPE_CHECKING:
@@ -158,9 +157,8 @@ _COLUMNS: Final = ("part", "name", "method", "value", "low", "high", "share_perc
 @file_options
 @warehouse_option
 @file_output_options
-def summary(
-    captures: tuple[str, ...], db: str, format: str | None, output: str | None, force: bool, **options: Any
-) -> None:
+@as_output
+def summary(captures: tuple[str, ...], db: str, output: Output, **options: Any) -> None:
     """Show on one screen what a file is and what took its time. For two files, show what differs.
 
     For the traces of a job's ranks, in a folder or as files: which rank the others wait for, and why. For another
@@ -177,11 +175,11 @@ def summary(
     etq summary run --db lab.duckdb
     """
     read_options = pop_file_options(options)
-    if (format or format_of(output)) == "table" and output is None:
-        for line in _lines(captures, db, read_options, style_of(sys.stdout)):
+    if output.is_screen:
+        for line in _lines(captures, db, read_options, output.style):
             click.echo(line)
     else:
-        write_rows(_COLUMNS, _rows(captures, db, read_options), format, output, force=force)
+        write_rows(_COLUMNS, _rows(captures, db, read_options), *output)
 
 
 def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[list[Any]]:
