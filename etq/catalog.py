@@ -16,7 +16,7 @@ Before it may be lines on what a view is for:
                                            first such column; `-` such a time that people see only if they name it;
                                            `%` a share or another part, in percent; `#` a number without a unit, or
                                            with that of its name; or one of `KINDS` in brackets, as in bytes (bytes)
-  Share: TEXT                              the whole of its share_percent, if all rows have the same; more lines as above
+  Share: TEXT                              the whole of share_percent, if all rows have the same; more lines as above
 A column of a table has a line, which ends in a comment, and so has a parameter of a macro, but for those that `COMMON`
 documents and those of private macros: several of them may share a line, also that of CREATE. A private macro needs no
 columns. One that takes texts and keys has two bodies, with a line `), (name) AS (` between them: the first has the type
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -50,10 +50,6 @@ _SHARE: Final = "Share: "
 _MARKED: Final = re.compile(r"(.+?)([!+|]*)([~%#-]?)(?: \((\w+)\))?")
 # A word, and the bracket of a call after it. Texts and comments are matched so that they are skipped.
 _WORD: Final = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|(?<![\w.$"])([A-Za-z_]\w*+)(?!\s*:=)(?:\s*(\())?""")
-
-# The file of the view that gets its rows from `ingest/costs/formulas.toml`, and the row that these replace.
-_FORMULAS: Final = "costs/cost_formulas.sql"
-_FORMULA: Final = "('ops', 'family|counts|0|0|moves|sizes|writes', 'text')"
 
 # DuckDB's error for a view that is written as a table, or a table as a view.
 _NOT_THERE: Final = re.compile(r"Table (?:Function )?with name (\w+) does not exist!")
@@ -240,13 +236,14 @@ def objects() -> dict[str, SqlObject]:
 
 @cache
 def _source(file: str) -> str:
-    """Return the text of an SQL file by its path under `etq.sql`, with the rows of `formulas.toml`."""
+    """Return the text of an SQL file by its path under `etq.sql`, with the data of `ingest/` that it shows."""
     text = Path(_root(), file).read_bytes().decode()
-    if file != _FORMULAS:
+    if file not in _DATA:
         return text
-    if _FORMULA not in text:
-        raise ValueError(f"{file}: lacks the row {_FORMULA}, in place of which are those of formulas.toml")
-    return text.replace(_FORMULA, _formulas())
+    example, make = _DATA[file]
+    if example not in text:
+        raise ValueError(f"{file}: lacks {example}, in place of which is data of ingest/")
+    return text.replace(example, make())
 
 
 def _formulas() -> str:
@@ -259,6 +256,19 @@ def _formulas() -> str:
         ops.setdefault(("|".join(map(str, counts)), each.text), []).append(each.op)
     rows = ((" ".join(names), rule, text) for (rule, text), names in ops.items())
     return ",\n".join(f"({', '.join(map(quoted, row))})" for row in rows)
+
+
+def _products() -> str:
+    from etq.ingest.trace.classes import PRODUCTS
+
+    return ", ".join(map(quoted, sorted(PRODUCTS)))
+
+
+# The files that show data of `ingest/`: the text that the data replaces, and a function that returns it as SQL.
+_DATA: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
+    "costs/cost_formulas.sql": ("('ops', 'family|counts|0|0|moves|sizes|writes', 'text')", _formulas),
+    "traces/_trace_peaks.sql": ("'product'", _products),
+}
 
 
 @cache

@@ -27,22 +27,25 @@ WHERE CASE
 END
 GROUP BY p.name, p.peaks;
 
+-- Whether kernels of a family compute products, for which they may use matrix units.
+CREATE MACRO _is_product(family) AS (family IN ('product'));
+
 -- The peak rate of operations on a type of a trace, with matrix units or without them; NULL where it isn't known.
 CREATE MACRO _peak_of_type(
     peak,  -- row of `_trace_peaks`
     dtype,  -- type of the inputs, as in the trace
-    is_product,  -- whether matrix units are made for it
+    family,  -- what the kernels compute
     uses  -- whether its kernels use matrix units; NULL if unknown
 ) AS (
     CASE
         WHEN peak.any_flops IS NOT NULL THEN peak.any_flops
         WHEN starts_with(dtype, 'OpaqueType<') THEN NULL
         WHEN starts_with(dtype, 'c10::Float8') THEN peak.peaks.matrix_fp8
-        WHEN is_product AND dtype IN ('c10::Half', 'c10::BFloat16') THEN peak.peaks.matrix_fp16
-        WHEN is_product AND dtype IN ('signed char', 'unsigned char') THEN peak.peaks.matrix_int8
-        WHEN is_product AND uses AND dtype IN ('float', 'c10::complex<float>') THEN peak.peaks.matrix_fp32
-        WHEN is_product AND uses AND dtype IN ('double', 'c10::complex<double>') THEN peak.peaks.matrix_fp64
-        WHEN is_product AND uses IS NULL THEN NULL
+        WHEN _is_product(family) AND dtype IN ('c10::Half', 'c10::BFloat16') THEN peak.peaks.matrix_fp16
+        WHEN _is_product(family) AND dtype IN ('signed char', 'unsigned char') THEN peak.peaks.matrix_int8
+        WHEN _is_product(family) AND uses AND dtype IN ('float', 'c10::complex<float>') THEN peak.peaks.matrix_fp32
+        WHEN _is_product(family) AND uses AND dtype IN ('double', 'c10::complex<double>') THEN peak.peaks.matrix_fp64
+        WHEN _is_product(family) AND uses IS NULL THEN NULL
         WHEN dtype = 'c10::Half' THEN peak.peaks.vector_fp16
         WHEN dtype = 'c10::BFloat16' THEN peak.peaks.vector_bf16
         WHEN dtype IN ('double', 'c10::complex<double>') THEN peak.peaks.vector_fp64

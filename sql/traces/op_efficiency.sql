@@ -17,7 +17,7 @@ peaked AS MATERIALIZED (
     SELECT c.*, p.peak.named_device AS device, p.peak.bandwidth,
         -- Clocks vary: a twentieth is no cache.
         c.bytes * 1e9 / p.peak.bandwidth > 1.05 * c.ticks / c.calls AS is_cached,
-        _peak_of_type(p.peak, c.type, c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses) AS most_flops
+        _peak_of_type(p.peak, c.type, c.family, c.uses) AS most_flops
     FROM _costed_calls(capture_key, work, is_compared) AS c
     CROSS JOIN (SELECT q AS peak FROM query_table(trace_peaks) AS q) AS p
 ),
