@@ -117,12 +117,12 @@ def graph(
         if html is not None:
             check_page(html, force=output.force, opens=opens)
         with _drawing(capture, db, options, "--html") as (warehouse, selector, chosen):
-            from etq.report import graph_page_of
+            from etq.report import graph_of
 
             page_path = html or f"{file_name_of(selector.name)}_graph.html"
             check_page(page_path, force=output.force, opens=opens)
-            page = graph_page_of(warehouse, selector, **chosen)
-            write_page(page, page_path, f"the graph of {printable(selector.name)}", force=output.force, opens=opens)
+            drawn = graph_of(warehouse, selector, **chosen)
+            write_page(drawn, page_path, f"the graph of {printable(selector.name)}", force=output.force, opens=opens)
         return
     output = output._replace(path=file_of(output.path, output.force))
     if output.format == "dot":
@@ -153,7 +153,7 @@ def _draw_both(
     base: str, new: str, db: str, html: str | None, *, force: bool, opens: bool, options: dict[str, Any]
 ) -> None:
     """Write the page of two graphs."""
-    from etq.report import graphs_page_of
+    from etq.report import graphs_of
 
     chosen = {name: options.pop(name) for name in (*_OF_TWO, "unit")}
     chosen["reference"] = options.pop("gap")
@@ -167,8 +167,8 @@ def _draw_both(
     with open_graphs(base, new, db) as (warehouse, *sides):
         path = html or f"{file_name_of('_'.join(sides))}_graph.html"
         check_page(path, force=force, opens=opens)
-        page = graphs_page_of(warehouse, *sides, **{name: value for name, value in chosen.items() if value is not None})
-        write_page(page, path, f"the graphs of {printable(base)} and {printable(new)}", force=force, opens=opens)
+        drawn = graphs_of(warehouse, *sides, **{name: value for name, value in chosen.items() if value is not None})
+        write_page(drawn, path, f"the graphs of {printable(base)} and {printable(new)}", force=force, opens=opens)
 
 
 def _write_dot(capture: str, db: str, output: Output, options: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from etq.cli.options import Decorated
 from etq.database.publishing import check_folder
 from etq.errors import EtqError
 from etq.render.writers import file_of, write_text
-from etq.report.page import subject_of
+from etq.report.page import Report, subject_of
 
 # The place where a page names its subject: before its style.
 _HEAD: Final = 4096
@@ -34,15 +34,15 @@ def check_page(path: str | None, *, force: bool, opens: bool) -> None:
         check_folder(written)
 
 
-def write_page(page: str, path: str, of: str, *, force: bool, opens: bool) -> None:
-    """Write a page to a file or to stdout (-), print what it shows, and open it if asked to.
+def write_page(report: Report, path: str, of: str, *, force: bool, opens: bool) -> None:
+    """Write a report to a file or to stdout (-), print what it shows, and open it if asked to.
 
     Raises `EtqError` if the file exists, unless `force` is set or it is an earlier page of etq about the same.
     """
     check_page(path, force=force, opens=opens)
-    force = force or _subject_of(path) == subject_of(page[:_HEAD])
+    force = force or _subject_of(path) == report.subject
     written = file_of(path, force)
-    write_text(page, written, force=force)
+    write_text(report.page(), written, force=force)
     if written is not None:
         say(f"{path}: {of}")
     if opens and not webbrowser.open(Path(path).resolve().as_uri()):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -20,6 +20,9 @@ from etq.cli.targets import FileOptions, file_options, open_target, opened, pop_
 from etq.cli.trends import order_options
 from etq.errors import printable
 from etq.render.progress import working
+
+if TYPE_CHECKING:
+    from etq.report.page import Report
 
 # Options for only some kinds of report: of one capture, of two sides, of series.
 OF_FILES: Final = FileOptions._fields
@@ -111,38 +114,41 @@ def report(
             raise click.UsageError(f"--{name.replace('_', '-')} is not for a report of {kind}")
     if output is not None:
         check_page(output, force=force, opens=opens)
-    with _page(kind, job, captures, db, arguments | {"unit": unit}) as (make_page, of):
+    with _subject(kind, job, captures, db, arguments | {"unit": unit}) as (make, of):
         path = f"{file_name_of(of)}.html" if output is None else output
         check_page(path, force=force, opens=opens)
         with working("Making the report", sys.stderr):
-            page = make_page()
-        write_page(page, path, f"the report of {printable(of)}", force=force, opens=opens)
+            made = make()
+        write_page(made, path, f"the report of {printable(of)}", force=force, opens=opens)
 
 
 @contextmanager
-def _page(
+def _subject(
     kind: str, job: Job | None, captures: tuple[str, ...], db: str, arguments: dict[str, Any]
-) -> Iterator[tuple[Callable[[], str], str]]:
-    """Provide a function that makes the page, and the page's subject."""
-    from etq.report import fleet_page_of, home_page_of, job_page_of, page_of, trends_page_of
+) -> Iterator[tuple[Callable[[], Report], str]]:
+    """Provide a function that makes the report, and the report's subject."""
+    from etq.report import report_of, trends_of
+    from etq.report.fleet import fleet_of
+    from etq.report.home import home_of
+    from etq.report.jobs import job_of
 
     if job is not None:
         with opened_job(job, db) as warehouse:
-            yield partial(job_page_of, warehouse, job.selector, name=job.name, **arguments), f"job {job.name}"
+            yield partial(job_of, warehouse, job.selector, job.name, **arguments), f"job {job.name}"
     elif kind == "one capture":
         with open_target(captures[0], db, pop_file_options(arguments)) as (warehouse, capture):
-            yield partial(page_of, warehouse, [capture], **arguments), capture.name
+            yield partial(report_of, warehouse, [capture], **arguments), capture.name
     elif kind == "two sides":
         base, new = captures
         record = arguments.pop("etrecord", None)
         with sides(base, new, db, record) as (warehouse, *selectors):
-            yield partial(page_of, warehouse, selectors, names=(base, new), **arguments), f"{base} and {new}"
+            yield partial(report_of, warehouse, selectors, names=(base, new), **arguments), f"{base} and {new}"
     else:
         with opened(db) as warehouse:
             chosen = captures[0] if captures else None
             if kind == _OF_MANY["home"]:
-                make_page = partial(home_page_of, warehouse, chosen, name=db)
+                make = partial(home_of, warehouse, chosen, db)
             else:
-                make = trends_page_of if kind == _OF_MANY["trend"] else fleet_page_of
-                make_page = partial(make, warehouse, chosen, **arguments)
-            yield make_page, chosen or Path(db).stem
+                of_kind = trends_of if kind == _OF_MANY["trend"] else fleet_of
+                make = partial(of_kind, warehouse, chosen, **arguments)
+            yield make, chosen or Path(db).stem

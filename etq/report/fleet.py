@@ -15,7 +15,6 @@ from etq.verdicts.outliers import sentence
 if TYPE_CHECKING:
     from etq.database.handles import Answers
 
-OPTIONS: Final = ("by", "quantile", "phase", "alpha", "min_effect", "allow_mismatch")
 _VIEW: Final = "outliers"
 # The most rows of ops. The ops that differ most are shown.
 _MOST: Final = 500
@@ -23,7 +22,7 @@ _MOST: Final = 500
 _MOST_COLUMNS: Final = 5
 
 
-def fleet_of(warehouse: Answers, selector: str | None, options: dict[str, Any], unit: str | None = None) -> Report:
+def fleet_of(warehouse: Answers, selector: str | None = None, *, unit: str | None = None, **options: Any) -> Report:
     """Return the report of the captures that a selector chooses; None: all.
 
     options  of `outliers`: by, quantile, phase, alpha, min_effect, allow_mismatch

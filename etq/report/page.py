@@ -10,12 +10,15 @@ import base64
 import hashlib
 import html
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
+from etq.database.publishing import new_file
 from etq.errors import printable
 from etq.report.columns import packed
 from etq.report.kit import Section
@@ -84,31 +87,40 @@ class Report:
             "sections": [section.as_data() for section in self.sections],
         }
 
+    @property
+    def subject(self) -> str:
+        """The kind and title, which a page names."""
+        return html.escape(printable(f"{self.kind} {self.title}"))
 
-def assemble(report: Report) -> str:
-    """Return the page as text."""
-    script = script_of((*SCRIPTS, START))
-    style = style_of(STYLES)
-    policy = (
-        f"default-src 'none'; script-src '{_hash_of(script)}'; style-src '{_hash_of(style)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    parts = {
-        "policy": policy,
-        "subject": html.escape(printable(f"{report.kind} {report.title}")),
-        "title": html.escape(printable(report.title)),
-        "style": style,
-        "data": packed(report.as_data()),
-        "script": script,
-    }
-    page = _read("assets", "page.html")
-    # The template is split before data is inserted, so that placeholders aren't searched for within data.
-    pieces = page.split("{{")
-    filled = [pieces[0]]
-    for piece in pieces[1:]:
-        name, rest = piece.split("}}", 1)
-        filled += [parts[name.strip()], rest]
-    return "".join(filled)
+    def page(self) -> str:
+        """Return the page as text."""
+        script = script_of((*SCRIPTS, START))
+        style = style_of(STYLES)
+        policy = (
+            f"default-src 'none'; script-src '{_hash_of(script)}'; style-src '{_hash_of(style)}'; "
+            "base-uri 'none'; form-action 'none'"
+        )
+        parts = {
+            "policy": policy,
+            "subject": self.subject,
+            "title": html.escape(printable(self.title)),
+            "style": style,
+            "data": packed(self.as_data()),
+            "script": script,
+        }
+        page = _read("assets", "page.html")
+        # The template is split before data is inserted, so that placeholders aren't searched for within data.
+        pieces = page.split("{{")
+        filled = [pieces[0]]
+        for piece in pieces[1:]:
+            name, rest = piece.split("}}", 1)
+            filled += [parts[name.strip()], rest]
+        return "".join(filled)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file, which is replaced."""
+        with new_file(os.fspath(path)) as written:
+            Path(written).write_text(self.page(), encoding="utf-8", newline="\n")
 
 
 def subject_of(page: str) -> str | None:

@@ -29,7 +29,7 @@ OPTIONS: Final = ("method", "runs")
 def report_of(
     warehouse: Answers,
     capture: str | Capture,
-    unit: str | None,
+    unit: str | None = None,
     method: str | None = None,
     runs: str = "typical",
     part: str | None = None,

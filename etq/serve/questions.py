@@ -9,14 +9,17 @@ from typing import Any, Final
 from etq import catalog
 from etq.analysis import causes
 from etq.errors import EtqError, QueryError
-from etq.report import fleet_report_of, home, job_report_of, report_of, single, trends_report_of
+from etq.report import home, report_of, single, trends_of
 from etq.report.columns import Table
 from etq.report.columns import ask as columns_of
+from etq.report.fleet import fleet_of
+from etq.report.jobs import job_of
 from etq.selectors import selector_of
 from etq.serve.answers import Answer, of_data
 from etq.warehouse.warehouse import Warehouse
 
 Arguments = Mapping[str, str]
+_NUMBERS: Final = ("quantile", "alpha", "min_effect")
 
 
 # The place of each capture in the list of all. Keys of a lake's captures are not in the order of ingest.
@@ -113,7 +116,7 @@ def _series(warehouse: Warehouse, arguments: Arguments) -> Answer:
     """The execute time of each chosen capture; these times by series, in order; and kept changes, as in the view
     `trend`.
     """
-    options = {name: arguments[name] for name in ("selector", "over", "by") if arguments.get(name)}
+    options = _options(arguments, "selector", "over", "by")
     rows: Table | None = None
     is_ordered = not options.keys().isdisjoint({"over", "by"})
     with nullcontext() if is_ordered else suppress(QueryError):  # captures may have nothing to be ordered by
@@ -154,14 +157,14 @@ EXECUTES: Final = """
 
 def _report(warehouse: Warehouse, arguments: Arguments) -> Answer:
     """The report of one capture, or a part of it, and the methods that can be chosen."""
-    options: dict[str, Any] = {name: arguments[name] for name in ("method", "runs") if arguments.get(name)}
+    options = _options(arguments, "unit", "method", "runs")
     part = arguments.get("part") or None
     if part not in (None, *single.PARTS):
         raise EtqError(f"{part}: not a part of a report; they are {', '.join(single.PARTS)}")
     if not arguments.get("capture"):
         raise EtqError("capture: none is chosen; give a name, a hash prefix or a selector")
     capture = warehouse.capture(arguments["capture"])
-    report = single.report_of(warehouse, capture, arguments.get("unit") or None, part=part, **options).as_data()
+    report = single.report_of(warehouse, capture, part=part, **options).as_data()
     query = "SELECT DISTINCT r.scope FROM runs AS r WHERE r.capture_id = $c AND r.is_typical IS NOT NULL ORDER BY ALL"
     methods = [scope for (scope,) in warehouse.rows(query, c=capture.capture_id)[1]]
     return of_data({**report, "capture": capture.name, "sha256": capture.sha256[:12], "methods": methods})
@@ -173,8 +176,7 @@ def _difference(warehouse: Warehouse, arguments: Arguments) -> Answer:
     for name, side in zip(("base", "new"), sides, strict=True):
         if not side:
             raise EtqError(f"{name}: no captures are chosen; give a name, a hash prefix or a selector")
-    options: dict[str, Any] = {name: arguments[name] for name in ("unit", "phase", "history") if arguments.get(name)}
-    options |= _numbers(arguments, ("quantile", "alpha", "min_effect"))
+    options = _options(arguments, "unit", "phase", "history", "quantile", "alpha", "min_effect")
     if arguments.get("allow_mismatch") in ("1", "true"):
         options["allow_mismatch"] = True
     return of_data(report_of(warehouse, sides, **options).as_data())
@@ -182,18 +184,14 @@ def _difference(warehouse: Warehouse, arguments: Arguments) -> Answer:
 
 def _trends(warehouse: Warehouse, arguments: Arguments) -> Answer:
     """The report of series."""
-    options: dict[str, Any] = {
-        name: arguments[name] for name in ("over", "by", "unit", "phase", "since") if arguments.get(name)
-    }
-    options |= _numbers(arguments, ("alpha", "min_effect"))
-    return of_data(trends_report_of(warehouse, arguments.get("selector") or None, **options).as_data())
+    options = _options(arguments, "selector", "over", "by", "unit", "phase", "since", "alpha", "min_effect")
+    return of_data(trends_of(warehouse, **options).as_data())
 
 
 def _fleet(warehouse: Warehouse, arguments: Arguments) -> Answer:
     """The report of a fleet, and the labels whose values can be compared."""
-    options: dict[str, Any] = {name: arguments[name] for name in ("by", "unit", "phase") if arguments.get(name)}
-    options |= _numbers(arguments, ("quantile", "alpha", "min_effect"))
-    return of_data(fleet_report_of(warehouse, arguments.get("selector") or None, **options).as_data())
+    options = _options(arguments, "selector", "by", "unit", "phase", "quantile", "alpha", "min_effect")
+    return of_data(fleet_of(warehouse, **options).as_data())
 
 
 def _jobs(warehouse: Warehouse, arguments: Arguments) -> Answer:
@@ -205,18 +203,18 @@ def _jobs(warehouse: Warehouse, arguments: Arguments) -> Answer:
     selector = arguments.get("selector") or None
     if selector is None and len(known) == 1 and known[0]["job"] is not None:
         selector = selector_of({"job": known[0]["job"]})
-    report = None if selector is None else job_report_of(warehouse, selector, unit=arguments.get("unit") or None)
+    report = None if selector is None else job_of(warehouse, selector, selector, unit=arguments.get("unit") or None)
     return of_data({"jobs": known, "report": None if report is None else report.as_data()})
 
 
-def _numbers(arguments: Arguments, names: tuple[str, ...]) -> dict[str, float]:
-    found = {}
-    for name in names:
-        if text := arguments.get(name):
-            try:
-                found[name] = float(text)
-            except ValueError:
-                raise EtqError(f"{name}: {text!r} is not a number") from None
+def _options(arguments: Arguments, *names: str) -> dict[str, Any]:
+    """Return the given ones of these options: a number for an option of `_NUMBERS`, else a text."""
+    found: dict[str, Any] = {name: arguments[name] for name in names if arguments.get(name)}
+    for name in (name for name in _NUMBERS if name in found):
+        try:
+            found[name] = float(found[name])
+        except ValueError:
+            raise EtqError(f"{name}: {found[name]!r} is not a number") from None
     return found
 
 

@@ -38,7 +38,7 @@ MISPLACED: Final = """
 
 def graph_page(warehouse: Warehouse, folder: Path) -> Path:
     path = folder / "graph.html"
-    path.write_text(etq.report.graph_page_of(warehouse, "run"), encoding="utf-8")
+    path.write_text(etq.report.graph_of(warehouse, "run").page(), encoding="utf-8")
     return path
 
 

@@ -68,7 +68,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         for path, names in zip(made, (["dump"], ["rank0"], ["rank0", "rank1"]), strict=False):
             etq.report.write(warehouse, names, path)
     with two("mlp", "mlp_xnn") as warehouse:
-        made[3].write_text(etq.report.graphs_page_of(warehouse, "base", "new"), encoding="utf-8")
+        made[3].write_text(etq.report.graphs_of(warehouse, "base", "new").page(), encoding="utf-8")
     return made
 
 

@@ -116,7 +116,7 @@ def test_gaps_memory_and_the_roofline(quiet: WebDriver, tmp_path: Path) -> None:
     """Each overlay has its colours and legend, and lists the worst first; values that are not finite are the worst."""
     with judged_warehouse() as warehouse:
         path = tmp_path / "graph.html"
-        path.write_text(etq.report.graph_page_of(warehouse, "run", runs="all", **MORE), encoding="utf-8")
+        path.write_text(etq.report.graph_of(warehouse, "run", runs="all", **MORE).page(), encoding="utf-8")
         graph = Graph.of(warehouse, "run", None, {"runs": "all"}, GraphExtras(**MORE))
     opened(quiet, path)
     press(quiet, "graph-open")

@@ -31,7 +31,7 @@ CHOSEN = """
 def test_two_graphs(quiet: WebDriver, tmp_path: Path) -> None:
     path = tmp_path / "graphs.html"
     with two("convnet", "convnet_xnn") as warehouse:
-        path.write_text(etq.report.graphs_page_of(warehouse, "base", "new"), encoding="utf-8")
+        path.write_text(etq.report.graphs_of(warehouse, "base", "new").page(), encoding="utf-8")
         query = "SELECT base_name, new_name, change FROM compare_graphs('base', 'new')"
         pairs = warehouse.rows(query)[1]
     opened(quiet, path)
@@ -81,7 +81,7 @@ def test_gaps(quiet: WebDriver, tmp_path: Path) -> None:
         del new["relu_4"]
         for name, values in (("right", right), ("far", new)):
             warehouse.ingest_reference(record, values, name=name)
-        page = etq.report.graphs_page_of(warehouse, "right", "far", metric="max_abs")
+        page = etq.report.graphs_of(warehouse, "right", "far", metric="max_abs").page()
     path = tmp_path / "gaps.html"
     path.write_text(page, encoding="utf-8")
     opened(quiet, path)
@@ -116,7 +116,7 @@ def test_control_flow_opens_on_both_sides(quiet: WebDriver, tmp_path: Path) -> N
     path = tmp_path / "graphs.html"
     with etq.open() as warehouse:
         warehouse.ingest_record(CAPTURES / "cond/cond.etrecord")
-        path.write_text(etq.report.graphs_page_of(warehouse, "cond", "cond"), encoding="utf-8")
+        path.write_text(etq.report.graphs_of(warehouse, "cond", "cond").page(), encoding="utf-8")
     opened(quiet, path)
     script = """
         const names = (at) => etq.graphPair[at].view.places.visible.map((item) => etq.graphPair[at].view.options.label(item)[0]).sort();

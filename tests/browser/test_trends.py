@@ -40,7 +40,7 @@ def lab() -> Iterator[Warehouse]:
 @pytest.fixture(scope="module")
 def path(lab: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "trends.html"
-    etq.report.write_trends(lab, None, path)
+    etq.report.trends_of(lab, None).write(path)
     return path
 
 
@@ -110,7 +110,7 @@ def test_series_over_each_other_share_their_axis(
             captures.append(Labelled(f"c{len(captures)}", capture(len(captures)), labels, moment))
     with etq.open() as warehouse:
         ingest_all(warehouse, captures)
-        etq.report.write_trends(warehouse, None, tmp_path / "trends.html", over=over)
+        etq.report.trends_of(warehouse, None, over=over).write(tmp_path / "trends.html")
     opened(quiet, tmp_path / "trends.html")
     select(quiet, "#beside", "device")
     names, data = plotted(quiet, "#totals .plot")
@@ -125,6 +125,6 @@ def test_series_over_each_other_share_their_axis(
 
 
 def test_series_without_changes_have_a_note(quiet: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
-    etq.report.write_trends(lab, "model=one", tmp_path / "none.html", min_effect=0.5)
+    etq.report.trends_of(lab, "model=one", min_effect=0.5).write(tmp_path / "none.html")
     opened(quiet, tmp_path / "none.html")
     assert "A change counts if it is 50 % or more" in texts(quiet, "#regressions .missing")[0]

@@ -58,7 +58,7 @@ REPORTS: dict[str, tuple[Callable[[Warehouse, Path], object], list[str]]] = {
         report("mlp_100runs", "mlp_step"),
         ["Verdict", "Captures", "Largest changes", "Where they differ", "Modules", "Ops", "Start-up"],
     ),
-    "trends": (lambda lab, path: etq.report.write_trends(lab, "build>=0", path),
+    "trends": (lambda lab, path: etq.report.trends_of(lab, "build>=0").write(path),
         ["Overview", "Totals", "Changes", "Ops"]),
 }  # fmt: skip
 

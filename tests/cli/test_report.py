@@ -143,4 +143,4 @@ def test_series_and_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         left = warehouse.rows("SELECT table_name FROM duckdb_tables() WHERE temporary")
         assert left[1] == [], "what was computed for the report is dropped"
         with pytest.raises(EtqError, match="takes no over; it takes unit, quantile"):
-            etq.report.page_of(warehouse, ["b1", "b2"], over="build")
+            etq.report.report_of(warehouse, ["b1", "b2"], over="build").page()

@@ -218,7 +218,7 @@ def test_what_a_report_shows_is_its_views(shelf: Shelf, name: str) -> None:
     """The tables in the page's script, unpacked as in a reader's browser."""
     [subject] = [each for each in subjects.own() if each.name == name]
     asked = shelf.ask(subject)
-    tables = _tables_of(report.page_of(asked.warehouse, [asked.name]))
+    tables = _tables_of(report.report_of(asked.warehouse, [asked.name]).page())
     for tile, query in TILES.items():
         columns, rows = asked.warehouse.rows(query, name=asked.name)
         [shown, *_] = [

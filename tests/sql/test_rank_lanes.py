@@ -116,11 +116,11 @@ def test_a_rank_without_a_clock_has_no_lane() -> None:
 
 @pytest.mark.long
 def test_of_many_ranks_some_are_drawn() -> None:
-    from etq.report import job_report_of
+    from etq.report.jobs import job_of
 
     with empty_warehouse() as warehouse:
         ingest(warehouse, job(2, Faults(late=3), ranks=24, steps=6))
-        [section] = [each for each in job_report_of(warehouse, "job=ddp").sections if each.kind == "lanes"]
+        [section] = [each for each in job_of(warehouse, "job=ddp", "ddp").sections if each.kind == "lanes"]
         table = section.tables["lanes"]
         assert len({*table.list("rank")}) == 16 and len({*table.list("step")}) == 4 and 3 in table.list("rank")
         assert section.note == (

@@ -12,7 +12,7 @@ import pytest
 
 import etq
 import etq.report
-from etq.report import columns, page
+from etq.report import columns
 from etq.report.kit import Section
 from etq.report.page import Report
 from etq.report.timeline import timeline_section
@@ -42,7 +42,7 @@ class Tags(html.parser.HTMLParser):
 
 
 def an_assembled(title: str = "run", **facts: object) -> str:
-    return page.assemble(Report("capture", title, [Section("headline", "Overview", {}, dict(facts))]))
+    return Report("capture", title, [Section("headline", "Overview", {}, dict(facts))]).page()
 
 
 def test_the_policy_names_this_script_and_this_style() -> None:
@@ -108,7 +108,7 @@ def test_a_pruned_capture_is_named() -> None:
         warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="old")
         warehouse.prune(0, keep_rollups=True)
         with pytest.raises(etq.QueryError, match="^the events of old were pruned; "):
-            etq.report.page_of(warehouse, ["old"])
+            etq.report.report_of(warehouse, ["old"]).page()
         with pytest.raises(etq.QueryError, match="^the events of old were pruned; "):
             warehouse.rows("FROM op_totals($capture)", capture=warehouse.capture("old"))
 

@@ -185,7 +185,7 @@ def test_captures_without_a_graph() -> None:
             record = CAPTURES / "twins/twins.etrecord" if path.startswith("twins") else None
             warehouse.ingest(CAPTURES / path, name="run", etrecord=record)
             with pytest.raises(EtqError, match=f"run: {reason}"):
-                etq.report.graph_page_of(warehouse, "run")
+                etq.report.graph_of(warehouse, "run").page()
 
 
 @pytest.mark.parametrize(
