@@ -167,7 +167,7 @@ def _print_order(names: Sequence[str], options: dict[str, Any]) -> None:
     slots = [slot for round in range(1, planned.rounds + 1) for slot in planned.slots(round)]
     rows = [[number, slot.side.name, slot.path] for number, slot in enumerate(slots, 1)]
     with shown_as(is_wide=True):  # names of files must be copyable
-        write_rows(["number", "side", "file"], rows, options["form"], None)
+        write_rows(["number", "side", "file"], rows, Output(options["form"]))
     labels = f"--label bench={shlex.quote(planned.name)} --label side=SIDE --label position=NUMBER"
     _echo(f"Ingest each: etq ingest FILE {labels} --captured-at TIME")
 
@@ -331,7 +331,7 @@ class _Measured:
                 text = f"{printable('; '.join(text for text, _ in comparison.lines()))}\n"
             else:
                 text = whole(comparison, Output(form), hint=_HINT)
-            write_text(text, None, force=False, is_printable=form in ("table", "line"))
+            write_text(text, Output(), is_printable=form in ("table", "line"))
             report_worse(found)
         return REGRESSION if found.worse or found.unstable else 0
 

@@ -87,7 +87,7 @@ def comment(
         if first_bad is not None or remove:
             raise click.UsageError("--since prints what is slower: give no change, and no comment to remove")
         with open_existing(db, read_only=True) as warehouse:
-            write_text(_digest(warehouse, since, over=over, by=by), output.path, output.force)
+            write_text(_digest(warehouse, since, over=over, by=by), output)
         return
     with open_existing(db, read_only=text is None and not remove) as warehouse:
         for number in remove:
@@ -103,7 +103,7 @@ def comment(
                 over=over, by=by, author=author, accepted=accepted is not None,
             )  # fmt: skip
             click.echo(f"{'accepted' if accepted is not None else 'noted'}, number {number}", err=True)
-        elif not remove and not write(warehouse, _COMMENTS, *output, needs_rows=True):
+        elif not remove and not write(warehouse, _COMMENTS, output, needs_rows=True):
             say("Note: there are no comments")
 
 

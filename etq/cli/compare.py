@@ -147,14 +147,14 @@ def compare(
         comparison = Comparison(warehouse, base_selector, new_selector, options, step_name, has_verdicts=has_verdicts)
         if what in (None, "all") and output.form in ("table", "markdown", "json"):
             text = whole(comparison, output, selection.get().limit or MOST)
-            write_text(text, output.path, output.force, is_printable=output.form == "table")
+            write_text(text, output, is_printable=output.form == "table")
         else:
             part = "ops" if what is None or what == "all" else what
             if part != "efficiency":  # needs no comparison by steps
                 _print_findings(comparison)
             view = catalog.named(VIEWS[part])
             columns, rows = comparison.rows(part, selection.get().columns_of(view, output.is_to_read))
-            write_rows(columns, rows, *output, view=view)
+            write_rows(columns, rows, output, view=view)
 
 
 @contextmanager

@@ -86,7 +86,7 @@ def show_unrun(
         calls = chosen.format(_DELEGATES[isinstance(link, Record)])
         if command == "delegates":
             query = f"{calls} ORDER BY ALL"
-            if not write(warehouse, query, *output, needs_rows=True, method=method):
+            if not write(warehouse, query, output, needs_rows=True, method=method):
                 say(f"Note: {path} calls no delegate; for its ops: etq coverage {path}")
             return
         counts = f"SELECT d.backend, count(*) {calls} GROUP BY ALL ORDER BY ALL"
@@ -99,7 +99,7 @@ def show_unrun(
             parameters |= {"record": link, "program": _program_of(warehouse, link, read_options.pte)}
         if warehouse.rows(f"{query} AND d.basis = 'handles'", **parameters)[1]:
             click.echo(GUESSED, err=True)
-        write(warehouse, query, *output, view=catalog.named("delegation"), **parameters)
+        write(warehouse, query, output, view=catalog.named("delegation"), **parameters)
 
 
 def _program_of(warehouse: Warehouse, record: Record, pte: str | None) -> str | None:

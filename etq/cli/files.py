@@ -116,7 +116,7 @@ def inspect(
         WHERE $everything OR kind <> 'operator_call' ORDER BY block_index, slot, occurrence
         """
         parameters = {"capture": capture, "unit": unit, "everything": everything, **schedule}
-        if not write(warehouse, query, *output, view=view, needs_rows=True, **parameters):
+        if not write(warehouse, query, output, view=view, needs_rows=True, **parameters):
             note_no_rows(warehouse, "inspector_events", file, capture, schedule)
 
 

@@ -178,12 +178,12 @@ def flame(
             heading = "total" if sums else "per step" if is_trace else "mean per execute"
             query = _CHOSEN.format(view=view) + _ROWS.format(**columns)
             drawn = _drawn(warehouse, query, {**_PARAMETERS, **parameters}, heading, output.style)
-            write_text(drawn, output.path, output.force, is_printable=True)
+            write_text(drawn, output, is_printable=True)
         else:
             view = f"time_tree($capture{catalog.more_arguments(arguments)})"
             query = _CHOSEN.format(view=view) + _NODES
             seen = seen_of(warehouse, selector, catalog.named("time_tree"), total)
-            write(warehouse, query, *output, view=seen, **parameters)
+            write(warehouse, query, output, view=seen, **parameters)
         note_excluded_runs(warehouse, selector, "time_tree", arguments)
 
 

@@ -76,4 +76,4 @@ def fleet(
             rows = [row for (row,) in warehouse.rows(f"SELECT r FROM {_ROWS} AS r")[1]]
             style = style_of(sys.stdout)
             click.echo(style.styled(printable(sentence(rows, by)), "bold"))
-        write(warehouse, query, *output, view=catalog.named("outliers"), **arguments)
+        write(warehouse, query, output, view=catalog.named("outliers"), **arguments)

@@ -85,9 +85,9 @@ def gate(
             judged = Judged(comparison, not total, metrics, startup, of_once)
             if output.form in (*TO_READ, *FOR_CI):
                 text = text_of(judged, found, output)
-                write_text(text, output.path, output.force, is_printable=output.form != "markdown")
+                write_text(text, output, is_printable=output.form != "markdown")
             else:
-                write_rows(COLUMNS, judged.rows(), *output)
+                write_rows(COLUMNS, judged.rows(), output)
             if output.form != "github" or output.path is not None:  # the log would contain each sentence twice
                 report_worse(found)
     except EtqError as error:

@@ -179,7 +179,7 @@ def _write_dot(capture: str, db: str, output: Output, options: dict[str, Any]) -
     with open_target(capture, db, pop_file_options(options)) as (warehouse, selector):
         check_runs(warehouse, selector, options)
         text = dot_of(warehouse, selector, options)
-        write_text(text, output.path, output.force, is_printable=True)
+        write_text(text, output, is_printable=True)
         note_excluded_runs(warehouse, selector, "node_totals", options)
 
 
@@ -190,7 +190,7 @@ def _write_drawing(capture: str, db: str, output: Output, options: dict[str, Any
     text_of = {"json": graph_json_of, "model-explorer": graph_node_data_of}[output.form]
     with _drawing(capture, db, options, f"--format {output.form}") as (warehouse, selector, chosen):
         text = text_of(warehouse, selector, **chosen, **drawing)
-        write_text(text, output.path, output.force, is_printable=True)
+        write_text(text, output, is_printable=True)
         note_excluded_runs(warehouse, selector, "node_totals", options)
     if output.path is not None:
         say(f"{output.path}: the graph of {selector.name}")

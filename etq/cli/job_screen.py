@@ -148,7 +148,7 @@ def show_advice(job: Job, db: str, output: Output, unit: str | None) -> None:
         query, rows = as_query(rows_of(found, scale_of("ns", unit)))
         parameters: dict[str, Any] = dict(rows)
         view = catalog.named("advice")
-        if not write(warehouse, f"FROM ({query})", *output, view=view, needs_rows=True, **parameters):
+        if not write(warehouse, f"FROM ({query})", output, view=view, needs_rows=True, **parameters):
             say(f"etq advice has no rows: no rule of advice applies to job {job.name}")
 
 
@@ -163,7 +163,7 @@ def show_jobs(jobs: tuple[Job, Job], db: str, output: Output, unit: str | None) 
             click.echo()
         arguments: dict[str, Any] = {"base": base, "new": new, **({} if unit is None else {"unit": unit})}
         query = f"FROM compare_jobs({catalog.arguments(arguments)})"
-        write(warehouse, query, *output, view=catalog.named("compare_jobs"), **arguments)
+        write(warehouse, query, output, view=catalog.named("compare_jobs"), **arguments)
 
 
 def lines_of_jobs(jobs: tuple[Job, Job], shown: Sequence[str], db: str, style: TerminalStyle) -> Iterator[str]:

@@ -130,7 +130,7 @@ def label(
             warehouse.label(target, **labels, **dict.fromkeys(remove))
             _say_set(target, "label", len(labels), len(remove))
         if not has_changes:
-            write_rows(["key", "value"], list(have.items()), *output)
+            write_rows(["key", "value"], list(have.items()), output)
             if not have:
                 say(f"Note: {target.name} has no labels; etq label {target.name} KEY=VALUE sets one")
 

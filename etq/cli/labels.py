@@ -124,7 +124,7 @@ def captures(
             chosen = ", selectors := $selectors" if parameters else ""
             query = f"FROM capture_groups($by{chosen})"
             view = catalog.named("capture_groups")
-            write(warehouse, query, *output, view=view, needs_rows=bool(selectors), by=by, **parameters)
+            write(warehouse, query, output, view=view, needs_rows=bool(selectors), by=by, **parameters)
             return
         source = "(FROM capture_summary JOIN (FROM capture_sizes SELECT name, stored_bytes) USING (name))"
         query = f"FROM {source if size else 'capture_summary'} AS s"
@@ -139,7 +139,7 @@ def captures(
             selection.set(selection.get()._replace(sort_by=None))
             query += _BY_LABEL
             parameters["label"] = label
-        write(warehouse, query, *output, view=view, needs_rows=bool(selectors), **parameters)
+        write(warehouse, query, output, view=view, needs_rows=bool(selectors), **parameters)
 
 
 def _label_keys(warehouse: Warehouse) -> list[str]:

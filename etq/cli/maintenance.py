@@ -279,7 +279,7 @@ def view(
         raise click.UsageError("give NAME and SELECTOR to save a view, NAME --remove to remove it, neither to list all")
     with open_existing(db, read_only=name is None) as warehouse:
         if name is None:
-            if not write(warehouse, _VIEWS, *output, needs_rows=True):
+            if not write(warehouse, _VIEWS, output, needs_rows=True):
                 say("Note: no view has a name; etq db view NAME SELECTOR saves one")
         elif selector is None:
             warehouse.remove_view(name.removeprefix("@"))

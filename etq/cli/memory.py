@@ -64,7 +64,7 @@ def memory(capture: str, by: str | None, db: str, output: Output) -> None:
         if is_trace and output.form == "table":
             text = _memory_of_trace(warehouse, selector, by or "op", output.style)
             if text:
-                write_text(text, output.path, output.force, is_printable=True)
+                write_text(text, output, is_printable=True)
                 return
         if by is not None and not is_trace:
             raise EtqError(f"{capture}: an ETDump's allocations have no ops, lines and modules; leave out --by")

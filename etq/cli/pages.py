@@ -12,7 +12,7 @@ from etq.cli.messages import say
 from etq.cli.options import Decorated
 from etq.database.publishing import check_folder
 from etq.errors import EtqError
-from etq.render.writers import file_of, write_text
+from etq.render.writers import Output, file_of, write_text
 from etq.report.page import Report, subject_of
 
 # The place where a page names its subject: before its style.
@@ -42,7 +42,7 @@ def write_page(report: Report, path: str, of: str, *, force: bool, opens: bool) 
     check_page(path, force=force, opens=opens)
     force = force or _subject_of(path) == report.subject
     written = file_of(path, force)
-    write_text(report.page(), written, force=force)
+    write_text(report.page(), Output(None, written, force))
     if written is not None:
         say(f"{path}: {of}")
     if opens and not webbrowser.open(Path(path).resolve().as_uri()):

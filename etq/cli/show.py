@@ -102,7 +102,7 @@ def _command(view: catalog.SqlObject) -> click.Command:
                     nodes = counted(same, "node is", "nodes are")
                     say(f"Note: {nodes} the same in both graphs; --format json lists them, too")
                 query += " WHERE change <> 'same'"
-            if write(warehouse, query, *output, view=view, needs_rows=needs_rows, **values):
+            if write(warehouse, query, output, view=view, needs_rows=needs_rows, **values):
                 note_unknown(warehouse, view.name, values)
             elif view.empty:
                 say(f"Note: {dict(view.empty)[None].format(view=name_of(view.name))}")

@@ -100,7 +100,7 @@ def show_opened(
         seen = seen_of(warehouse, selector, seen, total)
     below = BelowClock(warehouse, selector, seen, call, parameters)
     marked = below.marked if "executes" in {column.name for column in seen.columns} else None
-    has_rows = write(warehouse, f"FROM {call}", *output, view=seen, needs_rows=True, marked=marked, **parameters)
+    has_rows = write(warehouse, f"FROM {call}", output, view=seen, needs_rows=True, marked=marked, **parameters)
     if not has_rows:
         note_no_rows(warehouse, view, capture, selector, options)
     elif view == "delegate_graph":

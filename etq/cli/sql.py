@@ -101,12 +101,12 @@ def sql(
             from etq.spark.local import rows_of
 
             columns, rows = rows_of(lake, statements, captures, megabytes)
-            write_rows(columns, rows, *output)
+            write_rows(columns, rows, output)
         elif confined.given() is not None:
             set_limits(query_megabytes=megabytes or SAFE_MEGABYTES)
             with source() as warehouse:
                 columns, rows = warehouse.safe_sql(statements, seconds=seconds or SAFE_SECONDS)
-            write_rows(columns, rows, *output)
+            write_rows(columns, rows, output)
         elif safe:
             return _confined(statements, seconds or SAFE_SECONDS, megabytes or SAFE_MEGABYTES, has_files=bool(files))
         else:
@@ -175,7 +175,7 @@ def _read(files: Sequence[str], *, external_access: bool) -> Warehouse:
 def _answer(source: Callable[[], Warehouse], statements: str, output: Output, *, external_access: bool) -> None:
     with source() as warehouse, cancelled_by(warehouse.connection.interrupt):
         try:
-            write_each(warehouse, statements, *output)
+            write_each(warehouse, statements, output)
         except QueryError as error:
             from etq.database.connection import is_without_access
 
@@ -249,7 +249,7 @@ def show_views(name: str | None, output: Output) -> None:
 
     if name is None:
         rows = [[known.name, known.kind, known.summary] for known in catalog.public_objects()]
-        write_rows(["name", "kind", "what a row is"], rows, *output)
+        write_rows(["name", "kind", "what a row is"], rows, output)
         return
     target = catalog.public_object(name)
     if output.is_screen:
@@ -263,7 +263,7 @@ def show_views(name: str | None, output: Output) -> None:
         for part, documented in listed
     ]
     columns = ["", "name", "type" if target.kind == "table" else "default", "meaning"]
-    write_rows(columns, rows, *output, long=["meaning"])
+    write_rows(columns, rows, output, long=["meaning"])
 
 
 @main.command()

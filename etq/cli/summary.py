@@ -179,7 +179,7 @@ def summary(captures: tuple[str, ...], db: str, output: Output, **options: Any) 
         for line in _lines(captures, db, read_options, output.style):
             click.echo(line)
     else:
-        write_rows(_COLUMNS, _rows(captures, db, read_options), *output)
+        write_rows(_COLUMNS, _rows(captures, db, read_options), output)
 
 
 def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[list[Any]]:

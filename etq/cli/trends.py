@@ -111,9 +111,9 @@ def trend(
         is_drawn = output.is_screen
         if is_drawn:
             text, captures = _drawn(warehouse, query, arguments)
-            write_text(text, None, is_printable=True)
+            write_text(text, output, is_printable=True)
         else:
-            write(warehouse, query, *output, view=view, **arguments)
+            write(warehouse, query, output, view=view, **arguments)
             captures = []
             accepted = "SELECT 1 FROM change_comments WHERE verdict = 'accepted' LIMIT 1"
             if item is not None or warehouse.rows(accepted)[1]:
@@ -153,14 +153,14 @@ def regressions(selector: str | None, db: str, output: Output, **options: Any) -
         view = view if "with_accepted" in arguments else view.without(("is_accepted",))
         changes: list[Mapping[str, Any]] = []
         if not output.is_to_read:
-            has_rows = write(warehouse, query, *output, view=view, **arguments)
+            has_rows = write(warehouse, query, output, view=view, **arguments)
         else:
             columns = selection.get().columns_of(view, True)
             names, found = warehouse.rows(f"SELECT {columns}, r {query} AS r", **arguments)
             changes = [row[-1] for row in found]
             has_rows = bool(changes)
             if has_rows or output.path is not None:
-                write_rows(names[:-1], [row[:-1] for row in found], *output, view=view)
+                write_rows(names[:-1], [row[:-1] for row in found], output, view=view)
         order = f"captures are in the order of {series.order}"
         if not has_rows:
             say(f"Note: {series.unchanged('change of a total or an op')}; for the values: etq trend; {order}")

@@ -81,7 +81,7 @@ def gap(base: str, new: str, metric: str, worst: int | None, db: str, output: Ou
             _note_problems(warehouse, query, parameters)
             query += " WHERE gap IS NOT NULL LIMIT $worst"
             parameters["worst"] = worst
-        write(warehouse, query, *output, view=catalog.named("numeric_gap"), **parameters)
+        write(warehouse, query, output, view=catalog.named("numeric_gap"), **parameters)
 
 
 def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> None:

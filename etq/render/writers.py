@@ -41,7 +41,12 @@ BINARY: Final = frozenset({"parquet", "arrow"})
 
 
 class Output(NamedTuple):
-    """Where a command's result goes: the parameters of `write`, by default a table on standard output."""
+    """Where a command's result goes: by default, as a table to standard output.
+
+    format  one of `FORMATS`, or a format of the command; by default that of the file's suffix, or a table
+    path    a file; None: standard output
+    force   whether to overwrite the file
+    """
 
     format: str | None = None
     path: str | None = None
@@ -71,18 +76,15 @@ class Output(NamedTuple):
 def write(
     warehouse: Answers,
     query: str,
-    format: str | None,
-    path: str | None,
-    force: bool = False,
+    output: Output,
     *,
     view: catalog.SqlObject | None = None,
     needs_rows: bool = False,
     marked: Callable[[Sequence[str], Rows], Rows] | None = None,
     **parameters: Any,
 ) -> bool:
-    """Write a query's result to a file or to standard output. Returns whether it has rows; True for binary formats.
+    """Write a query's result. Returns whether it has rows; True for binary formats.
 
-    format      one of `FORMATS`; by default that of the file's suffix, or a table
     view        the view of the rows: people get the columns of its line `Shown:`, and, without a unit among the
                 parameters, times in a suitable unit, see `in_one_unit`
     marked      for people, changes rows so that cells have notes beside their values
@@ -92,21 +94,20 @@ def write(
     ending of the file's name, and for a binary format on a terminal. Raises `QueryError` if the query fails; no file is
     left then.
     """
-    refuse_existing(path, force)
-    format = _checked_format(format, path)
+    format = _checked_format(output)
     is_for_people = format in TO_READ
     if view is not None and (columns_read := selection.get().columns_of(view, is_for_people)) != "*":
         query = f"SELECT {columns_read} FROM ({query})"
     chosen = selection.get().with_unit(view) if view is not None and is_for_people else selection.get()
     query = chosen.query(warehouse, query, parameters)
     if format in BINARY:
-        _write_binary(warehouse.connection, warehouse.relation(query, **parameters), format, path, force=force)
+        _write_binary(warehouse.connection, warehouse.relation(query, **parameters), format, output)
         return True
     if format in DELIMITERS:
         relation = warehouse.relation(query, **parameters)
         if relation is None:  # an empty query
             return False
-        with _text_output(path, force=force) as stream, _query_errors():
+        with _text_output(output) as stream, _query_errors():
             return write_delimited(warehouse.connection, relation, DELIMITERS[format], stream)
     with warehouse.rows_in_parts(query, **parameters) as (columns, parts):
         chooses = is_for_people and "unit" in columns and parameters.get("unit") is None
@@ -114,9 +115,9 @@ def write(
         if marked is not None and is_for_people:
             remaining = (marked(columns, rows) for rows in remaining)
         first = next(remaining, [])
-        if columns and (first or path is not None or not (needs_rows and is_for_people)):
-            with _text_output(path, force=force, is_printable=format == "table") as stream:
-                _write_parts(columns, chain([first], remaining), format, path, stream, _Kept.of(query, view))
+        if columns and (first or output.path is not None or not (needs_rows and is_for_people)):
+            with _text_output(output, is_printable=format == "table") as stream:
+                _write_parts(columns, chain([first], remaining), format, output.style, stream, _Kept.of(query, view))
     return bool(first)
 
 
@@ -134,7 +135,7 @@ class _Kept(NamedTuple):
         return cls(catalog.foremost_in(query))
 
 
-def write_each(warehouse: Answers, script: str, format: str | None, path: str | None, force: bool = False) -> None:
+def write_each(warehouse: Answers, script: str, output: Output) -> None:
     """Write the result of each statement as `write` does, with an empty line between results.
 
     Raises `EtqError` for several statements in a format whose files have only one result.
@@ -147,22 +148,21 @@ def write_each(warehouse: Answers, script: str, format: str | None, path: str | 
         raise QueryError(message_of(error), place_in(script, error)) from error
     if len(statements) <= 1:
         with _in_full(script):
-            write(warehouse, script, format, path, force)
+            write(warehouse, script, output)
         return
-    refuse_existing(path, force)
-    format = _checked_format(format, path)
+    format = _checked_format(output)
     if format in BINARY:
         raise EtqError(
             f"{format} holds the result of one statement, and there are {len(statements)}; run them one by one"
         )
-    with _text_output(path, force=force, is_printable=format == "table") as stream:
+    with _text_output(output, is_printable=format == "table") as stream:
         for at, statement in enumerate(statements):
             stream.write("\n" if at else "")
             with (
                 _in_full(statement),
                 warehouse.rows_in_parts(selection.get().query(warehouse, statement, {})) as (columns, parts),
             ):
-                _write_parts(columns, parts, format, path, stream, _Kept.of(statement, None))
+                _write_parts(columns, parts, format, output.style, stream, _Kept.of(statement, None))
 
 
 @contextmanager
@@ -186,9 +186,7 @@ def _in_full(statement: str) -> Iterator[None]:
 def write_rows(
     columns: Sequence[str],
     rows: Rows,
-    format: str | None,
-    path: str | None,
-    force: bool = False,
+    output: Output,
     *,
     view: catalog.SqlObject | None = None,
     long: Collection[str] = (),
@@ -198,13 +196,12 @@ def write_rows(
 
     long  columns with long texts, if no view states them
     """
-    refuse_existing(path, force)
-    format = _checked_format(format, path)
+    format = _checked_format(output)
     columns, rows = selection.get().rows(columns, rows)
     if format not in BINARY:
-        with _text_output(path, force=force, is_printable=format == "table") as stream:
+        with _text_output(output, is_printable=format == "table") as stream:
             kept = _Kept((), long) if view is None else _Kept.of("", view)
-            _write_parts(columns, [rows], format, path, stream, kept)
+            _write_parts(columns, [rows], format, output.style, stream, kept)
         return
     import duckdb
 
@@ -213,23 +210,25 @@ def write_rows(
         f'unnest(${name}::VARCHAR[]) AS "{column}"' for name, column in zip(lists, columns, strict=True)
     )
     with duckdb.connect() as connection:
-        _write_binary(connection, connection.sql(f"SELECT {selected}", params=lists), format, path, force=force)
+        _write_binary(connection, connection.sql(f"SELECT {selected}", params=lists), format, output)
 
 
-def write_text(text: str, path: str | None, force: bool = False, *, is_printable: bool = False) -> None:
-    """Write a text to a file or to standard output. Raises `EtqError` if the file exists and `force` is not set.
+def write_text(text: str, output: Output, *, is_printable: bool = False) -> None:
+    """Write a text. Raises `EtqError` if the file exists and is not to be overwritten.
 
     `is_printable` states that all names in the text are printable. If it isn't set, control characters are escaped on a
     terminal, so the text can't have colours.
     """
-    refuse_existing(path, force)
-    with _text_output(path, force=force, is_printable=is_printable) as stream:
+    refuse_existing(output.path, output.force)
+    with _text_output(output, is_printable=is_printable) as stream:
         stream.write(text)
 
 
-def _checked_format(format: str | None, path: str | None) -> str:
-    _refuse_compressed(path)
-    format = format or format_of(path)
+def _checked_format(output: Output) -> str:
+    """Return the format. Raises `EtqError` for an output that can't be written."""
+    refuse_existing(output.path, output.force)
+    _refuse_compressed(output.path)
+    format = output.form
     if display().escapes_formulas and format not in ("csv", "tsv"):
         raise EtqError(f"--escape-formulas only applies to csv and tsv, not to {format}")
     return format
@@ -285,9 +284,8 @@ def _query_errors() -> Iterator[None]:
 
 
 def _write_parts(
-    columns: Sequence[str], parts: Iterable[Rows], format: str, path: str | None, stream: IO[str], kept: _Kept
+    columns: Sequence[str], parts: Iterable[Rows], format: str, style: TerminalStyle, stream: IO[str], kept: _Kept
 ) -> None:
-    style = style_of(sys.stdout) if path is None else PLAIN
     if format in DELIMITERS:
         stream.write(delimited(columns, [row for rows in parts for row in rows], DELIMITERS[format]))
         return
@@ -325,15 +323,18 @@ class _PrintableLines:
 
 
 @contextmanager
-def _text_output(path: str | None, *, force: bool, is_printable: bool = False) -> Iterator[Any]:
+def _text_output(output: Output, *, is_printable: bool = False) -> Iterator[Any]:
     """Provide a stream to standard output, or to a file, which appears when it is complete."""
-    if path is None:
+    if output.path is None:
         with paged() as stream:
             # Names are written unchanged to files and pipes. On a terminal, they are escaped, because it would
             # interpret control characters.
             yield _PrintableLines(stream) if sys.stdout.isatty() and not is_printable else stream
         return
-    with new_file(path, overwrite=force) as written, Path(written).open("w", encoding="utf-8", newline="\n") as file:
+    with (
+        new_file(output.path, overwrite=output.force) as written,
+        Path(written).open("w", encoding="utf-8", newline="\n") as file,
+    ):
         yield file
 
 
@@ -374,15 +375,10 @@ def _unique(columns: Sequence[str]) -> list[str]:
 
 
 def _write_binary(
-    connection: duckdb.DuckDBPyConnection,
-    relation: duckdb.DuckDBPyRelation,
-    format: str,
-    path: str | None,
-    *,
-    force: bool,
+    connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, format: str, output: Output
 ) -> None:
-    if path is not None:
-        with new_file(path, overwrite=force) as written, _query_errors():
+    if output.path is not None:
+        with new_file(output.path, overwrite=output.force) as written, _query_errors():
             _BINARY_WRITERS[format](connection, relation, written)
         return
     if sys.stdout.isatty():

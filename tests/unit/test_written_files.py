@@ -26,7 +26,7 @@ from etq.errors import EtqError, QueryError
 from etq.render.delimited import delimited, write_delimited
 from etq.render.display import shown_as
 from etq.render.markdown import inline, markdown
-from etq.render.writers import write, write_rows, write_text
+from etq.render.writers import Output, write, write_rows, write_text
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.sampling import examples, thinned
@@ -91,7 +91,7 @@ QUERY = f"SELECT range AS number, 'text ' || range AS text FROM range({MANY})"
 @pytest.mark.parametrize("format", ["csv", "json", "markdown"])
 def test_results_of_many_parts_are_whole(format: str, warehouse: Warehouse, tmp_path: Path) -> None:
     path = tmp_path / "out"
-    assert write(warehouse, QUERY, format, str(path))
+    assert write(warehouse, QUERY, Output(format, str(path)))
     text = path.read_text()
     if format == "json":
         assert json.loads(text) == [{"number": each, "text": f"text {each}"} for each in range(MANY)]
@@ -112,7 +112,7 @@ def test_what_fails_leaves_the_file_as_it_was(format: str, warehouse: Warehouse,
     old.write_text("before")
     for path in (new, old):
         with pytest.raises(QueryError, match="^row 20000$"):
-            write(warehouse, FAILS, format, str(path), force=True)
+            write(warehouse, FAILS, Output(format, str(path), True))
     assert [path.name for path in tmp_path.iterdir()] == ["old"] and old.read_text() == "before"
 
 
@@ -148,12 +148,12 @@ def test_hostile_names_are_code_and_others_stay() -> None:
 
 MLP = CAPTURES / "mlp" / "mlp.etdp"
 WRITERS: dict[str, Callable[[Warehouse, str], object]] = {
-    "table": lambda warehouse, path: write(warehouse, "FROM captures", None, path, force=True),
-    "csv": lambda warehouse, path: write(warehouse, "FROM captures", "csv", path, force=True),
-    "parquet": lambda warehouse, path: write(warehouse, "FROM captures", "parquet", path, force=True),
-    "arrow": lambda warehouse, path: write(warehouse, "FROM captures", "arrow", path, force=True),
-    "rows": lambda _, path: write_rows(["a"], [["b"]], "json", path, force=True),
-    "text": lambda _, path: write_text("text", path, force=True),
+    "table": lambda warehouse, path: write(warehouse, "FROM captures", Output(None, path, True)),
+    "csv": lambda warehouse, path: write(warehouse, "FROM captures", Output("csv", path, True)),
+    "parquet": lambda warehouse, path: write(warehouse, "FROM captures", Output("parquet", path, True)),
+    "arrow": lambda warehouse, path: write(warehouse, "FROM captures", Output("arrow", path, True)),
+    "rows": lambda _, path: write_rows(["a"], [["b"]], Output("json", path, True)),
+    "text": lambda _, path: write_text("text", Output(None, path, True)),
     "report": lambda warehouse, path: report.write(warehouse, ["mlp"], path),
     "export": lambda warehouse, path: warehouse.export("mlp", "chrome", path),
 }
