@@ -539,7 +539,14 @@ class Evidence:
 
     @cached_property
     def devices(self) -> list[Device]:
-        query = "SELECT u.name, u.compute_major, u.compute_minor, u.is_amd FROM _used_devices($key) AS u"
+        # Names of AMD's devices may be empty.
+        query = """
+            SELECT u.name, u.compute_major, u.compute_minor, coalesce(starts_with(u.name, 'AMD'), false) OR EXISTS (
+                FROM signatures AS s
+                WHERE s.capture_id = $key AND s.activity = 'call' AND starts_with(s.label, 'hip')
+            )
+            FROM _used_devices($key) AS u
+        """
         return self.rows(Device._make, query)
 
     def have_capability(self, major: int, minor: int = 0) -> bool:

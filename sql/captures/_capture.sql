@@ -201,24 +201,6 @@ CREATE MACRO _why_no_events(capture_name) AS (
     || 'ingest its file again for this'
 );
 
--- The same capture, for queries about its events. It is also an error if the events were pruned.
-CREATE MACRO _capture_id(capture) AS (
-    (
-        SELECT
-            CASE
-                WHEN _pruned.name IS NULL THEN _meant.capture_id
-                ELSE _lacking(capture, _why_no_events(_pruned.name))
-            END
-        FROM (SELECT _any_capture_id(capture) AS capture_id) AS _meant
-        LEFT JOIN (
-            SELECT _finding.capture_id, _each.name
-            FROM findings AS _finding
-            JOIN captures AS _each USING (capture_id)
-            WHERE _finding.rule = 'events pruned'
-        ) AS _pruned USING (capture_id)
-    )
-);
-
 -- Why the times of a capture can't be shown in a unit.
 CREATE MACRO _why_not_in_unit(capture_name, time_scale, unit) AS (
     capture_name || ' counts ' || time_scale
@@ -226,11 +208,16 @@ CREATE MACRO _why_not_in_unit(capture_name, time_scale, unit) AS (
     || CASE time_scale WHEN 'cycles' THEN 'cycles' ELSE 'a unit of time' END
 );
 
--- The one capture that an argument matches, and the unit of results.
+-- The one capture that an argument matches, for queries about its events, and the unit of results. It is an error if
+-- the events were pruned.
 CREATE MACRO _capture(capture, unit) AS TABLE
 FROM (
-    SELECT _asked.capture_id, _asked.time_scale, _asked.profiling_level, _asked.name, _asked.format, _asked.record_id,
-        _asked.program_id,
+    SELECT
+        CASE
+            WHEN _pruned.rule IS NULL THEN _asked.capture_id
+            ELSE _lacking(capture, _why_no_events(_asked.name))::INTEGER
+        END AS capture_id,
+        _asked.time_scale, _asked.profiling_level, _asked.name, _asked.format, _asked.record_id, _asked.program_id,
         CASE
             WHEN unit IS NULL THEN _default_unit(_asked.time_scale)
             WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
@@ -239,8 +226,12 @@ FROM (
                 THEN _lacking(capture, _why_not_in_unit(_asked.name, _asked.time_scale, unit))::VARCHAR
             ELSE unit
         END AS unit
-    FROM (SELECT _capture_id(capture) AS capture_id) AS _found
+    FROM (SELECT _any_capture_id(capture) AS capture_id) AS _found
     JOIN captures AS _asked USING (capture_id)
+    LEFT JOIN findings AS _pruned ON _pruned.capture_id = _asked.capture_id AND _pruned.rule = 'events pruned'
 ) AS _scaled
 -- An unknown unit is an error even if no result uses it.
-WHERE _scaled.unit IS NOT NULL;
+WHERE _scaled.capture_id IS NOT NULL AND _scaled.unit IS NOT NULL;
+
+-- The key of that capture.
+CREATE MACRO _capture_id(capture) AS ((SELECT _meant.capture_id FROM _capture(capture, NULL) AS _meant));

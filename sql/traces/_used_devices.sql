@@ -1,12 +1,7 @@
 -- One device of a trace that ran work, as in `trace_devices`; if no listed device has the number of a device that ran
--- work, all listed devices; none if no device ran work. `is_amd`: by its name, or by calls of AMD's runtime, as names of
--- AMD's devices may be empty.
+-- work, all listed devices; none if no device ran work.
 CREATE MACRO _used_devices(capture_key) AS TABLE
-SELECT t.device, t.name, t.compute_major, t.compute_minor,
-    coalesce(starts_with(t.name, 'AMD'), false) OR EXISTS (
-        FROM signatures AS s
-        WHERE s.capture_id = capture_key AND s.activity = 'call' AND starts_with(s.label, 'hip')
-    ) AS is_amd
+SELECT t.device, t.name, t.compute_major, t.compute_minor
 FROM trace_devices AS t
 JOIN (
     SELECT list(DISTINCT d.device) AS devices
