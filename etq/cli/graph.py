@@ -33,14 +33,14 @@ _OF_TWO = ("base_stage", "new_stage", "metric")
     "--format",
     "format",
     type=click.Choice(("dot", "json", "model-explorer")),
-    help="Print the graph as DOT for Graphviz, as JSON, or its values for Model Explorer.",
+    help="Instead of a page: the graph as DOT for Graphviz, as JSON, or its values for Model Explorer.",
 )
 @click.option(
-    "--html",
+    "-o",
+    "--output",
     metavar="FILE",
-    help="Write the graph as an HTML page to explore to that file; - is stdout.  [default: NAME_graph.html]",
+    help="Write to that file; - is stdout.  [default: of the page NAME_graph.html, with --format stdout]",
 )
-@click.option("-o", "--output", metavar="FILE", help="With --format: write to that file instead of stdout (-).")
 @click.option("--force", is_flag=True, help="Overwrite any existing file, not only an earlier page of the same graph.")
 @open_option
 @click.option(
@@ -70,7 +70,6 @@ _OF_TWO = ("base_stage", "new_stage", "metric")
 def graph(
     capture: str,
     other: str | None,
-    html: str | None,
     output: Output,
     opens: bool,
     overlay: str | None,
@@ -80,7 +79,7 @@ def graph(
     """Draw the op graph of a program or capture, or of two. A capture has times, and needs a linked record.
 
     An ETRecord or a program (.pte) alone is drawn without times; the graph of a program has its instructions. Without
-    --html or --format, a page is written.
+    --format, an HTML page to explore is written.
 
     The page shows ops within their modules; a click opens a module. Ops are coloured by time, calls, FLOPs, bytes,
     backend, data type or op type. More colours need more input: planned memory needs a program, the time above the
@@ -97,29 +96,29 @@ def graph(
     \b
     etq graph net.pte --open
     etq graph run.etdp --etrecord net.etrecord
-    etq graph run --html run_graph.html --db lab.duckdb
+    etq graph run -o run_graph.html --db lab.duckdb
     etq graph run_41 run_42 --open --db lab.duckdb
-    etq graph net.etrecord net.etrecord --base-stage edge --html net.html
-    etq graph run --gap reference --peak-flops 20G --html run_graph.html --db lab.duckdb
+    etq graph net.etrecord net.etrecord --base-stage edge -o net.html
+    etq graph run --gap reference --peak-flops 20G -o run_graph.html --db lab.duckdb
     etq graph run --format model-explorer --overlay snr --gap reference -o snr.json --db lab.duckdb
     etq graph run --format json --db lab.duckdb | jq '.nodes[] | select(.calls > 0) | .name'
     etq graph run --format dot --db lab.duckdb | dot -Tsvg > run.svg
     """
     if other is not None:
-        options |= {"format": output.format, "output": output.path, "overlay": overlay}
-        _draw_both(capture, other, db, html, force=output.force, opens=opens, options=options)
+        _draw_both(
+            capture, other, db, output, opens=opens, options=options | {"format": output.format, "overlay": overlay}
+        )
         return
     for name in _OF_TWO:
         if options.pop(name) is not None:
             raise click.UsageError(f"--{name.replace('_', '-')} needs a second graph: etq graph BASE NEW")
-    _check_form(output, html, opens=opens, overlay=overlay)
+    _check_form(output, opens=opens, overlay=overlay)
     if output.format is None:
-        if html is not None:
-            check_page(html, force=output.force, opens=opens)
-        with _drawing(capture, db, options, "--html") as (warehouse, selector, chosen):
+        check_page(output.path, force=output.force, opens=opens)
+        with _drawing(capture, db, options, "a page") as (warehouse, selector, chosen):
             from etq.report import graph_of
 
-            page_path = html or f"{file_name_of(selector.name)}_graph.html"
+            page_path = output.path or f"{file_name_of(selector.name)}_graph.html"
             check_page(page_path, force=output.force, opens=opens)
             drawn = graph_of(warehouse, selector, **chosen)
             write_page(drawn, page_path, f"the graph of {printable(selector.name)}", force=output.force, opens=opens)
@@ -134,13 +133,9 @@ def graph(
     _write_drawing(capture, db, output, options, {} if overlay is None else {"overlay": overlay})
 
 
-def _check_form(output: Output, html: str | None, *, opens: bool, overlay: str | None) -> None:
+def _check_form(output: Output, *, opens: bool, overlay: str | None) -> None:
     """Raise `click.UsageError` for options that don't go together."""
     format, path, force = output
-    if format is not None and html is not None:
-        raise click.UsageError("the graph has one form: give either --html FILE or --format")
-    if format is None and path is not None:
-        raise click.UsageError("-o only applies to --format; --html FILE names the page")
     if force and format is not None and path is None:
         raise click.UsageError("--force only applies to a page and -o FILE")
     if opens and format is not None:
@@ -149,9 +144,7 @@ def _check_form(output: Output, html: str | None, *, opens: bool, overlay: str |
         raise click.UsageError("--overlay only applies to --format model-explorer")
 
 
-def _draw_both(
-    base: str, new: str, db: str, html: str | None, *, force: bool, opens: bool, options: dict[str, Any]
-) -> None:
+def _draw_both(base: str, new: str, db: str, output: Output, *, opens: bool, options: dict[str, Any]) -> None:
     """Write the page of two graphs."""
     from etq.report import graphs_of
 
@@ -162,13 +155,14 @@ def _draw_both(
             raise click.UsageError(
                 f"--{name.replace('_', '-')} applies to one graph; etq show compare_graphs lists the nodes of two"
             )
-    if html is not None:
-        check_page(html, force=force, opens=opens)
+    check_page(output.path, force=output.force, opens=opens)
     with open_graphs(base, new, db) as (warehouse, *sides):
-        path = html or f"{file_name_of('_'.join(sides))}_graph.html"
-        check_page(path, force=force, opens=opens)
+        path = output.path or f"{file_name_of('_'.join(sides))}_graph.html"
+        check_page(path, force=output.force, opens=opens)
         drawn = graphs_of(warehouse, *sides, **{name: value for name, value in chosen.items() if value is not None})
-        write_page(drawn, path, f"the graphs of {printable(base)} and {printable(new)}", force=force, opens=opens)
+        write_page(
+            drawn, path, f"the graphs of {printable(base)} and {printable(new)}", force=output.force, opens=opens
+        )
 
 
 def _write_dot(capture: str, db: str, output: Output, options: dict[str, Any]) -> None:

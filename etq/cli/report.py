@@ -112,8 +112,7 @@ def report(
     for name in (*arguments, *(["unit"] if unit and home else [])):
         if name not in TAKEN[kind]:
             raise click.UsageError(f"--{name.replace('_', '-')} is not for a report of {kind}")
-    if output is not None:
-        check_page(output, force=force, opens=opens)
+    check_page(output, force=force, opens=opens)
     with _subject(kind, job, captures, db, arguments | {"unit": unit}) as (make, of):
         path = f"{file_name_of(of)}.html" if output is None else output
         check_page(path, force=force, opens=opens)

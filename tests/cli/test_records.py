@@ -142,7 +142,7 @@ def test_an_output_is_refused_before_it_is_computed(lab: str, tmp_path: Path) ->
     path.write_text("kept")
     empty = "the name of the output is empty; name a file, or - for stdout"
     for output, message in ((str(path), f"{path}: exists; overwrite it with --force"), ("", empty)):
-        for command in (("graph", "nix", "--html"), ("graph", "nix", "nix", "--html"), ("report", "nix", "-o")):
+        for command in (("graph", "nix", "-o"), ("graph", "nix", "nix", "-o"), ("report", "nix", "-o")):
             result = run_etq(*command, output, "--db", lab)
             assert (result.exit_code, result.output) == (1, f"Error: {message}\n")
     assert run_etq("report", "nix", "-o", str(path), "--force", "--db", lab).exit_code == 1
@@ -189,7 +189,7 @@ def test_a_page_overwrites_its_own_earlier_one_alone(
     assert "mlp.html: the report of mlp\n" in again and "Note: found no browser" in again
     assert "<!-- earlier -->" not in page.read_text()
     before = page.read_text()
-    for arguments in (("report", OTHER, "-o"), ("graph", MLP, "--etrecord", RECORD, "--html")):
+    for arguments in (("report", OTHER, "-o"), ("graph", MLP, "--etrecord", RECORD, "-o")):
         result = run_etq(*arguments, "mlp.html")
         assert (result.exit_code, result.stderr) == (1, "Error: mlp.html: exists; overwrite it with --force\n")
     assert page.read_text() == before and opened == []
