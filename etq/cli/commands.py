@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Option(NamedTuple):
-    """An option: a choice of words, a number of at least `least`, a text if it has a metavar, otherwise a flag.
+    """An option: a choice of words, a number, a text if it has a metavar, otherwise a flag.
 
     `instead` maps values to views that are shown in place of the command's view.
     """
@@ -18,7 +18,6 @@ class Option(NamedTuple):
     text: str
     choices: tuple[str, ...] = ()
     metavar: str | None = None
-    least: int | None = None
     is_integer: bool = False
     instead: Mapping[Any, str] = {}
 

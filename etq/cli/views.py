@@ -114,8 +114,6 @@ def _option(name: str, option: Option, default: str | None) -> Callable[[Callabl
     written = f"--{name.replace('_', '-')}"
     if option.choices:
         return click.option(written, name, type=click.Choice(option.choices), help=text)
-    if option.least is not None:
-        return click.option(written, name, type=click.IntRange(option.least), help=text)
     if option.is_integer or option.metavar is not None:
         kind = int if option.is_integer else str
         return click.option(written, name, type=kind, metavar=option.metavar, help=text)
