@@ -223,7 +223,6 @@ class Device(NamedTuple):
 
     name: str | None
     major: int | None
-    minor: int | None
     is_amd: bool
 
 
@@ -541,7 +540,7 @@ class Evidence:
     def devices(self) -> list[Device]:
         # Names of AMD's devices may be empty.
         query = """
-            SELECT u.name, u.compute_major, u.compute_minor, coalesce(starts_with(u.name, 'AMD'), false) OR EXISTS (
+            SELECT u.name, u.compute_major, coalesce(starts_with(u.name, 'AMD'), false) OR EXISTS (
                 FROM signatures AS s
                 WHERE s.capture_id = $key AND s.activity = 'call' AND starts_with(s.label, 'hip')
             )
@@ -549,11 +548,10 @@ class Evidence:
         """
         return self.rows(Device._make, query)
 
-    def have_capability(self, major: int, minor: int = 0) -> bool:
-        """Whether all devices are known to be NVIDIA's of at least this compute capability."""
+    def have_capability(self, major: int) -> bool:
+        """Whether all devices are known to be NVIDIA's of at least this major compute capability."""
         return bool(self.devices) and all(
-            not device.is_amd and device.major is not None and (device.major, device.minor or 0) >= (major, minor)
-            for device in self.devices
+            not device.is_amd and device.major is not None and device.major >= major for device in self.devices
         )
 
     @cached_property

@@ -140,7 +140,7 @@ def warehouse_option(command: Decorated) -> Decorated:
     )(command)
 
 
-def warehouse_argument(command: Callable[..., Any], metavar: str = "[WAREHOUSE]") -> Callable[..., Any]:
+def warehouse_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add an argument for the warehouse, which may be given as --db instead; the command gets it as `db`."""
 
     @wraps(command)
@@ -149,7 +149,7 @@ def warehouse_argument(command: Callable[..., Any], metavar: str = "[WAREHOUSE]"
             raise click.UsageError(f"{warehouse} and --db {db} are two warehouses; name one")
         return command(*args, db=db if warehouse is None else warehouse, **options)
 
-    return click.argument("warehouse", metavar=metavar, required=False)(warehouse_option(naming))
+    return click.argument("warehouse", metavar="[WAREHOUSE]", required=False)(warehouse_option(naming))
 
 
 def _file_of_output(_: click.Context, __: click.Parameter, path: str | None) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -37,16 +36,8 @@ _STORAGE: Final = {
 }
 
 
-def backup(
-    path: str | os.PathLike[str],
-    output: str | os.PathLike[str],
-    *,
-    overwrite: bool = False,
-    beside: AbstractContextManager[object] | None = None,
-) -> int:
+def backup(path: str | os.PathLike[str], output: str | os.PathLike[str], *, overwrite: bool = False) -> int:
     """Copy a warehouse to another file, without the free space in it; return the copy's bytes.
-
-    beside  a context that copies related files: entered before the copy begins, left when it is complete
 
     The copy has the state of one moment: writers wait for it, readers don't. All data are read and written, so damage
     is noticed. The copy appears when it is complete and on the disk.
@@ -60,7 +51,7 @@ def backup(
     check_warehouse(source)
     _check_output(source, target, overwrite)
     try:
-        with new_file(target, overwrite=overwrite) as written, beside or nullcontext():
+        with new_file(target, overwrite=overwrite) as written:
             copy_whole(source, Path(written))
             check_warehouse(written)
             Path(written).chmod(Path(source).stat().st_mode & 0o777)

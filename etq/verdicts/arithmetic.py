@@ -191,14 +191,13 @@ def _within(values: Numbers, sides: tuple[Flags, Flags]) -> tuple[list[Numbers],
     return means, rest
 
 
-def holm(p: Sequence[float], weights: Sequence[float], others: float = 0) -> list[float]:
+def holm(p: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Return the p-values corrected by Holm's procedure (q). If all tests with a corrected value of at most q are
     positive, the probability of any false positive is at most q.
 
-    A test with a smaller weight uses less of the error probability. `others` is the weight of further tests, whose
-    p-values are larger.
+    A test with a smaller weight uses less of the error probability.
     """
-    found, rest, most = [0.0] * len(p), sum(weights) + others, 0.0
+    found, rest, most = [0.0] * len(p), sum(weights), 0.0
     for at in sorted(range(len(p)), key=lambda at: p[at] / weights[at]):
         found[at] = most = min(1.0, max(most, p[at] / weights[at] * rest))
         rest -= weights[at]

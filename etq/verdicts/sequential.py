@@ -26,6 +26,8 @@ MATTERS = 0.03
 EXPLAINS = 0.25
 # The most rounds that a forecast names.
 MOST_ROUNDS = 100
+# Half of an interval that is narrow enough, as a part of the latency.
+_WIDTH = 0.01
 # The normal quantile with 2.5 % above it.
 NORMAL = 1.959963984540054
 # With fewer rounds, the spread of one program's captures doesn't show how many more rounds are needed.
@@ -127,8 +129,8 @@ def _is_open(row: Judged, total: float) -> bool:
     return not (row.level == "op" and share * most < EXPLAINS * total)
 
 
-def precision(latencies: Sequence[float], *, width: float = 0.01, rounds: int | None = None) -> Standing:
-    """Return whether the latency of one program is known to ±`width`, with its interval of 95 %.
+def precision(latencies: Sequence[float], *, rounds: int | None = None) -> Standing:
+    """Return whether the latency of one program is known to ±`_WIDTH`, with its interval of 95 %.
 
     The typical latency is the median of the means of all pairs of captures, as logarithms, with the interval from
     Wilcoxon's signed ranks (Hodges and Lehmann). With fewer than 6 captures, there is no interval. Captures that follow
@@ -136,7 +138,6 @@ def precision(latencies: Sequence[float], *, width: float = 0.01, rounds: int | 
     autocorrelation.
 
     latencies  of each capture, in the order of measurement: the median of its runs, in any unit, above 0
-    width      half of the interval that is narrow enough, as a part of the latency
     rounds     the most rounds, of two captures each; None: no limit
     """
     values = np.log(np.asarray(latencies, float))
@@ -150,13 +151,13 @@ def precision(latencies: Sequence[float], *, width: float = 0.01, rounds: int | 
     low, high = middle - wider * (middle - low), middle + wider * (high - middle)
     half = max(math.expm1(high - middle), -math.expm1(low - middle))
     ends = typical, math.exp(low), math.exp(high)
-    if half <= width:
+    if half <= _WIDTH:
         return Standing(True, words.PRECISE.format(100 * half, words.rounds(measured)), (), *ends)
-    needed = math.ceil(measured * (half / width) ** 2)
+    needed = math.ceil(measured * (half / _WIDTH) ** 2)
     more = needed - measured if needed <= MOST_ROUNDS else None
     forecast = words.rounds_needed(more, rounds is not None and needed > rounds)
     forecast = words.TOO_EARLY if measured < FORECAST else forecast
-    return Standing(False, words.IMPRECISE.format(100 * half, 100 * width, forecast), (), *ends)
+    return Standing(False, words.IMPRECISE.format(100 * half, 100 * _WIDTH, forecast), (), *ends)
 
 
 def _following(values: Numbers) -> float:

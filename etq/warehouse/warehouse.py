@@ -1004,7 +1004,8 @@ class Warehouse(Views):
         what, item as in `trend`: what changed; `all` is the total with all ops, modules and metrics
         over       key of the label by which captures are ordered, or captured_at; by default as in `trend`
         by         keys of the labels that separate series, by default as in `trend`
-        accepted   whether the change is accepted: the series' level starts anew there, see `accept`
+        accepted   whether the change is accepted: it is no regression any more, and the level of the series starts
+                   anew there: later changes are measured against the level after it
 
         Raises `QueryError` if no capture has that label, `EtqError` for an invalid text or selector, and
         `WarehouseError` for a warehouse that can't be written.
@@ -1016,14 +1017,6 @@ class Warehouse(Views):
         verdict, meant = ACCEPTED if accepted else NOTE, None if selector is None else self.expanded(selector)
         made = commented(self, first_bad, meant, what, item, over, by, verdict=verdict, text=text, author=author)
         return self._change_whole("change_comments", lambda connection: add_comment(connection, made))
-
-    def accept(self, first_bad: str, text: str, selector: str | None = None, **options: Any) -> int:
-        """Accept a change of series, for a reason. Returns the number of the comment.
-
-        It is no regression any more, and the level of the series starts anew there: later changes are measured against
-        the level after it. Options, and errors, are those of `comment`.
-        """
-        return self.comment(first_bad, text, selector, accepted=True, **options)
 
     def remove_comment(self, number: int) -> None:
         """Remove a comment; a change that it accepted is a regression again.

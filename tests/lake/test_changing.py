@@ -99,7 +99,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _comment(warehouse: Warehouse) -> None:
-    warehouse.remove_comment(warehouse.accept("2", "a newer model", over="build"))
+    warehouse.remove_comment(warehouse.comment("2", "a newer model", over="build", accepted=True))
     warehouse.comment("2", "known", over="build", author="ada")
 
 

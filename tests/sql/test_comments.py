@@ -41,7 +41,9 @@ def test_an_accepted_step_is_no_regression_and_later_ones_are_measured_from_ther
     stored(warehouse, [1.0] * 15 + [1.2] * 15 + [1.5] * 15, model="net")
     steps = [row for row in warehouse.rows(LISTED)[1] if row[0] == "op"]
     assert steps == [("op", "addmm", "slower", "30", "31", 25.0), ("op", "addmm", "slower", "15", "16", 20.0)]
-    number = warehouse.accept("16", "new tokenizer", "model=net", what="op", item="addmm@0", author="ann")
+    number = warehouse.comment(
+        "16", "new tokenizer", "model=net", what="op", item="addmm@0", author="ann", accepted=True
+    )
     assert number == 1
     assert [row for row in warehouse.rows(LISTED)[1] if row[0] == "op"] == steps[:1]
     found = [row for row in warehouse.rows(ALL)[1] if row[0] == "addmm"]
@@ -56,7 +58,7 @@ def test_an_accepted_step_is_no_regression_and_later_ones_are_measured_from_ther
 def test_what_is_accepted_before_it_is_found_is_never_listed(warehouse: Warehouse) -> None:
     """A step is found once captures have followed it; who makes it knows before."""
     stored(warehouse, [1.0] * 15 + [1.3] * 2)
-    warehouse.accept("16", "planned", what="all")
+    warehouse.comment("16", "planned", what="all", accepted=True)
     more = [Labelled(f"later{build}", capture(build, {"addmm": 1.3}), {"build": str(build)}) for build in range(18, 33)]
     ingest_all(warehouse, more)
     assert warehouse.rows(LISTED)[1] == []
@@ -76,7 +78,7 @@ def test_comments_are_on_their_own_series_and_op(warehouse: Warehouse) -> None:
     query = "SELECT series, op FROM regressions() WHERE what = 'op' AND verdict = 'slower' ORDER BY ALL"
     every = [(f"device={device},model=net", op) for device in "ab" for op in ("add", "addmm")]
     assert warehouse.rows(query)[1] == every
-    warehouse.accept("16", "wanted", "model=net,device=a", what="op", item="addmm@0")
+    warehouse.comment("16", "wanted", "model=net,device=a", what="op", item="addmm@0", accepted=True)
     assert warehouse.rows("SELECT series FROM change_comments")[1] == [("device=a,model=net",)]
     left = [each for each in every if each != ("device=a,model=net", "addmm")]
     assert warehouse.rows(query)[1] == left
@@ -87,7 +89,7 @@ def test_comments_are_on_their_own_series_and_op(warehouse: Warehouse) -> None:
         "SELECT DISTINCT op FROM regressions(\"by\" := 'model') WHERE what = 'op' AND verdict = 'slower' ORDER BY ALL"
     )
     assert warehouse.rows(of_both)[1] == [("add",), ("addmm",)]
-    warehouse.accept("16", "wanted everywhere", "model=net", what="all")
+    warehouse.comment("16", "wanted everywhere", "model=net", what="all", accepted=True)
     assert warehouse.rows(query)[1] == []
 
 
@@ -111,7 +113,7 @@ def test_a_comment_stays_on_its_op_when_instructions_are_numbered_anew(warehouse
     ingest_all(warehouse, [Labelled(f"b{build}", made(build), {"build": str(build)}) for build in range(1, 31)])
     query = "SELECT op, instruction_id FROM regressions() WHERE what = 'op' AND op = 'mm'"
     assert warehouse.rows(query)[1] == [("mm", 1)]
-    warehouse.accept("16", "wanted", what="op", item="mm@1")
+    warehouse.comment("16", "wanted", what="op", item="mm@1", accepted=True)
     assert warehouse.rows(query)[1] == []
     ingest_all(warehouse, [Labelled(f"b{build}", made(build), {"build": str(build)}) for build in range(31, 46)])
     assert warehouse.rows(query)[1] == []
@@ -134,7 +136,7 @@ def test_notes_and_what_is_accepted(warehouse: Warehouse) -> None:
     assert [row for row in before if row[0] == "op"] == [("op", "addmm", "slower", "15", "16", 30.0)]
     reverted = "SELECT stage, reverted_at FROM regressions() WHERE op = 'addmm'"
     assert warehouse.rows(reverted)[1] == [("reverted", "31")]
-    warehouse.accept("16", "wanted", series, what="all")
+    warehouse.comment("16", "wanted", series, what="all", accepted=True)
     assert {series for (series,) in warehouse.rows("SELECT series FROM change_comments")[1]} == {series}
     assert [row for row in warehouse.rows(LISTED)[1] if row[0] == "op"] == [back]
     # The comment is found at its place when its capture is gone.
@@ -149,7 +151,7 @@ def test_a_creep_is_accepted(warehouse: Warehouse) -> None:
     stored(warehouse, [*growing, *[1.39] * 15])
     [(kind, first_bad)] = warehouse.rows("SELECT kind, first_bad FROM regressions() WHERE op = 'addmm'")[1]
     assert kind == "creep"
-    warehouse.accept(first_bad, "more to do", what="op", item="addmm@0")
+    warehouse.comment(first_bad, "more to do", what="op", item="addmm@0", accepted=True)
     assert warehouse.rows("SELECT kind FROM change_comments")[1] == [("creep",)]
     assert warehouse.rows("SELECT 1 FROM regressions() WHERE op = 'addmm'")[1] == []
     accepted = warehouse.rows(
@@ -188,7 +190,7 @@ def test_errors(
     few: Warehouse, arguments: tuple[str, ...], options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        few.accept(*arguments, **options)
+        few.comment(*arguments, **options, accepted=True)
     assert few.rows("FROM change_comments")[1] == []
 
 
@@ -199,7 +201,7 @@ def test_what_cannot_be_changed(few: Warehouse, tmp_path: Path) -> None:
     with etq.open(tmp_path / "lab.duckdb") as made:
         stored(made, [1.0] * 3)
     with etq.open(tmp_path / "lab.duckdb", read_only=True) as reader, pytest.raises(WarehouseError, match="read-only"):
-        reader.accept("3", "x")
+        reader.comment("3", "x", accepted=True)
 
 
 @examples(60)

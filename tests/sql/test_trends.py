@@ -256,7 +256,7 @@ def test_instances_of_an_op_that_changed_at_one_build_are_one_row(warehouse: War
         ("instance", "permute", 2, 1, "kept", "16", 47, 2),
         ("instance", "permute", 1, 1, "kept", "16", 47, 1),
     ]
-    warehouse.accept("16", "wanted", what="op", item="permute")
+    warehouse.comment("16", "wanted", what="op", item="permute", accepted=True)
     assert warehouse.rows(listed)[1] == []
 
 
