@@ -1,10 +1,3 @@
--- One thread that launches, with the number of its launches.
-CREATE MACRO _thread_launches(capture_key) AS TABLE
-SELECT l.thread_index, h.process, count(*) AS launches
-FROM _host_launches(capture_key) AS l
-JOIN (FROM threads AS i WHERE i.capture_id = capture_key) AS h USING (thread_index)
-GROUP BY l.thread_index, h.process;
-
 -- One part of periods of threads of the host, such as gaps of devices until the next launch begins: what the thread
 -- did, see `_host_states`; if that is unknown, what the other thread of its process with the most launches did. `step`
 -- is whether it lies in a step of `tool_steps`; NULL if the trace has none. `owner` is that of the thread itself,
@@ -18,11 +11,17 @@ CREATE MACRO _host_parts(
 ) AS TABLE
 WITH asked_periods AS MATERIALIZED (FROM query_table(periods) AS q),
 asked_steps AS MATERIALIZED (SELECT q.start_ticks, q.end_ticks FROM query_table(tool_steps) AS q),
-launching AS MATERIALIZED (FROM _thread_launches(capture_key)),
+processes AS MATERIALIZED (SELECT i.thread_index, i.process FROM threads AS i WHERE i.capture_id = capture_key),
+launching AS MATERIALIZED (
+    SELECT l.thread_index, h.process, count(*) AS launches
+    FROM _host_launches(capture_key) AS l
+    JOIN processes AS h USING (thread_index)
+    GROUP BY l.thread_index, h.process
+),
 asked AS MATERIALIZED (
     SELECT p.thread_index, arg_min(m.thread_index, (-m.launches, m.thread_index)) AS other_thread
     FROM (SELECT DISTINCT i.thread_index FROM asked_periods AS i) AS p
-    JOIN (FROM threads AS i WHERE i.capture_id = capture_key) AS h USING (thread_index)
+    JOIN processes AS h USING (thread_index)
     LEFT JOIN launching AS m ON m.process = h.process AND m.thread_index <> p.thread_index
     GROUP BY p.thread_index
 ),

@@ -1,7 +1,14 @@
--- The times of a trace in which ops of the forward pass run within a call of the backward pass, on its thread: with
--- activation checkpointing, activations that weren't kept are computed again. Autograd records the ops that compute
--- them like those of the forward pass.
-CREATE MACRO _forward_in_backward(capture_key) AS TABLE
+-- The total operations of the ops of one run of a trace, such as a step. Ops of the forward pass within a call of the
+-- backward pass count as repeated only if that call does other work, too: where the backward pass is to be
+-- differentiated (create_graph), autograd records all ops of the call. `compute_ticks`: the least time of the
+-- operations at the peaks of their types, as far as these are known. `known_ticks`: the part of `ticks` whose
+-- operations are known; copies, fills and communication have none. `costed_ticks`: the same with kernels that are known
+-- to be limited by their bytes. `unpeaked_ticks`: the part of `known_ticks` whose peak is unknown. In a trace without device events, an op may contain others that do its work, as aten::linear
+-- contains aten::addmm: it counts for what it does beyond these.
+CREATE MACRO _step_flops(
+    capture_key,
+    rated  -- a table of the rows of `_rated_work`
+) AS TABLE
 WITH names AS MATERIALIZED (
     SELECT s.signature_index, _is_backward_name(s.label) AS is_named
     FROM (SELECT capture_key AS capture_id) AS a
@@ -26,25 +33,17 @@ outermost AS MATERIALIZED (
         ),
         true
     )
-)
-SELECT f.thread_index, f.start_ticks, f.end_ticks, b.start_ticks AS call_start, b.end_ticks AS call_end
-FROM (FROM outermost AS o WHERE NOT o.is_backward) AS f
-ASOF JOIN (FROM outermost AS o WHERE o.is_backward) AS b
-    ON b.thread_index = f.thread_index AND row(b.start_ticks) <= row(f.start_ticks)
-WHERE f.start_ticks < b.end_ticks;
-
--- The total operations of the ops of one run of a trace, such as a step. Ops of the forward pass within a call of the
--- backward pass count as repeated only if that call does other work, too: where the backward pass is to be
--- differentiated (create_graph), autograd records all ops of the call. `compute_ticks`: the least time of the
--- operations at the peaks of their types, as far as these are known. `known_ticks`: the part of `ticks` whose
--- operations are known; copies, fills and communication have none. `costed_ticks`: the same with kernels that are known
--- to be limited by their bytes. `unpeaked_ticks`: the part of `known_ticks` whose peak is unknown. In a trace without device events, an op may contain others that do its work, as aten::linear
--- contains aten::addmm: it counts for what it does beyond these.
-CREATE MACRO _step_flops(
-    capture_key,
-    rated  -- a table of the rows of `_rated_work`
-) AS TABLE
-WITH repeats AS MATERIALIZED (FROM _forward_in_backward(capture_key)),
+),
+-- The times in which ops of the forward pass run within a call of the backward pass, on its thread: with activation
+-- checkpointing, activations that weren't kept are computed again. Autograd records the ops that compute them like
+-- those of the forward pass.
+repeats AS MATERIALIZED (
+    SELECT f.thread_index, f.start_ticks, f.end_ticks, b.start_ticks AS call_start, b.end_ticks AS call_end
+    FROM (FROM outermost AS o WHERE NOT o.is_backward) AS f
+    ASOF JOIN (FROM outermost AS o WHERE o.is_backward) AS b
+        ON b.thread_index = f.thread_index AND row(b.start_ticks) <= row(f.start_ticks)
+    WHERE f.start_ticks < b.end_ticks
+),
 written AS MATERIALIZED (
     SELECT r.flops, CASE WHEN r.flops > 0 THEN r.flops * 1e9 / r.most_flops ELSE r.flops END AS compute_ticks,
         coalesce(r.flops IS NOT NULL OR r.family = 'communication', false) AS is_known,

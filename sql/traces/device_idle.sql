@@ -70,28 +70,6 @@ FROM idle_causes AS i CROSS JOIN target AS a CROSS JOIN _recording((SELECT a.cap
 LEFT JOIN steps AS s USING (run_index)
 ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
 
--- The idle time of one device, or stream, by its cause, in ticks; arguments as for `_idle_causes`.
-CREATE MACRO _idle_totals(capture_key, "by", launch_ticks) AS TABLE
-WITH by_op AS (
-    SELECT i.device, i.stream, i.cause, i.host_op, i.call, count(*) AS gaps, try_cast(sum(i.ticks) AS BIGINT) AS ticks,
-        try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks, max(i.ticks) AS longest,
-        any_value(i.span_ticks) AS span_ticks
-    FROM _idle_causes(capture_key, "by", launch_ticks) AS i
-    GROUP BY i.device, i.stream, i.cause, i.host_op, i.call
-),
-summed AS (
-    SELECT b.*, sum(b.ticks) OVER (PARTITION BY b.device, b.stream, b.cause, b.host_op) AS op_ticks,
-        sum(b.ticks) OVER (PARTITION BY b.device, b.stream, b.cause, b.call) AS of_call_ticks
-    FROM by_op AS b
-)
-SELECT r.device, r.stream, r.cause, sum(r.gaps)::BIGINT AS gaps, try_cast(sum(r.ticks) AS BIGINT) AS ticks,
-    try_cast(sum(r.host_ticks) AS BIGINT) AS host_ticks, max(r.longest) AS longest,
-    any_value(r.span_ticks) AS span_ticks,
-    arg_max(r.host_op, (r.op_ticks, r.host_op)) FILTER (WHERE r.host_op IS NOT NULL) AS host_op,
-    arg_max(r.call, (r.of_call_ticks, r.call)) FILTER (WHERE r.call IS NOT NULL) AS call
-FROM summed AS r
-GROUP BY r.device, r.stream, r.cause;
-
 -- The idle time of one device, or stream, by its cause, see `device_idle`; the longest first.
 -- Needs: torch_trace, device_events; else: framework_tax
 -- Empty: {capture} has no gaps between device events
@@ -115,10 +93,31 @@ CREATE MACRO device_idle_causes(
     "by" := 'device',  -- device or stream
     launch_delay_us := NULL  -- as in `device_idle`
 ) AS TABLE
-WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+by_op AS (
+    SELECT i.device, i.stream, i.cause, i.host_op, i.call, count(*) AS gaps, try_cast(sum(i.ticks) AS BIGINT) AS ticks,
+        try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks, max(i.ticks) AS longest,
+        any_value(i.span_ticks) AS span_ticks
+    FROM _idle_causes((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS i
+    GROUP BY i.device, i.stream, i.cause, i.host_op, i.call
+),
+summed AS (
+    SELECT b.*, sum(b.ticks) OVER (PARTITION BY b.device, b.stream, b.cause, b.host_op) AS op_ticks,
+        sum(b.ticks) OVER (PARTITION BY b.device, b.stream, b.cause, b.call) AS of_call_ticks
+    FROM by_op AS b
+),
+by_cause AS (
+    SELECT r.device, r.stream, r.cause, sum(r.gaps)::BIGINT AS gaps, try_cast(sum(r.ticks) AS BIGINT) AS ticks,
+        try_cast(sum(r.host_ticks) AS BIGINT) AS host_ticks, max(r.longest) AS longest,
+        any_value(r.span_ticks) AS span_ticks,
+        arg_max(r.host_op, (r.op_ticks, r.host_op)) FILTER (WHERE r.host_op IS NOT NULL) AS host_op,
+        arg_max(r.call, (r.of_call_ticks, r.call)) FILTER (WHERE r.call IS NOT NULL) AS call
+    FROM summed AS r
+    GROUP BY r.device, r.stream, r.cause
+)
 SELECT c.device, c.stream, c.cause, c.gaps, _in_unit(c.ticks, a.scale) AS total,
     100 * c.ticks::DOUBLE / c.span_ticks AS share_percent,
     _in_unit(c.ticks::DOUBLE / c.gaps, a.scale) AS mean, _in_unit(c.longest, a.scale) AS max,
     _in_unit(c.host_ticks, a.scale) AS host_time, c.host_op, c.call, a.unit
-FROM _idle_totals((SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000) AS c CROSS JOIN target AS a
+FROM by_cause AS c CROSS JOIN target AS a
 ORDER BY c.device, c.stream, c.ticks DESC, c.cause;

@@ -1,10 +1,10 @@
--- One of torch's own elementwise and reduction kernels, with its place in a chain: a sequence of kernels that follow
--- each other on a stream, within a run, with nothing else of the stream between them. torch.compile may fuse such a
--- chain into one kernel, which reads and writes memory once; that its ops depend on each other is not known. Kernels of
--- torch.compile, of normalizations, of softmax and of other libraries end a chain. Where a chain's first in-place op
--- runs again, another chain begins: the op mostly writes another tensor then, as where gradients of several parameters
--- are accumulated.
-CREATE MACRO _chained_kernels(
+-- The rows of `fusable_chains` in ticks, of a capture by its key. A chain is a sequence of torch's own elementwise and
+-- reduction kernels that follow each other on a stream, within a run, with nothing else of the stream between them.
+-- torch.compile may fuse it into one kernel, which reads and writes memory once; that its ops depend on each other is
+-- not known. Kernels of torch.compile, of normalizations, of softmax and of other libraries end a chain. Where a
+-- chain's first in-place op runs again, another chain begins: the op mostly writes another tensor then, as where
+-- gradients of several parameters are accumulated.
+CREATE MACRO _fusable_chains(
     capture_key,
     launches  -- a table of the rows of `_launches`
 ) AS TABLE
@@ -44,27 +44,23 @@ led AS (
             AS leader
     FROM in_place AS p
 ),
-chains AS (
+parted AS (
     SELECT l.*, greatest(1, count(*) FILTER (WHERE l.op = l.leader) OVER (
             PARTITION BY l.whole ORDER BY l.start_ticks, l.event_index ROWS UNBOUNDED PRECEDING
         )) AS part
     FROM led AS l
-)
-SELECT c.event_index, (c.whole, c.part) AS chain,
-    row_number() OVER (PARTITION BY c.whole, c.part ORDER BY c.start_ticks, c.event_index) AS number, c.ticks
-FROM chains AS c
-QUALIFY count(*) OVER (PARTITION BY c.whole, c.part) > 1;
-
--- The rows of `fusable_chains` in ticks, of a capture by its key.
-CREATE MACRO _fusable_chains(
-    capture_key,
-    launches  -- a table of the rows of `_launches`
-) AS TABLE
-WITH chains AS (
+),
+kernels AS (
+    SELECT c.event_index, (c.whole, c.part) AS chain,
+        row_number() OVER (PARTITION BY c.whole, c.part ORDER BY c.start_ticks, c.event_index) AS number, c.ticks
+    FROM parted AS c
+    QUALIFY count(*) OVER (PARTITION BY c.whole, c.part) > 1
+),
+chains AS (
     SELECT k.chain,
         string_agg(coalesce(g.label, '(' || o.kernel_family || ' kernel)'), ' | ' ORDER BY k.number) AS sequence,
         count(*) AS kernels, sum(k.ticks) AS ticks, sum(k.ticks) - max(k.ticks) AS saved_ticks
-    FROM _chained_kernels(capture_key, launches) AS k
+    FROM kernels AS k
     JOIN query_table(launches) AS o USING (event_index)
     LEFT JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS g ON g.signature_index = o.op_signature
     GROUP BY k.chain

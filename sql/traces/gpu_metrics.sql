@@ -30,9 +30,10 @@ sized AS MATERIALIZED (
         WHERE l.length / p.ticks <= 100
     ) AS size
 ),
+kernels AS MATERIALIZED (FROM _device_kernels((SELECT a.capture_id FROM target AS a))),
 stretches AS MATERIALIZED (
     FROM _device_intervals(
-        (SELECT a.capture_id FROM target AS a),
+        'kernels',
         (
             SELECT list_append(
                 list_transform(range(0, z.buckets), lambda place: z.start_ticks + place * z.bucket_ticks), z.end_ticks
@@ -58,7 +59,7 @@ samples AS (
     FROM used AS u CROSS JOIN sized AS z
     UNION ALL
     SELECT s.device, 'sm_efficiency', s.start_ticks - z.start_ticks, s.ticks, s.ticks * s.sm_efficiency
-    FROM _device_intervals((SELECT a.capture_id FROM target AS a), []::BIGINT[]) AS s CROSS JOIN sized AS z
+    FROM _device_intervals('kernels', []::BIGINT[]) AS s CROSS JOIN sized AS z
     WHERE s.sized > 0
 )
 SELECT t.device, t.metric, _in_unit(t.at_ticks, a.scale) AS start, _in_unit(t.length, a.scale) AS duration,

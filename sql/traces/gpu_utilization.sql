@@ -9,20 +9,19 @@ WHERE s.activity = 'kernel' AND d.elapsed_ticks >= 0 AND d.device IS NOT NULL;
 
 -- One interval between two successive times: starts and ends of a device's kernels, and the requested times.
 CREATE MACRO _device_intervals(
-    capture_key,
+    kernels,  -- a table of the rows of `_device_kernels`
     part_at  -- list of further ticks at which intervals are split
 ) AS TABLE
-WITH kernels AS MATERIALIZED (FROM _device_kernels(capture_key)),
-edges AS (
+WITH edges AS (
     SELECT k.device, k.start_ticks AS at_ticks, 1 AS change,
         (k.blocks_per_sm IS NOT NULL)::INTEGER AS sized,
         coalesce(k.blocks_per_sm, 0) AS blocks
-    FROM kernels AS k
+    FROM query_table(kernels) AS k
     UNION ALL
     SELECT k.device, k.end_ticks, -1, -(k.blocks_per_sm IS NOT NULL)::INTEGER, -coalesce(k.blocks_per_sm, 0)
-    FROM kernels AS k
+    FROM query_table(kernels) AS k
     UNION ALL
-    SELECT k.device, unnest(part_at), 0, 0, 0 FROM (SELECT DISTINCT i.device FROM kernels AS i) AS k
+    SELECT k.device, unnest(part_at), 0, 0, 0 FROM (SELECT DISTINCT i.device FROM query_table(kernels) AS i) AS k
 ),
 moments AS (
     SELECT e.device, e.at_ticks, sum(e.change) AS change, sum(e.sized) AS sized, fsum(e.blocks) AS blocks
@@ -42,23 +41,6 @@ SELECT s.device, s.start_ticks, s.ticks, s.kernels, s.sized,
 FROM stretches AS s
 WHERE s.ticks > 0;
 
--- The utilization of one device from the first step of a trace to the end of the last.
-CREATE MACRO _device_utilization(capture_key) AS TABLE
-WITH bounds AS MATERIALIZED (
-    SELECT min(d.start_ticks) AS start_ticks, arg_max(d.end_ticks, d.start_ticks) AS end_ticks
-    FROM trace_steps AS d
-    WHERE d.capture_id = capture_key
-)
-SELECT s.device, b.start_ticks, b.end_ticks,
-    100 * sum(CASE WHEN s.kernels > 0 THEN s.ticks ELSE 0 END)::DOUBLE
-        / (b.end_ticks - b.start_ticks) AS utilization_percent,
-    CASE
-        WHEN bool_or(s.sized > 0) THEN 100 * fsum(s.ticks * s.sm_efficiency) / (b.end_ticks - b.start_ticks)
-    END AS sm_efficiency_percent
-FROM _device_intervals(capture_key, (SELECT [b.start_ticks, b.end_ticks] FROM bounds AS b)) AS s
-JOIN bounds AS b ON s.start_ticks >= b.start_ticks AND s.start_ticks < b.end_ticks
-GROUP BY s.device, b.start_ticks, b.end_ticks;
-
 -- The utilization of one device in the steps of a trace, as in the overview of torch-tb-profiler: the share of the
 -- time, from the first step to the end of the last, in which at least one kernel ran; the estimated share of its
 -- multiprocessors that had a block; and the estimated achieved occupancy, the mean over its kernels weighted by
@@ -76,7 +58,23 @@ GROUP BY s.device, b.start_ticks, b.end_ticks;
 CREATE MACRO gpu_utilization(capture) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture(capture, NULL)),
 kernels AS MATERIALIZED (FROM _device_kernels((SELECT a.capture_id FROM target AS a))),
-busy AS MATERIALIZED (FROM _device_utilization((SELECT a.capture_id FROM target AS a)) AS u),
+-- From the first step to the end of the last.
+bounds AS MATERIALIZED (
+    SELECT min(d.start_ticks) AS start_ticks, arg_max(d.end_ticks, d.start_ticks) AS end_ticks
+    FROM target AS a
+    JOIN trace_steps AS d USING (capture_id)
+),
+busy AS MATERIALIZED (
+    SELECT s.device, b.start_ticks, b.end_ticks,
+        100 * sum(CASE WHEN s.kernels > 0 THEN s.ticks ELSE 0 END)::DOUBLE
+            / (b.end_ticks - b.start_ticks) AS utilization_percent,
+        CASE
+            WHEN bool_or(s.sized > 0) THEN 100 * fsum(s.ticks * s.sm_efficiency) / (b.end_ticks - b.start_ticks)
+        END AS sm_efficiency_percent
+    FROM _device_intervals('kernels', (SELECT [b.start_ticks, b.end_ticks] FROM bounds AS b)) AS s
+    JOIN bounds AS b ON s.start_ticks >= b.start_ticks AND s.start_ticks < b.end_ticks
+    GROUP BY s.device, b.start_ticks, b.end_ticks
+),
 summed AS (
     SELECT k.device, count(*) AS kernels, sum(k.end_ticks - k.start_ticks) AS ticks,
         sum(CASE WHEN k.uses_matrix_units THEN k.end_ticks - k.start_ticks ELSE 0 END) AS tensor_ticks,

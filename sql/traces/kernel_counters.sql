@@ -7,51 +7,6 @@ CREATE MACRO _operations_counted(counter) AS (
     END
 );
 
--- One range of counters of a trace, with the launch of its kernel. Ranges have no ids: the first is that of the first
--- launch, and so on, if there are as many ranges as launches (calls of cudaLaunchKernel and of names that begin so),
--- all of one device. The ranges of several devices are in no known order.
-CREATE MACRO _counted_kernels(capture_key) AS TABLE
-WITH
--- Without the capture, as in `_trace_slices`.
-kinds AS MATERIALIZED (
-    SELECT s.signature_index, s.label, s.category = 'cuda_profiler_range' AS is_range
-    FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s USING (capture_id)
-    WHERE s.category = 'cuda_profiler_range' OR s.category = 'cuda_runtime' AND starts_with(s.label, 'cudaLaunchKernel')
-),
--- If a trace is known to have no counters, the rest is not planned.
-numbered AS MATERIALIZED (
-    SELECT t.run_index, t.event_index, t.thread_index, t.op_index, t.start_ticks, t.elapsed_ticks, k.label, k.is_range,
-        row_number() OVER (PARTITION BY k.is_range ORDER BY t.start_ticks, t.event_index) AS place
-    FROM (SELECT DISTINCT c.capture_id FROM event_counters AS c WHERE c.capture_id = capture_key) AS a
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (capture_id)
-    JOIN kinds AS k ON k.signature_index = t.event_signature
-),
-ranges AS (
-    SELECT n.*, try_cast(h.process AS INTEGER) AS device, h.process
-    FROM numbered AS n
-    JOIN threads AS h ON h.capture_id = capture_key AND h.thread_index = n.thread_index
-    WHERE n.is_range
-),
-counts AS (
-    SELECT count(*) AS ranges,
-        (SELECT count(*) FROM numbered AS n WHERE NOT n.is_range) AS launches,
-        count(DISTINCT r.process) AS devices
-    FROM ranges AS r
-),
-checked AS (
-    SELECT
-        CASE
-            WHEN c.ranges <> c.launches THEN c.ranges || ' ranges, ' || c.launches || ' kernel launches'
-            WHEN c.devices > 1 THEN 'ranges of ' || c.devices || ' devices'
-        END AS reason
-    FROM counts AS c
-)
-SELECT r.event_index, r.label, r.device, r.start_ticks, r.elapsed_ticks, r.place, l.run_index,
-    l.op_index AS call_op_index, c.reason
-FROM ranges AS r CROSS JOIN checked AS c
-LEFT JOIN numbered AS l ON NOT l.is_range AND l.place = r.place AND c.reason IS NULL;
-
 -- One counter of one kernel of a trace, as CUPTI's profiler of ranges counted it (`profiler_metrics` of PyTorch's
 -- experimental configuration, with `profiler_measure_per_kernel`), with the ops around its launch. A trace with
 -- counters has no other events of kernels, and their times are not known: PyTorch's profiler divides the time of the
@@ -74,7 +29,50 @@ LEFT JOIN numbered AS l ON NOT l.is_range AND l.place = r.place AND c.reason IS 
 --   reason: why the launch is unknown; NULL if it is known
 CREATE MACRO kernel_counters(capture) AS TABLE
 WITH RECURSIVE target AS MATERIALIZED (SELECT _capture_id(capture) AS capture_id),
-kernels AS MATERIALIZED (SELECT k.* FROM _counted_kernels((SELECT a.capture_id FROM target AS a)) AS k),
+-- Without the capture, as in `_trace_slices`.
+kinds AS MATERIALIZED (
+    SELECT s.signature_index, s.label, s.category = 'cuda_profiler_range' AS is_range
+    FROM target AS a
+    JOIN signatures AS s USING (capture_id)
+    WHERE s.category = 'cuda_profiler_range' OR s.category = 'cuda_runtime' AND starts_with(s.label, 'cudaLaunchKernel')
+),
+-- If a trace is known to have no counters, the rest is not planned.
+numbered AS MATERIALIZED (
+    SELECT t.run_index, t.event_index, t.thread_index, t.op_index, t.start_ticks, t.elapsed_ticks, k.label, k.is_range,
+        row_number() OVER (PARTITION BY k.is_range ORDER BY t.start_ticks, t.event_index) AS place
+    FROM (SELECT DISTINCT a.capture_id FROM target AS a JOIN event_counters AS c USING (capture_id)) AS a
+    JOIN trace_events AS t USING (capture_id)
+    JOIN kinds AS k ON k.signature_index = t.event_signature
+),
+ranges AS (
+    SELECT n.*, try_cast(h.process AS INTEGER) AS device, h.process
+    FROM numbered AS n CROSS JOIN target AS a
+    JOIN threads AS h ON h.capture_id = a.capture_id AND h.thread_index = n.thread_index
+    WHERE n.is_range
+),
+counts AS (
+    SELECT count(*) AS ranges,
+        (SELECT count(*) FROM numbered AS n WHERE NOT n.is_range) AS launches,
+        count(DISTINCT r.process) AS devices
+    FROM ranges AS r
+),
+checked AS (
+    SELECT
+        CASE
+            WHEN c.ranges <> c.launches THEN c.ranges || ' ranges, ' || c.launches || ' kernel launches'
+            WHEN c.devices > 1 THEN 'ranges of ' || c.devices || ' devices'
+        END AS reason
+    FROM counts AS c
+),
+-- Ranges of counters, each with the launch of its kernel. Ranges have no ids: the first is that of the first launch, and
+-- so on, if there are as many ranges as launches (calls of cudaLaunchKernel and of names that begin so), all of one
+-- device. The ranges of several devices are in no known order.
+kernels AS MATERIALIZED (
+    SELECT r.event_index, r.label, r.device, r.start_ticks, r.elapsed_ticks, r.place, l.run_index,
+        l.op_index AS call_op_index, c.reason
+    FROM ranges AS r CROSS JOIN checked AS c
+    LEFT JOIN numbered AS l ON NOT l.is_range AND l.place = r.place AND c.reason IS NULL
+),
 ops AS MATERIALIZED (
     SELECT t.event_index, t.op_index AS outer_index, s.label AS op
     FROM (SELECT a.capture_id FROM target AS a WHERE EXISTS (FROM kernels)) AS a
@@ -90,7 +88,7 @@ stacks AS (
 SELECT k.place, k.run_index, k.event_index, k.device, k.label AS event, o.op, o.ops[1] AS top_op,
     CASE WHEN k.reason IS NULL THEN coalesce(o.ops, []::VARCHAR[]) END AS op_stack, c.counter, c.value,
     c.value * _operations_counted(c.counter) AS flops, k.reason
-FROM kernels AS k
-JOIN event_counters AS c ON c.capture_id = (SELECT a.capture_id FROM target AS a) AND c.event_index = k.event_index
+FROM target AS a CROSS JOIN kernels AS k
+JOIN event_counters AS c ON c.capture_id = a.capture_id AND c.event_index = k.event_index
 LEFT JOIN stacks AS o ON o.event_index = k.call_op_index
 ORDER BY k.place, c.counter;

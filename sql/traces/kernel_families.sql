@@ -32,19 +32,6 @@ JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = s.run_index
 WHERE _is_recorded(r.iteration, r.phase, steps, phase)
 GROUP BY 1, s.label;
 
--- The kernels, copies and fills of a trace by family, in ticks.
-CREATE MACRO _family_ticks(
-    capture_key,
-    work,  -- a table of the rows of `_launches`, or of such of `_trace_slices`
-    steps, phase
-) AS TABLE
-SELECT b.family, count(*) AS names, sum(b.calls)::BIGINT AS calls, try_cast(sum(b.ticks) AS BIGINT) AS ticks,
-    try_cast(sum(b.step_ticks) AS BIGINT) AS step_ticks, _sum_where(b.ticks, b.uses) AS tensor_ticks,
-    _sum_where(b.ticks, b.is_kernel AND b.uses IS NULL) AS unknown_ticks,
-    arg_max(b.label, (b.ticks, b.label)) AS top_event
-FROM _label_ticks(capture_key, work, steps, phase) AS b
-GROUP BY b.family;
-
 -- The time of devices by family of kernels, known from their names; copies and fills are families, too. The family with
 -- the most time comes first; in a trace with steps, time in steps counts.
 -- Needs: torch_trace, device_events; else: op_totals
@@ -70,6 +57,14 @@ device_work AS MATERIALIZED (
     SELECT s.*
     FROM _trace_slices((SELECT a.capture_id FROM target AS a)) AS s
     WHERE s.kind IN ('kernel', 'copy', 'fill')
+),
+summed AS (
+    SELECT b.family, count(*) AS names, sum(b.calls)::BIGINT AS calls, try_cast(sum(b.ticks) AS BIGINT) AS ticks,
+        try_cast(sum(b.step_ticks) AS BIGINT) AS step_ticks, _sum_where(b.ticks, b.uses) AS tensor_ticks,
+        _sum_where(b.ticks, b.is_kernel AND b.uses IS NULL) AS unknown_ticks,
+        arg_max(b.label, (b.ticks, b.label)) AS top_event
+    FROM _label_ticks((SELECT a.capture_id FROM target AS a), 'device_work', steps, phase) AS b
+    GROUP BY b.family
 )
 SELECT s.family, s.names, s.calls, _in_unit(s.ticks, a.scale) AS total,
     100 * s.counted_ticks::DOUBLE / nullif(sum(s.counted_ticks) OVER (), 0) AS share_percent,
@@ -78,7 +73,7 @@ SELECT s.family, s.names, s.calls, _in_unit(s.ticks, a.scale) AS total,
     CASE WHEN a.step_count IS NOT NULL THEN _in_unit(s.ticks - s.step_ticks, a.scale) END AS outside_steps
 FROM (
     SELECT f.*, CASE WHEN a.step_count IS NULL THEN f.ticks ELSE f.step_ticks END AS counted_ticks
-    FROM _family_ticks((SELECT a.capture_id FROM target AS a), 'device_work', steps, phase) AS f CROSS JOIN target AS a
+    FROM summed AS f CROSS JOIN target AS a
 ) AS s
 CROSS JOIN target AS a
 ORDER BY s.counted_ticks DESC, s.ticks DESC, s.family;

@@ -9,14 +9,26 @@ WITH options AS MATERIALIZED (
     FROM _capture_with_method(capture, unit, method) AS a
 ),
 placed AS MATERIALIZED (
-    SELECT p.*, coalesce(r.is_step, false) AS is_in_step
-    FROM _placed_calls((SELECT o.capture_id FROM options AS o), "by", stack_depth, steps, phase, method, runs) AS p
+    SELECT c.*, coalesce(r.is_step, false) AS is_in_step,
+        CASE WHEN "by" = 'shape' THEN coalesce(g.shapes, '[]') END AS shapes,
+        CASE WHEN "by" = 'stack' THEN _called_from(t.call_stack, stack_depth) END AS stack, n.module
+    FROM _call_times((SELECT o.capture_id FROM options AS o), steps, phase, method, runs) AS c
+    -- The planner knows that columns which are not used are empty, and doesn't read them.
+    LEFT JOIN (
+        SELECT i.event_index, i.shapes FROM options AS o JOIN op_arguments AS i USING (capture_id) WHERE "by" = 'shape'
+    ) AS g ON g.event_index = c.call_index
+    LEFT JOIN (
+        SELECT i.event_index, i.call_stack FROM options AS o JOIN trace_events AS i USING (capture_id) WHERE "by" = 'stack'
+    ) AS t ON t.event_index = c.call_index
+    LEFT JOIN (
+        FROM _trace_event_modules((SELECT o.capture_id FROM options AS o)) AS e WHERE "by" = 'module'
+    ) AS n ON n.event_index = c.call_index
     LEFT JOIN (
         SELECT r.run_index, _is_step_run(r.name) AS is_step
         FROM options AS o
         JOIN runs AS r USING (capture_id)
         WHERE o.step_count IS NOT NULL
-    ) AS r USING (run_index)
+    ) AS r ON r.run_index = c.run_index
 ),
 -- Rows with calls that an earlier call of the same row and thread covers. ETDumps have none, as their events have no
 -- thread.

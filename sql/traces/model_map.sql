@@ -1,18 +1,3 @@
--- One module of a trace's model and its path in the linked record of an ETDump of the same model: torch numbers the
--- modules of a class in the order of their first call, which is also their order in the record.
-CREATE MACRO _module_paths(capture_key) AS TABLE
-WITH first_calls AS (
-    SELECT m.module_path, string_split(m.module_class, '.')[-1] AS class, min(m.node_index) AS first_node
-    FROM (SELECT capture_key AS capture_id) AS a
-    JOIN captures AS c USING (capture_id)
-    JOIN graphs AS g ON g.record_id = c.record_id AND g.stage = 'edge_dialect_exported_program'
-    JOIN node_modules AS m ON m.record_id = g.record_id AND m.graph_id = g.graph_id
-    GROUP BY m.module_path, class
-)
-SELECT c.class || '_' || (row_number() OVER (PARTITION BY c.class ORDER BY c.first_node, c.module_path) - 1) AS module,
-    c.module_path
-FROM first_calls AS c;
-
 -- One op of a model that was run by ExecuTorch and by PyTorch, compared, to show where the device is slower than
 -- expected. Ops with the same name and module path are the same op (an `addmm` of a Linear is one row for both runs).
 -- An op that only one side has, because the other fused, decomposed or delegated it, has a separate row; for the trace,
@@ -35,10 +20,10 @@ CREATE MACRO model_map(
     unit := NULL  -- ns, us, ms, s; NULL: us
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    SELECT a.capture_id, a.unit, a.scale, greatest(count(r.run_index), 1) AS runs
+    SELECT a.capture_id, a.record_id, a.unit, a.scale, greatest(count(r.run_index), 1) AS runs
     FROM _scaled_capture(etdump, unit) AS a
     LEFT JOIN runs AS r ON r.capture_id = a.capture_id AND r.name IN ('Execute', 'Step')
-    GROUP BY a.capture_id, a.unit, a.scale
+    GROUP BY a.capture_id, a.record_id, a.unit, a.scale
 ),
 device AS (
     SELECT o.module_path, string_split(t.family, '.')[1] AS op, count(*) AS calls, sum(t.self_ticks)::DOUBLE AS ticks
@@ -47,7 +32,19 @@ device AS (
     WHERE t.kind IN ('kernel', 'delegate_call')
     GROUP BY o.module_path, op
 ),
-paths AS MATERIALIZED (FROM _module_paths((SELECT a.capture_id FROM target AS a))),
+-- torch numbers the modules of a class in the order of their first call, which is also their order in the record.
+first_nodes AS (
+    SELECT m.module_path, string_split(m.module_class, '.')[-1] AS class, min(m.node_index) AS first_node
+    FROM target AS a
+    JOIN graphs AS g ON g.record_id = a.record_id AND g.stage = 'edge_dialect_exported_program'
+    JOIN node_modules AS m ON m.record_id = g.record_id AND m.graph_id = g.graph_id
+    GROUP BY m.module_path, class
+),
+paths AS MATERIALIZED (
+    SELECT n.module_path,
+        n.class || '_' || (row_number() OVER (PARTITION BY n.class ORDER BY n.first_node, n.module_path) - 1) AS module
+    FROM first_nodes AS n
+),
 traced AS MATERIALIZED (
     SELECT
         CASE c.format
@@ -56,8 +53,7 @@ traced AS MATERIALIZED (
                 c.name || ' is of format ' || c.format || '; name a PyTorch trace of the same model after the ETDump'
             )
         END AS capture_id
-    FROM _capture(trace, NULL) AS b
-    JOIN captures AS c USING (capture_id)
+    FROM _capture(trace, NULL) AS c
 ),
 -- The trace's ops, each with the module that contains it.
 first_calls AS MATERIALIZED (

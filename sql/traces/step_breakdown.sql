@@ -1,9 +1,11 @@
--- The rows of `step_breakdown`, unordered, for the key of a capture.
-CREATE MACRO _step_breakdown(capture_key, unit) AS TABLE
+-- The rows of `step_breakdown`, unordered.
+CREATE MACRO _step_breakdown(
+    target  -- a table with a row of `_scaled_capture`
+) AS TABLE
 SELECT t.run_index, t.step, t.place,
     ['Kernel', 'Memcpy', 'Memset', 'Communication', 'Runtime', 'DataLoader', 'CPU Exec', 'Other'][t.place] AS category,
     _in_unit(t.ticks, a.scale) AS time, 100 * t.ticks::DOUBLE / nullif(t.step_ticks, 0) AS share_percent, a.unit
-FROM _scaled_key(capture_key, unit) AS a
+FROM query_table(target) AS a
 JOIN (
     SELECT s.capture_id, s.run_index, s.step, s.end_ticks - s.start_ticks AS step_ticks,
         unnest([1, 2, 3, 4, 5, 6, 7, 8]) AS place,
@@ -36,29 +38,10 @@ JOIN (
 --   share_percent: time in percent of the step; NULL for an empty step
 --   unit: the requested unit of time
 CREATE MACRO step_breakdown(capture, unit := NULL) AS TABLE
-WITH target AS MATERIALIZED (FROM _capture(capture, unit))
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit))
 SELECT b.run_index, b.step, b.category, b.time, b.share_percent, b.unit
-FROM _step_breakdown((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)) AS b
+FROM _step_breakdown('target') AS b
 ORDER BY b.run_index, b.place;
-
--- The rows of `average_step`, unordered, for the key of a capture.
-CREATE MACRO _average_step(capture_key, unit, steps, phase) AS TABLE
-WITH broken AS MATERIALIZED (
-    SELECT b.*
-    FROM _step_breakdown(capture_key, unit) AS b CROSS JOIN (SELECT capture_key AS capture_id) AS a
-    JOIN runs AS r USING (capture_id, run_index)
-    WHERE _is_recorded(r.iteration, r.phase, steps, phase)
-),
-averaged AS (
-    SELECT coalesce(b.category, 'Step') AS category, count(DISTINCT b.run_index) AS steps,
-        fsum(b.time) / count(DISTINCT b.run_index) AS time, any_value(b.unit) AS unit
-    FROM broken AS b
-    GROUP BY GROUPING SETS ((b.category), ())
-    HAVING count(*) > 0
-)
-SELECT v.category, v.steps, v.time,
-    100e0 * v.time / nullif(max(CASE WHEN v.category = 'Step' THEN v.time END) OVER (), 0) AS share_percent, v.unit
-FROM averaged AS v;
 
 -- The mean time of one category of `step_breakdown` over the steps of a trace, as in the overview of torch-tb-profiler.
 -- Needs: torch_trace; else: execute_breakdown
@@ -71,8 +54,20 @@ FROM averaged AS v;
 --   share_percent: time in percent of the mean step; NULL if that is empty
 --   unit: the requested unit of time
 CREATE MACRO average_step(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
-WITH target AS MATERIALIZED (FROM _capture(capture, unit))
-FROM _average_step((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase) AS v
+WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
+averaged AS (
+    SELECT coalesce(b.category, 'Step') AS category, count(DISTINCT b.run_index) AS steps,
+        fsum(b.time) / count(DISTINCT b.run_index) AS time, any_value(b.unit) AS unit
+    FROM target AS a
+    JOIN runs AS r USING (capture_id)
+    JOIN _step_breakdown('target') AS b USING (run_index)
+    WHERE _is_recorded(r.iteration, r.phase, steps, phase)
+    GROUP BY GROUPING SETS ((b.category), ())
+    HAVING count(*) > 0
+)
+SELECT v.category, v.steps, v.time,
+    100e0 * v.time / nullif(max(CASE WHEN v.category = 'Step' THEN v.time END) OVER (), 0) AS share_percent, v.unit
+FROM averaged AS v
 ORDER BY
     list_position(
         ['Step', 'Kernel', 'Memcpy', 'Memset', 'Communication', 'Runtime', 'DataLoader', 'CPU Exec', 'Other'],

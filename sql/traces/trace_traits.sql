@@ -1,6 +1,3 @@
--- Whether a call of this name runs a graph or a buffer of commands that was recorded before.
-CREATE MACRO _replays_graph(label) AS (regexp_matches(label, 'GraphLaunch|CommandBuffer'));
-
 -- The kind of program that a trace is of, from its names, with times in ticks; see `trace_traits`.
 CREATE MACRO _trace_traits(
     capture_key,
@@ -31,8 +28,8 @@ told AS (
             ),
             false
         ) AS infers,
-        coalesce(bool_or(n.activity = 'call' AND _replays_graph(n.label)), false)
-        AS replays,
+        -- Calls that run a graph or a buffer of commands that was recorded before.
+        coalesce(bool_or(n.activity = 'call' AND regexp_matches(n.label, 'GraphLaunch|CommandBuffer')), false) AS replays,
         CASE
             WHEN bool_or(n.activity = 'call' AND starts_with(n.label, 'hip')) THEN 'HIP'
             WHEN bool_or(n.activity = 'call' AND regexp_matches(n.label, '^cu(da)?[A-Z]')) THEN 'CUDA'

@@ -105,17 +105,3 @@ FROM calls AS c
 LEFT JOIN _device_times(capture_key) AS v USING (run_index, event_index)
 LEFT JOIN memory AS m USING (run_index, event_index)
 LEFT JOIN call_memory AS i USING (run_index, event_index);
-
--- One event as in `_call_times`, with what separates rows of `key_averages`.
-CREATE MACRO _placed_calls(capture_key, "by", stack_depth, steps, phase, method, runs) AS TABLE
-SELECT c.*, CASE WHEN "by" = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
-    CASE WHEN "by" = 'stack' THEN _called_from(t.call_stack, stack_depth) END AS stack, n.module
-FROM _call_times(capture_key, steps, phase, method, runs) AS c
--- The planner knows that columns which are not used are empty, and doesn't read them.
-LEFT JOIN (
-    FROM op_arguments AS i WHERE i.capture_id = capture_key AND "by" = 'shape'
-) AS o ON o.event_index = c.call_index
-LEFT JOIN (
-    FROM trace_events AS i WHERE i.capture_id = capture_key AND "by" = 'stack'
-) AS t ON t.event_index = c.call_index
-LEFT JOIN (FROM _trace_event_modules(capture_key) AS e WHERE "by" = 'module') AS n ON n.event_index = c.call_index;
