@@ -124,8 +124,10 @@ def _note_unaligned(warehouse: Warehouse, captures: list[Capture]) -> None:
     """Print which of several traces are aligned only by the time of day, because no collective aligns their clocks."""
     if len(captures) == 1:
         return
-    query = """
-        WITH numbered AS MATERIALIZED (FROM _numbered_collectives($captures::INTEGER[]))
+    from etq.export.job_trace import NUMBERED
+
+    query = f"""
+        {NUMBERED}
         SELECT string_agg(c.name, ', ' ORDER BY c.name) FROM captures AS c
         WHERE list_contains($captures::INTEGER[], c.capture_id)
             AND c.capture_id NOT IN (SELECT o.capture_id FROM _clock_offsets('numbered') AS o)

@@ -94,8 +94,16 @@ def _shifts(warehouse: Answers, captures: Sequence[Capture]) -> tuple[int, list[
     return base, [each - base for each in absolute]
 
 
-_OFFSETS: Final = """
-    WITH numbered AS MATERIALIZED (FROM _numbered_collectives($captures::INTEGER[]))
+# The collectives of traces, as a beginning of queries.
+NUMBERED: Final = """
+    WITH ranks AS MATERIALIZED (
+        SELECT c.capture_id, j.value AS job FROM (SELECT unnest($captures::INTEGER[]) AS capture_id) AS c
+        LEFT JOIN labels AS j ON j.capture_id = c.capture_id AND j.key = 'job'
+    ),
+    numbered AS MATERIALIZED (FROM _numbered_collectives('ranks'))
+"""
+_OFFSETS: Final = f"""
+    {NUMBERED}
     SELECT o.capture_id, o.job, round(o.ticks)::BIGINT FROM _clock_offsets('numbered') AS o
 """
 

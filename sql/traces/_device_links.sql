@@ -11,7 +11,9 @@ CREATE MACRO _checked_link(
 
 -- One device in the traces of some captures, with the bandwidth of its links, from the first row of `device_peaks`
 -- whose pattern matches.
-CREATE MACRO _device_links(capture_keys) AS TABLE
+CREATE MACRO _device_links(
+    traces  -- a table of traces: capture_id
+) AS TABLE
 SELECT t.capture_id, t.device, count(*) OVER (PARTITION BY t.capture_id) AS devices,
     try_cast(w.value AS BIGINT) AS world_size,
     (
@@ -19,7 +21,7 @@ SELECT t.capture_id, t.device, count(*) OVER (PARTITION BY t.capture_id) AS devi
         FROM (SELECT d.pattern, d.link_bandwidth, row_number() OVER () AS place FROM device_peaks AS d) AS p
         WHERE regexp_matches(t.name, p.pattern, 'i')
     ) AS link_bandwidth
-FROM (SELECT unnest(capture_keys) AS capture_id) AS a
+FROM query_table(traces) AS a
 JOIN trace_devices AS t ON t.capture_id = a.capture_id
 LEFT JOIN labels AS w ON w.capture_id = t.capture_id AND w.key = 'world_size';
 

@@ -49,12 +49,14 @@ CREATE MACRO _only_elements(
 );
 
 -- One event of gloo's collectives, which run on the host, of traces without kernels.
-CREATE MACRO _gloo_events(capture_keys) AS TABLE
+CREATE MACRO _gloo_events(
+    traces  -- a table of traces: capture_id
+) AS TABLE
 SELECT e.capture_id, e.run_index, e.event_index, substr(s.label, 6) AS collective, e.start_ticks, e.elapsed_ticks
 FROM (
     SELECT s.capture_id, s.signature_index, s.label, s.on_device,
         bool_or(s.activity = 'kernel') OVER (PARTITION BY s.capture_id) AS has_kernels
-    FROM (SELECT unnest(capture_keys) AS capture_id) AS a
+    FROM query_table(traces) AS a
     JOIN signatures AS s USING (capture_id)
 ) AS s
 JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
@@ -62,14 +64,16 @@ WHERE starts_with(s.label, 'gloo:') AND NOT s.on_device AND NOT s.has_kernels AN
 
 -- One collective of `_gloo_events` with its message and process group. The event has the tensor that the process sends,
 -- and no process group: that is known if the process is in a single one.
-CREATE MACRO _host_collectives(capture_keys) AS TABLE
+CREATE MACRO _host_collectives(
+    traces  -- a table of traces: capture_id
+) AS TABLE
 WITH sized AS (
     SELECT v.capture_id, v.run_index, v.event_index, v.collective, v.start_ticks, v.elapsed_ticks,
         string_split(g.value, ':')[1] AS group_description,
         try_cast(string_split(g.value, ':')[2] AS INTEGER) AS group_size,
         _message_type(substr(o.dtypes, 3, length(o.dtypes) - 4)) AS message_type,
         _only_elements(replace(o.shapes, ' ', '')) AS elements
-    FROM _gloo_events(capture_keys) AS v
+    FROM _gloo_events(traces) AS v
     LEFT JOIN labels AS g ON g.capture_id = v.capture_id AND g.key = 'process_groups' AND NOT contains(g.value, ' ')
     LEFT JOIN op_arguments AS o
         ON o.capture_id = v.capture_id AND o.run_index = v.run_index AND o.event_index = v.event_index

@@ -13,16 +13,11 @@ CREATE MACRO _may_end_together(name) AS (
 -- One kernel of a collective, or collective of gloo, that a rank of a job ran, numbered among those of its step with
 -- its process group and name.
 CREATE MACRO _numbered_collectives(
-    capture_keys  -- the traces of the ranks, a list
+    ranks  -- a table of the traces of the ranks, of columns of `_job_ranks`
 ) AS TABLE
-WITH ranks AS MATERIALIZED (
-    SELECT a.capture_id, coalesce(j.value, '') AS job
-    FROM (SELECT unnest(capture_keys) AS capture_id) AS a
-    LEFT JOIN labels AS j ON j.capture_id = a.capture_id AND j.key = 'job'
-),
-known AS MATERIALIZED (
+WITH known AS MATERIALIZED (
     SELECT s.capture_id, s.signature_index
-    FROM ranks AS k
+    FROM query_table(ranks) AS k
     JOIN signatures AS s ON s.capture_id = k.capture_id
     WHERE s.activity = 'kernel' AND s.kernel_family = 'communication'
 ),
@@ -39,15 +34,15 @@ named AS (
     SELECT h.capture_id, h.run_index, h.event_index, h.group_description, h.group_description, h.group_size,
         h.collective, h.collective || coalesce(' ' || h.elements, ''), h.message_type, h.message_bytes, NULL,
         h.start_ticks, h.start_ticks + h.elapsed_ticks
-    FROM _host_collectives(capture_keys) AS h
+    FROM _host_collectives(ranks) AS h
     WHERE h.group_description IS NOT NULL
 )
-SELECT k.job, c.*, _ends_together(c.collective) AS ends_together, coalesce(s.step, -1) AS step,
+SELECT coalesce(k.job, '') AS job, c.*, _ends_together(c.collective) AS ends_together, coalesce(s.step, -1) AS step,
     row_number() OVER (
         PARTITION BY c.capture_id, coalesce(s.step, -1), c.process_group, c.matched_name
         ORDER BY c.start_ticks, c.event_index
     ) AS number,
     count(*) OVER (PARTITION BY c.capture_id, coalesce(s.step, -1), c.process_group, c.matched_name) AS calls
 FROM named AS c
-JOIN ranks AS k ON k.capture_id = c.capture_id
+JOIN query_table(ranks) AS k ON k.capture_id = c.capture_id
 LEFT JOIN _written_steps AS s ON s.capture_id = c.capture_id AND s.run_index = c.run_index;

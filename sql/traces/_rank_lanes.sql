@@ -15,8 +15,7 @@ CREATE MACRO _rank_lanes(
     cells
 ) AS TABLE
 WITH ranks AS MATERIALIZED (FROM _job_ranks(selector, 'ns')),
-keys AS MATERIALIZED (SELECT list(k.capture_id) AS captures FROM ranks AS k),
-numbered AS MATERIALIZED (FROM _numbered_collectives((SELECT k.captures FROM keys AS k))),
+numbered AS MATERIALIZED (FROM _numbered_collectives('ranks')),
 clocks AS MATERIALIZED (
     SELECT o.capture_id, k.rank, round(o.ticks)::BIGINT AS ticks
     FROM _clock_offsets('numbered') AS o
@@ -25,7 +24,7 @@ clocks AS MATERIALIZED (
 ),
 calls AS MATERIALIZED (
     SELECT c.capture_id, c.run_index, c.starts_at, c.ends_at, c.last_start, c.waited_ticks, c.no_wait
-    FROM _collective_calls((SELECT k.captures FROM keys AS k)) AS c
+    FROM _collective_calls('ranks') AS c
 ),
 pieces AS (
     SELECT c.capture_id, c.run_index, 'wait' AS kind, c.starts_at AS start_ticks, c.last_start AS end_ticks

@@ -28,11 +28,11 @@ JOIN steps AS s USING (capture_id);
 -- `_collective_calls` whose wait is known; if no wait of the job is known, from the time in collectives.
 CREATE MACRO _rank_steps(selector, unit) AS TABLE
 WITH steps AS MATERIALIZED (FROM _job_steps(selector, unit)),
-keys AS MATERIALIZED (SELECT list(DISTINCT s.capture_id) AS captures FROM steps AS s),
+ranks AS MATERIALIZED (SELECT DISTINCT s.capture_id, s.job, s.rank FROM steps AS s),
 work AS (
     SELECT k.capture_id, e.run_index, s.kernel_family = 'communication' AS is_communication, e.elapsed_ticks AS ticks,
         coalesce(d.collective, s.label) AS collective
-    FROM (SELECT unnest(k.captures) AS capture_id FROM keys AS k) AS k
+    FROM ranks AS k
     JOIN signatures AS s ON s.capture_id = k.capture_id AND s.activity = 'kernel'
     JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     LEFT JOIN device_events AS d
@@ -41,7 +41,7 @@ work AS (
     UNION ALL
     -- Collectives on the host last until the last process has come, as kernels do.
     SELECT g.capture_id, g.run_index, true, g.elapsed_ticks, g.collective
-    FROM _gloo_events((SELECT k.captures FROM keys AS k)) AS g
+    FROM _gloo_events('ranks') AS g
 ),
 worked AS (
     SELECT w.capture_id, w.run_index,
@@ -53,7 +53,7 @@ worked AS (
 ),
 calls AS MATERIALIZED (
     SELECT c.job, c.capture_id, c.run_index, c.rank, c.last_rank, c.waited_ticks, c.transfer_ticks
-    FROM _collective_calls((SELECT k.captures FROM keys AS k)) AS c
+    FROM _collective_calls('ranks') AS c
     WHERE c.no_wait IS NULL
 ),
 known AS (

@@ -8,8 +8,8 @@ WITH own AS (
     LEFT JOIN labels AS j ON j.capture_id = r.capture_id AND j.key = 'job'
     WHERE r.capture_id = capture_key AND r.key = 'rank'
 ),
-keys AS MATERIALIZED (
-    SELECT list(c.capture_id) AS captures
+ranks AS MATERIALIZED (
+    SELECT c.capture_id, j.value AS job, try_cast(r.value AS BIGINT) AS rank
     FROM captures AS c
     JOIN labels AS r ON r.capture_id = c.capture_id AND r.key = 'rank' AND try_cast(r.value AS BIGINT) IS NOT NULL
     LEFT JOIN labels AS j ON j.capture_id = c.capture_id AND j.key = 'job'
@@ -19,6 +19,6 @@ keys AS MATERIALIZED (
 )
 SELECT c.capture_id, c.rank, c.last_rank, sum(c.waited_ticks)::BIGINT AS waited_ticks,
     sum(c.transfer_ticks)::BIGINT AS transfer_ticks
-FROM _collective_calls((SELECT k.captures FROM keys AS k)) AS c
+FROM _collective_calls('ranks') AS c
 WHERE c.no_wait IS NULL
 GROUP BY c.capture_id, c.rank, c.last_rank;

@@ -19,7 +19,7 @@ CREATE MACRO clock_offsets(
     unit := NULL
 ) AS TABLE
 WITH ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
-numbered AS MATERIALIZED (FROM _numbered_collectives((SELECT list(k.capture_id) FROM ranks AS k)))
+numbered AS MATERIALIZED (FROM _numbered_collectives('ranks'))
 SELECT k.job, k.rank, k.name AS capture, coalesce(o.collectives, 0) AS collectives,
     _in_unit(o.ticks, k.scale) AS clock_offset, _in_unit(o.spread_ticks, k.scale) AS spread, k.unit
 FROM ranks AS k

@@ -1,19 +1,14 @@
 -- One call of a collective by a rank of a job, with how long the rank waits in it for the last one, and how long the
 -- transfer then takes, as in `collective_waits`. `no_wait` is the reason why the wait is unknown.
 CREATE MACRO _collective_calls(
-    capture_keys  -- the traces of the ranks, a list
+    ranks  -- a table of the traces of the ranks, of columns of `_job_ranks`
 ) AS TABLE
-WITH ranks AS MATERIALIZED (
-    SELECT a.capture_id, try_cast(r.value AS BIGINT) AS rank
-    FROM (SELECT unnest(capture_keys) AS capture_id) AS a
-    JOIN labels AS r ON r.capture_id = a.capture_id AND r.key = 'rank'
-),
-numbered_collectives AS MATERIALIZED (FROM _numbered_collectives(capture_keys)),
+WITH numbered_collectives AS MATERIALIZED (FROM _numbered_collectives(ranks)),
 calls AS MATERIALIZED (
     SELECT n.*, k.rank, n.start_ticks - round(o.ticks)::BIGINT AS starts_at,
         n.end_ticks - round(o.ticks)::BIGINT AS ends_at
     FROM numbered_collectives AS n
-    JOIN ranks AS k ON k.capture_id = n.capture_id
+    JOIN query_table(ranks) AS k ON k.capture_id = n.capture_id
     LEFT JOIN _clock_offsets('numbered_collectives') AS o ON o.capture_id = n.capture_id
 ),
 collectives AS (
@@ -92,11 +87,10 @@ CREATE MACRO collective_waits(
     link_bandwidth := NULL  -- bandwidth of the links, in bytes per second, also between machines; NULL: the device's
 ) AS TABLE
 WITH ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
-keys AS MATERIALIZED (SELECT list(k.capture_id) AS captures FROM ranks AS k),
 asked AS MATERIALIZED (
     SELECT _checked_by("by", ['collective', 'rank', 'call']) AS parted_by, _checked_link(link_bandwidth) AS given_link
 ),
-links AS MATERIALIZED (FROM _device_links((SELECT k.captures FROM keys AS k))),
+links AS MATERIALIZED (FROM _device_links('ranks')),
 -- The devices of calls, and whether the ranks of a collective are known to be on one machine.
 calls AS (
     SELECT p.*,
@@ -105,7 +99,7 @@ calls AS (
     FROM (
         SELECT c.*, l.devices, l.world_size, l.link_bandwidth,
             CASE WHEN c.rank % l.devices = c.device THEN c.rank // l.devices END AS machine
-        FROM _collective_calls((SELECT k.captures FROM keys AS k)) AS c
+        FROM _collective_calls('ranks') AS c
         LEFT JOIN links AS l ON l.capture_id = c.capture_id AND l.device = c.device
     ) AS p
     WINDOW of_ranks AS (PARTITION BY p.job, p.process_group, p.matched_name, p.step, p.number)

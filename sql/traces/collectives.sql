@@ -62,7 +62,7 @@ CREATE MACRO collectives(
     link_bandwidth := NULL  -- bandwidth of the links, in bytes per second, also between machines; NULL: the device's
 ) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
-links AS MATERIALIZED (FROM _device_links([(SELECT a.capture_id FROM target AS a)])),
+links AS MATERIALIZED (FROM _device_links('target')),
 work AS (
     SELECT d.collective, d.process_group, d.group_description, d.group_size, d.message_type,
         greatest(d.in_elements, d.out_elements) * _message_bytes(d.message_type) AS message_bytes, d.device,
@@ -73,7 +73,7 @@ work AS (
     WHERE d.collective IS NOT NULL AND d.elapsed_ticks >= 0 AND s.activity = 'kernel'
     UNION ALL
     SELECT h.collective, NULL, h.group_description, h.group_size, h.message_type, h.message_bytes, NULL, h.elapsed_ticks
-    FROM _host_collectives([(SELECT a.capture_id FROM target AS a)]) AS h
+    FROM _host_collectives('target') AS h
 ),
 summed AS (
     SELECT w.collective, w.process_group, w.group_description, w.group_size, w.message_type, w.message_bytes,

@@ -33,11 +33,12 @@ CREATE MACRO job_critical_path(
 WITH steps AS MATERIALIZED (
     SELECT s.*, coalesce(s.job, '') AS of_job, coalesce(s.step, -1) AS number FROM _job_steps(selector, unit) AS s
 ),
+ranks AS MATERIALIZED (SELECT DISTINCT s.capture_id, s.job, s.rank FROM steps AS s),
 calls AS MATERIALIZED (
     SELECT row_number() OVER (ORDER BY c.capture_id, c.run_index, c.event_index) AS node, c.capture_id, c.run_index,
         c.job AS of_job, c.step AS number, c.rank, c.last_rank, c.last_start, c.ends_at, c.collective, c.process_group,
         c.start_ticks - c.starts_at AS ahead_ticks
-    FROM _collective_calls((SELECT list(DISTINCT s.capture_id) FROM steps AS s)) AS c
+    FROM _collective_calls('ranks') AS c
     WHERE c.no_wait IS NULL
 ),
 clocks AS (SELECT c.capture_id, any_value(c.ahead_ticks) AS ahead_ticks FROM calls AS c GROUP BY c.capture_id),

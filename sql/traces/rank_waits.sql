@@ -24,7 +24,7 @@ WITH ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
 waits AS (
     SELECT c.job, c.rank, c.last_rank, c.collective, c.process_group, any_value(c.group_description) AS description,
         count(*) AS calls, sum(c.waited_ticks)::BIGINT AS ticks, max(c.waited_ticks) AS longest
-    FROM _collective_calls((SELECT list(k.capture_id) FROM ranks AS k)) AS c
+    FROM _collective_calls('ranks') AS c
     WHERE c.no_wait IS NULL AND c.waited_ticks > 0
     GROUP BY c.job, c.rank, c.last_rank, c.collective, c.process_group
 )
