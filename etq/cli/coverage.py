@@ -99,6 +99,7 @@ def show_unrun(
             parameters |= {"record": link, "program": _program_of(warehouse, link, read_options.pte)}
         if warehouse.rows(f"{query} AND d.basis = 'handles'", **parameters)[1]:
             click.echo(GUESSED, err=True)
+        query += " ORDER BY d.method, d.not_delegated DESC, d.op_type"
         write(warehouse, query, output, view=catalog.named("delegation"), **parameters)
 
 
