@@ -17,8 +17,10 @@ import pytest
 from click.testing import Result
 
 from tests.bench.conftest import OPS, Lab
+from tests.cli.test_interrupts import IS_INTERRUPTED, RUN
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
+from tests.processes import process
 
 
 def etq_bench(*arguments: str) -> Result:
@@ -174,28 +176,20 @@ def test_files_in_the_way_are_left_alone(lab: Lab) -> None:
     assert Path("bench-b/01-1-base.etdp").read_text() == "precious"
 
 
-def begun(*arguments: str) -> subprocess.Popen[str]:
-    """The command as a process. In the background of a shell, Ctrl-C is ignored; child processes inherit that."""
-    code = (
-        "import runpy, signal; signal.signal(2, signal.default_int_handler); runpy.run_module('etq', None, '__main__')"
-    )
-    words = ["bench", "base.pte", "new.pte", "--name", "b", "--runs", "3", "--rounds", "2", *arguments]
-    return subprocess.Popen([sys.executable, "-c", code, *words], stderr=subprocess.PIPE, text=True)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_benchmark_goes_on(lab: Lab, ended_by: signal.Signals) -> None:
     lab.does("new", fail="hang", at=3)
-    with begun() as process:
+    command = [sys.executable, "-c", f"{IS_INTERRUPTED}; {RUN}", "bench", "base.pte", "new.pte", "--name", "b"]
+    with process([*command, "--runs", "3", "--rounds", "2"], stderr=subprocess.PIPE, text=True) as begun:
         while not (found := [path for path in lab.folder.rglob("*.pid") if path.read_text()]):
-            assert process.poll() is None, process.communicate()
+            assert begun.poll() is None, begun.communicate()
             time.sleep(0.05)
         runner = int(found[0].read_text())
-        process.send_signal(ended_by)
-        output = process.communicate()[1]
+        begun.send_signal(ended_by)
+        output = begun.communicate()[1]
     if ended_by == signal.SIGINT:
-        assert process.returncode == 130, output
+        assert begun.returncode == 130, output
         assert "Kept: 5 captures in bench-b. The same command with --name b --resume continues" in output
         with pytest.raises(ProcessLookupError):
             os.kill(runner, 0)

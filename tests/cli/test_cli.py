@@ -24,6 +24,7 @@ from tests.cli.asked import rows
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.docs.pages import ALL
+from tests.processes import process
 from tests.warehouses import empty_warehouse
 
 ROOT = Path(__file__).parents[2]
@@ -202,11 +203,11 @@ def test_demo(tmp_path: Path) -> None:
 
 def test_a_real_process_and_a_closed_pipe(lab: str) -> None:
     command = [sys.executable, "-m", "etq", "sql", "SELECT * FROM range(200000)", "--db", lab]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None and process.stderr is not None
-        process.stdout.readline()
-        process.stdout.close()
-        assert process.stderr.read() == b""
+    with process(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        assert started.stdout is not None and started.stderr is not None
+        started.stdout.readline()
+        started.stdout.close()
+        assert started.stderr.read() == b""
 
 
 def test_version_lists_the_versions_of_libraries() -> None:

@@ -15,6 +15,7 @@ import etq
 from etq import catalog
 from etq.cli import completion, main
 from tests.conftest import CAPTURES
+from tests.processes import held
 
 BREAKS = " \t\n\"'><=;|&(:@"
 MLP = CAPTURES / "mlp/mlp_100runs.etdp"
@@ -82,18 +83,13 @@ def test_completion_without_a_warehouse_or_beside_a_writer_has_no_names(
     complete: Callable[[str], list[str]], lab: Path, tmp_path: Path
 ) -> None:
     """A writer is not waited for, and completing makes no file."""
-    missing, held = tmp_path / "missing.duckdb", tmp_path / "held.duckdb"
+    missing, busy = tmp_path / "missing.duckdb", tmp_path / "busy.duckdb"
     (tmp_path / "0.duckdb").write_bytes(b"junk")
     assert complete(f"etq ops --db {tmp_path}/0.duckdb s") == ["file,s"]
     assert complete(f"etq ops --db {missing} s") == ["file,s"] and not missing.exists()
-    held.write_bytes((lab / "etq.duckdb").read_bytes())
-    hold = f"import duckdb; c = duckdb.connect({str(held)!r}); print('held', flush=True); input()"
-    command = [sys.executable, "-c", hold]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdin is not None and holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
-        assert complete(f"etq ops --db {held} s") == ["file,s"]
-        holder.stdin.close()
+    busy.write_bytes((lab / "etq.duckdb").read_bytes())
+    with held(busy):
+        assert complete(f"etq ops --db {busy} s") == ["file,s"]
 
 
 @pytest.mark.long

@@ -28,6 +28,7 @@ from etq.catalog import quoted
 from tests.cli.asked import rows
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
+from tests.processes import process
 from tests.trace_checker import checked
 
 NET, RECORD = (str(CAPTURES / f"convnet/convnet.{ending}") for ending in ("etdp", "etrecord"))
@@ -250,14 +251,14 @@ def test_the_end_of_input_is_a_no(lab: str) -> None:
     """Ctrl-D at a prompt: nothing is removed."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "etq", "db", "remove", "run", "--db", lab]
-    with subprocess.Popen(command, stdin=theirs, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        assert "Remove 1 capture (run)?" in process.stderr.read(30)
+    with process(command, stdin=theirs, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stderr is not None
+        assert "Remove 1 capture (run)?" in started.stderr.read(30)
         os.write(ours, b"\x04")
-        message = process.stderr.read()
+        message = started.stderr.read()
     os.close(ours)
     os.close(theirs)
-    assert (process.returncode, "Traceback" in message) == (1, False)
+    assert (started.returncode, "Traceback" in message) == (1, False)
     with etq.open(lab, read_only=True) as warehouse:
         assert len(warehouse.captures().fetchall()) == 5
 

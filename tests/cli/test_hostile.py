@@ -21,6 +21,7 @@ from etq.render.terminal import STYLES as LOOKS
 from etq.warehouse.warehouse import Warehouse
 from tests import hostile
 from tests.conftest import CAPTURES
+from tests.processes import process
 
 # The commands run in order in a folder of hostile files; {run} is a file, $run its name in the warehouse.
 COMMANDS = """
@@ -87,7 +88,7 @@ def at_a_terminal(commands: list[list[str]], folder: Path) -> bytes:
     tty.setraw(writer, termios.TCSANOW)
     given = "\x1e".join("\x1f".join(each) for each in commands).encode("utf-8", "surrogateescape")
     environment = {**os.environ, "PYTHONPATH": str(Path(etq.__file__).parents[1]), "TERM": "xterm", "COLUMNS": "200"}
-    with subprocess.Popen(
+    with process(
         [sys.executable, "-c", SCRIPT], cwd=folder, stdin=subprocess.PIPE, stdout=writer, stderr=writer, env=environment
     ) as child:
         os.close(writer)

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 import etq
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
+from tests.processes import process, wait_for_work
 
 MLP = str(CAPTURES / "mlp/mlp.etdp")
 # A query that no machine ends.
@@ -23,24 +23,23 @@ ENDLESS = "SELECT sum(a.range * b.range) FROM range(10000000) AS a, range(100000
 # Seconds after which a command is considered hanging, even on a busy machine.
 HANGS = 120
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+# If the tests run in the background of a shell, Ctrl-C is ignored; child processes inherit that.
+IS_INTERRUPTED = "import signal; signal.signal(2, signal.default_int_handler)"
+RUN = "import runpy; runpy.run_module('etq', None, '__main__')"
 
 
-def interrupted(arguments: Sequence[str], after: float, folder: Path, code: str | None = None) -> str:
-    """The stderr of a command that Ctrl-C ends."""
-    # If the tests run in the background of a shell, Ctrl-C is ignored; child processes inherit that.
-    start = "import runpy, signal; signal.signal(2, signal.default_int_handler); "
-    start += code or "runpy.run_module('etq', None, '__main__')"
-    command = [sys.executable, "-c", start, *arguments]
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=folder, text=True,
-        env=ENVIRONMENT,
-    ) as process:  # fmt: skip
-        time.sleep(after)
-        assert process.poll() is None, process.communicate()
-        process.send_signal(signal.SIGINT)
-        process.wait(HANGS)
-        message = process.communicate()[1]
-    assert process.returncode == 130, message
+def interrupted(arguments: Sequence[str], folder: Path, code: str = RUN) -> str:
+    """The stderr of a command that Ctrl-C ends while it works."""
+    with process(
+        [sys.executable, "-c", f"{IS_INTERRUPTED}; {code}", *arguments], stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=folder, text=True, env=ENVIRONMENT,
+    ) as started:  # fmt: skip
+        # Its start takes less than a second.
+        wait_for_work(started.pid, 2)
+        started.send_signal(signal.SIGINT)
+        started.wait(HANGS)
+        message: str = started.communicate()[1]
+    assert started.returncode == 130, message
     return message
 
 
@@ -62,7 +61,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_it_ends_a_query_and_leaves_no_file(lab: Path, arguments: tuple[str, ...]) -> None:
-    message = interrupted([*arguments, "--db", "lab.duckdb"], 1.2, lab)
+    message = interrupted([*arguments, "--db", "lab.duckdb"], lab)
     assert message.strip() == ""
     assert [path.name for path in lab.iterdir()] == ["lab.duckdb"]
 
@@ -73,7 +72,7 @@ def test_it_ends_a_call_that_python_waits_for(lab: Path) -> None:
     code = "import hashlib, sys, etq.cli.labels; from etq import cli; "
     code += "work = lambda **_: hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9); "
     code += "cli.main.commands['captures'].callback = work; sys.argv = ['etq', 'captures']; cli.run()"
-    message = interrupted([], 1.2, lab, code)
+    message = interrupted([], lab, code)
     assert message.strip() == ""
 
 
@@ -84,16 +83,13 @@ def test_what_was_ingested_stays(tmp_path: Path) -> None:
         (tmp_path / f"f{number:03}.etdp").write_bytes(
             dump(run("Execute", kernel("add", 10, 30), execute(0, 60 + number)))
         )
-    code = (
-        "import runpy, signal; signal.signal(2, signal.default_int_handler); runpy.run_module('etq', None, '__main__')"
-    )
-    command = [sys.executable, "-c", code, "ingest", "*.etdp", "--verbose", "--db", "lab.duckdb"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
-        assert process.stderr is not None
-        assert process.stderr.readline() == "f000: ingested\n"
-        process.send_signal(signal.SIGINT)
-        message = process.stderr.read()
-    assert (process.returncode, "Traceback" in message) == (130, False)
+    command = [sys.executable, "-c", f"{IS_INTERRUPTED}; {RUN}", "ingest", "*.etdp", "--verbose", "--db", "lab.duckdb"]
+    with process(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as started:
+        assert started.stderr is not None
+        assert started.stderr.readline() == "f000: ingested\n"
+        started.send_signal(signal.SIGINT)
+        message = started.stderr.read()
+    assert (started.returncode, "Traceback" in message) == (130, False)
     with etq.open(tmp_path / "lab.duckdb", read_only=True) as warehouse:
         [(captures, events)] = warehouse.rows("SELECT count(*), sum(s.events) FROM capture_summary AS s")[1]
     assert (64 <= captures < 256, events) == (True, 2 * captures)

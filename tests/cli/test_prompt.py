@@ -19,6 +19,7 @@ import etq
 from etq.cli.prompt import Completer, is_whole
 from tests.cli.test_terminal import environment
 from tests.conftest import CAPTURES
+from tests.processes import wait_for_work
 
 CTRL_C = "\x03"
 # Takes longer than any test waits.
@@ -45,19 +46,13 @@ class Person:
             stdin=theirs, stdout=theirs, stderr=theirs, env=given, start_new_session=True,
             preexec_fn=take_terminal,  # noqa: PLW1509 - the test has one thread
         )  # fmt: skip
+        self.pid = self._process.pid
         os.close(theirs)
-        self.wait_for("etq> ")
-
-    def has_worked(self, seconds: float) -> None:
-        """Wait until the process has used this much more time of processors, and so is within a statement."""
-
-        def used() -> int:
-            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-            return int(fields[11]) + int(fields[12])
-
-        least = used() + seconds * os.sysconf("SC_CLK_TCK")
-        while used() < least:
-            time.sleep(0.02)
+        try:
+            self.wait_for("etq> ")
+        except BaseException:
+            self.close()
+            raise
 
     def wait_for(self, text: str, seconds: float = 120) -> str:
         """What is shown up to a text."""
@@ -78,7 +73,7 @@ class Person:
         """Wait until the process waits for input: an interrupt between the prompt's display and that is overlooked
         (https://github.com/python/cpython/blob/v3.11.7/Modules/readline.c, readline_until_enter_or_signal).
         """
-        state = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/stat")
+        state = Path(f"/proc/{self.pid}/task/{self.pid}/stat")
         while state.read_text().rsplit(")", 1)[1].split()[0] != "S":
             time.sleep(0.02)
 
@@ -139,7 +134,7 @@ def test_interrupts_cancel_the_statement(person: Person) -> None:
     person.type(CTRL_C)
     assert re.search(r"\n *4\n", person.type("SELECT 4;\n"))
     os.write(person._ours, f"{ENDLESS}\n".encode())
-    person.has_worked(0.5)
+    wait_for_work(person.pid, 0.5)
     assert "Cancelled" in person.type(CTRL_C)
     assert re.search(r"\n *5\n", person.type("SELECT 5;\n"))
     assert person.end() == 0

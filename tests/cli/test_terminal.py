@@ -27,6 +27,7 @@ from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
+from tests.processes import process
 
 CONVNET = str(CAPTURES / "convnet_xnn/convnet_xnn_100runs.etdp")
 UNSET = {
@@ -55,7 +56,7 @@ def terminal(*arguments: str, width: int = 100, with_messages: bool = False, **g
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     command = [sys.executable, "-m", "etq", *arguments]
     stderr = theirs if with_messages else subprocess.DEVNULL
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=stderr, env=environment(**given)) as process:
+    with process(command, stdin=theirs, stdout=theirs, stderr=stderr, env=environment(**given)) as started:
         os.close(theirs)
         written = b""
         with contextlib.suppress(OSError):  # on Linux, this is the end of the output
@@ -63,7 +64,7 @@ def terminal(*arguments: str, width: int = 100, with_messages: bool = False, **g
                 written += read
     os.close(ours)
     # Without lines about what takes more than a second, which disappear.
-    return re.sub(r"(?:\r[^\r\n]*)+\r", "", written.decode().replace("\r\n", "\n")), process.returncode
+    return re.sub(r"(?:\r[^\r\n]*)+\r", "", written.decode().replace("\r\n", "\n")), started.returncode
 
 
 def piped(*arguments: str, **given: str) -> str:

@@ -133,13 +133,20 @@ def small_capture(number: int) -> bytes:
 
 
 class ServerProcess:
-    """`etq serve` at one port, which can be killed and started again."""
+    """`etq serve` at one port, which can be killed and started again. As a context, it leaves none."""
 
     def __init__(self, path: Path, tokens: Path, *options: str) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port = int(listener.getsockname()[1])
         self._words = ["serve", str(path), "--tokens", str(tokens), "--port", str(self.port), *options]
         self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> ServerProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
 
     def start(self, addresses: int | None = None) -> None:
         """Start it, with at most so many bytes of addresses, and wait until it answers."""

@@ -23,6 +23,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, ClassVar
 
+import duckdb
 import pytest
 
 import etq
@@ -36,6 +37,7 @@ from etq.serve.instance import Instance
 from etq.tokens import TokenFile, add
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
+from tests.processes import ROOT, held, process
 from tests.sampling import IS_WHOLE
 from tests.serve.functions import queries
 from tests.serve.server import Server, ServerProcess, serving, small_capture
@@ -56,12 +58,38 @@ def team(lab: Path, tmp_path: Path) -> Iterator[tuple[Server, Server]]:
     """A server as one sees it who may push, and as one who may read."""
     tokens = tmp_path / "tokens.toml"
     secrets = [add(str(tokens), name, roles) for name, roles in (("ci", ("push", "sql")), ("anna", ("sql",)))]
-    with serving(lab, tokens, secrets[0], seconds=3) as server:
+    with serving(lab, tokens, secrets[0]) as server:
         yield server, Server(server.port, lab, secrets[1])
 
 
 def names(server: Server) -> list[str]:
-    return [name for (name,) in server.query("SELECT name FROM captures ORDER BY name").data["rows"]]
+    """The captures' names, by a request without a limit of time."""
+    return sorted(server.data("captures")["rows"]["columns"][0]["texts"])
+
+
+SLOW = "SELECT count(*) FROM range(100000000000) AS a, range(1000) AS b"
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch) -> list[duckdb.DuckDBPyConnection]:
+    """The connections of the queries that began."""
+    found: list[duckdb.DuckDBPyConnection] = []
+    ask = limited.ask
+
+    def noted(connection: Any, query: str, answer: Any, *more: Any) -> Any:
+        return ask(connection, query, lambda cursor: (found.append(cursor), answer(cursor))[1], *more)
+
+    monkeypatch.setattr(limited, "ask", noted)
+    return found
+
+
+def end(running: list[duckdb.DuckDBPyConnection], threads: list[Thread]) -> None:
+    """Interrupt queries until the threads that asked them have ended."""
+    while any(thread.is_alive() for thread in threads):
+        for connection in running:
+            with suppress(duckdb.Error):  # of one that has ended
+                connection.interrupt()
+        time.sleep(0.01)
 
 
 @pytest.mark.long
@@ -93,7 +121,7 @@ def test_other_processes_write_while_nobody_asks(lab: Path) -> None:
         before = server.data("state")
         assert server.data("counts")["rows"]["names"] == ["name", "runs", "findings"]
         words = ["--wait", "30", "label", "run", "build=2", "--db", str(lab)]
-        subprocess.run([sys.executable, "-m", "etq", *words], check=True, timeout=60)
+        subprocess.run([sys.executable, "-m", "etq", *words], check=True)
         assert server.data("state") != before and server.data("captures")["labels"]["build"]["texts"] == ["2"]
 
 
@@ -169,24 +197,19 @@ def test_each_role_has_its_routes(lab: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_queries_of_a_token_are_limited(lab: Path, tmp_path: Path) -> None:
+def test_queries_of_a_token_are_limited(team: tuple[Server, Server], running: list[duckdb.DuckDBPyConnection]) -> None:
     """Those of others go on."""
-    tokens = tmp_path / "tokens.toml"
-    secrets = [add(str(tokens), name, ["sql"]) for name in ("anna", "bo")]
-    slow = "SELECT count(*) FROM range(100000000000) AS a, range(1000) AS b"
-    with serving(lab, tokens, secrets[0], seconds=1) as anna:
-        bo = Server(anna.port, lab, secrets[1])
-        busy = [Thread(target=anna.query, args=(slow,)) for _ in range(limited.MOST_OF_ONE)]
-        for thread in busy:
-            thread.start()
-        while limited._askers["anna"] < limited.MOST_OF_ONE:
-            time.sleep(0.01)
-        refused = anna.query("SELECT 1")
-        assert (refused.status, refused.headers["retry-after"]) == (429, "2") and "anna" in refused.error
-        assert names(bo) == ["run"] and anna.get("/data/counts").status == 200
-        for thread in busy:
-            thread.join()
-        assert names(anna) == ["run"]
+    ci, anna = team
+    busy = [Thread(target=anna.query, args=(SLOW,)) for _ in range(limited.MOST_OF_ONE)]
+    for thread in busy:
+        thread.start()
+    while len(running) < limited.MOST_OF_ONE:
+        time.sleep(0.01)
+    refused = anna.query("SELECT 1")
+    assert (refused.status, refused.headers["retry-after"]) == (429, "2") and "anna" in refused.error
+    assert ci.query("SELECT 1").status == anna.get("/data/counts").status == 200
+    end(running, busy)
+    assert anna.query("SELECT 1").status == 200
 
 
 def test_a_browser_signs_in_by_the_form(team: tuple[Server, Server]) -> None:
@@ -282,7 +305,7 @@ def test_a_query_is_one_select(team: tuple[Server, Server]) -> None:
 
 @pytest.mark.long
 def test_readers_go_on_while_a_query_runs_and_a_capture_is_stored(
-    team: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
+    team: tuple[Server, Server], running: list[duckdb.DuckDBPyConnection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, reader = team
     waited: list[bool] = []
@@ -294,21 +317,19 @@ def test_readers_go_on_while_a_query_runs_and_a_capture_is_stored(
             return store(warehouse, given)
 
     monkeypatch.setattr(pushes, "_store", slowly)
-    slow = "SELECT count(*) FROM range(100000000000) AS a, range(1000) AS b"
-    busy = [
-        Thread(target=server.query, args=(slow,)),
-        Thread(target=server.push, args=(small_capture(7), "seven.etdp")),
-    ]
-    for thread in busy:
+    asking = Thread(target=server.query, args=(SLOW,))
+    pushing = Thread(target=server.push, args=(small_capture(7), "seven.etdp"))
+    for thread in (asking, pushing):
         thread.start()
-    assert names(reader) == ["run"] and busy[0].is_alive()  # the query has its limit only later
+    while not running:
+        time.sleep(0.01)
     for _ in range(2):
-        assert names(reader) == ["run"] and busy[1].is_alive()
+        assert reader.query("SELECT name FROM captures").data["rows"] == [["run"]] and pushing.is_alive()
     is_asked.set()
-    while busy[1].is_alive():
+    while pushing.is_alive():
         assert names(reader)[-1:] in (["run"], ["seven"])
     assert waited == [True] and names(reader) == ["run", "seven"]
-    busy[0].join()
+    end(running, [asking])
 
 
 @pytest.mark.long
@@ -405,21 +426,11 @@ def test_a_query_ends_at_its_limit_and_harms_nobody_else(lab: Path) -> None:
 @pytest.mark.long
 def test_requests_wait_for_a_writer_together(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("etq.serve.instance.WAIT", 1.0)
-    held = f"import duckdb, sys; connection = duckdb.connect({str(lab)!r}); print('held', flush=True); sys.stdin.read()"
-    with subprocess.Popen([sys.executable, "-c", held], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None and holder.stdin is not None
-        holder.stdout.readline()
-        with serving(lab) as server:
-            statuses: list[int] = []
-            asked = [Thread(target=lambda: statuses.append(server.query("SELECT 1").status)) for _ in range(8)]
-            for thread in asked:
-                thread.start()
-            for thread in asked:
-                thread.join(60)
-            assert statuses == [503] * 8
-            holder.stdin.close()
-            holder.wait()
-            assert server.query("SELECT 1").status == 200
+    with serving(lab) as server:
+        with held(lab), ThreadPoolExecutor(8) as threads:
+            replies = [*threads.map(server.query, ["SELECT 1"] * 8)]
+        assert [reply.status for reply in replies] == [503] * 8
+        assert server.query("SELECT 1").status == 200
 
 
 @pytest.mark.long
@@ -552,23 +563,18 @@ def test_curl_pushes_and_requests_are_logged(lab: Path, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.toml"
     secret = add(str(tokens), "ci", ("push",))
     (tmp_path / "c.etdp").write_bytes(small_capture(9))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "etq", "serve", str(lab), "--tokens", str(tokens), "--port", "0"],
-        stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
-    try:
-        assert process.stderr is not None
-        url = process.stderr.readline().rpartition(" at ")[2].strip()
-        process.stderr.readline()
+    command = [sys.executable, "-m", "etq", "serve", lab, "--tokens", tokens, "--port", "0"]
+    with process(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as server:
+        assert server.stderr is not None
+        url = server.stderr.readline().rpartition(" at ")[2].strip()
+        server.stderr.readline()
         words = ["curl", "-sS", "-H", f"Authorization: Bearer {secret}", "-F", f"file=@{tmp_path}/c.etdp"]
         words += ["-F", "label=build=9", f"{url}api/push"]
-        sent = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+        sent = subprocess.run(words, capture_output=True, text=True, check=True)
         assert json.loads(sent.stdout)["name"] == "c"
-        line = process.stderr.readline()
+        line = server.stderr.readline()
         assert " ci 127.0.0.1 POST /api/push 201 " in line and secret not in line
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
+        server.terminate()
     with etq.open(lab, read_only=True) as warehouse:
         assert warehouse.rows("SELECT value FROM labels WHERE value = '9'")[1] == [("9",)]
 
@@ -580,8 +586,6 @@ def test_what_was_acknowledged_is_there_once_after_kills(tmp_path: Path) -> None
     path, tokens = tmp_path / "lab.duckdb", tmp_path / "tokens.toml"
     secret = add(str(tokens), "ci", ("push",))
     etq.open(path).close()
-    server = ServerProcess(path, tokens)
-    server.start()
     acknowledged: list[str] = []
     failures: list[str] = []
 
@@ -596,19 +600,20 @@ def test_what_was_acknowledged_is_there_once_after_kills(tmp_path: Path) -> None
             except EtqError as error:
                 failures.append(str(error))
 
-    pushers = [Thread(target=pushed, args=(count * number,)) for number in range(4)]
-    for thread in pushers:
-        thread.start()
+    pushers = [Thread(target=pushed, args=(count * number,), daemon=True) for number in range(4)]
     chance = random.Random(5)
     kills = 0
-    while kills < most and any(thread.is_alive() for thread in pushers):
-        time.sleep(chance.uniform(0.1, 0.6))
-        server.kill()
-        kills += 1
+    with ServerProcess(path, tokens) as server:
         server.start()
-    for thread in pushers:
-        thread.join()
-    server.kill()
+        for thread in pushers:
+            thread.start()
+        while kills < most and any(thread.is_alive() for thread in pushers):
+            time.sleep(chance.uniform(0.1, 0.6))
+            server.kill()
+            kills += 1
+            server.start()
+        for thread in pushers:
+            thread.join()
     assert failures == [] and kills and len({*acknowledged}) == 4 * count
     with etq.open(path, read_only=True) as warehouse:
         found = warehouse.rows(
@@ -650,7 +655,6 @@ def test_a_query_that_ends_the_process_harms_nobody_else(tmp_path: Path) -> None
     secret = add(str(tokens), "ci", ("push", "sql"))
     etq.open(path).close()
     server = ServerProcess(path, tokens, "--seconds", "1")
-    server.start()
     asked = Server(server.port, path, secret)
     pushed: list[str] = []
 
@@ -662,24 +666,29 @@ def test_a_query_that_ends_the_process_harms_nobody_else(tmp_path: Path) -> None
             file.write_bytes(small_capture(number))
             pushed.append(pusher.push([("file", str(file))], []).name)
 
-    pusher = Thread(target=push)
-    pusher.start()
-    since = set()
-    for query in (*DEADLY, *islice(queries(5), None if IS_WHOLE else 6)):
+    def answers() -> bool:
         with suppress(OSError, http.client.HTTPException):
-            asked.query(query)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
+            reply = asked.get("/healthz")
+            if reply.status == 200 and reply.data["left"] == 0:
+                since.add(reply.data["since"])
+                return asked.query("SELECT 1").status == 200
+        return False
+
+    pusher = Thread(target=push, daemon=True)
+    since = set[str]()
+    with server:
+        server.start()
+        pusher.start()
+        for query in (*DEADLY, *islice(queries(5), None if IS_WHOLE else 6)):
             with suppress(OSError, http.client.HTTPException):
-                reply = asked.get("/healthz")
-                if reply.status == 200 and reply.data["left"] == 0:
-                    since.add(reply.data["since"])
-                    break
-            time.sleep(0.1)
-        assert asked.query("SELECT 1").status == 200, query
-    pusher.join()
-    assert len(pushed) == len({*pushed}) == 30 and len(since) >= 2
-    assert server.interrupt() == 0
+                asked.query(query)
+            deadline = time.monotonic() + 300
+            while not answers():
+                assert time.monotonic() < deadline, query
+                time.sleep(0.1)
+        pusher.join()
+        assert len(pushed) == len({*pushed}) == 30 and len(since) >= 2
+        assert server.interrupt() == 0
     with etq.open(path, read_only=True) as warehouse:
         assert warehouse.rows("SELECT count(*), count(DISTINCT sha256) FROM captures")[1] == [(30, 30)]
 
@@ -691,24 +700,24 @@ def test_memory_stays_within_its_limit(tmp_path: Path) -> None:
     path, tokens = tmp_path / "lab.duckdb", tmp_path / "tokens.toml"
     secrets = [add(str(tokens), f"ci{number}", ("sql",)) for number in range(4)]
     etq.open(path).close()
-    server = ServerProcess(path, tokens, "--seconds", "10")
-    server.start(addresses=6 * 2**30)
-    process = Path(f"/proc/{server.second()}")
-    with ThreadPoolExecutor(8) as threads:
-        asking = [
-            threads.submit(Server(server.port, path, secret).query, f"SELECT length(repeat('{at}x', 500000000))")
-            for secret in secrets
-            for at in range(2)
-        ]
-        while not all(each.done() for each in asking):
-            assert Server(server.port, path).get("/healthz").status == 200
-            time.sleep(0.2)
-    replies = [each.result() for each in asking]
-    assert any(reply.status == 400 and "Out of Memory" in reply.error for reply in replies)
-    limit = int(re.search(r"Max data size +([0-9]+)", (process / "limits").read_text())[1])  # type: ignore[index]
-    most = int(re.search(r"VmHWM:\s+([0-9]+) kB", (process / "status").read_text())[1]) * 1024  # type: ignore[index]
-    assert 2**30 < most < limit < 4.5 * 2**30
-    assert server.interrupt() == 0
+    with ServerProcess(path, tokens, "--seconds", "300") as server:
+        server.start(addresses=6 * 2**30)
+        second = Path(f"/proc/{server.second()}")
+        with ThreadPoolExecutor(8) as threads:
+            asking = [
+                threads.submit(Server(server.port, path, secret).query, f"SELECT length(repeat('{at}x', 500000000))")
+                for secret in secrets
+                for at in range(2)
+            ]
+            while not all(each.done() for each in asking):
+                assert Server(server.port, path).get("/healthz").status == 200
+                time.sleep(0.2)
+        replies = [each.result() for each in asking]
+        assert any(reply.status == 400 and "Out of Memory" in reply.error for reply in replies)
+        limit = int(re.search(r"Max data size +([0-9]+)", (second / "limits").read_text())[1])  # type: ignore[index]
+        most = int(re.search(r"VmHWM:\s+([0-9]+) kB", (second / "status").read_text())[1]) * 1024  # type: ignore[index]
+        assert 2**30 < most < limit < 4.5 * 2**30
+        assert server.interrupt() == 0
 
 
 @pytest.mark.long
@@ -718,16 +727,16 @@ def test_another_process_takes_over_from_one_that_dies_while_it_is_asked_for_a_s
     path, tokens = tmp_path / "lab.duckdb", tmp_path / "tokens.toml"
     add(str(tokens), "ci", ("push",))
     etq.open(path).close()
-    server = ServerProcess(path, tokens)
-    server.start()
-    first = server.second()
-    os.kill(first, signal.SIGSTOP)
-    time.sleep(1.5)  # it is asked twice a second
-    os.kill(first, signal.SIGKILL)
-    deadline, answered = time.monotonic() + 30, False
-    while not answered and time.monotonic() < deadline:
-        with suppress(OSError, http.client.HTTPException):
-            answered = Server(server.port, path).get("/healthz").status == 200
-        time.sleep(0.1)
-    assert answered and server.second() != first
-    assert server.interrupt() == 0
+    with ServerProcess(path, tokens) as server:
+        server.start()
+        first = server.second()
+        os.kill(first, signal.SIGSTOP)
+        time.sleep(1.5)  # it is asked twice a second
+        os.kill(first, signal.SIGKILL)
+        deadline, answered = time.monotonic() + 50, False
+        while not answered and time.monotonic() < deadline:
+            with suppress(OSError, http.client.HTTPException):
+                answered = Server(server.port, path).get("/healthz").status == 200
+            time.sleep(0.1)
+        assert answered and server.second() != first
+        assert server.interrupt() == 0

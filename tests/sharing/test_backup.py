@@ -15,9 +15,10 @@ from click.testing import Result
 
 import etq
 from tests.command_line import run_etq
+from tests.processes import ROOT
 from tests.sharing import captures
 from tests.sharing.test_faults import filled
-from tests.sharing.test_many_at_once import ROOT, WRITER, started
+from tests.sharing.test_many_at_once import WRITER, started
 
 pytestmark = pytest.mark.long
 

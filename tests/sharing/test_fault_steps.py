@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import ROOT
 from tests.sampling import IS_WHOLE
 from tests.sharing.fault_steps import OPERATIONS
-from tests.sharing.test_many_at_once import ROOT
 
 pytestmark = pytest.mark.long
 

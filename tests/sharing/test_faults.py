@@ -16,8 +16,8 @@ import etq
 from etq.errors import WarehouseError
 from etq.storage import capture as storing
 from etq.storage.sources import source_of
+from tests.processes import ROOT
 from tests.sharing import captures
-from tests.sharing.test_many_at_once import ROOT
 
 pytestmark = pytest.mark.long
 

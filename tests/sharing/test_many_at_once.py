@@ -8,7 +8,9 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -18,6 +20,7 @@ from etq.database import contents
 from etq.errors import WarehouseError
 from etq.maintenance.merge import merge
 from tests.conftest import CAPTURES
+from tests.processes import ROOT, held, process
 from tests.sampling import IS_WHOLE
 from tests.sharing import captures
 
@@ -38,35 +41,36 @@ while not times or not select.select([sys.stdin], [], [], 0.1)[0]:
     times += 1
 print(times, wrong)
 """
-ROOT = Path(__file__).parents[2]
 
 
-def started(code: str, *arguments: object, wait: float = 300) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        cwd=ROOT, env={**os.environ, "ETQ_WAIT": str(wait)},
+def started(code: str, *arguments: object) -> AbstractContextManager[subprocess.Popen[Any]]:
+    return process(
+        [sys.executable, "-c", code, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        env={**os.environ, "ETQ_WAIT": "300"},
     )  # fmt: skip
 
 
-def check_many_at_once(folder: Path, writers: int, each: int, shared: int, readers: int) -> None:
-    """Writers put different captures, and some common ones, into a warehouse while readers query it."""
-    path = folder / "lab.duckdb"
+def test_many_writers_and_two_readers(tmp_path: Path) -> None:
+    """Writers put different captures, and a common one, into a warehouse while readers query it."""
+    writers, each, shared = 8 if IS_WHOLE else 3, 8 if IS_WHOLE else 2, 1
+    path = tmp_path / "lab.duckdb"
     etq.open(path).close()
     total = shared + writers * each
-    captures.write(folder, range(total))
-    asking = [started(READER, path) for _ in range(readers)]
-    writing = []
-    for writer in range(writers):
-        own = range(shared + writer * each, shared + (writer + 1) * each)
-        writing.append(started(WRITER, path, folder, *range(shared), *own))
+    captures.write(tmp_path, range(total))
     counts = Counter[tuple[str, str]]()
-    for process in writing:
-        printed = process.communicate()[0]
-        assert process.returncode == 0
-        counts.update((line.split()[0], line.split()[1]) for line in printed.splitlines())
-    for process in asking:
-        times, wrong = process.communicate("end\n")[0].split(" ", 1)
-        assert process.returncode == 0 and int(times) > 0 and wrong == "[]\n"
+    with ExitStack() as processes:
+        asking = [processes.enter_context(started(READER, path)) for _ in range(2)]
+        writing = []
+        for writer in range(writers):
+            own = range(shared + writer * each, shared + (writer + 1) * each)
+            writing.append(processes.enter_context(started(WRITER, path, tmp_path, *range(shared), *own)))
+        for one in writing:
+            printed = one.communicate()[0]
+            assert one.returncode == 0
+            counts.update((line.split()[0], line.split()[1]) for line in printed.splitlines())
+        for one in asking:
+            times, wrong = one.communicate("end\n")[0].split(" ", 1)
+            assert one.returncode == 0 and int(times) > 0 and wrong == "[]\n"
     # Each capture was new to one writer, and known to all others that had it.
     assert {number for number, is_new in counts if is_new == "1"} == {str(number) for number in range(total)}
     assert all(times == 1 for (_, is_new), times in counts.items() if is_new == "1")
@@ -77,28 +81,15 @@ def check_many_at_once(folder: Path, writers: int, each: int, shared: int, reade
         assert captures.torn(warehouse) == []
 
 
-def test_many_writers_and_two_readers(tmp_path: Path) -> None:
-    check_many_at_once(tmp_path, writers=8 if IS_WHOLE else 3, each=8 if IS_WHOLE else 2, shared=1, readers=2)
-
-
-def hold(path: Path, read_only: bool, seconds: float | None = None) -> subprocess.Popen[str]:
-    """A process that has the file open for some time, or until its input ends."""
-    waits = "sys.stdin.read()" if seconds is None else f"time.sleep({seconds})"
-    connects = f"held = duckdb.connect(sys.argv[1], read_only={read_only}); print('held', flush=True)"
-    process = started(f"import duckdb, sys, time; {connects}; {waits}", path)
-    assert process.stdout is not None and process.stdout.readline() == "held\n"
-    return process
-
-
 def test_the_second_process_waits(tmp_path: Path) -> None:
     """So does a merge for its sources."""
     path = tmp_path / "lab.duckdb"
     with etq.open(path) as warehouse:
         warehouse.ingest(captures.content(1), name="c1")
     for read_only in (False, True):
-        with hold(path, not read_only, seconds=0.5):
+        with held(path, read_only=not read_only, seconds=0.5):
             etq.open(path, read_only=read_only, wait=300).close()
-    with hold(path, read_only=False, seconds=0.5):
+    with held(path, seconds=0.5):
         assert merge([path], tmp_path / "all.duckdb").captures == 1
 
 
@@ -114,7 +105,7 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_commands_say_who_they_wait_for_and_end_in_time(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"
     etq.open(path).close()
-    with hold(path, read_only=False) as holder:
+    with held(path) as holder:
         output = run_command("captures", "--db", str(path))
         name = f"another process, {Path(sys.executable).name} -c"
         note, error = [line for line in output.stderr.splitlines() if line.startswith(("Note: ", "Error: "))]
@@ -126,7 +117,6 @@ def test_commands_say_who_they_wait_for_and_end_in_time(tmp_path: Path) -> None:
         assert "; waited 0 s for it" in output.stderr and "Note" not in output.stderr
         with pytest.raises(WarehouseError, match=f"PID {holder.pid}; waited 0.1 s"):
             etq.open(path, wait=0.1)
-        holder.communicate()
 
 
 def test_invalid_times_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +184,7 @@ def test_a_commit_before_the_lock_stays(shim: Path, tmp_path: Path) -> None:
     captures.write(tmp_path, range(2))
     command = [sys.executable, "-c", WRITER, str(path), str(tmp_path)]
     environment = os.environ | {"LD_PRELOAD": str(shim), "HELD_BACK": str(held_back)}
-    with subprocess.Popen([*command, "0"], cwd=ROOT, env=environment) as late:
+    with process([*command, "0"], cwd=ROOT, env=environment) as late:
         while not held_back.exists():
             assert late.poll() is None
             time.sleep(0.01)

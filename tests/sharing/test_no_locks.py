@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import etq
+from tests.processes import ROOT
 from tests.sharing import captures
-from tests.sharing.test_many_at_once import ROOT
 
 pytestmark = pytest.mark.long
 
