@@ -1,4 +1,4 @@
-"""Every page and report as axe-core sees it, light and dark, wide and on a phone: it finds nothing."""
+"""Reports as axe-core sees them, light and dark, wide and on a phone: it finds nothing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import etq
 import etq.report
 from tests.browser.driver import WebDriver
 from tests.browser.pages import opened, screen
-from tests.browser.served import visit
 from tests.conftest import CAPTURES
-from tests.serve.server import serving
 from tests.unit.test_graph_pair import two
 
 pytest.importorskip("axe_core_python", reason="pages are checked by axe-core, of the package axe-core-python")
@@ -27,11 +25,12 @@ RUN = """
     axe.run(document, { resultTypes: ["violations"] }).then(({ violations, passes }) => done([
         passes.length, violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))]));
 """
-LOOKS = ((0, "light"), (390, "dark"))
-PAGES = (
-    *("/", "/captures", "/trends", "/compare", "/compare?base=build%3D0&new=build%3D1"),
-    *("/sql?query=FROM+captures", "/capture/mlp_100runs"),
-)
+LOOKS = ((1280, "light"), (390, "dark"))
+# How many legends of charts take several lines, with a marker or a colon alone on one.
+BROKEN_LEGENDS = """
+    const legends = [...document.querySelectorAll(".u-legend th:has(.u-marker)")];
+    return legends.filter((each) => each.offsetHeight > 1.9 * parseFloat(getComputedStyle(each).fontSize)).length;
+"""
 
 
 def found(page: WebDriver) -> list[str]:
@@ -39,21 +38,6 @@ def found(page: WebDriver) -> list[str]:
     passed, violations = page.execute_async_script(RUN)
     assert passed > 10
     return [str(violation) for violation in violations]
-
-
-def test_pages_of_the_server(browser: WebDriver, tmp_path: Path) -> None:
-    path = tmp_path / "lab.duckdb"
-    with etq.open(path) as warehouse:
-        for build, name in enumerate(("mlp_100runs", "mlp_1run", "mlp_step")):
-            labels = {"build": str(build), "device": f"pixel{build % 2}"}
-            warehouse.ingest(CAPTURES / f"mlp/{name}.etdp", name=name, labels=labels)
-        warehouse.link("mlp_100runs", warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"))
-    with serving(path) as server:
-        for width, theme in LOOKS:
-            with screen(browser, width, theme=theme):
-                for page in PAGES:
-                    visit(browser, server, page)
-                    assert found(browser) == [], (page, theme)
 
 
 @pytest.fixture(scope="module")

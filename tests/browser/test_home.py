@@ -12,6 +12,7 @@ from tests.batches import Labelled, ingest_all
 from tests.browser.driver import By, WebDriver
 from tests.browser.pages import complaints, opened, screen
 from tests.browser.served import text, until, visit
+from tests.browser.test_accessible import BROKEN_LEGENDS, LOOKS
 from tests.browser.test_accessible import found as accessible
 from tests.command_line import run_etq
 from tests.fleet_captures import COMMITS, ingest_fleet
@@ -111,13 +112,21 @@ def test_the_page_as_a_file_shows_the_same(browser: WebDriver, server: Server, f
     assert complaints(browser) == []
 
 
+PAGES = (
+    "/", "/captures", "/capture/mlp-pixel8-07-37", "/compare", "/compare?base=device%3Dpixel8-07&new=device%3Dpixel8-08",
+    "/trends", "/fleet?selector=model%3Dmlp", "/jobs", "/sql?query=FROM+captures",
+)  # fmt: skip
+
+
 @pytest.mark.long
-@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
-def test_the_file_fits_and_is_accessible(browser: WebDriver, file: Path, width: int, theme: str) -> None:
+@pytest.mark.parametrize(("width", "theme"), LOOKS)
+def test_pages_fit_and_are_accessible(browser: WebDriver, server: Server, file: Path, width: int, theme: str) -> None:
     with screen(browser, width, theme=theme):
-        opened(browser, file)
-        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-        assert accessible(browser) == []
+        for page in (*PAGES, file):
+            opened(browser, page) if isinstance(page, Path) else visit(browser, server, page)
+            assert accessible(browser) == [], page
+            assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth"), page
+            assert browser.execute_script(BROKEN_LEGENDS) == 0, page
 
 
 @pytest.mark.long
@@ -136,15 +145,6 @@ def test_an_empty_warehouse_says_how_to_fill_it(browser: WebDriver, tmp_path_fac
         visit(browser, empty, "/")
         assert text(browser, "h1") == "No captures" and "etq ingest *.etdp" in text(browser, "#sections")
     complaints(browser)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
-def test_it_fits_and_is_accessible(browser: WebDriver, server: Server, width: int, theme: str) -> None:
-    with screen(browser, width, theme=theme):
-        visit(browser, server, "/")
-        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-        assert accessible(browser) == []
 
 
 @pytest.mark.long
@@ -174,15 +174,6 @@ def test_a_finding_of_a_rank_leads_to_its_job(browser: WebDriver, server: Server
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
-def test_a_job_fits_and_is_accessible(browser: WebDriver, server: Server, width: int, theme: str) -> None:
-    with screen(browser, width, theme=theme):
-        visit(browser, server, "/jobs")
-        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-        assert accessible(browser) == []
-
-
-@pytest.mark.long
 def test_the_page_of_a_fleet_says_which_devices_are_slower(browser: WebDriver, server: Server) -> None:
     visit(browser, server, "/fleet?selector=model%3Dmlp")
     assert "2 of 20 devices are slower: pixel8-13 (all ops), pixel8-07 (addmm)." in text(browser, "#fleet")
@@ -201,13 +192,3 @@ def test_the_page_of_a_fleet_says_which_devices_are_slower(browser: WebDriver, s
     next(each for each in browser.find_elements(By.CSS_SELECTOR, ".chips button") if each.text == "mlp").click()
     until(browser, "document.getElementById('fleet') !== null && document.documentElement.dataset.ready === 'yes'")
     assert "selector=model" in browser.current_url and complaints(browser) == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("width", "theme"), [(390, "light"), (1280, "dark")])
-@pytest.mark.parametrize("path", ["/fleet?selector=model%3Dmlp", "/jobs"])
-def test_pages_of_fleets_and_jobs_fit(browser: WebDriver, server: Server, path: str, width: int, theme: str) -> None:
-    with screen(browser, width, theme=theme):
-        visit(browser, server, path)
-        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-        assert accessible(browser) == []

@@ -170,4 +170,12 @@ def test_a_server_shows_hostile_names_and_rows_as_texts(browser: WebDriver, tmp_
             strange = "img, iframe, object, embed, [onerror], [onload], [onmouseover], main script"
             assert browser.find_elements(By.CSS_SELECTOR, strange) == []
             assert complaints(browser) == [], place
+        visit(browser, server, "/capture/%3Cimg%20src=x%20onerror=window.canary=1%3E", failed=True)
+        visit(browser, server, "/captures?where=%3Cscript%3Ewindow.canary=1%3C/script%3E", series=True)
+        visit(browser, server, "/trends?by=%3Cimg%3E", failed=True)
+        assert browser.execute_script("return [window.canary ?? null, document.querySelectorAll('img').length]") == [
+            None,
+            0,
+        ]
+        visit(browser, server, place)
         assert {HOSTILE["script"], HOSTILE["image"]} <= {cell for cells_ in cells(browser, "result") for cell in cells_}
