@@ -244,7 +244,6 @@ def test_annotations(labs: dict[str, str], tmp_path: Path, monkeypatch: pytest.M
     ("lab", "options", "levels"),
     [
         ("same", "", ["notice"]),  # of a total that is not decided
-        ("op", "--total", ["error"]),
         ("some", "--total", ["error"]),  # unstable
         ("op", "--metric speed --metric peak", ["error", "notice"]),
         ("op", "--min-effect 30% --total", ["notice"]),
@@ -290,14 +289,6 @@ def test_a_report_for_junit(labs: dict[str, str], tmp_path: Path) -> None:
     ]  # fmt: skip
     few = junit_of(run_etq("gate", "mlp00", "mlp01", "--db", labs["op"], "--format", "junit"))
     assert "too few captures to tell" in str(few.findall("testcase/skipped")[0].get("message"))
-
-
-@pytest.mark.long
-def test_a_comment_begins_with_the_total(labs: dict[str, str]) -> None:
-    for command in ("gate", "compare"):
-        text = run_etq(command, *SIDES, "--db", labs["op"], "--format", "markdown").stdout
-        assert re.match(r"\*\*total: slower, \+.* us\*\*\n", text), text
-        assert f"### Regressions\n\n- total of forward\n- `{OP}`\n" in text
 
 
 # Files
@@ -379,12 +370,8 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("new", "options", "status"),
     [
-        ("fast", [], 0), ("slow", [], 3), ("slow", ["--bisect"], 1), ("slow", ["--min-effect", "90%"], 0),
-        ("slow", ["--total"], 0),  # the total is not decided
-        ("slow/01.etdp", ["--bisect"], 125),
-        ("fast", ["--startup"], 0),
-        ("nowhere", ["--bisect"], 125),
-        ("nowhere", [], 1),
+        ("slow", [], 3), ("slow", ["--bisect"], 1), ("slow/01.etdp", ["--bisect"], 125), ("fast", ["--startup"], 0),
+        ("nowhere", ["--bisect"], 125), ("nowhere", [], 1),
     ],
 )  # fmt: skip
 def test_statuses(sides: Path, monkeypatch: pytest.MonkeyPatch, new: str, options: list[str], status: int) -> None:
@@ -398,8 +385,6 @@ def test_statuses(sides: Path, monkeypatch: pytest.MonkeyPatch, new: str, option
         first, second, judged = result.stdout.splitlines()
         assert first.startswith("1 op is slower: addmm @4 +") and second.startswith("total: not decided, ")
         assert re.fullmatch(r"judged: total, \d+ ops, slow runs, loading", judged)
-    elif options == ["--total"]:
-        assert result.stdout.startswith("total: not decided, ")
 
 
 def of_once(load: int, size: int, place: int) -> bytes:

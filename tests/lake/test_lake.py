@@ -176,7 +176,7 @@ def test_compacting_changes_no_answer(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     for path in FLEET[:3]:
         one_of([path], lake, build="1")
-    query = "FROM compare_ops('build=1,@latest', 'build=1,@previous')"
+    query = "FROM op_totals('build=1,@latest') UNION ALL FROM op_totals('build=1,@previous')"
     with etq.open(lake) as older:
         before, asked = contents(lake), older.rows(query)[1]
         assert compact(lake) == (3, 1)

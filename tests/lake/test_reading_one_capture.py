@@ -28,10 +28,10 @@ pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[
 TABLES: Final = ("event_ticks", "trace_events", "device_events", "trace_memory")
 # A filter on a join of others passes on the vectors in which the capture begins and ends as a whole.
 VECTORS: Final = 2 * 2048
-DUMPS: Final = 60
+DUMPS: Final = 30
 TRACES: Final = 12
 VIEWS: Final = [
-    each.name
+    each
     for each in public_objects()
     if each.kind == "table macro"
     and [parameter.name for parameter in each.parameters if parameter.default is None] == ["capture"]
@@ -80,7 +80,8 @@ def test_events_of_other_captures_are_not_read(lake: Warehouse, capture: str) ->
     }
     assert all(size > 2 * (own + VECTORS) for own, size in sizes.values()), sizes
     read: dict[tuple[str, str], int] = {}
-    for view in VIEWS:
+    views = [each.name for each in VIEWS if capture == "rank0" or not each.file.startswith("traces/")]
+    for view in views:
         try:
             found = list(scans(lake, f"FROM {view}('{capture}')"))
         except duckdb.InvalidInputException:
@@ -88,7 +89,7 @@ def test_events_of_other_captures_are_not_read(lake: Warehouse, capture: str) ->
         for table, rows in found:
             read[view, table] = max(rows, read.get((view, table), 0))
     asked = {(view, table): rows for (view, table), rows in read.items() if table in TABLES}
-    assert len(asked) > len(VIEWS) / 2
+    assert len(asked) > len(views) / 2
     assert {key: rows for key, rows in asked.items() if rows > sizes[key[1]][0] + VECTORS} == {}
 
 

@@ -4,13 +4,9 @@ once the loser or a compaction has removed them.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
 import sys
-import time
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -183,34 +179,6 @@ def test_a_compaction_leaves_what_may_still_be_committed(lake: Lake, monkeypatch
         one_of(FLEET[2:3], place)
     assert agree(lake, *FLEET[:2])
     assert one_of(FLEET[2:3], place) == Added(1, 0, 0) and agree(lake, *FLEET[:3])
-
-
-def _add_some(lake: Path, files: list[Path]) -> None:
-    for path in files:
-        one_of([path], lake)
-
-
-def test_processes_that_overlap_or_are_killed(lake: Lake) -> None:
-    """Readers see whole captures alone meanwhile."""
-    place, context, shared = Path(lake.url), multiprocessing.get_context("spawn"), FLEET[:2]
-    one_of(FLEET[5:6], place)
-    writers = [
-        context.Process(target=_add_some, args=(place, [*FLEET[2 + part : 3 + part], *shared])) for part in range(2)
-    ]
-    killed = context.Process(target=_add_some, args=(place, FLEET[6:]))
-    for writer in (*writers, killed):
-        writer.start()
-    while any(writer.is_alive() for writer in writers):
-        assert {events for *_, events, _ in contents(place)} == {1962}
-        time.sleep(0.05)
-    assert killed.pid is not None
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.join()
-    assert [writer.exitcode for writer in writers] == [0, 0]
-    there = [found for found, *_ in contents(place)]
-    compact(lake, leave_seconds=0)
-    assert [found for found, *_ in contents(place)] == there and len({*there}) == len(there) >= 5
-    assert agree(lake, *[path for path in FLEET if sha256(path.read_bytes()).hexdigest()[: len(there[0])] in there])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for the names of files")

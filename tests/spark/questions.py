@@ -10,7 +10,10 @@ from pathlib import Path
 
 import etq
 from etq import catalog
+from etq.advice.filling import fill_rollups
 from etq.catalog import SqlObject
+from etq.storage.linking import link_many
+from tests.batches import Labelled, ingest_all
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, memory, trace, two_steps
 
@@ -139,8 +142,10 @@ def _gpu_trace() -> bytes:
 def build(place: Path) -> None:
     """A warehouse of these captures, with records, programs, labels, metrics, phases and values."""
     with etq.open(place) as warehouse:
-        for model in ("mlp", "convnet_xnn", "demo_str", "cond", "maploop"):
-            warehouse.ingest_record(CAPTURES / model / f"{model}.etrecord")
+        records = {
+            model: warehouse.ingest_record(CAPTURES / model / f"{model}.etrecord").record_id
+            for model in ("mlp", "convnet_xnn", "demo_str", "cond", "maploop")
+        }
         programs = [warehouse.ingest_program(CAPTURES / each / f"{each}.pte") for each in ("mlp", "convnet_xnn")]
         files = {
             "mlp": "mlp/mlp_100runs.etdp", "convnet_xnn": "convnet_xnn/convnet_xnn_100runs.etdp",
@@ -151,24 +156,27 @@ def build(place: Path) -> None:
             "gloo_0": "torch_gloo/rank0.pt.trace.json.gz", "gloo_1": "torch_gloo/rank1.pt.trace.json.gz",
             "iterations": "prof_result/iterations.prof_result.bin",
         }  # fmt: skip
-        for name, file in files.items():
-            warehouse.ingest(CAPTURES / file, name=name, labels={"device": "desk", "note": 'a "b", c', "model": name})
-        warehouse.ingest(_gpu_trace(), name="gpu")
-        buffer = CAPTURES / "mlp/mlp_debug.bin"
-        warehouse.ingest(CAPTURES / "mlp/mlp_debug.etdp", name="values", debug_buffer=buffer, keep_values=True)
+        note = {"device": "desk", "note": 'a "b", c'}
+        made = [Labelled(name, CAPTURES / file, note | {"model": name}) for name, file in files.items()]
+        made.append(Labelled("gpu", _gpu_trace()))
         for of_side, side in enumerate(("mlp", "convnet")):
             for number, path in enumerate(sorted((CAPTURES / "fleet" / side).glob("*.etdp"))[:8]):
                 labels = {"side": side, "device": "fleet", "build": str(number), "place": str(8 * of_side + number)}
-                if side == "mlp":
-                    labels["half"] = str(number % 2)
-                capture = warehouse.ingest(path, name=f"{side}_{number}", labels=labels)
-                warehouse.metric(capture.name, "decode_rate", 10 + number / 7, unit="tokens/s")
-                if side == "mlp":
-                    warehouse.link(capture.name, "mlp")
-        for name, record in _RECORDED.items():
-            warehouse.link(name, record)
+                half = {"half": str(number % 2)} if side == "mlp" else {}
+                made.append(Labelled(f"{side}_{number}", path, labels | half))
+        keys = {capture.name: capture.capture_id for capture in ingest_all(warehouse, made)}
+        buffer = CAPTURES / "mlp/mlp_debug.bin"
+        values = warehouse.ingest(CAPTURES / "mlp/mlp_debug.etdp", name="values", debug_buffer=buffer, keep_values=True)
+        keys["values"] = values.capture_id
+        of_fleet = {f"mlp_{number}": "mlp" for number in range(8)}
+        for name, record in (_RECORDED | of_fleet).items():
+            link_many(warehouse.connection, [keys[name]], "record_id", records[record])
         for program in programs:
-            warehouse.link(program.name, program)
+            link_many(warehouse.connection, [keys[program.name]], "program_id", program.program_id)
+        fill_rollups(warehouse.connection, min(keys.values()), max(keys.values()))
+        for name in keys:
+            if name in of_fleet or (name.startswith("convnet_") and name != "convnet_xnn"):
+                warehouse.metric(name, "decode_rate", 10 + int(name[-1]) / 7, unit="tokens/s")
         warehouse.metric("mlp", "temperature", 41)
         warehouse.metric("gpu", "peak_flops", 1e12)
         warehouse.phase("mlp", "decode", runs="2-")
