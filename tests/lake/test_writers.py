@@ -56,8 +56,6 @@ def test_of_two_writers_of_a_file_one_wins(lake: Lake, monkeypatch: pytest.Monke
     before_commit(monkeypatch, lambda: one_of(FLEET[4:5], place))
     assert one_of(FLEET[4:5], place) == Added(0, 1, 0), "all of it is another's"
     assert agree(lake, *FLEET[:5])
-    compact(lake)
-    assert agree(lake, *FLEET[:5])
 
 
 def test_writers_of_other_files_disturb_nobody(lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -162,8 +160,8 @@ def test_a_kill_before_any_commit(tmp_path: Path, what: str) -> None:
     compact(lake, leave_seconds=0)
     assert contents(place) == done
     files = [*FLEET[:3], *([] if what == "compact" else [CAPTURES / "mlp/mlp_1run.etdp"])]
-    counts = [by_etq(lake), *by_others(lake)]
-    assert counts[1:] == counts[:-1] and counts[0]["event_ticks"] == of_files(*files)["event_ticks"]
+    counts = by_etq(lake)
+    assert by_others(lake) == counts and counts["event_ticks"] == of_files(*files)["event_ticks"]
 
 
 def test_a_compaction_leaves_what_may_still_be_committed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +175,6 @@ def test_a_compaction_leaves_what_may_still_be_committed(lake: Lake, monkeypatch
         WarehouseError, match="lake: the load took so long that a compaction discarded it; add it again"
     ):
         one_of(FLEET[2:3], place)
-    assert agree(lake, *FLEET[:2])
     assert one_of(FLEET[2:3], place) == Added(1, 0, 0) and agree(lake, *FLEET[:3])
 
 

@@ -21,7 +21,7 @@ from tests.unit.test_warehouse import contents
 
 pytestmark = pytest.mark.long
 
-TRACES = sorted((CAPTURES / "torch").glob("*.pt.trace.json.gz"))[:4]
+TRACES = sorted((CAPTURES / "torch").glob("*.pt.trace.json.gz"))[:3]
 
 
 @pytest.fixture(params=["whole", "parts"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ import pytest
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
+from tests.warehouses import empty_warehouse
 
-MLP = CAPTURES / "mlp/mlp_100runs.etdp"
+MLP, RECORD = CAPTURES / "mlp/mlp.etdp", CAPTURES / "mlp/mlp.etrecord"
 FLEET = CAPTURES / "fleet/mlp"
 Call = Callable[[Any], Any]
 # Calls that type checkers refuse.
@@ -39,7 +40,14 @@ WRONG: list[Call] = [
     lambda w: w.export("run", "nix", "run.json"),
     lambda _: etq.read(FLEET, pte="mlp.pte"),
     lambda _: etq.Inspector(etdump_path=str(MLP), source_time_scale="sec"),
+    lambda _: etq.Inspector(str(MLP)).get_op_list("nothing"),
+    lambda _: etq.Inspector(str(MLP)).calculate_numeric_gap("MSE"),
+    lambda _: etq.read(),
+    lambda _: etq.read([]),
 ]
+INSPECTED: list[dict[str, Any]] = [
+    {"etdump_path": 3}, {"etdump_path": str(MLP), "etrecord": 3}, {"etdump_path": str(MLP), "debug_buffer_path": 3}, {},
+]  # fmt: skip
 OF_WRONG_TYPES: list[Call] = [
     lambda _: UNCHECKED.read(5),
     lambda _: UNCHECKED.open(5),
@@ -52,28 +60,59 @@ OF_WRONG_TYPES: list[Call] = [
     lambda w: w.compare_ops("run", "other", allow_mismatch="yes"),
     lambda w: w.capture(3),
     lambda w: w.ingest(MLP, captured_at="today"),
-    lambda _: etq.Inspector(),
+    lambda w: w.sql(3),
+    lambda w: w.rows(None),
+    lambda w: w.relation(b"SELECT 1"),
+    lambda w: w.safe_sql(3),
+    lambda w: w.ingest(MLP, name=3),
+    lambda w: w.ingest(MLP, labels=3),
+    lambda w: w.ingest_record(RECORD, name=3),
+    lambda w: w.report(3, "out.html"),
+    lambda w: w.report("run", 3),
+    lambda w: w.remove(3),
+    lambda w: w.export(3, "chrome", "out.json"),
+    lambda w: w.export("run", "chrome", 3),
+    lambda w: w.link("run", 3),
+    lambda w: w.link(3, "run"),
+    lambda w: w.decoded_metadata(3, print),
+    lambda w: w.op_totals("run").show("x"),
+    lambda w: w.trend("model=m"),
+    *(lambda _, given=given: UNCHECKED.read(given) for given in (None, 3, [None], {MLP})),
+    *(lambda _, given=given: UNCHECKED.Inspector(**given) for given in INSPECTED),
 ]
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[Warehouse]:
+    """A warehouse that no wrong call changes."""
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(MLP, name="run")
+        yield warehouse
+        assert warehouse.rows("SELECT c.name FROM captures AS c")[1] == [("run",)]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "call"),
     [
-        *((FileNotFoundError, call) for call in MISSING),
-        *((ValueError, call) for call in WRONG),
-        *((TypeError, call) for call in OF_WRONG_TYPES),
+        (kind, call)
+        for kind, calls in ((FileNotFoundError, MISSING), (ValueError, WRONG), (TypeError, OF_WRONG_TYPES))
+        for call in calls
     ],
 )
 def test_kinds_of_errors(
-    warehouse: Warehouse, kind: type[Exception], call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kept: Warehouse, kind: type[Exception], call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    warehouse.ingest(MLP, name="run")
     with pytest.raises(kind) as caught:
-        call(warehouse)
+        call(kept)
     assert isinstance(caught.value, etq.EtqError)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_selector_in_the_wrong_place_is_named(kept: Warehouse) -> None:
+    with pytest.raises(etq.EtqError, match="selector='model=m'"):
+        kept.trend("model=m")
 
 
 @pytest.mark.long
