@@ -171,6 +171,7 @@ def test_ops_with_too_little_work_are_those_of_the_roofline(traces: Traces) -> N
         # 135 million bytes take 40 us: kernels that take ten times as long have another limit.
         ("aten::mm", [[16, 8192], [8192, 8192]], 100, "Use a larger batch, which does more work with the data that it reads."),
         ("aten::mm", [[16, 8192], [8192, 8192]], 400, "Use a larger batch, which does more work with the data that it reads."),
+        ("aten::bmm", [[1, 16, 8192], [1, 8192, 8192]], 100, "A larger batch reads more of both operands: fuse the products with the ops between them, or share an operand."),
         ("aten::mm", [[1024, 65536], [65536, 1024]], 500, "Use larger products."),
         ("aten::_scaled_dot_product_flash_attention", [[8, 16, 4096, 128]] * 3, 3000, "Another kernel of attention may be faster: torch.nn.attention.sdpa_kernel chooses one."),
     ],
@@ -314,6 +315,17 @@ ATTENTION = [
 ]
 
 
+def test_attention_in_single_ops(traces: Traces) -> None:
+    """Forward 20 + 5 + 8 + 20, backward 20 + 9 + 20, of 202 us: other products and ops between leave it out."""
+    row = found(
+        traces, ("aten::mm", TENSOR, 50), *ATTENTION, ("aten::add", ADD, 10), ("aten::mm", TENSOR, 10),
+        ("aten::bmm", TENSOR, 20), ("aten::_softmax_backward_data", SOFTMAX, 9), ("aten::bmm", TENSOR, 20),
+        ("aten::mm", TENSOR, 10), ("aten::_softmax", SOFTMAX, 10), ("aten::mm", TENSOR, 10),
+    )["unfused attention"]  # fmt: skip
+    assert (row.ticks, row.whole_ticks) == (102_000, 202_000)
+    assert "scaled_dot_product_attention" in row.remedy
+
+
 @pytest.mark.long
 def test_attention_where_devices_have_fused_kernels(traces: Traces) -> None:
     others = [("aten::mm", TENSOR, 50.0)] * 2
@@ -372,6 +384,17 @@ def told(traces: Traces, *events: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
     traces.take(*events, deviceProperties=[H100 | {"id": 0}])
     columns = "rule, severity, finding, evidence, remedy, share_percent, share_of"
     return {row[0]: row[1:] for row in traces.warehouse.rows(f"SELECT {columns} FROM advice('t')")[1]}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["Memcpy HtoD (Pinned -> Device)", "Memcpy DtoD (Device -> Device)"])
+def test_copies_by_the_link_to_the_host_are_not_rated_by_memory(traces: Traces, name: str) -> None:
+    """A copy of 64 MiB in 5,000 us: slow for the device's memory of 3.35 TB/s, not for the link of 64 GB/s."""
+    copy = event("cpu_op", "aten::copy_", 0, 20, shapes=[[4096, 4096], [4096, 4096], []])
+    copy["args"]["Input type"] = ["float", "float", "Scalar"]
+    call = event("cuda_runtime", "cudaMemcpyAsync", 5, 15, correlation=1)
+    moved = event("gpu_memcpy", name, 30, 5030, 7, correlation=1, device=0, stream=7, bytes=4 * 4096**2)
+    assert ("below the roof" in told(traces, copy, call, moved)) == ("DtoD" in name)
 
 
 @pytest.mark.long

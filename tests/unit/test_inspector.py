@@ -17,7 +17,6 @@ from etq import EtqError
 from etq.database.cursors import database_of
 from etq.inspector import (
     Inspector,
-    comparators,
     compare_results,
     parse_vgf_neural_statistics_delegate_metadata,
     parse_vgf_neural_statistics_metadata,
@@ -96,17 +95,6 @@ def test_outputs_are_compared_as_printed(capsys: pytest.CaptureFixture[str]) -> 
         compare_results(None, [value])
     with pytest.raises(EtqError, match=r"shapes \(2,\) and \(3,\)"):
         compare_results([reference], [np.zeros(3)])
-
-
-def test_comparators() -> None:
-    """A NaN counts as 0. By hand: squares of the differences sum to 5, those of the first to 14."""
-    one, other = np.array([[1.0, 2.0], [3.0, np.nan]]), np.array([[1.0, 0.0], [4.0, 0.0]])
-    mse, l1, snr = comparators.MSEComparator(), comparators.L1Comparator(), comparators.SNRComparator()
-    assert (mse.element_compare(one, other), l1.element_compare(one, other)) == (5 / 4, 3)
-    assert snr.element_compare(one, other) == pytest.approx(10 * math.log10(14 / 5))
-    assert (snr.element_compare(1.0, 1.0), l1.element_compare(2, 5)) == (math.inf, 3)
-    with pytest.raises(EtqError, match=r"shapes \(8, 1\) and \(8,\) can't be compared"):
-        mse.element_compare(np.zeros((8, 1)), np.zeros(8))
 
 
 def _statistics(**changed: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 import etq
-from etq.errors import QueryError, WarehouseError
+from etq.errors import WarehouseError
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.sampling import IS_WHOLE
@@ -149,15 +149,6 @@ def test_compacting_waits_for_other_threads(tmp_path: Path) -> None:
         [before] = _in_thread(lambda: warehouse.op_totals("run").fetchall())
         warehouse.compact()
         assert _in_thread(lambda: warehouse.op_totals("run").fetchall()) == [before]
-
-
-def test_a_wrong_argument_is_an_error_of_the_call(warehouse: Warehouse) -> None:
-    warehouse.ingest(MLP, name="run")
-    for wrong in ({"by": "sorce"}, {"unit": "fs"}, {"runs": "some"}, {"method": "nix"}):
-        with pytest.raises(QueryError):
-            warehouse.op_totals("run", **wrong)
-    with pytest.raises(QueryError, match="no capture matches nix"):
-        warehouse.compare_ops("run", "nix")
 
 
 def _in_thread(call: Callable[[], Any]) -> list[Any]:
