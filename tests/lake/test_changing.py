@@ -130,7 +130,7 @@ CHANGES: dict[str, list[Callable[[Warehouse], object]]] = {
         lambda warehouse: warehouse.prune(0, selectors=["build=2", "rank0"], keep_rollups=True),
         lambda warehouse: warehouse.remove("rank1"),
         lambda warehouse: warehouse.prune(1, ["build"]),
-        lambda warehouse: warehouse.remove("00"),
+        lambda warehouse: warehouse.remove("01", "mlp"),
         lambda warehouse: warehouse.prune(0),
     ],
 }
