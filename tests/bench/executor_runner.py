@@ -1,13 +1,13 @@
-"""Stands in for executor_runner in tests: takes its options, works for each op, and writes an ETDump.
+"""Stands in for executor_runner in tests: takes its options, and writes an ETDump of times that it draws, so that no test
+depends on how busy the machine is.
 
-What it does stands in FILE.json beside the program FILE: {"ops": {"add": 40}}, the work of each op in units of
-about a microsecond, and how it fails: {"fail": "crash", "at": 3} in its third process. On a device, where it is not,
-it has one op.
+What it does stands in FILE.json beside the program FILE: {"ops": {"add": 40}}, the microseconds of each op, which vary by
+1 %, and how it fails: {"fail": "crash", "at": 3} in its third process. On a device, where it is not, it has one op.
 """
 
-import hashlib
 import json
 import os
+import random
 import signal
 import sys
 import time
@@ -17,8 +17,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests import builders
-
-_BLOCK = bytes(1024)
 
 
 def main() -> None:
@@ -34,19 +32,19 @@ def main() -> None:
     out = Path(options["etdump_path"])
     if told.get("fail") is not None and count == told["at"]:
         fail(told["fail"], out)
-    out.write_bytes(builders.dump(*(execute(told["ops"]) for _ in range(int(options["num_executions"])))))
+    drawn = random.Random(f"{program.name} {count}")
+    out.write_bytes(builders.dump(*(execute(told["ops"], drawn) for _ in range(int(options["num_executions"])))))
 
 
-def execute(ops: dict[str, float]) -> builders.Run:
-    """One execute: its ops, which do work, and the time that each took."""
+def execute(ops: dict[str, float], drawn: random.Random) -> builders.Run:
+    """One execute: its ops, one after the other, and the time that each took."""
     events = []
-    begin = time.perf_counter_ns()
-    for number, (name, units) in enumerate(ops.items()):
-        start = time.perf_counter_ns()
-        for _ in range(round(units)):
-            hashlib.sha256(_BLOCK)
-        events.append(builders.kernel(name, start, time.perf_counter_ns(), number))
-    return builders.run("Execute", *events, builders.execute(begin, time.perf_counter_ns()))
+    begin = at = time.perf_counter_ns()
+    for number, (name, microseconds) in enumerate(ops.items()):
+        end = at + round(1000 * microseconds * drawn.gauss(1, 0.01))
+        events.append(builders.kernel(name, at, end, number))
+        at = end + 100
+    return builders.run("Execute", *events, builders.execute(begin, at))
 
 
 def fail(how: str, out: Path) -> None:
@@ -59,7 +57,7 @@ def fail(how: str, out: Path) -> None:
         Path("runner.pid").write_text(str(os.getpid()))
         time.sleep(600)
     if how == "half":
-        out.write_bytes(builders.dump(execute({"add": 5}))[:-40])
+        out.write_bytes(builders.dump(execute({"add": 5}, random.Random(0)))[:-40])
     sys.exit(0)
 
 

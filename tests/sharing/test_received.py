@@ -319,7 +319,8 @@ def test_views_end_where_nodes_of_a_trace_contain_each_other(clean: Path, tmp_pa
     ]
     assert len(views) > 30
     with limited(query_seconds=120), etq.open(path, read_only=True) as warehouse:
-        for view, name in itertools.product(views, ("counted", "gpu", "memory")):
+        names = ("counted", "gpu", "memory")
+        for view, name in itertools.product(views, names) if IS_WHOLE else zip(views, itertools.cycle(names)):
             try:
                 warehouse.rows(f"FROM {view}('{name}')")
             except etq.EtqError as error:

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -36,19 +35,18 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.long
 @pytest.mark.parametrize("query", ERRORS)
 def test_a_command_ends_with_an_error_in_one_line(path: Path, query: str) -> None:
-    command = [sys.executable, "-m", "etq", "sql", "--safe", query, "--db", str(path), "--seconds", "2"]
+    seconds = "2" if query == ENDLESS else "60"
+    command = [sys.executable, "-m", "etq", "sql", "--safe", query, "--db", str(path), "--seconds", seconds]
     ended = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (1, "", 1), ended.stderr
     assert ERRORS[query] in ended.stderr
 
 
 @pytest.mark.long
-def test_an_agent_gets_an_error_and_then_answers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_gets_an_error_and_then_answers(path: Path) -> None:
     pytest.importorskip("mcp", reason="the SDK isn't installed: pip install --group mcp-test")
-    monkeypatch.setattr(agents, "SECONDS", 5.0)
-    called: dict[str, Any] = {query: agents.confined_answer(str(path), "query", {"sql": query}) for query in ERRORS}
-    called.pop(ENDLESS)  # within the agents' own 30 s it ends by itself on a fast machine
-    assert {query: answer.error is not None for query, answer in called.items()} == dict.fromkeys(called, True)
+    for query in (CRASHES, LARGE, INVALIDATES):
+        assert agents.confined_answer(str(path), "query", {"sql": query}).error is not None, query
     answer = agents.confined_answer(str(path), "query", {"sql": "SELECT name FROM captures"})
     assert answer.error is None and json.loads(bytes(answer.result)) == {"columns": ["name"], "rows": [["run"]]}
 
