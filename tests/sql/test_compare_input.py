@@ -235,11 +235,13 @@ def test_conditions_that_differ(warehouse: Warehouse) -> None:
 def test_labels_that_differ_besides_those_that_select_the_sides(
     warehouse: Warehouse, base: list[str], new: list[str | None], told: str | None
 ) -> None:
+    captures = []
     for build, devices in (("41", base), ("42", new)):
         for number, device in enumerate(devices):
             labels = {"build": build, "commit": f"c{build}", "side": "s"} | ({"device": device} if device else {})
             events = kernel("mm", 0, 1009 + number), execute(0, 2003 + int(build))
-            warehouse.ingest(dump(run("Execute", *events)), name=f"{build}-{number}", labels=labels)
+            captures.append(Labelled(f"{build}-{number}", dump(run("Execute", *events)), labels))
+    ingest_all(warehouse, captures)
     sides = {"base": "build=41", "new": "build=42"}
     details = [
         row["detail"] for row in rows_of(warehouse, "compare_findings", **sides) if row["rule"] == "labels differ"

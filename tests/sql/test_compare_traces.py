@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import etq
 from etq.analysis.comparison import Comparison
 from etq.analysis.steps import steps_by_name, stored_steps
 from etq.warehouse.warehouse import Warehouse
-from tests.batches import ingest_all
+from tests.batches import Labelled, ingest_all
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, trace, two_steps
 from tests.trace_pairs import Planted, served, trained
@@ -60,13 +61,15 @@ def several() -> Iterator[Warehouse]:
     """Three traces per side, in turns, each in another state of the machine."""
     with empty_warehouse() as opened:
         planted = Planted(host={"aten::conv2d": 1.2}, calls={"aten::relu": 3}, device={"conv_kernel": 1.2})
+        captures = []
         for place in range(6):
             side = ("base", "new", "new", "base")[place % 4]
             state = (1.0, 1.004, 0.997, 1.006, 1.002, 0.995)[place]
             made = Planted(planted.host, planted.device, planted.calls, state=state) if side == "new" else None
             content = trained(100 + place, made or Planted(state=state), steps=4)
-            labels = {"side": side, "build": str(place), "captured_at": f"2026-01-0{place + 1}"}
-            opened.ingest(content, name=f"run{place}", labels=labels)
+            labels = {"side": side, "build": str(place)}
+            captures.append(Labelled(f"run{place}", content, labels, datetime(2026, 1, place + 1)))
+        ingest_all(opened, captures)
         yield opened
 
 

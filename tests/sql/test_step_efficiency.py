@@ -17,6 +17,7 @@ from etq.analysis.comparison import verdicts_of
 from etq.analysis.efficiency import efficiency_of
 from etq.maintenance.checking import check as check_warehouse
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES, shared_file
 from tests.sampling import thinned
@@ -389,12 +390,14 @@ def test_comparison_and_trend(tmp_path: Path) -> None:
     """Twelve builds; from the seventh on, products have twice the operations in the same time: twice the MFU. A trace in
     which not all is known has another metric."""
     with etq.open(tmp_path / "w.duckdb") as warehouse:
+        captures = []
         for build in range(12):
             rows = (512 if build < 6 else 1024) + 8 * (build % 2)
             content = rated(*(product(1000 * step + 10, 10 * build + step, rows, 512, 512) for step in range(1, 6)))
-            warehouse.ingest(
-                content, name=f"t{build}", labels={"build": str(build), "side": "base" if build < 6 else "new"}
+            captures.append(
+                Labelled(f"t{build}", content, {"build": str(build), "side": "base" if build < 6 else "new"})
             )
+        ingest_all(warehouse, captures)
         columns = "label, value, change_percent, stage, unit, runs".replace("value", "normalized")
         found = warehouse.rows(f"SELECT {columns} FROM trend('metric', 'mfu')")[1]
         expected = [100 * 2 * ((512 if at < 6 else 1024) + 8 * (at % 2)) * 512**2 / PEAK / 1e-3 for at in range(12)]

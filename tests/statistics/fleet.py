@@ -77,8 +77,7 @@ def fleet_of(model: str) -> Fleet:
 def fleet_in(folder: Path) -> Fleet:
     """The fleet of a folder's captures, read by etq: the runs of each op by its events."""
     with etq.open() as opened:
-        for path in sorted(folder.glob("*.etdp")):
-            opened.ingest(path)
+        opened.ingest_many(sorted(folder.glob("*.etdp")))
         query = """
             SELECT o.place, o.run, o.item, o.number, sum(o.ticks)::DOUBLE AS ticks
             FROM (
