@@ -15,7 +15,7 @@ from etq.advice.jobs import CLOCK, LATE, LINK, Judged, judged
 from etq.verdicts.ranks import at_least, late_ranks, slow_groups
 from etq.warehouse.ephemeral import open_ephemeral_jobs
 from tests.job_traces import Faults, Job, job
-from tests.sampling import thinned
+from tests.sampling import IS_WHOLE, thinned
 
 
 def found(made: Job, folder: Path) -> Judged:
@@ -66,7 +66,7 @@ def test_nothing_is_named_without_faults(tmp_path: Path, seed: int, size: int | 
         (Faults(slow_pair=2), ["Transfers among ranks 2 and 3"]),
     ],
 )
-@pytest.mark.parametrize("seed", [21, 22, 23])
+@pytest.mark.parametrize("seed", [21, 22, 23] if IS_WHOLE else [21])
 def test_single_faults_are_named_alone(tmp_path: Path, faults: Faults, words: list[str], seed: int) -> None:
     answer = found(job(seed, faults), tmp_path)
     assert len(answer.findings) == 1 and all(word in answer.sentence for word in words)

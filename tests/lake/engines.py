@@ -10,8 +10,8 @@ import etq
 from etq.lake.reading.tables import KINDS, Lake, tables_of
 
 Counts = dict[str, int]
-# Those of which Polars counts the rows, too.
-BY_POLARS = ("captures", "event_ticks", "labels")
+# Those of which Polars counts the rows, too, and the only ones that other engines count in a store, which takes long.
+FEW = ("captures", "event_ticks", "labels", "op_times")
 
 
 def by_etq(lake: Lake) -> Counts:
@@ -24,8 +24,9 @@ def by_others(lake: Lake) -> Counts:
     from deltalake import DeltaTable
 
     polars = pytest.importorskip("polars", reason="polars isn't installed: pip install --group lake-test")
-    counts = {name: DeltaTable(lake.uri(name), storage_options=lake.options).count() for name in there(lake)}
-    for name in counts.keys() & BY_POLARS:
+    names = [name for name in there(lake) if not lake.options or name in FEW]
+    counts = {name: DeltaTable(lake.uri(name), storage_options=lake.options).count() for name in names}
+    for name in counts.keys() & FEW:
         table = polars.scan_delta(lake.uri(name), storage_options=lake.options)
         assert table.select(polars.len()).collect().item() == counts[name]
     return counts
@@ -47,7 +48,7 @@ def agree(lake: Lake, *files: Path) -> bool:
     """Whether all engines count what these files have, apart from labels."""
     fresh, expected = Lake.at(lake.url, lake.options), of_files(*files)
     counts = by_etq(fresh)
-    assert by_others(fresh) == counts
+    assert by_others(fresh).items() <= counts.items()
     return {name: rows for name, rows in counts.items() if name != "labels"} == {
         name: expected.get(name, 0) for name in counts if name != "labels"
     }

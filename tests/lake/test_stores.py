@@ -96,7 +96,7 @@ def test_a_lake_in_a_store_is_as_one_in_a_folder(lake: Lake, tmp_path: Path) -> 
             one.ingest(FLEET[0])
         with pytest.raises(EtqError, match="disabled by configuration"):
             one.rows("FROM read_text('/etc/hostname')")
-    assert by_etq(lake) == by_others(lake) == by_etq(folder)
+    assert by_others(lake).items() <= by_etq(lake).items() == by_etq(folder).items()
 
 
 def _add_some(lake: Lake, files: list[Path]) -> None:
@@ -125,7 +125,7 @@ def test_a_commit_whose_answer_does_not_arrive_is_found(lake: Lake, proxy: tuple
     """The store has it. What the library asks again is refused, as by another writer who was faster."""
     add(lake, FLEET[:2])
     works: list[Callable[[Lake], object]] = [partial(add, files=FLEET[1:3]), compact]
-    for work in works if fault == "lost" else works[:1]:
+    for work in works if fault == "lost" and IS_WHOLE else works[:1]:
         proxy[1].plan(Plan(fault, pattern="^PUT .*/captures/_delta_log/[0-9]+.json"))
         work(faulty(lake, proxy))
         assert len(proxy[1].plan(None)) == 1

@@ -22,7 +22,7 @@ WITHOUT: Final[dict[str, str]] = {
         ("node_gaps", "node_memory", "node_roofline"),
         "needs a program, peaks or values: its second way is in tests/sql/test_node_views.py",
     ),
-    "outliers": "tests/sql/test_outliers.py holds it against compare_captures, and against faults that are planted",
+    "outliers": "tests/sql/test_causes.py holds it against compare_captures, and against faults that are planted",
     **dict.fromkeys(
         ("causes", "compared_devices", "series"), "tests/sql/test_causes.py holds them against faults that are planted"
     ),
