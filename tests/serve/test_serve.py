@@ -77,7 +77,11 @@ def running(monkeypatch: pytest.MonkeyPatch) -> list[duckdb.DuckDBPyConnection]:
     ask = limited.ask
 
     def noted(connection: Any, query: str, answer: Any, *more: Any) -> Any:
-        return ask(connection, query, lambda cursor: (found.append(cursor), answer(cursor))[1], *more)
+        def answering(cursor: duckdb.DuckDBPyConnection) -> Any:
+            found.append(cursor)
+            return answer(cursor)
+
+        return ask(connection, query, answering, *more)
 
     monkeypatch.setattr(limited, "ask", noted)
     return found
