@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -37,13 +39,25 @@ def held(path: Path, *, read_only: bool = False, seconds: float | None = None) -
 
 
 def wait_for_work(pid: int, seconds: float) -> None:
-    """Wait until a process has used this much more processor time, however busy the machine is."""
-
-    def used() -> int:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        assert fields[0] not in "ZX", "the process has ended"
-        return int(fields[11]) + int(fields[12])
-
-    least = used() + seconds * os.sysconf("SC_CLK_TCK")
-    while used() < least:
+    """Wait until a process and those that it started have used this much more processor time, however busy the machine
+    is. An ended process is waited for no longer.
+    """
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("the processor time of a process is read from /proc")
+    least = _used(pid) + seconds * os.sysconf("SC_CLK_TCK")
+    while _stat(pid)[0] not in "ZX" and _used(pid) < least:
         time.sleep(0.02)
+
+
+def _stat(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+
+
+def _used(pid: int) -> int:
+    """The processor time of a process and those that it started, in ticks; 0 if it is no longer there."""
+    try:
+        state = _stat(pid)
+        children = " ".join(each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/children"))
+    except OSError:
+        return 0
+    return int(state[11]) + int(state[12]) + sum(map(_used, map(int, children.split())))
