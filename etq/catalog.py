@@ -242,7 +242,7 @@ def _source(file: str) -> str:
         return text
     example, make = _DATA[file]
     if example not in text:
-        raise ValueError(f"{file}: lacks {example}, in place of which is data of ingest/")
+        raise ValueError(f"{file}: lacks {example}, which stands for data of ingest/")
     return text.replace(example, make())
 
 

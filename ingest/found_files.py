@@ -65,14 +65,15 @@ def _files_of_store(address: str) -> tuple[list[str], list[Left]]:
 
 
 def _chosen(argument: str, paths: Iterable[str]) -> tuple[list[str], list[Left]]:
-    """Return the profiling files among those of a folder, and the others. Raises as `files_of` does."""
+    """Return the profiling files of a folder, and its other files. Raises the errors of `files_of`."""
     from etq.ingest.recognition import left_out
 
     reasons = {path: left_out(path) for path in paths}
     found = [path for path, reason in reasons.items() if reason is None]
     left = [(path, reason) for path, reason in reasons.items() if reason is not None]
     if not found:
-        raise ArgumentError(f"{argument}: a folder without profiling files{f'; it has {listed(left)}' if left else ''}")
+        has = listed(left) if left else "no files"
+        raise ArgumentError(f"{argument}: a folder without profiling files; it has {has}")
     return found, left
 
 

@@ -145,7 +145,7 @@ def _of_groups() -> Iterator[int]:
         if number == "0" or "memory" in controllers.split(","):
             top = _GROUPS if number == "0" else _GROUPS / "memory"
             names = ("memory.max", "memory.current") if number == "0" else _NAMES_1
-            # In a container, the path may be that of the host.
+            # In a container, the path may be the host's.
             for folder in {top, *(top / each for each in (Path(path.lstrip("/")), *Path(path.lstrip("/")).parents))}:
                 yield from _of_group(folder, *names)
 

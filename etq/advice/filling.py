@@ -66,7 +66,7 @@ def ranks_together(
     _waiting.setdefault(connection, set())
     try:
         yield
-    except WarehouseError:  # this error is reported, not one of writing
+    except WarehouseError:  # this error is reported, not the error of writing
         with suppress(WarehouseError, duckdb.Error):
             _write_waiting(connection, write)
         raise

@@ -138,7 +138,7 @@ def _of_late(evidence: JobEvidence, late: Late) -> Finding:
     who = counted(evidence.waiting.get(late.rank, 1), "other rank")
     reason = f" {_reason(evidence, late.rank, cause, part)}" if part else " The cause isn't in its steps."
     waited = f"{who} waited {time(late.waited / 1e3, 'us')} for it in all"
-    by = "in collectives that end together, or for ranks that had waited for it (etq show rank_waits)"
+    by = "in collectives that end together, also by waiting for a rank that waited for it (etq show rank_waits)"
     if not evidence.is_by_clocks:
         by = "measured by time in collectives, because clocks don't show the waits (etq show collective_waits says why)"
     often = f"longest in {late.steps} of {counted(late.of, 'step')}, by chance with p = {_p(late.p)}"
@@ -267,7 +267,7 @@ def _clocks(evidence: JobEvidence) -> list[Finding]:
         text = f"Clocks of ranks {one} and {other} differ by {between}."
     elif len(apart) > 1:
         ranks = _listed([each.rank for each in apart])
-        most_of = f"most that of rank {most.rank}: {offset} {way} it"
+        most_of = f"that of rank {most.rank} most: it is {offset} {way} it"
         text = f"Clocks of ranks {ranks} differ from the job's median, {most_of}."
     return [
         Finding(
@@ -310,7 +310,7 @@ def compared(connection: duckdb.DuckDBPyConnection, base: str, new: str) -> str:
         texts.append(f"The mean MFU of a rank is {shares}.")
     if missing := [rank for rank, *_, note in ranks if note is not None]:
         texts.append(f"{counted(len(missing), 'rank')} of one job only: {_listed(missing)}.")
-    return " ".join([*texts, "One recording of each job: a difference is possible at most; take 3 of each, in turns."])
+    return " ".join([*texts, "One recording of each job shows at most a possible difference: take 3 each, in turns."])
 
 
 def _change(before: float, after: float) -> str:

@@ -410,7 +410,7 @@ class Evidence:
             WHERE CASE w.kind WHEN 'copy' THEN 'memcpy' WHEN 'fill' THEN 'memset' ELSE w.kernel_family END = $family
         """
         [(has_ops,)] = self._ask(tuple, query, family=family or "")
-        return "etq ops lists the ops with most of it." if has_ops else "etq kernels lists those with most of it."
+        return f"etq {'ops' if has_ops else 'kernels'} lists those that take most time."
 
     @cached_property
     def copies_first(self) -> bool:
@@ -644,7 +644,7 @@ def _remedy_of_passes(evidence: Evidence, family: str, labels: Sequence[Label]) 
         return f"{limit}{ways}" if limit else evidence.listed(family)
     if 2 * sum(label.ticks for label in labels if _TORCHS.search(label.label)) < ticks:
         return evidence.listed(family)
-    return f"{limit}torch.compile fuses those that follow each other."
+    return f"{limit}torch.compile fuses ops that follow each other."
 
 
 def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
@@ -674,7 +674,7 @@ def below_the_roof(evidence: Evidence) -> Iterator[Finding]:
         cause = None if family in PRODUCTS else {"latency": "host", "memory": "fusion"}.get(bound)
         listed = ", ".join(f"{counted(calls, 'call')} of {op}" for op, calls, _ in ops[:3])
         good = f"{percent(100 * ACHIEVABLE)} of the peak, which good kernels reach"
-        short = f"that of as many of the shortest kernels, {_time(shortest)} each"
+        short = f"{_time(shortest)} a kernel, the time of the shortest kernel"
         others = ", and without their transposes" if told else ""
         yield Finding(
             "below the roof",
@@ -719,7 +719,7 @@ def _at(bound: str, rated: Sequence[Rated], ticks: int, least: float) -> str:
         return f"that move {moved / ticks / 1e3:.2f} of {(rated[0].bandwidth or 0) / 1e12:.2f} TB/s"
     if bound == "compute":
         return f"that reach {percent(100 * least / ticks)} of the peak rate"
-    return "whose work would take less time than as many of the shortest kernels"
+    return "that have too little work: at the peak rates, they would take less time than the shortest kernels"
 
 
 def _remedy_of_roof(evidence: Evidence, family: str, bound: str, main_op: str, rated: Sequence[Rated]) -> str:
@@ -748,7 +748,7 @@ def _remedy_of_short(evidence: Evidence, family: str, rated: Sequence[Rated]) ->
     is_free = evidence.is_training and not _grows(evidence.rated, rated)
     ways = ["a larger batch, if the model converges as well with it"] if is_free else []
     if family not in PRODUCTS and not evidence.is_compiled:
-        ways.append("torch.compile, which fuses those that follow each other")
+        ways.append("torch.compile, which fuses ops that follow each other")
     return f"Try {', or '.join(ways)}." if ways else ""
 
 
@@ -825,7 +825,7 @@ def fusable_kernels(evidence: Evidence) -> Iterator[Finding]:
         evidence.severity(saved, evidence.span_ticks),
         f"Kernels{within} that compute element by element or reduce follow each other:"
         f" {counted(kernels, 'kernel')} in {counted(chains, 'chain')}.",
-        f"chains of most time: {most}; etq show fusable_chains lists them",
+        f"most time: {most}; etq show fusable_chains lists them",
         "torch.compile may fuse each chain into one kernel, which reads and writes memory once. If this kernel takes"
         f" as long as the longest of the chain, it saves {_time(saved)} of the devices' time.",
         cause="fusion",

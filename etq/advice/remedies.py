@@ -136,7 +136,7 @@ _REMEDIES: Final = {
     "blocking": "Make these kernels faster: etq kernels lists them.",
     "attention": "Try another kernel of attention.",
     "wide_attention": "Try another kernel of attention, or smaller types where accuracy allows.",
-    "first_calls": "Record steps after a warm-up: first calls load, compile or tune what later ones use again.",
+    "first_calls": "Record steps after a warm-up: first calls load, compile or tune what later calls reuse.",
     "small": "Join small collectives: larger buckets, or one call for several tensors.",
     "transfer": "Overlap communication and computation.",
     "earlier_work": "Wait for the device before the recording starts, as with torch.cuda.synchronize().",

@@ -29,7 +29,7 @@ _WAITED: Final = {
 # The op by which DistributedDataParallel splits broadcast buffers.
 _UNFLATTEN: Final = "aten::unflatten_dense_tensors"
 _AHEAD: Final = "this costs time only if a later synchronization waits longer"
-# If a name has at least this part of the time, it stands for all of it.
+# A name with at least this part of the time stands for the whole time.
 _ALL: Final = 0.9
 # What the host does, in words, if no single name has half of the time.
 _SEVERAL: Final = {
@@ -87,7 +87,7 @@ def _launching(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) ->
     if claim.cause == "first_calls":
         pass
     elif claim.stretch.is_long:
-        claim = claim._replace(text=f"{who} idles: the host launches nothing for long.")
+        claim = claim._replace(text=f"{who} idles: the host launches nothing for a long time.")
     elif evidence.traits.has_few_launches:
         does = "records nothing of what it does" if claim.subject[0] == "step" else "launches nothing"
         claim = claim._replace(text=f"{who} idles while the host {does}.")

@@ -96,6 +96,6 @@ def _tensor_cores(evidence: Evidence) -> Iterator[Finding]:
         units = "matrix cores" if evidence.traits.runtime == "HIP" else "tensor cores"
         yield Finding(
             "tensor cores", "low" if saves_little else "medium", f"No kernel uses {units}, although ops could.",
-            f"ops that could launched {percent(100 * eligible / kernels)} of the time of kernels{on_path}",
+            f"ops that could use them launched {percent(100 * eligible / kernels)} of the kernels, by time{on_path}",
             "Try automatic mixed precision.",
         )  # fmt: skip

@@ -59,7 +59,7 @@ def gpu_utilization(evidence: Evidence) -> Iterator[Claim]:
                 [
                     *([_of_side(side)] if side else []),
                     f"a kernel ran in {percent(100 * use.kernels / use.ticks)} of the {of}",
-                    "etq critical-path lists what else takes it",
+                    "etq critical-path shows what takes the rest of the time",
                 ],
                 least=50.0,
             )  # fmt: skip

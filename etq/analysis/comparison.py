@@ -293,7 +293,7 @@ class Comparison:
         return any(is_trace for _, is_trace, _ in self._sides)
 
     def statistic(self) -> str:
-        """Return the word for the quantile of runs or steps that stands for a capture's time."""
+        """Return the word for the quantile of runs or steps that is a capture's time."""
         quantile = 0.5 if self.is_by_step() else self.options["quantile"] or 0.25
         return {0.5: "median "}.get(quantile, f"p{100 * quantile:.12g} ")
 

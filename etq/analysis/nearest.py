@@ -73,5 +73,5 @@ def _reason(terms: Sequence[Mapping[str, Any]], labels: Mapping[str, list[str]])
             return f": none has {key}={value}{near}"
     if any(term["is_time"] for term in terms):
         how = "captured_at>=2026-11-15, captured_at<2026-11-15T12:00 (in UTC) or since=7d"
-        return f": none was recorded then, or a time is written otherwise than {how}"
+        return f": none was recorded then; times are written {how}"
     return ": none has all of these labels"

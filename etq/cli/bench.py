@@ -41,7 +41,7 @@ MOST_ROUNDS: Final = 20
 ALPHA: Final = 0.05
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|)")
 # The hint about hidden columns: another command has the option that shows all.
-_HINT: Final = "etq compare, as below, has --wide and --columns"
+_HINT: Final = "the command etq compare below has --wide and --columns"
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 

@@ -94,8 +94,8 @@ GROUPS: Final[Mapping[str, Group]] = {
                         instead={True: "wide_steps"},
                     ),
                     "efficiency": Option(
-                        "Print one row per step, with its operations, and those per second in percent of the peak of "
-                        "its devices: MFU.",
+                        "Print one row per step: its operations, and MFU, its operations per second in percent of the "
+                        "peak of its devices.",
                         instead={True: "step_efficiency"},
                     ),
                 },
@@ -214,8 +214,8 @@ ALIASES: Final[Mapping[str, str]] = {"list": "captures", "ls": "captures", "diff
 NAMED_HERE: Final[Mapping[str, str]] = {
     "convert": "export FILE", "fallback": "coverage FILE", "fallbacks": "coverage FILE", "flamegraph": "flame FILE",
     "hotspot": "ops FILE", "hotspots": "ops FILE", "info": "summary FILE", "open": "report FILE --open",
-    "profile": "bench", "query": "sql QUERY", "schema": "views", "slow": "regressions",
-    "stats": "ops FILE", "tables": "views", "top": "ops FILE", "view": "report FILE --open",
+    "profile": "summary FILE, or measure: etq bench PROGRAM", "query": "sql QUERY", "schema": "views",
+    "slow": "regressions", "stats": "ops FILE", "tables": "views", "top": "ops FILE", "view": "report FILE --open",
 }  # fmt: skip
 # Bare `etq` prints these commands, which answer the first questions about a file.
 FIRST: Final[Mapping[str, str]] = {

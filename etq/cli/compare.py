@@ -186,7 +186,7 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
                 if isinstance(capture, EtqError):
                     raise capture
                 if capture.capture_id in known:
-                    raise EtqError(f"{file}: has the same content as {known[capture.capture_id]}: not compared twice")
+                    raise EtqError(f"{file}: the same content as {known[capture.capture_id]}; name different files")
                 known[capture.capture_id] = file
                 if record is not None:
                     report_warnings(warehouse, capture)

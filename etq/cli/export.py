@@ -65,7 +65,7 @@ _LISTED = "\n".join(f"{name:<14}  {each.text}" for name, each in FORMATS.items()
 @click.option("--op", metavar="NAME", help="replay: the op, such as aten::mm.")
 @click.option(
     "--shapes", metavar="TEXT",
-    help="replay: its inputs, as etq roofline shows them, or sizes as a JSON list.  [default: the costliest]",
+    help="replay: the op's inputs, as etq roofline shows them, or sizes as a JSON list.  [default: the costliest]",
 )  # fmt: skip
 @unit_option(None)
 @schedule_options

@@ -38,7 +38,7 @@ def show_help(context: click.Context, words: tuple[str, ...]) -> None:
 
 
 def _command(context: click.Context, words: tuple[str, ...]) -> click.Context:
-    """Return the context of a command, which may be one of a group, such as `db merge`."""
+    """Return the context of a command, also of a command in a group, such as `db merge`."""
     for word in words:
         command = context.command.get_command(context, word) if isinstance(context.command, click.Group) else None
         if command is None:

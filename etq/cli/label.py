@@ -136,7 +136,7 @@ def label(
 
 
 def _labels(warehouse: Warehouse, capture: Capture, removed: tuple[str, ...]) -> dict[str, str]:
-    """Return the labels of a capture. Raises `EtqError` if it lacks one that is to be removed."""
+    """Return the labels of a capture. Raises `EtqError` if it lacks a label that is to be removed."""
     from etq.annotations.labels import labels_of
 
     have = labels_of(warehouse.connection, capture.capture_id)

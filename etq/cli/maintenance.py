@@ -1,4 +1,4 @@
-"""Commands that keep warehouses in order: those of `etq db`."""
+"""The commands of `etq db`, which keep warehouses in order."""
 
 from __future__ import annotations
 
@@ -144,12 +144,12 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
 
 
 def _until_compacted(db: str) -> str:
-    """Return a text on how long the bytes of removed rows stay."""
+    """Return a text on how the space of removed rows becomes free."""
     from etq.database.connection import is_lake_path
 
     if is_lake_path(db):
-        return "etq lake compact deletes their bytes a week later"
-    return "the file keeps their bytes until etq db compact"
+        return "etq lake compact frees the space a week later"
+    return "etq db compact frees the space in the file"
 
 
 def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:

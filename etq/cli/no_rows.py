@@ -68,7 +68,7 @@ def _reason(warehouse: Warehouse, name: str, capture: str, selector: Capture, op
     if "device_events" in view.needs and not _has_device_events(warehouse, selector):
         query = "SELECT 1 FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'lost kernels'"
         is_lost = bool(warehouse.rows(query, key=selector.capture_id)[1])
-        why = "the profiler lost those of its launches" if is_lost else "it was recorded without a device"
+        why = "the profiler lost the events of its launches" if is_lost else "it was recorded without a device"
         return f"{capture} has no device events: {why}"
     texts = dict(view.empty)
     text = texts.get(options.get("by")) or texts.get(None) or "{view} has no rows for {capture}"

@@ -42,7 +42,7 @@ def run_prompt(answer: Callable[[str], object], show_views: Callable[[str | None
     show_views  prints the list of views, or the documentation of one
     names       names of captures, for completion
     """
-    say("Statements end with ;  .help lists what else there is.")
+    say("A statement ends with a semicolon; .help lists the commands.")
     text: str | None = ""
     with _lines(names), cancelling():
         while text is not None:
@@ -87,7 +87,7 @@ def _directive(words: list[str], show_views: Callable[[str | None], None]) -> bo
     elif name == ".help":
         click.echo(HELP, nl=False)
     else:
-        say(f"Error: no {' '.join(words)}; .help lists what there is")
+        say(f"Error: no command {' '.join(words)}; .help lists the commands")
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +23,7 @@ from etq.cli.targets import (
     file_options,
     is_file,
     is_unrun,
+    looks_like_path,
     not_for,
     open_file,
     open_file_or_warehouse,
@@ -51,6 +53,10 @@ class _Views(click.Group):
         return sorted(known.name for known in catalog.public_objects() if known.kind in _KINDS)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if looks_like_path(name):
+            raise EtqError(
+                f"{name}: not a view; etq {name} summarizes the file, etq show VIEW {name} shows a view of it"
+            )
         view = catalog.public_object(name)
         if view.kind not in _KINDS:
             raise EtqError(f"{name} is a function: call it in etq sql, as etq views {name} describes")
@@ -138,6 +144,8 @@ def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str, fi
 
     if file is not None:
         refuse_db(file)
+        if not os.path.exists(file) and not looks_like_path(file):
+            raise EtqError(f"{view} takes a file, not a capture; etq show {view} shows the rows of all captures")
         with (open_unrun(file) if is_unrun(file) else open_file(file, FileOptions()))[0] as warehouse:
             yield warehouse
             return

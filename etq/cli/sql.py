@@ -194,7 +194,7 @@ def _query(query: str | None, file: str | None) -> str:
         if not query.strip():
             raise click.UsageError("the query is empty")
         if os.path.exists(query):
-            how = "-f FILE has statements, --db FILE is a warehouse, a profiling file follows the query"
+            how = "give statements with -f FILE, a warehouse with --db FILE, a profiling file after the query"
             raise click.UsageError(f"{query} is a file, not a query: {how}")
         return _checked(query, "the query")
     if file in (None, "-"):

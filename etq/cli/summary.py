@@ -245,7 +245,7 @@ def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: T
     if len(captures) > 2 or (len(captures) == 1 and _holds_files(captures[0], db)):
         missing = [capture for capture in captures if not glob.has_magic(capture) and not os.path.exists(capture)]
         if missing:
-            raise EtqError(f"no such file: {', '.join(missing)}; for a warehouse, name one capture")
+            raise EtqError(f"no such file: {', '.join(missing)}; of a warehouse, name one capture at a time")
         _refuse(read_options)
         return _of_many(captures, style)
     kinds = [kind_of_argument(capture, db) for capture in captures]
@@ -366,7 +366,7 @@ def _figures(warehouse: Warehouse, capture: Capture, of_steps: Mapping[str, Any]
 
 
 def _noun(number: str) -> str:
-    """Return the word for the values of which a key figure is the median."""
+    """Return the word for the values whose median a key figure is."""
     return {"load": "load", "step": "step"}.get(number, "typical run")
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Program, Record, Warehouse
 
 Loaded = TypeVar("Loaded")
-_FILE_ENDINGS: Final = (".etdp", ".bin", ".json", ".gz", ".etrecord", ".pte", ".txt", ".log")
+_FILE_ENDINGS: Final = (".etdp", ".bin", ".json", ".gz", ".etrecord", ".pte", ".pickle", ".pftrace", ".txt", ".log")
 
 
 class FileOptions(NamedTuple):
@@ -60,7 +60,7 @@ def file_options(command: Decorated, without: Collection[str] = ()) -> Decorated
 
 
 def not_for(view: str) -> Collection[str]:
-    """Return those of `file_options` that don't apply to files of the view's formats."""
+    """Return the options of `file_options` that don't apply to files of the view's formats."""
     needs = next(iter(catalog.named(view).needs), "")
     return {"dump": ["graph_capture", "assume"], "torch_trace": ["pte"]}.get(needs, [])
 
@@ -83,7 +83,7 @@ def assume_option(what: str, add: Any = click.option) -> Callable[[Decorated], D
     option: Callable[[Decorated], Decorated] = add(
         "--assume",
         metavar="SIZES",
-        help=f"{what} that it lacks, such as top_k=4,experts=128. Costs of ops that rest on them say so.",
+        help=f"{what} that it lacks, such as top_k=4,experts=128. Costs that depend on them are marked.",
     )
     return option
 
@@ -188,6 +188,8 @@ def is_warehouse(argument: str) -> bool:
 
 def refuse_warehouse(argument: str, instead: str = "name a capture and") -> None:
     """Raise `EtqError` for a warehouse given as a capture, with what to do `instead`."""
+    if argument.startswith(("http://", "https://")):
+        opened(argument)  # raises an error
     if is_warehouse(argument):
         named = f"--db {shlex.quote(argument)}"
         raise EtqError(f"{argument}: a warehouse; {instead} {named}; etq captures {named} lists them")
@@ -235,10 +237,10 @@ def refuse_db(file: str) -> None:
 
 
 def check_path(argument: str, db: str) -> None:
-    """Raise `MissingFileError` for a path without a file, and for the path of a file without its ending: without a
-    warehouse, it can't be the name of a capture either.
+    """Raise `MissingFileError` for a path without a file, and for the path of a file without its ending, if the default
+    warehouse doesn't exist: then it can't be the name of a capture either.
     """
-    if is_there(db) or os.path.exists(argument):
+    if is_given("db") or is_there(db) or os.path.exists(argument):
         return
     if looks_like_path(argument) or glob.glob(f"{glob.escape(argument)}.*"):  # noqa: PTH207 - of a name with folders
         raise MissingFileError(argument)

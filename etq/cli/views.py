@@ -85,7 +85,7 @@ def _refuse_others(view: str, command: ViewCommand, options: dict[str, Any]) -> 
             for other, option in command.options.items()
             if any(name in _parameters(each) for each in option.instead.values())
         ]
-        raise click.UsageError(f"--{name} is for {' and '.join(takers)}; add that, or leave it out")
+        raise click.UsageError(f"--{name} is for {' and '.join(takers)}; add one, or leave --{name} out")
 
 
 def _with_options(show: Callable[..., None], command: ViewCommand) -> Callable[..., None]:

@@ -37,7 +37,6 @@ LONGEST_NAME: Final = 220
 
 _NO_DATABASE: Final = "not a valid DuckDB database file"
 NONE_THERE: Final = "no such file; make a warehouse with: etq ingest FILE... --db {}"
-NO_FOLDER: Final = "its folder does not exist; create it first"
 _IN_OTHER_MODE: Final = "same database file with a different configuration"
 _FORBIDDEN: Final = ("Permission denied", "Read-only file system")
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
@@ -46,7 +45,7 @@ FULL: Final = "out of space: free some and repeat"
 _WHEN_FULL: Final = f"{FULL}; nothing was stored"
 # A text for commands that free space: to change a file, DuckDB needs space for its log.
 NOTHING_FREED: Final = (
-    "out of space, also for this; the warehouse is unchanged: free some and repeat, or copy it to another disk "
+    "out of space for the command itself; the warehouse is unchanged: free some and repeat, or copy it to another disk "
     "(etq db backup), do it there, and move it back"
 )
 Result = TypeVar("Result")
@@ -119,7 +118,7 @@ def connect(
 
 
 def _is_other_file(path: str) -> bool:
-    """Whether a file has other content than a database; False for one that is empty, missing or can't be read."""
+    """Whether a file has other content than a database; False if it is empty or missing, or can't be read."""
     try:
         with Path(path).open("rb") as file:
             start = file.read(12)
@@ -254,7 +253,7 @@ def is_without_access(error: BaseException | None) -> bool:
 
 
 def is_lake_path(path: str) -> bool:
-    """Whether a path or address is not that of a file, so that it may be that of a lake."""
+    """Whether a path or address isn't a file's, so that it may be a lake's."""
     return "://" in path or os.path.isdir(path)
 
 

@@ -14,6 +14,8 @@ from etq.database.locking import refuse_open
 from etq.database.temporary import BESIDE, temporary_folder
 from etq.errors import EtqError, WarehouseError
 
+NO_FOLDER: Final = "its folder does not exist; create it first"
+
 # Errors of file systems that don't support links.
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
@@ -103,6 +105,8 @@ def _reader_of(target: Path) -> Iterator[None]:
 
 
 def _not_written(path: str, error: OSError) -> WarehouseError:
+    if isinstance(error, FileNotFoundError):
+        return WarehouseError(f"{path}: {NO_FOLDER}")
     return WarehouseError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}")
 
 

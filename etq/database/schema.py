@@ -1,4 +1,4 @@
-"""The tables of a warehouse: creates those of a new one, and checks the version of an existing one."""
+"""Creates the tables of a new warehouse, and checks the version of an existing one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def check(connection: duckdb.DuckDBPyConnection, path: str, database: str | None
     query = "SELECT 1 FROM system.main.duckdb_tables() WHERE table_name = 'warehouse' AND database_name = ?"
     try:
         if not has_passed and not connection.execute(query, [database or database_of(connection)]).fetchall():
-            raise ValueError  # or the name is that of a view
+            raise ValueError  # or it is the name of a view
         [(version,)] = connection.execute(f"SELECT schema_version FROM {prefix}main.warehouse").fetchall()
     except (duckdb.CatalogException, duckdb.BinderException, ValueError):
         raise WarehouseError(f"{path}: a DuckDB database, but not a warehouse of etq; name another file") from None

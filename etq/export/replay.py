@@ -92,7 +92,7 @@ def _unknown(warehouse: Answers, capture: Capture, op: str) -> str:
     if op in named:
         return f"{op} was recorded without shapes; record the trace with profile(record_shapes=True)"
     known = ", ".join(printable(name) for name in named[:8])
-    return f"no op {op!r} with time of its own in {capture.name}; most time have: {known}"
+    return f"no op {op!r} has time of its own in {capture.name}; the ops with most time are {known}"
 
 
 _SCRIPT: Final = '''"""Measures one op with torch alone, called as in a trace of PyTorch's profiler."""

@@ -140,7 +140,7 @@ class Inspector:
             names: dict[Any, str] = dict(zip(self._rows.keys, self._rows.names, strict=True))
             names_shown = sorted({names.get(each, "output of the program") for each in found.differing})
             shown = ", ".join(names_shown[:3]) + (f" and {len(names_shown) - 3} more" if len(names_shown) > 3 else "")
-            warnings.warn(f"values differ between runs, those of the first are given: {shown}", stacklevel=4)
+            warnings.warn(f"values differ between runs; those of the first run are given: {shown}", stacklevel=4)
         return found
 
     @cached_property

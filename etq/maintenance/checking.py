@@ -102,8 +102,8 @@ _RANGES: Final = 10
 _COMPUTED: Final = tuple(dict.fromkeys([CLOCKS, *ROLLUPS, *OF_TRACES, *ANSWERS, ADVICE, EFFICIENCY]))
 # The text of the problem that derived rows differ.
 _WITHIN: Final = "the times of {:,} rows differ from what the events within them give"
-_OF_TICKS: Final = "{:,} rows differ from those of event_ticks, and from what these give"
-_OF_LAUNCHES: Final = "{:,} rows differ from their events, and from those that launched them"
+_OF_TICKS: Final = "{:,} rows differ from event_ticks, or from what is computed from it"
+_OF_LAUNCHES: Final = "{:,} rows differ from their events, or from the events that launched them"
 _PRUNED: Final = f"SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}'"
 
 
@@ -187,7 +187,7 @@ def of_keys(connection: duckdb.DuckDBPyConnection) -> Part:
             f"SELECT count(*) FROM ({query}) WHERE follows IS DISTINCT FROM true"
         ).fetchall()
         query = f"SELECT 1 FROM {table} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
-        if others > 1 and connection.execute(query).fetchall():  # one of them is the first row
+        if others > 1 and connection.execute(query).fetchall():  # a repetition of the first row
             problems.append(f"{table}: rows have the same {key}")
     return Part(f"keys ({len(KEYS)})", tuple(problems))
 

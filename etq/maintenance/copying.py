@@ -12,7 +12,6 @@ import duckdb
 from etq.catalog import quoted
 from etq.database import contents, schema
 from etq.database.connection import (
-    NO_FOLDER,
     absolute,
     allow_only,
     alone_in_memory,
@@ -26,7 +25,7 @@ from etq.database.connection import (
 from etq.database.locking import identity, retry_while_locked
 from etq.database.making import STORAGE
 from etq.database.neighbours import check_free
-from etq.database.publishing import new_file
+from etq.database.publishing import NO_FOLDER, new_file
 from etq.errors import WarehouseError
 
 # The same as `etq.database.making.STORAGE`, as options of ATTACH.

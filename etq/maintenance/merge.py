@@ -15,11 +15,11 @@ from etq.advice.filling import fill_rollups, ranks_of, refill, refill_rated
 from etq.annotations.labels import RANKS
 from etq.catalog import quoted
 from etq.database import schema
-from etq.database.connection import NO_FOLDER, absolute, check_name, check_path, connect, expanded, open_unchanged
+from etq.database.connection import absolute, check_name, check_path, connect, expanded, open_unchanged
 from etq.database.contents import note_passed
 from etq.database.locking import retry_while_locked
 from etq.database.neighbours import check_free
-from etq.database.publishing import private_folder, publish_new
+from etq.database.publishing import NO_FOLDER, private_folder, publish_new
 from etq.database.rollups import PRUNED
 from etq.errors import WarehouseError, message_of
 from etq.maintenance.copying import check_warehouse

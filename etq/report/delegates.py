@@ -147,7 +147,7 @@ def delegate_graphs(
         chains[graph_id, node_index].append((path, module_class))
     op_names, rows = rows_of(target, OPS)
     ops = [dict(zip(op_names, row, strict=True)) for row in rows]
-    # Negative numbers distinguish these graphs from those of the record.
+    # Negative numbers distinguish these graphs from the record's graphs.
     calls = dict.fromkeys((op["method"], op["instruction_id"]) for op in ops)
     graphs = {call: -number for number, call in enumerate(calls, 1)}
     titles = {}
@@ -181,7 +181,7 @@ def note_of(target: Target) -> str | None:
     size = _size(called)
     if size > MOST_OPS:
         return (
-            f"The graphs of its delegates are too large, not drawn: they have {size:,} ops, and a page at most "
+            f"The graphs of its delegates are not drawn: they have {size:,} ops, and a page has at most "
             f"{MOST_OPS:,} of them. etq show delegate_graph shows them."
         )
     if called and are_unaligned(target.warehouse, target.capture):

@@ -136,7 +136,7 @@ def _icicle(comparison: Comparison) -> Section | None:
     else:
         note = NO_MODULES_OF_TRACES if comparison.is_of_traces() else NO_MODULES
     if tables["parts"].length == MOST_OPS:
-        note = f"{note or ''} The page has {MOST_OPS:,} of the parts, the largest.".strip()
+        note = f"{note or ''} The page has the {MOST_OPS:,} largest parts.".strip()
     return Section("parts", "Where they differ", tables, note=note)
 
 

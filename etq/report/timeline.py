@@ -118,7 +118,7 @@ def timeline_section(ask: Callable[..., Table], is_trace: bool, most: int = MOST
         )
     if len(chosen) == 1 and events > most:
         kept = f"QUALIFY row_number() OVER (ORDER BY t.duration DESC, t.event_index) <= {most:d}"
-        notes.append(f"Of run {chosen[0]} it has the {most:,} longest events, of {events:,}.")
+        notes.append(f"It has the {most:,} longest of the {events:,} events of run {chosen[0]}.")
     lane, more, joined = (LANE_OF_TRACE, ", a.shapes", OF_TRACE) if is_trace else (LANE, "", "")
     lain = ask(EVENTS.format(lane=lane, more=more, joined=joined, kept=kept), runs=chosen)
     tables = {"runs": runs, "events": lain, "signatures": ask(SIGNATURES)}

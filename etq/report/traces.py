@@ -208,7 +208,7 @@ ops = declared(
 modules = declared(
     *("module_calls", "Modules"),
     Rows("module_tree", sort="host_per_step host_total_time"),
-    missing="The trace has no modules: profile with with_modules=True, or with_stack=True.",
+    missing="The trace has no modules: record it with with_stack=True.",
 )
 kernels = declared(
     *("kernels", "Kernels of devices"),

@@ -70,7 +70,7 @@ class Tree:
                 for name in subgraph.split("/") if subgraph else ():
                     at = self._within(at, name, name)
             else:
-                # A nested graph's modules lie within those of its node.
+                # A nested graph's modules lie within the modules of its node.
                 around = {path for path, _ in chains.get(keys[owner], [])}
                 at = self._within(self.parents[owner], subgraph, subgraph.rpartition("/")[2])
                 at = self._within_modules(at, [each for each in chain if each[0] not in around])

@@ -237,7 +237,7 @@ def _regressions(trends: _Trends, changes: Table, accepted: Table, points: Table
 
 
 def _ops(trends: _Trends) -> tuple[Table, Section | None]:
-    """Return the points of as many ops as fit into a page, and a section that lists all ops."""
+    """Return the points of the ops that fit into a page, and a section that lists all ops."""
     listed = ask(
         trends.warehouse,
         """

@@ -78,7 +78,7 @@ def outcome_of(
 
 
 def is_near(each: Stored, folders: Iterable[str]) -> bool:
-    """Whether a folder has a file that may be that of a capture, by its place and size."""
+    """Whether a folder has a file that may be a capture's, by its place and size."""
     return each.kept is None and any(_size(path) == each.size for path in _places(each.uri, folders))
 
 

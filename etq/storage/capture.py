@@ -375,7 +375,7 @@ def described_tables(capture: NewCapture) -> Iterator[tuple[str, Rows]]:
     options = capture.options
     for table, rows in capture.tables:
         if table == "labels" and isinstance(rows, pa.RecordBatch):
-            # Given labels override those of the file.
+            # Given labels override the labels in the file.
             labels = [each for each in rows.to_pylist() if each["key"] not in capture.labels]
             if labels:
                 yield table, batch({column: texts([label[column] for label in labels]) for column in ("key", "value")})
@@ -385,7 +385,7 @@ def described_tables(capture: NewCapture) -> Iterator[tuple[str, Rows]]:
             continue
         described = _described(rows, capture.source, capture.name)
         columns = dict(zip(described.schema.names, described.columns, strict=True))
-        # A given time overrides that of the file.
+        # A given time overrides the time in the file.
         if options.captured_at is not None or "captured_at" not in columns:
             moment = None if options.captured_at is None else _microseconds(options.captured_at)
             columns["captured_at"] = integers([moment], np.int64).view(pa.timestamp("us"))

@@ -36,7 +36,7 @@ def check_takes(source: Source, **given: object) -> None:
 
 
 def check_captures(source: Source, captures: tuple[Source, ...]) -> None:
-    """Raise `FormatError` if one of the traces in which graphs were captured is the trace itself."""
+    """Raise `FormatError` if the trace itself is given as a trace in which graphs were captured."""
     for capture in captures:
         if len(capture.content) == len(source.content) and capture.sha256 == source.sha256:
             what = "is the trace itself; give the trace that was recorded while its graphs were captured"

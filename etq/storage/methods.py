@@ -12,7 +12,7 @@ import numpy as np
 from etq.ingest.arrow import batch, integers, numbers, texts
 from etq.storage.inserting import insert
 
-# If less than this share of a capture's operators fits a record, the record is considered that of another program.
+# A record that fits a smaller share of a capture's operators is considered the record of another program.
 FITTING: Final = 0.8
 # Below this share, no method is known.
 _KNOWN: Final = 0.5

@@ -11,7 +11,7 @@ import numpy as np
 
 from etq.verdicts.arithmetic import median
 
-# The number of ops in only one of the programs after which comparing stops; the number of places that parts may move.
+# Comparing stops after this many ops that only one program has; parts may move by this many places.
 MOST_APART, MOST_SLID = 200, 300
 
 Part = tuple[int, int, int]  # the number of elements before it in both lists, and its length

@@ -95,7 +95,7 @@ class Differences:
 
     bases: Numbers  # the number of base's captures that have the item
     news: Numbers
-    difference: Numbers  # the mean of new minus that of base
+    difference: Numbers  # the mean of new minus the mean of base
     shift: Numbers  # the mean common shift of the captures of new that have the item, minus that of base
     within: Numbers  # by item and capture: the difference from the side's mean; NaN if the capture lacks the item
     variance: Numbers  # the variance of these differences; NaN if unknown
@@ -182,7 +182,7 @@ def _within(values: Numbers, sides: tuple[Flags, Flags]) -> tuple[list[Numbers],
     """
     means, rest = [], np.zeros(values.shape)
     for side in sides:
-        # Differences from one of the values are averaged, so that equal values have no variance in spite of rounding.
+        # Differences from the first value are averaged, so that rounding gives equal values no variance.
         one = np.where(side, values, -np.inf).max(axis=1, initial=-np.inf)
         off = np.where(side, values - one[:, None], 0)
         mean = off.sum(axis=1) / side.sum(axis=1)

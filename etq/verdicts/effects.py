@@ -42,7 +42,7 @@ FAR = 5
 MOST_PRIOR = 4
 # Two sizes of ops: those with 0.1 to 1 % of the total, and those with more.
 SMALL, LARGE = 0.001, 0.01
-# The slowdown of an op by the machine differs from that of other ops by at most this part.
+# The machine slows all ops down alike, up to this part.
 STATE = 0.5
 # A difference of single captures is rare if it is this multiple of the largest one of the history. In comparisons of
 # five programs, an op is then blamed in 0 to 3 % of comparisons of equal captures, and an op that takes 20 % longer is

@@ -27,7 +27,7 @@ _COUNTED: Final = {
 }
 _UNJUDGED: Final = {words.TOO_FEW, words.CONDITIONS_DIFFER, words.CANT_JUDGE}
 _MOST: Final = 5
-# The levels of which rows are returned.
+# The levels whose rows are returned.
 _LEVELS: Final = ("total", "op", "common shift")
 
 

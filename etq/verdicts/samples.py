@@ -31,7 +31,7 @@ class Samples:
     levels: Texts
     items: Texts
     scopes: Texts
-    ops: Texts  # the op of which the item is an instance
+    ops: Texts  # the op whose instance the item is
     ticks: Numbers
     slow_ticks: Numbers  # the quantile of the slowest tenth; NaN if slow runs aren't judged
     resolutions: Numbers  # the step of the clock

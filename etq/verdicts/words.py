@@ -24,7 +24,7 @@ SHOWN = {SAME: "about the same", TOO_FEW: "too few captures to tell"}
 # Explanations of short verdicts and of the row of all ops, printed below a comparison on a terminal.
 MEANING = {
     SAME: "about the same, no difference that counts",
-    OPEN: "the captures show neither a difference nor that there is none",
+    OPEN: "the captures do not show whether there is a difference",
     TOO_FEW: "too few captures to tell",
     UNSTABLE: "some captures of a side differ from its others",
     "common shift": "what all ops changed by; already removed from each op",

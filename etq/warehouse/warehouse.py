@@ -29,7 +29,6 @@ from etq.choices import TimeScale
 from etq.database import schema
 from etq.database.clocks import READ_BY, write_clocks
 from etq.database.connection import (
-    NO_FOLDER,
     check_name,
     check_path,
     connect,
@@ -44,6 +43,7 @@ from etq.database.file_locks import check_locks
 from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock, refuse_gone
+from etq.database.publishing import NO_FOLDER
 from etq.database.results import QueryResult
 from etq.database.rollups import ANSWERED
 from etq.errors import (
@@ -116,7 +116,9 @@ def open(
         raise ArgumentError(f"{path!r} is not a file; etq.open() without a path opens a warehouse in memory")
     path = expanded(path)
     if path.startswith(("http://", "https://")):
-        raise WarehouseError(f"{path}: a server; open it in a browser, or send queries to {path.rstrip('/')}/api/query")
+        raise WarehouseError(
+            f"{path}: download the file; a server is opened in a browser, or asked at {path.rstrip('/')}/api/query"
+        )
     if is_lake_path(path):
         return _open_lake(path, storage_options, read_only=read_only, external_access=external_access)
     if storage_options is not None:

@@ -212,7 +212,7 @@ class Call:
 
     @property
     def is_of_one_token(self) -> bool:
-        """Whether it is a call of experts for one token, which uses as many experts as the token has."""
+        """Whether it is a call of experts for one token: then it uses only the experts of that token."""
         return size(self["topk_ids"].sizes, 1) == 1 and self["w1"].bytes > 1
 
     @property

@@ -340,7 +340,7 @@ def _gradients(call: Call) -> float:
         bias = size(call["gradient"].sizes, 2)
         parts = (call.input_elements, call["weight"].elements, bias)
         return total(call.is_asked(place) * part for place, part in enumerate(parts, 1)) * each
-    if call.op.startswith("aten.cudnn_convolution_backward_"):  # one of its arguments is the gradient's sizes
+    if call.op.startswith("aten.cudnn_convolution_backward_"):  # the gradient's sizes are one of its arguments
         return product(call.wholes("sizes")) * each
     if call.formula.counts in ("attention backward", "attention by position backward"):
         return (call.input_elements + call["key"].elements + call["value"].elements) * each

@@ -41,7 +41,7 @@ class Value(NamedTuple):
 
     @property
     def known_sizes(self) -> Sizes:
-        """The sizes as numbers, of which some may be unknown."""
+        """The sizes as numbers; some may be unknown."""
         return None if self.sizes is None else [UNKNOWN if each is None else float(each) for each in self.sizes]
 
     @property

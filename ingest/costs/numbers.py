@@ -24,7 +24,7 @@ def known(value: float) -> bool:
 
 
 def first_known(*values: float) -> float:
-    """Return the first known one of some numbers; NaN if there is none."""
+    """Return the first number that is known; NaN if there is none."""
     return next((value for value in values if known(value)), UNKNOWN)
 
 
@@ -62,7 +62,7 @@ def quotient(number: float, by: float) -> float:
 
 
 def whole(value: float) -> int | None:
-    """Return a number as one that can be stored; None if it is unknown, below 0 or too large."""
+    """Return a number in a type that can be stored; None if it is unknown, below 0 or too large."""
     return round(value) if 0 <= value < _MOST else None
 
 

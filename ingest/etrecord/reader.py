@@ -167,8 +167,8 @@ class _Record:
 
     def read(self) -> Iterator[Batch]:
         if IDENTIFIER not in self.members:
-            found = ", ".join(sorted(self.members)[:3]) or "no members"
-            raise FormatError(self.path, f"not an ETRecord: a zip without the member {IDENTIFIER}; found {found}")
+            found = f"unpack {', '.join(sorted(self.members)[:3])}" if self.members else "it is empty"
+            raise FormatError(self.path, f"not an ETRecord: a zip without the member {IDENTIFIER}; {found}")
         yield "record_members", self._member_rows()
         handles = self._decoded("debug_handle_map", HandleMap) or {}
         delegates = self._decoded("delegate_map", DelegateMaps) or {}

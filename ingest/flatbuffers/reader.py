@@ -96,7 +96,7 @@ class Buffer:
         if self._claimed > self.end - self.start:
             raise FormatError(
                 self.path,
-                f"{what} and what stands before take {self._claimed:,} bytes, more than the buffer has "
+                f"{what} and the parts before it take {self._claimed:,} bytes, more than the buffer has "
                 f"(bytes {self.start} to {self.end}): vectors overlap",
             )
 

@@ -128,7 +128,7 @@ def _add_ops(rows: OpRows, blob: int, graph: Tables, values: _Values) -> None:
 
 
 def _op(graph: Tables, position: int, arguments: Sequence[int], values: _Values) -> _Op:
-    """Return an op from its arguments, the last of which is its result."""
+    """Return an op from its arguments; the last one is its result."""
     found = _Op([], [], {})
     for place, each in enumerate(arguments):
         into = found.outputs if place == len(arguments) - 1 else found.inputs

@@ -162,6 +162,6 @@ def _breaks(calls: Calls) -> defaultdict[int, Whole]:
     rows = rows[np.lexsort((calls.start[rows], calls.thread[rows]))]
     threads, firsts = np.unique(calls.thread[rows], return_index=True)
     found: defaultdict[int, Whole] = defaultdict(lambda: np.zeros(0, np.int64))
-    # The first part is empty: it lies before that of the first thread.
+    # The first part is empty: it lies before the first thread's part.
     found.update(zip(threads.tolist(), np.split(calls.start[rows], firsts)[1:], strict=True))
     return found

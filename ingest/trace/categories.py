@@ -24,7 +24,7 @@ _NAMED: Final = 5
 
 
 class _Event(msgspec.Struct, gc=False):
-    """An entry of which only the arguments are read, as values of any type."""
+    """An entry; only its arguments are read, as values of any type."""
 
     args: dict[str, Any] | None = None
 

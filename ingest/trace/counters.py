@@ -31,7 +31,7 @@ _MOST: Final = 1e18
 
 
 class RangeEvent(msgspec.Struct, gc=False):
-    """An entry of which only the name and the arguments are read."""
+    """An entry; only its name and arguments are read."""
 
     name: str = ""
     args: dict[str, msgspec.Raw] | None = None

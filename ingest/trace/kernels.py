@@ -66,7 +66,7 @@ def with_ops(
 
 
 def is_unknown(each: Class) -> bool:
-    """Whether a class is that of kernels of an unknown family."""
+    """Whether a class has kernels of an unknown family."""
     return each.activity == "kernel" and each.kernel_family is None
 
 

@@ -38,7 +38,7 @@ class _Arguments(msgspec.Struct, gc=False):
 
 
 class _Event(msgspec.Struct, gc=False):
-    """An entry of which only the parts that show its rank are read."""
+    """An entry; only the parts that show its rank are read."""
 
     ph: str = ""
     pid: Written = None

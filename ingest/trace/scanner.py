@@ -116,13 +116,13 @@ class Inputs(msgspec.Struct, gc=False):
 
 
 class InputsEvent(msgspec.Struct, gc=False):
-    """An entry of which only the inputs are read."""
+    """An entry; only its inputs are read."""
 
     args: Inputs | None = None
 
 
 class DeviceEvent(msgspec.Struct, gc=False):
-    """An entry of which only the details about a device are read."""
+    """An entry; only its details about a device are read."""
 
     args: DeviceArguments | None = None
 
@@ -134,13 +134,13 @@ class CallArguments(msgspec.Struct, gc=False):
 
 
 class CallEvent(msgspec.Struct, gc=False):
-    """An entry of which only the size of its copy is read."""
+    """An entry; only the size of its copy is read."""
 
     args: CallArguments | None = None
 
 
 class MemoryEvent(msgspec.Struct, gc=False):
-    """An entry of which only the details about memory are read."""
+    """An entry; only its details about memory are read."""
 
     args: MemoryArguments | None = None
 

@@ -320,12 +320,12 @@ class Slices:
 
     @property
     def is_denoised(self) -> bool:
-        """Whether the steps are those of a diffusion model, by the names of annotations."""
+        """Whether a diffusion model makes the steps, by the names of annotations."""
         return len(self.denoised) > 0 and np.array_equal(self.steps, self.denoised)
 
     @property
     def is_served(self) -> bool:
-        """Whether the steps are those of a server."""
+        """Whether a server makes the steps."""
         return len(self.served) > 0 and np.array_equal(self.steps, self.served)
 
     @cached_property

@@ -202,7 +202,7 @@ def _category(each: Class, has_kernels: bool) -> str | None:
 def _joined(starts: Whole, ends: Whole) -> tuple[Whole, Whole]:
     """Return the ordered starts and ends of the periods in which any of these slices [n] runs."""
     starts, ends = np.sort(starts), np.sort(ends)
-    # In a gap, as many slices have ended as have started.
+    # A gap is where all slices that have started have ended.
     is_gap = starts[1:] > ends[:-1]
     return starts[np.concatenate([[True], is_gap])[: len(starts)]], ends[np.concatenate([is_gap, [True]])[: len(ends)]]
 

@@ -18,7 +18,7 @@ Whole = npt.NDArray[np.int64]
 
 # Times of this many ticks or more are too large, because differences must fit 64-bit integers.
 BEYOND: Final = 4_600_000_000_000_000_000
-# Stands for a missing time, and for one that is not a number.
+# Stands for a time that is missing or not a number.
 NO_TIME: Final = -(2**63)
 # The number of digits after the decimal point of a time in microseconds that fit into ticks.
 _DIGITS: Final = 3

@@ -108,7 +108,8 @@ class Entries:
         try:
             return self.read(take), repair.done
         except BrokenError as error:
-            raise FormatError(self._path, f"not a PyTorch trace: expected JSON with traceEvents ({error})") from error
+            what = f"not a PyTorch trace: expected JSON with traceEvents ({error}); give a file of PyTorch's profiler"
+            raise FormatError(self._path, what) from error
 
     def release(self) -> None:
         """Free the text: later reads make it again."""

@@ -72,8 +72,8 @@ WHERE CASE list_filter(_selector_parts(selector), lambda p: p[1] = '@')
     WHEN ['@latest'] THEN _ranked.age = 1
     WHEN ['@previous'] THEN _ranked.age = 2
     ELSE error(
-        selector || ' is not a selector: it may have one word that begins with @, @latest or @previous, or begin with '
-        || 'the name of a view (etq db view lists them) that is not in a query''s text'
+        selector || ' is not a selector: it takes one of @latest, @previous and @NAME, a view that etq db view lists; '
+        || '@NAME comes first, and not in a query''s text'
     )
 END;
 

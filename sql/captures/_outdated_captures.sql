@@ -3,7 +3,7 @@
 CREATE MACRO _outdated_captures(
     keep_last,  -- number of captures to keep in each group
     "by" := [],  -- keys of the labels whose values are equal within a group
-    selectors := NULL,  -- list of captures and selectors, of which captures must match at least one; NULL: all
+    selectors := NULL,  -- list of captures and selectors; a capture must match at least one; NULL: all
     over := NULL  -- key of the label to order by, as in `trend`, or captured_at; NULL: by the time of recording
 ) AS TABLE
 SELECT r.capture_id, r.name, r.group_values, r.age, r.captured_at,

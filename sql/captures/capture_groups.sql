@@ -12,7 +12,7 @@
 --   last_ingested_at: when the last capture was read, in UTC
 CREATE MACRO capture_groups(
     "by",  -- the label's key
-    selectors := NULL  -- list of captures and selectors, of which captures must match at least one; NULL: all
+    selectors := NULL  -- list of captures and selectors; a capture must match at least one; NULL: all
 ) AS TABLE
 WITH chosen AS (
     SELECT c.capture_id, c.captured_at, c.ingested_at,

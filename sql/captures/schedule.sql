@@ -45,7 +45,7 @@ CREATE MACRO _step_of_cycles(step, s) AS (step - s[5] + CASE WHEN s[6] <> 0 THEN
 -- Whether a schedule records a run, and the run has the requested phase. Without schedule and phase, all runs are
 -- recorded. The steps of a schedule are the runs of one name, in file order, of all phases.
 CREATE MACRO _is_recorded(
-    iteration,  -- position of the run among those of its name
+    iteration,  -- position of the run among the runs of its name
     run_phase, steps, phase
 ) AS (
     CASE
@@ -80,7 +80,7 @@ CREATE MACRO _step_options(steps) AS (
 
 -- Whether a run is selected: recorded by the schedule, of the requested phase and method, and, if requested, typical.
 CREATE MACRO _is_selected_run(
-    iteration,  -- position of the run among those of its name
+    iteration,  -- position of the run among the runs of its name
     run_phase, run_scope, is_typical, steps, phase, method, runs
 ) AS (
     _is_recorded(iteration, run_phase, steps, phase)

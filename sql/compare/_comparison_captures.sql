@@ -7,7 +7,7 @@ CREATE MACRO _placed_sides(
 SELECT
     CASE WHEN count(*) OVER of_capture > 1 THEN error(
         c.name || ' is on both sides, ' || first_value(a.selector) OVER of_capture || ' and '
-        || last_value(a.selector) OVER of_capture || ': a capture cannot be compared with itself'
+        || last_value(a.selector) OVER of_capture || '; choose different captures'
     ) ELSE a.side END AS side,
     a.selector, count(*) OVER () AS captures,
     CASE

@@ -28,7 +28,7 @@ SELECT unnest(string_split(k.ops, ' ')) AS op, k.rule[2] AS counts, k.rule[3]::I
     k.rule[7] AS writes
 FROM (
     SELECT v.ops, string_split(v.rule, '|') AS rule, v.formula
-    -- In place of this row are those of `ingest/costs/formulas.toml`.
+    -- This row stands for the rows of `ingest/costs/formulas.toml`.
     FROM (VALUES ('ops', 'family|counts|0|0|moves|sizes|writes', 'text')) AS v (ops, rule, formula)
 ) AS k
 ORDER BY 1;

@@ -41,9 +41,9 @@ ORDER BY p.graph_id, p.node_index;
 --   op_type: op type of the nodes
 --   nodes: number of nodes
 --   unknown: number of nodes whose operations or bytes are unknown
---   flops: operations of all nodes; NULL if those of any node are unknown
---   bytes_read: bytes that they read; NULL if those of any node are unknown
---   bytes_written: bytes that they write; NULL if those of any node are unknown
+--   flops: operations of all nodes; NULL if they are unknown for any node
+--   bytes_read: bytes that they read; NULL if unknown for any node
+--   bytes_written: bytes that they write; NULL if unknown for any node
 --   intensity: operations per byte; NULL where unknown, or if no bytes are moved
 --   flops_percent: flops in percent of the known operations of the graph
 --   formula: how operations are counted; NULL if `cost_formulas` lacks the op

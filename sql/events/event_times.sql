@@ -47,7 +47,7 @@ FROM with_clock AS t;
 --   signature_index: the event's signature; `event_nodes` has the nodes of each signature
 --   block_index: the event block
 --   block: name of its runs
---   iteration: position of the run among those of its name, from 0
+--   iteration: position of the run among the runs of its name, from 0
 CREATE MACRO event_times(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all') AS TABLE
 WITH target AS MATERIALIZED (
     FROM _capture_with_method(capture, unit, method)

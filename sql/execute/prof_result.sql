@@ -29,7 +29,7 @@ CREATE MACRO _exact_quotient(
 --   unit: unit of start and duration: ms, or cycles
 CREATE MACRO prof_result_profile(
     capture,  -- name, hash prefix, @latest or selector of a prof_result
-    time_scale := NULL  -- unit of one tick: ns, us, ms, cycles; NULL: that of the capture
+    time_scale := NULL  -- unit of one tick: ns, us, ms, cycles; NULL: the capture's
 ) AS TABLE
 WITH target AS (
     SELECT p.capture_id,
@@ -78,7 +78,7 @@ ORDER BY min(w.run_index) OVER (PARTITION BY r.name), w.event_index, w.run_index
 --   unit: unit of execute and work: ms, or cycles
 CREATE MACRO prof_result_tax(
     capture,  -- name, hash prefix, @latest or selector of a prof_result
-    time_scale := NULL  -- unit of one tick: ns, us, ms, cycles; NULL: that of the capture
+    time_scale := NULL  -- unit of one tick: ns, us, ms, cycles; NULL: the capture's
 ) AS TABLE
 WITH added AS (
     SELECT p.block, p.iteration, p.run_index, p.unit,

@@ -1,4 +1,4 @@
--- The executes of one run, compared with those of the typical runs of its event block.
+-- The executes of one run, compared with the executes of the typical runs of its event block.
 CREATE MACRO _compared_executes(
     executes  -- a table with capture_id, run_index and execute_ticks
 ) AS TABLE

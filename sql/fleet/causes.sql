@@ -82,7 +82,7 @@ grouped AS MATERIALIZED (
         HAVING count(*) > 1
     ) AS k ON k.place = e.place
 ),
--- The captures that the labels of a group choose, including those of other series with these labels.
+-- The captures that the labels of a group choose, including captures of other series with these labels.
 labelled AS (
     SELECT g.place, m.capture_id, m.kind.model AS model, m.device, m.build
     FROM grouped AS g

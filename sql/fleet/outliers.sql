@@ -55,7 +55,7 @@ CREATE MACRO _outliers(
     among := NULL::BIGINT[]  -- as in `_labelled_captures`
 ) AS TABLE
 WITH of_values AS MATERIALIZED (FROM _labelled_captures(selector, "key", allow_mismatch, among)),
--- The two sides, which together are all captures: those of one value, and the others.
+-- The two sides: the captures of one value, and all others.
 outlier_captures AS (
     SELECT v.capture_id, CASE WHEN v.value = v.least THEN 'new' ELSE 'base' END AS side,
         concat_ws(

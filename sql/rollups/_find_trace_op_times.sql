@@ -1,4 +1,4 @@
--- Whether a step time of a trace is that of a device.
+-- Whether a step time of a trace is a device's.
 CREATE MACRO _is_device_time(kind) AS (starts_with(kind, 'device_'));
 
 -- The suffix of the name of an op or annotation of a trace whose time is that of the work that it launched.
@@ -6,7 +6,7 @@ CREATE MACRO _device_suffix(kind) AS (
     CASE WHEN kind IN ('device_op', 'device_annotation') THEN ' on devices' ELSE '' END
 );
 
--- Whether a step time of a trace is that of the whole step.
+-- Whether a step time of a trace is the whole step's.
 CREATE MACRO _is_step_total(kind) AS (kind IN ('framework', 'device_total'));
 
 -- Whether a step time of a trace is an outermost part of the step's time.

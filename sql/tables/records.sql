@@ -159,7 +159,7 @@ CREATE TABLE delegate_debug_handles (
     method VARCHAR NOT NULL,  -- the method
     instruction_id INTEGER NOT NULL,  -- the instruction that calls the delegate
     delegate_debug_id VARCHAR NOT NULL,  -- the event's id as text; the backend may write a number or a text
-    id_index INTEGER NOT NULL,  -- position of the id among those of the instruction, from 0
+    id_index INTEGER NOT NULL,  -- position of the id among the ids of the instruction, from 0
     position INTEGER NOT NULL,  -- position in the id's list, from 0
     debug_handle INTEGER NOT NULL  -- the handle
 );

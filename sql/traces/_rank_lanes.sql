@@ -56,7 +56,7 @@ placed_pieces AS (
     LEFT JOIN stepped AS s ON s.capture_id = p.capture_id AND s.run_index = p.run_index
     WHERE s.step IS NOT NULL OR NOT EXISTS (FROM stepped)
 ),
--- Pieces of a kind that overlap, like those of several streams, are one piece.
+-- Pieces of a kind that overlap, such as pieces of several streams, are one piece.
 placed AS MATERIALIZED (
     SELECT b.rank, b.step, b.kind, min(b.start_ticks) AS start_ticks, max(b.end_ticks) AS end_ticks
     FROM (

@@ -71,7 +71,7 @@ FROM matched AS m;
 --   waited: time of these kernels until the last rank's kernel started
 --   transfer: time of these kernels from then on
 --   waited_percent: waited in percent of waited and transfer; NULL where unknown
---   mean_skew: mean time from the start of the first rank's kernel to that of the last; NULL where unknown
+--   mean_skew: mean time from the first to the last start of a rank's kernel; NULL where unknown
 --   max_skew: the longest such time; NULL where unknown
 --   last_rank: rank that starts last most often; NULL where unknown, and if all start at once
 --   last_percent: share of the calls in which it starts last, in percent; NULL where unknown

@@ -75,7 +75,7 @@ moments AS (
         NULL, NULL, NULL
     FROM whole AS w
 ),
--- Of collectives that a rank leaves at once, the one that began last.
+-- If a rank leaves several collectives at once, the last one that began.
 left_calls AS (
     FROM calls AS c
     QUALIFY row_number() OVER (PARTITION BY c.capture_id, c.run_index, c.ends_at ORDER BY c.last_start DESC, c.node) = 1

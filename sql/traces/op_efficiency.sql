@@ -110,7 +110,7 @@ FROM _rated_work(capture_key, 'all_work', 'trace_peaks', is_compared) AS r;
 --   top_event: name of the kernel, copy or fill with most time; NULL in a trace without device events
 --   device: the device whose peaks apply; NULL if unknown
 --   reason: why a cost is unknown or only a lower bound; NULL if all are known
---   flops_at_most: upper bound of the operations of one call, the mean if they differ, if flops is NULL because values of tensors decide what is left out; otherwise NULL
+--   flops_at_most: upper bound of the operations of one call, the mean if calls differ, where flops is NULL because values of tensors decide what is left out; otherwise NULL
 --   flops_at_least: lower bound of the operations of one call, the mean if they differ, for kernels that Inductor wrote, by the ops in their names, if flops is NULL; otherwise NULL
 --   assumed: assumed sizes on which its costs depend, such as top_k=4; NULL if there are none
 --   shapes: sizes of its inputs, as a JSON list in the trace; NULL where inputs is NULL
@@ -123,7 +123,7 @@ CREATE MACRO op_efficiency(
     capture,
     peak_flops := NULL,  -- peak rate of the device, in operations per second, for all types; NULL: the device's
     peak_bandwidth := NULL,  -- peak bandwidth of its memory, in bytes per second; NULL: the device's
-    device := NULL,  -- name of a device of `device_peaks`; NULL: that of the trace
+    device := NULL,  -- name of a device of `device_peaks`; NULL: the trace's device
     "by" := 'shape',  -- shape, op or family: the columns by which ops are separated
     unit := NULL, steps := NULL, phase := NULL
 ) AS TABLE

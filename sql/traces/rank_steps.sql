@@ -43,7 +43,7 @@ ORDER BY r.job, r.step, r.rank, r.capture;
 --   job: the traces' label job; NULL if they have none
 --   rank: the trace's label rank
 --   steps: number of its steps
---   waited_for_steps: number of steps in which it is the one that others wait for
+--   waited_for_steps: number of steps in which the others wait for it
 --   waited_for: time that the other ranks waited for it in these steps, on average; NULL if unknown
 --   waited: time that it waited for others; NULL if unknown
 --   communication: time of its kernels of communication, or without kernels of the collectives of gloo

@@ -12,7 +12,7 @@
 --   process_group: name of the process group
 --   group_description: description of the process group; NULL where not written
 --   calls: number of calls in which it waits for that rank
---   waited: time from the start of its kernels to that of the last rank's
+--   waited: time from the start of its kernels to the start of the last rank's kernels
 --   share_percent: waited in percent of all waiting of the job
 --   max_waited: the longest wait of a call
 --   unit: the requested unit of time

@@ -5,7 +5,7 @@
 -- Shown: device!#, counter!, samples!#, mean!#, min#, max#, interval~, unit
 -- Columns:
 --   device: number of the device; NULL if the trace doesn't state it
---   counter: name of the counter, with that of its track if it has another
+--   counter: name of the counter, with the name of its track if that differs
 --   samples: number of values
 --   mean: mean of the values
 --   min: least value

@@ -74,7 +74,7 @@ FROM shared AS h CROSS JOIN _scaled_key(capture_key, unit) AS a;
 CREATE MACRO step_efficiency(
     capture,
     peak_flops := NULL,  -- peak rate of a device, in operations per second, for all types; NULL: the device's
-    device := NULL,  -- name of a device of `device_peaks`; NULL: that of the trace
+    device := NULL,  -- name of a device of `device_peaks`; NULL: the trace's device
     unit := NULL
 ) AS TABLE
 WITH target AS MATERIALIZED (FROM _capture(capture, unit) AS c),

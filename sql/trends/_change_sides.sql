@@ -8,7 +8,7 @@ CREATE MACRO _change_sides(
     is_step, ordered_by,
     bound_key,  -- the key that ranges compare; NULL if its labels have no order
     first,  -- the bound of the series' first capture
-    before,  -- that of the last capture before the change
+    before,  -- the last capture before the change
     previous,  -- that of the first capture after the previous change; NULL if it is the first
     bound,
     next,  -- that of the first capture after the next change; NULL if it is the last

@@ -93,7 +93,7 @@ changes AS MATERIALIZED (
     JOIN items AS i ON i.number = f.series
     WHERE f.kind <> 'stretch' AND f.stage IN ('kept', 'not kept yet')
 ),
--- The scopes whose times are those of all methods together.
+-- The scopes whose times are the sums over all methods.
 scopes AS (SELECT DISTINCT i.series, i.scope FROM items AS i WHERE i.is_of_all),
 explained AS (
     SELECT t.number, any_value(t.series) AS series, t.first_bad AS position, any_value(t.name) AS name,

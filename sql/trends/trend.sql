@@ -88,7 +88,7 @@ family AS (
         ELSE (SELECT count(DISTINCT v.number) FROM values_of AS v)
     END AS items
 ),
--- The totals of which ops are parts.
+-- The totals that ops are parts of.
 totals AS (
     SELECT p.number, sum(t.ticks) AS ticks
     FROM (SELECT DISTINCT v.number, v.series, unnest(v.scopes) AS scope FROM values_of AS v) AS p

@@ -223,7 +223,7 @@ def test_work_beside_the_critical_path_is_not_severe(warehouse: Warehouse, tmp_p
     assert evidence.endswith(f"; {note}")
     advised(warehouse, tmp_path, *launched(1, 0, 20, 50)[1:], name="u")
     [(remedy,)] = warehouse.rows("SELECT remedy FROM advice('u') WHERE rule = 'device time'")[1]
-    assert remedy == "etq kernels lists those with most of it."
+    assert remedy == "etq kernels lists those that take most time."
 
 
 def test_launches_into_a_graph_are_not_lost(warehouse: Warehouse, tmp_path: Path) -> None:
@@ -524,7 +524,7 @@ def test_a_long_stretch_is_not_many_launches(warehouse: Warehouse, tmp_path: Pat
     slow[0] |= {"ts": 200, "dur": 5010}
     found = advised(warehouse, tmp_path, *launched(1, 0, 20, 100), *slow)
     [idle] = [each for each in of(found, "device idle") if (each.share_percent or 0) > 20]
-    assert idle.text == "Device 0 idles: the host launches nothing for long."
+    assert idle.text == "Device 0 idles: the host launches nothing for a long time."
     assert idle.remedy.startswith("It is in one gap: if that is the start of the program")
     assert " in 1 gap, from 200 us" in idle.evidence
 

@@ -109,7 +109,7 @@ def test_a_page_keeps_a_size(warehouse: Warehouse, tmp_path: Path, monkeypatch: 
 
     [section] = [each for each in report_of(warehouse, "mlp_train", None).sections if each.kind == "timeline"]
     assert section.tables["events"].length == 100
-    assert section.note == "Of run 0 it has the 100 longest events, of 691."
+    assert section.note == "It has the 100 longest of the 691 events of run 0."
     shown = section.tables["events"]
     lengths = sorted(shown.columns[shown.names.index("duration")])
     query = "SELECT total FROM event_times('mlp_train') ORDER BY total DESC LIMIT 100"

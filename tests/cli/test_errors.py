@@ -59,7 +59,7 @@ FAILURES = [
     ("compare {mlp}x {conv}", "…mlp.etdpx: no such file or folder; the nearest files are mlp.etdp, "),
     ("sql \"FROM op_totals('run', units := 'us')\"", "wrong arguments of op_totals; it takes op_totals(capture, by := "),
     ("sql --safe 'FROM op_totals()'", "wrong arguments of op_totals; it takes op_totals(capture, by := "),
-    ("summary a.etdp b.etdp c.etdp", "no such file: a.etdp, b.etdp, c.etdp; for a warehouse, name one capture"),
+    ("summary a.etdp b.etdp c.etdp", "no such file: a.etdp, b.etdp, c.etdp; of a warehouse, name one capture at a time"),
     ("memory {blob}", "…bad_version.prof_result.bin: at byte 32: a prof_result of version 2; expected version 1"),
     # Selectors, labels, columns, views, methods: the nearest are named.
     ("ops rnu", "no capture matches rnu; the nearest are run"),
@@ -74,7 +74,7 @@ FAILURES = [
     # Files of another kind than the command's.
     ("show program_size {mlp}", "…this is an ETDump, not a program; give the .pte that was run"),
     ("show planned_memory {multi} --method x", "unknown method x; there are decode, encode"),
-    ("export {costs} --to replay --op aten::nm", "no op 'aten::nm' with time of its own in calls"),
+    ("export {costs} --to replay --op aten::nm", "no op 'aten::nm' has time of its own in calls"),
     ("export {costs} --to replay --op aten::dot --shapes f32[4]", "aten::dot was not called with f32[4]; it was with: f32["),
     ("export {mlp} --to replay --op aten::mm", "mlp: replay is for PyTorch traces, and this is of format etdump"),
     ("export {costs} --to replay", "replay needs an op; name one, such as aten::mm"),
@@ -145,7 +145,7 @@ WRONG_USAGE = [
     ("ops run --by colour", "--by"),
     ("--db lab.duckdb ops run", "No such option '--db' before the command; try: etq COMMAND --db"),
     ("--versoin", "Did you mean '--version'?"),
-    ("sql {mlp}", "mlp.etdp is a file, not a query: -f FILE has statements, --db FILE is a warehouse, "),
+    ("sql {mlp}", "mlp.etdp is a file, not a query: give statements with -f FILE, a warehouse with --db FILE, "),
     ("sql ' '", "the query is empty"),
     ("ingest {mlp} {mlp} --name x", "--name"),
     ("ingest --label-git {mlp}", "is not a folder; write --label-git=. for the current one"),

@@ -142,14 +142,11 @@ def test_remove_and_prune(db: Path) -> None:
     arguments = ("db", "prune", "--keep-last", "1", "--by", "build", "--db", db)
     assert run_etq(*map(str, arguments), "--dry-run").stdout == "run0\nrun2\n"
     assert told(*arguments, status=1) == "Error: 2 captures would be removed (run0, run2); confirm with -y\n"
-    assert (
-        told(*arguments, "--keep-rollups", "-y")
-        == "2 captures pruned; the file keeps their bytes until etq db compact\n"
-    )
+    assert told(*arguments, "--keep-rollups", "-y") == "2 captures pruned; etq db compact frees the space in the file\n"
     assert told(*arguments, "--keep-rollups") == "0 captures to prune\n"
     assert told("ops", "run0", "--db", db, status=1).startswith("Error: the events of run0 were pruned")
     done = told("db", "remove", "--all", "build=0", "run3", "-y", "--db", db)
-    assert done == "3 captures removed; the file keeps their bytes until etq db compact\n"
+    assert done == "3 captures removed; etq db compact frees the space in the file\n"
     assert names("--db", str(db)) == ["run2"]
 
 

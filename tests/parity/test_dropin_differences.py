@@ -79,7 +79,7 @@ def test_3_values_that_differ_between_runs_are_those_of_the_first() -> None:
     outputs = [np.frombuffer(content, np.float32, 40, offset).reshape(4, 10) for (offset,) in logged]
     for compat in (False, True):
         made = Inspector(**files("mlp_debug5_diff", "without_etrecord"), compat=compat)
-        with pytest.warns(UserWarning, match="values differ between runs, those of the first are given"):
+        with pytest.warns(UserWarning, match="values differ between runs; those of the first run are given"):
             [block] = [block for block in made.event_blocks if block.name == "Execute"]
         assert len(block.events[0].start_time or []) == 5
         [output] = block.run_output or []

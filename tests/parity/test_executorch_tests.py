@@ -89,7 +89,7 @@ def test_values_that_differ_between_runs(tmp_path: Path) -> None:
     """There, it is an AssertionError."""
     assert "| raises at allocations, and at values that differ between runs | tables for both, and a finding |" in PAGE
     made = logging(run("signature_a", debug()), run("signature_a", debug(sizes=(2,))), folder=tmp_path)
-    with pytest.warns(UserWarning, match="values differ between runs, those of the first are given"):
+    with pytest.warns(UserWarning, match="values differ between runs; those of the first run are given"):
         [block] = made.event_blocks
     assert [np.asarray(each).tolist() for each in block.events[0].debug_data] == [[5]]
 

@@ -59,7 +59,7 @@ def gpu(major: int, minor: int = 0, name: str = "NVIDIA X") -> dict[str, Any]:
     return {"name": name, "computeMajor": major, "computeMinor": minor}
 
 
-LISTED = "etq ops lists the ops with most of it."
+LISTED = "etq ops lists those that take most time."
 PRODUCTS: list[tuple[str, dict[str, Any] | None, str]] = [
     (SGEMM, gpu(8), "Matrix products run without tensor cores: use bfloat16, or allow TF32."),
     # Volta and Turing multiply float16 alone; Pascal has no tensor cores; of others it isn't known.
@@ -95,8 +95,8 @@ FAMILIES = [
     ("void vllm::reshape_and_cache_flash_kernel<bf16>(P)", "copy", LISTED),
     ("void cudnn::ops::nhwcToNchwKernel<float>(P)", "copy", "avoid contiguous() and cat"),
     ("Memset (Device)", "memset", LISTED),
-    (SOFTMAX, "softmax", "torch.compile fuses those that follow each other."),
-    (ADD, "elementwise", "torch.compile fuses those that follow each other."),
+    (SOFTMAX, "softmax", "torch.compile fuses ops that follow each other."),
+    (ADD, "elementwise", "torch.compile fuses ops that follow each other."),
     (CUSTOM, "elementwise", LISTED),
     ("k1", "unknown names", ""),
     ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(P)", "communication", "collective_waits"),
@@ -145,9 +145,12 @@ def test_short_kernels_are_one_thing(traces: Traces) -> None:
     work = [("aten::add", ADD, 2.0), ("aten::add", ADD, 5.0), ("aten::mul", ADD, 5.0), ("aten::div", ADD, 3.0)]
     row = found(traces, *work, shapes=[[8, 8], [8, 8]])["below the roof"]
     assert (row.ticks, row.whole_ticks) == (15_000 - 4 * 2_000, 15_000)
-    assert "in ops whose work would take less time than as many of the shortest kernels" in row.text
-    assert "2.00 us each" in row.evidence
-    assert row.remedy == "Try torch.compile, which fuses those that follow each other."
+    assert (
+        "in ops that have too little work: at the peak rates, they would take less time than the shortest kernels"
+        in row.text
+    )
+    assert "2.00 us a kernel" in row.evidence
+    assert row.remedy == "Try torch.compile, which fuses ops that follow each other."
 
 
 @pytest.mark.long
@@ -155,7 +158,7 @@ def test_ops_with_too_little_work_are_those_of_the_roofline(traces: Traces) -> N
     """Two of 2 us, and one of 96, whose time has another reason: all are below the time of the shortest kernels."""
     work = [("aten::add", ADD, 2.0)] * 2 + [("aten::mul", ADD, 96.0)]
     row = found(traces, *work, shapes=SMALL)["below the roof"]
-    assert row.text.startswith("100 % of the devices' time is in ops whose") and row.ticks == 94_000
+    assert row.text.startswith("100 % of the devices' time is in ops that have") and row.ticks == 94_000
     assert row.remedy == ""
 
 
@@ -347,7 +350,7 @@ def test_chains_and_odd_sizes(traces: Traces) -> None:
     rows = found(traces, *work)
     chain, sizes = rows["fusable kernels"], rows["odd sizes"]
     assert (chain.ticks, chain.whole_ticks, chain.cause) == (10_000, 100_000, "fusion")
-    assert chain.evidence == "chains of most time: aten::mul | aten::add (1 time); etq show fusable_chains lists them"
+    assert chain.evidence == "most time: aten::mul | aten::add (1 time); etq show fusable_chains lists them"
     assert (sizes.ticks, sizes.evidence) == (30_000, f"1 call of kernels such as {odd}")
     assert sizes.remedy.startswith("Make matrix sizes multiples of 4,")
 
@@ -443,7 +446,10 @@ def test_remedies_of_what_nothing_changes(traces: Traces) -> None:
     graph += [event("kernel", TENSOR, at, at + 10, 7, correlation=1, device=0, stream=7) for at in (10, 20, 30)]
     assert told(traces, *graph)["device time"][3] == ""
     traces.warehouse.remove("t")
-    assert told(traces, *launched(1, 1, 10, 30, CUSTOM))["device time"][3] == "etq kernels lists those with most of it."
+    assert (
+        told(traces, *launched(1, 1, 10, 30, CUSTOM))["device time"][3]
+        == "etq kernels lists those that take most time."
+    )
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def add_metric(warehouse: Warehouse, name: str, better: str | None, values: dict
         ("nope", "side=new", "no capture matches nope; there are run"),
         ("side=base", "side=old", "no capture matches side=old: none has side=old; values are base, "),
         ("side=base", "", "no capture matches ; there are "),
-        ("run0", "run0", "run0 is on both sides, run0 and run0: a capture cannot be compared with itself"),
+        ("run0", "run0", "run0 is on both sides, run0 and run0; choose different captures"),
         ("run0", "side=base", "run0 is on both sides, run0 and side=base"),
     ],
 )

@@ -80,10 +80,10 @@ SELECTED: dict[str, str] = {
     "since=1h": "c2", "since=52w,model=mlp,since=24h": "c2", "since=0d": "", "since=7x": "", "since=9999999h": "",
     "captured_at>yesterday": "", "captured_at>": "", "captured_at=2024-05-02": "",
 }  # fmt: skip
-NOT_THEN = ": none was recorded then, or a time is written otherwise than captured_at>=2026-11-15, "
+NOT_THEN = ": none was recorded then; times are written captured_at>=2026-11-15, "
 UNSELECTED: dict[str, str] = {
     **{
-        each: f"{each} is not a selector: it may have one word that begins with @, @latest or @prev"
+        each: f"{each} is not a selector: it takes one of @latest, @previous and @NAME, a view"
         for each in ("@oldest", "@latest,@previous", "model=mlp,@", "@latest@")
     },
     **{

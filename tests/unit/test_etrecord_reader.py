@@ -95,7 +95,7 @@ def test_files_that_are_not_records_are_reported(warehouse: Warehouse, tmp_path:
         (b"", "not an ETRecord: expected a zip (`PK` at byte 0), found b''"),
         (b"hello, world", "not an ETRecord: expected a zip (`PK` at byte 0), found b'hell'"),
         (b"PK\x03\x04", "the zip is damaged: File is not a zip file"),
-        (without.getvalue(), "not an ETRecord: a zip without the member ETRECORD_V0; found a, b"),
+        (without.getvalue(), "not an ETRecord: a zip without the member ETRECORD_V0; unpack a, b"),
     ):
         assert refusal(content) == message
         path = tmp_path / "some.etrecord"
@@ -115,7 +115,7 @@ def test_truncated_at_any_byte() -> None:
     for size in range(4, len(SMALLEST), 997):
         # If the record is cut after one of torch's nested zips, the rest ends as that zip does.
         assert refusal(SMALLEST[:size]).startswith(
-            ("the zip is damaged: ", "not an ETRecord: a zip without the member ETRECORD_V0; found archive/")
+            ("the zip is damaged: ", "not an ETRecord: a zip without the member ETRECORD_V0; unpack archive/")
         )
 
 

@@ -248,11 +248,11 @@ def test_launches_that_differ_are_found(tmp_path: Path) -> None:
         warehouse.ingest(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz", name="gpu")
     assert checked(db).exit_code == 0
     first = "(SELECT min(d.rowid) FROM device_events AS d WHERE d.call_index IS NOT NULL)"
-    problem = "device_events: gpu: 1 rows differ from their events, and from those that launched them"
+    problem = "device_events: gpu: 1 rows differ from their events, or from the events that launched them"
     assert changed(db, f"UPDATE device_events SET call_ticks = call_ticks + 1 WHERE rowid = {first}") == [problem]
     longer = "UPDATE trace_events SET elapsed_ticks = elapsed_ticks + 1 WHERE rowid = 0"
     assert (
-        changed(db, longer)[0] == "trace_events: gpu: 1 rows differ from those of event_ticks, and from what these give"
+        changed(db, longer)[0] == "trace_events: gpu: 1 rows differ from event_ticks, or from what is computed from it"
     )
 
 
