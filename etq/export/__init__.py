@@ -80,9 +80,7 @@ def parts(warehouse: Answers, capture: str | Capture | Sequence[Capture], to: st
 
 
 def captures_of(warehouse: Answers, selector: str, to: str) -> list[Capture]:
-    """Return the captures to write: for chrome all traces that a selector of labels matches, otherwise the one that it
-    names.
-    """
+    """Return the captures to write: for chrome, all traces that a selector of labels matches; else one capture."""
     if to == "chrome":
         from etq.database.handles import Capture
 

@@ -320,7 +320,7 @@ def rollup_problems(connection: duckdb.DuckDBPyConnection, *, has_all_ranks: boo
     of_jobs = f"SELECT l.capture_id FROM labels AS l WHERE l.key = '{JOB}'"
     for table, rows in stored.items():
         left_out = _PRUNED if has_all_ranks or table != ADVICE else f"{_PRUNED} UNION ALL {of_jobs}"
-        # How many more of equal rows are stored than computed: EXCEPT ALL both ways takes six times as long.
+        # Equal rows are counted: stored minus computed. EXCEPT ALL in both directions takes six times as long.
         differing = connection.execute(
             f"""
             SELECT c.name, sum(abs(d.more))::BIGINT FROM (

@@ -11,9 +11,9 @@ from etq.errors import printable
 from etq.render.display import display
 from etq.render.table import Rows, shown
 
-# Characters of links, images, HTML, entities, mentions, references to issues, code, emphasis, formulas, addresses and
-# emoji. Sites search the displayed text for mentions and references, so escaping characters is not enough. Only code is
-# displayed unchanged.
+# Characters that may be part of links, images, HTML, entities, mentions, references to issues, code, emphasis,
+# formulas, addresses or emoji. Escaping them is not enough, because sites search the displayed text for mentions and references;
+# only text in code stays unchanged.
 _ACTIVE: Final = re.compile(
     r"[\[\]<>&@#`*$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|~.*~|://|www\.|:[\w+-]+:|\bGH-\d|^[ +-]+\s|^\d+[.)]\s",
     re.IGNORECASE | re.DOTALL,

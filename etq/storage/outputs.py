@@ -140,7 +140,7 @@ def _node_op(op: str) -> str:
 
 
 def _of_kernels(graphs: Graphs, results: dict[Op, list[Result]], events: list[_Event]) -> Iterator[OpOutput]:
-    # An op with a single node is the kernel's op, whatever the kernel's name.
+    # If an op has a single node, the node is the kernel's, whatever the kernel is called.
     nodes: dict[Op, int] = defaultdict(int)
     for (graph, handle), each in graphs.handled().items():
         nodes[graphs.methods[graph], handle] += len(each)

@@ -182,7 +182,7 @@ def _within(values: Numbers, sides: tuple[Flags, Flags]) -> tuple[list[Numbers],
     """
     means, rest = [], np.zeros(values.shape)
     for side in sides:
-        # Differences from the first value are averaged, so that rounding gives equal values no variance.
+        # Differences from the largest value are averaged, so that rounding gives equal values no variance.
         one = np.where(side, values, -np.inf).max(axis=1, initial=-np.inf)
         off = np.where(side, values - one[:, None], 0)
         mean = off.sum(axis=1) / side.sum(axis=1)

@@ -1,4 +1,4 @@
-"""Finds the ops and modules of kernels that CUDA graphs launched, from traces of the graphs' capture, and from
+"""Finds the ops and modules of kernels that CUDA or HIP graphs launched, from traces of the graphs' capture, and from
 annotations.
 
 A graph's kernels are matched to the launches that were recorded, see `alignment`. The ops and modules that contain

@@ -107,7 +107,7 @@ class OpWork:
         return [of_names.get(name) for name in self.names]
 
     def are(self, ops: Whole, tells: Callable[[Formula], bool]) -> Flags:
-        """Return for each op whether it has a formula for which `tells` is true. The op -1 has none."""
+        """Return for each op whether `tells` is true for its formula; false without a formula, and for the op -1."""
         of_kinds = [each is not None and tells(each) for each in self.formulas]
         return self._are(ops, of_kinds)
 

@@ -191,8 +191,8 @@ CREATE MACRO _id_of_text(capture) AS (
 );
 
 -- Key of the one capture that an argument matches: a text, or a key. Planning the search for a text takes longer than
--- many queries. So etq replaces this macro by one with a body for each of the two types of arguments, of which only one
--- is planned.
+-- many queries. So etq replaces this macro by one that has a body for each type: DuckDB plans only the body for the
+-- argument's type.
 CREATE MACRO _any_capture_id(capture) AS (coalesce(_id_of_key(capture), _id_of_text(capture)));
 
 -- Why a capture whose events were pruned has no rows.

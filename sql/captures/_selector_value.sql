@@ -7,7 +7,7 @@ CREATE MACRO _selector_value(key, value) AS (
     END
 );
 
--- The part of a selector that chooses captures with one of several values of a label.
+-- The part of a selector for captures that have one of several values of a label.
 CREATE MACRO _one_of_values(
     key,
     texts  -- a list

@@ -1,12 +1,12 @@
--- The labels that may be the reason for a difference between two sides, besides those that select the sides: all
--- captures have the label, and no value is on both sides. Two kinds of labels are left out: those of the program
--- (build, version, and those of git), which differ wherever programs are compared, and the governor, which is one of
+-- The labels that may be the reason for a difference between two sides, besides the labels that select the sides: all
+-- captures have the label, and no value is on both sides. Two kinds of labels are left out: labels of the program
+-- (build, version, labels from git), which differ wherever programs are compared, and the governor, which is one of
 -- `_differing_conditions`. A label that numbers the captures of a side, with a different value for each, is left out,
 -- too. `ranks` isn't a label: it is the number of ranks of a job on each side, if one side has several.
 CREATE MACRO _differing_labels(
     base,  -- selector of the side
     new,
-    base_captures,  -- the keys that it selects, as a list
+    base_captures,  -- the keys of base's captures, as a list
     new_captures
 ) AS TABLE
 WITH keys AS MATERIALIZED (SELECT base_captures AS of_base, new_captures AS of_new),

@@ -40,7 +40,7 @@
 CREATE MACRO compare_graphs(
     base,  -- capture (name, hash prefix, @latest or selector), or else record (name or hash prefix), that is the baseline
     new,  -- capture or record that is compared
-    base_stage := NULL,  -- exported, edge, delegated (edge with backends) or a stage in `graphs`; NULL: delegated; exported if base and new are the same, or without edge graphs
+    base_stage := NULL,  -- exported, edge, delegated (edge with backends) or a stage in `graphs`; NULL: delegated, or exported if base and new are the same or have no edge graphs
     new_stage := NULL,  -- as base_stage; NULL: delegated, or exported without edge graphs
     unit := NULL,
     reference := NULL,  -- capture whose values are assumed to be right; NULL: base

@@ -1,6 +1,6 @@
--- The state of a process from one moment to the next, for each activity other than launching of its launching threads,
--- in which they wait for input data, for other processes, or in a call of the runtime or driver: how long they did it so
--- far, and whether they do it now. Algorithm: +1 at each start, -1 at each end, running sums.
+-- The waits of a process from one moment to the next. Its launching threads may wait for input data, for other
+-- processes, or in a call of the runtime or driver. A row has a cause of waiting: how long the threads have waited so
+-- far, and whether they wait now. Algorithm: +1 at each start, -1 at each end, running sums.
 CREATE MACRO _host_times(
     capture_key,
     launching  -- a table of the threads that launch: thread_index, process

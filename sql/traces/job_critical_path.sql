@@ -13,12 +13,12 @@
 --   job: the traces' label job; NULL if they have none
 --   step: number of the step in the trace; NULL for a whole trace
 --   position: position of the part in its step, from 1
---   rank: rank that works; of a transfer, that which works after it
+--   rank: rank that works; for a transfer, the rank that works after it
 --   kind: work; transfer (of a collective, since its last rank came); late start (of the rank, behind the step's first)
 --   start: time from the start of the step on its first rank
 --   duration: time of the part
 --   share_percent: duration in percent of the step's path
---   last_rank: of a transfer, the rank that came last to it; else NULL
+--   last_rank: for a transfer, the rank that reached it last; else NULL
 --   collective: name of the collective that is transferred, or that work ends before; NULL for work to the end of the step
 --   process_group: name of its process group
 --   computation: of work, time of the kernels, copies and fills that end in it, without communication

@@ -145,7 +145,7 @@ all_rows AS (
         u.device_ticks AS worked_ticks
     FROM values_of_no_call AS u CROSS JOIN options AS o
 ),
--- Python functions without a row also have a part of the time.
+-- Python functions without a row count in the whole, too.
 with_percent AS (
     SELECT a.*, nullif(sum(a.self_ticks) OVER (PARTITION BY a.written), 0) / 100e0 AS percent_ticks,
         nullif(sum(a.self_in_steps) OVER (PARTITION BY a.written), 0) / 100e0 AS step_percent_ticks

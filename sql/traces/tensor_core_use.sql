@@ -15,7 +15,7 @@
 --   kernel_time: sum of their durations
 --   tensor_time: sum of those with tensor cores
 --   tensor_percent: tensor_time in percent of kernel_time; NULL if that is 0, or unknown_time is more than a tenth of it
---   unknown_time: sum of those of unknown names
+--   unknown_time: time of kernels with unknown names
 --   missed_time: sum of those without tensor cores, launched by ops that tensor cores could run
 --   missed_percent: missed_time in percent of kernel_time; NULL if that is 0
 --   unit: the requested unit of time

@@ -8,10 +8,10 @@ CREATE MACRO _change_sides(
     is_step, ordered_by,
     bound_key,  -- the key that ranges compare; NULL if its labels have no order
     first,  -- the bound of the series' first capture
-    before,  -- the last capture before the change
-    previous,  -- that of the first capture after the previous change; NULL if it is the first
+    before,  -- the bound of the last capture before the change
+    previous,  -- the bound of the first capture after the previous change; NULL for the first change
     bound,
-    next,  -- that of the first capture after the next change; NULL if it is the last
+    next,  -- the bound of the first capture after the next change; NULL for the last change
     last_good, first_bad
 ) AS (
     CASE

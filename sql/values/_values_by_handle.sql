@@ -1,6 +1,6 @@
--- The value of one op of one of some captures, by the debug handle that its nodes share, from the first run that has a value: an
--- output of the event that the table `signature_outputs` names, from its last occurrence in the run. In a reference,
--- the value is that of the node. An op whose value is unknown has a row with the reason.
+-- One op of some captures with its value. The nodes of an op share a debug handle. The table `signature_outputs` names
+-- the event whose output is the value. The value is from the first run that has one, and from the event's last
+-- occurrence in that run. In a reference, it is the node's value. If the value is unknown, the row has the reason.
 CREATE MACRO _values_by_handle(
     capture_keys  -- a list
 ) AS TABLE

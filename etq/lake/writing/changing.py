@@ -233,7 +233,7 @@ def add_contents(
             return 0, 0
         loads, replaced = [write(connection, lake, kind, chosen)], set[str]()
         if is_replaced and known:
-            # The remaining content of the loads of replaced contents is written again.
+            # The loads with replaced content are written again, without it.
             replaced = {held[sha256][1] for sha256 in known}
             loads.append(rewrite(read(lake), kind, replaced, loads[0].rows[f"{kind}_id"].to_pylist()))
         if commit(lake, kind, loads, replaced):

@@ -189,7 +189,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
     apart = [next.view.left - base.view.left, next.view.top - base.view.top];
   }
 
-  // Moves the other graph so that its item is at the place of this one's.
+  // Moves the other graph so that its item is at the same place as the item of this graph.
   function align(side, item, its) {
     const [one, two] = [side.view.places, other(side).view.places];
     const [from, to] = [one.shown(item), two.shown(its)];
