@@ -12,7 +12,7 @@ from etq.render.display import display
 from etq.render.table import Rows, shown
 
 # Characters that may be part of links, images, HTML, entities, mentions, references to issues, code, emphasis,
-# formulas, addresses or emoji. Escaping them is not enough: sites search the displayed text for mentions and references;
+# formulas, addresses or emoji. Escaping is not enough: sites search the displayed text for mentions and references;
 # only text in code stays unchanged.
 _ACTIVE: Final = re.compile(
     r"[\[\]<>&@#`*$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|~.*~|://|www\.|:[\w+-]+:|\bGH-\d|^[ +-]+\s|^\d+[.)]\s",
