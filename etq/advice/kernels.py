@@ -410,7 +410,8 @@ class Evidence:
             WHERE CASE w.kind WHEN 'copy' THEN 'memcpy' WHEN 'fill' THEN 'memset' ELSE w.kernel_family END = $family
         """
         [(has_ops,)] = self._ask(tuple, query, family=family or "")
-        return f"etq {'ops' if has_ops else 'kernels'} lists those that take most time."
+        listed = "ops" if has_ops else "kernels"
+        return f"etq {listed} lists the {listed} that take most time."
 
     @cached_property
     def copies_first(self) -> bool:

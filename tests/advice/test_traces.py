@@ -223,7 +223,7 @@ def test_work_beside_the_critical_path_is_not_severe(warehouse: Warehouse, tmp_p
     assert evidence.endswith(f"; {note}")
     advised(warehouse, tmp_path, *launched(1, 0, 20, 50)[1:], name="u")
     [(remedy,)] = warehouse.rows("SELECT remedy FROM advice('u') WHERE rule = 'device time'")[1]
-    assert remedy == "etq kernels lists those that take most time."
+    assert remedy == "etq kernels lists the kernels that take most time."
 
 
 def test_launches_into_a_graph_are_not_lost(warehouse: Warehouse, tmp_path: Path) -> None:

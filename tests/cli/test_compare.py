@@ -343,7 +343,7 @@ def test_invalid_files(folders: Path) -> None:
     for base, new, message in (
         ("base/00.etdp", "none.etdp", "none.etdp: no such file"),
         ("none/*.etdp", "./base", "none/*.etdp: no such files"),
-        ("./base", "base/*.etdp", "base/00.etdp: has the same content as "),
+        ("./base", "base/*.etdp", "base/00.etdp: the same content as "),
         ("base/00.etdp", "run", "run: no such file or folder; name files on both sides, or ingest both"),
         (RECORD, "base/00.etdp", "mlp.etrecord: "),
     ):

@@ -139,7 +139,7 @@ TRACES: Final = (
     ("remedy", ".*", r"Copy results less often\.", "for_copies DtoH"),
     ("remedy", ".*", r"Copy results less often, or into pinned memory with non_blocking=True\.", "for_copies DtoH"),
     ("remedy", "device time", r"etq show device_breakdown shows how much is exposed; with all processes in one job, etq show collective_waits shows how much is waiting for others\.", ""),
-    ("remedy", "device time", r"etq (?:ops lists the ops|kernels lists those) with most of it\.", ""),
+    ("remedy", "device time", r"etq (?P<listed>ops|kernels) lists the (?P=listed) that take most time\.", ""),
     ("remedy", "fusable kernels", r"torch\.compile may fuse each chain into one kernel, which reads and writes memory once\. If this kernel takes as long as the longest of the chain, it saves .*\.", "not_compiled"),
     ("remedy", "lost kernels", r"Record fewer steps at once, after a warm-up step, and without another profiler\.", ""),
     ("remedy", ".*", r"Reuse memory with the caching allocator(?:: unset PYTORCH_NO_CUDA_MEMORY_CACHING)?, and record steps after a warm-up\.", "for_cause allocation"),

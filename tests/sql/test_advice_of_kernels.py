@@ -59,7 +59,7 @@ def gpu(major: int, minor: int = 0, name: str = "NVIDIA X") -> dict[str, Any]:
     return {"name": name, "computeMajor": major, "computeMinor": minor}
 
 
-LISTED = "etq ops lists those that take most time."
+LISTED = "etq ops lists the ops that take most time."
 PRODUCTS: list[tuple[str, dict[str, Any] | None, str]] = [
     (SGEMM, gpu(8), "Matrix products run without tensor cores: use bfloat16, or allow TF32."),
     # Volta and Turing multiply float16 alone; Pascal has no tensor cores; of others it isn't known.
@@ -448,7 +448,7 @@ def test_remedies_of_what_nothing_changes(traces: Traces) -> None:
     traces.warehouse.remove("t")
     assert (
         told(traces, *launched(1, 1, 10, 30, CUSTOM))["device time"][3]
-        == "etq kernels lists those that take most time."
+        == "etq kernels lists the kernels that take most time."
     )
 
 
