@@ -73,7 +73,7 @@ WHERE CASE list_filter(_selector_parts(selector), lambda p: p[1] = '@')
     WHEN ['@previous'] THEN _ranked.age = 2
     ELSE error(
         selector || ' is not a selector: it takes one of @latest, @previous and @NAME, a view that etq db view lists; '
-        || '@NAME comes first, and not in a query''s text'
+        || '@NAME stands first, and only outside SQL'
     )
 END;
 

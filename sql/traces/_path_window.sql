@@ -73,7 +73,8 @@ found AS (
     WHERE n.run_index = coalesce(step, 0)
     GROUP BY n.start_ticks, n.end_ticks
 )
-SELECT f.start_ticks, f.end_ticks, arg_max(s.thread_index, (s.end_ticks, -s.start_ticks, -s.event_index)) AS thread_index
+SELECT f.start_ticks, f.end_ticks,
+    arg_max(s.thread_index, (s.end_ticks, -s.start_ticks, -s.event_index)) AS thread_index
 FROM found AS f
 LEFT JOIN slices AS s
     ON s.end_ticks <= f.end_ticks AND s.end_ticks > f.start_ticks AND s.kind IN ('op', 'step', 'call', 'annotation')

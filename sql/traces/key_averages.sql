@@ -18,7 +18,8 @@ placed AS MATERIALIZED (
         SELECT i.event_index, i.shapes FROM options AS o JOIN op_arguments AS i USING (capture_id) WHERE "by" = 'shape'
     ) AS g ON g.event_index = c.call_index
     LEFT JOIN (
-        SELECT i.event_index, i.call_stack FROM options AS o JOIN trace_events AS i USING (capture_id) WHERE "by" = 'stack'
+        SELECT i.event_index, i.call_stack FROM options AS o JOIN trace_events AS i USING (capture_id)
+        WHERE "by" = 'stack'
     ) AS t ON t.event_index = c.call_index
     LEFT JOIN (
         FROM _trace_event_modules((SELECT o.capture_id FROM options AS o)) AS e WHERE "by" = 'module'

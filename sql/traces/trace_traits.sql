@@ -29,7 +29,9 @@ told AS (
             false
         ) AS infers,
         -- Calls that run a graph or a buffer of commands that was recorded before.
-        coalesce(bool_or(n.activity = 'call' AND regexp_matches(n.label, 'GraphLaunch|CommandBuffer')), false) AS replays,
+        coalesce(
+            bool_or(n.activity = 'call' AND regexp_matches(n.label, 'GraphLaunch|CommandBuffer')), false
+        ) AS replays,
         CASE
             WHEN bool_or(n.activity = 'call' AND starts_with(n.label, 'hip')) THEN 'HIP'
             WHEN bool_or(n.activity = 'call' AND regexp_matches(n.label, '^cu(da)?[A-Z]')) THEN 'CUDA'

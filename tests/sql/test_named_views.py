@@ -56,7 +56,7 @@ def test_a_name_stands_for_its_selector(lab: Warehouse) -> None:
     assert [name for (name,) in lab.captures("@of.mlp").select("name").fetchall()] == ["c0", "c1", "c2"]
     assert lab.capture("@ü").name == "c1" == lab.op_totals(["@ü"]).fetchall()[0][0]
     assert lab.series(selector="@ü").fetchall() == lab.series(selector="device=b,model=mlp").fetchall() != []
-    with pytest.raises(QueryError, match="@of.ml is not a selector: .* the name of a view"):
+    with pytest.raises(QueryError, match="@of.ml is not a selector: .* a view that etq db view lists"):
         matches(lab, "@of.ml")
 
 
