@@ -1,7 +1,7 @@
 -- One node of `time_tree`, without its path: paths of nested nodes take memory that grows with the square of their
 -- depth.
 CREATE MACRO _numbered_tree(capture, "by", unit, steps, phase, method, runs) AS TABLE
-WITH RECURSIVE target AS MATERIALIZED (
+WITH RECURSIVE target AS (
     SELECT c.unit, c.scale, c.format = 'torch_trace' AS is_trace,
         CASE
             WHEN "by" = 'module' THEN _linked_key(capture, c.capture_id, c.name, r.record_id, r.name, r.is_complete)
@@ -12,14 +12,20 @@ WITH RECURSIVE target AS MATERIALIZED (
     FROM _scaled_capture_with_method(capture, unit, method) AS c
     LEFT JOIN records AS r USING (record_id)
 ),
+-- The capture's key, for the query that applies.
+keys AS MATERIALIZED (
+    SELECT a.unit, a.scale, CASE WHEN a.is_trace THEN a.capture_id END AS trace_key,
+        CASE WHEN NOT a.is_trace AND a.parted_by = 'module' THEN a.capture_id END AS module_key,
+        CASE WHEN NOT a.is_trace AND a.parted_by = 'event' THEN a.capture_id END AS event_key
+    FROM target AS a
+),
 within AS MATERIALIZED (
     SELECT e.*
     FROM _execute_nodes(
-        (SELECT a.capture_id FROM target AS a WHERE NOT a.is_trace), (SELECT a.parted_by FROM target AS a),
-        steps, phase, method, runs
+        (SELECT k.module_key FROM keys AS k), (SELECT k.event_key FROM keys AS k), steps, phase, method, runs
     ) AS e
     UNION ALL BY NAME
-    FROM _trace_nodes((SELECT a.capture_id FROM target AS a WHERE a.is_trace), steps, phase, method, runs) AS t
+    FROM _trace_nodes((SELECT k.trace_key FROM keys AS k), steps, phase, method, runs) AS t
 ),
 nodes AS MATERIALIZED (
     SELECT w.*, row_number() OVER (ORDER BY w.level, w.place) AS node,
@@ -110,4 +116,4 @@ SELECT i.node_index, i.parent_index, i.level::INTEGER AS depth, i.nodes, i.name,
     nullif(i.executes, 0) AS executes,
     _in_unit(coalesce(i.executed_ticks, 0)::DOUBLE, a.scale) / nullif(i.executes, 0) AS self_per_execute,
     _in_unit(i.executed_total::DOUBLE, a.scale) / nullif(i.executes, 0) AS per_execute
-FROM shown AS i CROSS JOIN target AS a CROSS JOIN total AS t;
+FROM shown AS i CROSS JOIN keys AS a CROSS JOIN total AS t;
