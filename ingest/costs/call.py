@@ -79,7 +79,7 @@ class Call:
 
     arguments   its arguments
     lengths     lengths of the sequences of its step; None if they are unknown
-    assumed     sizes that the trace lacks and people have given, by name
+    assumed     sizes that its arguments lack, by name: what people have given, or what the call allocates shows
     products    how many products a backward pass computes
     output_sizes  the sizes of its output, see `output_sizes`; None until they are computed
     """

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from etq.ingest.costs.arguments import Arguments, Inputs
 from etq.ingest.costs.assumptions import used
 from etq.ingest.costs.call import Call, Lengths
+from etq.ingest.costs.experts import experts_in
 from etq.ingest.costs.formulas import Formula
 from etq.ingest.costs.fused import fused_operations
 from etq.ingest.costs.moved import Moved
@@ -46,14 +47,18 @@ def cost_of(
     lengths: Lengths | None = None,
     assumed: Mapping[str, str] | None = None,
     products: int = 0,
+    made: Sequence[Sequence[float]] = (),
 ) -> Cost:
     """Return the cost of a call of an op, by its name in the trace, its formula and its inputs.
 
-    `listed` are the types of lists of tensors; `lengths`, `assumed` and `products` are as in `Call`.
+    `listed` are the types of lists of tensors; `lengths`, `assumed` and `products` are as in `Call`; `made` are the
+    sizes of the tensors that it allocates, if they show the sizes of experts.
     """
-    given = assumed or {}
+    arguments = Arguments(formula.op, inputs, listed)
+    told = experts_in(arguments, made)
+    given = {name: number for name, number in (assumed or {}).items() if name not in told}
     numbers = {name: float(number) for name, number in given.items()}
-    call = Call(label, formula, Arguments(formula.op, inputs, listed), lengths, numbers, products)
+    call = Call(label, formula, arguments, lengths, numbers | told, products)
     call.output_sizes = output_sizes(call)
     moved = Moved(call)
     operations, read, written = counted(operations_of(call)), moved.read, moved.written

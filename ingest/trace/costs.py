@@ -17,7 +17,9 @@ from etq.ingest.costs.arguments import NO_INPUTS, Arguments
 from etq.ingest.costs.arguments import Inputs as CallInputs
 from etq.ingest.costs.call import Lengths
 from etq.ingest.costs.costs import Cost, cost_of
+from etq.ingest.costs.experts import allocates_for_experts
 from etq.ingest.costs.formulas import Formula, formulas, traced_op
+from etq.ingest.costs.numbers import wholes_in
 from etq.ingest.trace.columns import Numbered, texts_of
 from etq.ingest.trace.inputs import Inputs
 from etq.ingest.trace.launches import Whole, are, nearest
@@ -115,13 +117,32 @@ class _Costs:
         products, tops = work.launched()
         known = _Known(distinct, self._assumed)
         cost = np.full(len(work.at), NONE, np.int64)
-        columns = (work.kind[owners], inputs, tops[owners], products[owners])
+        columns, made = (work.kind[owners], inputs, tops[owners], products[owners]), self._made(owners, tops)
         for row, kind, code, top, count, lengths in zip(
             owners.tolist(), *(each.tolist() for each in columns), self._lengths(owners), strict=True
         ):
-            call = _Call(work.names[kind], work.formulas[kind], lengths, count)
+            call = _Call(work.names[kind], work.formulas[kind], lengths, count, tuple(made.get(row, ())))
             cost[row] = known.number(call, code, None if top == NONE else work.names[top])
         return _Found(cost, known.rows())
+
+    def _made(self, rows: Whole, tops: Whole) -> dict[int, list[tuple[float, ...]]]:
+        """Return the sizes of the tensors that calls of experts allocate, if their kernels show what these are for.
+        `tops` are the kinds of work that takes most time.
+        """
+        work = self.work
+        shows = [allocates_for_experts(name) for name in work.names]
+        is_shown = (tops[rows] != NONE) & np.array(shows, np.bool_)[tops[rows]]
+        calls = rows[is_shown & work.are(rows, lambda formula: formula.counts == "assumed experts")]
+        found: dict[int, list[tuple[float, ...]]] = {row: [] for row in calls.tolist()}
+        if not found:
+            return found
+        is_made = are(work.kind, [name == "aten::empty" for name in work.names]) & np.isin(work.parent, calls)
+        ops = np.flatnonzero(is_made)
+        distinct, codes = self._inputs.at(work.at[ops])
+        for parent, code in zip(work.parent[ops].tolist(), codes.tolist(), strict=True):
+            inputs = None if code == NONE else CallInputs.of(*texts_of(each or None for each in distinct[code]))
+            found[parent].append(tuple(() if inputs is None else wholes_in(inputs.value(0)) or ()))
+        return found
 
     def _lengths(self, rows: Whole) -> list[Lengths | None]:
         """Return for each op the lengths of the sequences of its step; None for ops that don't read a cache."""
@@ -153,12 +174,15 @@ class _Found(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """A call of an op: its name, its formula, the lengths of its sequences, and the number of products in its work."""
+    """A call of an op: its name, its formula, the lengths of its sequences, the number of products in its work, and the
+    sizes of what it allocates for its experts.
+    """
 
     label: str
     formula: Formula | None
     lengths: Lengths | None
     products: int
+    made: tuple[tuple[float, ...], ...]
 
 
 class _Known:
@@ -197,7 +221,7 @@ class _Known:
         if inputs is None:
             return Cost(reason=_UNSHAPED[is_backward_of_weights(formula)], is_bytes_alone=formula.moves == "named")
         try:
-            return cost_of(call.label, formula, inputs, listed, call.lengths, self._assumed, call.products)
+            return cost_of(call.label, formula, inputs, listed, call.lengths, self._assumed, call.products, call.made)
         except (ArithmeticError, ValueError):  # impossible values of one call must not prevent reading the file
             return Cost(reason="an argument that its formula needs is impossible")
 

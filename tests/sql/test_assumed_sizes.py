@@ -39,6 +39,42 @@ def experts(traces: Traces) -> Traces:
     return traces
 
 
+KERNEL = "bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_cga1x1x1_biasM_bN_clmp_swiGlu_dynBatch_sm100f"
+# What 7 tokens allocate, with 3 experts for each: numbers and weights of experts, results, and a row for each expert of
+# a token, in blocks.
+ALLOCATED = ["[7, 3]", "[7, 3]", "[7, 96]", "[16]", "[32, 40]", "[64]", "[32, 96]"]
+ALL = (2 * 7 * 3 * EXPERT, None, UNUSED, None)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kernel", "allocated", "assume", "expected"),
+    [
+        (KERNEL, ALLOCATED, "", ALL),
+        # What the trace shows isn't replaced.
+        (KERNEL, ALLOCATED, "top_k=2,expert_width=8", ALL),
+        (KERNEL, ALLOCATED, "used_experts=5,weight_bytes=2",
+         (ALL[0], 2 * (2 * 672 + 7 * 16) + 5 * EXPERT * 2, None, "used_experts=5 weight_bytes=2")),
+        # Another kernel; two numbers of experts; a row for fewer experts than tokens have; two widths.
+        (GEMM, ALLOCATED, "", (None, None, UNWRITTEN, None)),
+        (KERNEL.replace("E4m3_Fp32", "E2m1_Fp32"), ALLOCATED, "", (None, None, UNWRITTEN, None)),
+        (KERNEL, ["[7, 2]", *ALLOCATED], "", (None, None, UNWRITTEN, None)),
+        (KERNEL, [*ALLOCATED[:4], "[20, 40]", "[20, 96]"], "", (None, None, UNWRITTEN, None)),
+        (KERNEL, [*ALLOCATED, "[32, 48]", "[32, 96]"], "", (None, None, UNWRITTEN, None)),
+    ],
+)  # fmt: skip
+def test_experts_whose_sizes_are_allocated(
+    traces: Traces, kernel: str, allocated: list[str], assume: str, expected: tuple[object, ...]
+) -> None:
+    """7 tokens of 96 elements for 16 experts, of which each token has 3; an expert has 3 matrices of 40 x 96."""
+    made = [op("aten::empty", at, at + 0.5, sizes, "0") for at, sizes in enumerate(allocated, 1)]
+    traces.take(
+        op("vllm::moe_forward", 0, 50, ROWS, GATES, None), *made, *launched(kernel, 40, 30, 1),
+        op("aten::empty", 60, 61, "[7, 5]", "0"), **H100,
+    )  # fmt: skip
+    assert traces.ask("op_efficiency", COSTS, assume=assume) == [expected]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("assume", "seven", "one", "written"),
