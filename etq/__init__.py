@@ -39,23 +39,9 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
-    "Capture",
-    "EtqError",
-    "FormatError",
-    "Inspector",
-    "Program",
-    "QueryError",
-    "Warehouse",
-    "WarehouseError",
-    "__version__",
-    "backup",
-    "lake",
-    "merge",
-    "open",
-    "read",
-    "report",
-    "torch_trace_handler",
-]
+    "Capture", "EtqError", "FormatError", "Inspector", "Program", "QueryError", "Warehouse", "WarehouseError",
+    "__version__", "backup", "lake", "merge", "open", "read", "report", "torch_trace_handler",
+]  # fmt: skip
 
 _LAZY = {
     **dict.fromkeys(("Capture", "Program", "Warehouse", "open"), "etq.warehouse.warehouse"),

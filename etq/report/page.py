@@ -27,39 +27,11 @@ from etq.version import VERSION
 
 # The order matters: a file comes after the files that it uses. Each file becomes a block of one strict script.
 SCRIPTS: Final = (
-    "core.js",
-    "numbers.js",
-    "theme.js",
-    "judged.js",
-    "table.js",
-    "canvas.js",
-    "spans.js",
-    "plots.js",
-    "cards.js",
-    "headline.js",
-    "flame.js",
-    "breakdown.js",
-    "graph_places.js",
-    "graph_view.js",
-    "graph.js",
-    "graph_pair.js",
-    "timeline.js",
-    "runs.js",
-    "events.js",
-    "memory.js",
-    "roofline.js",
-    "advice.js",
-    "dots.js",
-    "difference.js",
-    "parts.js",
-    "trends.js",
-    "job.js",
-    "lanes.js",
-    "fleet.js",
-    "series.js",
-    "home.js",
-    "main.js",
-)
+    "core.js", "numbers.js", "theme.js", "judged.js", "table.js", "canvas.js", "spans.js", "plots.js", "cards.js",
+    "headline.js", "flame.js", "breakdown.js", "graph_places.js", "graph_view.js", "graph.js", "graph_pair.js",
+    "timeline.js", "runs.js", "events.js", "memory.js", "roofline.js", "advice.js", "dots.js", "difference.js",
+    "parts.js", "trends.js", "job.js", "lanes.js", "fleet.js", "series.js", "home.js", "main.js",
+)  # fmt: skip
 _GENERATOR: Final = re.compile('<meta name="generator" content="etq: ([^"]*)">')
 # The last script of a report in a file: it draws the report from the page's data. Pages of `etq serve` call
 # `etq.drawReport` instead.

@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from etq.errors import EtqError, printable
 from etq.listening import host_of
 from etq.serve.answers import error_response
+from etq.serve.pages import document
 from etq.tokens import Token, TokenFile
 
 if TYPE_CHECKING:
@@ -131,9 +132,8 @@ def _refused(token: Token, path: str) -> Response | None:
 class SignIn:
     """The form with which a browser signs in with a token, or signs out."""
 
-    def __init__(self, tokens: TokenFile | None, style: str) -> None:
+    def __init__(self, tokens: TokenFile | None) -> None:
         self._tokens = tokens
-        self._style = style
 
     async def answer(self, request: Request) -> Response:
         """Show the form. If a valid token was entered, set the cookie and open the requested page."""
@@ -155,13 +155,11 @@ class SignIn:
         response.set_cookie(COOKIE, secret, max_age=age, path="/", secure=is_secure, httponly=True, samesite="strict")
         return response
 
-    def _form(self, place: str, wrong: str) -> Response:
+    @staticmethod
+    def _form(place: str, wrong: str) -> Response:
+        action = html.escape(f"{SIGN_IN}?next={quote(place)}")
         return HTMLResponse(
-            _FORM.format(
-                style=self._style,
-                action=html.escape(f"{SIGN_IN}?next={quote(place)}"),
-                wrong=html.escape(printable(wrong)),
-            ),
+            document("Sign in", "sign-in", _FORM.format(action=action, wrong=html.escape(printable(wrong)))),
             HTTPStatus.UNAUTHORIZED if wrong else HTTPStatus.OK,
             {"cache-control": "no-store"},
         )
@@ -173,18 +171,7 @@ def _place(text: str) -> str:
     return text if is_path else "/"
 
 
-_FORM: Final = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>Sign in</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="/assets/{style}">
-</head>
-<body class="served" data-page="sign-in">
-<main id="main">
+_FORM: Final = """<main id="main">
 <h1>Sign in</h1>
 <form id="sign-in" method="post" action="{action}">
 <p>Enter your token. <code>etq token NAME</code> on the server makes one.</p>
@@ -196,6 +183,4 @@ _FORM: Final = """<!DOCTYPE html>
 <p class="missing" role="alert">{wrong}</p>
 </form>
 </main>
-</body>
-</html>
 """

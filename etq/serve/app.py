@@ -103,7 +103,7 @@ def application(instance: Instance, tokens: TokenFile | None, host: str, seconds
         Route("/capture/{name:any}", _page("capture")),
         *(Route(f"/{name}", _page(name)) for name in PAGES if name != "home"),
         Route("/assets/{name}", _asset),
-        Route(SIGN_IN, SignIn(tokens, assets()["pages.css"].name).answer, methods=["GET", "POST"]),
+        Route(SIGN_IN, SignIn(tokens).answer, methods=["GET", "POST"]),
         Route("/data/me", served.me),
         Route("/data/state", served.state),
         Route("/data/sql", served.sql),

@@ -22,23 +22,11 @@ PAGES: Final = {
 }
 # The order matters: a file comes after the files that it uses.
 SCRIPTS: Final = (
-    "fetching.js",
-    "selectors.js",
-    "facets.js",
-    "rows.js",
-    "home.js",
-    "captures.js",
-    "capture.js",
-    "compare.js",
-    "trends.js",
-    "fleet.js",
-    "jobs.js",
-    "results.js",
-    "sql.js",
-    "begin.js",
-)
+    "fetching.js", "selectors.js", "facets.js", "rows.js", "home.js", "captures.js", "capture.js", "compare.js",
+    "trends.js", "fleet.js", "jobs.js", "results.js", "sql.js", "begin.js",
+)  # fmt: skip
 
-_SHELL: Final = """<!DOCTYPE html>
+_DOCUMENT: Final = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -49,7 +37,10 @@ _SHELL: Final = """<!DOCTYPE html>
 <link rel="stylesheet" href="/assets/{style}">
 </head>
 <body class="served" data-page="{page}">
-<a class="skip" href="#main">Skip to content</a>
+{body}</body>
+</html>
+"""
+_BODY: Final = """<a class="skip" href="#main">Skip to content</a>
 <noscript>This page draws itself with JavaScript, which is turned off.</noscript>
 <header class="top">
 <nav class="pages" aria-label="Pages">{links}</nav>
@@ -65,8 +56,6 @@ _SHELL: Final = """<!DOCTYPE html>
 </main>
 <footer id="foot"></footer>
 {scripts}
-</body>
-</html>
 """
 
 
@@ -99,13 +88,13 @@ def shell(page: str) -> str:
     """Return the HTML of a page. It reveals nothing about the warehouse, because anyone may read it."""
     links = "".join(_link(name, title, name == page) for name, title in PAGES.items())
     used = ["editor.js", "pages.js"] if page == "sql" else ["pages.js"]
-    return _SHELL.format(
-        title=PAGES.get(page, "Capture"),
-        style=assets()["pages.css"].name,
-        page=page,
-        links=links,
-        scripts="\n".join(f'<script defer src="/assets/{assets()[each].name}"></script>' for each in used),
-    )
+    tags = "\n".join(f'<script defer src="/assets/{assets()[each].name}"></script>' for each in used)
+    return document(PAGES.get(page, "Capture"), page, _BODY.format(links=links, scripts=tags))
+
+
+def document(title: str, page: str, body: str) -> str:
+    """Return the HTML of a page, whose name is `page`, by the HTML of its body."""
+    return _DOCUMENT.format(title=title, style=assets()["pages.css"].name, page=page, body=body)
 
 
 def _link(name: str, title: str, is_current: bool) -> str:
