@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from etq.errors import FormatError
 from etq.ingest.arrow import as_numpy, lists, numbers, texts
-from etq.ingest.etdump.schema import BOOL, DOUBLE, FLOAT, INT, SCALAR_TYPES, TENSOR, TENSOR_LIST, VALUE, VALUE_KINDS
+from etq.ingest.etdump.schema import BOOL, DOUBLE, FLOAT, INT, TENSOR, TENSOR_LIST, VALUE, VALUE_KINDS, scalar_type
 from etq.ingest.events.event import DebugValues
 from etq.ingest.flatbuffers.reader import SCALARS, Positions, Spans, Tables, element_positions
 
@@ -79,8 +79,7 @@ def _tensor_lists(values: Tables, chosen: Positions) -> tuple[Positions, pa.Tabl
 
 
 def _tensor_table(tensors: Tables, index: npt.NDArray[np.int32], kind: str) -> pa.Table:
-    types = tensors.scalar("scalar_type").tolist()
-    names = [SCALAR_TYPES[type] if 0 <= type < len(SCALAR_TYPES) else f"scalar type {type}" for type in types]
+    names = list(map(scalar_type, tensors.scalar("scalar_type").tolist()))
     count = len(tensors)
     return _table(
         {

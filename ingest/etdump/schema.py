@@ -63,36 +63,16 @@ DOUBLE: Final = table_type("Double", ("double_val", "f64"))
 # The kinds of a Value, by the number in its field `val`.
 VALUE_KINDS: Final = ("null", "int", "bool", "float", "double", "tensor", "tensor_list", "string")
 
-# c10's ScalarType, by number (c10/core/ScalarType.h of PyTorch 2.13).
-SCALAR_TYPES: Final = (
-    "uint8",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "float32",
-    "float64",
-    "complex32",
-    "complex64",
-    "complex128",
-    "bool",
-    "qint8",
-    "quint8",
-    "qint32",
-    "bfloat16",
-    "quint4x2",
-    "quint2x4",
-    "bits1x8",
-    "bits2x4",
-    "bits4x2",
-    "bits8",
-    "bits16",
-    "float8_e5m2",
-    "float8_e4m3fn",
-    "float8_e5m2fnuz",
-    "float8_e4m3fnuz",
-    "uint16",
-    "uint32",
-    "uint64",
-)
+# c10's types of elements, in the order of their numbers, with the bytes of one (c10/core/ScalarType.h of PyTorch 2.13).
+ELEMENT_BYTES: Final = {
+    "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float16": 2, "float32": 4, "float64": 8, "complex32": 4,
+    "complex64": 8, "complex128": 16, "bool": 1, "qint8": 1, "quint8": 1, "qint32": 4, "bfloat16": 2, "quint4x2": 1,
+    "quint2x4": 1, "bits1x8": 1, "bits2x4": 1, "bits4x2": 1, "bits8": 1, "bits16": 2, "float8_e5m2": 1,
+    "float8_e4m3fn": 1, "float8_e5m2fnuz": 1, "float8_e4m3fnuz": 1, "uint16": 2, "uint32": 4, "uint64": 8,
+}  # fmt: skip
+SCALAR_TYPES: Final = tuple(ELEMENT_BYTES)
+
+
+def scalar_type(number: int) -> str:
+    """Return the name of a type of elements."""
+    return SCALAR_TYPES[number] if 0 <= number < len(SCALAR_TYPES) else f"scalar type {number}"

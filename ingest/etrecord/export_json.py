@@ -16,24 +16,9 @@ import msgspec
 
 # torch.export's ScalarType, by number; the numbers differ from those of c10.
 DTYPES: Final = (
-    None,
-    "uint8",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "float32",
-    "float64",
-    "complex32",
-    "complex64",
-    "complex128",
-    "bool",
-    "bfloat16",
-    "uint16",
-    "float8_e5m2",
-    "float8_e4m3fn",
-)
+    None, "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64",
+    "complex128", "bool", "bfloat16", "uint16", "float8_e5m2", "float8_e4m3fn",
+)  # fmt: skip
 
 
 # The JSON of a missing value.

@@ -86,19 +86,9 @@ EXTRA_TENSOR_INFO: Final = table_type(
 )
 # The kinds of values, by the number of the union's member; number 0 means no member.
 VALUE_KINDS: Final = (
-    None,
-    "null",
-    "int",
-    "bool",
-    "double",
-    "tensor",
-    "string",
-    "int_list",
-    "double_list",
-    "bool_list",
-    "tensor_list",
+    None, "null", "int", "bool", "double", "tensor", "string", "int_list", "double_list", "bool_list", "tensor_list",
     "optional_tensor_list",
-)
+)  # fmt: skip
 # Width in bytes of an index in lists of value indexes.
 INDEX_LISTS: Final = {"int_list": "i64", "tensor_list": "i32", "optional_tensor_list": "i32"}
 DYNAMISMS: Final = ("static", "dynamic_bound", "dynamic_unbound")
@@ -110,37 +100,3 @@ INLINE_DATA: Final = table_type("BackendDelegateInlineData", ("data", "vector"))
 SEGMENT: Final = table_type("DataSegment", ("offset", "u64"), ("size", "u64"))
 SUBSEGMENTS: Final = table_type("SubsegmentOffsets", ("segment_index", "u32"), ("offsets", "vector"))
 NAMED_DATA: Final = table_type("NamedData", ("key", "string"), ("segment_index", "u32"))
-
-# Bytes of one element, by torch's name of its type (c10/core/ScalarType.h of PyTorch 2.13).
-ELEMENT_BYTES: Final = {
-    "uint8": 1,
-    "int8": 1,
-    "int16": 2,
-    "int32": 4,
-    "int64": 8,
-    "float16": 2,
-    "float32": 4,
-    "float64": 8,
-    "complex32": 4,
-    "complex64": 8,
-    "complex128": 16,
-    "bool": 1,
-    "qint8": 1,
-    "quint8": 1,
-    "qint32": 4,
-    "bfloat16": 2,
-    "quint4x2": 1,
-    "quint2x4": 1,
-    "bits1x8": 1,
-    "bits2x4": 1,
-    "bits4x2": 1,
-    "bits8": 1,
-    "bits16": 2,
-    "float8_e5m2": 1,
-    "float8_e4m3fn": 1,
-    "float8_e5m2fnuz": 1,
-    "float8_e4m3fnuz": 1,
-    "uint16": 2,
-    "uint32": 4,
-    "uint64": 8,
-}

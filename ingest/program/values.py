@@ -14,7 +14,7 @@ import pyarrow as pa
 from etq.errors import FormatError
 from etq.ingest.arrow import batch, flags, integers, lists, numbers, texts
 from etq.ingest.dictionary import encode_strings
-from etq.ingest.etdump.schema import SCALAR_TYPES
+from etq.ingest.etdump.schema import ELEMENT_BYTES, scalar_type
 from etq.ingest.flatbuffers.reader import Positions, Tables
 from etq.ingest.flatbuffers.unions import members, union_kinds
 from etq.ingest.program import schema
@@ -60,7 +60,7 @@ def _tensor_columns(values: Tables, kinds: npt.NDArray[Any]) -> dict[str, pa.Arr
     """Return the columns that only tensors have."""
     tables, at = members(values, "val", kinds == "tensor", schema.TENSOR)
     tensors = _Tensors(tables, at, len(values))
-    types = [_type_name(number) for number in tables.scalar("scalar_type").tolist()]
+    types = [scalar_type(number) for number in tables.scalar("scalar_type").tolist()]
     sizes, ranks = tables.vector("sizes", "i32")
     dynamisms = [_dynamism(tables, *each) for each in enumerate(tables.scalar("shape_dynamism").tolist())]
     buffer_index = tables.scalar("data_buffer_idx").tolist()
@@ -86,10 +86,6 @@ def _tensor_columns(values: Tables, kinds: npt.NDArray[Any]) -> dict[str, pa.Arr
     }
 
 
-def _type_name(number: int) -> str:
-    return SCALAR_TYPES[number] if 0 <= number < len(SCALAR_TYPES) else f"scalar type {number}"
-
-
 def _dynamism(tensors: Tables, index: int, number: int) -> str:
     if not 0 <= number < len(schema.DYNAMISMS):
         raise FormatError(
@@ -108,8 +104,8 @@ def _byte_sizes(types: Sequence[str], sizes: npt.NDArray[Any], ranks: Positions)
         dimensions = sizes[end - rank : end].tolist()
         # Computed as floats first: the exact product of many dimensions may have thousands of digits.
         about = math.prod(map(float, dimensions))
-        possible = type in schema.ELEMENT_BYTES and min(dimensions, default=0) >= 0 and about < 2**58
-        found.append(math.prod(dimensions) * schema.ELEMENT_BYTES[type] if possible else None)
+        possible = type in ELEMENT_BYTES and min(dimensions, default=0) >= 0 and about < 2**58
+        found.append(math.prod(dimensions) * ELEMENT_BYTES[type] if possible else None)
     return found
 
 
