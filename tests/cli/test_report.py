@@ -56,10 +56,13 @@ def test_a_capture_stored_and_a_file_read_are_alike(lab: str, tmp_path: Path) ->
 
 def test_the_output_is_checked_before_the_capture(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for folder, reason in (("none", "no such file or directory"), ("file", "not a directory")):
+    for folder, reason in (
+        ("none", "its folder does not exist; create it first"),
+        ("file", "can't be written: not a directory"),
+    ):
         output = str(tmp_path / folder / "page.html")
         result = run_etq("report", str(tmp_path / "unread.etdp"), "-o", output)
-        assert (result.exit_code, result.stderr) == (1, f"Error: {output}: can't be written: {reason}\n")
+        assert (result.exit_code, result.stderr) == (1, f"Error: {output}: {reason}\n")
 
 
 NO_RECORD = {"modules": None, "coverage": None, "sources": None}
