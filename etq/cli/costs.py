@@ -29,7 +29,7 @@ from etq.render.writers import Output
 )
 @total_option
 @unit_option(None)
-@run_options("typical")
+@run_options
 @warehouse_option
 @file_options
 @output_options

@@ -36,7 +36,7 @@ _DELEGATES: Final = {
 
 @main.command()
 @click.argument("capture", metavar="CAPTURE|RECORD|PROGRAM")
-@run_options("typical")
+@run_options
 @warehouse_option
 @unit_option(None)
 @partial(file_options, without=["graph_capture", "assume"])

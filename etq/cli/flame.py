@@ -130,7 +130,7 @@ _SUMS: Final = {
 )
 @total_option
 @unit_option(None)
-@run_options("typical")
+@run_options
 @warehouse_option
 @file_options
 @file_output_options

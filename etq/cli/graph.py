@@ -61,7 +61,7 @@ _OF_TWO = ("base_stage", "new_stage", "metric")
     help="With NEW: measure of gaps between values.  [default: mse]",
 )
 @peak_options
-@run_options("typical")
+@run_options
 @query_limits
 @warehouse_option
 @unit_option(None)

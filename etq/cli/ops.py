@@ -32,7 +32,7 @@ _NO_OPS: Final = {
 @total_option
 @click.option("--no-python-functions", is_flag=True, help="For a trace: leave out Python functions and modules.")
 @unit_option(None)
-@run_options("typical")
+@run_options
 @warehouse_option
 @file_options
 @output_options

@@ -130,14 +130,13 @@ def classes_option(command: Decorated) -> Decorated:
     )(command)
 
 
-def warehouse_option(command: Decorated) -> Decorated:
-    return common_option(
-        "--db",
-        metavar="FILE",
-        envvar="ETQ_DB",
-        default=DEFAULT_WAREHOUSE,
-        help="The warehouse, or a lake.  [default: $ETQ_DB, or etq.duckdb in this folder]",
-    )(command)
+warehouse_option: Final = common_option(
+    "--db",
+    metavar="FILE",
+    envvar="ETQ_DB",
+    default=DEFAULT_WAREHOUSE,
+    help="The warehouse, or a lake.  [default: $ETQ_DB, or etq.duckdb in this folder]",
+)
 
 
 def warehouse_argument(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -284,14 +283,9 @@ def unit_option(default: str | None) -> Callable[[Decorated], Decorated]:
     return click.option("--unit", type=click.Choice(UNITS), default=default, help=f"Unit of times.  [default: {text}]")
 
 
-def total_option(command: Decorated) -> Decorated:
-    text = "In a table: show the sums over all executes or steps, too."
-    return click.option("--total", is_flag=True, help=text)(command)
-
-
-def schedule_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select runs of a capture."""
-    return step_options(phase_option(command))
+total_option: Final = click.option(
+    "--total", is_flag=True, help="In a table: show the sums over all executes or steps, too."
+)
 
 
 def alpha_option(what: str) -> Callable[[Decorated], Decorated]:
@@ -299,38 +293,23 @@ def alpha_option(what: str) -> Callable[[Decorated], Decorated]:
     return click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help=text)
 
 
-def quantile_option(command: Decorated) -> Decorated:
-    return click.option(
-        "--quantile",
-        type=click.Choice(["0.25", "0.5", "0.9"]),
-        callback=lambda _, __, text: None if text is None else float(text),
-        help="Quantile of a capture's runs that is compared.  [default: 0.25]",
-    )(command)
-
-
-def phase_option(command: Decorated) -> Decorated:
-    text = "Only runs of that phase: steps of vLLM and SGLang, or as set with etq label --phase."
-    return click.option("--phase", type=click.Choice(PHASES), help=text)(command)
-
-
-def method_option(command: Decorated) -> Decorated:
-    return click.option("--method", metavar="METHOD", help="Only runs of that method.")(command)
+quantile_option: Final = click.option(
+    "--quantile",
+    type=click.Choice(["0.25", "0.5", "0.9"]),
+    callback=lambda _, __, text: None if text is None else float(text),
+    help="Quantile of a capture's runs that is compared.  [default: 0.25]",
+)
+phase_option: Final = click.option(
+    "--phase",
+    type=click.Choice(PHASES),
+    help="Only runs of that phase: steps of vLLM and SGLang, or as set with etq label --phase.",
+)
+method_option: Final = click.option("--method", metavar="METHOD", help="Only runs of that method.")
 
 
 def runs_option(default: str) -> Callable[[Decorated], Decorated]:
     text = f"Only typical runs, which took about as long as most of their kind, or all.  [default: {default}]"
     return click.option("--runs", type=click.Choice(RUNS), help=text)
-
-
-def run_options(runs: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options that select runs of a capture: by schedule, phase, method, and, unless `runs` is None,
-    --runs with that default.
-    """
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        return schedule_options(method_option(command if runs is None else runs_option(runs)(command)))
-
-    return decorate
 
 
 def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -348,6 +327,11 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for name, text in reversed(SCHEDULE.items()):
         decorated = common_option(f"--{name.replace('_', '-')}", type=click.IntRange(0), help=text)(decorated)
     return decorated
+
+
+# The options that select runs of a capture.
+schedule_options: Final = together(step_options, phase_option)
+run_options: Final = together(schedule_options, method_option, runs_option("typical"))
 
 
 def percentage(_: click.Context, __: click.Parameter, text: str | None) -> float | None:

@@ -9,7 +9,6 @@ from typing import Final
 import click
 
 from etq.cli.messages import say
-from etq.cli.options import Decorated
 from etq.database.publishing import check_folder
 from etq.errors import EtqError
 from etq.render.writers import Output, file_of, write_text
@@ -19,8 +18,7 @@ from etq.report.page import Report, subject_of
 _HEAD: Final = 4096
 
 
-def open_option(command: Decorated) -> Decorated:
-    return click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")(command)
+open_option: Final = click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
 
 
 def check_page(path: str | None, *, force: bool, opens: bool) -> None:
