@@ -46,27 +46,13 @@ def test_inputs_that_once_failed(lab: checks.Lab) -> None:
             assert (stored is None) == (refusal is None) or "captured_at" in str(stored), original.name
 
 
-def test_some_damaged_files_are_read_or_refused(lab: checks.Lab) -> None:
-    """Four of each kind; the last one is ingested, too. How long they take is for the long test."""
-    refusals = 0
-    for kind in SHARES:
-        for seed in range(4):
-            given = made(seed, kind)
-            assert made(seed, kind) == given
-            with suppress(checks.SlowError):
-                refusals += checks.read(given) is not None
-        with suppress(checks.SlowError):
-            lab.check(given, 0)
-    assert 4 < refusals < 4 * len(SHARES)
-
-
 @pytest.mark.parametrize("kind", SHARES)
 def test_originals_are_read(kind: str) -> None:
     for original in originals(kind)[:: 1 if IS_WHOLE else 4]:
         with suppress(checks.SlowError):
             given = Input(kind, original, original.content, original.beside, ())
             assert checks.read(given) is None, original.name
-    assert len({made(seed, kind).content for seed in range(20)}) > 10
+    assert len({made(seed, kind).content for seed in range(20)}) > 10 and made(1, kind) == made(1, kind)
 
 
 def test_faults_are_seen(lab: checks.Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
