@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -195,6 +196,16 @@ CLEAN = {
     "two ops": runs_of(("gelu", 9001), ("mul", 1009)),
     "delegated": [with_delegate(index) for index in range(15)],
 }
+
+
+def test_every_rule_has_a_test() -> None:
+    names = [
+        name
+        for path in Path(etq.__file__).parent.glob("advice/*.py")
+        for name in re.findall(r'(?:Finding|Claim)\(\s*"(.+?)"', path.read_text())
+    ]
+    tests = "".join(path.read_text() for path in Path(__file__).parents[1].glob("*/test_*.py"))
+    assert names and [name for name in names if f'"{name}"' not in tests] == []
 
 
 @pytest.mark.parametrize("name", ["clean", *(pytest.param(name, marks=pytest.mark.long) for name in [*CLEAN][1:])])

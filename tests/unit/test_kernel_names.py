@@ -124,9 +124,10 @@ def test_a_name_tells_the_family_and_the_matrix_units() -> None:
     assert rules().of_kernel("") == Kernel(None, None)
 
 
-def test_the_comment_of_the_column_lists_the_families() -> None:
+def test_a_name_and_the_comment_of_the_column_have_each_family() -> None:
     rules = (CAPTURES.parents[1] / "ingest/trace/classes.toml").read_text()
     families = {*re.findall(r'^\[\[family\]\]\nname = "(.+)"', rules, re.MULTILINE)}
+    assert families - {line.split(" ")[0] for line in NAMES.splitlines()} == set()
     [column] = [each for each in catalog.named("signatures").columns if each.name == "kernel_family"]
     assert families and families - {*re.findall(r"[\w-]+", column.text.split(";")[0])} == set()
 
