@@ -109,7 +109,7 @@ class Shown(NamedTuple):
     """A column of a view that people see."""
 
     name: str
-    expression: str  # in SQL, with its name
+    expression: str  # the column in SQL, with its name
     marks: str  # of the marks that the module's docstring describes
     kind: str | None = None  # time, percent, number, or one of `KINDS`; None for texts, flags and the unit
 

@@ -52,7 +52,7 @@ _DESCRIBED: Final = """
     SELECT p.graph_id, p.node_index, p.name, p.op_type, p.stack_trace
     FROM captures AS k JOIN op_nodes AS p ON p.record_id = k.record_id WHERE k.capture_id = $key
 """
-# The Inspector names a node by `__name__` of what it calls, which has no namespace for torch's own ops.
+# The Inspector names a node by the `__name__` of the function that it calls. Torch's own ops have no namespace there.
 _INSPECTORS_DESCRIBED: Final = """
     SELECT p.graph_id, p.node_index, p.name,
         CASE WHEN starts_with(p.target, 'torch.ops.') THEN substr(p.op_type, strpos(p.op_type, '.') + 1)
