@@ -39,7 +39,7 @@ def encode_strings(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list
         codes, distinct = _encode(string_views(buffer, spans))
         first = _first_rows(codes, distinct)
     if (size := int(spans.count[first].sum())) > buffer.end - buffer.start:
-        raise FormatError(buffer.path, f"the texts of {what} overlap: {size:,} bytes of distinct ones")
+        raise FormatError(buffer.path, f"the texts of {what} overlap: distinct texts have {size:,} bytes")
     return codes, [
         buffer.text(int(spans.start[at]), int(spans.count[at]), what) if spans.present[at] else None for at in first
     ]
@@ -53,7 +53,7 @@ def _encode_shared(buffer: Buffer, spans: Spans, what: str) -> tuple[Codes, list
     _, first, which = np.unique(spans.start, return_index=True, return_inverse=True)
     each = Spans(spans.start[first], spans.count[first], spans.present[first])
     if (size := each.total()) > buffer.end - buffer.start:
-        raise FormatError(buffer.path, f"the texts of {what} overlap: {size:,} bytes of distinct ones")
+        raise FormatError(buffer.path, f"the texts of {what} overlap: distinct texts have {size:,} bytes")
     codes, texts = encode_strings(buffer, each, what)
     return codes[which], texts
 

@@ -17,9 +17,8 @@ from etq.render.terminal import PAGE, PLAIN, TerminalStyle, bar, width_of, wrap
 from etq.verdicts import words
 from etq.verdicts.words import number_text
 
-# Numbers of letters, for the first column and for other columns, to which texts are shortened before columns are left
-# out. If no more columns can be left out, texts are shortened further. The first column is also limited to a part of
-# the line.
+# The most letters of texts in the first column and in other columns. Texts are shortened to `_READABLE` before columns
+# are left out, and to `_SHORTEST` if no more columns can be left out. The first column has only a part of the line.
 _WHOLE: Final = sys.maxsize, sys.maxsize
 _READABLE: Final = 30, 18
 _SHORTEST: Final = 16, 8

@@ -27,8 +27,8 @@ def level_changes(series: Mapping[str, Any], min_step: float, alpha: float) -> d
     series    columns series, family (the number of series of which one may change by chance), and, with an array for
               each, positions (by which its captures are ordered), builds (numbers, in order), values, and steps and
               creeps: positions of the first captures after those that were accepted; resolution: the step of a coarse
-              clock in the time whose logarithms the values are, else 0; total: of which an op is a part, in this
-              time, else 0
+              clock, else 0; total: for an op, the total that it is a part of, else 0; both in the unit of the times
+              whose logarithms are the values
     min_step  the smallest change that counts
     alpha     the probability of a change of any series of a family by chance
     """

@@ -122,7 +122,7 @@ def _disturbed(samples: Samples, state: Numbers, has_factor: bool, is_single: bo
     """Return how far captures deviate, and which captures are disturbed.
 
     A capture is disturbed if it deviates by 3 % (a single capture by 5 %) and by 5 standard deviations. With factors,
-    it must deviate from both sides, because a machine may have two states, of which each is more frequent on one side.
+    it must deviate from both sides, because a machine may have two states, one more frequent in base, one in new.
     Without factors, the state is the total itself; if most captures of a side deviate, this is the difference to
     compare. If fewer than 3 captures of a side would remain, none is left out. Otherwise, 68 of 100 comparisons of 3
     equal captures a side of the smallest model would have no verdict. This rule doesn't make false verdicts more

@@ -13,8 +13,7 @@ from etq.ingest.arrow import as_numpy
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-# The fewest ticks of a step; the number of most frequent durations that give candidates, and the number that judge the
-# candidates.
+# The fewest ticks of a step; how many of the most frequent durations give candidates, and how many judge them.
 _LEAST: Final = 8
 _FREQUENT: Final = 16
 _JUDGES: Final = 256

@@ -114,7 +114,7 @@ class HostClock:
             found.append(("impossible times", f"{events} before the start: the duration is null"))
         if self._beyond_63_bits:
             events = counted(self._beyond_63_bits, "event starts", "events start")
-            where = "at 2**63 ticks or later, which no clock reaches: negative here"
+            where = "at 2**63 ticks or later, which no clock reaches: their start is negative here"
             found.append(("impossible times", f"{events} {where}"))
         return found
 

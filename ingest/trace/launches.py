@@ -240,8 +240,8 @@ def owners_by_id(
 ) -> tuple[Whole, Owners]:
     """Return the rows of work whose call is missing, and the op and the owner of this work.
 
-    Op and owner have the work's external id and are of the work's rank; of several, the first in the file counts. Work
-    whose external id equals its correlation id has none.
+    Op and owner are the first in the file that have the work's external id and rank. Work whose external id equals its
+    correlation id has neither.
 
     External ids are used only here, because in traces of many versions they are the correlation id, 0, or the id of an
     older op.

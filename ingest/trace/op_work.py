@@ -184,5 +184,5 @@ class OpWork:
         for owner in (self.compared, self.owner):
             own = owner[work.op]
             products[own] = np.bincount(own[is_product], minlength=len(self.at))[own]
-            tops[own[order]] = work.kind[order]  # of several, the last one remains
+            tops[own[order]] = work.kind[order]  # the longest remains
         return products, tops

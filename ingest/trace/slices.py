@@ -552,9 +552,9 @@ def _kept(columns: TraceColumns) -> Any:
     if unknown := int((duration == NO_TIME).sum()):
         columns.find("no duration", f"{counted(unknown, 'event')} without a duration, which counts as 0")
     if endless := int((_is_beyond(start, duration) & is_kept).sum()):
-        columns.find("impossible times", f"{counted(endless, 'event')} without a duration: it would be longer than 64 bits can count")
+        columns.find("impossible times", f"{counted(endless, 'event')} without a duration: it exceeds 64 bits")
     if negative := int(((duration < 0) & (duration != NO_TIME)).sum()):
-        columns.find("impossible times", f"{counted(negative, 'event')} without a duration: the end is before the start")
+        columns.find("impossible times", f"{counted(negative, 'event')} without a duration: it ends before it starts")
     if NONE in columns.keys.kind:
         is_kept &= np.array(columns.keys.kind)[np.frombuffer(columns.key, np.int32)] != NONE
     return slice(None) if is_kept.all() else is_kept

@@ -361,8 +361,8 @@ def _last_below(values: Whole, owner: Whole, before: Whole, limit: Whole, withou
 
 def _latencies(work: _Work, launched: Whole, named: Whole) -> Whole:
     """Return the latency of each device in nanoseconds: twice the median time to start work that waits for nothing
-    else. There are two medians, of which the longer is taken: the time from the launch on an idle device, and the time
-    from the end of work for which an idle stream waited because of a call.
+    else. It is the longer of two medians: of the time from the launch on an idle device, and of the time from the end
+    of work that an idle stream waited for because of a call.
     """
     last = np.append(work.end[work.ended], _EARLIEST)
     idle = last[_before(work, work.device)]

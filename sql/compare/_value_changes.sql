@@ -1,5 +1,5 @@
--- Verdicts of `etq.verdicts` on values of one kind (metric, time or size) of which each capture has one for each name
--- and unit.
+-- Verdicts of `etq.verdicts` on values of one kind (metric, time or size). A capture has one value for each name and
+-- unit.
 CREATE MACRO _value_changes(samples, kind, base_captures, new_captures, alpha, min_effect, allow_mismatch) AS TABLE
 SELECT unnest(
     needs_etq_to_compare_values(

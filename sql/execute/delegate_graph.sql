@@ -25,7 +25,7 @@ CREATE MACRO _why_no_program(capture_name) AS (
 --   outputs: element types and sizes of the values that it produces, as text
 --   parameters: its other fields, as a JSON object
 --   debug_handle: debug handle of the edge nodes from which it was made; NULL if there is none
---   graph_id: graph of its node: the node with that handle that the delegate runs; of several such nodes, the one of the op's kind, or else the first; NULL if there is none
+--   graph_id: graph of its node: the node with that handle that the delegate runs; if there are several, the node of the op's kind, or else the first; NULL if there is none
 --   node_index: that node; other nodes, such as an activation, may be fused into the op
 --   node_name: its name
 --   event_name: the event or events that run it; NULL if none does, or if it is uncertain which one does

@@ -31,7 +31,7 @@ CREATE TABLE trace_events (
     module_index INTEGER,  -- the innermost call of a module that contains it; NULL if none does
     node_index INTEGER,  -- the innermost op, step, module, Python function of an old layout, or annotation of communication that contains it; NULL if none does
     annotation_index INTEGER,  -- the innermost annotation (steps are annotations) that contains it; NULL if none does
-    call_index INTEGER,  -- the event that stands for its call in `key_averages`. It is the event that contains it, if that contains nothing else and has the same name, or if this is a helper event of the profiler; of several nested ones, the outermost; NULL if it is a call itself, or a helper that nothing contains
+    call_index INTEGER,  -- the event that stands for its call in `key_averages`. It is the event that contains it, if that contains nothing else and has the same name, or if this is a helper event of the profiler; if several such events are nested, the outermost; NULL if it is a call itself, or a helper that nothing contains
     operator_index INTEGER,  -- the call of an op, module, step or other node to which it belongs in `operator_table`. For a node, it is usually the node itself (an op that is alone in an op of the same name is one call with that op); for other events, it is the call that contains or launched them; NULL if there is none
     operators_within INTEGER,  -- for an event that is such a call, the number of later calls of its thread that start before it ends; 0 for other events
     operator_ticks BIGINT,  -- for an event that is such a call, its time minus the time of the runtime calls that belong to it and of the calls in it; NULL for other events

@@ -48,8 +48,8 @@ largest AS (
     FROM sizes AS s
     QUALIFY row_number() OVER (PARTITION BY s.job ORDER BY s.ranks DESC, s.collectives DESC, s.process_group) = 1
 ),
--- The ranks of the largest group; in two rounds, each with the ranks that share a group with the ranks before: of
--- several such groups, that with the most collectives.
+-- The ranks of the largest group, and, in two rounds, the ranks that share a group with ranks of the round before. If
+-- they share several groups, the group with the most collectives is used.
 rounds AS (
     SELECT 0 AS round, m.job, m.capture_id, m.process_group, m.collectives, m.ticks
     FROM largest AS g

@@ -1,4 +1,4 @@
--- The slices of which a trace's critical path may consist: all except modules and Python functions; of annotations,
+-- The slices that a trace's critical path may have: all except modules and Python functions; of annotations,
 -- only the requested ones. A thread that only polls the runtime, as NCCL's watchdog polls events, does no work of the
 -- trace.
 CREATE MACRO _path_slices(capture_key, step_name) AS TABLE

@@ -299,7 +299,7 @@ def test_times_from_two_to_the_63rd_on_are_a_finding(warehouse: Warehouse) -> No
     begin = 2**63
     late = builders.run("Execute", builders.kernel("add", begin, begin + 30), builders.execute(begin, begin + 60))
     warehouse.ingest(builders.dump(late), name="late")
-    detail = "2 events start at 2**63 ticks or later, which no clock reaches: negative here"
+    detail = "2 events start at 2**63 ticks or later, which no clock reaches: their start is negative here"
     assert warehouse.rows("SELECT rule, detail FROM findings")[1] == [("impossible times", detail)]
     query = "SELECT duration_ticks, start_ticks FROM events ORDER BY duration_ticks"
     assert warehouse.rows(query)[1] == [(30, -(2**63)), (60, -(2**63))]

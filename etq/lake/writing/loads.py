@@ -80,9 +80,7 @@ def recorded_at(kind: str) -> str:
 
 
 def parts(connection: duckdb.DuckDBPyConnection, kind: str, keys: Iterable[int]) -> Iterator[list[int]]:
-    """Yield keys of captures, records or programs in the warehouse, in their order, as many at a time as a load
-    holds.
-    """
+    """Yield lists of keys of captures, records or programs in the warehouse, in order; a list fits into a load."""
     counts: dict[int, int] = {}
     if kind == "capture":
         counted = " UNION ALL ".join(f"SELECT capture_id FROM {table}" for table in EVENTS)
