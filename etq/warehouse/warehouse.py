@@ -359,7 +359,7 @@ class Warehouse(Views):
                 write_clocks(self.connection)
 
     def complete(self) -> None:
-        """Write the tables `all_...` in memory, where they are postponed until a query reads them."""
+        """Write the tables `all_...` of a warehouse in memory, which are postponed until a query reads them."""
         if self._database.path is None:
             from etq.advice.filling import write_once
 
@@ -1093,12 +1093,12 @@ class Warehouse(Views):
         """Remove all captures but the latest ones, and return those removed.
 
         keep_last     number of captures of each group that stay: those recorded last, as for @latest
-        over          key of a label, such as build, by which the latest are found instead, as in `trend`, or
-                      captured_at; captures without it stay, and are not counted
-        by            keys of labels: captures of a group have the same values of these; by default all are one group
+        over          captured_at, or the key of a label, such as build, as in `trend`: its last values are the latest;
+                      captures without it stay, and are not counted
+        by            keys of labels: captures with the same values are a group; by default all are one group
         selectors     selectors of the captures to consider; by default all
-        keep_rollups  whether captures keep their labels, metrics and what comparisons need: only their events are
-                      removed. Views of their events raise an error then; ingesting the file again restores them
+        keep_rollups  whether only events are removed: labels, metrics and what comparisons need stay. Views of the
+                      events raise an error then; ingesting the file again restores them
         dry_run       whether to return the captures without removing anything
 
         Raises `ArgumentError` for a number below 0 and a key that no label has, and `WarehouseError` for a warehouse

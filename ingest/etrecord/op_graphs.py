@@ -75,7 +75,7 @@ class GraphRows:
         # tensor; its name.
         self._value_places, self._value_tensors = array("i"), array("i")
         self._value_names: list[str] = []
-        # One entry per input: the number of its kind. The first kind is that of values that are not inputs.
+        # One entry per input: the number of its kind. Kind 0 is for values that are not inputs.
         self._kinds = StringInterner()
         self._kinds["result"]
         self._tensors = Tensors()

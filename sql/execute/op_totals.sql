@@ -18,7 +18,7 @@ GROUP BY t.capture_id, t.signature_index, t.scope, t.has_children, t.is_additive
 -- Rows of `op_totals` of each capture, with columns to order them by.
 CREATE MACRO _op_totals(
     times,  -- a table with rows of `_signature_times`
-    names,  -- a table with their rows of `signatures`, the op_type and output_shape of these, time_scale and unit
+    names,  -- a table with their rows of `signatures`, and with op_type, output_shape, time_scale and unit
     "by"  -- as in `op_totals`
 ) AS TABLE
 WITH classified_times AS (

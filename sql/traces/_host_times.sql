@@ -23,7 +23,7 @@ WITH waits AS MATERIALIZED (
             OR s.purpose IN ('launch', 'copy') AND _is_long_call(s.end_ticks - s.start_ticks)
         )
 ),
--- Each wait in its call, and in its cause.
+-- A row for each wait in its call, and one in its cause.
 levels AS (
     SELECT w.process, w.cause, unnest(CASE WHEN w.call IS NULL THEN [NULL] ELSE [w.call, NULL] END) AS call, w.waits,
         [{'at': w.start_ticks, 'change': 1}, {'at': w.end_ticks, 'change': -1}] AS edges

@@ -97,7 +97,7 @@ ORDER BY e.run_index;
 --   hfu_percent: the same
 --   is_least: whether it is a lower bound in any of these
 --   known_percent: as in `step_efficiency`, of all work that the steps launched
---   recomputed_flops: the most of a step
+--   recomputed_flops: recomputed operations in the step that has most of them
 --   flops_per_second: median over the steps
 --   device: the device whose peaks apply
 --   reason: why mfu_percent is NULL or a lower bound; NULL if all is known
