@@ -64,8 +64,8 @@ checked AS (
         END AS reason
     FROM counts AS c
 ),
--- Ranges of counters, each with the launch of its kernel. Ranges have no ids: the first is that of the first launch, and
--- so on, if there are as many ranges as launches (calls of cudaLaunchKernel and of names that begin so), all of one
+-- Ranges of counters, each with the launch of its kernel. Ranges have no ids: the first is that of the first launch,
+-- and so on, if there are as many ranges as launches (calls of cudaLaunchKernel and of names that begin so), all of one
 -- device. The ranges of several devices are in no known order.
 kernels AS MATERIALIZED (
     SELECT r.event_index, r.label, r.device, r.start_ticks, r.elapsed_ticks, r.place, l.run_index,

@@ -103,6 +103,5 @@ CREATE MACRO _capture_with_handles(capture) AS (
         )
         ELSE _handled.capture_id
     END
-    FROM captures AS _handled
-    WHERE _handled.capture_id = _capture_id(capture)
+    FROM _capture(capture, NULL) AS _handled
 );
