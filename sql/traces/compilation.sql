@@ -145,13 +145,15 @@ CREATE MACRO compilation(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 compiled AS MATERIALIZED (FROM _compiled_ticks((SELECT a.capture_id FROM target AS a), 'step'))
 SELECT w.step, coalesce(_in_unit(s.ticks, a.scale), 0e0) AS time,
-    100 * coalesce(_in_unit(s.ticks, a.scale), 0e0) / nullif(w.total, 0) AS share_percent,
-    coalesce(s.parts, 0) AS parts, w.total AS step_time, a.unit, coalesce(_in_unit(s.dynamo, a.scale), 0e0) AS dynamo,
+    100 * coalesce(s.ticks, 0)::DOUBLE / nullif(w.end_ticks - w.start_ticks, 0) AS share_percent,
+    coalesce(s.parts, 0) AS parts, _in_unit(w.end_ticks - w.start_ticks, a.scale) AS step_time, a.unit,
+    coalesce(_in_unit(s.dynamo, a.scale), 0e0) AS dynamo,
     coalesce(_in_unit(s.aot_autograd, a.scale), 0e0) AS aot_autograd,
     coalesce(_in_unit(s.inductor, a.scale), 0e0) AS inductor,
     coalesce(_in_unit(s.autotuning, a.scale), 0e0) AS autotuning, coalesce(_in_unit(s.other, a.scale), 0e0) AS other,
     coalesce(_in_unit(s.graph_capture, a.scale), 0e0) AS graph_capture
-FROM target AS a CROSS JOIN wide_steps(capture, unit) AS w
+FROM target AS a
+JOIN trace_steps AS w ON w.capture_id = a.capture_id AND w.start_ticks IS NOT NULL
 LEFT JOIN compiled AS s ON s.key = w.run_index
 WHERE EXISTS (FROM compiled)
 ORDER BY w.run_index;
