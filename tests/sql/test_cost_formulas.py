@@ -394,6 +394,37 @@ OTHERS: dict[str, tuple[Inputs, Row]] = {
     "aten::count_nonzero": ([ROWS, "[0]"], (2 * 12, 4 * 12 + 8 * 4, None)),
     "aten::empty": (["[3, 4]", "6", NONE, NONE, NONE, NONE], (0, 0, None)),
     "aten::_local_scalar_dense": ([tensor()], (0, 8, None)),
+    "aten::lerp": ([ROWS, ROWS, "0.1"], (3 * 12, 3 * 4 * 12, None)),
+    "aten::addcdiv": ([ROWS, ROWS, ROWS, "1"], (2 * 12, 4 * 4 * 12, None)),
+    "aten::sigmoid_backward": ([ROWS, ROWS], (3 * 12, 3 * 4 * 12, None)),
+    "aten::tanh_backward": ([ROWS, ROWS], (3 * 12, 3 * 4 * 12, None)),
+    "aten::silu_backward": ([ROWS, ROWS], (9 * 12, 3 * 4 * 12, None)),
+    "aten::mse_loss": ([ROWS, ROWS, "1"], (3 * 12, 2 * 4 * 12 + 4, None)),
+    "aten::mse_loss_backward": ([tensor(), ROWS, ROWS, "1"], (3 * 12, 4 + 3 * 4 * 12, None)),
+    "aten::masked_fill_": ([ROWS, tensor(3, 4, type="bool"), "0."], (12, 12 * (4 + 1 + 4), None)),
+    "aten::lt": ([ROWS, "0"], (12, 12 * (4 + 1), None)),
+    "aten::elu": ([ROWS, "1", "1", "1"], (4 * 12, 2 * 4 * 12, None)),
+    "aten::leaky_relu": ([ROWS, "0.1"], (2 * 12, 2 * 4 * 12, None)),
+    "aten::native_dropout_backward": ([ROWS, tensor(3, 4, type="bool"), "2."], (2 * 12, 12 * (4 + 1 + 4), None)),
+    "aten::var": ([ROWS, "[1]", "1", "False"], (4 * 12 + 2 * 3, 4 * 12 + 4 * 3, None)),
+    "aten::prod": ([ROWS, NONE], (12, 4 * 12 + 4, None)),
+    # 3 x 6 x 6 by 4 windows of 3 x 2 x 2, as above; with a bias.
+    "aten::cudnn_convolution": (
+        [half(2, 3, 6, 6), half(4, 3, 2, 2), "[0, 0]", "[1, 1]", "[1, 1]", "1", "False", "False", "True"],
+        (2 * 200 * 12, 2 * (216 + 48 + 200), None),
+    ),
+    "aten::miopen_convolution": (
+        [half(2, 3, 6, 6), half(4, 3, 2, 2), half(4), "[0, 0]", "[1, 1]", "[1, 1]", "1", "False", "False"],
+        (2 * 200 * 12, 2 * (216 + 48 + 4 + 200), None),
+    ),
+    "aten::max_pool3d_with_indices": (
+        [tensor(1, 2, 4, 4, 4), "[2, 2, 2]", "[2, 2, 2]", "[0, 0, 0]", "[1, 1, 1]", "False"],
+        (16 * 8, 4 * 128 + 16 * (4 + 8), None),
+    ),
+    "aten::cudnn_batch_norm": (
+        [tensor(2, 3, 4, 4), *[tensor(3)] * 4, "True", "0.1", "1e-05"],
+        (8 * 96, 4 * (96 + 12) + 4 * 96 + 4 * 2 * 3, None),
+    ),
 }  # fmt: skip
 
 TWO = [[3, 4], [2, 4]]  # 20 parameters
@@ -404,6 +435,10 @@ SGD = APPLY.format("FusedSgdMathFunctor<c10::BFloat16, 3>", "double")
 UNARY = APPLY.format("UnaryOpFunctor<c10::Half, 1, 1, 0>", "Sigmoid<float>")
 # Calls of ops of lists, with the kernels that tell their types.
 LISTS: dict[str, tuple[str, Inputs, Row]] = {
+    "aten::_foreach_lerp_": (
+        APPLY.format("TernaryOpScalarFunctor<float, 2, 2, 0>", "LerpFunctor<float>"), [TWO, TWO, "0.1"],
+        (3 * 20, 3 * 4 * 20, None),
+    ),
     # Read are parameters, gradients, means, squares and steps; parameters, means and squares are written.
     "aten::_fused_adamw_": (
         ADAM, [TWO, TWO, TWO, TWO, [], STEPS, "1e-3", "0.9", "0.999", "0.01", "1e-8", "False", "False", NONE, NONE],
