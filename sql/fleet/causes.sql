@@ -224,6 +224,7 @@ WHERE (with_accepted OR NOT c.is_accepted)
 -- if no op explains the loss; or a finding of `advice` about a job: a rank that other ranks wait for, a slow link, or
 -- clocks that differ. The largest share of the time of a run or step comes first. Devices are compared as in
 -- `outliers`, on the last builds that were measured on all of them; changes are those of `regressions` that are kept.
+-- Empty: {view} has no rows: nothing is found to be slower; etq show series says what is judged
 -- Shown: kind!, cause!, value!, series!, number_of_series#, share_percent!%, cost (time), change_percent! (change),
 --   low_percent (interval), high_percent%, unit, instances#, first_bad (label), last_good (label), recorded_at (moment),
 --   captures#, q (probability), is_accepted, comment, author, finding!|, evidence|
