@@ -212,8 +212,9 @@ JUDGING: Final = ("compare", "gate", "db")
 ALIASES: Final[Mapping[str, str]] = {"list": "captures", "ls": "captures", "diff": "compare"}
 # Names of commands in other tools, each with etq's command for it.
 NAMED_HERE: Final[Mapping[str, str]] = {
-    "convert": "export FILE", "fallback": "coverage FILE", "fallbacks": "coverage FILE", "flamegraph": "flame FILE",
-    "hotspot": "ops FILE", "hotspots": "ops FILE", "info": "summary FILE", "open": "report FILE --open",
+    "convert": "export FILE", "efficiency": "roofline FILE", "fallback": "coverage FILE", "fallbacks": "coverage FILE",
+    "flamegraph": "flame FILE", "hotspot": "ops FILE", "hotspots": "ops FILE", "info": "summary FILE",
+    "mfu": "steps FILE --efficiency", "open": "report FILE --open",
     "profile": "summary FILE, or measure: etq bench PROGRAM", "query": "sql QUERY", "schema": "views",
     "slow": "regressions", "stats": "ops FILE", "tables": "views", "top": "ops FILE", "view": "report FILE --open",
 }  # fmt: skip
