@@ -10,7 +10,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq import catalog
-from etq.analysis.focus import reading
 from etq.analysis.steps import steps_by_name, stored_steps
 from etq.errors import EtqError, QueryError, counted
 from etq.render.times import range_text
@@ -231,6 +230,9 @@ class Comparison:
         """
         name = f"_computed_comparison_{next(_numbers)}"
         sides = {name: side for name, side in (("base", self.base), ("new", self.new)) if f"${name}" in call}
+        # Imported here, as `etq --help` starts faster without DuckDB.
+        from etq.analysis.focus import reading
+
         with self.warehouse.locked() as connection, reading(connection, reads or {}):
             self.warehouse.rows(f"CREATE TEMP TABLE {name} AS FROM {call}", **arguments, **sides)
         return name
