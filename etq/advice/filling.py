@@ -132,7 +132,7 @@ def advise(connection: duckdb.DuckDBPyConnection, first: int, last: int, jobs: J
 
 def _write_trace(connection: duckdb.DuckDBPyConnection, key: int, jobs: Jobs | None) -> None:
     """Write the advice about a trace, and its steps with their operations."""
-    # Imported here, as the rules about traces are long.
+    # Imported here, as captures that are dumps need no rules about traces.
     from etq.advice.trace_rows import rows_of_trace
 
     also = partial(_write_steps, connection, key)
