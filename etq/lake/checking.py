@@ -55,17 +55,19 @@ def check(
             return
         yield _loads(connection, state)
     with closing(connect_tables(state)) as connection:
-        yield (of_rows := of_keys(connection))
+        of_rows, repeated = of_keys(connection)
+        yield of_rows
         yield of_references(connection, are_unique=not of_rows.problems)
         query = "SELECT c.capture_id FROM captures AS c ORDER BY c.ingested_at, c.capture_id"
-        keys = [key for (key,) in connection.execute(query).fetchall()]
+        captures = [key for (key,) in connection.execute(query).fetchall()]
+        keys = [key for key in captures if key not in repeated]
         times, rollups = list[str](), list[str]()
         for start in range(0, len(keys), _AT_ONCE):
             of_part = _computed(state, keys[start : start + _AT_ONCE])
             times += of_part[0]
             rollups += of_part[1]
-        yield of_times(len(keys), times)
-        yield of_rollups(len(keys), number_pruned(connection), rollups)
+        yield of_times(len(captures), times, len(keys))
+        yield of_rollups(len(captures), number_pruned(connection), rollups, len(keys))
         yield of_files(connection, Path(folder))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from hashlib import file_digest
 from itertools import pairwise
@@ -143,18 +143,20 @@ def check(
             return
         if unread is not None:
             raise unread
-        yield (of_rows := of_keys(connection))
+        of_rows, repeated = of_keys(connection)
+        yield of_rows
         yield of_references(connection, are_unique=not of_rows.problems)
-        keys = _keys_of(connection)
+        captures = _keys_of(connection)
+        keys = [key for key in captures if key not in repeated]
         is_sample = not is_whole and len(keys) > SAMPLE
         checked = SAMPLE if is_sample else len(keys)
         # Its temporary tables and views replace tables of the file.
         with closing(cursor(connection)) as replacing:
-            if is_sample:
-                _keep_sample(replacing, keys)
-            yield of_times(len(keys), time_problems(replacing), checked)
-            problems = rollup_problems(replacing, has_all_ranks=not is_sample)
-        yield of_rollups(len(keys), number_pruned(connection), problems, checked)
+            if captures and (is_sample or repeated):
+                _keep(replacing, _ranges(keys) if is_sample else [(captures[0], captures[-1])], repeated)
+            yield of_times(len(captures), time_problems(replacing), checked)
+            problems = rollup_problems(replacing, has_all_ranks=not is_sample and not repeated)
+        yield of_rollups(len(captures), number_pruned(connection), problems, checked)
         yield of_files(connection, Path(folder))
 
 
@@ -173,23 +175,26 @@ def _tables(connection: duckdb.DuckDBPyConnection) -> Part:
     return Part(f"tables ({len(tables)}, with {counted(rows, 'row')})", tuple(problems))
 
 
-def of_keys(connection: duckdb.DuckDBPyConnection) -> Part:
-    """Find rows with the same key, which joins would count twice.
+def of_keys(connection: duckdb.DuckDBPyConnection) -> tuple[Part, set[int]]:
+    """Find rows with the same key, which joins would count twice, and the captures that have such rows. Nothing is
+    computed again for these: each join of such rows multiplies their number.
 
     If each row's key is greater than that of the row before, all keys differ. Rows are stored in this order unless
     captures were changed. For 100 million events, this comparison takes 2 s, and grouping the keys 50 s.
     """
-    problems = []
+    problems, captures = list[str](), set[int]()
     for table, columns in KEYS:
         key = ", ".join(columns)
         query = f"SELECT row({key}) > lag(row({key})) OVER () AS follows FROM {table}"
+        # The first row follows none.
         [(others,)] = connection.execute(
             f"SELECT count(*) FROM ({query}) WHERE follows IS DISTINCT FROM true"
         ).fetchall()
-        query = f"SELECT 1 FROM {table} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
-        if others > 1 and connection.execute(query).fetchall():  # a repetition of the first row
+        query = f"SELECT DISTINCT {columns[0]} FROM (FROM {table} SELECT {key} GROUP BY {key} HAVING count(*) > 1)"
+        if others > 1 and (repeated := connection.execute(query).fetchall()):
             problems.append(f"{table}: rows have the same {key}")
-    return Part(f"keys ({len(KEYS)})", tuple(problems))
+            captures.update(capture for (capture,) in repeated if columns[0] == "capture_id")
+    return Part(f"keys ({len(KEYS)})", tuple(problems)), captures
 
 
 def of_references(connection: duckdb.DuckDBPyConnection, *, are_unique: bool) -> Part:
@@ -270,19 +275,25 @@ def _parts(keys: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield part[0], part[-1]
 
 
-def _keep_sample(connection: duckdb.DuckDBPyConnection, keys: Sequence[int]) -> None:
-    """Hide all captures but a sample from a connection: replace tables by temporary views. The sample is in `_RANGES`
-    ranges of successive captures, `SAMPLE` in all: one at random in each part of the keys.
+def _ranges(keys: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the first and last captures of a sample of `SAMPLE` captures: `_RANGES` ranges of successive captures, one
+    at random in each part of the keys.
 
     The sample is then computed as a whole: for each range, planning the queries would take longer than running them.
     """
     ends, size = [part * len(keys) // _RANGES for part in range(_RANGES + 1)], SAMPLE // _RANGES
     starts = [randrange(begin, end - size + 1) for begin, end in pairwise(ends)]
-    are_kept = " OR ".join(f"capture_id BETWEEN {keys[each]:d} AND {keys[each + size - 1]:d}" for each in starts)
+    return [(keys[each], keys[each + size - 1]) for each in starts]
+
+
+def _keep(connection: duckdb.DuckDBPyConnection, ranges: Sequence[tuple[int, int]], but: Iterable[int]) -> None:
+    """Hide from a connection all captures outside of these ranges, and others: replace tables by temporary views."""
+    are_kept = " OR ".join(f"capture_id BETWEEN {first:d} AND {last:d}" for first, last in ranges) or "false"
+    hidden = " OR ".join(f"capture_id = {key:d}" for key in but) or "false"
     for table in catalog.tables():
         if table.name not in ("runs", *_COMPUTED) and any(column.name == "capture_id" for column in table.columns):
             stored = f"{identifier(database_of(connection))}.main.{table.name}"
-            connection.execute(f"CREATE TEMP VIEW {table.name} AS FROM {stored} WHERE {are_kept}")
+            connection.execute(f"CREATE TEMP VIEW {table.name} AS FROM {stored} WHERE ({are_kept}) AND NOT ({hidden})")
 
 
 def of_rollups(captures: int, pruned: int, problems: Sequence[str], checked: int | None = None) -> Part:

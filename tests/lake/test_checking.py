@@ -49,11 +49,11 @@ def test_a_lake_without_problems(kept: Path) -> None:
 
 
 # A table, its column, another value, and for which rows; the part that finds it. Each is of another table or row, so that
-# all are found at once.
+# all are found at once. Nothing is computed for the capture whose runs have the same key.
 FAULTS = (
     ("op_times", "total_ticks", "total_ticks + 1", "op_index = 1", "rollups, by the events"),
     ("event_ticks", "self_ticks", "self_ticks + 1", "event_index = 2", "times of events and runs"),
-    ("runs", "run_index", "0", "run_index = 1", "keys"),
+    ("runs", "run_index", "0", "run_index = 1 AND capture_id = {first}", "keys"),
     ("event_ticks", "signature_index", "999", "event_index = 3", "references between tables"),
 )
 
@@ -62,9 +62,13 @@ def test_the_same_is_found_as_in_a_file(kept: Path, tmp_path: Path) -> None:
     copyfile(kept / "lab.duckdb", tmp_path / "lab.duckdb")
     copytree(kept / "lake", tmp_path / "lake")
     with duckdb.connect(tmp_path / "lab.duckdb") as connection:
+        [(of_file,)] = connection.execute("SELECT capture_id FROM captures WHERE name = '00'").fetchall()
+        captures = deltalake.DeltaTable(tmp_path / "lake/captures").to_pyarrow_table().to_pylist()
+        [of_lake] = [each["capture_id"] for each in captures if each["name"] == "00"]
         for table, column, value, where, _ in FAULTS:
-            deltalake.DeltaTable(tmp_path / "lake" / table).update(predicate=where, updates={column: value})
-            connection.execute(f"UPDATE {table} SET {column} = {value} WHERE {where}")
+            changed = deltalake.DeltaTable(tmp_path / "lake" / table)
+            changed.update(predicate=where.format(first=of_lake), updates={column: value})
+            connection.execute(f"UPDATE {table} SET {column} = {value} WHERE {where.format(first=of_file)}")
     found, expected = problems_of_lake(tmp_path / "lake"), problems_of_file(tmp_path / "lab.duckdb")
     assert found.keys() == expected.keys() == {part for *_, part in FAULTS}
     for part in found:
