@@ -597,8 +597,8 @@ def _ops_of_link(file: str, kind: str | None) -> Rows:
 def _of_link(file: str, kind: str | None, style: TerminalStyle) -> Iterator[str]:
     from etq.ingest.recognition import RECORD
 
-    yield style.styled(printable(f"{file}: {kind}, {shown_size(Path(file).stat().st_size)}"), "bold")
     found = _ops_of_link(file, kind)
+    yield style.styled(printable(f"{file}: {kind}, {shown_size(Path(file).stat().st_size)}"), "bold")
     has_several = sum(part == "method" for part, *_ in found) > 1
     for part, title in (("method", "Methods, with their ops"), ("op", "Ops")):
         rows = [row for row in found if row[0] == part]
