@@ -39,7 +39,7 @@ def test_the_promised_captures_show_the_difference(what: str) -> None:
         for op in ops
         for factor in factors
     ]
-    chosen = [plants[at % len(plants)] for at in range(300)]
+    chosen = [plants[at % len(plants)] for at in range(150)]
     found = judged(fleet, [Draw(drawn(fleet, size, random), plant) for _, plant in chosen])
     promised = []
     for verdicts, (item, _) in zip(found, chosen, strict=True):

@@ -61,10 +61,10 @@ def test_rates_of_worlds(what: str) -> None:
 @pytest.mark.long
 def test_how_soon_changes_are_told() -> None:
     for size, builds in LATENCIES.items():
-        seen, kept = rate_of(f"builds until a step of {size} % is seen; kept", 100).split("; ")
+        seen, kept = rate_of(f"builds until a step of {size} % is seen; kept", 40).split("; ")
         assert (int(seen), int(kept) <= builds) == (3, True)
     for slope, builds in GROWTH.items():
-        told, steps = rate_of(f"growth of {slope} % a build: builds until it is reported; a step is kept", 100).split(
+        told, steps = rate_of(f"growth of {slope} % a build: builds until it is reported; a step is kept", 40).split(
             "; "
         )
         assert (int(told) <= builds, steps) == (True, "0")
