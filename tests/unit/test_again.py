@@ -42,26 +42,36 @@ def distort(warehouse: Warehouse, *names: str) -> None:
     )
 
 
-@pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dump in a folder, with all that is attached; one with logged values; a trace of a job; one more dump."""
+    folder = tmp_path_factory.mktemp("again")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        (folder / "raw").mkdir()
+        for file in ("mlp_100runs.etdp", "mlp.etrecord", "mlp_debug.etdp", "mlp_debug.bin"):
+            shutil.copy(CAPTURES / "mlp" / file, "raw")
+        (folder / "raw/one.etdp").write_bytes(ONE)
+        (folder / "raw/t.pt.trace.json").write_bytes(trace(event("cpu_op", "aten::add", 5, 8)))
+        with etq.open("lab.duckdb") as lab:
+            when, record = datetime(2026, 1, 2, 3), "raw/mlp.etrecord"
+            labels = {"build": "7", "device": "a"}
+            lab.ingest("raw/mlp_100runs.etdp", name="run", labels=labels, captured_at=when, etrecord=record)
+            lab.ingest("raw/one.etdp", labels={**labels, "build": "8"}, time_scale="us", captured_at=when)
+            lab.ingest("raw/t.pt.trace.json", name="rank", labels={"job": "j", "rank": "0"})
+            lab.ingest("raw/mlp_debug.etdp", name="values", debug_buffer="raw/mlp_debug.bin", etrecord=record)
+            lab.metric("run", "temperature", 41.0)
+            lab.phase("one", "decode", runs=[1])
+            lab.comment("8", "a slower add", "device=a", over="build", accepted=True)
+    return folder
+
+
+@pytest.fixture
+def lab(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
+    """A copy of it."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "raw").mkdir()
-    for file in ("mlp_100runs.etdp", "mlp.etrecord", "mlp_debug.etdp", "mlp_debug.bin"):
-        shutil.copy(CAPTURES / "mlp" / file, tmp_path / "raw")
-    (tmp_path / "raw/one.etdp").write_bytes(ONE)
-    (tmp_path / "raw/t.pt.trace.json").write_bytes(trace(event("cpu_op", "aten::add", 5, 8)))
-    warehouse = etq.open(tmp_path / "lab.duckdb")
-    moment = datetime(2026, 1, 2, 3)
-    labels = {"build": "7", "device": "a"}
-    warehouse.ingest("raw/mlp_100runs.etdp", name="run", labels=labels, captured_at=moment, etrecord="raw/mlp.etrecord")
-    warehouse.ingest("raw/one.etdp", labels={"build": "8", "device": "a"}, time_scale="us", captured_at=moment)
-    warehouse.ingest("raw/t.pt.trace.json", name="rank", labels={"job": "j", "rank": "0"})
-    warehouse.ingest("raw/mlp_debug.etdp", name="values", debug_buffer="raw/mlp_debug.bin", etrecord="raw/mlp.etrecord")
-    warehouse.metric("run", "temperature", 41.0)
-    warehouse.phase("one", "decode", runs=[1])
-    warehouse.comment("8", "a slower add", "device=a", over="build", accepted=True)
-    return warehouse
+    return etq.open(tmp_path / "lab.duckdb")
 
 
 def test_facts_become_new_and_all_else_stays(lab: Warehouse) -> None:
