@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from typing import Any, Final
 
 from tests.call_reference import cause as cause_of_call
 from tests.call_reference import kind as kind_of_call
 from tests.call_reference import waits as waits_for_devices
+from tests.pairs.json_traces import OWNERS, WORK, Slice, union
 from tests.path_reference import Paths
-from tests.trace_reference import OWNERS, WORK, Slice
 
 KERNEL_WAIT: Final = 30_000
 # The waits of a process's launching threads by cause.
@@ -21,19 +20,19 @@ def gaps(events: list[dict[str, Any]], by: str) -> list[tuple[Any, ...]]:
     """Device, stream, start, length, cause, host op, call, host time, HTA's cause of each gap, in nanoseconds."""
     waits = Paths(events)
     every, calls = waits.every, waits.calls
-    threads = {(call.process, call.thread) for call in calls.values() if call is not None}
+    threads = {call.thread for call in calls.values() if call is not None}
     owners: dict[tuple[str, str], list[Slice]] = defaultdict(list)
     others: dict[tuple[str, str], list[Slice]] = defaultdict(list)
     hosts: dict[str, Host] = defaultdict(lambda: defaultdict(list))
     launched = Counter(call for call in calls.values() if call is not None)
     steps = [each for each in every if each.name.startswith(("ProfilerStep#", "execute_"))]
     for each in every:
-        at = (each.process, each.thread)
+        at = each.thread
         if at not in threads:
             continue
-        if each.category not in WORK and each.end > each.start:
+        if each.category not in WORK and each.length:
             others[at].append(each)
-        if each.category in OWNERS and each.end > each.start:
+        if each.category in OWNERS and each.length:
             owners[at].append(each)
         waiting = hosts[each.process]
         if each.category in OWNERS and is_loading(each.name):
@@ -55,8 +54,7 @@ def gaps(events: list[dict[str, Any]], by: str) -> list[tuple[Any, ...]]:
                 is_graph = call is not None and launched[call] > 1
                 row = judged(reached, each, call, owners, hosts, waits, is_graph=is_graph)
                 if call is not None and row[5] and 2 * row[5] >= row[1]:
-                    at = (call.process, call.thread)
-                    row = apart(row, steps, owners[at], others[at])
+                    row = apart(row, steps, owners[call.thread], others[call.thread])
                 found.append((*scope, *row))
             reached = max(each.end, reached or each.end)
     return found
@@ -65,7 +63,7 @@ def gaps(events: list[dict[str, Any]], by: str) -> list[tuple[Any, ...]]:
 def apart(row: tuple[Any, ...], steps: list[Slice], owners: list[Slice], others: list[Slice]) -> tuple[Any, ...]:
     """A gap whose time of the host is mostly in no step, or, in a trace without steps, in nothing that is recorded."""
     reached, host = row[0], row[5]
-    if 2 * covered(steps or others, reached, reached + host) >= host:
+    if 2 * union(steps or others, reached, reached + host) >= host:
         return row
     if steps:
         return (*row[:2], "between_steps", innermost(owners, reached + host // 2), None, *row[5:])
@@ -97,7 +95,7 @@ def judged(
     hta = "host_wait" if call.start > start else "kernel_wait" if length < KERNEL_WAIT else "other"
     if 2 * host >= length:
         cause, asked, name = of_host(start, until, hosts[call.process])
-        op = innermost(owners[call.process, call.thread], asked)
+        op = innermost(owners[call.thread], asked)
         return start, length, cause, op, name, host, hta
     returned = max(min(call.end, end) - until, 0)
     latency = waits.latency(following)
@@ -131,7 +129,7 @@ def of_source(name: str) -> str:
 
 def of_host(start: int, until: int, waits: Host) -> tuple[str, int, str | None]:
     """The cause of host time, when the host is asked what it does, and the call in which it is."""
-    half = {cause: time for cause in waits if 2 * (time := covered(waits[cause], start, until)) >= until - start}
+    half = {cause: time for cause in waits if 2 * (time := union(waits[cause], start, until)) >= until - start}
     for cause in ("data_loading", "communication"):
         if cause in half:
             return cause, max(start, last_began(waits[cause], until)), None
@@ -139,7 +137,7 @@ def of_host(start: int, until: int, waits: Host) -> tuple[str, int, str | None]:
         cause for cause, held in waits.items()
         if any(each.start <= start < each.end and each.is_call and waits_for_devices(each.name) for each in held)
     }  # fmt: skip
-    found = half or {cause: covered(waits[cause], start, until) for cause in is_open}
+    found = half or {cause: union(waits[cause], start, until) for cause in is_open}
     if not found:
         return "host", start + (until - start) // 2, None
     cause = min(found, key=lambda one: (-found[one], one))
@@ -147,34 +145,25 @@ def of_host(start: int, until: int, waits: Host) -> tuple[str, int, str | None]:
     for each in waits[cause]:
         if each.start <= until:
             by_name[each.name].append(each)
-    name = min(by_name, key=lambda one: (-covered(by_name[one], start, until), one))
+    name = min(by_name, key=lambda one: (-union(by_name[one], start, until), one))
     return cause, start if cause in is_open else max(start, last_began(waits[cause], until)), name
 
 
 def long_cause(call: Slice) -> str | None:
     """What a thread is in that takes a millisecond or more, although it waits for nothing."""
     found = kind_of_call(call.name)
-    return found if found in ("launch", "copy") and call.end - call.start >= 1_000_000 else None
-
-
-def covered(held: Iterable[Slice], start: int, until: int) -> int:
-    total, reached = 0, start
-    for each in sorted(held, key=lambda one: one.start):
-        begin, end = max(each.start, reached), min(each.end, until)
-        if end > begin:
-            total, reached = total + end - begin, end
-    return total
+    return found if found in ("launch", "copy") and call.length >= 1_000_000 else None
 
 
 def last_began(held: list[Slice], until: int) -> int:
     """When any of them, none having been open, or one being, last began; moments of no length don't count."""
-    return max(each.start for each in held if each.start <= until and each.end > each.start)
+    return max(each.start for each in held if each.start <= until and each.length)
 
 
 def innermost(held: list[Slice], at: int) -> str | None:
     around = [each for each in held if each.start <= at < each.end]
     found = max(around, key=lambda each: (each.start, -each.end, each.place), default=None)
-    return None if found is None else "ProfilerStep*" if found.name.startswith("ProfilerStep#") else found.name
+    return None if found is None else found.family
 
 
 def is_loading(name: str) -> bool:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from tests.trace_reference import Slice, launches, slices
+from tests.pairs.json_traces import Slice
+from tests.trace_reference import launches, slices
 
 
 def launched(events: list[dict[str, Any]]) -> list[tuple[Slice, Slice]]:
     return [(each, call) for each, call in launches(slices(events)).items() if call is not None]
-
-
-def place(each: Slice) -> tuple[Any, Any]:
-    return each.arguments.get("device"), each.arguments.get("stream")
 
 
 def launch_rows(events: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
@@ -22,9 +19,9 @@ def launch_rows(events: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
     of_call = Counter(call for _, call in pairs)
     return Counter(
         (
-            *place(each), each.name, call.name, next((above.name for above in call.above() if above.is_op), None),
-            of_call[call], call.end - call.start, max(each.start - call.end, 0), each.start - call.start,
-            each.end - each.start, (each.end - each.start) * of_call[call] < call.end - call.start,
+            *each.stream, each.name, call.name, next((above.name for above in call.above() if above.is_op), None),
+            of_call[call], call.length, max(each.start - call.end, 0), each.start - call.start,
+            each.length, each.length * of_call[call] < call.length,
         )
         for each, call in pairs
     )  # fmt: skip
@@ -34,7 +31,7 @@ def queues(events: list[dict[str, Any]]) -> dict[tuple[Any, Any], list[tuple[int
     """Length after each change and time to the next one, by stream, in nanoseconds."""
     changes: dict[tuple[Any, Any], list[tuple[int, int]]] = defaultdict(list)
     for each, call in launched(events):
-        changes[place(each)] += [(min(call.start, each.start), -1), (each.start, 1)]
+        changes[each.stream] += [(min(call.start, each.start), -1), (each.start, 1)]
     found: dict[tuple[Any, Any], list[tuple[int, int]]] = {}
     for stream, held in changes.items():
         length, found[stream] = 0, []

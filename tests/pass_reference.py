@@ -7,32 +7,28 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import Any
 
-from tests.pairs.json_traces import COPIES, KERNELS, OPERATORS, Slice, Trace
+from tests.pairs.json_traces import Slice, Trace
 
 PASSES = ("backward", "optimizer", "data_loading", "forward", "other")
 FUNCTION = re.compile(r"\w+Backward\d*|torch::autograd::AccumulateGrad", re.ASCII)
 ENGINE = "autograd::engine::evaluate_function: "
 
 
-def is_op(each: Slice) -> bool:
-    return each.category in OPERATORS and not each.name.startswith("ProfilerStep#")
-
-
 def pass_of(each: Slice, has_numbers: bool) -> str | None:
     """The pass that an event of the host is of itself."""
     number, thread = (each.arguments.get(name) for name in ("Sequence number", "Fwd thread id"))
-    if is_op(each):
+    if each.is_op:
         is_backward = number is not None and (thread or 0) > 0
         if is_backward or each.name.startswith(ENGINE) or FUNCTION.fullmatch(each.name):
             return "backward"
-    if is_op(each) or each.category == "user_annotation":
+    if each.is_op or each.category == "user_annotation":
         if each.name.startswith("Optimizer."):
             return "optimizer"
         if re.fullmatch(r"enumerate\(DataLoader\)#.*\.__next__|enumerate\(DataPipe\)#.*", each.name):
             return "data_loading"
     if each.category == "python_function" and each.name.startswith("nn.Module: "):
         return "forward"
-    return "forward" if is_op(each) and (number is not None or not has_numbers) else None
+    return "forward" if each.is_op and (number is not None or not has_numbers) else None
 
 
 def passes_of(trace: Trace) -> dict[int, str]:
@@ -45,7 +41,7 @@ def passes_of(trace: Trace) -> dict[int, str]:
 def steps_of(trace: Trace) -> dict[int, tuple[int, int]]:
     """Start and end of each step on the host; of all ops if the trace has no steps."""
     written = [each for each in trace.host if each.name.startswith("ProfilerStep#")]
-    ops = [each for each in trace.host if is_op(each)]
+    ops = [each for each in trace.host if each.is_op]
     if not written and ops:
         return {0: (min(each.start for each in ops), max(each.end for each in ops))}
     return {int(each.name.split("#")[1]): (each.start, each.end) for each in written}
@@ -76,14 +72,10 @@ def device_events(trace: Trace, steps: dict[int, tuple[int, int]]) -> Counter[tu
     """By step and pass: number of device events that were launched in it."""
     of_places = passes_of(trace)
     found: Counter[tuple[int, str]] = Counter()
-    for each in trace.device:
-        if each.category not in KERNELS | COPIES:
-            continue
+    for each in trace.work:
         call = trace.launches.get(each.correlation)
-        moment, around, above = each.start if call is None else call.start, set(), call
-        while above is not None:
-            around.add(of_places.get(above.place))
-            above = above.parent
+        moment, above = (each.start, []) if call is None else (call.start, [call, *call.above()])
+        around = {of_places.get(one.place) for one in above}
         name = next((each for each in PASSES if each in around), "other")
         for step, (start, end) in steps.items():
             if start <= moment < end:
@@ -98,26 +90,32 @@ def step_passes(trace: Trace) -> dict[tuple[int, str], tuple[int, int]]:
     return {(step, name): (times[step, name], events[step, name]) for step in steps for name in PASSES}
 
 
-def linked_ops(trace: Trace) -> dict[tuple[str | None, str], tuple[int, int, int, int]]:
-    """By op and function of autograd: backward calls and time, forward calls and time.
-
-    For traces in which ops of one thread have sequence numbers.
+def forward_ops(trace: Trace) -> dict[int, Slice | None]:
+    """By the place of each event of the backward pass, the last op of the forward pass that has its number and begins
+    before it. For traces in which ops of one thread have sequence numbers.
     """
     of_places = passes_of(trace)
-    forward: defaultdict[int, list[Slice]] = defaultdict(list)
+    ops: defaultdict[int, list[Slice]] = defaultdict(list)
     for each in trace.host:
         if of_places.get(each.place) == "forward" and "Sequence number" in each.arguments:
-            forward[each.arguments["Sequence number"]].append(each)
+            ops[each.arguments["Sequence number"]].append(each)
+    found: dict[int, Slice | None] = {}
+    for each in trace.host:
+        if of_places.get(each.place) == "backward":
+            before = [op for op in ops[each.arguments.get("Sequence number", -1)] if op.start < each.start]
+            found[each.place] = max(before, key=lambda op: (op.start, -op.end, op.place), default=None)
+    return found
+
+
+def linked_ops(trace: Trace) -> dict[tuple[str | None, str], tuple[int, int, int, int]]:
+    """By op and function of autograd: backward calls and time, forward calls and time."""
+    of_places = passes_of(trace)
     rows: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
     ops: defaultdict[Any, dict[int, Slice]] = defaultdict(dict)
-    for each in trace.host:
-        above = each.parent
-        while above is not None and of_places.get(above.place) != "backward":
-            above = above.parent
-        if of_places.get(each.place) != "backward" or above is not None:
+    for place, op in forward_ops(trace).items():
+        each = trace.by_place[place]
+        if any(of_places.get(above.place) == "backward" for above in each.above()):
             continue
-        before = [op for op in forward[each.arguments.get("Sequence number", -1)] if op.start < each.start]
-        op = max(before, key=lambda op: (op.start, -op.end, op.place), default=None)
         key = (None if op is None else op.name, each.name.removeprefix(ENGINE))
         rows[key][0] += 1
         rows[key][1] += each.length

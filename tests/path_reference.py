@@ -11,8 +11,9 @@ from statistics import median
 from typing import Any, Final, NamedTuple
 
 from tests.call_reference import kind, waits
+from tests.pairs.json_traces import WORK, Slice
 from tests.pass_reference import pass_of
-from tests.trace_reference import OF_DEVICES, WORK, Slice, launches, slices
+from tests.trace_reference import launches, slices
 
 DELAY: Final = 10_000
 LONGEST: Final = 100_000
@@ -40,14 +41,6 @@ class Wait:
     source: Slice | Thread
 
 
-def of_thread(each: Slice) -> Thread:
-    return each.process, each.thread
-
-
-def stream_of(each: Slice) -> tuple[Any, Any]:
-    return each.arguments.get("device"), each.arguments.get("stream")
-
-
 def last_ended(ends: list[Slice], at: int) -> Slice | None:
     """The last of events, in the order of their ends, that ended until a time."""
     place = bisect_right(ends, at, key=lambda each: each.end)
@@ -73,7 +66,7 @@ class Paths:
         self.ends = sorted(self.work, key=lambda each: (each.end, each.place))
         self.in_stream: defaultdict[Any, list[Slice]] = defaultdict(list)
         for each in self.ends:
-            self.in_stream[stream_of(each)].append(each)
+            self.in_stream[each.stream].append(each)
         self.streams_of: dict[Slice, tuple[Any, Any]] = {}
         self.sources = self.waited_for()
         self.synchronized = dict[Slice, Slice]()
@@ -89,14 +82,14 @@ class Paths:
         self.first_launches: dict[Any, int] = {}
         for each, by in self.calls.items():
             if by is not None:
-                key = stream_of(each)
+                key = each.stream
                 self.first_launches[key] = min(by.start, self.first_launches.get(key, by.start))
         self.called = {} if self.has_records else self.after_calls()
         self.latencies = self.measured(launched)
         self.hosts: defaultdict[Thread, list[Slice]] = defaultdict(list)
         for each in self.every:
-            if each.category not in OF_DEVICES and each.end > each.start:
-                self.hosts[of_thread(each)].append(each)
+            if not each.is_device and each.end > each.start:
+                self.hosts[each.thread].append(each)
         self.of_ids: dict[int, Slice] = {}
         for each in self.every:
             if each.is_op and each.external > 0:
@@ -125,7 +118,7 @@ class Paths:
             if before:
                 last = max(self.calls[one].start for one in before)  # type: ignore[union-attr]
                 ended = [one for one in before if self.calls[one].start == last]  # type: ignore[union-attr]
-                self.streams_of[call] = each.arguments.get("device"), each.arguments.get("stream")
+                self.streams_of[call] = each.stream
                 found.append((call, ended[-1]))
         return found
 
@@ -177,7 +170,7 @@ class Paths:
         waited: defaultdict[Any, list[int]] = defaultdict(list)
         idle: dict[Any, int] = {}
         for each in sorted(self.work, key=lambda one: (one.start, one.place)):
-            device, stream, call = each.arguments.get("device"), stream_of(each), self.calls[each]
+            device, stream, call = each.arguments.get("device"), each.stream, self.calls[each]
             if call is not None:
                 free, source = idle.get(stream), self.called.get(each)
                 if (
@@ -211,7 +204,7 @@ class Paths:
     def can_infer(self, each: Slice) -> bool:
         """Whether what a device event waited for can only be inferred from times."""
         call = self.calls[each]
-        is_unknown = call is None or not self.called or call.start == self.first_launches[stream_of(each)]
+        is_unknown = call is None or not self.called or call.start == self.first_launches[each.stream]
         if self.awaited(each)[0] is not None and not self.awaited(each)[1]:
             return False
         return each in self.of_graphs or (not self.has_records and is_unknown)
@@ -222,7 +215,7 @@ class Paths:
 
     def step(self, name: str) -> tuple[int, int]:
         """From the start of an annotation to the end of the last event that was launched in it."""
-        held = next(each for each in self.every if each.name == name and each.category not in OF_DEVICES)
+        held = next(each for each in self.every if each.name == name and not each.is_device)
         ends = [
             each.end for each, call in self.calls.items() if call is not None and held.start <= call.start < held.end
         ]
@@ -231,7 +224,7 @@ class Paths:
     def steps(self) -> list[Slice]:
         return [
             each for each in self.every
-            if each.name.startswith("ProfilerStep#") and each.category not in OF_DEVICES and each.end > each.start
+            if each.name.startswith("ProfilerStep#") and not each.is_device and each.end > each.start
         ]  # fmt: skip
 
     def activities(self, thread: Thread | None = None) -> list[Slice]:
@@ -247,17 +240,17 @@ class Paths:
             of_threads: defaultdict[Thread, bool] = defaultdict(lambda: True)
             for one in self.every:
                 if one.is_op or one.is_call or one.category in WORK or one.name.startswith("ProfilerStep#"):
-                    of_threads[of_thread(one)] &= one.is_call and kind(one.name) == "query"
+                    of_threads[one.thread] &= one.is_call and kind(one.name) == "query"
             self.asking = of_threads
-        return self.asking[of_thread(each)]
+        return self.asking[each.thread]
 
     def last_thread(self, begin: int, until: int, name: str | None) -> Thread | None:
         held = [
             each for each in [*self.activities(), *self.steps(), *(one for one in self.every if one.name == name)]
-            if begin < each.end <= until and each.category not in OF_DEVICES
+            if begin < each.end <= until and not each.is_device
         ]  # fmt: skip
         found = min(held, key=lambda each: (-each.end, each.start, each.place), default=None)
-        return None if found is None else of_thread(found)
+        return None if found is None else found.thread
 
     def find(self, begin: int, until: int, name: str | None = None) -> list[Part]:
         """The path from `begin` to `until`, in the order of time."""
@@ -292,7 +285,7 @@ class Paths:
         """The event or thread for which a device event waited."""
         call = self.calls[each]
         launched = None if call is None else min(call.start, each.start)
-        previous = last_ended(self.in_stream[stream_of(each)], each.start)
+        previous = last_ended(self.in_stream[each.stream], each.start)
         previous_end = None if previous is None else previous.end
         ready = max((at for at in (launched, previous_end) if at is not None), default=None)
         longest = self.latency(each)
@@ -309,15 +302,15 @@ class Paths:
             return Wait("dependency", each.start, other.end, each, other)
         if is_late and ready is not None:
             is_of_stream = previous is not None and ready == previous_end
-            return Wait("unknown_wait", each.start, ready, each, previous if is_of_stream else of_thread(call))  # type: ignore[arg-type]
+            return Wait("unknown_wait", each.start, ready, each, previous if is_of_stream else call.thread)  # type: ignore[arg-type, union-attr]
         if previous is not None and (launched is None or previous.end >= launched):
             return Wait("stream_delay", each.start, previous.end, each, previous)
         if call is None or launched is None:
             return None
-        return Wait("launch_delay", each.start, launched, each, of_thread(call))
+        return Wait("launch_delay", each.start, launched, each, call.thread)
 
     def waits(self, last: Thread | None) -> defaultdict[Thread, list[Wait]]:
-        threads = {of_thread(self.calls[each]) for each in self.work if self.calls[each] is not None}  # type: ignore[arg-type]
+        threads = {self.calls[each].thread for each in self.work if self.calls[each] is not None}  # type: ignore[union-attr]
         threads |= set() if last is None else {last}
         found: defaultdict[Thread, list[Wait]] = defaultdict(list)
         for thread in threads:
@@ -328,7 +321,7 @@ class Paths:
             call = self.calls[each]
             copies = WORK[each.category] == "Memcpy" and "Pageable" in each.name
             if copies and call is not None and call.start < each.end <= call.end:
-                found[of_thread(call)].append(Wait("synchronization", call.end, each.end, call, each))
+                found[call.thread].append(Wait("synchronization", call.end, each.end, call, each))
         self.add_handovers(found, threads)
         return found
 
@@ -364,7 +357,7 @@ class Paths:
         has_numbers = any("Sequence number" in each.arguments for held in self.hosts.values() for each in held)
         gaps = {thread: self.gaps(thread) for thread in threads}
         is_backward = {thread: is_of_backward([each for _, each in held], has_numbers) for thread, held in gaps.items()}
-        order = {thread: place for place, thread in enumerate(dict.fromkeys(of_thread(each) for each in self.every))}
+        order = {thread: place for place, thread in enumerate(dict.fromkeys(each.thread for each in self.every))}
         for thread, held in gaps.items():
             others = [
                 other for other in threads
@@ -425,8 +418,8 @@ class Paths:
 
 def is_of_backward(held: list[Slice], has_numbers: bool) -> bool:
     """Whether a thread that runs these is in the backward pass for most of their time, or runs no forward op beside."""
-    own = [each for each in held if pass_of(each, has_numbers) == "backward"]  # type: ignore[arg-type]
+    own = [each for each in held if pass_of(each, has_numbers) == "backward"]
     others = [each for each in held if each not in own]
-    times = [sum(each.end - each.start for each in some) for some in (own, others)]
+    times = [sum(each.length for each in some) for some in (own, others)]
     numbered = [["Sequence number" in each.arguments for each in some] for some in (own, others)]
     return times[0] > times[1] or (any(numbered[0]) and not any(numbered[1]))

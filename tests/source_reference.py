@@ -6,8 +6,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 
-from tests.pairs.json_traces import COPIES, KERNELS, Slice, Trace
-from tests.pass_reference import passes_of
+from tests.pairs.json_traces import Slice, Trace
+from tests.pass_reference import forward_ops
 
 NO_STACK, NO_LINE = ("(no stack)", None), ("(no line of the user's)", None)
 PLACE = re.compile(r"([^;]+)\((\d+)\): ([^;]*)")
@@ -21,12 +21,12 @@ def source_rows(trace: Trace, is_own: Callable[[str], bool]) -> dict[Line, list[
     """
     rows: defaultdict[Line, list[int]] = defaultdict(lambda: [0] * 6)
     lines = {each.place: line_of(each, is_own) for each in trace.host}
-    forward = _forward_ops(trace)
+    forward = forward_ops(trace)
 
     def add(each: Slice, device_time: int | None) -> None:
         line, is_backward = lines[each.place], False
         if line is NO_STACK:
-            around = [each, *_above(each)]
+            around = [each, *each.above()]
             outermost = [call for call in around if call.place in forward]
             op = forward[outermost[-1].place] if outermost else None
             if op is not None and lines[op.place] is not NO_STACK:
@@ -40,21 +40,20 @@ def source_rows(trace: Trace, is_own: Callable[[str], bool]) -> dict[Line, list[
 
     for each in trace.host:
         add(each, None)
-    for each in trace.slices:
-        if each.category in KERNELS | COPIES:
-            call = trace.launches.get(each.correlation) if each.correlation else None
-            if call is None:
-                rows[NO_STACK][1] += 1
-                rows[NO_STACK][3] += each.length
-            else:
-                add(call, each.length)
+    for each in trace.work:
+        call = trace.launches.get(each.correlation) if each.correlation else None
+        if call is None:
+            rows[NO_STACK][1] += 1
+            rows[NO_STACK][3] += each.length
+        else:
+            add(call, each.length)
     return dict(rows) if any(line is not NO_STACK for line in rows) else {}
 
 
 def line_of(each: Slice, is_own: Callable[[str], bool]) -> Line:
     """The innermost line of the user's code in the stack of an event of the host."""
     has_stack = False
-    for one in (each, *_above(each)):
+    for one in (each, *each.above()):
         stack = one.arguments.get("Call stack", "").split(";")
         has_stack |= stack != [""] or one.category == "python_function"
         for text in [one.name] if one.category == "python_function" else stack:
@@ -62,28 +61,3 @@ def line_of(each: Slice, is_own: Callable[[str], bool]) -> Line:
             if found is not None and is_own(found[1]):
                 return f"{found[1]}:{found[2]}", found[3]
     return NO_LINE if has_stack else NO_STACK
-
-
-def _above(each: Slice) -> list[Slice]:
-    found, at = [], each.parent
-    while at is not None:
-        found.append(at)
-        at = at.parent
-    return found
-
-
-def _forward_ops(trace: Trace) -> dict[int, Slice | None]:
-    """By the place of each op of the backward pass, the last op of the forward pass that has its number and begins before
-    it. For traces in which ops of one thread have sequence numbers.
-    """
-    of_places = passes_of(trace)
-    ops: defaultdict[int, list[Slice]] = defaultdict(list)
-    for each in trace.host:
-        if of_places.get(each.place) == "forward" and "Sequence number" in each.arguments:
-            ops[each.arguments["Sequence number"]].append(each)
-    found: dict[int, Slice | None] = {}
-    for each in trace.host:
-        if of_places.get(each.place) == "backward":
-            before = [op for op in ops[each.arguments.get("Sequence number", -1)] if op.start < each.start]
-            found[each.place] = max(before, key=lambda op: (op.start, -op.end, op.place), default=None)
-    return found

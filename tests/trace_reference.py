@@ -8,74 +8,13 @@ from __future__ import annotations
 import bisect
 import gzip
 import json
-import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tests.device_times import DeviceTimes
-
-WORK: Final = {
-    **dict.fromkeys(("kernel", "Kernel", "mtia_ccp_events", "mtia_workloadd", "hpu_op"), "Kernel"),
-    **dict.fromkeys(("gpu_memcpy", "Memcpy"), "Memcpy"),
-    **dict.fromkeys(("gpu_memset", "Memset"), "Memset"),
-}
-OF_DEVICES: Final = {
-    *WORK,
-    *("gpu_user_annotation", "cuda_sync", "cuda_event", "cuda_profiler_range", "xpu_scope_profiler"),
-    *("mtia_insight", "mtia_counters"),
-}
-OPS: Final = {"cpu_op", "Operator"}
-OWNERS: Final = {*OPS, "user_annotation"}
-WRAPPERS: Final = {"DataParallel.forward", "DistributedDataParallel.forward"}
-
-
-@dataclass(eq=False)
-class Slice:
-    """An event with a duration, in nanoseconds."""
-
-    place: int
-    name: str
-    category: str
-    process: str
-    thread: str
-    start: int
-    end: int
-    arguments: dict[str, Any]
-    parent: Slice | None = None
-    children: list[Slice] = field(default_factory=list)
-
-    @property
-    def is_op(self) -> bool:
-        return self.category in OPS and not self.name.startswith("ProfilerStep#")
-
-    @property
-    def is_call(self) -> bool:
-        return self.category == "Runtime" or self.category.endswith(("_runtime", "_driver"))
-
-    @property
-    def external(self) -> int:
-        return int(self.arguments.get("External id", self.arguments.get("external id", 0)))
-
-    @property
-    def correlation(self) -> int:
-        return int(self.arguments.get("correlation", 0))
-
-    def above(self) -> list[Slice]:
-        """The slices that contain it, innermost first."""
-        found: list[Slice] = []
-        at = self.parent
-        while at is not None:
-            found.append(at)
-            at = at.parent
-        return found
-
-
-def nanoseconds(microseconds: float) -> int:
-    whole = math.floor(microseconds)
-    return whole * 1000 + round((microseconds - whole) * 1000)
+from tests.pairs.json_traces import OWNERS, WORK, WRAPPERS, Slice, Trace
 
 
 def load(path: Path) -> list[dict[str, Any]]:
@@ -86,32 +25,7 @@ def load(path: Path) -> list[dict[str, Any]]:
 
 
 def slices(events: list[dict[str, Any]]) -> list[Slice]:
-    found = []
-    for place, each in enumerate(events):
-        if each.get("ph") == "X" and each.get("cat") != "Trace":
-            start = nanoseconds(each["ts"])
-            end = start + nanoseconds(each.get("dur", 0))
-            thread = str(each["pid"]), str(each["tid"])
-            found.append(Slice(place, each["name"], each["cat"], *thread, start, end, each.get("args") or {}))
-    nest(found)
-    return found
-
-
-def nest(every: list[Slice]) -> None:
-    """Parents by a stack for each thread: a slice that ends earlier, or at another one's start, isn't its parent."""
-    threads: dict[tuple[str, str], list[Slice]] = defaultdict(list)
-    for each in every:
-        if each.category not in OF_DEVICES:
-            threads[each.process, each.thread].append(each)
-    for held in threads.values():
-        stack: list[Slice] = []
-        for each in sorted(held, key=lambda one: (one.start, -one.end)):
-            while stack and (each.start >= stack[-1].end or each.end > stack[-1].end):
-                stack.pop()
-            if stack:
-                each.parent = stack[-1]
-                stack[-1].children.append(each)
-            stack.append(each)
+    return [each for each in Trace(events).slices if each.category != "Trace"]
 
 
 def launches(every: list[Slice]) -> dict[Slice, Slice | None]:
@@ -141,34 +55,30 @@ def reference(events: list[dict[str, Any]]) -> DeviceTimes:
     times = DeviceTimes()
     within: Counter[Slice] = Counter()
     for each, call in launches(every).items():
-        ticks = each.end - each.start
+        ticks = each.length
         named = of_ids.get(each.external, []) if each.external != each.correlation else []
         around = call.above() if call is not None else [above for op in named[:1] for above in (op, *op.above())]
         owner = next((one for one in around if one.category in OWNERS), None)
         op = next((one for one in around if one.is_op), None)
         times.device_total += ticks
-        if WORK[each.category] == "Kernel":
+        if each.is_kernel:
             times.kernels[each.name].append(ticks)
-        times.streams[each.arguments.get("device"), each.arguments.get("stream")] += ticks
+        times.streams[each.stream] += ticks
         if owner is None:
             times.without_op += ticks
         else:
-            times.own[shown(owner)] += ticks
+            times.own[owner.family] += ticks
         if op is not None and is_listed(op):
             times.own_of_ops[op.name] += ticks
         within.update(dict.fromkeys(around, ticks))
         # An annotation, as in torch, and a Python function have other rows than an op of their name.
-        for name, _ in {(shown(one), one.category) for one in around if not is_merged(one)}:
+        for name, _ in {(one.family, one.category) for one in around if not is_merged(one)}:
             times.once[name] += ticks
         times.once_of_ops.update(dict.fromkeys({one.name for one in around if one.is_op and is_listed(one)}, ticks))
     for each, ticks in within.items():
         if not is_merged(each):
-            times.total[shown(each)] += ticks
+            times.total[each.family] += ticks
     return times
-
-
-def shown(one: Slice) -> str:
-    return "ProfilerStep*" if one.name.startswith("ProfilerStep#") else one.name
 
 
 def is_listed(op: Slice) -> bool:
@@ -179,14 +89,14 @@ def is_listed(op: Slice) -> bool:
 
 def is_merged(one: Slice) -> bool:
     """Whether it is one call with its parent, which calls only one op, of the same name."""
-    return one.parent is not None and shown(one.parent) == shown(one) and len(one.parent.children) == 1
+    return one.parent is not None and one.parent.family == one.family and len(one.parent.children) == 1
 
 
 COMPUTATION, COMMUNICATION, MEMORY = "computation", "communication", "memory"
 
 
 def type_of(each: Slice) -> str:
-    if WORK[each.category] != "Kernel":
+    if not each.is_kernel:
         return MEMORY
     return COMMUNICATION if each.name.startswith("nccl") else COMPUTATION
 

@@ -11,13 +11,19 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, Final
 
-DEVICE: Final = frozenset(
-    ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "Kernel", "Memcpy", "Memset")
-)
-RUNTIME: Final = frozenset(("cuda_runtime", "cuda_driver", "privateuse1_runtime", "Runtime"))
+WORK: Final = {
+    **dict.fromkeys(("kernel", "Kernel", "mtia_ccp_events", "mtia_workloadd", "hpu_op"), "Kernel"),
+    **dict.fromkeys(("gpu_memcpy", "Memcpy"), "Memcpy"),
+    **dict.fromkeys(("gpu_memset", "Memset"), "Memset"),
+}
+DEVICE: Final = {
+    *WORK,
+    *("gpu_user_annotation", "cuda_sync", "cuda_event", "cuda_profiler_range", "xpu_scope_profiler"),
+    *("mtia_insight", "mtia_counters"),
+}
 OPERATORS: Final = frozenset(("cpu_op", "Operator"))
-KERNELS: Final = frozenset(("kernel", "Kernel"))
-COPIES: Final = frozenset(("gpu_memcpy", "Memcpy", "gpu_memset", "Memset"))
+OWNERS: Final = {*OPERATORS, "user_annotation"}
+WRAPPERS: Final = ("DataParallel.forward", "DistributedDataParallel.forward")
 HELPERS: Final = frozenset(
     (
         *("profiler::_record_function_enter", "profiler::_record_function_enter_new"),
@@ -33,7 +39,7 @@ class Slice:
     place: int
     category: str
     name: str
-    thread: tuple[Any, Any]
+    thread: tuple[str, str]
     start: int
     length: int
     slack: int
@@ -46,13 +52,46 @@ class Slice:
         return self.start + self.length
 
     @property
+    def process(self) -> str:
+        return self.thread[0]
+
+    @property
+    def stream(self) -> tuple[Any, Any]:
+        return self.arguments.get("device"), self.arguments.get("stream")
+
+    @property
     def is_device(self) -> bool:
         return self.category in DEVICE
+
+    @property
+    def is_kernel(self) -> bool:
+        return WORK.get(self.category) == "Kernel"
+
+    @property
+    def is_op(self) -> bool:
+        return self.category in OPERATORS and not self.name.startswith("ProfilerStep#")
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is a call of a runtime or driver."""
+        return self.category == "Runtime" or self.category.endswith(("_runtime", "_driver"))
 
     @property
     def correlation(self) -> int:
         """The id that a call of the runtime shares with the device events that it launched; 0 if it has none."""
         return int(self.arguments.get("correlation", 0))
+
+    @property
+    def external(self) -> int:
+        return int(self.arguments.get("External id", self.arguments.get("external id", 0)))
+
+    def above(self) -> list[Slice]:
+        """The slices that contain it, innermost first."""
+        found, at = [], self.parent
+        while at is not None:
+            found.append(at)
+            at = at.parent
+        return found
 
     @property
     def family(self) -> str:
@@ -94,7 +133,7 @@ class Held:
         return (
             self.slice.category in OPERATORS
             and not name.startswith(("Optimizer.", "ProfilerStep#", "enumerate(Data"))
-            and name not in ("DataParallel.forward", "DistributedDataParallel.forward")
+            and name not in WRAPPERS
         )
 
     @property
@@ -134,11 +173,11 @@ class Trace:
 
     @property
     def kernels(self) -> list[Slice]:
-        return [each for each in self.slices if each.category in KERNELS]
+        return [each for each in self.slices if each.is_kernel]
 
     @property
     def work(self) -> list[Slice]:
-        return [each for each in self.slices if each.category in KERNELS | COPIES]
+        return [each for each in self.slices if each.category in WORK]
 
     @property
     def by_device(self) -> dict[int, list[Slice]]:
@@ -155,14 +194,14 @@ class Trace:
     @cached_property
     def launches(self) -> dict[int, Slice]:
         """The runtime's calls by correlation: where several have one, the latest."""
-        calls = [each for each in self.slices if each.category in RUNTIME and each.correlation]
+        calls = [each for each in self.slices if each.is_call and each.correlation]
         return {each.correlation: each for each in sorted(calls, key=lambda each: each.start)}
 
     @cached_property
-    def memory(self) -> list[tuple[int, int, dict[str, Any], tuple[Any, Any]]]:
+    def memory(self) -> list[tuple[int, int, dict[str, Any], tuple[str, str]]]:
         """Allocations and releases in order of time: position in the file, time, arguments, thread."""
         found = [
-            (at, nanoseconds(each["ts"]), each["args"], (each["pid"], each["tid"]))
+            (at, nanoseconds(each["ts"]), each["args"], (str(each["pid"]), str(each["tid"])))
             for at, each in enumerate(self.entries)
             if each.get("ph") == "i" and each.get("name") == "[memory]"
         ]
@@ -216,8 +255,8 @@ def _slice(at: int, each: dict[str, Any]) -> Slice:
     start = float(each["ts"])
     slack = math.ceil(math.ulp(abs(start)) * 1000)
     return Slice(
-        *(at, each.get("cat", ""), each["name"], (each["pid"], each["tid"]), nanoseconds(start)),
-        *(nanoseconds(float(each.get("dur", 0))), slack if slack > 1 else 0, each.get("args", {})),
+        *(at, each.get("cat", ""), each["name"], (str(each["pid"]), str(each["tid"])), nanoseconds(start)),
+        *(nanoseconds(float(each.get("dur", 0))), slack if slack > 1 else 0, each.get("args") or {}),
     )
 
 

@@ -15,12 +15,12 @@ from etq.ingest.trace.classes import rules
 from tests.gap_reference import gaps
 from tests.launch_reference import launch_rows, queues
 from tests.pairs.asking import Asked, Sides, keyed, pair, sums
-from tests.pairs.json_traces import KERNELS, OPERATORS, RUNTIME, Held, Slice, union
+from tests.pairs.json_traces import OPERATORS, OWNERS, Held, Slice, union
 from tests.pairs.of_execute import percent
 from tests.pass_reference import linked_ops, step_passes
 from tests.path_reference import Paths
 from tests.source_reference import source_rows
-from tests.trace_reference import WORK, activity, launches, slices
+from tests.trace_reference import activity, launches, slices
 
 # The row of key_averages for device events that neither an op nor an annotation launched.
 NO_OP = "(no op)"
@@ -132,10 +132,8 @@ def launched(asked: Asked) -> int:
     total = 0
     for each in trace.work:
         call = calls.get(each.correlation)
-        above = call.parent if call is not None else None
-        while above is not None and above.category not in ("cpu_op", "Operator", "user_annotation"):
-            above = above.parent
-        total += each.length if above is not None else 0
+        if call is not None and any(above.category in OWNERS for above in call.above()):
+            total += each.length
     return total
 
 
@@ -215,7 +213,7 @@ def copies(asked: Asked) -> Sides:
             *("Pageable" in each.name, None if call is None else call.end >= each.end),
         )
         for each, call in launches(slices(asked.trace.entries)).items()
-        if WORK[each.category] != "Kernel"
+        if not each.is_kernel
     )
 
 
@@ -323,7 +321,7 @@ def kernel_families(asked: Asked) -> Sides:
 
     def row(each: Slice) -> tuple[Any, tuple[int, ...]]:
         """Its family; one call, its time, and that with matrix units or where it is unknown."""
-        if each.category not in KERNELS:
+        if not each.is_kernel:
             return (each.category.lower().removeprefix("gpu_"),), (1, each.length, 0, 0)
         kernel, length = rules().of_kernel(each.name), each.length
         uses = kernel.uses_matrix_units
@@ -377,7 +375,7 @@ def _in_place(launch: Slice | None) -> str | None:
 
 def _is_fusable(each: Slice) -> bool:
     families = ("elementwise", "reduction")
-    return each.category in KERNELS and "at::native" in each.name and rules().of_kernel(each.name).family in families
+    return each.is_kernel and "at::native" in each.name and rules().of_kernel(each.name).family in families
 
 
 def _step_of(each: Slice, steps: list[Slice]) -> int | None:
@@ -483,10 +481,7 @@ def _served(asked: Asked) -> list[tuple[str, int]]:
 
 
 def _within(each: Slice, others: list[Slice]) -> bool:
-    above = each.parent
-    while above is not None and above not in others:
-        above = above.parent
-    return above is not None
+    return any(above in others for above in each.above())
 
 
 @pair(
@@ -586,7 +581,7 @@ def timeline(asked: Asked) -> Sides:
     )
     tracks: defaultdict[Any, list[Slice]] = defaultdict(list)
     for each in asked.trace.slices:
-        tracks[tuple(map(str, each.thread))].append(each)
+        tracks[each.thread].append(each)
     return keyed(rows, 2), {
         track: [len(slices), sum(each.length for each in slices), max(_depth(each) for each in slices)]
         for track, slices in tracks.items()
@@ -659,7 +654,7 @@ def step_breakdown(asked: Asked) -> Sides:
         spans = [(each.start, each.end) for each in written] or [
             (min(each.start for each in ops), max(each.end for each in ops))
         ]
-        calls = [each for each in trace.slices if each.category in RUNTIME]
+        calls = [each for each in trace.slices if each.is_call]
         loading = [each for each in trace.host if each.name.startswith("enumerate(Data")]
         step_times = {run: (sum(step.values()), step["CPU Exec"]) for run, step in steps.items()}
         talking = [each for each in trace.host if each.name.startswith(("nccl:", "gloo:"))]

@@ -14,10 +14,10 @@ from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.gap_reference import gaps
 from tests.launch_traces import ALL_REDUCE, FEW, LOADER, OF_HTA, SHAPES, Machine, hta, planted, recorded
+from tests.pairs.json_traces import nanoseconds
 from tests.sampling import thinned
 from tests.trace_corpus import SHAPES as PROGRAMS
 from tests.trace_corpus import Style
-from tests.trace_reference import nanoseconds
 
 # The others have events of a stream that overlap.
 SERIAL = [name for name in SHAPES if name not in ("hostile", "differing")]
