@@ -28,14 +28,14 @@ pytestmark = pytest.mark.long
 SHIM = "held_back.c"
 
 WRITER = "import sys; from tests.sharing.captures import ingest; ingest(sys.argv[1], sys.argv[2], list(map(int, sys.argv[3:])))"
-# As a command would, opens the file, queries it and closes it, every 0.3 s until its input ends.
+# As a command would, opens the file, queries it and closes it, every second until its input ends.
 # Prints how often, and which captures were not whole.
 READER = """
 import select, sys
 import etq
 from tests.sharing.captures import torn
 times, wrong = 0, []
-while not times or not select.select([sys.stdin], [], [], 0.3)[0]:
+while not times or not select.select([sys.stdin], [], [], 1)[0]:
     with etq.open(sys.argv[1], read_only=True) as warehouse:
         wrong += torn(warehouse)
     times += 1

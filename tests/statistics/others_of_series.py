@@ -1,4 +1,4 @@
-"""Change points by other methods, for `rates_of_series`: run by a Python that has them; etq's need not.
+"""Change points by other methods, for `worlds_of_series`: run by a Python that has them; etq's need not.
 
 Reads lists of series (logarithms) by name from stdin as JSON, and the methods from its arguments; writes the places of
 changes by method, name and series. A change is at least 3 %.

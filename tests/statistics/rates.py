@@ -1,9 +1,9 @@
-"""Print how often comparisons and trends are right and wrong, for each fleet: python -m tests.statistics.rates [FOLDER...]
+"""Print how often comparisons are right and wrong, for each fleet: python -m tests.statistics.rates [FOLDER...]
 
 A FOLDER has captures of one program in the order of time; by default these are the fleets that are kept here. Beside
 etq's are the rates of other methods on the same draws: a Mann-Whitney test of each op at 5 % (as benchstat does), the
-same on all runs pooled, and a threshold of 5 % on medians; with --beside, for series those of Otava and ruptures. The
-last column is the fleet with the worst rate.
+same on all runs pooled, and a threshold of 5 % on medians. The last column is the fleet with the worst rate. Series are
+in `worlds_of_series`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Final
 import numpy as np
 
 from tests.conftest import CAPTURES
-from tests.statistics import rates_of_series
 from tests.statistics.fleet import (
     CHANGED,
     Draw,
@@ -262,9 +261,7 @@ def worst_of(rate: str, values: Rates) -> str:
     # A planted change is slower or possibly slower: more of the second alone is neither better nor worse.
     if not known or "possibly" in rate:
         return "-"
-    is_right = any(word in rate for word in (": found", ": reported", "interval has it", "both ends within"))
-    # What other methods report of series without a change is wrong.
-    is_right = is_right and "unchanged" not in rate
+    is_right = any(word in rate for word in (": found", ": reported", "interval has it"))
     return (min if is_right else max)(known, key=known.__getitem__)
 
 
@@ -272,19 +269,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path, help="folders of captures, each a fleet")
     parser.add_argument("--draws", type=int, default=200, help="draws of captures a rate")
-    parser.add_argument("--only", choices=("comparisons", "trends"), help="only these")
-    parser.add_argument("--beside", metavar="PYTHON", help="a Python with apache-otava and ruptures, for trends")
     arguments = parser.parse_args()
     folders = arguments.folders or sorted(each for each in (CAPTURES / "fleet").iterdir() if each.is_dir())
     rates: dict[str, Rates] = {}
     for folder in folders:
-        fleet = fleet_in(folder)
-        name = f"{folder.parent.name}/{folder.name}"
-        rates[name] = {}
-        if arguments.only != "trends":
-            rates[name] |= comparison_rates(fleet, arguments.draws)
-        if arguments.only != "comparisons":
-            rates[name] |= rates_of_series.series_rates(fleet, arguments.draws, arguments.beside)
+        rates[f"{folder.parent.name}/{folder.name}"] = comparison_rates(fleet_in(folder), arguments.draws)
     names = list(dict.fromkeys(rate for each in rates.values() for rate in each))
     width = max(map(len, names))
     print("in percent".ljust(width), *(f"{name[-24:]:>24}" for name in rates), "worst".rjust(24))
