@@ -544,7 +544,8 @@ class Evidence:
                 FROM signatures AS s
                 WHERE s.capture_id = $key AND s.activity = 'call' AND starts_with(s.label, 'hip')
             )
-            FROM _used_devices($key) AS u
+            FROM trace_devices AS u
+            WHERE u.capture_id = $key AND u.is_used
         """
         return self.rows(Device._make, query)
 

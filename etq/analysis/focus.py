@@ -27,7 +27,6 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_path_elements": [[None, None]],
     "_idle_causes": [["device", None]],
     "_launched_times": [["all"]],
-    "_pass_slices": [[]],
     "_call_times": [[None, None, None, "all"]],
     "_rated_calls": [[None, None, None, None, None, False]],
 }

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from etq.ingest.arrow import LazyBatch, batch, encoded, flags, integers, lists, numbers, texts
+from etq.ingest.arrow import LazyBatch, batch, encoded, filled, flags, integers, lists, numbers, texts
 from etq.ingest.costs.arguments import NO_INPUTS, Arguments
 from etq.ingest.costs.arguments import Inputs as CallInputs
 from etq.ingest.costs.call import Lengths
@@ -24,6 +24,7 @@ from etq.ingest.trace.columns import Numbered, texts_of
 from etq.ingest.trace.inputs import Inputs
 from etq.ingest.trace.launches import Whole, are, nearest
 from etq.ingest.trace.op_work import Kinds, OpWork, is_backward_of_weights
+from etq.ingest.trace.passes import Passes
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.slices import Slices
 
@@ -38,7 +39,10 @@ CALL_COSTS: Final = pa.schema(
     ]
 )
 COSTED_OPS: Final = pa.schema(
-    [(name, pa.int32()) for name in ("run_index", "event_index", "owner_index", "compared_index", "cost_index")]
+    [
+        *((name, pa.int32()) for name in ("run_index", "event_index", "owner_index", "compared_index", "cost_index")),
+        *(("inner_flops", pa.int64()), ("is_recomputed", pa.bool_()), ("host_ticks", pa.int64())),
+    ]
 )
 # The lengths of the sequences of a step. vLLM, and SGLang for ROCm, write them into the name of the step. For prompts
 # and for generation, the name has sums over sequences: of queries (sq), of keys (sk), and of their squares and
@@ -64,13 +68,20 @@ _COPIED: Final = re.compile(rf"CopyFunctor<[^,<>]*(?:<[^<>]*>)?, {_TYPE}")
 
 
 def cost_tables(
-    slices: Slices, kinds: Kinds, op: Whole, inputs: Inputs, assumed: Mapping[str, str]
+    slices: Slices,
+    kinds: Kinds,
+    op: Whole,
+    own_ticks: Whole,
+    passes: Passes,
+    inputs: Inputs,
+    assumed: Mapping[str, str],
 ) -> Iterator[tuple[str, LazyBatch]]:
     """Yield the tables `call_costs` and `costed_ops`, which are computed when they are first read.
 
-    `op` [n] is the op that contains each slice, -1 for none; `assumed` are sizes that the trace lacks.
+    `op` and `own_ticks` [n] are as in `OpWork`; `assumed` are sizes that the trace lacks.
     """
-    costs = _Costs(slices, kinds, op, inputs, assumed)
+    work = OpWork(slices, kinds, op, own_ticks, passes)
+    costs = _Costs(work, _steps_of(slices, kinds, work.rows), inputs, assumed)
     if len(costs.work.ops):
         yield "call_costs", LazyBatch(CALL_COSTS, costs.rows_of_costs)
         yield "costed_ops", LazyBatch(COSTED_OPS, costs.rows_of_ops)
@@ -79,10 +90,9 @@ def cost_tables(
 class _Costs:
     """The costs of the calls to which work is attributed."""
 
-    def __init__(self, slices: Slices, kinds: Kinds, op: Whole, inputs: Inputs, assumed: Mapping[str, str]) -> None:
-        self._inputs, self._assumed = inputs, assumed
-        self.work = OpWork(slices, kinds, op)
-        self._steps = _steps_of(slices, kinds, self.work.rows)
+    def __init__(self, work: OpWork, steps: Whole, inputs: Inputs, assumed: Mapping[str, str]) -> None:
+        """`steps` are as from `_steps_of`."""
+        self.work, self._steps, self._inputs, self._assumed = work, steps, inputs, assumed
 
     def rows_of_costs(self) -> pa.RecordBatch:
         """Return the table `call_costs`."""
@@ -97,6 +107,9 @@ class _Costs:
         place[work.ops] = np.arange(len(work.ops))
         launches = place[every] != NONE
         owner, compared = work.owner[place[every]], work.compared[place[every]]
+        flops = np.append(filled(self._found.rows.column("flops"), NONE), NONE)[cost]
+        inner = work.inner_flops(flops)[every]
+        ticks = np.zeros(len(every), np.int64) if work.host_ticks is None else work.host_ticks[every]
         return batch(
             {
                 "run_index": numbers(work.run[every].astype(np.int32)),
@@ -104,6 +117,9 @@ class _Costs:
                 "owner_index": numbers(work.at[owner].astype(np.int32), ~launches),
                 "compared_index": numbers(work.at[compared].astype(np.int32), ~launches | (compared == owner)),
                 "cost_index": numbers(cost[every].astype(np.int32), cost[every] == NONE),
+                "inner_flops": numbers(inner, inner == NONE),
+                "is_recomputed": flags(work.recomputed(flops)[every]),
+                "host_ticks": numbers(ticks, ~launches | (work.host_ticks is None)),
             }
         )
 

@@ -62,7 +62,7 @@ def calls_of(
         if chosen.any():
             keys = ids * (int(group.max()) + 1) + group
             work = keys[len(calls) :][chosen], start[launched[chosen]]
-            places = _last_before(keys[: len(calls)], start[calls], *work)
+            places = last_before(keys[: len(calls)], start[calls], *work)
             rows[chosen] = np.where(places == NONE, NONE, calls[places])
         return rows
 
@@ -77,7 +77,7 @@ def calls_of(
     return call
 
 
-def _last_before(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
+def last_before(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
     """Return for each of the `wanted` ids the place in `ids` of the last equal id that starts no later than the moment.
 
     If all equal ids start later, it is the place of the first of them; -1 if the id is missing.

@@ -12,6 +12,7 @@ import numpy as np
 from etq.ingest.costs.formulas import Formula, formulas, traced_op
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.launches import Flags, Whole, are, nearest
+from etq.ingest.trace.passes import Passes
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.slices import Slices
 
@@ -79,21 +80,26 @@ class OpWork:
     slices.
 
     Arrays of m ops: rows (their slices), at (positions in the file), run, kind, parent (the op that contains each op,
-    or -1), sequence. `ops` are the places of the ops with work, ascending.
+    or -1), sequence, and `backward` and `repeats` of `Passes`. `ops` are the places of the ops with work, ascending.
+    `host_ticks` are the ops' own times on the host; None if the trace has work of devices.
     """
 
-    def __init__(self, slices: Slices, kinds: Kinds, op: Whole) -> None:
-        """`op` [n] is the op that contains each slice, -1 for none."""
+    def __init__(self, slices: Slices, kinds: Kinds, op: Whole, own_ticks: Whole, passes: Passes) -> None:
+        """`op` [n] is the op that contains each slice, -1 for none; `own_ticks` are as from `operator_ticks`."""
         self.names = [name for _, name in kinds.names]
         rows = self.rows = np.flatnonzero(are(kinds.kind, [each.activity == "op" for each in kinds.classes]))
         place = np.full(len(kinds.kind) + 1, NONE, np.int64)
         place[rows] = np.arange(len(rows))
         self.at, self.run, self.kind = slices.at[rows], slices.run[rows], kinds.kind[rows]
         self.parent, self.sequence = place[op[rows]], slices.sequence[rows]
+        self.backward, self.repeats = passes.backward[rows], passes.repeats[rows]
+        self._is_kernel = [each.activity == "kernel" for each in kinds.classes]
         self._is_product = [
             each.kernel_family == "GEMM" and "splitKreduce" not in name
             for (_, name), each in zip(kinds.names, kinds.classes, strict=True)
         ]
+        is_on_device = are(kinds.kind, [each.is_work for each in kinds.classes]).any()
+        self.host_ticks = None if is_on_device else own_ticks[rows]
         work = work_of(slices, kinds)
         self._work = work._replace(op=place[work.op])
         self.ops = np.unique(self._work.op)
@@ -170,6 +176,49 @@ class OpWork:
             op = "" if formula is None else formula.op.removesuffix(_BACKWARD)
             key = int(self.sequence[owners[at]]), op
             found[at] = forward[key] if counts[key] == 1 else NONE
+        return found
+
+    def launches_kernels(self) -> Flags:
+        """Return for each op whether kernels are attributed to it."""
+        found = np.zeros(len(self.at), np.bool_)
+        ops = self._work.op[np.array(self._is_kernel, np.bool_)[self._work.kind]]
+        found[self.owner[np.searchsorted(self.ops, ops)]] = True
+        return found
+
+    def recomputed(self, flops: Whole) -> Flags:
+        """Return which ops compute again, in the backward pass, what the forward pass computed. `flops` are the
+        operations of each op, -1 if they are unknown.
+
+        They are, or are within, ops of the forward pass in a call of the backward pass: with activation checkpointing,
+        activations that weren't kept are computed again, and autograd records the ops that compute them like those of
+        the forward pass. The call must do other work, too: where the backward pass is to be differentiated
+        (create_graph), autograd records all ops of the call.
+        """
+        # Host times of autograd's functions are not their own work.
+        does_more = np.where(flops == NONE, self.launches_kernels(), flops > 0) & ~self.repeats
+        does_more[np.setdiff1d(np.arange(len(self.at)), self.owner)] = False
+        found: Flags = self.repeats & np.isin(self.backward, self.backward[does_more])
+        return found
+
+    def inner_flops(self, flops: Whole) -> Whole:
+        """Return how many operations of each op other ops within it do, which count for themselves; at most its own
+        operations. -1 if there are none, and in a trace with work of devices, where only ops that launched work count.
+
+        The operations of an op belong to the nearest op with operations among the three innermost ops around it.
+        """
+        found = np.full(len(self.at), NONE, np.int64)
+        if self.host_ticks is None:
+            return found
+        counts = np.zeros(len(self.at) + 1, np.bool_)
+        counts[self.owner] = flops[self.owner] > 0
+        around = np.full(len(self.at), NONE, np.int64)
+        above = np.append(self.parent, NONE)
+        for outer in (above[above[self.parent]], above[self.parent], self.parent):
+            around = np.where(counts[outer], outer, around)
+        inner = np.flatnonzero(counts[:-1] & (around != NONE))
+        columns = (around[inner], flops[around[inner]], flops[inner])
+        for outer, most, more in zip(*(each.tolist() for each in columns), strict=True):
+            found[outer] = min(max(int(found[outer]), 0) + more, most)
         return found
 
     def launched(self) -> tuple[Whole, Whole]:

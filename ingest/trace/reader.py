@@ -21,10 +21,10 @@ from etq.ingest.arrow import batch, texts
 from etq.ingest.trace.blocks import BrokenError
 from etq.ingest.trace.categories import of_tracks
 from etq.ingest.trace.columns import NOTHING, TraceColumns
-from etq.ingest.trace.devices import device_rows
+from etq.ingest.trace.devices import device_rows, devices_in, working_devices
 from etq.ingest.trace.foreign import check_is_torchs
 from etq.ingest.trace.rows import trace_rows
-from etq.ingest.trace.scanner import DistributedInfo, PlainEvent, ProcessGroup, Trace, TraceEvent
+from etq.ingest.trace.scanner import DeviceProperties, DistributedInfo, PlainEvent, ProcessGroup, Trace, TraceEvent
 from etq.ingest.trace.types import Entries
 
 if TYPE_CHECKING:
@@ -72,11 +72,14 @@ def read_torch_trace(
         labels["worker"] = named[1]
     if labels:
         yield "labels", batch({"key": texts([*labels]), "value": texts([*labels.values()])})
-    devices = _devices(trace, columns)
-    if devices is not None:
-        yield "trace_devices", devices
+    devices, working = _devices(trace, columns), frozenset[int]()
     base = _value_of(int, trace.baseTimeNanoseconds) or 0
-    yield from trace_rows(columns, entries, tracks, base, recorders, annotations, assumed)
+    for table, rows in trace_rows(columns, entries, tracks, base, recorders, annotations, assumed):
+        if table == "device_events" and isinstance(rows, pa.RecordBatch):
+            working = working_devices(rows)
+        yield table, rows
+    if devices:
+        yield "trace_devices", device_rows(devices, working)
 
 
 def _recorder(data: Any, path: str, annotations: dict[int, str]) -> Recorder | None:
@@ -172,12 +175,12 @@ def _add_each(columns: TraceColumns, first: int, entries: Sequence[msgspec.Raw])
         columns.add(first, [_one(at, entry, columns) for at, entry in enumerate(entries, first)])
 
 
-def _devices(trace: Trace, columns: TraceColumns) -> pa.RecordBatch | None:
+def _devices(trace: Trace, columns: TraceColumns) -> Sequence[DeviceProperties]:
     try:
-        return device_rows(trace.deviceProperties)
+        return devices_in(trace.deviceProperties)
     except msgspec.DecodeError as error:
         columns.find("devices left out", f"deviceProperties is not a list of devices: {error}")
-        return None
+        return []
 
 
 def _one(at: int, entry: msgspec.Raw, columns: TraceColumns) -> TraceEvent | PlainEvent:

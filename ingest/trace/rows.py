@@ -23,6 +23,7 @@ from etq.ingest.trace.kernels import unknown_kernels, with_communication, with_o
 from etq.ingest.trace.launches import are, around_of, is_launch, launches_within
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
 from etq.ingest.trace.op_work import Kinds
+from etq.ingest.trace.passes import PASSES, Passes, passes_of
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.serving import serving_labels
 from etq.ingest.trace.slices import Slices
@@ -45,13 +46,14 @@ _ROUNDING: Final = 1000
 # Columns of `trace_events` that are also in `event_ticks`, or that are computed from it.
 OF_TICKS: Final = (
     *("event_signature", "start_ticks", "elapsed_ticks", "overlap_ticks", "parent_index", "covers_own"),
-    "operator_ticks",
+    *("backward_index", "operator_ticks"),
 )
 # Columns of `device_events` that repeat columns of `event_ticks` and `trace_events` about events and calls.
-OF_EVENTS: Final = (
+_OF_CALLS: Final = (
     "event_signature", "start_ticks", "elapsed_ticks", "correlation_id", "call_signature", "call_thread",
     "call_start_ticks", "call_ticks", "launched", "annotation_signature", "op_signature",
 )  # fmt: skip
+OF_EVENTS: Final = (*_OF_CALLS, "backward_index")
 # The rows of a batch.
 _BATCH: Final = 2**17
 
@@ -97,7 +99,11 @@ def trace_rows(
         yield "event_ticks", rows
     yield "threads", _threads(columns)
     around = dict(around_of(slices.classes, slices.kind, slices.parent))
-    for rows in _trace_events(columns, slices, signature, around, order):
+    passes = passes_of(slices, slices.classes, [spelled(tid) for _, tid in columns.threads])
+    own_ticks = operator_ticks(
+        *(slices.classes, slices.kind, slices.calls.operator, around["node_index"], slices.elapsed, _counted(slices))
+    )
+    for rows in _trace_events(columns, slices, signature, around, own_ticks, passes, order):
         yield "trace_events", rows
     if steps.num_rows:
         yield "trace_steps", steps
@@ -110,8 +116,8 @@ def trace_rows(
         readable = readable[~np.isin(slices.at[readable], [*columns.plain])]
     inputs = Inputs(entries, slices.at[readable], slices.run[readable], slices.arguments)
     yield "op_arguments", inputs.table
-    yield from cost_tables(slices, Kinds(*kinds), around["op_index"], inputs, assumed or {})
-    yield from _of_devices(columns, entries, slices, signature, around["annotation_index"], order)
+    yield from cost_tables(slices, Kinds(*kinds), around["op_index"], own_ticks, passes, inputs, assumed or {})
+    yield from _of_devices(columns, entries, slices, signature, around["annotation_index"], passes, order)
     entries.release()
     if columns.findings:
         rules, details = zip(*columns.findings, strict=True)
@@ -119,7 +125,13 @@ def trace_rows(
 
 
 def _of_devices(
-    columns: TraceColumns, entries: Entries, slices: Slices, signature: Whole, annotation: Whole, order: Whole
+    columns: TraceColumns,
+    entries: Entries,
+    slices: Slices,
+    signature: Whole,
+    annotation: Whole,
+    passes: Passes,
+    order: Whole,
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield the tables about devices and memory; their entries are read in one pass. Arguments are as in `_launches`;
     `order` has the slices in the order of the tables.
@@ -131,6 +143,8 @@ def _of_devices(
     entries.decode(*(each.part for each in (devices, memory) if len(each.part.places)))
     if len(of_devices):
         launches = _launches(slices, signature, annotation, of_devices)
+        call = slices.call[of_devices]
+        launches |= _of_passes(slices, passes, np.where(call == NONE, slices.owners.owner[of_devices], call))
         yield "device_events", _with_waits(devices.rows(entries, slices.run[of_devices], launches), slices, of_devices)
     ranges = of_devices[slices.is_range[of_devices]]
     if len(ranges):
@@ -164,9 +178,21 @@ def _launches(slices: Slices, signature: Whole, annotation: Whole, of_devices: W
         (signature, np.where(call == NONE, NONE, annotation[call])),
         (signature, op),
     )
-    for name, (values, rows) in zip(OF_EVENTS, columns, strict=True):
+    for name, (values, rows) in zip(_OF_CALLS, columns, strict=True):
         found[name] = numbers(values[rows], rows == NONE)
     return found
+
+
+def _of_passes(slices: Slices, passes: Passes, rows: Whole) -> dict[str, pa.Array]:
+    """Return the columns of `device_events` about the pass that contains each of these slices, or none for -1."""
+    place, backward = (
+        np.where(rows == NONE, none, values[rows])
+        for none, values in ((len(PASSES), passes.place), (NONE, passes.backward))
+    )
+    return {
+        "pass": encoded([*PASSES, None], place),
+        "backward_index": numbers(slices.at[backward].astype(np.int32), backward == NONE),
+    }
 
 
 def _with_waits(rows: pa.RecordBatch, slices: Slices, of_devices: Whole) -> pa.RecordBatch:
@@ -400,16 +426,19 @@ def _threads(columns: TraceColumns) -> pa.RecordBatch:
 
 
 def _trace_events(
-    columns: TraceColumns, slices: Slices, signature: Whole, around: Mapping[str, Whole], order: Whole
+    columns: TraceColumns,
+    slices: Slices,
+    signature: Whole,
+    around: Mapping[str, Whole],
+    own_ticks: Whole,
+    passes: Passes,
+    order: Whole,
 ) -> Iterator[pa.RecordBatch]:
     indexes_around = {
         name: np.where(rows == NONE, NONE, slices.at[rows]).astype(np.int32) for name, rows in around.items()
     }
     calls = {name: indexes.astype(np.int32) for name, indexes in slices.calls.columns(slices.at).items()}
     operator = slices.calls.operator
-    own_ticks = operator_ticks(
-        *(slices.classes, slices.kind, operator, around["node_index"], slices.elapsed, _counted(slices))
-    )
     is_lost = slices.is_lost | slices.is_unsure | slices.is_without_time[: slices.own]
     launches = {
         name: np.append(
@@ -448,6 +477,10 @@ def _trace_events(
         found["source"] = sources.of(rows)
         for name, indexes in (*indexes_around.items(), *calls.items()):
             found[name] = numbers(indexes[rows], indexes[rows] == NONE)
+        forward = passes.forward[rows]
+        found |= _of_passes(slices, passes, rows)
+        found["pass"] = encoded([*PASSES, None], np.where(passes.shows, passes.place, len(PASSES))[rows])
+        found["forward_index"] = numbers(slices.at[forward].astype(np.int32), forward == NONE)
         found["covers_own"] = flags(covers_own[rows])
         found["operator_ticks"] = numbers(own_ticks[rows], operator[rows] != rows)
         for name, counts in launches.items():

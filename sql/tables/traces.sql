@@ -31,6 +31,9 @@ CREATE TABLE trace_events (
     module_index INTEGER,  -- the innermost call of a module that contains it; NULL if none does
     node_index INTEGER,  -- the innermost op, step, module, Python function of an old layout, or annotation of communication that contains it; NULL if none does
     annotation_index INTEGER,  -- the innermost annotation (steps are annotations) that contains it; NULL if none does
+    pass VARCHAR,  -- of an op, annotation or module that shows a pass of training, the first of these passes that contains it: backward, optimizer, data_loading or forward, see `passes`; NULL for other events
+    backward_index INTEGER,  -- the call of the backward pass that contains it, the outermost one; NULL if none does
+    forward_index INTEGER,  -- for such a call, the op of the forward pass that it belongs to: of the ops with its sequence number that begin before it, the last one, as torch links them. Sequence numbers count per thread, and files don't say which thread a number in forward_thread stands for: the numbers are paired with the threads in the order of their ids, unless the threads' ops contradict this; NULL if there is none
     call_index INTEGER,  -- the event that stands for its call in `key_averages`. It is the event that contains it, if that contains nothing else and has the same name, or if this is a helper event of the profiler; if several such events are nested, the outermost; NULL if it is a call itself, or a helper that nothing contains
     operator_index INTEGER,  -- the call of an op, module, step or other node to which it belongs in `operator_table`. For a node, it is usually the node itself (an op that is alone in an op of the same name is one call with that op); for other events, it is the call that contains or launched them; NULL if there is none
     operators_within INTEGER,  -- for an event that is such a call, the number of later calls of its thread that start before it ends; 0 for other events
@@ -114,7 +117,10 @@ CREATE TABLE costed_ops (
     event_index INTEGER NOT NULL,  -- the op
     owner_index INTEGER,  -- the call for which the op's work counts. It is the op itself, or, if it has no formula, the nearer of the two ops around it that has a formula and contains no other op with a cost. An op that a scaled_dot_product_attention calls, such as aten::_flash_attention_forward, is treated like an op without a formula; NULL if the op launched nothing
     compared_index INTEGER,  -- the call for which the op's work counts in comparisons of devices; there, everything that is launched within some ops counts for these ops; NULL if equal to owner_index
-    cost_index INTEGER  -- its own cost, in `call_costs`; NULL if no work counts for it
+    cost_index INTEGER,  -- its own cost, in `call_costs`; NULL if no work counts for it
+    inner_flops BIGINT,  -- in a trace without device events, operations of ops within it that count for themselves, at most its own; NULL if there are none, and for other traces. An op's operations count as within the nearest op with operations, among the three innermost ops that contain it
+    is_recomputed BOOLEAN NOT NULL,  -- whether it computes again, in the backward pass, what the forward pass computed: autograd records it as part of the forward pass within a call of the backward pass that does other work, too
+    host_ticks BIGINT  -- its work in a trace without device events: its operator_ticks; NULL for other traces, and if no work of its own counts
 );
 
 -- The columns that only device events of a trace have: kernels, copies, fills.
@@ -155,6 +161,8 @@ CREATE TABLE device_events (
     correlation_id BIGINT,  -- id that it shares with the call; NULL if there is none
     op_index INTEGER,  -- the op to which its time belongs: the innermost op, in the call's thread, that contains its call; without a call, the first op with the same external id, unless that is the correlation id; for a graph's kernel, the op that recorded it, if a trace of the graph's capture shows it; NULL if there is none
     op_signature INTEGER,  -- signature of that op; NULL if there is none
+    pass VARCHAR,  -- the pass of training that launched it, the first of these that contains its call, or, without a call, its owner: backward, optimizer, data_loading or forward, see `passes`; NULL for none
+    backward_index INTEGER,  -- the call of the backward pass that launched it, the outermost one; NULL if none did
     owner_index INTEGER,  -- the nearest op or annotation (steps are annotations), found in the same way as op_index; for a graph's kernel, the op or module that recorded it; NULL if there is none
     wait_kind VARCHAR,  -- reason of the wait before a kernel, copy or fill longer than 0 started: launch_delay (it waited for its launch), stream_delay (for the event before it in its stream), dependency (for an event of another stream) or unknown_wait (for something that the trace doesn't show); synchronization for the record of the host's wait for a CUDA event; NULL if unknown, and for other events
     wait_index INTEGER,  -- the kernel, copy or fill whose end it waited for; NULL if it waited for its launch, and if there is none
@@ -195,5 +203,6 @@ CREATE TABLE trace_devices (
     memory_bytes BIGINT,  -- size of its memory in bytes
     compute_major INTEGER,  -- compute capability, major number
     compute_minor INTEGER,  -- compute capability, minor number
-    multiprocessors INTEGER  -- number of its streaming multiprocessors
+    multiprocessors INTEGER,  -- number of its streaming multiprocessors
+    is_used BOOLEAN NOT NULL  -- whether it ran work; if no listed device has the number of a device that ran work, true for all
 );

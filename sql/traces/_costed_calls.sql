@@ -16,24 +16,19 @@ WHERE _is_recorded(r.iteration, r.phase, steps, phase) AND NOT (is_compared AND 
 
 -- One op of a trace without device events as work, as in `_device_work`: its own time on the host.
 CREATE MACRO _host_work(capture_key, steps, phase, is_compared) AS TABLE
--- Empty for other traces, so that nothing else is read.
-WITH target AS MATERIALIZED (
-    SELECT capture_key AS capture_id
-    WHERE NOT EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key AND d.is_inferred IS NOT NULL)
-)
-SELECT s.run_index, s.event_index AS op_index, s.operator_ticks AS ticks,
-    CASE WHEN _is_step_run(r.name) THEN s.operator_ticks ELSE 0 END AS step_ticks, 'op' AS kind,
-    NULL::VARCHAR AS label, NULL::VARCHAR AS kernel_family, NULL::BOOLEAN AS uses_matrix_units, NULL::BIGINT AS bytes
-FROM target AS a CROSS JOIN _trace_slices((SELECT a.capture_id FROM target AS a)) AS s
-JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = s.run_index
-WHERE s.operator_ticks IS NOT NULL
-    AND _is_operator(s.kind, s.label, s.is_data_loader)
+SELECT c.run_index, c.event_index AS op_index, c.host_ticks AS ticks,
+    CASE WHEN _is_step_run(r.name) THEN c.host_ticks ELSE 0 END AS step_ticks, 'op' AS kind, NULL::VARCHAR AS label,
+    NULL::VARCHAR AS kernel_family, NULL::BOOLEAN AS uses_matrix_units, NULL::BIGINT AS bytes
+FROM costed_ops AS c
+JOIN runs AS r ON r.capture_id = c.capture_id AND r.run_index = c.run_index
+WHERE c.capture_id = capture_key
+    AND c.host_ticks IS NOT NULL
     AND _is_recorded(r.iteration, r.phase, steps, phase)
     AND NOT (is_compared AND _is_outside_steps(r.name));
 
 -- One op of a trace by the shapes, types and strides of its inputs, as in `op_efficiency`, in ticks: the device time of
 -- what it launched, or, in a trace without device events, its own time on the host. Columns of `call_costs` have their
--- meaning. `parts` has its calls one by one, each with its run. Work that no op launched has one part for each run, and
+-- meaning. `parts` has its calls one by one, each with its run, and `inner_flops` and `is_recomputed` of `costed_ops`. Work that no op launched has one part for each run, and
 -- as many calls as kernels, copies and fills; its copies and fills have the bytes that the trace has.
 CREATE MACRO _costed_calls(
     capture_key,
@@ -68,7 +63,8 @@ called AS (
         arg_max(w.top_event, w.ticks) AS top_event,
         CASE WHEN bool_or(w.uses) THEN true WHEN bool_or(w.may_use) THEN NULL ELSE false END AS uses,
         list({
-            'run_index': w.run_index, 'op_index': w.owner, 'ticks': w.ticks, 'copy_ticks': w.copy_ticks
+            'run_index': w.run_index, 'inner_flops': k.inner_flops, 'is_recomputed': k.is_recomputed, 'ticks': w.ticks,
+            'copy_ticks': w.copy_ticks
         }) AS parts
     FROM working AS w
     LEFT JOIN ops AS k ON k.event_index = w.owner

@@ -103,8 +103,7 @@ classes AS MATERIALIZED (
         AS is_backward
     FROM (
         SELECT g.thread_index, g.end_ticks - g.start_ticks AS ticks, t.sequence_number IS NOT NULL AS has_number,
-            g.kind = 'op'
-            AND _is_backward(_is_backward_name(g.label), t.sequence_number, t.forward_thread) AS is_backward
+            coalesce(t.pass = 'backward', false) AS is_backward
         FROM gaps AS g
         JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
     ) AS g

@@ -7,7 +7,8 @@ WITH named AS (
             WHEN device IS NOT NULL THEN device
             WHEN count(DISTINCT u.name) = 1 THEN max(u.name)
         END AS name
-    FROM _used_devices(capture_key) AS u
+    FROM trace_devices AS u
+    WHERE u.capture_id = capture_key AND u.is_used
 ),
 matched AS (
     SELECT n.name, arg_min(p.peaks, p.place) AS peaks

@@ -28,26 +28,31 @@ CREATE MACRO backward_times(
 WITH target AS MATERIALIZED (
     SELECT c.*, _checked_by("by", ['module', 'op']) = 'module' AS by_module FROM _scaled_capture(capture, unit) AS c
 ),
-slices AS MATERIALIZED (FROM _pass_slices((SELECT a.capture_id FROM target AS a))),
 paths AS MATERIALIZED (FROM _event_module_paths((SELECT a.capture_id FROM target AS a)) AS m WHERE "by" = 'module'),
-backward_calls AS MATERIALIZED (SELECT b.* FROM _backward_calls((SELECT a.capture_id FROM target AS a), 'slices') AS b),
+events AS MATERIALIZED (
+    SELECT t.event_index, s.label, t.start_ticks, t.elapsed_ticks AS ticks, t.backward_index, t.forward_index,
+        s.activity = 'module' OR s.purpose = 'module' AS is_module
+    FROM target AS a
+    JOIN trace_events AS t USING (capture_id)
+    JOIN signatures AS s ON s.capture_id = a.capture_id AND s.signature_index = t.event_signature
+    WHERE t.pass IS NOT NULL
+),
+backward_calls AS MATERIALIZED (
+    SELECT e.event_index, e.forward_index AS op_index, e.ticks,
+        regexp_replace(e.label, '^autograd::engine::evaluate_function: ', '') AS label
+    FROM events AS e
+    WHERE e.event_index = e.backward_index
+),
 device_times AS MATERIALIZED (
     SELECT d.event_index, d.total_ticks FROM _device_times((SELECT a.capture_id FROM target AS a)) AS d
 ),
--- Calls that are repeated in the backward pass belong to that pass.
-in_backward AS (
-    SELECT m.event_index
-    FROM slices AS m
-    ASOF JOIN (FROM _pass_covers('slices') AS c WHERE c.place = 1) AS c
-        ON c.thread_index = m.thread_index AND row(m.start_ticks) >= row(c.start_ticks)
-    WHERE m.kind = 'module' AND m.start_ticks < c.end_ticks
-),
 of_modules AS (
-    SELECT p.modules, NULL::VARCHAR AS op, NULL::VARCHAR AS backward, m.event_index, false AS is_backward,
-        m.end_ticks - m.start_ticks AS ticks, m.start_ticks AS first_ticks
-    FROM slices AS m
+    -- Calls that are repeated in the backward pass belong to that pass.
+    SELECT p.modules, NULL::VARCHAR AS op, NULL::VARCHAR AS backward, m.event_index, false AS is_backward, m.ticks,
+        m.start_ticks AS first_ticks
+    FROM events AS m
     JOIN paths AS p USING (event_index)
-    WHERE m.kind = 'module' AND "by" = 'module' AND m.event_index NOT IN (SELECT i.event_index FROM in_backward AS i)
+    WHERE m.is_module AND m.backward_index IS NULL
     UNION ALL
     -- A call belongs to all modules on the path of its op.
     SELECT list_slice(w.modules, 1, w.depth), NULL, NULL, w.event_index, true, w.ticks, NULL
@@ -55,23 +60,22 @@ of_modules AS (
         SELECT b.event_index, b.ticks, p.modules, unnest(range(1, len(p.modules) + 1)) AS depth
         FROM backward_calls AS b
         JOIN paths AS p ON p.event_index = b.op_index
-        WHERE "by" = 'module'
     ) AS w
     UNION ALL
     SELECT NULL, NULL, NULL, b.event_index, true, b.ticks, NULL
     FROM backward_calls AS b
     LEFT JOIN paths AS p ON p.event_index = b.op_index
-    WHERE "by" = 'module' AND p.event_index IS NULL AND EXISTS (FROM paths)
+    WHERE p.event_index IS NULL AND EXISTS (FROM paths)
 ),
 of_ops AS (
     SELECT NULL::VARCHAR[] AS modules, f.label AS op, b.label AS backward, f.event_index, false AS is_backward,
-        f.end_ticks - f.start_ticks AS ticks, NULL::BIGINT AS first_ticks
+        f.ticks, NULL::BIGINT AS first_ticks
     FROM (SELECT DISTINCT c.op_index, c.label FROM backward_calls AS c WHERE "by" = 'op') AS b
-    JOIN slices AS f ON f.event_index = b.op_index
+    JOIN events AS f ON f.event_index = b.op_index
     UNION ALL
     SELECT NULL, f.label, b.label, b.event_index, true, b.ticks, NULL
     FROM backward_calls AS b
-    LEFT JOIN slices AS f ON f.event_index = b.op_index
+    LEFT JOIN events AS f ON f.event_index = b.op_index
     WHERE "by" = 'op'
 ),
 summed AS (

@@ -19,9 +19,12 @@ spans AS (
 )
 SELECT s.start_ticks, s.end_ticks FROM spans AS s WHERE s.steps > 0;
 
+-- The place of a pass in the order in which moments count for passes, from 1.
+CREATE MACRO _pass_place(pass) AS (list_position(['backward', 'optimizer', 'data_loading', 'forward', 'other'], pass));
+
 -- The time on the host of one pass in one span of `_step_spans`. Each moment counts once.
 CREATE MACRO _host_passes(
-    slices,  -- a table of the rows of `_pass_slices`
+    slices,  -- a table of the events of a trace that show passes: start_ticks, end_ticks, and place, as of `_pass_place`
     spans  -- a table of the rows of `_step_spans`
 ) AS TABLE
 WITH edges AS (
@@ -59,35 +62,6 @@ ASOF JOIN query_table(spans) AS b ON row(t.ticks) >= row(b.start_ticks)
 WHERE t.ticks < b.end_ticks
 GROUP BY b.start_ticks, t.place;
 
--- The pass that launched one device event of a trace: the first of backward, optimizer, data_loading and forward that
--- contains the launch on its thread.
-CREATE MACRO _device_passes(
-    capture_key,
-    slices  -- a table of the rows of `_pass_slices`
-) AS TABLE
-WITH launched AS MATERIALIZED (
-    SELECT o.event_index, o.launch_ticks, o.device_ticks, t.thread_index, t.start_ticks
-    FROM _launches(capture_key) AS o
-    LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-        ON t.event_index = coalesce(o.call_index, o.owner_index)
-),
-asked AS (
-    SELECT l.event_index, l.thread_index, l.start_ticks, p.place
-    FROM launched AS l CROSS JOIN (SELECT unnest([1, 2, 3, 4]) AS place) AS p
-    WHERE l.thread_index IS NOT NULL
-),
-within AS (
-    SELECT a.event_index, min(a.place) AS place
-    FROM asked AS a
-    ASOF JOIN _pass_covers(slices) AS c
-        ON c.thread_index = a.thread_index AND c.place = a.place AND row(a.start_ticks) >= row(c.start_ticks)
-    WHERE a.start_ticks < c.end_ticks
-    GROUP BY a.event_index
-)
-SELECT l.event_index, l.launch_ticks, l.device_ticks AS ticks, coalesce(w.place, 5) AS place
-FROM launched AS l
-LEFT JOIN within AS w USING (event_index);
-
 -- The time of one pass of training in a trace, or in one of its steps: forward, backward, optimizer, data_loading, or
 -- other. On the host each moment of a step counts once, for the first pass in this order that any thread is in:
 -- backward (autograd's functions), optimizer (`Optimizer.step` and `zero_grad`), data_loading, forward (modules, and
@@ -117,10 +91,15 @@ WITH target AS MATERIALIZED (
 steps AS MATERIALIZED (FROM _host_steps((SELECT a.capture_id FROM target AS a))),
 spans AS MATERIALIZED (FROM _step_spans('steps')),
 slices AS MATERIALIZED (
-    SELECT s.thread_index, s.place, s.start_ticks, s.end_ticks
-    FROM _pass_slices((SELECT a.capture_id FROM target AS a)) AS s
+    SELECT _pass_place(t.pass) AS place, t.start_ticks, t.start_ticks + t.elapsed_ticks AS end_ticks
+    FROM target AS a
+    JOIN trace_events AS t USING (capture_id)
+    WHERE t.pass IS NOT NULL
 ),
-launched AS MATERIALIZED (FROM _device_passes((SELECT a.capture_id FROM target AS a), 'slices')),
+launched AS MATERIALIZED (
+    SELECT l.launch_ticks, l.device_ticks AS ticks, _pass_place(coalesce(l.pass, 'other')) AS place
+    FROM _launches((SELECT a.capture_id FROM target AS a)) AS l
+),
 in_spans AS MATERIALIZED (
     SELECT h.span_ticks, h.place, h.ticks AS host_ticks, 0 AS device_ticks, 0 AS events
     FROM _host_passes('slices', 'spans') AS h

@@ -15,7 +15,7 @@ stepped AS (
         200 * (f.ticks - f.known_ticks + f.unpeaked_ticks) > f.ticks AS lacks_some
     FROM (FROM trace_steps AS i WHERE i.capture_id = capture_key AND i.start_ticks IS NOT NULL) AS s
     CROSS JOIN used AS u
-    LEFT JOIN _step_flops(capture_key, rated) AS f ON f.run_index = s.run_index
+    LEFT JOIN _step_flops(rated) AS f ON f.run_index = s.run_index
 ),
 shared AS (
     SELECT t.*, 100 * (t.compute_ticks - coalesce(t.repeated_compute_ticks, 0)) / t.most_ticks AS model_percent,

@@ -43,9 +43,17 @@ kinds AS MATERIALIZED (
     JOIN signatures AS s USING (capture_id)
     WHERE NOT s.on_device OR s.activity IN ('kernel', 'copy', 'fill')
 ),
-events AS MATERIALIZED (
-    SELECT e.source, k.on_device, r.is_step, coalesce(d.call_thread, e.thread_index) AS thread_index,
-        coalesce(d.call_start_ticks, e.start_ticks) AS start_ticks,
+-- Lines of the ops of the forward pass to which calls of backward passes without a stack belong.
+backward AS MATERIALIZED (
+    SELECT b.event_index, f.source
+    FROM target AS a
+    JOIN trace_events AS b USING (capture_id)
+    JOIN trace_events AS f ON f.capture_id = b.capture_id AND f.event_index = b.forward_index
+    WHERE b.source IS NULL AND f.source IS NOT NULL
+),
+events AS (
+    SELECT coalesce(e.source, b.source) AS source, e.source IS NULL AND b.source IS NOT NULL AS is_backward,
+        k.on_device, r.is_step,
         CASE WHEN k.on_device THEN e.elapsed_ticks ELSE t.self_ticks END AS ticks
     FROM target AS a
     JOIN trace_events AS e USING (capture_id)
@@ -53,29 +61,13 @@ events AS MATERIALIZED (
     JOIN recorded AS r USING (run_index)
     JOIN kinds AS k ON k.signature_index = e.event_signature
     LEFT JOIN device_events AS d USING (capture_id, run_index, event_index)
+    LEFT JOIN backward AS b ON b.event_index = coalesce(d.backward_index, e.backward_index)
     -- The profiler's own events that nothing contains, such as that of the whole recording, have no time of the program.
     WHERE CASE WHEN k.on_device THEN e.elapsed_ticks >= 0 ELSE NOT k.is_helper OR e.call_index IS NOT NULL END
 ),
-pass_slices AS MATERIALIZED (FROM _pass_slices((SELECT a.capture_id FROM target AS a))),
--- Calls of backward passes without a stack, whose forward ops have one.
-backward AS MATERIALIZED (
-    SELECT e.thread_index, e.start_ticks, e.start_ticks + b.ticks AS end_ticks, f.source
-    FROM _backward_calls((SELECT a.capture_id FROM target AS a), 'pass_slices') AS b
-    CROSS JOIN target AS a
-    JOIN trace_events AS e ON e.capture_id = a.capture_id AND e.event_index = b.event_index AND e.source IS NULL
-    JOIN trace_events AS f ON f.capture_id = a.capture_id AND f.event_index = b.op_index AND f.source IS NOT NULL
-),
-attributed AS (
-    SELECT e.source, e.on_device, e.is_step, false AS is_backward, e.ticks FROM events AS e WHERE e.source IS NOT NULL
-    UNION ALL
-    SELECT CASE WHEN e.start_ticks < b.end_ticks THEN b.source END, e.on_device, e.is_step,
-        coalesce(e.start_ticks < b.end_ticks, false), e.ticks
-    FROM (FROM events AS i WHERE i.source IS NULL) AS e
-    ASOF LEFT JOIN backward AS b ON b.thread_index = e.thread_index AND row(e.start_ticks) >= row(b.start_ticks)
-),
 times AS MATERIALIZED (
     SELECT t.source, t.on_device, t.is_step, t.is_backward, count(*) AS calls, sum(t.ticks)::BIGINT AS ticks
-    FROM attributed AS t
+    FROM events AS t
     GROUP BY t.source, t.on_device, t.is_step, t.is_backward
 ),
 lines AS (

@@ -237,6 +237,15 @@ def test_passes_by_hand(traces: Traces) -> None:
     assert traces.ask("backward_times", f"op, backward, {TIMES}", by="op") == [
         ("aten::mm", "MmBackward0", 1, 1, 30, 30, 0, 40)
     ]
+    stored = (
+        "SELECT event_index, pass, backward_index, forward_index FROM trace_events WHERE pass IS NOT NULL ORDER BY 1"
+    )
+    assert traces.warehouse.rows(stored)[1] == [
+        (1, "forward", None, None), (2, "backward", 2, 1), (5, "optimizer", None, None)
+    ]  # fmt: skip
+    assert traces.warehouse.rows("SELECT event_index, pass, backward_index FROM device_events ORDER BY 1")[1] == [
+        (4, "backward", 2), (6, None, None), (10, None, None)
+    ]  # fmt: skip
     with pytest.raises(QueryError, match="by must be trace or step, not op"):
         traces.ask("passes", by="op")
     with pytest.raises(QueryError, match="by must be module or op, not x"):

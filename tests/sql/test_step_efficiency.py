@@ -253,7 +253,7 @@ def check(warehouse: Warehouse, path: Path, *, has_repeats: bool = True) -> dict
     sums = """
         SELECT CASE WHEN r.name = 'ProfilerStep' THEN t.step ELSE -1 END AS step, sum(s.flops)::BIGINT,
             coalesce(sum(s.repeated_flops), 0)::BIGINT
-        FROM _step_flops($key, 'products') AS s
+        FROM _step_flops('products') AS s
         JOIN runs AS r ON r.capture_id = $key AND r.run_index = s.run_index
         LEFT JOIN trace_steps AS t ON t.capture_id = $key AND t.run_index = s.run_index
         GROUP BY ALL HAVING sum(s.flops) > 0
@@ -261,9 +261,9 @@ def check(warehouse: Warehouse, path: Path, *, has_repeats: bool = True) -> dict
     found = {step: [flops, repeated] for step, flops, repeated in warehouse.rows(sums, key=key)[1]}
     assert found == {step: flops for step, flops in expected.items() if flops[0]}
     [(of_runs, of_ops)] = warehouse.rows(
-        "SELECT (SELECT sum(s.flops)::BIGINT FROM _step_flops($key, 'all_ops') AS s),"
-        " (SELECT sum(b.flops::HUGEINT * b.calls)::BIGINT FROM all_ops AS b)", key=key
-    )[1]  # fmt: skip
+        "SELECT (SELECT sum(s.flops)::BIGINT FROM _step_flops('all_ops') AS s),"
+        " (SELECT sum(b.flops::HUGEINT * b.calls)::BIGINT FROM all_ops AS b)"
+    )[1]
     assert of_runs <= of_ops if "torch/gpu" not in str(path) else of_runs == of_ops
     shown = "SELECT sum(e.flops::DOUBLE * e.calls) FROM op_efficiency($key::VARCHAR) AS e"
     by_op = warehouse.rows(shown.replace("$key::VARCHAR", "$name"), name=path.name)[1][0][0]

@@ -221,10 +221,18 @@ def test_stacks_are_without_the_lines_that_torch_leaves_out(traces: Traces) -> N
 def test_devices_that_a_trace_names(traces: Traces) -> None:
     traces.take(*PLAIN, deviceProperties=[{**A100, "id": 3}, {"name": None, "totalGlobalMem": 2**70}])
     assert traces.warehouse.rows("FROM trace_devices")[1] == [
-        (1, 3, "NVIDIA A100", 1000, 8, 0, 108),
-        (1, 1, None, None, None, None, None),
+        (1, 3, "NVIDIA A100", 1000, 8, 0, 108, True),
+        (1, 1, None, None, None, None, None, True),
     ]
     assert traces.warehouse.rows("FROM findings")[1] == []
+
+
+@pytest.mark.parametrize(("device", "used"), [(3, [3]), (1, [1]), (9, [3, 1]), (None, [3, 1])])
+def test_devices_that_ran_work(traces: Traces, device: int | None, used: list[int]) -> None:
+    """Work of a device that isn't listed may be of any listed device."""
+    arguments = {} if device is None else {"device": device}
+    traces.take(event("kernel", "gemm", 10, 20, 7, **arguments), deviceProperties=[{**A100, "id": 3}, {"id": 1}])
+    assert [number for (number,) in traces.warehouse.rows("SELECT device FROM trace_devices WHERE is_used")[1]] == used
 
 
 @pytest.mark.long

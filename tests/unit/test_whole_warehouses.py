@@ -249,11 +249,13 @@ def test_launches_that_differ_are_found(tmp_path: Path) -> None:
     assert checked(db).exit_code == 0
     first = "(SELECT min(d.rowid) FROM device_events AS d WHERE d.call_index IS NOT NULL)"
     problem = "device_events: gpu: 1 rows differ from their events, or from the events that launched them"
-    assert changed(db, f"UPDATE device_events SET call_ticks = call_ticks + 1 WHERE rowid = {first}") == [problem]
-    longer = "UPDATE trace_events SET elapsed_ticks = elapsed_ticks + 1 WHERE rowid = 0"
-    assert (
-        changed(db, longer)[0] == "trace_events: gpu: 1 rows differ from event_ticks, or from what is computed from it"
-    )
+    for column in ("call_ticks", "backward_index"):
+        fault = f"UPDATE device_events SET {column} = coalesce({column}, 0) + 1 WHERE rowid = {first}"
+        assert changed(db, fault) == [problem]
+    problem = "trace_events: gpu: 1 rows differ from event_ticks, or from what is computed from it"
+    for column in ("elapsed_ticks", "backward_index"):
+        fault = f"UPDATE trace_events SET {column} = coalesce({column}, 0) + 1 WHERE rowid = 0"
+        assert changed(db, fault)[0] == problem
 
 
 def test_damaged_blocks_are_found(db: Path) -> None:
