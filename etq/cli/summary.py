@@ -589,7 +589,7 @@ def _ops_of_link(file: str, kind: str | None) -> Rows:
     from etq.ingest.recognition import RECORD
 
     warehouse = open_unrun(file)[0]
-    rows = "_delegation(1, NULL, NULL)" if kind == RECORD else "_program_delegation(1)"
+    rows = "_delegation(1, NULL)" if kind == RECORD else "_program_delegation(1)"
     with warehouse:
         return warehouse.rows(_OPS_OF_LINK.format(rows=rows))[1]
 

@@ -69,10 +69,10 @@ class CaptureQueries:
     @cached_property
     def with_nodes(self) -> CaptureQueries:
         """Return these queries after finding the nodes of the capture's events, if it has a record."""
-        from etq.storage.linking import find_new_nodes
+        from etq.storage.linking import find_nodes
 
         with self.warehouse.locked() as connection:
-            find_new_nodes(connection, self.capture.capture_id)
+            find_nodes(connection, self.capture.capture_id)
         return self
 
     @cached_property

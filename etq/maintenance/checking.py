@@ -29,6 +29,7 @@ from etq.ingest.events.rows import OWN_TIMES
 from etq.ingest.events.run_times import COLUMNS as RUN_TIMES
 from etq.ingest.trace.rows import OF_EVENTS, OF_TICKS
 from etq.selectors import JOB
+from etq.storage.nodes import ALONE
 
 # Columns with these names refer, in all other tables, to the key of these tables.
 PARENTS: Final = {
@@ -73,6 +74,7 @@ KEYS: Final = (
     ("signatures", ("capture_id", "signature_index")),
     ("event_ticks", ("capture_id", "run_index", "event_index")),
     ("signature_ops", ("capture_id", "signature_index")),
+    ("placed_nodes", ("capture_id", "graph_id", "node_index")),
     ("threads", ("capture_id", "thread_index")),
     ("trace_events", ("capture_id", "run_index", "event_index")),
     ("trace_steps", ("capture_id", "run_index")),
@@ -84,6 +86,7 @@ KEYS: Final = (
     ("graphs", ("record_id", "graph_id")),
     ("op_nodes", ("record_id", "graph_id", "node_index")),
     ("costed_nodes", ("record_id", "graph_id", "node_index")),
+    ("delegated_nodes", ("record_id", "graph_id", "node_index")),
     ("record_members", ("record_id", "member_index")),
     ("methods", ("program_id", "method_index")),
     ("methods", ("program_id", "method")),
@@ -348,7 +351,34 @@ def rollup_problems(connection: duckdb.DuckDBPyConnection, *, has_all_ranks: boo
         problems += [
             f"{table}: {name}: {number:,} rows {what} differ from what its events give" for name, number in differing
         ]
-    return problems
+    return [*problems, *_placed_problems(connection)]
+
+
+def _placed_problems(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Compute again which nodes delegates run, by records alone and by captures."""
+    columns = "graph_id, node_index, debug_handle, instruction_id, backend, basis"
+    for table, kind, keys in (
+        ("delegated_nodes", "record", ALONE.format("k.record_id")),
+        ("placed_nodes", "capture", "k.record_id, k.program_id, k.capture_id"),
+    ):
+        key = f"{kind}_id"
+        rows = connection.execute(
+            f"""
+            SELECT k.name, count(*) FROM (
+                SELECT d.{key} FROM (
+                    SELECT {key}, {columns}, 1 AS more FROM {table}
+                    UNION ALL
+                    SELECT k.{key}, {columns}, -1 FROM {kind}s AS k, LATERAL (FROM _node_delegates({keys})) AS n
+                ) AS d
+                GROUP BY d.{key}, {columns} HAVING sum(d.more) <> 0
+            ) AS d
+            JOIN {kind}s AS k USING ({key})
+            GROUP BY ALL ORDER BY ALL
+            """
+        ).fetchall()
+        what = "record" if kind == "record" else "record, program and events"
+        for name, number in rows:
+            yield f"{table}: {name}: {number:,} rows differ from what its {what} give"
 
 
 def of_files(connection: duckdb.DuckDBPyConnection, folder: Path) -> Part:

@@ -42,9 +42,8 @@ UNTIMED: Final = """
     FROM linked AS l
     JOIN graphs AS g ON g.record_id = l.record_id AND g.stage = $stage
     JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
-    LEFT JOIN _node_delegates(
-        (SELECT l.record_id FROM linked AS l), NULL, (SELECT l.capture_id FROM linked AS l)
-    ) AS b ON b.graph_id = p.graph_id AND b.node_index = p.node_index
+    LEFT JOIN placed_nodes AS b
+        ON b.capture_id = l.capture_id AND b.graph_id = p.graph_id AND b.node_index = p.node_index
     WHERE coalesce($method, g.method) = g.method
 """
 

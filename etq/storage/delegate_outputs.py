@@ -28,9 +28,7 @@ class Output(NamedTuple):
 
 
 class _Placed(NamedTuple):
-    """A node with a debug handle of a call, as `_node_delegates` places it: into a call or none, and on which
-    `basis`.
-    """
+    """A node with a debug handle of a call, as `placed_nodes` has it: in a call or none, and on which `basis`."""
 
     method: str
     graph: int
@@ -58,13 +56,10 @@ class _Entry(NamedTuple):
     is_guessed: bool
 
 
-def outputs_of_calls(
-    ask: Ask, keys: tuple[int, int, int | None], graphs: Graphs, placed_nodes: str
-) -> dict[Call, list[Output] | str]:
+def outputs_of_calls(ask: Ask, keys: tuple[int, int, int | None], graphs: Graphs) -> dict[Call, list[Output] | str]:
     """Return the outputs of each delegate call in the program's order, or why they are unknown.
 
-    keys          of the capture, the record and the program
-    placed_nodes  the table with the rows of `_node_delegates` for these keys
+    keys  of the capture, the record and the program
 
     A call's outputs are the values of its nodes that other nodes use, or that the graph returns. The export keeps the
     order of nodes, so the outputs are in the order of the call's debug handles.
@@ -80,8 +75,9 @@ def outputs_of_calls(
         counts[method, instruction] = outputs
     if not lists:
         return {}
-    columns = ", ".join(f"d.{name}" for name in ("method", "graph_id", "node_index", "debug_handle", "instruction_id"))
-    placed = [_Placed(*row) for row in ask(f"SELECT {columns}, d.basis FROM {placed_nodes} AS d")]
+    query = "SELECT p.graph_id, p.node_index, p.debug_handle, p.instruction_id, p.basis FROM placed_nodes AS p"
+    rows = ask(f"{query} WHERE p.capture_id = {keys[0]:d}")
+    placed = [_Placed(graphs.methods[row[0]], *row) for row in rows]
     certainty = _Certainty(ask, keys, graphs, placed)
     values = _Values(graphs, placed, certainty)
     return {call: _decided([*values.entries(call, handles)], counts[call]) for call, handles in lists.items()}

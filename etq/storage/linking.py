@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import duckdb
-import pyarrow as pa
 
 from etq import catalog
-from etq.database.cursors import register
 from etq.errors import WarehouseError
 from etq.storage.methods import FITTING, find_methods
-from etq.storage.nodes import find_nodes_of_handles, placed_nodes
-from etq.storage.outputs import PLACED, find_outputs
+from etq.storage.nodes import find_nodes_of_handles, place_nodes
+from etq.storage.outputs import find_outputs
 
 # The tables that linking fills.
-FOUND: Final = ("linked_methods", "signature_nodes", "signature_delegate_ops", "signature_ops", "signature_outputs")
+FOUND: Final = (
+    *("linked_methods", "placed_nodes", "signature_nodes", "signature_delegate_ops", "signature_ops"),
+    "signature_outputs",
+)
 _OF_LINKS: Final = "rule IN ('foreign record', 'foreign program', 'method unknown')"
 _KEYS: Final = "(SELECT unnest($keys::INTEGER[]))"
 
@@ -78,12 +79,9 @@ def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], 
     _set_links(connection, capture_ids, links)
     for first, *others in [[*capture_ids]] if len(capture_ids) == 1 else _groups(connection, capture_ids):
         find_methods(connection, first)
-        placed = find_nodes(connection, first)
+        find_nodes(connection, first)
         find_ops(connection, first)
-        if placed is not None:
-            connection.register(PLACED, placed)
         find_outputs(connection, first)
-        connection.unregister(PLACED)
         if others:
             _copy_links(connection, first, others)
     set_methods(connection, capture_ids)
@@ -91,7 +89,7 @@ def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], 
 
 def link_new(connection: duckdb.DuckDBPyConnection, capture_id: int, links: Mapping[str, int]) -> None:
     """Link a capture that was never linked, as `link_many` does, but without nodes, ops and outputs. The caller calls
-    `find_new_nodes`, `find_ops` and `find_outputs`, in this order, when it needs these.
+    `find_nodes`, `find_ops` and `find_outputs`, in this order, when it needs these.
     """
     _set_links(connection, [capture_id], links)
     find_methods(connection, capture_id)
@@ -137,26 +135,15 @@ def _groups(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -
     return [keys for (keys,) in connection.execute(query, {"keys": list(capture_ids)}).fetchall()]
 
 
-def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> pa.RecordBatch | None:
-    """Find the nodes of a capture's events, after the methods of its runs.
-
-    Returns the nodes that delegates run, see `placed_nodes`.
-    """
-    placed = placed_nodes(connection, capture_id)
-    find_nodes_of_handles(connection, capture_id, placed)
+def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
+    """Find the nodes that delegates run, and the nodes of a capture's events, after the methods of its runs."""
+    has_delegates = place_nodes(connection, capture_id)
+    find_nodes_of_handles(connection, capture_id, has_delegates=has_delegates)
     has_ops = _has_delegate_ops(connection, capture_id)
     if has_ops or _has_unmapped_delegates(connection, capture_id):
         from etq.storage.aligning import align_delegates
 
         align_delegates(connection, capture_id, has_ops)
-    return placed
-
-
-def find_new_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
-    """Find the nodes of the events of a new capture, and register the table PLACED, which `find_outputs` reads."""
-    placed = find_nodes(connection, capture_id)
-    if placed is not None:
-        register(connection, PLACED, placed)
 
 
 def find_ops(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 
 from etq.ingest.arrow import batch, flags, integers, numbers, texts
 from etq.storage.inserting import insert
 
-_PLACED: Final = "d.method, d.graph_id, d.node_index, d.debug_handle, d.instruction_id, d.basis"
+# The arguments of `_node_delegates` for a record alone: no program, and a capture that doesn't exist.
+ALONE: Final = "{}, NULL, 0"
 _NODES: Final = """
     SELECT n.signature_index, n.debug_handle, n.graph_id, n.node_index, n.instruction_id, n.kind,
         string_split(n.op, '.')[1] = n.kernel_op
@@ -21,49 +21,47 @@ _NODES: Final = """
 """
 
 
-def placed_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> pa.RecordBatch | None:
-    """Return the nodes that delegates run, as rows of `_node_delegates`; None if the capture's record has none."""
+def place_nodes_of_record(connection: duckdb.DuckDBPyConnection, record_id: int) -> None:
+    """Fill `delegated_nodes` with the nodes that delegates run, by a record alone."""
+    if connection.execute("SELECT 1 FROM delegates AS d WHERE d.record_id = ? LIMIT 1", [record_id]).fetchall():
+        _place(connection, "delegated_nodes", record_id, ALONE.format(record_id))
+
+
+def place_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> bool:
+    """Fill `placed_nodes` with the nodes that delegates run; return whether the capture's record has delegates."""
     query = "SELECT k.record_id, k.program_id FROM captures AS k JOIN delegates AS d USING (record_id)"
     found = connection.execute(f"{query} WHERE k.capture_id = ? LIMIT 1", [capture_id]).fetchall()
-    if not found:
-        return None
-    # As a literal, NULL lets the planner drop the part for programs.
-    record, program = ("NULL" if key is None else f"{key:d}" for key in found[0])
-    rows = connection.execute(
-        f"SELECT {_PLACED} FROM _node_delegates({record}, {program}, {capture_id:d}) AS d"
-    ).fetchall()
-    methods, graphs, nodes, handles, instructions, bases = zip(*rows, strict=True) if rows else [()] * 6
-    return batch(
-        {
-            "method": texts(methods),
-            "graph_id": integers(graphs),
-            "node_index": integers(nodes),
-            "debug_handle": integers(handles),
-            "instruction_id": integers(instructions),
-            "basis": texts(bases),
-        }
+    for record, program in found:
+        # As a literal, NULL lets the planner drop the part for programs.
+        _place(connection, "placed_nodes", capture_id, f"{record}, {program or 'NULL'}, {capture_id:d}")
+    return bool(found)
+
+
+def _place(connection: duckdb.DuckDBPyConnection, table: str, key: int, keys: str) -> None:
+    """Fill a table with the rows of `_node_delegates` for the keys of a record, a program and a capture."""
+    connection.execute(
+        f"""
+        INSERT INTO {table}
+        SELECT {key:d}, d.graph_id, d.node_index, d.debug_handle, d.instruction_id, d.backend, d.basis
+        FROM _node_delegates({keys}) AS d
+        ORDER BY d.graph_id, d.node_index
+        """
     )
 
 
-def find_nodes_of_handles(
-    connection: duckdb.DuckDBPyConnection, capture_id: int, placed: pa.RecordBatch | None
-) -> None:
+def find_nodes_of_handles(connection: duckdb.DuckDBPyConnection, capture_id: int, *, has_delegates: bool) -> None:
     """Fill `signature_nodes` with the nodes that the record's and the backends' maps assign to a capture's events.
 
-    placed  as `placed_nodes` returns it
+    has_delegates  as `place_nodes` returns it, which was called before
     """
-    columns = (
-        []
-        if placed is None
-        else [placed.column(name).to_pylist() for name in ("graph_id", "node_index", "instruction_id")]
-    )
-    of_calls = set(zip(*columns, strict=True))
+    query = "SELECT p.graph_id, p.node_index, p.instruction_id FROM placed_nodes AS p WHERE p.capture_id = ?"
+    of_calls = {*connection.execute(query, [capture_id]).fetchall()} if has_delegates else set()
     found: list[tuple[Any, ...]] = []
     for signature, each in groupby(connection.execute(_NODES, [capture_id]).fetchall(), key=lambda row: row[0]):
         nodes = []
         for _, handle, *node, kind, is_of_kernel in each:
             is_of_delegate = kind in ("delegate", "delegate_call")
-            if placed is not None or not is_of_delegate:
+            if has_delegates or not is_of_delegate:
                 nodes.append((handle, *node[:2], tuple(node) in of_calls if is_of_delegate else bool(is_of_kernel)))
         is_any = any(is_run for *_, is_run in nodes)
         found += [(signature, at, *node, is_run or not is_any) for at, (*node, is_run) in enumerate(nodes)]

@@ -14,8 +14,6 @@ from etq.storage.delegate_outputs import Output, outputs_of_calls
 from etq.storage.inserting import insert
 from etq.storage.op_results import EDGE, Ask, Graphs, Op, Result
 
-# The nodes that delegates run, rows of `_node_delegates` for the capture; it exists if the record has delegates.
-PLACED: Final = "_placed_nodes"
 _NO_NODE: Final = "only values of other nodes of the op are logged"
 Sizes = list[int | None] | None
 
@@ -60,7 +58,7 @@ def find_outputs(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None
 
 
 def outputs_of(ask: Ask, capture_id: int, graphs: Graphs | None = None) -> Iterator[OpOutput]:
-    """Yield the matches of outputs of a linked capture's events with results of ops. `ask` can read the table PLACED.
+    """Yield the matches of outputs of a linked capture's events with results of ops.
 
     graphs  the edge graphs of its record; None: they are read
     """
@@ -76,7 +74,7 @@ def outputs_of(ask: Ask, capture_id: int, graphs: Graphs | None = None) -> Itera
     events = _last_events(ask, capture_id, record)
     yield from _of_kernels(graphs, results, [event for event in events if event.kind == "kernel"])
     if any(event.kind != "kernel" for event in events):
-        calls = outputs_of_calls(ask, (capture_id, record, program), graphs, PLACED)
+        calls = outputs_of_calls(ask, (capture_id, record, program), graphs)
         yield from _of_delegates(graphs, results, events, calls)
 
 

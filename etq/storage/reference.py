@@ -12,6 +12,7 @@ from etq.ingest.metrics.reference_values import Outputs, hash_of, read_reference
 from etq.storage.capture import last_id
 from etq.storage.inserting import insert
 from etq.storage.naming import check_name_is_free
+from etq.storage.nodes import place_nodes
 from etq.storage.outputs import find_outputs
 from etq.storage.values import insert_rows
 from etq.version import VERSION
@@ -58,6 +59,7 @@ def store_reference(
             insert_rows(connection, capture_id, rows, keep=True)
         else:
             insert(connection, table, capture_id, rows)
+    place_nodes(connection, capture_id)
     find_outputs(connection, capture_id)
     return capture_id, True
 

@@ -150,12 +150,12 @@ def open_ephemeral(
     if etrecord is not None:
         links["record_id"] = warehouse.ingest_record(etrecord).record_id
     if links:
-        from etq.storage.linking import find_new_nodes, find_ops, link_new
+        from etq.storage.linking import find_nodes, find_ops, link_new
         from etq.storage.outputs import find_outputs
 
         link_new(connection, 1, links)
         if has_nodes:
-            find_new_nodes(connection, 1)
+            find_nodes(connection, 1)
             find_ops(connection, 1)
         if not is_for_all_runs:
             find_outputs(connection, 1)

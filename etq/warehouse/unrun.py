@@ -105,4 +105,5 @@ def open_unrun(path: str | os.PathLike[str]) -> tuple[Warehouse, Capture]:
             connection.execute(_INSTRUCTIONS)
         query = _CAPTURE.format(program="NULL" if is_record else "1")
         [row] = connection.execute(query, {"version": VERSION}).fetchall()
+        connection.execute("INSERT INTO placed_nodes SELECT 1, d.* EXCLUDE (record_id) FROM delegated_nodes AS d")
     return warehouse, Capture(*row)

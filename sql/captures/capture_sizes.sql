@@ -58,6 +58,8 @@ WITH segments AS (
     UNION ALL
     SELECT 'step_times' AS table_name, s.* FROM pragma_storage_info('step_times') AS s
     UNION ALL
+    SELECT 'placed_nodes' AS table_name, s.* FROM pragma_storage_info('placed_nodes') AS s
+    UNION ALL
     SELECT 'runs' AS table_name, s.* FROM pragma_storage_info('runs') AS s
     UNION ALL
     SELECT 'signature_delegate_ops' AS table_name, s.* FROM pragma_storage_info('signature_delegate_ops') AS s
@@ -171,6 +173,8 @@ WITH capture_rows AS (
         SELECT 'op_shapes' AS table_name, t.capture_id FROM op_shapes AS t
         UNION ALL
         SELECT 'op_times' AS table_name, t.capture_id FROM op_times AS t
+        UNION ALL
+        SELECT 'placed_nodes' AS table_name, t.capture_id FROM placed_nodes AS t
         UNION ALL
         SELECT 'runs' AS table_name, t.capture_id FROM runs AS t
         UNION ALL

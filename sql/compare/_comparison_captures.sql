@@ -34,11 +34,7 @@ WINDOW of_capture AS (
 -- The captures that two selectors choose, as in `_placed_sides`. It is an error if a side is empty, or if it matches
 -- several captures without a selector.
 CREATE MACRO _compared_sides(base, new) AS TABLE
-WITH chosen_sides AS (
-    SELECT b.capture_id, 'base' AS side, base::VARCHAR AS selector FROM _several_captures(base) AS b
-    UNION ALL
-    SELECT n.capture_id, 'new', new::VARCHAR FROM _several_captures(new) AS n
-)
+WITH chosen_sides AS (FROM _sided_captures(base, new))
 FROM _placed_sides('chosen_sides');
 
 -- The captures of a comparison: those of both sides, and, if each side is one capture, a history that shows how much
@@ -102,6 +98,28 @@ SELECT p.capture_id, p.side, p.position, p.selector, p.name, p.time_scale, p.pro
     CASE WHEN p.only_scope IS NULL THEN coalesce(p.scope, '') || '|' ELSE '' END || p.ops_hash AS ops,
     p.format = 'torch_trace' AS is_trace, p.scope
 FROM chosen AS p;
+
+-- The arguments of two sides, as texts that can be searched for at once: planning a search takes longer than the search.
+-- `meant` is the argument, or, for a key, the capture's hash. Table aliases begin with an underscore, as in _capture.sql.
+CREATE MACRO _asked_sides(base, new) AS TABLE
+SELECT _asked.side, _asked.selector,
+    CASE
+        WHEN NOT _asked.is_key THEN _asked.selector
+        WHEN _each.capture_id IS NULL THEN error('no capture has the key ' || _asked.selector)
+        ELSE _each.sha256
+    END AS meant
+FROM (
+    SELECT unnest([
+        {'side': 'base', 'selector': base::VARCHAR, 'is_key': _is_key(base)},
+        {'side': 'new', 'selector': new::VARCHAR, 'is_key': _is_key(new)}
+    ], recursive := true)
+) AS _asked
+LEFT JOIN captures AS _each ON _asked.is_key AND _each.capture_id = try_cast(_asked.selector AS BIGINT);
+
+-- The captures of two sides, as `_several_captures` finds them.
+CREATE MACRO _sided_captures(base, new) AS TABLE
+SELECT _meant.capture_id, _side.side, _side.selector
+FROM _asked_sides(base, new) AS _side, LATERAL (FROM _several_captures(_side.meant)) AS _meant;
 
 -- All captures that an argument (name, hash prefix, @latest or selector) matches; none if it is NULL. If no capture
 -- matches, it is an error that lists the nearest names; if several match without a selector, it is an error, too.

@@ -13,9 +13,7 @@
 --   calls_difference: new_calls minus base_calls
 CREATE MACRO compare_calls(base, new) AS TABLE
 WITH sides AS MATERIALIZED (
-    SELECT b.capture_id, false AS is_new FROM _several_captures(base) AS b
-    UNION ALL
-    SELECT n.capture_id, true FROM _several_captures(new) AS n
+    SELECT c.capture_id, c.side = 'new' AS is_new FROM _sided_captures(base, new) AS c
 ),
 steps AS MATERIALIZED (
     SELECT s.is_new, s.capture_id, o.scope, max(o.runs) AS steps

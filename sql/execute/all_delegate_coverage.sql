@@ -22,12 +22,7 @@
 --   per_execute: total / executes; NULL without kernels
 CREATE VIEW all_delegate_coverage AS
 WITH all_covered AS (FROM _covered_captures()),
-all_placed AS (FROM _placed_times('signature_times', 'signatures', 'signature_ops')),
-all_nodes AS (
-    SELECT a.capture_id, n.*
-    FROM all_covered AS a,
-        LATERAL (FROM _covered_nodes(a.record_id, a.program_id, a.capture_id, a.answering_program)) AS n
-)
+all_placed AS (FROM _placed_times('signature_times', 'signatures', 'signature_ops'))
 SELECT d.capture_id, d.place, d.op_type, d.method, d.delegated, d.not_delegated, d.calls, d.total, d.share_percent,
     d.unit, d.worst_source, d.worst_module, d.basis, d.executes, d.per_execute
-FROM _delegate_coverage('all_covered', 'all_placed', 'all_nodes') AS d;
+FROM _delegate_coverage('all_covered', 'all_placed') AS d;

@@ -1,8 +1,7 @@
 -- Rows of `delegate_coverage` of captures, with their place.
 CREATE MACRO _delegate_coverage(
     targets,  -- a table with rows of `_covered_captures`
-    times,  -- a table with rows of `_placed_times` of these
-    nodes  -- a table with rows of `_covered_nodes`, and the capture of each
+    times  -- a table with rows of `_placed_times` of these
 ) AS TABLE
 WITH kernels AS (
     SELECT t.capture_id, t.method, t.executes, t.self_ticks,
@@ -24,13 +23,23 @@ WITH kernels AS (
 parts AS (
     SELECT k.capture_id, k.method, k.op_type, k.executes, k.self_ticks, k.calls, k.source, k.module_path
     FROM kernels AS k
+    -- The nodes of the captures' records, or of their programs if there is no record or it is half-written.
     UNION ALL BY NAME
-    SELECT d.capture_id, d.method, d.op_type, d.delegated, d.not_delegated, d.basis FROM query_table(nodes) AS d
+    SELECT a.capture_id, g.method, p.op_type, (d.backend IS NOT NULL)::INTEGER AS delegated,
+        (d.backend IS NULL)::INTEGER AS not_delegated, coalesce(d.basis, 'record') AS basis
+    FROM query_table(targets) AS a
+    JOIN graphs AS g ON g.record_id = a.record_id AND g.stage = 'edge_dialect_exported_program'
+    JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
+    LEFT JOIN placed_nodes AS d
+        ON d.capture_id = a.capture_id AND d.graph_id = p.graph_id AND d.node_index = p.node_index
+    UNION ALL BY NAME
+    SELECT a.capture_id, d.method, d.op_type, d.delegated, d.not_delegated, d.basis
+    FROM query_table(targets) AS a, LATERAL (FROM _program_delegation(a.answering_program)) AS d
 ),
 -- Events other than kernels form a row without an op type, which is only used for the number of executes.
 added AS (
     SELECT p.capture_id, p.method, p.op_type, sum(p.delegated)::BIGINT AS delegated,
-        sum(p.not_delegated)::BIGINT AS not_delegated, max(p.basis) AS basis,
+        sum(p.not_delegated)::BIGINT AS not_delegated, _least_certain(p.basis) AS basis,
         coalesce(sum(p.calls), 0)::BIGINT AS calls, sum(p.self_ticks) AS ticks,
         max_by(p.source, (p.self_ticks, p.source)) AS worst_source,
         max_by(p.module_path, (p.self_ticks, p.module_path)) AS worst_module,
@@ -59,13 +68,6 @@ SELECT c.capture_id, c.unit, c.scale, c.record_id, c.program_id,
 FROM _scaled_captures() AS c
 LEFT JOIN records AS r USING (record_id)
 WHERE c.format <> 'torch_trace' AND (c.program_id IS NOT NULL OR r.is_complete);
-
--- One op type of the graphs of a capture's record, or of its program if there is no record or it is half-written.
-CREATE MACRO _covered_nodes(record_key, program_key, capture_key, answering_program) AS TABLE
-SELECT d.method, d.op_type, d.delegated, d.not_delegated, d.basis
-FROM _delegation(record_key, program_key, capture_key) AS d
-UNION ALL
-SELECT d.method, d.op_type, d.delegated, d.not_delegated, d.basis FROM _program_delegation(answering_program) AS d;
 
 -- One op type of a method that a capture ran: the number of its nodes that a delegate runs, the number of nodes that no
 -- delegate runs, and the cost of the nodes that fell back to kernels. The calls of all rows add up to the kernels of
@@ -105,16 +107,8 @@ WITH covered_target AS MATERIALIZED (
 ),
 covered_times AS (
     FROM _attributed_times((SELECT a.capture_id FROM covered_target AS a), steps, phase, method, runs)
-),
-covered_nodes AS (
-    SELECT a.capture_id, d.*
-    FROM covered_target AS a
-    CROSS JOIN _covered_nodes(
-        (SELECT a.record_id FROM covered_target AS a), (SELECT a.program_id FROM covered_target AS a),
-        (SELECT a.capture_id FROM covered_target AS a), (SELECT a.answering_program FROM covered_target AS a)
-    ) AS d
 )
 SELECT d.op_type, d.method, d.delegated, d.not_delegated, d.calls, d.total, d.share_percent, d.unit, d.worst_source,
     d.worst_module, d.basis, d.executes, d.per_execute
-FROM _delegate_coverage('covered_target', 'covered_times', 'covered_nodes') AS d
+FROM _delegate_coverage('covered_target', 'covered_times') AS d
 ORDER BY d.place;

@@ -65,18 +65,19 @@ events AS (
     GROUP BY m.method, s.instruction_id, e.op_index
 ),
 nodes AS MATERIALIZED (
-    SELECT n.method, n.instruction_id, n.debug_handle, n.graph_id, n.node_index, p.name,
+    SELECT g.method, n.instruction_id, n.debug_handle, n.graph_id, n.node_index, p.name,
         _delegate_op_class(string_split(p.op, '.')[1]) AS class,
         row_number() OVER (
-            PARTITION BY n.method, n.instruction_id, n.debug_handle, class
+            PARTITION BY g.method, n.instruction_id, n.debug_handle, class
             ORDER BY n.graph_id, n.node_index
         ) AS place,
         row_number() OVER (
-            PARTITION BY n.method, n.instruction_id, n.debug_handle
+            PARTITION BY g.method, n.instruction_id, n.debug_handle
             ORDER BY n.graph_id, n.node_index
         ) AS place_in_handle
     FROM target AS a
-    JOIN LATERAL (FROM _node_delegates(a.record_id, a.program_id, a.capture_id)) AS n ON n.instruction_id IS NOT NULL
+    JOIN placed_nodes AS n ON n.capture_id = a.capture_id AND n.instruction_id IS NOT NULL
+    JOIN graphs AS g USING (record_id, graph_id)
     JOIN op_nodes AS p USING (record_id, graph_id, node_index)
 ),
 blobs AS MATERIALIZED (

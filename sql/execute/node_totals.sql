@@ -80,8 +80,5 @@ SELECT n.record_id, n.graph_id, n.method, n.node_index, n.name, n.op_type, n.mod
 FROM _node_times(
     (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
 ) AS n
-LEFT JOIN (
-    SELECT p.graph_id, p.node_index, p.backend
-    FROM target AS a, LATERAL (FROM _node_delegates(a.record_id, a.program_id, a.capture_id)) AS p
-) AS d USING (graph_id, node_index)
+LEFT JOIN (FROM target AS a JOIN placed_nodes AS p USING (capture_id)) AS d USING (graph_id, node_index)
 ORDER BY n.graph_id, n.node_index;

@@ -9,20 +9,16 @@ SELECT k.capture_id,
         WHEN f.captures = 1 THEN k.record_id
         WHEN f.records > 1 THEN error(side::VARCHAR || ' matches ' || f.records || ' records; name one')
         WHEN f.records = 1 THEN f.record_id
-        ELSE error(
-            _none_matches(
-                'capture or record', coalesce(side::VARCHAR, 'NULL'),
-                (SELECT _nearest(e.name, coalesce(side::VARCHAR, 'NULL')) FROM records AS e)
-            )
-        )
+        ELSE error(_none_matches('capture or record', coalesce(side::VARCHAR, 'NULL'), f.nearest))
     END AS record_id
 FROM (
     SELECT c.*, r.*
     FROM (SELECT count(*) AS captures, max(m.capture_id) AS capture_id FROM _matching_captures(side) AS m) AS c
     CROSS JOIN (
-        SELECT count(*) AS records, max(m.key) AS record_id
+        SELECT count(*) FILTER (WHERE m.way = m.best) AS records,
+            max(m.key) FILTER (WHERE m.way = m.best) AS record_id,
+            _nearest(m.name, CASE WHEN m.best IS NULL THEN coalesce(side::VARCHAR, 'NULL') END) AS nearest
         FROM _named_matches('record', side) AS m
-        WHERE m.way = m.best
     ) AS r
 ) AS f
 LEFT JOIN captures AS k USING (capture_id);
@@ -34,9 +30,9 @@ CREATE MACRO _graph_sides(
     new_stage, unit
 ) AS TABLE
 WITH asked AS MATERIALIZED (
-    SELECT true AS is_base, base::VARCHAR AS side, base_stage::VARCHAR AS stage, b.* FROM _capture_or_record(base) AS b
-    UNION ALL
-    SELECT false, new::VARCHAR, new_stage::VARCHAR, n.* FROM _capture_or_record(new) AS n
+    SELECT a.side = 'base' AS is_base, a.selector AS side,
+        CASE a.side WHEN 'base' THEN base_stage::VARCHAR ELSE new_stage::VARCHAR END AS stage, m.*
+    FROM _asked_sides(base, new) AS a, LATERAL (FROM _capture_or_record(a.meant)) AS m
 ),
 found AS (
     SELECT a.*, list_sort(list(DISTINCT g.stage) FILTER (WHERE g.stage IS NOT NULL)) AS stages,
@@ -63,7 +59,6 @@ named AS (
     FROM found AS f
 )
 SELECT n.is_base, n.record_id, n.capture_id,
-    coalesce(k.program_id, (SELECT max(o.program_id) FROM captures AS o WHERE o.record_id = n.record_id)) AS program_id,
     CASE
         WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles') THEN error(
             'unknown unit ' || unit || '; known are ns, us, ms, s, cycles'

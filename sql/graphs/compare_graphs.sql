@@ -49,10 +49,26 @@ CREATE MACRO compare_graphs(
 WITH graph_sides AS MATERIALIZED (FROM _graph_sides(base, new, base_stage, new_stage, unit)),
 graph_nodes AS MATERIALIZED (FROM _graph_nodes('graph_sides')),
 gaps AS MATERIALIZED (FROM _graph_gaps('graph_sides', reference, metric)),
+-- The capture that shows which nodes delegates run: of a side that is a record, the capture that fits a method best.
+shown_by AS (
+    SELECT s.is_base, s.record_id, g.graph_id,
+        coalesce(s.capture_id, max_by(m.capture_id, row(m.score, m.capture_id))) AS capture_id
+    FROM graph_sides AS s
+    JOIN graphs AS g USING (record_id, stage)
+    LEFT JOIN captures AS k ON k.record_id = s.record_id AND s.capture_id IS NULL
+    LEFT JOIN linked_methods AS m ON m.capture_id = k.capture_id AND m.method = g.method
+    WHERE s.is_delegated
+    GROUP BY s.is_base, s.record_id, s.capture_id, g.graph_id
+),
 backends AS (
-    SELECT s.is_base, d.graph_id, d.node_index, d.backend
-    FROM (FROM graph_sides AS g WHERE g.is_delegated) AS s,
-        LATERAL (FROM _node_delegates(s.record_id, s.program_id, s.capture_id)) AS d
+    SELECT p.is_base, d.graph_id, d.node_index, d.backend
+    FROM shown_by AS p
+    JOIN placed_nodes AS d USING (capture_id, graph_id)
+    UNION ALL
+    SELECT p.is_base, d.graph_id, d.node_index, d.backend
+    FROM shown_by AS p
+    JOIN delegated_nodes AS d USING (record_id, graph_id)
+    WHERE p.capture_id IS NULL
 ),
 -- Only edge graphs have times. Nodes that no event is known to have run have none.
 times AS (

@@ -1,16 +1,16 @@
+-- The least certain of the bases of nodes, as in `delegation`.
+CREATE MACRO _least_certain(basis) AS (
+    min_by(basis, list_position(['handles', 'kernels', 'graph', 'record', 'program'], basis))
+);
+
 -- One op type of a record's edge graphs, as in `delegation`, for arguments that are keys.
-CREATE MACRO _delegation(record_key, program_key, capture_key) AS TABLE
+CREATE MACRO _delegation(record_key, program_key) AS TABLE
 SELECT g.method, p.op_type, count(d.backend) AS delegated, count(*) - count(d.backend) AS not_delegated,
     string_agg(DISTINCT d.backend, ', ' ORDER BY d.backend) AS backends,
-    CASE
-        WHEN bool_or(d.basis = 'handles') THEN 'handles'
-        WHEN bool_or(d.basis = 'kernels') THEN 'kernels'
-        WHEN bool_or(d.basis = 'graph') THEN 'graph'
-        ELSE 'record'
-    END AS basis
+    _least_certain(coalesce(d.basis, 'record')) AS basis
 FROM graphs AS g
 JOIN op_nodes AS p USING (record_id, graph_id)
-LEFT JOIN _node_delegates(record_key, program_key, capture_key) AS d USING (graph_id, node_index)
+LEFT JOIN _node_delegates(record_key, program_key, NULL) AS d USING (graph_id, node_index)
 WHERE g.record_id = record_key AND g.stage = 'edge_dialect_exported_program'
 GROUP BY g.method, p.op_type;
 
@@ -97,8 +97,8 @@ WITH target AS MATERIALIZED (
 )
 SELECT c.method, c.op_type, c.delegated, c.not_delegated, c.backends, c.basis
 FROM (
-    FROM _delegation((SELECT a.record_id FROM target AS a), (SELECT a.program_id FROM target AS a), NULL)
+    SELECT d.* FROM target AS a, LATERAL (FROM _delegation(a.record_id, a.program_id)) AS d
     UNION ALL
-    FROM _program_delegation((SELECT a.program_id FROM target AS a WHERE NOT a.is_complete))
+    SELECT d.* FROM target AS a, LATERAL (FROM _program_delegation(a.program_id)) AS d WHERE NOT a.is_complete
 ) AS c
 ORDER BY c.method, c.not_delegated DESC, c.op_type;

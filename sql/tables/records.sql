@@ -164,6 +164,18 @@ CREATE TABLE delegate_debug_handles (
     debug_handle INTEGER NOT NULL  -- the handle
 );
 
+-- One node that has a debug handle of a delegate's call, and the call that runs it: by the record alone. Nodes of one
+-- decomposed op share a handle, and a delegate may have taken only some of them. Computed when the record is stored.
+CREATE TABLE delegated_nodes (
+    record_id INTEGER NOT NULL,  -- the record
+    graph_id INTEGER NOT NULL,  -- the graph, of the edge program
+    node_index INTEGER NOT NULL,  -- the node
+    debug_handle INTEGER NOT NULL,  -- the handle
+    instruction_id INTEGER,  -- the instruction that calls the delegate that runs it; NULL if a kernel or nothing runs it
+    backend VARCHAR,  -- backend of that delegate; NULL if a kernel or nothing runs it
+    basis VARCHAR NOT NULL  -- by what this is known, as in `delegation`
+);
+
 -- The method that an event block of a linked capture ran, as in `block_methods`, computed when the capture is linked to
 -- its record or program.
 CREATE TABLE linked_methods (
@@ -186,6 +198,18 @@ CREATE TABLE signature_nodes (
     is_own BOOLEAN NOT NULL,  -- whether the event's kernel, or the call of the event's delegate, runs the node; true for all nodes of an event if the event runs none of them
     mapping VARCHAR NOT NULL,  -- exact, by the record's maps; aligned, by order and class within a delegate
     score DOUBLE NOT NULL  -- for an aligned event, the share of its call's events that have a node, without changes of layout and type; 1 for exact
+);
+
+-- The same node, by the record, and by the kernels that a linked capture and its program ran. Computed when the capture
+-- is linked to its record or program.
+CREATE TABLE placed_nodes (
+    capture_id INTEGER NOT NULL,  -- the capture
+    graph_id INTEGER NOT NULL,  -- the graph of the capture's record
+    node_index INTEGER NOT NULL,  -- the node
+    debug_handle INTEGER NOT NULL,  -- the handle
+    instruction_id INTEGER,  -- the instruction that calls the delegate that runs it; NULL if a kernel or nothing runs it
+    backend VARCHAR,  -- backend of that delegate; NULL if a kernel or nothing runs it
+    basis VARCHAR NOT NULL  -- by what this is known, as in `delegation`
 );
 
 -- The op of a delegate's own graph that an event of a linked capture runs, as in `delegate_graph`, computed when the

@@ -12,9 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import etq
+from etq.lake import export
+from etq.maintenance import checking
+from etq.maintenance.merge import merge
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
@@ -178,6 +182,65 @@ def test_nodes_and_kernels(linked: Warehouse, kind: str) -> None:
         GROUP BY ALL
     """
     assert kernel_calls(linked, name) == dict(linked.rows(instructions, c=name)[1])
+
+
+def taken(warehouse: Warehouse, table: str, key: str, named: str) -> Counter[tuple[str, str]]:
+    """The ops of the nodes that a table of placed nodes has within delegates, with the backend, for a name's key."""
+    query = f"""
+        SELECT n.name, p.backend FROM {table} AS p
+        JOIN {key}s AS k USING ({key}_id)
+        JOIN op_nodes AS n ON n.record_id = k.record_id AND n.graph_id = p.graph_id AND n.node_index = p.node_index
+        WHERE k.name = $named AND p.backend IS NOT NULL
+    """
+    return Counter((op_of(name), backend) for name, backend in warehouse.rows(query, named=named)[1])
+
+
+def check(path: Path) -> list[str]:
+    return [problem for part in checking.check(path, folder=path.parent) for problem in part.problems]
+
+
+@pytest.mark.long
+def test_placed_nodes_are_kept(tmp_path: Path) -> None:
+    """Whatever is linked first, ingested together, pruned, merged or written into a lake: the nodes are the same, and
+    others are found by a check.
+    """
+    pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
+    kind, paths = "attention", [tmp_path / f"{name}.duckdb" for name in ("one", "two", "merged")]
+    expected = Counter(
+        (op_of(node), backend)
+        for of_method in answer(kind).values()
+        for backend, nodes in of_method["taken"]
+        for node in nodes
+        if op_of(node) != "getitem"
+    )
+    dump, of_record, of_program = (path_of(kind, suffix) for suffix in ("etdp", "etrecord", "pte"))
+    with etq.open(paths[0]) as warehouse:
+        warehouse.ingest(dump, name="dump first")
+        warehouse.link("dump first", of_record)
+        # Without a program, the events show the ops of kernels.
+        assert taken(warehouse, "placed_nodes", "capture", "dump first") == expected
+        warehouse.link("dump first", of_program)
+        assert taken(warehouse, "placed_nodes", "capture", "dump first") == expected
+        # The record alone leaves some nodes to a guess, but their number is known.
+        alone = taken(warehouse, "delegated_nodes", "record", kind)
+        assert alone.total() == expected.total()
+        warehouse.prune(0, keep_rollups=True)
+        assert taken(warehouse, "placed_nodes", "capture", "dump first") == expected
+    with etq.open(paths[1]) as warehouse:
+        links = warehouse.ingest_record(of_record), warehouse.ingest_program(of_program)
+        warehouse.ingest_many([dump], link_to=links)
+        assert taken(warehouse, "placed_nodes", "capture", kind) == expected
+        export(tmp_path / "lake", warehouse)
+    merge(paths[:2], paths[2])
+    for path, name in ((paths[2], "dump first"), (tmp_path / "lake", kind)):
+        with etq.open(path, read_only=True) as warehouse:
+            assert taken(warehouse, "placed_nodes", "capture", name) == expected
+            assert taken(warehouse, "delegated_nodes", "record", kind) == alone
+    assert check(paths[1]) == []
+    with duckdb.connect(paths[1]) as connection:
+        for table in ("placed_nodes", "delegated_nodes"):
+            connection.execute(f"UPDATE {table} SET backend = 'other' WHERE backend IS NOT NULL")
+    assert [problem.split(": ")[0] for problem in check(paths[1])] == ["delegated_nodes", "placed_nodes"]
 
 
 def kernel_calls(warehouse: Warehouse, capture: str) -> dict[str, int]:

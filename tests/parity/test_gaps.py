@@ -83,9 +83,7 @@ def check_names(warehouse: Warehouse, capture: Capture, truth: list[list[str]], 
         return warehouse.rows(query)[1]
 
     graphs = Graphs(ask, 1, EDGE)
-    found = outputs_of_calls(
-        ask, (capture.capture_id, 1, None), graphs, f"_node_delegates(1, NULL, {capture.capture_id})"
-    )
+    found = outputs_of_calls(ask, (capture.capture_id, 1, None), graphs)
     names: list[str | None] = []
     assert len(found) == len(truth)
     for (_, outputs), expected in zip(sorted(found.items()), truth, strict=True):
