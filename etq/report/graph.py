@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from etq.report import delegates
 from etq.report.columns import Table, table
 from etq.report.graph_extras import NOTHING_MORE, GraphExtras, bounded, more_values, rows_of
-from etq.report.nested import nested_edges
 from etq.report.overlays import METRICS
+from etq.report.placing import levels_of, placed
 from etq.report.target import Target
-from etq.report.tree import Tree
 
 EDGE: Final = "edge_dialect_exported_program"
 EXPORTED: Final = "exported_program"
 # The format of captures without runs: reference values, and records and programs alone.
 WITHOUT_RUNS: Final = "reference"
-# Hash of the record, and the stage of its graphs: the edge program, whose nodes have times; without it, the exported
-# program.
+# Key and hash of the record, and the stage of its graphs: the edge program, whose nodes have times; without it, the
+# exported program.
 RECORD: Final = f"""
-    SELECT r.sha256, CASE WHEN bool_or(g.stage = '{EDGE}') THEN '{EDGE}' ELSE '{EXPORTED}' END AS stage
+    SELECT r.record_id, r.sha256, CASE WHEN bool_or(g.stage = '{EDGE}') THEN '{EDGE}' ELSE '{EXPORTED}' END AS stage
     FROM captures AS c
     JOIN records AS r ON r.record_id = c.record_id
     JOIN graphs AS g ON g.record_id = r.record_id
     WHERE c.capture_id = $capture
-    GROUP BY r.sha256
+    GROUP BY ALL
 """
 
 # Names of columns, and rows.
@@ -134,26 +133,6 @@ SUMS: Final = """
     GROUP BY ALL
 """
 
-EDGES: Final = """
-    SELECT DISTINCT e.graph_id, e.from_node, e.to_node
-    FROM captures AS c
-    JOIN op_edges AS e ON e.record_id = c.record_id
-    JOIN graphs AS g
-        ON g.record_id = e.record_id AND g.graph_id = e.graph_id AND g.stage = $stage
-    WHERE c.capture_id = $capture
-    ORDER BY ALL
-"""
-
-LEVELS: Final = """
-    SELECT m.graph_id, m.node_index, m.module_path, m.module_class
-    FROM captures AS c
-    JOIN node_modules AS m ON m.record_id = c.record_id
-    JOIN graphs AS g
-        ON g.record_id = m.record_id AND g.graph_id = m.graph_id AND g.stage = $stage
-    WHERE c.capture_id = $capture
-    ORDER BY m.graph_id, m.node_index, m.depth
-"""
-
 
 def graph_tables(target: Target, more: GraphExtras = NOTHING_MORE) -> dict[str, Table]:
     """Return the tables of the section from `graph_rows`. Gaps that are not finite become `UNBOUNDED` and `NAN`."""
@@ -179,70 +158,43 @@ def graph_rows(target: Target, more: GraphExtras = NOTHING_MORE, *, with_delegat
     found = rows_of(target, RECORD)[1]
     if not found:
         return {}
-    record, stage = found[0]
+    key, record, stage = found[0]
     is_timed = stage == EDGE and target.format != WITHOUT_RUNS
     shown, given = (TIMED, {}) if is_timed else (UNTIMED, {"stage": stage})
     names, nodes = rows_of(target, NODES.format(shown=shown), record=record, **given)
     if not nodes:
         return {}
-    levels = rows_of(target, LEVELS, stage=stage)[1]
+    levels = levels_of(target.warehouse, key, stage)
     inner = delegates.DelegateGraphs()
     if with_delegates and is_timed:
         inner = delegates.delegate_graphs(target, names, nodes, levels)
     nodes, levels = [*nodes, *inner.nodes], [*levels, *inner.levels]
-    keys = [(row[names.index("graph_id")], row[names.index("node_index")]) for row in nodes]
-    numbers = {key: number for number, key in enumerate(keys)}
-    methods = dict(zip((key[0] for key in keys), (row[names.index("method")] for row in nodes), strict=True))
-    subgraphs = [row[names.index("subgraph")] for row in nodes]
-    ops = [row[names.index("op")] or row[names.index("name")] for row in nodes]
-    tree = Tree(keys, subgraphs, levels, ops)
-    edges = [
-        (numbers[graph_id, maker], numbers[graph_id, user])
-        for graph_id, maker, user in [*rows_of(target, EDGES, stage=stage)[1], *inner.edges]
-        if (graph_id, maker) in numbers and (graph_id, user) in numbers
-    ]
-    edges += nested_edges(target.warehouse, record, stage, keys, subgraphs)
-    places, bends = tree.placed(edges)
-
+    made = placed(target.warehouse, (key, stage), (names, nodes), levels, inner.edges)
     times = {row[:2]: row[2:] for row in rows_of(target, MODULES)[1]} if is_timed else {}
     sums = {row[:2]: row[2:] for row in rows_of(target, SUMS.format(shown=shown), record=record, **given)[1]}
-    groups = _group_rows(tree, methods, places[len(keys) :], times | inner.times, sums | inner.sums)
-    rows = [(*row, tree.parents[at], *places[at]) for at, row in enumerate(nodes)]
+    times, sums = times | inner.times, sums | inner.sums
+    groups = [
+        (*row, *times.get((row[1], row[4]), (None,) * 6), *sums.get((row[0], row[4]), (None,) * 7))
+        for row in made.groups
+    ]
+    rows = [(*row, *place) for row, place in zip(nodes, made.nodes, strict=True)]
     node_names, group_names = [*names, "parent", "rank", "order"], [*GROUP_NAMES]
     if inner.nodes:
-        links = inner.links({key: number for key, number in numbers.items() if key[0] >= 0})
+        links = inner.links({node: number for number, node in enumerate(made.keys) if node[0] >= 0})
         node_names += ["delegate_ops", "counterpart"]
         rows = [(*row, *link) for row, link in zip(rows, links, strict=True)]
     for more_names, values, of_groups in more_values(target, more) if is_timed or more != NOTHING_MORE else ():
         node_names += more_names
         group_names += more_names
         nothing: tuple[Any, ...] = (None,) * len(more_names)
-        rows = [(*row, *values.get(key, nothing)) for row, key in zip(rows, keys, strict=True)]
+        rows = [(*row, *values.get(key, nothing)) for row, key in zip(rows, made.keys, strict=True)]
         groups = [(*row, *of_groups.get((row[0], row[4]), nothing)) for row in groups]
     return {
         "nodes": (node_names, rows),
         "groups": (group_names, groups),
-        "edges": (("maker", "user"), edges),
-        "bends": (("group", "owner", "rank", "order"), bends),
+        "edges": (("maker", "user"), made.edges),
+        "bends": (("group", "owner", "rank", "order"), made.bends),
     }
-
-
-def _group_rows(
-    tree: Tree,
-    methods: Mapping[int, str],
-    places: Sequence[tuple[int, int]],
-    times: Mapping[tuple[Any, ...], tuple[Any, ...]],
-    sums: Mapping[tuple[Any, ...], tuple[Any, ...]],
-) -> list[tuple[Any, ...]]:
-    """Return the rows of groups; `times` are by method and module, `sums` by graph and module."""
-    rows: list[tuple[Any, ...]] = []
-    for group, place in zip(tree.groups, places, strict=True):
-        method = methods[group.graph_id]
-        time = times.get((method, group.path), (None,) * 6)
-        cost = sums.get((group.graph_id, group.path), (None,) * 7)
-        about = (group.graph_id, method, group.parent, group.name, group.path, group.module_class)
-        rows.append((*about, *place, *time, *cost))
-    return rows
 
 
 GROUP_NAMES: Final = (

@@ -11,10 +11,9 @@ from etq.errors import EtqError, counted
 from etq.report.columns import Table, table
 from etq.report.graph_extras import bounded
 from etq.report.kit import Section, added_of, grid
-from etq.report.nested import nested_edges
 from etq.report.overlays import OVERLAYS
 from etq.report.page import Report
-from etq.report.tree import Tree
+from etq.report.placing import levels_of, placed
 
 if TYPE_CHECKING:
     from etq.database.handles import Answers
@@ -46,22 +45,6 @@ NODES: Final = """
     JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
     WHERE g.record_id = $record AND g.stage = $stage
     ORDER BY p.graph_id, p.node_index
-"""
-
-EDGES: Final = """
-    SELECT DISTINCT e.graph_id, e.from_node, e.to_node
-    FROM graphs AS g
-    JOIN op_edges AS e ON e.record_id = g.record_id AND e.graph_id = g.graph_id
-    WHERE g.record_id = $record AND g.stage = $stage
-    ORDER BY ALL
-"""
-
-LEVELS: Final = """
-    SELECT m.graph_id, m.node_index, m.module_path, m.module_class
-    FROM graphs AS g
-    JOIN node_modules AS m ON m.record_id = g.record_id AND m.graph_id = g.graph_id
-    WHERE g.record_id = $record AND g.stage = $stage
-    ORDER BY m.graph_id, m.node_index, m.depth
 """
 
 # The pairs of nodes (`side` is NULL), and for each side and module the sum of its nodes' times and the worst of their
@@ -215,31 +198,13 @@ def _placed(
     times: dict[tuple[str, str], tuple[float | None, float | None]],
 ) -> dict[str, Table]:
     """Return the tables of one side, as `graph_tables` does, with the values of this page."""
-    keys = [(row[0], row[2]) for row in nodes[1]]
-    numbers = {key: number for number, key in enumerate(keys)}
-    methods = {row[0]: row[1] for row in nodes[1]}
-    levels, edges = (warehouse.rows(query, record=graphs[0], stage=graphs[1])[1] for query in (LEVELS, EDGES))
-    subgraphs = [row[6] for row in nodes[1]]
-    ops = [row[5] or row[3] for row in nodes[1]]
-    tree = Tree(keys, subgraphs, [(row[0], row[1], row[2], row[3]) for row in levels], ops)
-    joined = [(numbers[graph, maker], numbers[graph, user]) for graph, maker, user in edges]
-    [(sha256,)] = warehouse.rows("SELECT r.sha256 FROM records AS r WHERE r.record_id = $record", record=graphs[0])[1]
-    joined += nested_edges(warehouse, sha256, graphs[1], keys, subgraphs)
-    places, bends = tree.placed(joined)
-    groups = []
-    for number, group in enumerate(tree.groups, len(keys)):
-        method = methods[group.graph_id]
-        about = (group.graph_id, method, group.parent, group.name, group.path, group.module_class)
-        values = NO_VALUES if group.path is None else times.get((method, group.path), NO_VALUES)
-        groups.append((*about, *places[number], *values))
-    rows = [
-        (*row, *values, tree.parents[at], *places[at])
-        for at, (row, values) in enumerate(zip(nodes[1], more, strict=True))
-    ]
+    made = placed(warehouse, graphs, nodes, levels_of(warehouse, *graphs))
+    groups = [(*row, *times.get((row[1], row[4]), NO_VALUES)) for row in made.groups]
+    rows = [(*row, *values, *place) for row, values, place in zip(nodes[1], more, made.nodes, strict=True)]
     names = [*nodes[0], *OF_SIDE, *OF_PAIR, "counterpart", "parent", "rank", "order"]
     return {
         "nodes": table(names, rows),
         "groups": table(GROUP_NAMES, groups),
-        "edges": table(["maker", "user"], joined),
-        "bends": table(["group", "owner", "rank", "order"], bends),
+        "edges": table(["maker", "user"], made.edges),
+        "bends": table(["group", "owner", "rank", "order"], made.bends),
     }

@@ -54,7 +54,7 @@ def note_of(target: Target) -> str | None:
     """
     if target.format == WITHOUT_RUNS:
         return UNRUN_NOTE
-    [(_, stage)] = rows_of(target, RECORD)[1]
+    [(*_, stage)] = rows_of(target, RECORD)[1]
     return EXPORTED_NOTE if stage == EXPORTED else delegates.note_of(target)
 
 

@@ -20,23 +20,20 @@ Key = tuple[int, int]
 VALUES: Final = """
     SELECT v.graph_id, v.value_index, v.node_index, v.kind
     FROM graphs AS g
-    JOIN records AS r ON r.record_id = g.record_id
     JOIN node_values AS v ON v.record_id = g.record_id AND v.graph_id = g.graph_id
-    WHERE r.sha256 = $record AND g.stage = $stage
+    WHERE g.record_id = $record AND g.stage = $stage
 """
 ARGUMENTS: Final = """
     SELECT a.graph_id, a.node_index, a.position, a.value_index
     FROM graphs AS g
-    JOIN records AS r ON r.record_id = g.record_id
     JOIN node_arguments AS a ON a.record_id = g.record_id AND a.graph_id = g.graph_id
-    WHERE r.sha256 = $record AND g.stage = $stage
+    WHERE g.record_id = $record AND g.stage = $stage
 """
 USES: Final = """
     SELECT e.graph_id, e.from_node, e.to_node, e.position
     FROM graphs AS g
-    JOIN records AS r ON r.record_id = g.record_id
     JOIN op_edges AS e ON e.record_id = g.record_id AND e.graph_id = g.graph_id
-    WHERE r.sha256 = $record AND g.stage = $stage
+    WHERE g.record_id = $record AND g.stage = $stage
 """
 
 
@@ -57,13 +54,13 @@ def owners_of(keys: Sequence[Key], subgraphs: Sequence[str]) -> dict[int, int]:
 
 
 def nested_edges(
-    warehouse: Answers, record: str, stage: str, keys: Sequence[Key], subgraphs: Sequence[str]
+    warehouse: Answers, record: int, stage: str, keys: Sequence[Key], subgraphs: Sequence[str]
 ) -> list[tuple[int, int]]:
     """Return the edges between nodes inside and outside nested graphs, by number. One kind leads from the node that
     makes an argument to the nodes that use it within the graph. The other kind leads from the last nodes of the graph,
     whose results no other node of it uses, to the node that has the graph.
 
-    record  the record's hash
+    record  the record's key
     stage   stage of its graphs, in `graphs`
 
     If the numbers of arguments and of the graph's inputs differ, no edges lead into it.

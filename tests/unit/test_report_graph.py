@@ -201,7 +201,7 @@ def test_edges_of_records(warehouse: Warehouse, name: str, edges: list[tuple[int
     record = warehouse.ingest_record(CAPTURES / f"{name}/{name}.etrecord")
     rows = warehouse.rows("SELECT graph_id, node_index, subgraph FROM op_nodes ORDER BY ALL")[1]
     keys, subgraphs = [row[:2] for row in rows], [row[2] for row in rows]
-    assert nested_edges(warehouse, record.sha256, EXPORTED, keys, subgraphs) == edges
+    assert nested_edges(warehouse, record.record_id, EXPORTED, keys, subgraphs) == edges
     assert set(owners_of(keys, subgraphs)) == {at for at, path in enumerate(subgraphs) if path}
 
 
