@@ -28,6 +28,7 @@ from etq.cli.targets import (
     open_file,
     open_file_or_warehouse,
     open_graphs,
+    open_program,
     open_record,
     open_unrun,
     opened,
@@ -140,7 +141,7 @@ def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str, fi
     """Provide the warehouse. If arguments name files (for views of records, of a program or of a trace's ranks, and
     tables of a file), it is one in memory with these files.
     """
-    from etq.warehouse.ephemeral import open_ephemeral_program, open_ephemeral_ranks
+    from etq.warehouse.ephemeral import open_ephemeral_ranks
 
     if file is not None:
         refuse_db(file)
@@ -153,7 +154,7 @@ def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str, fi
         with open_graphs(values["base"], values["new"], db) as (warehouse, values["base"], values["new"]):
             yield warehouse
         return
-    for name, load in (("record", open_record), ("program", open_ephemeral_program)):
+    for name, load in (("record", open_record), ("program", open_program)):
         if name in first:
             with open_file_or_warehouse(values[name], db, load) as (warehouse, loaded):
                 if loaded is not None:

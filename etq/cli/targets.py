@@ -115,18 +115,25 @@ def open_file(file: str, read_options: FileOptions, *, is_for_all_runs: bool = F
 
 def open_record(file: str) -> tuple[Warehouse, Record]:
     """Load an ETRecord into a warehouse in memory, and print the findings about it; return both."""
-    from etq.warehouse.ephemeral import open_ephemeral_record
+    from etq.warehouse.warehouse import open
 
-    warehouse, record = open_ephemeral_record(file)
+    warehouse = open()
+    record = warehouse.ingest_record(file)
     report_record_findings(warehouse, record)
     return warehouse, record
 
 
+def open_program(file: str) -> tuple[Warehouse, Program]:
+    """Load a program into a warehouse in memory; return both."""
+    from etq.warehouse.warehouse import open
+
+    warehouse = open()
+    return warehouse, warehouse.ingest_program(file)
+
+
 def open_unrun(file: str) -> tuple[Warehouse, Record | Program]:
     """Load an ETRecord or a program into a warehouse in memory; return both."""
-    from etq.warehouse.ephemeral import open_ephemeral_program
-
-    return open_record(file) if is_record(file) else open_ephemeral_program(file)
+    return open_record(file) if is_record(file) else open_program(file)
 
 
 def opened(db: str) -> Warehouse:

@@ -17,10 +17,10 @@ from etq.choices import TimeScale
 from etq.database import schema
 from etq.database.connection import in_memory
 from etq.database.database import Database
-from etq.database.handles import Capture, Program, Record
+from etq.database.handles import Capture
 from etq.database.rollups import describe_runs, leave_answers
 from etq.errors import ArgumentError, EtqError, FormatError, WarehouseError, path_of
-from etq.warehouse.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse, open
 
 Result = TypeVar("Result")
 Given = str | os.PathLike[str] | bytes
@@ -83,7 +83,7 @@ def _files_of(source: Given | Sequence[Given]) -> Sequence[Given]:
 def _of_several(
     files: Sequence[Given], time_scale: TimeScale | None, clock_bits: Literal[32, 64] | None, assume: str | None
 ) -> Warehouse:
-    warehouse = Warehouse(Database(_create(), None))
+    warehouse = open()
     for result in warehouse.ingest_many(files, time_scale=time_scale, clock_bits=clock_bits, assume=assume):
         if isinstance(result, EtqError):
             warehouse.close()
@@ -195,23 +195,11 @@ class BackgroundCall(Thread, Generic[Result]):
         return self._result
 
 
-def open_ephemeral_record(path: str | os.PathLike[str]) -> tuple[Warehouse, Record]:
-    """Load one ETRecord into a warehouse in memory. Errors are those of `Warehouse.ingest_record`."""
-    warehouse = Warehouse(Database(_create(), None))
-    return warehouse, warehouse.ingest_record(path)
-
-
-def open_ephemeral_program(path: str | os.PathLike[str]) -> tuple[Warehouse, Program]:
-    """Load one program into a warehouse in memory. Errors are those of `Warehouse.ingest_program`."""
-    warehouse = Warehouse(Database(_create(), None))
-    return warehouse, warehouse.ingest_program(path)
-
-
 def open_ephemeral_ranks(path: str | os.PathLike[str]) -> Warehouse:
     """Load the ranks of a merged trace into a warehouse in memory, as a capture per rank. Errors are those of
     `Warehouse.ingest_ranks`, and `FormatError` for another file.
     """
-    warehouse = Warehouse(Database(_create(), None))
+    warehouse = open()
     if not warehouse.ingest_ranks(path):
         raise FormatError(
             os.fspath(path), "not a trace of several ranks; ingest the files of a job, and name its label job"

@@ -8,8 +8,7 @@ from typing import Final
 
 from etq.database.handles import Capture
 from etq.version import VERSION
-from etq.warehouse.ephemeral import open_ephemeral_program, open_ephemeral_record
-from etq.warehouse.warehouse import Warehouse
+from etq.warehouse.warehouse import Warehouse, open
 
 _CAPTURE: Final = """
     INSERT INTO captures BY NAME
@@ -99,7 +98,8 @@ def open_unrun(path: str | os.PathLike[str]) -> tuple[Warehouse, Capture]:
     """
     with Path(path).open("rb") as file:
         is_record = file.read(4) == b"PK\x03\x04"
-    warehouse = (open_ephemeral_record(path) if is_record else open_ephemeral_program(path))[0]
+    warehouse = open()
+    (warehouse.ingest_record if is_record else warehouse.ingest_program)(path)
     with warehouse.locked() as connection:
         if not is_record:
             connection.execute(_INSTRUCTIONS)

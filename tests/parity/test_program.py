@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from etq.warehouse.ephemeral import open_ephemeral_program
+from etq.warehouse.warehouse import open as open_warehouse
 from tests.conftest import CAPTURES
 from tests.parity import oracle
 from tests.sampling import thinned
@@ -114,7 +114,8 @@ def test_everything(name: str) -> None:
         "SELECT constant_index, size_bytes FROM constant_buffers ORDER BY ALL": list(enumerate(constants)),
         "SELECT sum(s.bytes)::BIGINT FROM programs AS p, program_size(p.name) AS s": [(len(data),)],
     }
-    with open_ephemeral_program(program_path(name))[0] as warehouse:
+    with open_warehouse() as warehouse:
+        warehouse.ingest_program(program_path(name))
         for query, rows in expected.items():
             assert warehouse.rows(query)[1] == rows, query
         query = "SELECT byte_offset, blob_bytes FROM program_delegates WHERE backend = 'XnnpackBackend'"
