@@ -127,7 +127,9 @@ def _split(address: str) -> tuple[Any, str, str]:
     with _answering(address):
         password = urlsplit(address).password
     if password is not None:
-        raise StoreError(f"{scheme}://...: an address with a password; set it in the environment, as its own tools do")
+        raise StoreError(
+            f"{scheme}://...: an address with a password; give the password by the environment variables of the store's own tools"
+        )
     root = f"{scheme}://{bucket}/"
     with _answering(address):
         return _files_of(root), root, path

@@ -550,7 +550,7 @@ class Comparison:
         return self.warehouse.rows(query)[1]
 
     def op_key(self) -> str:
-        """Return the expression for an op with its module and instruction; of traces with its kind."""
+        """Return the SQL that names an op, its module and its instruction; in traces also its kind."""
         op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
         return f"kind || ' ' || {op}" if self.is_of_traces() else op
 

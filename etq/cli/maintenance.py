@@ -246,7 +246,7 @@ _VIEWS: Final = """
 @db.command()
 @click.argument("name", required=False)
 @click.argument("selector", required=False)
-@click.option("--sort-by", metavar="COLUMN", help="Sort tables that have it by that column or label.")
+@click.option("--sort-by", metavar="COLUMN", help="Column or label by which tables that have it are sorted.")
 @click.option("--columns", metavar="A,B,...", callback=column_names, help="Of tables, show those of these columns.")
 @click.option("--remove", is_flag=True, help="Remove the view of that name; its captures stay.")
 @warehouse_option

@@ -104,8 +104,8 @@ class DelegateGraphs:
     edges   graph, maker, user
     times   by (title of the graph, path): total, share, self time, unit, total and self time in an execute
     sums    by (graph, path): ops, calls, and costs, which are unknown
-    ops     by node of these graphs: its op origins by node of these graphs: the node of the record from which it was
-            made, or None
+    ops     by node of these graphs: its op
+    origins by node of these graphs: the node of the record from which it was made, or None
     """
 
     nodes: list[tuple[Any, ...]] = field(default_factory=list)

@@ -201,9 +201,7 @@ def open_ephemeral_ranks(path: str | os.PathLike[str]) -> Warehouse:
     """
     warehouse = open()
     if not warehouse.ingest_ranks(path):
-        raise FormatError(
-            os.fspath(path), "not a trace of several ranks; ingest the files of a job, and name its label job"
-        )
+        raise FormatError(os.fspath(path), "not a trace of several ranks; ingest the ranks' files, with a label job")
     return warehouse
 
 

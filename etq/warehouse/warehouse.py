@@ -492,9 +492,9 @@ class Warehouse(Views):
     ) -> Capture:
         """Ingest a profiling file (or its bytes): all of it, or, at an error, nothing.
 
-        It may be in an object store: s3://lab/raw/run.etdp, with credentials as for a lake there.
-        The first bytes determine the format: ETDump, also in a log, prof_result or PyTorch trace. Content that the
-        warehouse has already adds no rows: the options are applied to it, and `is_new` is False.
+        The file may be in an object store, such as s3://lab/raw/run.etdp; credentials are given as for a lake. Its
+        first bytes determine the format: ETDump, also in a log, prof_result or PyTorch trace. If the warehouse already
+        has the content, no rows are added: the options are applied to it, and `is_new` is False.
 
         name          unique name; by default the file's stem (x for x.prof_result.bin), with folders before it if
                       other content has that name
@@ -505,8 +505,8 @@ class Warehouse(Views):
         debug_buffer  file (or its bytes) with the values that the runtime logged
         keep_values   whether to store the elements of these values, which `numeric_gap` needs, with their statistics
         label_from    pattern for labels from the file's path, such as {model}/{device}/{build}.etdp
-        label_git     folder whose repository's commit, commit_time, branch and dirty become labels; for a commit
-                      that another label names, its commit_time
+        label_git     folder whose repository's commit, commit_time, branch and dirty become labels; if another label
+                      names the commit, only the commit_time of that one
         sidecar       whether to read labels and metrics from run.etdp.json or run.etdp.toml next to the file
         metrics       files of metrics (or their bytes), as for `ingest_metrics`
         etrecord      the ETRecord of its program (or its bytes), which is ingested and linked, as with `ingest_record`
@@ -788,7 +788,7 @@ class Warehouse(Views):
     def ingest_program(self, source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> Program:
         """Ingest an ExecuTorch program (`.pte`, or its bytes): all of it, or, at an error, nothing.
 
-        Content that the warehouse has already adds no rows: `name` is applied to it, and `is_new` is False.
+        If the warehouse already has the content, no rows are added: `name` is applied to it, and `is_new` is False.
 
         name  unique name; by default the file's stem, with folders before it if another program has that name
 
@@ -840,10 +840,10 @@ class Warehouse(Views):
     ) -> Record | Program:
         """Link a capture to a record, which maps its events to ops and modules, or to a program, which names methods.
 
-        `to` is one that is stored, a record by its name, or the path of a file (a `Path`, or its address in a store),
-        which is ingested if it is linked. The methods are inferred from the record, or from the program if there isn't
-        one. Findings report what doesn't fit; without `force`, what fits none of its blocks of events is not linked.
-        Returns the record or program.
+        `to` is a stored record or program, the name of a stored record, or a file: a `Path`, or its address in a store.
+        The file is ingested if it is linked. The methods are inferred from the record, or from the program if there
+        isn't a record. Findings report what doesn't fit; without `force`, a record or program that fits no block of the
+        capture's events is not linked. Returns the record or program.
 
         Raises `QueryError` for an unknown capture or record, `FormatError` for a file that can't be read, and
         `WarehouseError` for what is not linked.

@@ -47,7 +47,7 @@ class Formula(NamedTuple):
 
 
 class Equal(NamedTuple):
-    """The op as which a backend's op is compared between devices.
+    """The op that stands for a backend's op when devices are compared.
 
     label    its name in traces: the op that dispatches to the backends' ops, or one op that stands for all of these
     inputs   positions of the tensors that all of these ops have, in one order
