@@ -127,9 +127,8 @@ def _split(address: str) -> tuple[Any, str, str]:
     with _answering(address):
         password = urlsplit(address).password
     if password is not None:
-        raise StoreError(
-            f"{scheme}://...: an address with a password; give the password by the environment variables of the store's own tools"
-        )
+        what = "an address with a password; give it by the environment variables of the store's own tools"
+        raise StoreError(f"{scheme}://...: {what}")
     root = f"{scheme}://{bucket}/"
     with _answering(address):
         return _files_of(root), root, path

@@ -121,8 +121,8 @@ def test_single_files_patterns_and_what_is_not_there(lab: dict[str, str]) -> Non
         "s3://a b/raw": "s3://a b/raw: can't be read: Could not parse s3://a b/ as a URL: invalid domain character; "
         "check the address, the credentials and the network",
         "s3:///raw": "s3:///raw: not the address of a store, as s3://lab/raw/; download the file",
-        "s3://me:secret@lab/raw": "s3://...: an address with a password; set it in the environment, as its own "
-        "tools do",
+        "s3://me:secret@lab/raw": "s3://...: an address with a password; give it by the environment "
+        "variables of the store's own tools",
     }
     found = {address: run("ingest", address).output for address in errors}
     assert found == {address: f"Error: {error}\n" for address, error in errors.items()}
