@@ -440,9 +440,11 @@ class Comparison:
 
         The captures need not have times.
         """
-        (*_, base), (*_, new) = self._sides
-        query = "SELECT name, detail FROM _differing_labels($base, $new, $keys, $others)"
-        labels = self.warehouse.rows(query, base=self.base, new=self.new, keys=base, others=new)[1]
+        query = f"""
+            WITH sides AS (SELECT c.capture_id, c.side = 'new' AS is_new FROM {self._chosen} AS c)
+            SELECT name, detail FROM _differing_labels($base, $new, 'sides')
+        """
+        labels = self.warehouse.rows(query, base=self.base, new=self.new)[1]
         names = {name for name, _ in labels}
         return [": ".join(words.of_label(name, detail, names)) for name, detail in labels]
 

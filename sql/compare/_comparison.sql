@@ -22,17 +22,11 @@ reshaped AS (
 sampled_sides AS MATERIALIZED (
     SELECT DISTINCT 0 AS comparison, d.side = 'new' AS is_new, d.capture_id FROM sampled AS d WHERE d.side <> 'history'
 ),
-sides AS MATERIALIZED (
-    SELECT list(d.capture_id) FILTER (WHERE NOT d.is_new) AS of_base,
-        list(d.capture_id) FILTER (WHERE d.is_new) AS of_new
-    FROM sampled_sides AS d
-),
 conditions AS (
     SELECT d.name, d.detail, false AS is_label
     FROM _conditions_of('sampled_sides', ['governor'], ' in base', ' in new') AS d
     UNION ALL
-    SELECT l.name, l.detail, true
-    FROM _differing_labels(base, new, (SELECT a.of_base FROM sides AS a), (SELECT a.of_new FROM sides AS a)) AS l
+    SELECT l.name, l.detail, true FROM _differing_labels(base, new, 'sampled_sides') AS l
 )
 SELECT a.samples, a.ops,
     (SELECT list(e) FROM reshaped AS e) AS shapes,

@@ -37,12 +37,3 @@ UNION ALL
 SELECT t.comparison, t.key, t.base_values || base || ', ' || t.new_values || new
 FROM texts AS t
 WHERE t.base_values <> t.new_values;
-
--- The same for two lists of captures; the only label that is compared is the governor.
-CREATE MACRO _differing_conditions(base_captures, new_captures) AS TABLE
-WITH two_sides AS MATERIALIZED (
-    SELECT 0 AS comparison, false AS is_new, unnest(base_captures) AS capture_id
-    UNION ALL
-    SELECT 0, true, unnest(new_captures)
-)
-SELECT d.name, d.detail FROM _conditions_of('two_sides', ['governor'], ' in base', ' in new') AS d;

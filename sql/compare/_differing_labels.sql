@@ -1,23 +1,22 @@
 -- The labels that may be the reason for a difference between two sides, besides the labels that select the sides: all
 -- captures have the label, and no value is on both sides. Two kinds of labels are left out: labels of the program
 -- (build, version, labels from git), which differ wherever programs are compared, and the governor, which is one of
--- `_differing_conditions`. A label that numbers the captures of a side, with a different value for each, is left out,
+-- `_conditions_of` the sides. A label that numbers the captures of a side, with a different value for each, is left out,
 -- too. `ranks` isn't a label: it is the number of ranks of a job on each side, if one side has several.
 CREATE MACRO _differing_labels(
     base,  -- selector of the side
     new,
-    base_captures,  -- the keys of base's captures, as a list
-    new_captures
+    sides  -- the name of a table with the captures: columns is_new and capture_id
 ) AS TABLE
-WITH keys AS MATERIALIZED (SELECT base_captures AS of_base, new_captures AS of_new),
-valued AS (
+WITH valued AS (
     SELECT l.key, list_sort(list(DISTINCT l.value) FILTER (NOT s.is_new)) AS base_values,
         list_sort(list(DISTINCT l.value) FILTER (s.is_new)) AS new_values,
-        count(*) FILTER (NOT s.is_new) AS of_base, count(*) FILTER (s.is_new) AS of_new
+        count(*) FILTER (NOT s.is_new) AS of_base, count(*) FILTER (s.is_new) AS of_new,
+        any_value(s.base_captures) AS base_captures, any_value(s.new_captures) AS new_captures
     FROM (
-        SELECT unnest(k.of_base) AS capture_id, false AS is_new FROM keys AS k
-        UNION ALL
-        SELECT unnest(k.of_new), true FROM keys AS k
+        SELECT t.capture_id, t.is_new, count(*) FILTER (NOT t.is_new) OVER () AS base_captures,
+            count(*) FILTER (t.is_new) OVER () AS new_captures
+        FROM query_table(sides) AS t
     ) AS s
     JOIN labels AS l USING (capture_id)
     WHERE l.key NOT IN ('build', 'version', 'commit', 'commit_time', 'branch', 'dirty', 'governor')
@@ -34,11 +33,11 @@ SELECT CASE WHEN _are_ranks(v.key, v.base_values, v.new_values) THEN 'ranks' ELS
             THEN coalesce(len(v.base_values), 0) || ' in base, ' || coalesce(len(v.new_values), 0) || ' in new'
         ELSE _listed_values(v.base_values) || ' in all of base, ' || _listed_values(v.new_values) || ' in all of new'
     END AS detail
-FROM valued AS v CROSS JOIN keys AS k
+FROM valued AS v
 WHERE _are_ranks(v.key, v.base_values, v.new_values)
     OR (
-        v.of_base = len(k.of_base)
-        AND v.of_new = len(k.of_new)
+        v.of_base = v.base_captures
+        AND v.of_new = v.new_captures
         AND NOT list_has_any(v.base_values, v.new_values)
         AND (len(v.base_values) = 1 OR len(v.base_values) < v.of_base)
         AND (len(v.new_values) = 1 OR len(v.new_values) < v.of_new)

@@ -18,7 +18,7 @@ CREATE MACRO compare_memory(
     min_effect := NULL  -- smallest change that counts, as a fraction; NULL: 0.02
 ) AS TABLE
 WITH sides AS MATERIALIZED (
-    SELECT s.capture_id, s.side = 'new' AS is_new, c.program_id
+    SELECT s.capture_id, s.side, s.side = 'new' AS is_new, c.program_id
     FROM _compared_sides(base, new) AS s
     JOIN captures AS c USING (capture_id)
 ),
@@ -53,7 +53,7 @@ judged AS (
                 })
             FROM of_captures AS c
             JOIN on_both AS b ON b.what = split_part(c.name, '|', 1)
-        ), 'size', [], [], 0.05, min_effect, true
+        ), 'size', 'sides', 0.05, min_effect, true
     )
 )
 SELECT split_part(j.name, '|', 1) AS what, nullif(substr(j.name, length(split_part(j.name, '|', 1)) + 2), '') AS method,

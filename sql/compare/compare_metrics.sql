@@ -31,9 +31,7 @@ of_captures AS (
 ),
 judged AS (
     FROM _value_changes(
-        (SELECT list(c) FROM of_captures AS c), 'metric',
-        (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
-        (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new'), alpha, min_effect, allow_mismatch
+        (SELECT list(c) FROM of_captures AS c), 'metric', 'sides', alpha, min_effect, allow_mismatch
     )
 )
 SELECT j.name, j.verdict, 100 * j.change AS change_percent, j.base, j.new, j.unit, j.better, j.p, j.q, j.note,

@@ -58,9 +58,7 @@ of_captures AS (
 ),
 judged AS (
     FROM _value_changes(
-        (SELECT list(c) FROM of_captures AS c), 'time',
-        (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
-        (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new'), alpha, min_effect, allow_mismatch
+        (SELECT list(c) FROM of_captures AS c), 'time', 'sides', alpha, min_effect, allow_mismatch
     )
 )
 SELECT split_part(j.name, '|', 1) AS what, nullif(substr(j.name, length(split_part(j.name, '|', 1)) + 2), '') AS method,

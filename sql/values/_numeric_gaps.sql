@@ -11,7 +11,7 @@ WITH sides AS MATERIALIZED (
 valued AS MATERIALIZED (
     SELECT s.pair, s.is_new, v.*
     FROM sides AS s
-    JOIN _values_by_handle((SELECT list(DISTINCT s.capture_id) FROM sides AS s)) AS v USING (capture_id)
+    JOIN _values_by_handle('sides') AS v USING (capture_id)
 ),
 matched AS (
     SELECT coalesce(b.pair, n.pair) AS pair, coalesce(b.method, n.method) AS method,

@@ -4,14 +4,15 @@ CREATE MACRO _value_findings(
     capture_key,
     buffer_bytes  -- size of the debug buffer in bytes
 ) AS TABLE
-WITH tensors AS (FROM debug_values AS v WHERE v.capture_id = capture_key AND v.kind IN ('tensor', 'tensor_list')),
+WITH valued AS (SELECT capture_key AS capture_id),
+tensors AS (FROM debug_values AS v WHERE v.capture_id = capture_key AND v.kind IN ('tensor', 'tensor_list')),
 unknown_tensors AS (
     SELECT count(*) AS tensors, count(*) FILTER (WHERE t.byte_offset IS NOT NULL AND t.sha256 IS NULL) AS unknown
     FROM tensors AS t
 ),
 differing AS (
     SELECT p.block_index, p.op_name, p.event_index, count(DISTINCT coalesce(v.sha256, v.number::VARCHAR)) AS kinds
-    FROM _values_with_events([capture_key]) AS p
+    FROM _values_with_events('valued') AS p
     JOIN debug_values AS v
         ON v.capture_id = capture_key
         AND v.run_index = p.run_index

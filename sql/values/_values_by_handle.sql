@@ -2,11 +2,13 @@
 -- the event whose output is the value. The value is from the first run that has one, and from the event's last
 -- occurrence in that run. In a reference, it is the node's value. If the value is unknown, the row has the reason.
 CREATE MACRO _values_by_handle(
-    capture_keys  -- a list
+    captures_of  -- the name of a table with a column capture_id
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT k.capture_id, k.record_id, k.format FROM captures AS k WHERE list_contains(capture_keys, k.capture_id)
+    SELECT k.capture_id, k.record_id, k.format
+    FROM (SELECT DISTINCT a.capture_id FROM query_table(captures_of) AS a) AS a
+    JOIN captures AS k USING (capture_id)
 ),
 handled AS (
     SELECT k.capture_id, k.record_id, p.method, p.debug_handles, o.debug_handle, o.result_index AS output_index,
@@ -14,7 +16,7 @@ handled AS (
         o.result_sizes, o.mapping, o.problem
     FROM target AS k
     JOIN signature_outputs AS o USING (capture_id)
-    JOIN _values_with_events((SELECT list(a.capture_id) FROM target AS a)) AS p
+    JOIN _values_with_events('target') AS p
         ON p.capture_id = k.capture_id AND p.signature_index = o.signature_index
         AND p.position = coalesce(o.position, p.position)
     WHERE p.role = 'output'
@@ -92,16 +94,20 @@ CREATE MACRO _can_be_sizes(
     AND len(list_filter(list_zip(logged, sizes), lambda x: x[2] IS NOT NULL AND x[1] <> x[2])) = 0
 );
 
--- Key of a capture whose values can be compared by debug handle. It is an error if the capture has no linked record.
-CREATE MACRO _capture_with_handles(capture) AS (
+-- Two captures whose values are compared by debug handle, in one row. It is an error if one has no linked record. Table
+-- aliases begin with an underscore, as in _capture.sql.
+CREATE MACRO _two_with_handles(base, new) AS TABLE
+SELECT 1 AS pair, any_value(_handled.capture_id) FILTER (WHERE _side.side = 'base') AS base_key,
+    any_value(_handled.capture_id) FILTER (WHERE _side.side = 'new') AS new_key
+FROM _asked_sides(base, new) AS _side, LATERAL (
     SELECT CASE
-        WHEN _handled.format = 'torch_trace'
-            THEN error(_handled.name || ' is a PyTorch trace, which has no values; name captures of ETDumps')
-        WHEN _handled.record_id IS NULL THEN error(
-            _handled.name || ' is not linked to an ETRecord, whose debug handles '
+        WHEN _found.format = 'torch_trace'
+            THEN error(_found.name || ' is a PyTorch trace, which has no values; name captures of ETDumps')
+        WHEN _found.record_id IS NULL THEN error(
+            _found.name || ' is not linked to an ETRecord, whose debug handles '
             || 'identify values: link it (etq link, or etq ingest --etrecord)'
         )
-        ELSE _handled.capture_id
-    END
-    FROM _capture(capture, NULL) AS _handled
-);
+        ELSE _found.capture_id
+    END AS capture_id
+    FROM _capture(_side.meant, NULL) AS _found
+) AS _handled;

@@ -1,25 +1,24 @@
 -- One value that a capture's runtime logged, with the event that produced it. Values with the same instruction and
 -- delegate id belong to one call, unless there is an event with these ids between them.
 CREATE MACRO _values_with_events(
-    capture_keys  -- a list
+    captures_of  -- the name of a table with a column capture_id
 ) AS TABLE
 WITH
--- This is materialized because the list may be a subquery, which would run several times.
-target AS MATERIALIZED (
-    SELECT k.capture_id, k.record_id FROM captures AS k WHERE list_contains(capture_keys, k.capture_id)
+of_captures AS MATERIALIZED (
+    SELECT k.capture_id, k.record_id FROM query_table(captures_of) AS a JOIN captures AS k USING (capture_id)
 ),
 logged AS (
     SELECT a.capture_id, v.run_index, v.event_index, v.value_index, v.chain_index, v.instruction_id,
         coalesce(v.delegate_debug_id::VARCHAR, v.delegate_debug_str, '') AS delegate_id, v.name, v.is_output,
         false AS is_event
-    FROM target AS a
+    FROM of_captures AS a
     JOIN debug_values AS v USING (capture_id)
 ),
 timed AS (
     SELECT a.capture_id, t.run_index, t.event_index, -1 AS value_index, s.chain_index, s.instruction_id,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id, s.name, false AS is_output,
         true AS is_event
-    FROM target AS a
+    FROM of_captures AS a
     JOIN event_ticks AS t USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
     WHERE s.kind IN ('kernel', 'delegate_call', 'delegate')
@@ -36,7 +35,7 @@ numbered_calls AS (
 owners AS (
     SELECT a.capture_id, s.block_index, s.signature_index, s.chain_index, s.instruction_id,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str, '') AS delegate_id, s.kind, s.label
-    FROM target AS a
+    FROM of_captures AS a
     JOIN signatures AS s USING (capture_id)
     WHERE s.kind IN ('kernel', 'delegate_call', 'delegate')
     QUALIFY row_number() OVER (
@@ -52,7 +51,7 @@ with_owners AS (
             PARTITION BY c.capture_id, c.run_index, c.chain_index, c.instruction_id, c.delegate_id, c.call
         ) AS places
     FROM numbered_calls AS c
-    JOIN target AS a USING (capture_id)
+    JOIN of_captures AS a USING (capture_id)
     JOIN runs AS r USING (capture_id, run_index)
     LEFT JOIN owners AS o
         ON o.capture_id = a.capture_id
@@ -128,7 +127,7 @@ SELECT p.run_index, p.block_index, p.event_index, p.value_index, p.op_name, p.in
     o.op_type, o.module_path, o.source_file, o.source_line
 FROM target AS a
 JOIN debug_values AS v USING (capture_id)
-JOIN _values_with_events((SELECT [a.capture_id] FROM target AS a)) AS p
+JOIN _values_with_events('target') AS p
     USING (capture_id, run_index, event_index, value_index)
 LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
 ORDER BY p.run_index, p.event_index, p.value_index;

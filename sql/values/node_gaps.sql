@@ -65,9 +65,7 @@ CREATE MACRO node_gaps(
     new,  -- the capture to be judged, whose nodes these are: name, hash prefix, @latest or selector
     metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
 ) AS TABLE
-WITH one_pair AS MATERIALIZED (
-    SELECT 1 AS pair, _capture_with_handles(base) AS base_key, _capture_with_handles(new) AS new_key
-)
+WITH one_pair AS MATERIALIZED (FROM _two_with_handles(base, new))
 SELECT g.graph_id, g.node_index, g.method, g.name, g.op_type, g.module_path, g.debug_handle, g.output_index, g.metric,
     g.mapping, g.gap, g.problem, g.elements, g.grows
 FROM _node_gaps('one_pair', metric) AS g

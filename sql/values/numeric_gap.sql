@@ -26,9 +26,7 @@ CREATE MACRO numeric_gap(
     new,  -- the capture to be judged: name, hash prefix, @latest or selector
     metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
 ) AS TABLE
-WITH one_pair AS MATERIALIZED (
-    SELECT 1 AS pair, _capture_with_handles(base) AS base_key, _capture_with_handles(new) AS new_key
-)
+WITH one_pair AS MATERIALIZED (FROM _two_with_handles(base, new))
 SELECT g.method, g.debug_handle, g.output_index, g.base_op, g.new_op, g.metric, g.mapping, g.gap, g.problem, g.elements,
     g.base_sizes, g.new_sizes, g.module_path, g.source_file, g.source_line
 FROM _numeric_gaps('one_pair', metric) AS g
