@@ -101,18 +101,7 @@ def test_the_whole_in_markdown_with_its_regressions(labs: dict[str, str], tmp_pa
 @pytest.mark.long
 def test_the_whole_as_json(labs: dict[str, str]) -> None:
     answer = json.loads(compare(labs["op"], "--format", "json").stdout)
-    assert [*answer] == [
-        "captures",
-        "calls",
-        "modules",
-        "ops",
-        "metrics",
-        "startup",
-        "memory",
-        "findings",
-        "sides",
-        "parts",
-    ]
+    assert [*answer] == "captures calls modules ops metrics startup memory findings sides parts".split()
     slower_ops = [(row["op"], row["instruction_id"]) for row in answer["ops"] if row["verdict"] == "slower"]
     assert slower_ops == [("permute_copy", 3)]
     assert "block1.down" in {row["module_path"] for row in answer["modules"] if row["verdict"] == "slower"}
@@ -192,11 +181,8 @@ def test_gates_without_a_verdict(labs: dict[str, str]) -> None:
     }  # fmt: skip
     gated = run_etq("gate", *SIDES, "--db", labs["op"], "--format", "json")
     judged = json.loads(gated.stdout)
-    assert gated.exit_code == 3 and (judged[0]["what"], judged[0]["name"], judged[0]["verdict"]) == (
-        "total",
-        "forward",
-        "slower",
-    )
+    assert gated.exit_code == 3
+    assert [judged[0][name] for name in ("what", "name", "verdict")] == ["total", "forward", "slower"]
     assert [row["name"] for row in judged if row["what"] == "op" and row["verdict"] == "slower"] == [OP]
     total = run_etq("gate", *SIDES, "--total", "--db", labs["op"], "--format", "json")
     assert total.exit_code == 3 and json.loads(total.stdout) == judged[:1]
@@ -251,16 +237,13 @@ def test_annotations(labs: dict[str, str], tmp_path: Path, monkeypatch: pytest.M
     ],
 )
 def test_levels_agree_with_the_status(labs: dict[str, str], lab: str, options: str, levels: list[str]) -> None:
-    arguments = ("gate", *SIDES, "--db", labs[lab], *options.split())
-    result = run_etq(*arguments, "--format", "github")
+    result = run_etq("gate", *SIDES, "--db", labs[lab], *options.split(), "--format", "github")
     assert [level for level, *_ in annotated(result.stdout)] == levels
     assert result.exit_code == (3 if "error" in levels else 0)
-    suite = junit_of(run_etq(*arguments, "--format", "junit"))
-    assert suite.get("failures") == str(levels.count("error"))
 
 
-def junit_of(result: Result) -> ElementTree.Element:
-    root = ElementTree.fromstring(result.stdout)
+def junit_of(text: str) -> ElementTree.Element:
+    root = ElementTree.fromstring(text)
     [suite] = root.findall("testsuite")
     counts = {name: str(len(suite.findall(f"testcase/{path}"))) for name, path in COUNTED.items()}
     assert {name: suite.get(name) for name in COUNTED} == counts and suite.get("tests") == str(
@@ -278,8 +261,7 @@ def test_a_report_for_junit(labs: dict[str, str], tmp_path: Path) -> None:
     target = tmp_path / "gate.xml"
     result = run_etq("gate", *SIDES, "--db", labs["op"], "--format", "junit", "-o", str(target))
     assert result.exit_code == 3 and result.stderr.endswith(f"Regression: {OP}\n")
-    suite = junit_of(run_etq("gate", *SIDES, "--db", labs["op"], "--format", "junit"))
-    assert ElementTree.tostring(suite) == ElementTree.tostring(ElementTree.parse(target).getroot()[0])
+    suite = junit_of(target.read_text())
     judged = json.loads(run_etq("gate", *SIDES, "--db", labs["op"], "--format", "json").stdout)
     cases = {(case.get("classname"), case.get("name")): case for case in suite.findall("testcase")}
     assert [*cases] == [(f"etq.{row['what']}", row["name"]) for row in judged] and len(cases) == 26
@@ -288,8 +270,10 @@ def test_a_report_for_junit(labs: dict[str, str], tmp_path: Path) -> None:
     assert [str(each.get("message"))[:15] for each in failed.values() if each is not None] == [
         "total: slower, ", "permute_copy in",
     ]  # fmt: skip
-    few = junit_of(run_etq("gate", "mlp00", "mlp01", "--db", labs["op"], "--format", "junit"))
+    few = junit_of(run_etq("gate", "mlp00", "mlp01", "--db", labs["op"], "--format", "junit").stdout)
     assert "too few captures to tell" in str(few.findall("testcase/skipped")[0].get("message"))
+    unstable = junit_of(run_etq("gate", *SIDES, "--total", "--db", labs["some"], "--format", "junit").stdout)
+    assert unstable.get("failures") == "1"
 
 
 # Files
@@ -408,14 +392,10 @@ def of_once(load: int, size: int, place: int) -> bytes:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("load", "size", "worse"),
-    [
-        (11_500, 64_000, ["loading"]),
-        (1_200, 80_000, ["allocated memory"]),
-        (1_100, 60_000, []),
-    ],
+    [(11_500, 80_000, ["loading", "allocated memory"]), (1_100, 60_000, [])],
 )
 def test_loading_and_memory(tmp_path: Path, load: int, size: int, worse: list[str]) -> None:
-    """Loading takes 1.2 ms in base, which allocates 64,000 bytes: either fails a gate, but not one of the total alone.
+    """Loading takes 1.2 ms in base, which allocates 64,000 bytes: both fail a gate, but not one of the total alone.
 
     Commands, JSON, Markdown, pages and Python say the same.
     """
@@ -428,9 +408,7 @@ def test_loading_and_memory(tmp_path: Path, load: int, size: int, worse: list[st
         ingest_all(warehouse, made)
         lines = [line.partition(":")[0] for line in warehouse.compare(*SIDES).verdicts]
         sections = {each.kind: each for each in difference_of(warehouse, *SIDES, {}).sections}
-    assert [line for line in lines if line in ("loading", "allocated memory")] == (
-        worse or (["loading", "allocated memory"] if load < 1_200 else [])
-    )
+    assert [line for line in lines if line in ("loading", "allocated memory")] == ["loading", "allocated memory"]
     assert [each for each in sections["verdict"].facts["tails"] if each.partition(":")[0] in worse] != [] or not worse
     assert {"compared_startup", "compared_memory"} <= {*sections}
     result = run_etq("gate", *SIDES, "--db", db)
