@@ -90,6 +90,7 @@ def test_the_page_alone_has_every_section_and_key_figure(page: WebDriver, lab: W
 
 TABLES = {
     "op_totals": "SELECT op, kind, method, per_execute, per_call, share_percent, calls, min, max FROM op_totals($c)",
+    "instances": "SELECT op, instruction_id, per_execute, share_percent, calls FROM op_totals($c, \"by\" := 'instance')",
     "module_totals": "SELECT CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, per_execute, share_percent, "
     "self_per_execute, calls, module_class, mapping FROM module_totals($c)",
     "execute_breakdown": "SELECT component, per_execute, share_percent, calls FROM execute_breakdown($c)",
@@ -175,10 +176,12 @@ def test_the_histogram_opens_on_the_execute(quiet: WebDriver, tmp_path: Path) ->
 
 def test_runs_with_warm_up_and_outliers(page: WebDriver, lab: Warehouse, typical: set[int]) -> None:
     """A run that is clicked is shown in the timeline."""
-    at, usual, warm, odd, _ = plotted(page, "#runs .plot")[1]
+    at, usual, warm, odd, medians = plotted(page, "#runs .plot")[1]
     expected = dict(lab.sql("SELECT run_index, execute FROM framework_tax($c)", c=CAPTURE).fetchall())
     shown = {run: next(x for x in values if x is not None) for run, *values in zip(at, usual, warm, odd, strict=True)}
     assert shown == expected
+    blocks = lab.rows("SELECT run_index, block_median FROM run_times($c)", c=CAPTURE)[1]
+    assert [*zip(at, medians, strict=True)] == blocks
     assert [run for run, time in zip(at, warm, strict=True) if time is not None] == [1]
     slow = [run for run in expected if run not in typical and run != 1]
     assert [run for run, time in zip(at, odd, strict=True) if time is not None] == slow

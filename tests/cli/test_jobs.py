@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from etq.report.page import subject_of
 from tests.cli.asked import rows
+from tests.cli.test_report import data_of
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.job_traces import Faults, job
@@ -115,11 +112,6 @@ def test_the_page_of_a_job(folder: Path, tmp_path: Path) -> None:
     assert ranks["columns"][ranks["names"].index("rank")] == [0, 1, 2, 3]
     assert [each["name"] for each in sections["ops"]["grids"]] == ["rank_ops", "rank_ops_parts"]
     assert run_etq("report", str(folder), "--runs", "all", "-o", str(path), "--force").exit_code == 2
-
-
-def data_of(page: str) -> Any:
-    [packed] = re.findall(r">([A-Za-z0-9+/=]{1000,})<", page)
-    return json.loads(gzip.decompress(base64.b64decode(packed)))
 
 
 def test_what_is_no_job(folder: Path, tmp_path: Path) -> None:

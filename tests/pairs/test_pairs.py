@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
-import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import etq
-from etq import catalog, report
+from etq import catalog
 from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
@@ -200,59 +195,6 @@ def test_a_file_alone_answers_as_the_warehouse(name: str) -> None:
 def _columns(view: str) -> str:
     names = (each.name for each in catalog.objects()[view].columns)
     return ", ".join(f'"{name}"' for name in names if name != "record_id")
-
-
-# The query behind each table of a report's page, by the table's name.
-TILES = {
-    "numbers": "FROM headline($name)",
-    "execute_breakdown": "SELECT component, instruction_id, calls, total, share_percent FROM execute_breakdown($name)",
-    "runs": "SELECT run_index, execute, is_warm_up, is_outlier, block_median FROM run_times($name)",
-    "instances": "SELECT op, kind, instruction_id, calls, total, share_percent FROM op_totals($name, \"by\" := 'instance')",
-    "leaves": "SELECT module_path, op, kind, calls, self_time, share_percent FROM module_ops($name)",
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["convnet_xnn", "multimethod_interleave"] if IS_WHOLE else ["convnet_xnn"])
-def test_what_a_report_shows_is_its_views(shelf: Shelf, name: str) -> None:
-    """The tables in the page's script, unpacked as in a reader's browser."""
-    [subject] = [each for each in subjects.own() if each.name == name]
-    asked = shelf.ask(subject)
-    tables = _tables_of(report.report_of(asked.warehouse, [asked.name]).page())
-    for tile, query in TILES.items():
-        columns, rows = asked.warehouse.rows(query, name=asked.name)
-        [shown, *_] = [
-            each for name, each in tables.items() if name.startswith(f"{tile}:") and {*columns} <= {*each[0]}
-        ]
-        found = [tuple(row[shown[0].index(column)] for column in columns) for row in shown[1]]
-        assert not list(islice(differences(sorted(found, key=str), sorted(rows, key=str)), 3)), tile
-
-
-def _tables_of(page: str) -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:
-    """Names and rows of the tables of a page, by the tables' names and columns."""
-    found: dict[str, tuple[list[str], list[tuple[Any, ...]]]] = {}
-    for packed in re.findall(r">\s*(H4sI[A-Za-z0-9+/=]+)\s*<", page):
-        for name, table_of in _walk(json.loads(gzip.decompress(base64.b64decode(packed)))):
-            columns = [
-                [None if at < 0 else each["texts"][at] for at in each["at"]] if isinstance(each, dict) else each
-                for each in table_of["columns"]
-            ]
-            found.setdefault(
-                f"{name}:{','.join(table_of['names'])}", (table_of["names"], list(zip(*columns, strict=True)))
-            )
-    return found
-
-
-def _walk(data: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(data, dict):
-        for name, each in data.items():
-            if isinstance(each, dict) and {"names", "columns"} <= set(each):
-                # A table that people read is within what has its name.
-                yield str(data.get("name", name)), each
-            yield from _walk(each)
-    elif isinstance(data, list):
-        for each in data:
-            yield from _walk(each)
 
 
 def test_every_view_has_a_pair() -> None:
