@@ -74,7 +74,8 @@ def read_torch_trace(
         yield "labels", batch({"key": texts([*labels]), "value": texts([*labels.values()])})
     devices, working = _devices(trace, columns), frozenset[int]()
     base = _value_of(int, trace.baseTimeNanoseconds) or 0
-    for table, rows in trace_rows(columns, entries, tracks, base, recorders, annotations, assumed):
+    groups = labels.get("process_groups", "")
+    for table, rows in trace_rows(columns, entries, tracks, base, recorders, annotations, assumed, groups):
         if table == "device_events" and isinstance(rows, pa.RecordBatch):
             working = working_devices(rows)
         yield table, rows

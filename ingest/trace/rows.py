@@ -14,6 +14,7 @@ from etq.ingest.events.own_times import summed
 from etq.ingest.events.rows import event_batch
 from etq.ingest.trace.calls import covering, family_of, operator_ticks
 from etq.ingest.trace.classes import Class
+from etq.ingest.trace.collectives import host_collectives
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.costs import cost_tables
 from etq.ingest.trace.counters import event_counters
@@ -66,11 +67,13 @@ def trace_rows(
     recorders: Sequence[Recorder] = (),
     annotations: Mapping[int, str] | None = None,
     assumed: Mapping[str, str] | None = None,
+    groups: str = "",
 ) -> Iterator[tuple[str, pa.RecordBatch | LazyBatch]]:
     """Yield the tables of a trace, including `captures` and `findings`. `entries` reads the JSON of single events,
     `tracks` has the classes of unknown categories. `base` is the time from which the trace's times count, in
     nanoseconds since 1970. `recorders` have the ops and modules of graphs' kernels, `annotations` the modules by the
     numbers of nodes; `assumed` has sizes that the trace lacks.
+    `groups` are the process groups, as in the label process_groups.
     """
     slices = Slices(columns, entries, tracks)
     if recorders or annotations or columns.names or slices.captures_graphs:
@@ -116,6 +119,8 @@ def trace_rows(
         readable = readable[~np.isin(slices.at[readable], [*columns.plain])]
     inputs = Inputs(entries, slices.at[readable], slices.run[readable], slices.arguments)
     yield "op_arguments", inputs.table
+    if (collectives := host_collectives(slices, inputs, groups)) is not None:
+        yield "host_collectives", collectives
     yield from cost_tables(slices, Kinds(*kinds), around["op_index"], own_ticks, passes, inputs, assumed or {})
     yield from _of_devices(columns, entries, slices, signature, around["annotation_index"], passes, order)
     entries.release()

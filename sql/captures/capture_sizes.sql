@@ -38,6 +38,8 @@ WITH segments AS (
     UNION ALL
     SELECT 'findings' AS table_name, s.* FROM pragma_storage_info('findings') AS s
     UNION ALL
+    SELECT 'host_collectives' AS table_name, s.* FROM pragma_storage_info('host_collectives') AS s
+    UNION ALL
     SELECT 'labels' AS table_name, s.* FROM pragma_storage_info('labels') AS s
     UNION ALL
     SELECT 'linked_methods' AS table_name, s.* FROM pragma_storage_info('linked_methods') AS s
@@ -155,6 +157,8 @@ WITH capture_rows AS (
         SELECT 'event_ticks' AS table_name, t.capture_id FROM event_ticks AS t
         UNION ALL
         SELECT 'findings' AS table_name, t.capture_id FROM findings AS t
+        UNION ALL
+        SELECT 'host_collectives' AS table_name, t.capture_id FROM host_collectives AS t
         UNION ALL
         SELECT 'labels' AS table_name, t.capture_id FROM labels AS t
         UNION ALL

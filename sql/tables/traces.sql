@@ -172,6 +172,21 @@ CREATE TABLE device_events (
     latency_ticks BIGINT  -- assumed limit, in nanoseconds, of the time that its device takes to start an event that waits for nothing: twice the measured median, but at least 10000 and at most 100000; NULL for events that aren't kernels, copies or fills
 );
 
+-- One collective of gloo, which runs on the host, in a trace without kernels.
+CREATE TABLE host_collectives (
+    capture_id INTEGER NOT NULL,  -- the capture
+    run_index INTEGER NOT NULL,  -- the run
+    event_index INTEGER NOT NULL,  -- the event
+    start_ticks BIGINT NOT NULL,  -- its start
+    elapsed_ticks BIGINT NOT NULL,  -- its duration
+    collective VARCHAR NOT NULL,  -- name of the collective, such as all_reduce
+    group_description VARCHAR,  -- name of the process group, if the process is in a single one; otherwise NULL
+    group_size INTEGER,  -- number of processes in that group; NULL where it is unknown
+    message_type VARCHAR,  -- type of the elements of the tensor that the process sends, as in `device_events`; NULL where it is unknown
+    elements BIGINT,  -- number of elements of that tensor; NULL where it is unknown
+    message_bytes BIGINT  -- bytes of the message: of that tensor, or, for an all-gather, of those of all processes; NULL where it is unknown
+);
+
 -- One counter of an event of a trace, which CUPTI counted in the range of a kernel.
 CREATE TABLE event_counters (
     capture_id INTEGER NOT NULL,  -- the capture

@@ -34,7 +34,8 @@ named AS (
     SELECT h.capture_id, h.run_index, h.event_index, h.group_description, h.group_description, h.group_size,
         h.collective, h.collective || coalesce(' ' || h.elements, ''), h.message_type, h.message_bytes, NULL,
         h.start_ticks, h.start_ticks + h.elapsed_ticks
-    FROM _host_collectives(ranks) AS h
+    FROM query_table(ranks) AS k
+    JOIN host_collectives AS h USING (capture_id)
     WHERE h.group_description IS NOT NULL
 )
 SELECT coalesce(k.job, '') AS job, c.*, _ends_together(c.collective) AS ends_together, coalesce(s.step, -1) AS step,

@@ -41,7 +41,8 @@ work AS (
     UNION ALL
     -- Collectives on the host last until the last process has come, as kernels do.
     SELECT g.capture_id, g.run_index, true, g.elapsed_ticks, g.collective
-    FROM _gloo_events('ranks') AS g
+    FROM ranks AS k
+    JOIN host_collectives AS g USING (capture_id)
 ),
 worked AS (
     SELECT w.capture_id, w.run_index,

@@ -73,7 +73,8 @@ work AS (
     WHERE d.collective IS NOT NULL AND d.elapsed_ticks >= 0 AND s.activity = 'kernel'
     UNION ALL
     SELECT h.collective, NULL, h.group_description, h.group_size, h.message_type, h.message_bytes, NULL, h.elapsed_ticks
-    FROM _host_collectives('target') AS h
+    FROM target AS a
+    JOIN host_collectives AS h USING (capture_id)
 ),
 summed AS (
     SELECT w.collective, w.process_group, w.group_description, w.group_size, w.message_type, w.message_bytes,

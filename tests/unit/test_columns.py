@@ -14,6 +14,7 @@ from tests.conftest import CAPTURES
 
 CAPTURE_FILES = (
     "torch_gpu/rank0.pt.trace.json.gz", "torch/memory_outside.pt.trace.json.gz", "torch_counters/counters.pt.trace.json.gz",
+    "torch_gloo/rank0.pt.trace.json.gz",
     "mlp_xnn/mlp_xnn_debug.etdp",
 )  # fmt: skip
 KEYS = {"capture_id", "record_id", "program_id"}
