@@ -45,36 +45,43 @@ CREATE MACRO _selected_captures(
 ) AS TABLE
 SELECT _ranked.capture_id
 FROM (
-    SELECT _met.capture_id,
+    SELECT _met.capture_id, _met.score, max(_met.score) OVER () AS best,
         row_number() OVER (
+            PARTITION BY _met.score
             ORDER BY
                 _recorded_at(_met.captured_at, _met.ingested_at) DESC, _met.ingested_at DESC, _met.capture_id DESC
         ) AS age
     FROM (
         SELECT _each.capture_id, _each.captured_at, _each.ingested_at,
-            count(DISTINCT _asked.part) = count(DISTINCT _asked.part) FILTER (WHERE CASE
-                WHEN _asked.part.part[1] = '@' THEN true
-                WHEN _asked.part.is_time AND _is_time(_asked.part.part)
-                    THEN _is_recorded_then(_asked.part.part, _each.captured_at, _each.ingested_at)
-                ELSE _label.key = _asked.part.key AND _meets(_label.value, _asked.part)
-            END) AS is_met,
-            bool_or(is_met) OVER () AS is_any_met,
-            coalesce(bool_or(_label.key || '=' || _label.value = selector), false) AS is_one_label
+            CASE
+                WHEN count(DISTINCT _asked.part) = count(DISTINCT _asked.part) FILTER (WHERE CASE
+                    WHEN _asked.part.part[1] = '@' THEN true
+                    WHEN _asked.part.is_time AND _is_time(_asked.part.part)
+                        THEN _is_recorded_then(_asked.part.part, _each.captured_at, _each.ingested_at)
+                    ELSE _label.key = _asked.part.key AND _meets(_label.value, _asked.part)
+                END) THEN 2
+                -- One label whose value was to be quoted.
+                WHEN bool_or(_label.key || '=' || _label.value = selector) THEN 1
+            END AS score
         FROM captures AS _each
         LEFT JOIN labels AS _label USING (capture_id)
-        CROSS JOIN (SELECT unnest(_selector_terms(selector)) AS part WHERE _is_selector(selector)) AS _asked
+        CROSS JOIN (
+            SELECT unnest(CASE WHEN _is_selector(selector) THEN _selector_terms(selector) END) AS part
+        ) AS _asked
         GROUP BY _each.capture_id, _each.captured_at, _each.ingested_at
     ) AS _met
-    WHERE _met.is_met OR NOT _met.is_any_met AND _met.is_one_label
 ) AS _ranked
-WHERE CASE list_filter(_selector_parts(selector), lambda p: p[1] = '@')
-    WHEN [] THEN true
-    WHEN ['@latest'] THEN _ranked.age = 1
-    WHEN ['@previous'] THEN _ranked.age = 2
-    ELSE error(
-        selector || ' is not a selector: it takes one of @latest, @previous and @NAME, a view that etq db view lists; '
-        || '@NAME stands first, and only outside SQL'
-    )
+WHERE CASE
+    WHEN _ranked.score IS NULL OR _ranked.score < _ranked.best THEN false
+    ELSE CASE list_filter(_selector_parts(selector), lambda p: p[1] = '@')
+        WHEN [] THEN true
+        WHEN ['@latest'] THEN _ranked.age = 1
+        WHEN ['@previous'] THEN _ranked.age = 2
+        ELSE error(
+            selector || ' is not a selector: it takes one of @latest, @previous and @NAME, a view that etq db view '
+            || 'lists; @NAME stands first, and only outside SQL'
+        )
+    END
 END;
 
 -- Whether a text is a selector: it contains =, or it begins with @, or its first part has < or >.
