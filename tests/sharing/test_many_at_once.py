@@ -52,7 +52,7 @@ def started(code: str, *arguments: object) -> AbstractContextManager[subprocess.
 
 def test_many_writers_and_two_readers(tmp_path: Path) -> None:
     """Writers put different captures, and a common one, into a warehouse while readers query it."""
-    writers, each, shared = 8 if IS_WHOLE else 3, 8 if IS_WHOLE else 2, 1
+    writers, each, shared = 8 if IS_WHOLE else 3, 8 if IS_WHOLE else 1, 1
     path = tmp_path / "lab.duckdb"
     etq.open(path).close()
     total = shared + writers * each
