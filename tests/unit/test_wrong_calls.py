@@ -34,8 +34,6 @@ WRONG: list[Call] = [
     lambda w: w.op_totals("nix"),
     lambda w: w.event_histogram("run", bins=0),
     lambda w: w.compare_ops("run", "nix"),
-    lambda w: w.ingest(MLP, time_scale="sec"),
-    lambda w: w.ingest(MLP, clock_bits=16),
     lambda w: w.ingest(MLP, labels={"": "x"}),
     lambda w: w.export("run", "nix", "run.json"),
     lambda _: etq.read(FLEET, pte="mlp.pte"),
