@@ -54,7 +54,28 @@ _WORD: Final = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|(?<![\w.$"])([A-Za-z_]\w*+
 # DuckDB's error for a view that is written as a table, or a table as a view.
 _NOT_THERE: Final = re.compile(r"Table (?:Function )?with name (\w+) does not exist!")
 
-_WRONG_ARGUMENTS: Final = re.compile(r"Macro (\w+)\(\) does not support the supplied arguments\..* macros: (.*)")
+# DuckDB's errors, and what a person can act on.
+_REMEDIES: Final = (
+    (
+        re.compile(r"Macro (\w+)\(\) does not support the supplied arguments\..* macros: (.*)"),
+        r"wrong arguments of \1; it takes \2",
+    ),
+    (
+        re.compile(r"Values were not provided for the following parameters: (\w+)"),
+        r"$\1 has no value: write the value in the query, or in Python pass \1=VALUE",
+    ),
+    (
+        re.compile("Parameter/argument count mismatch for prepared statement"),
+        "a value is given that the query doesn't have as $NAME; a table to join is of pandas, Polars or Arrow",
+    ),
+    (
+        re.compile(r'Table with name "?((?:[^"]*/)?([^"/]+?)(?:\.(?:etdp|etrecord|pte|json|gz))+)"? does not exist'),
+        r"""\1 is a file, not a table; to query it: etq sql "FROM op_totals('\2')" \1, or in Python etq.read""",
+    ),
+)
+# A call, as far as its first bracket, and a name with = in it.
+_CALL: Final = re.compile(r"(?<!\w)(\w++)\(([^()]*)")
+_EQUATION: Final = re.compile(r',\s*"?(\w+)"?\s*=(?![=>])')
 
 # The beginning of the documentation of a view that calls a function of etq's.
 NEEDS_ETQ: Final = "Needs etq: in DuckDB alone, it is an error. "
@@ -197,12 +218,19 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def corrected(message: str) -> str:
-    """Return DuckDB's message; for a view without its arguments or with unknown ones, or a table with arguments, the
-    message says how to write it.
+def corrected(message: str, query: str = "") -> str:
+    """Return DuckDB's message about a query; for a view without its arguments or with unknown ones, a table with
+    arguments, a file, or a parameter without its value, the message says how to write it.
     """
-    if (call := _WRONG_ARGUMENTS.match(message)) is not None:
-        return f"wrong arguments of {call[1]}; it takes {call[2]}"
+    for view, arguments in _CALL.findall(query):
+        known = found(view.lower())
+        names = () if known is None else [each.name for each in known.parameters]
+        for name in _EQUATION.findall(arguments):
+            if name in names:
+                return f"{view}: an argument's name is followed by :=, not by =; write {name} := VALUE"
+    for pattern, remedy in _REMEDIES:
+        if (match := pattern.match(message)) is not None:
+            return match.expand(remedy)
     match = _NOT_THERE.match(message)
     known = None if match is None else found(match[1])
     if known is None or not known.is_public:

@@ -131,7 +131,15 @@ class MissingFileError(FormatError, FileNotFoundError):
     """A file to read doesn't exist: without `what`, the message names the nearest files."""
 
     def __init__(self, path: str, what: str = "") -> None:
-        super().__init__(path, what or f"no such file{nearest_files(path)}")
+        super().__init__(path, what or _missing(path))
+
+
+def _missing(path: str) -> str:
+    if os.path.isdir(path):
+        return "a folder; name a file in it"
+    if "*" in path:
+        return "no such file; patterns aren't expanded here: name a file"
+    return f"no such file{nearest_files(path)}"
 
 
 class ArgumentError(EtqError, ValueError):

@@ -82,13 +82,16 @@ def _torch_trace(data: Any, path: str, given: Given) -> Reading:
 
 
 def _check_packed(data: Any, path: str) -> None:
-    """Raise `FormatError` for a gzipped ETDump: only traces may be gzipped, because the profiler writes gzipped
-    traces.
+    """Raise `FormatError` for a gzipped ETDump or archive: only traces may be gzipped, because the profiler writes
+    gzipped traces.
     """
     if bytes(data[:2]) == GZIP:
         with suppress(zlib.error):  # the file is damaged: the reader raises the error about it
-            if is_etdump(zlib.decompressobj(wbits=31).decompress(bytes(data[:HEAD]), HEAD)):
+            head = zlib.decompressobj(wbits=31).decompress(bytes(data[:HEAD]), HEAD)
+            if is_etdump(head):
                 raise FormatError(path, "an ETDump packed as gzip; unpack it first: gunzip FILE")
+            if head[257:262] == b"ustar":
+                raise FormatError(path, "an archive; unpack it first: tar xzf FILE")
 
 
 def _begins_trace(head: bytes) -> bool:

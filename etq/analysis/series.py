@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from etq.analysis.nearest import unknown_key
+from etq.database.nearest import unknown_key
 from etq.errors import ArgumentError
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from etq.errors import EtqError
+
 
 class Option(NamedTuple):
     """An option: a choice of words, a number, a text if it has a metavar, otherwise a flag.
@@ -229,6 +231,14 @@ FIRST: Final[Mapping[str, str]] = {
     "etq ingest FOLDER --db DB": "store files, to follow many builds and devices",
     "etq serve --db DB --open": "captures, comparisons and trends in a browser",
 }
+
+
+def refuse_command(view: str) -> None:
+    """Raise `EtqError` for the name of a command in the place of a view's."""
+    from etq.catalog import found
+
+    if view in COMMANDS and found(view) is None:
+        raise EtqError(f"{view} is a command, not a view: etq {view} --help")
 
 
 def name_of(view: str) -> str:

@@ -39,9 +39,13 @@ def show_help(context: click.Context, words: tuple[str, ...]) -> None:
 
 def _command(context: click.Context, words: tuple[str, ...]) -> click.Context:
     """Return the context of a command, also of a command in a group, such as `db merge`."""
+    from etq.catalog import found
+
     for word in words:
         command = context.command.get_command(context, word) if isinstance(context.command, click.Group) else None
         if command is None:
+            if found(word) is not None:
+                raise click.UsageError(f"{word} is a view: etq views {word} describes it", context)
             known = [*GROUPS, _OPTIONS] if context.parent is None else []
             if isinstance(context.command, click.Group):
                 known += context.command.list_commands(context)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq import catalog
-from etq.analysis.nearest import unknown_key
 from etq.cli import main
 from etq.cli.options import output_options, together, warehouse_option
 from etq.cli.targets import opened, report_unmatched, use_named_view
+from etq.database.nearest import unknown_key
 from etq.errors import EtqError
 from etq.render.selection import selection
 from etq.render.table import title

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
+from pathlib import Path
 
 import click
 
@@ -118,7 +119,9 @@ def push(
             sent = pusher.push([("file", file), *shared, *(("metrics", path) for path in metrics)], fields)
         except EtqError as error:
             failed += 1
-            say(f"Error: {error}" if isinstance(error, FormatError) else f"Error: {file}: {error}")
+            # The server's errors may name the file, too.
+            text = str(error).removeprefix(f"{Path(file).name}: ")
+            say(f"Error: {error}" if isinstance(error, FormatError) else f"Error: {file}: {text}")
             continue
         applied = ", options applied" if fields or shared or metrics else ""
         say(f"{sent.name}: {'stored' if sent.is_new else f'known already{applied}'}")

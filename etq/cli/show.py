@@ -12,7 +12,7 @@ import click
 
 from etq import catalog
 from etq.cli import main
-from etq.cli.commands import name_of
+from etq.cli.commands import name_of, refuse_command
 from etq.cli.coverage import show_unrun
 from etq.cli.messages import say
 from etq.cli.options import RATES, Command, output_options, total_option, warehouse_option
@@ -58,6 +58,7 @@ class _Views(click.Group):
             raise EtqError(
                 f"{name}: not a view; etq {name} summarizes the file, etq show VIEW {name} shows a view of it"
             )
+        refuse_command(name)
         view = catalog.public_object(name)
         if view.kind not in _KINDS:
             raise EtqError(f"{name} is a function: call it in etq sql, as etq views {name} describes")
@@ -132,7 +133,7 @@ def _command(view: catalog.SqlObject) -> click.Command:
             decorated = click.argument(name, required=parameter.default is None)(decorated)
         else:
             add: Callable[..., Any] = RATES.get(name, click.option)
-            decorated = add(f"--{name.replace('_', '-')}", name, help=_help(parameter))(decorated)
+            decorated = add(_option(parameter), name, help=_help(parameter))(decorated)
     return click.command(view.name, cls=Command, help=text, short_help=view.summary)(decorated)
 
 
@@ -168,6 +169,10 @@ def _opened(view: str, first: Sequence[str], values: dict[str, Any], db: str, fi
         yield warehouse
 
 
+def _option(parameter: catalog.Column) -> str:
+    return f"--{parameter.name.replace('_', '-')}"
+
+
 def _help(parameter: catalog.Column) -> str:
     default = "" if parameter.default == "NULL" else f"  [default: {(parameter.default or '').strip(chr(39))}]"
     return f"{parameter.text}{default}"
@@ -183,4 +188,5 @@ def _value(parameter: catalog.Column, text: Any) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return text
+        like = "a number" if default == "NULL" else f"written like the default, {default}"
+        raise click.BadParameter(f"{text!r} is not {like}", param_hint=_option(parameter)) from None

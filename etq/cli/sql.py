@@ -12,6 +12,7 @@ import click
 
 from etq import confined
 from etq.cli import ARGUMENTS, main
+from etq.cli.commands import refuse_command
 from etq.cli.interrupts import cancelled_by
 from etq.cli.options import is_given, output_options, warehouse_option
 from etq.cli.targets import opened
@@ -251,6 +252,7 @@ def show_views(name: str | None, output: Output) -> None:
         rows = [[known.name, known.kind, known.summary] for known in catalog.public_objects()]
         write_rows(["name", "kind", "what a row is"], rows, output)
         return
+    refuse_command(name)
     target = catalog.public_object(name)
     if output.is_screen:
         width = min(style_of(sys.stdout).width or 100, 100)

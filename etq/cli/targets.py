@@ -137,10 +137,25 @@ def open_unrun(file: str) -> tuple[Warehouse, Record | Program]:
 
 
 def opened(db: str) -> Warehouse:
-    """Open a warehouse or a lake for reading."""
+    """Open a warehouse or a lake for reading. Raises `EtqError` if an argument of the command is a warehouse, or a file
+    and the warehouse doesn't exist.
+    """
     from etq.warehouse.warehouse import open
 
+    for argument in _arguments():
+        if Path(argument).is_file():
+            refuse_warehouse(argument, "write")
+            if not is_there(db):
+                raise EtqError(f"{argument}: this command takes captures of a warehouse, not files; ingest it first")
     return open(db, read_only=True)
+
+
+def _arguments() -> Iterator[str]:
+    """Yield the words of the command line that belong to no option."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        given = context.params.get(parameter.name or "") if isinstance(parameter, click.Argument) else None
+        yield from given if isinstance(given, tuple) else [given] if isinstance(given, str) else []
 
 
 @contextmanager
@@ -244,9 +259,11 @@ def refuse_db(file: str) -> None:
 
 
 def check_path(argument: str, db: str) -> None:
-    """Raise `MissingFileError` for a path without a file, and for the path of a file without its ending, if the default
-    warehouse doesn't exist: then it can't be the name of a capture either.
+    """Raise `EtqError` for standard input; `MissingFileError` for a path without a file, and for the path of a file
+    without its ending, if the default warehouse doesn't exist: then it can't be the name of a capture either.
     """
+    if argument == "-":
+        raise EtqError("-: standard input isn't read; save it as a file, and name that")
     if is_given("db") or is_there(db) or os.path.exists(argument):
         return
     if looks_like_path(argument) or glob.glob(f"{glob.escape(argument)}.*"):  # noqa: PTH207 - of a name with folders

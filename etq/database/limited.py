@@ -14,7 +14,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Final, TypeVar
 
 import duckdb
@@ -22,6 +22,7 @@ import duckdb
 from etq.catalog import corrected
 from etq.database import cursors
 from etq.database.limits import SAFE_SECONDS
+from etq.database.nearest import explained
 from etq.errors import QueryError, message_of, place_in
 
 # Planning can't be interrupted. Its time grows with the text: 5,000 SELECTs in 95 kB take 2 s.
@@ -114,7 +115,7 @@ def check_select(query: str) -> None:
     try:
         kinds = [_kind(statement) for statement in duckdb.extract_statements(query)]
     except duckdb.Error as error:
-        raise QueryError(message_of(error), place_in(query, error)) from error
+        raise QueryError(corrected(message_of(error), query), place_in(query, error)) from error
     if kinds != ["SELECT"]:
         raise QueryError(f"a limited query is one SELECT, not {', '.join(kinds) or 'nothing'}")
 
@@ -220,7 +221,10 @@ def ask(
             raise QueryError(f"the query took longer than {seconds:g} s")
     if failure:
         if isinstance(failure[0], duckdb.Error):
-            raise QueryError(corrected(message_of(failure[0])), place_in(query, failure[0])) from failure[0]
+            message = message_of(failure[0])
+            with suppress(duckdb.Error), closing(cursors.cursor(connection)) as names:  # an error may end the database
+                message = explained(names, message, query)
+            raise QueryError(message, place_in(query, failure[0])) from failure[0]
         raise failure[0]
     return outcome[0]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from etq.database.publishing import new_file
-from etq.errors import QueryError, message_of
+from etq.errors import ArgumentTypeError, QueryError, message_of
 
 if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
@@ -66,6 +66,8 @@ def parts(warehouse: Answers, capture: str | Capture | Sequence[Capture], to: st
         raise QueryError(f"{target.name} is not a PyTorch trace: only traces have counters; leave out counters")
     if len(targets) > 1:
         _check_traces(targets, to)
+    if "runs" in options:
+        _check_runs(warehouse, targets, options["runs"])
     try:
         if "phase" in options:  # views check the phase only if there are rows
             warehouse.rows("SELECT _known_phase($phase)", phase=options["phase"])
@@ -77,6 +79,16 @@ def parts(warehouse: Answers, capture: str | Capture | Sequence[Capture], to: st
             yield from _writer(to, target.format)(warehouse, target, options)
     except duckdb.Error as error:
         raise QueryError(message_of(error)) from error
+
+
+def _check_runs(warehouse: Answers, captures: Sequence[Capture], runs: object) -> None:
+    """Raise `ArgumentTypeError` for another value than a list of runs, `QueryError` for a run that no capture has."""
+    if not isinstance(runs, list | tuple) or not all(isinstance(run, int) for run in runs):
+        raise ArgumentTypeError(f"runs is a list of run_index, not {runs!r}")
+    query = "SELECT DISTINCT r.run_index FROM runs AS r WHERE r.capture_id IN (SELECT unnest($keys)) ORDER BY ALL"
+    known = [run for (run,) in warehouse.rows(query, keys=[capture.capture_id for capture in captures])[1]]
+    if unknown := sorted(set(runs).difference(known)):
+        raise QueryError(f"no run has the run_index {unknown[0]}; the runs are {min(known)} to {max(known)}")
 
 
 def captures_of(warehouse: Answers, selector: str, to: str) -> list[Capture]:

@@ -145,7 +145,7 @@ def write_each(warehouse: Answers, script: str, output: Output) -> None:
     try:
         statements = [each.query.strip() for each in duckdb.extract_statements(script)]
     except duckdb.Error as error:
-        raise QueryError(message_of(error), place_in(script, error)) from error
+        raise QueryError(catalog.corrected(message_of(error), script), place_in(script, error)) from error
     if len(statements) <= 1:
         with _in_full(script):
             write(warehouse, script, output)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import duckdb
 
-from etq.analysis.nearest import explained
 from etq.database.functions import register_for
+from etq.database.nearest import explained
 from etq.database.results import subquery
 from etq.database.temporary import temporary_folder
 from etq.errors import QueryError, message_of
@@ -94,7 +94,7 @@ def sql(
             register_for(connection, query)
             result = connection.sql(query, params=dict.fromkeys(named, "") or None)
         except duckdb.Error as error:
-            raise QueryError(explained(connection, message_of(error))) from error
+            raise QueryError(explained(connection, message_of(error), query)) from error
         columns = schema(result.columns, result.types)
         if casts := cells(result.types):
             query = f"SELECT {casts} FROM {subquery(query)}"
@@ -211,4 +211,4 @@ def _rows(
     try:
         yield from connection.sql(query, params=parameters).to_arrow_reader(_ROWS_AT_ONCE)
     except (duckdb.Error, pa.ArrowException, OSError) as error:
-        raise QueryError(explained(connection, message_of(error))) from error
+        raise QueryError(explained(connection, message_of(error), query)) from error

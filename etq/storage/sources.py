@@ -121,7 +121,7 @@ def source_of(file: str | os.PathLike[str] | bytes) -> Source:
     refuse_open(path)
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode) and not os.path.isdir(path):
-            raise FormatError(path, "can't be read: not a regular file")
+            raise FormatError(path, "can't be read: not a regular file; save what it has as a file, and name that")
         with Path(path).open("rb") as opened:
             before = state_of(opened.fileno())
             source = _read(opened, path) if before[0] <= SMALL else _large(opened, path)

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 import duckdb
 
 from etq import catalog
-from etq.analysis.nearest import explained as explained_selector
 from etq.catalog import SELECTORS, identifier
 from etq.choices import TimeScale
 from etq.database import schema
@@ -43,6 +42,7 @@ from etq.database.file_locks import check_locks
 from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock, refuse_gone
+from etq.database.nearest import explained as explained_query
 from etq.database.publishing import NO_FOLDER
 from etq.database.results import QueryResult
 from etq.database.rollups import ANSWERED
@@ -301,7 +301,7 @@ class Warehouse(Views):
                     return None
                 table = relation.to_arrow_table()
         except duckdb.Error as error:
-            raise self._query_error(error) from error
+            raise self._query_error(error, query) from error
         return lambda: self.connection.from_arrow(table)
 
     def _relation(self, query: str, parameters: dict[str, Any]) -> duckdb.DuckDBPyRelation:
@@ -309,7 +309,7 @@ class Warehouse(Views):
             with self._database.lock:
                 return self.connection_for(query).sql(query, params=self._values(parameters))
         except duckdb.Error as error:
-            raise self._query_error(error) from error
+            raise self._query_error(error, query) from error
 
     def rows(self, query: str, /, **parameters: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Return the names of a query's columns, and all its rows. Faster than `sql`, which plans a query twice.
@@ -321,7 +321,7 @@ class Warehouse(Views):
                 answer = QueryResult(self.connection_for(query), query, self._values(values))
                 return answer.columns, answer.all()
         except duckdb.Error as error:
-            raise self._query_error(error) from error
+            raise self._query_error(error, query) from error
 
     @contextmanager
     def rows_in_parts(
@@ -336,7 +336,7 @@ class Warehouse(Views):
                 answer = QueryResult(self.connection_for(query), query, self._values(parameters))
                 yield answer.columns, iter(lambda: answer.next(_ROWS_AT_ONCE), [])
         except duckdb.Error as error:
-            raise self._query_error(error) from error
+            raise self._query_error(error, query) from error
 
     def connection_for(self, query: str) -> duckdb.DuckDBPyConnection:
         """Return the connection, with the functions of etq and, in memory, the answers that a query needs."""
@@ -439,6 +439,9 @@ class Warehouse(Views):
         from etq.analysis.comparison import verdicts_of
 
         base, new = (side.sha256 if isinstance(side, Capture) else side for side in (base, new))
+        for side in (base, new):
+            if not isinstance(side, str):
+                raise ArgumentTypeError(f"a side is a capture, or a selector of several such as build=41, not {side!r}")
         given = {name: value for name, value in options.items() if value is not None}
         return Compared(self, base, new, given, verdicts_of(self, base, new, given))
 
@@ -530,6 +533,7 @@ class Warehouse(Views):
         from etq.storage.records import store_program, store_record
         from etq.storage.sources import source_of, traces_of
 
+        self._check_takes_files()
         if keep_values and debug_buffer is None:
             raise ArgumentError("keep_values needs debug_buffer, the file that values are read from")
         repository = None if label_git is None else Repository(label_git)
@@ -603,6 +607,7 @@ class Warehouse(Views):
 
         if isinstance(sources, str | bytes | os.PathLike):
             raise ArgumentTypeError("ingest_many takes a list of files; one file is for ingest")
+        self._check_takes_files()
         self._database.check_writable()
         options = Options(None, labels or {}, captured_at, time_scale, clock_bits, assume=assume)
         repository = None if label_git is None else Repository(label_git)
@@ -1196,8 +1201,8 @@ class Warehouse(Views):
             return next(keys, value.sha256)
         return value.sha256 if isinstance(value, Program | Record) else value
 
-    def _query_error(self, error: duckdb.Error) -> QueryError:
-        """Return the error to raise for DuckDB's error."""
+    def _query_error(self, error: duckdb.Error, query: str = "") -> QueryError:
+        """Return the error to raise for DuckDB's error about a query."""
         with self._database.lock:
             self._database.end_snapshot()
             message = message_of(error)
@@ -1206,7 +1211,7 @@ class Warehouse(Views):
             elif _OF_LIBRARY.search(message):
                 name = identifier(database_of(self.connection))
                 message = f"name the database of what is created or dropped: CREATE TABLE {name}.main.NAME"
-            return QueryError(explained_selector(self.connection, catalog.corrected(message)))
+            return QueryError(explained_query(self.connection, message, query))
 
     def _capture_of(self, key: int, is_new: bool) -> Capture:
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
@@ -1274,6 +1279,11 @@ class Warehouse(Views):
         if self.path is not None and is_lake_path(self.path):
             raise WarehouseError(f"{self.path}: opened read-only; open it for writing")
         self._database.check_writable()
+
+    def _check_takes_files(self) -> None:
+        """Raise `WarehouseError` if a single file was read without storing it: its tables are views of its rows."""
+        if self.only is not None:
+            raise WarehouseError(f"etq.read has read {self.only}, and takes no other file; store files with etq.open()")
 
     def _write(self, work: Callable[[], Changed]) -> Changed:
         with self._storing():

@@ -63,8 +63,8 @@ def is_prof_result(data: Any, *, is_sure: bool = False) -> bool:
     """Whether a file begins with a header, like a `prof_result.bin`.
 
     The format has no identifier, so the header is recognized by its content. There are two conditions: the name is
-    text, and no more slots are used than exist. If the version is 1, one of them must hold; if not, both must hold, and
-    the reader then rejects the version. With `is_sure`, the version must be 1 and both must hold.
+    text, and no more slots are used than exist. If the version is 1, one of them must hold; if it is above 1, both must
+    hold, and the reader then rejects the version. With `is_sure`, the version must be 1 and both must hold.
     """
     head = bytes(data[: HEADER.size])
     # Logs and JSON contain no zeros; programs have an identifier.
@@ -76,7 +76,9 @@ def is_prof_result(data: Any, *, is_sure: bool = False) -> bool:
     has_room = all(used <= slots for slots, used in zip(counts[::2], counts[1::2], strict=True))
     if is_sure:
         return version == VERSION and has_name and has_room
-    return (has_name or has_room) if version == VERSION else (has_name and has_room and len(head) == HEADER.size)
+    if version == VERSION:
+        return has_name or has_room
+    return version > VERSION and has_name and has_room and len(head) == HEADER.size
 
 
 def find_blocks(data: Any, path: str) -> list[Block]:

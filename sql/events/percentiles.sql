@@ -26,34 +26,31 @@ statistics AS (
     SELECT e.block_index, e.slot, e.occurrence, any_value(r.name) AS event_block_name, any_value(r.scope) AS method,
         any_value(e.label) AS event_name, any_value(e.instruction_id) AS instruction_id,
         any_value(e.value_unit) AS value_unit, count(e.duration_ticks) AS runs,
-        -- For other lists, DuckDB's own error wouldn't name the parameter.
-        quantile_cont(
-            e.duration_ticks::DOUBLE, CASE WHEN _are_quantiles(quantiles) THEN quantiles ELSE [0.5] END
-        ) AS results
+        -- For other values, DuckDB's own error wouldn't name the parameter.
+        quantile_cont(e.duration_ticks::DOUBLE, coalesce(_quantiles(quantiles), [0.5])) AS results
     FROM _capture_events((SELECT a.capture_id FROM target AS a)) AS e
     JOIN selected AS r USING (run_index)
     WHERE CASE
-        WHEN _are_quantiles(quantiles) THEN true
+        WHEN _quantiles(quantiles) IS NOT NULL THEN true
         ELSE error('quantiles must be a list of numbers between 0 and 1, not ' || coalesce(quantiles::VARCHAR, 'NULL'))
     END
     GROUP BY e.block_index, e.slot, e.occurrence
 ),
-unnested AS (SELECT s.*, unnest(quantiles)::DOUBLE AS quantile, unnest(s.results) AS result FROM statistics AS s)
+unnested AS (SELECT s.*, unnest(_quantiles(quantiles)) AS quantile, unnest(s.results) AS result FROM statistics AS s)
 SELECT u.block_index, u.event_block_name, u.method, u.slot, u.occurrence, u.event_name, u.instruction_id, u.runs,
     u.quantile, _in_unit(u.result, _scale(_stored_unit(u.value_unit, a.time_scale), a.unit)) AS value,
     _display_unit(_stored_unit(u.value_unit, a.time_scale), a.unit) AS unit
 FROM unnested AS u CROSS JOIN target AS a
 ORDER BY u.block_index, u.slot, u.occurrence, u.quantile;
 
--- Whether all elements of a list are quantiles.
-CREATE MACRO _are_quantiles(
+-- The quantiles of a list; NULL for other values.
+CREATE MACRO _quantiles(
     quantiles  -- list of numbers between 0 and 1
 ) AS (
-    -- The text of a list that contains NULL contains NULL.
-    coalesce(
-        list_min(quantiles) >= 0
-        AND list_max(quantiles) <= 1
-        AND NOT contains(lower(quantiles::VARCHAR), 'null'),
-        false
-    )
+    list_transform(
+        [try_cast(quantiles::VARCHAR AS DOUBLE[])],
+        lambda numbers: CASE
+            WHEN list_min(numbers) >= 0 AND list_max(numbers) <= 1 AND len(numbers) = list_count(numbers) THEN numbers
+        END
+    )[1]
 );

@@ -59,6 +59,11 @@ FAILURES = [
     ("compare {mlp}x {conv}", "…mlp.etdpx: no such file or folder; the nearest files are mlp.etdp, "),
     ("sql \"FROM op_totals('run', units := 'us')\"", "wrong arguments of op_totals; it takes op_totals(capture, by := "),
     ("sql --safe 'FROM op_totals()'", "wrong arguments of op_totals; it takes op_totals(capture, by := "),
+    ("sql \"FROM op_totals('run', unit = 'us')\"", "op_totals: an argument's name is followed by :=, not by =; write unit := VALUE"),
+    ("sql 'FROM op_totals($capture)'", "$capture has no value: write the value in the query, or in Python pass "),
+    ("sql \"FROM 'a/run.etdp'\"", "a/run.etdp is a file, not a table; to query it: etq sql \"FROM op_totals('run')\" a/run.etdp"),
+    ("sql --safe 'SELECT device FROM captures'", "device is a label: write labels['device'] of labelled_captures"),
+    ("show percentiles run --quantiles '[\"p50\"]'", "quantiles must be a list of numbers between 0 and 1, not [p50]"),
     ("summary a.etdp b.etdp c.etdp", "no such file: a.etdp, b.etdp, c.etdp; of a warehouse, name one capture at a time"),
     ("memory {blob}", "…bad_version.prof_result.bin: at byte 32: a prof_result of version 2; expected version 1"),
     # Selectors, labels, columns, views, methods: the nearest are named.
@@ -93,6 +98,12 @@ FAILURES = [
     ("compare {steps} {mlp}", "before is a PyTorch trace and mlp is not: only traces can be compared with traces; etq show model_map "),
     ("summary run untraced --format json", "--format is for one file; for two: etq compare BASE NEW --format FORMAT; for more: "),
     # A warehouse, a key or a folder in the place of a capture; a view without parentheses, a table with them.
+    ("captures {lab}", "{lab}: a warehouse; write --db {lab}; etq captures --db {lab} lists them"),
+    ("gap {mlp} {mlp} --db no.duckdb", "…mlp.etdp: this command takes captures of a warehouse, not files; ingest it first"),
+    ("show ops run", "ops is a command, not a view: etq ops --help"),
+    ("ops -", "-: standard input isn't read; save it as a file, and name that"),
+    ("inspect no/*.etdp", "no/*.etdp: no such file; patterns aren't expanded here: name a file"),
+    ("export run --to chrome --run 99", "no run has the run_index 99; the runs are 0 to 5"),
     ("ops {lab}", "{lab}: a warehouse; name a capture and --db {lab}; etq captures --db {lab} lists them"),
     ("inspect {lab}", "{lab}: a warehouse; for its captures, use etq show inspector_events CAPTURE --db {lab}; "),
     ("show op_totals {lab}", "{lab}: a warehouse; name a capture"),
@@ -143,6 +154,8 @@ def test_what_is_wrong_is_one_line(ask: object, command: str, expected: str) -> 
 WRONG_USAGE = [
     ("ops", ""),
     ("ops run --by colour", "--by"),
+    ("help op_totals", "op_totals is a view: etq views op_totals describes it"),
+    ("show event_histogram run --bins abc", "Invalid value for --bins: 'abc' is not written like the default, 24"),
     ("--db lab.duckdb ops run", "No such option '--db' before the command; try: etq COMMAND --db"),
     ("--versoin", "Did you mean '--version'?"),
     ("sql {mlp}", "mlp.etdp is a file, not a query: give statements with -f FILE, a warehouse with --db FILE, "),

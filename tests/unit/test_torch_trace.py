@@ -346,6 +346,7 @@ def test_files_that_are_not_read_are_named(tmp_path: Path) -> None:
             gzip.compress((CAPTURES / "mlp/mlp.etdp").read_bytes()),
             "an ETDump packed as gzip; unpack it first: gunzip FILE",
         ),
+        (gzip.compress(bytes(257) + b"ustar\0" + bytes(250)), "an archive; unpack it first: tar xzf FILE"),
         (database.read_bytes(), "an SQLite database, as rocprofv3"),
         (bytes(8) + b"DUCK", "a DuckDB database, not a profiling file; name a warehouse with --db"),
     ):

@@ -1,4 +1,4 @@
-"""Adds the nearest existing names to errors about captures that don't exist: keys for a key, values for a value."""
+"""Adds to errors about captures and labels what to write instead, such as the nearest names."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from etq.catalog import corrected
 from etq.errors import nearest_words
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 # The number of values of a label in a message.
 _MOST: Final = 10
 _KEY: Final = re.compile(r"(no capture matches (\d+))(?:;.*)?", re.DOTALL)
-_COLUMN: Final = re.compile(r'Referenced column "([^"]+)" not found in FROM clause')
+_COLUMN: Final = re.compile(r'(?:Referenced column|Table "[^"]+" does not have a column named) "([^"]+)"')
 _UNKNOWN: Final = re.compile(r"no capture matches (\S.*?[=<>].*?)(?:; (?:the nearest|there) are [^;]*)?", re.DOTALL)
 
 
@@ -26,17 +27,21 @@ def unknown_key(key: str, keys: Collection[str], columns: Collection[str] = ()) 
     return f"no capture has a label {key!r}{nearest_words(key, [*keys, *columns])}; {known}{others}"
 
 
-def explained(connection: duckdb.DuckDBPyConnection, message: str) -> str:
-    """Return an error message with more detail. If no capture matches some labels, the detail is the key or value that
-    no capture has, or the format of times. If no capture matches a number, it is the name of the capture with that key.
-    If a capture's name lacks quotes, the message says that it needs them. Other messages are unchanged.
+def explained(connection: duckdb.DuckDBPyConnection, message: str, query: str = "") -> str:
+    """Return an error message about a query with more detail, as `corrected` does. If no capture matches some labels,
+    the detail is the key or value that no capture has, or the format of times. If no capture matches a number, it is
+    the name of the capture with that key. If a capture's name lacks quotes, the message says that it needs them; if a
+    label is written as a column, how it is written. Other messages are unchanged.
     """
     import duckdb
 
+    message = corrected(message, query)
     if (column := _COLUMN.match(message)) is not None:
         with suppress(duckdb.Error):
             if connection.execute("SELECT 1 FROM captures AS c WHERE c.name = ?", [column[1]]).fetchall():
                 return f"{column[1]} is a capture: write its name in single quotes, '{column[1]}'"
+            if connection.execute("SELECT 1 FROM labels AS l WHERE l.key = ?", [column[1]]).fetchall():
+                return f"{column[1]} is a label: write labels['{column[1]}'] of labelled_captures"
 
     if (key := _KEY.fullmatch(message)) is not None:
         with suppress(duckdb.Error):  # too long for a key
