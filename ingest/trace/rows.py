@@ -19,12 +19,14 @@ from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.costs import cost_tables
 from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import DeviceDetails, MemoryDetails
+from etq.ingest.trace.gaps import device_gaps
 from etq.ingest.trace.inputs import Inputs
 from etq.ingest.trace.kernels import unknown_kernels, with_communication, with_ops
 from etq.ingest.trace.launches import are, around_of, is_launch, launches_within
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
 from etq.ingest.trace.op_work import Kinds
 from etq.ingest.trace.passes import PASSES, Passes, passes_of
+from etq.ingest.trace.paths import Recording, host_waits
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.serving import serving_labels
 from etq.ingest.trace.slices import Slices
@@ -32,7 +34,7 @@ from etq.ingest.trace.sources import Sources
 from etq.ingest.trace.steps import step_rows
 from etq.ingest.trace.tool_steps import tool_steps
 from etq.ingest.trace.types import Entries
-from etq.ingest.trace.waits import OfDevices, wait_columns
+from etq.ingest.trace.waits import OfDevices, wait_columns, waits_of
 
 if TYPE_CHECKING:
     from etq.ingest.trace.recordings import Recorder
@@ -93,7 +95,8 @@ def trace_rows(
     if assumed:
         described["assumed"] = texts([",".join(f"{name}={number}" for name, number in assumed.items())])
     yield "captures", batch(described)
-    steps, left_out = _steps(columns, slices, classes)
+    recording = Recording(slices)
+    steps, left_out = _steps(columns, slices, classes, recording)
     yield "runs", _runs(slices, left_out)
     if labels := serving_labels(slices.told):
         yield "labels", batch({"key": texts([*labels]), "value": texts([*labels.values()])})
@@ -108,12 +111,12 @@ def trace_rows(
     )
     for rows in _trace_events(columns, slices, signature, around, own_ticks, passes, order):
         yield "trace_events", rows
+    yield "recordings", recording.row()
     if steps.num_rows:
         yield "trace_steps", steps
-    if (
-        rows := tool_steps(slices, Kinds(*kinds), _counted_steps(steps, slices, left_out), around["annotation_index"])
-    ).num_rows:
-        yield "tool_steps", rows
+    by_tools = tool_steps(slices, Kinds(*kinds), _counted_steps(steps, slices, left_out), around["annotation_index"])
+    if by_tools.num_rows:
+        yield "tool_steps", by_tools
     readable = order[order < slices.own]
     if columns.plain:
         readable = readable[~np.isin(slices.at[readable], [*columns.plain])]
@@ -122,7 +125,10 @@ def trace_rows(
     if (collectives := host_collectives(slices, inputs, groups)) is not None:
         yield "host_collectives", collectives
     yield from cost_tables(slices, Kinds(*kinds), around["op_index"], own_ticks, passes, inputs, assumed or {})
-    yield from _of_devices(columns, entries, slices, signature, around["annotation_index"], passes, order)
+    spans = filled(by_tools.column("start_ticks"), NONE), filled(by_tools.column("end_ticks"), NONE)
+    yield from _of_devices(
+        *(columns, entries, slices, signature, around["annotation_index"], passes, order), recording.thread, spans
+    )
     entries.release()
     if columns.findings:
         rules, details = zip(*columns.findings, strict=True)
@@ -137,9 +143,12 @@ def _of_devices(
     annotation: Whole,
     passes: Passes,
     order: Whole,
+    last_thread: int,
+    steps: tuple[Whole, Whole],
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield the tables about devices and memory; their entries are read in one pass. Arguments are as in `_launches`;
-    `order` has the slices in the order of the tables.
+    `order` has the slices in the order of the tables; `last_thread` is the thread in which the recording ends; `steps`
+    are the starts and ends of steps of any tool.
     """
     of_devices = order[slices.is_device[order]]
     is_launched = (slices.is_copy & (slices.call != NONE))[of_devices]
@@ -150,7 +159,13 @@ def _of_devices(
         launches = _launches(slices, signature, annotation, of_devices)
         call = slices.call[of_devices]
         launches |= _of_passes(slices, passes, np.where(call == NONE, slices.owners.owner[of_devices], call))
-        yield "device_events", _with_waits(devices.rows(entries, slices.run[of_devices], launches), slices, of_devices)
+        rows = devices.rows(entries, slices.run[of_devices], launches)
+        given = OfDevices(of_devices, *(filled(rows.column(name), NONE) for name in OfDevices._fields[1:]))
+        waits = waits_of(slices, slices.call, given)
+        found = dict(zip(rows.schema.names, rows.columns, strict=True))
+        yield "device_events", batch({**found, **wait_columns(slices, waits)})
+        yield "host_waits", host_waits(slices, slices.call, given, waits, last_thread)
+        yield "device_gaps", device_gaps(slices, slices.call, given, waits, signature, steps)
     ranges = of_devices[slices.is_range[of_devices]]
     if len(ranges):
         yield "event_counters", event_counters(entries, slices.at[ranges], slices.run[ranges], columns.find)
@@ -200,14 +215,9 @@ def _of_passes(slices: Slices, passes: Passes, rows: Whole) -> dict[str, pa.Arra
     }
 
 
-def _with_waits(rows: pa.RecordBatch, slices: Slices, of_devices: Whole) -> pa.RecordBatch:
-    """Add the columns of `device_events` about the waits of these slices."""
-    given = OfDevices(of_devices, *(filled(rows.column(name), NONE) for name in OfDevices._fields[1:]))
-    waits = wait_columns(slices, slices.call, given)
-    return batch({**dict(zip(rows.schema.names, rows.columns, strict=True)), **waits})
-
-
-def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> tuple[pa.RecordBatch, Collection[int]]:
+def _steps(
+    columns: TraceColumns, slices: Slices, classes: Sequence[Class], recording: Recording
+) -> tuple[pa.RecordBatch, Collection[int]]:
     """Return the table `trace_steps`, and the runs of the steps that don't count; add findings about both."""
     places = (slices.kind, slices.run, slices.start, slices.elapsed, slices.call, slices.origin)
     kind, run, start, elapsed, call, origin = (place[: slices.own] for place in places)
@@ -216,6 +226,8 @@ def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> t
         is_served=slices.is_served,
         is_denoised=slices.is_denoised,
     )
+    thread = recording.last_threads(*(filled(steps.column(name), NONE) for name in ("start_ticks", "end_ticks")))
+    steps = steps.append_column("end_thread", numbers(thread.astype(np.int32), thread == NONE))
     # Columns are filtered as lists: pyarrow's filter would load its functions first, which takes longer than reading a
     # small trace.
     numbered = (steps.column(name).to_pylist() for name in ("run_index", "step", "start_ticks"))
@@ -225,9 +237,9 @@ def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> t
         (False, "no launch of these steps at the end is recorded"),
         (True, "a fifth or more of the launches have no event of a device"),
     ):
-        numbers = [step for run, step in left_out if (run in lost_in) == has_lost]
-        if numbers:
-            columns.find("steps left out", f"{_left_out(numbers)}: {why}")
+        of_steps = [step for run, step in left_out if (run in lost_in) == has_lost]
+        if of_steps:
+            columns.find("steps left out", f"{_left_out(of_steps)}: {why}")
     if slices.is_lost.any():
         columns.find("lost kernels", _lost(slices))
     if slices.recording is not None and (beyond := _beyond(steps, *slices.recording)):

@@ -178,8 +178,8 @@ def _categories(slices: _Slices, start: Whole, end: Whole) -> Iterator[tuple[str
     before = np.zeros(len(start), np.int64)
     for number, name in enumerate(_CATEGORIES):
         rows = place == number
-        starts, ends = _joined(np.concatenate([starts, slices.start[rows]]), np.concatenate([ends, slices.end[rows]]))
-        so_far = _until(starts, ends, end) - _until(starts, ends, start)
+        starts, ends = joined(np.concatenate([starts, slices.start[rows]]), np.concatenate([ends, slices.end[rows]]))
+        so_far = ticks_until(starts, ends, end) - ticks_until(starts, ends, start)
         yield name, so_far - before
         before = so_far
     yield "other", end - start - before
@@ -199,7 +199,7 @@ def _category(each: Class, has_kernels: bool) -> str | None:
     return _OF_ACTIVITIES.get(activity)
 
 
-def _joined(starts: Whole, ends: Whole) -> tuple[Whole, Whole]:
+def joined(starts: Whole, ends: Whole) -> tuple[Whole, Whole]:
     """Return the ordered starts and ends of the periods in which any of these slices [n] runs."""
     starts, ends = np.sort(starts), np.sort(ends)
     # A gap is where all slices that have started have ended.
@@ -207,7 +207,7 @@ def _joined(starts: Whole, ends: Whole) -> tuple[Whole, Whole]:
     return starts[np.concatenate([[True], is_gap])[: len(starts)]], ends[np.concatenate([is_gap, [True]])[: len(ends)]]
 
 
-def _until(starts: Whole, ends: Whole, moments: Whole) -> Whole:
+def ticks_until(starts: Whole, ends: Whole, moments: Whole) -> Whole:
     """Return how much of the periods between these ordered starts and ends lies before each moment."""
     if not len(starts):
         return np.zeros(len(moments), np.int64)

@@ -17,10 +17,10 @@ from etq.ingest.trace.nesting import order_of
 from etq.ingest.trace.scanner import NONE
 
 KINDS: Final = ("dependency", "unknown_wait", "stream_delay", "launch_delay", "synchronization")
-_DEPENDENCY, _UNKNOWN, _STREAM, _LAUNCH, _SYNCHRONIZATION = range(len(KINDS))
+_DEPENDENCY, UNKNOWN_WAIT, _STREAM, _LAUNCH, SYNCHRONIZATION = range(len(KINDS))
 COLUMNS: Final = ("wait_kind", "wait_index", "recorded_index", "called_index", "is_inferred", "latency_ticks")
 # The category of the trace's records of waits, and their names if a stream waits and if the host waits.
-_RECORDS: Final = "cuda_sync"
+RECORDS: Final = "cuda_sync"
 _OF_STREAM: Final = "Stream Wait Event"
 _OF_HOST: Final = "Event Sync"
 # The limits of a device's latency, in nanoseconds, and the fewest measurements from which it is computed.
@@ -28,12 +28,12 @@ _SHORTEST: Final = 10_000
 _LONGEST: Final = 100_000
 _OFTEN: Final = 5
 # Times before and after all others.
-_EARLIEST: Final = np.iinfo(np.int64).min
-_LATEST: Final = np.iinfo(np.int64).max
+EARLIEST: Final = np.iinfo(np.int64).min
+LATEST: Final = np.iinfo(np.int64).max
 
 
 class Trace(Protocol):
-    """A trace's slices as arrays [n]: a `Slices` or a `StoredSlices`."""
+    """A trace's slices as arrays [n]."""
 
     @property
     def kinds(self) -> list[tuple[str, str]]: ...
@@ -50,7 +50,17 @@ class Trace(Protocol):
     @property
     def elapsed(self) -> Whole: ...
     @property
+    def thread(self) -> Whole: ...
+    @property
     def correlation(self) -> Whole: ...
+    @property
+    def sequence(self) -> Whole: ...
+    @property
+    def forward(self) -> Whole: ...
+    @property
+    def parent(self) -> Whole: ...
+    @property
+    def overlap(self) -> Whole: ...
 
 
 class OfDevices(NamedTuple):
@@ -72,8 +82,8 @@ class _Work(NamedTuple):
     device      a number of its device, from 0
     stream      a number of its device and stream, from 0
     call        row of the call that launched it, or -1
-    called      when that call started; `_EARLIEST` without a call
-    returned    when that call ended; `_EARLIEST` without a call
+    called      when that call started; `EARLIEST` without a call
+    returned    when that call ended; `EARLIEST` without a call
     ended       [e] indexes of the work that takes longer than 0, in the order of its ends
     rank        the work's index in `ended`; -1 for work of length 0
     """
@@ -125,9 +135,8 @@ class Waits(NamedTuple):
     latency: Whole
 
 
-def wait_columns(trace: Trace, call: Whole, devices: OfDevices) -> dict[str, pa.Array]:
-    """Return the columns `COLUMNS` of `device_events`; arguments are those of `waits_of`."""
-    waits = waits_of(trace, call, devices)
+def wait_columns(trace: Trace, waits: Waits) -> dict[str, pa.Array]:
+    """Return the columns `COLUMNS` of `device_events`."""
     kinds = encoded([*KINDS, None], waits.kind)
     indexes = (numbers(trace.at[rows], rows == NONE) for rows in (waits.event, waits.recorded, waits.called))
     inferred = flags(waits.is_inferred == 1, waits.is_inferred == NONE)
@@ -166,19 +175,19 @@ def waits_of(trace: Trace, call: Whole, devices: OfDevices) -> Waits:
     for column, values in zip(found, columns, strict=True):
         column[work.place] = values
     is_known = records.is_host & (records.awaited != NONE)
-    found.kind[records.place[is_known]] = _SYNCHRONIZATION
+    found.kind[records.place[is_known]] = SYNCHRONIZATION
     found.event[records.place[is_known]] = work.row[records.awaited[is_known]]
     return found
 
 
 def _work_and_records(trace: Trace, call: Whole, devices: OfDevices) -> tuple[_Work, _Records]:
-    place = np.flatnonzero(_are(trace, lambda each: each.is_work)[devices.row] & (trace.elapsed[devices.row] >= 0))
+    place = np.flatnonzero(are_of(trace, lambda each: each.is_work)[devices.row] & (trace.elapsed[devices.row] >= 0))
     place = place[np.argsort(devices.row[place], kind="stable")]
     row, (held, recorded_at) = devices.row[place], _record_calls(trace, call, devices)
     # Streams of the work, streams that waited according to records, and streams that they waited for.
-    device = _dense(np.concatenate([devices.device[each] for each in (place, held, held)]))
-    stream = _dense(np.concatenate([devices.stream[place], devices.stream[held], devices.wait_stream[held]]))
-    stream = _dense(device * (int(stream.max(initial=0)) + 1) + stream)
+    device = dense(np.concatenate([devices.device[each] for each in (place, held, held)]))
+    stream = dense(np.concatenate([devices.stream[place], devices.stream[held], devices.wait_stream[held]]))
+    stream = dense(device * (int(stream.max(initial=0)) + 1) + stream)
     stream, waiting, waited = np.split(stream, [len(row), len(row) + len(held)])
     start, by = trace.start[row], call[row]
     end = start + trace.elapsed[row]
@@ -187,9 +196,9 @@ def _work_and_records(trace: Trace, call: Whole, devices: OfDevices) -> tuple[_W
     rank = np.full(len(row), NONE)
     rank[ended] = np.arange(len(ended))
     called, returned = (
-        np.where(by == NONE, _EARLIEST, each) for each in (trace.start[by], trace.start[by] + trace.elapsed[by])
+        np.where(by == NONE, EARLIEST, each) for each in (trace.start[by], trace.start[by] + trace.elapsed[by])
     )
-    is_kernel = _are(trace, lambda each: each.activity == "kernel")[row]
+    is_kernel = are_of(trace, lambda each: each.activity == "kernel")[row]
     work = _Work(place, row, is_kernel, start, end, device[: len(row)], stream, by, called, returned, ended, rank)
     names = np.array([trace.kinds[kind][1] for kind in trace.kind[devices.row[held]].tolist()], np.str_)
     since = trace.start[call[devices.row[held]]]
@@ -197,7 +206,7 @@ def _work_and_records(trace: Trace, call: Whole, devices: OfDevices) -> tuple[_W
     return work, _Records(held, names == _OF_HOST, names == _OF_STREAM, waiting, since, awaited)
 
 
-def _are(trace: Trace, holds: Callable[[Class], bool]) -> Flags:
+def are_of(trace: Trace, holds: Callable[[Class], bool]) -> Flags:
     return are(trace.kind, [holds(each) for each in trace.classes])
 
 
@@ -207,15 +216,15 @@ def _record_calls(trace: Trace, call: Whole, devices: OfDevices) -> tuple[Whole,
     A CUDA event was recorded by the last call with its correlation id that started no later than the call that waits.
     Records whose calls are not in the trace are left out.
     """
-    are_records = np.array([category == _RECORDS for category, _ in trace.kinds], np.bool_)
+    are_records = np.array([category == RECORDS for category, _ in trace.kinds], np.bool_)
     is_record = are_records[trace.kind[devices.row]] & (call[devices.row] != NONE)
     places = np.flatnonzero(is_record & (devices.wait_stream >= 0) & (devices.wait_correlation_id > 0))
     if not len(places):
         return places, places
     ids = devices.wait_correlation_id[places]
-    calls = np.flatnonzero(_are(trace, lambda each: each.activity == "call") & np.isin(trace.correlation, ids))
-    of_calls, of_records = np.split(_dense(np.concatenate([trace.correlation[calls], ids])), [len(calls)])
-    found = _last_until(of_calls, trace.start[calls], of_records, trace.start[call[devices.row[places]]])
+    calls = np.flatnonzero(are_of(trace, lambda each: each.activity == "call") & np.isin(trace.correlation, ids))
+    of_calls, of_records = np.split(dense(np.concatenate([trace.correlation[calls], ids])), [len(calls)])
+    found = last_until(of_calls, trace.start[calls], of_records, trace.start[call[devices.row[places]]])
     is_found = found != NONE
     return places[is_found], trace.start[calls[found[is_found]]]
 
@@ -225,7 +234,7 @@ def _last_launched(work: _Work, stream: Whole, until: Whole) -> Whole:
     one that ends last.
     """
     held = work.ended[work.call[work.ended] != NONE]
-    found = _last_until(work.stream[held], work.called[held], stream, until)
+    found = last_until(work.stream[held], work.called[held], stream, until)
     return np.append(held, NONE)[found]
 
 
@@ -241,7 +250,7 @@ def _recorded(work: _Work, records: _Records) -> Whole:
     held = held[np.argsort(work.start[held], kind="stable")][::-1]
     # Times are negated, so that the search for the last work until a time finds the first work from that time on.
     stream, waiting = records.stream[of_streams], records.waiting[of_streams]
-    following = _last_until(work.stream[held], -work.called[held], stream, -waiting)
+    following = last_until(work.stream[held], -work.called[held], stream, -waiting)
     is_there = following != NONE
     np.maximum.at(rank, held[following[is_there]], work.rank[records.awaited[of_streams[is_there]]])
     found: Whole = np.append(work.ended, NONE)[rank]
@@ -250,7 +259,7 @@ def _recorded(work: _Work, records: _Records) -> Whole:
 
 def _first_launches(work: _Work) -> Whole:
     """Return when the first work of each stream was launched."""
-    first = np.full(int(work.stream.max(initial=0)) + 1, _LATEST)
+    first = np.full(int(work.stream.max(initial=0)) + 1, LATEST)
     held = np.flatnonzero(work.call != NONE)
     np.minimum.at(first, work.stream[held], work.called[held])
     return first
@@ -266,7 +275,7 @@ def _called(trace: Trace, work: _Work, has_records: bool) -> tuple[Flags, Whole]
     before the call, or for the last such work that had ended.
     """
     is_waiting, named = np.zeros(len(work.row), np.bool_), np.full(len(work.row), NONE)
-    is_wait = _are(trace, lambda each: each.activity == "call" and each.purpose == "stream_wait")
+    is_wait = are_of(trace, lambda each: each.activity == "call" and each.purpose == "stream_wait")
     waits = np.flatnonzero(is_wait & (trace.elapsed >= 0))
     held = work.ended[work.call[work.ended] != NONE]
     if has_records or not len(waits) or not len(held):
@@ -277,8 +286,8 @@ def _called(trace: Trace, work: _Work, has_records: bool) -> tuple[Flags, Whole]
     is_new = np.diff(stream, prepend=NONE) != 0
     is_first: Flags = is_new | (np.diff(called, prepend=0) != 0) | (np.diff(process, prepend=0) != 0)
     held, stream, called, process, is_new = (each[is_first] for each in (held, stream, called, process, is_new))
-    previous = np.where(is_new, _EARLIEST, np.roll(called, 1))
-    wait = _last_until(trace.process[waits], trace.start[waits], process, called)
+    previous = np.where(is_new, EARLIEST, np.roll(called, 1))
+    wait = last_until(trace.process[waits], trace.start[waits], process, called)
     at = trace.start[waits[wait]]
     awaits = (wait != NONE) & (at >= previous)
     is_waiting[held[awaits]] = True
@@ -325,7 +334,7 @@ class _Blocks(NamedTuple):
         """Return blocks of twice the length."""
         padded = (
             np.append(each, fill)[: len(each) + len(each) % 2]
-            for each, fill in zip(self, (_LATEST, NONE, _LATEST), strict=True)
+            for each, fill in zip(self, (LATEST, NONE, LATEST), strict=True)
         )
         (least, least_right), (owner, owner_right), (others, others_right) = (
             (each[::2], each[1::2]) for each in padded
@@ -340,7 +349,7 @@ def _last_below(values: Whole, owner: Whole, before: Whole, limit: Whole, withou
 
     -1 if there is none. The time that this takes is logarithmic in the number of values.
     """
-    levels = [_Blocks(values, owner, np.full(len(values), _LATEST))]
+    levels = [_Blocks(values, owner, np.full(len(values), LATEST))]
     while len(levels[-1].least) > 1:
         levels.append(levels[-1].joined())
     # Blocks that end at `end` are searched, from small to large ones, until one has such a value; `level` is that
@@ -364,13 +373,13 @@ def _latencies(work: _Work, launched: Whole, named: Whole) -> Whole:
     else. It is the longer of two medians: of the time from the launch on an idle device, and of the time from the end
     of work that an idle stream waited for because of a call.
     """
-    last = np.append(work.end[work.ended], _EARLIEST)
+    last = np.append(work.end[work.ended], EARLIEST)
     idle = last[_before(work, work.device)]
-    is_free = (idle != _EARLIEST) & (work.called >= idle) & (work.start >= work.called)
+    is_free = (idle != EARLIEST) & (work.called >= idle) & (work.start >= work.called)
     is_free &= work.is_kernel & (work.rank != NONE) & (launched == 1) & (work.call != NONE)
     measured = [(is_free, work.called)]
     if (named != NONE).any():
-        source = np.where(named == NONE, _EARLIEST, work.end[named])
+        source = np.where(named == NONE, EARLIEST, work.end[named])
         measured.append((source > np.maximum(work.called, last[_before(work, work.stream)]), source))
     twice = np.zeros(int(work.device.max(initial=0)) + 1, np.int64)
     for is_one, since in measured:
@@ -406,14 +415,14 @@ def _judged(work: _Work, recorded: Whole, called: Whole, is_inferred: Flags, lat
     ended = np.append(work.ended, NONE)
     other = ended[limit - 1]
     previous = ended[_last_of(work.stream[work.ended], np.arange(len(work.ended)), work.stream, limit)]
-    ends = np.append(work.end, _EARLIEST)
+    ends = np.append(work.end, EARLIEST)
     has_call, has_previous = work.call != NONE, previous != NONE
     launch = np.minimum(work.called, work.start)
     free = ends[previous]
     ready = np.maximum(launch, free)
     returned = np.minimum(work.returned, work.start)
     is_ahead = has_call & has_previous & (free >= launch)
-    since = np.where(ready == _EARLIEST, work.start, ready)
+    since = np.where(ready == EARLIEST, work.start, ready)
     # Differences of two times fit into 64 bits; twice a difference may not.
     is_late = (work.start - since > latency) & (~has_call | (work.start - returned > returned - since))
     named = np.where(recorded != NONE, recorded, called)
@@ -424,13 +433,13 @@ def _judged(work: _Work, recorded: Whole, called: Whole, is_inferred: Flags, lat
     is_other &= ~has_call | is_late
     is_queued = is_ahead | ~has_call
     chosen = [is_named, is_other, is_late, is_queued & has_previous, is_queued]
-    kind = np.select(chosen, [_DEPENDENCY, _DEPENDENCY, _UNKNOWN, _STREAM, NONE], _LAUNCH)
+    kind = np.select(chosen, [_DEPENDENCY, _DEPENDENCY, UNKNOWN_WAIT, _STREAM, NONE], _LAUNCH)
     event = np.select(chosen, [named, other, np.where(free == ready, previous, NONE), previous, NONE], NONE)
     lasts = work.rank != NONE
     return np.where(lasts, kind, NONE), np.where(lasts, event, NONE)
 
 
-def _last_until(groups: Whole, times: Whole, of: Whole, moments: Whole) -> Whole:
+def last_until(groups: Whole, times: Whole, of: Whole, moments: Whole) -> Whole:
     """Return for each group in `of` the last of its places whose time is not after a moment; -1 if there is none. Of
     equal times, it is the last place.
     """
@@ -459,9 +468,9 @@ def _running_max(groups: Whole, values: Whole) -> Whole:
     return found
 
 
-def _dense(values: Whole) -> Whole:
+def dense(values: Whole) -> Whole:
     """Return the number of each value, from 0 in the order of values."""
-    low, high = int(values.min(initial=_LATEST)), int(values.max(initial=_EARLIEST))
+    low, high = int(values.min(initial=LATEST)), int(values.max(initial=EARLIEST))
     if high - low > 4 * len(values) + 1000:
         return np.unique(values, return_inverse=True)[1]
     is_there = np.zeros(max(high - low + 1, 0), np.bool_)

@@ -42,6 +42,16 @@ CREATE TABLE trace_events (
     captured_launches INTEGER  -- number of launches of kernels in it, itself included, that were recorded into a graph; such launches are between the calls that begin and end the graph's capture, and nothing runs until the graph is launched; NULL for none
 );
 
+-- What is recorded in a trace. Pruning keeps it.
+CREATE TABLE recordings (
+    capture_id INTEGER NOT NULL,  -- the capture
+    start_ticks BIGINT,  -- start of the first event, without annotations other than steps and communication; NULL if there is none
+    end_ticks BIGINT,  -- end of the last such event
+    path_start_ticks BIGINT,  -- start of the first op, step, call or work of a device; NULL if there is none. Threads that only poll the runtime, as NCCL's watchdog polls events, don't count
+    path_end_ticks BIGINT,  -- end of the last of these
+    path_thread INTEGER  -- thread of the last op, step or call to end; of those that end together, the one that starts first; NULL if there is none
+);
+
 -- One step of a trace, of the profiler or of a server, or the whole of a trace without steps, see `step_breakdown`. A
 -- step that several threads wrote is one row. Pruning keeps these rows.
 CREATE TABLE trace_steps (
@@ -59,7 +69,8 @@ CREATE TABLE trace_steps (
     runtime_ticks BIGINT,  -- ticks in which calls of a runtime or driver ran
     data_loader_ticks BIGINT,  -- ticks in which DataLoaders ran
     cpu_exec_ticks BIGINT,  -- ticks in which ops ran, or Python functions of an old layout
-    other_ticks BIGINT  -- ticks in which none of these ran
+    other_ticks BIGINT,  -- ticks in which none of these ran
+    end_thread INTEGER  -- thread of the last op, step or call that ends in the step, as `path_thread` of `recordings`; NULL if there is none
 );
 
 -- One step of a trace by the annotations of any tool: the profiler's steps, or those of servers and of diffusion models.
@@ -185,6 +196,39 @@ CREATE TABLE host_collectives (
     message_type VARCHAR,  -- type of the elements of the tensor that the process sends, as in `device_events`; NULL where it is unknown
     elements BIGINT,  -- number of elements of that tensor; NULL where it is unknown
     message_bytes BIGINT  -- bytes of the message: of that tensor, or, for an all-gather, of those of all processes; NULL where it is unknown
+);
+
+-- One moment at which a thread of the host in a trace could continue because something else had ended: the end of a call
+-- that waited for a device, or the start of an op or call that waited for another thread. A call that synchronizes waits
+-- for the device event that was the last to end during it, in its stream if the trace names that stream; if it waits for
+-- a CUDA event, it waits for the device event in the trace's record of this wait. A copy from or to pageable memory waits
+-- for itself. After a time in which a thread ran no op and no call, the next one waited for the last op or call to end in
+-- other threads of its process, if one of the two threads is of the backward pass and the other one isn't. Such threads
+-- launch work, or are the thread in which the recording ends; a thread is of the backward pass if it is in it for most of
+-- its time, or if it runs no ops of the forward pass besides.
+CREATE TABLE host_waits (
+    capture_id INTEGER NOT NULL,  -- the capture
+    event_index INTEGER NOT NULL,  -- the call that waited, or the op or call that starts after a wait for another thread
+    thread_index INTEGER NOT NULL,  -- its thread
+    at_ticks BIGINT NOT NULL,  -- time at which the wait ended; of nested calls that end together, there is only the inner one
+    since_ticks BIGINT NOT NULL,  -- end of what it waited for
+    for_event INTEGER,  -- the device event that it waited for; NULL if it waited for another thread
+    for_thread INTEGER  -- the thread that it waited for; NULL if it waited for a device
+);
+
+-- One gap of a device or stream of a trace: the time from the end of all its earlier events (kernels, copies, fills) to
+-- the start of the next, see `device_idle`. Host time is the part until the launch of the next event returned.
+CREATE TABLE device_gaps (
+    capture_id INTEGER NOT NULL,  -- the capture
+    event_index INTEGER NOT NULL,  -- the event that ended the gap
+    is_of_stream BOOLEAN,  -- whether it is a gap of the event's stream, not of the device; NULL for a gap of both
+    start_ticks BIGINT NOT NULL,  -- its start
+    host_ticks BIGINT,  -- its host time; NULL if the trace has no launch of the event
+    awaited_index INTEGER,  -- the event of another stream or device that ended in the gap, and for which the next event waited according to the trace's records or calls, or, where this can only be inferred, may have waited; NULL if there is none
+    host_cause VARCHAR,  -- the cause of the host time, as in `device_idle`; NULL if the rest of the gap is longer
+    host_signature INTEGER,  -- signature of the op or annotation in which the launching thread was, see `device_idle`; NULL if there is none, and if host_cause is NULL
+    call_signature INTEGER,  -- signature of the call of the runtime or driver in which most of the host time passed; NULL if host_cause is not the purpose of a call
+    is_early BOOLEAN NOT NULL  -- whether a stream of the device may still run work from before the recording
 );
 
 -- One counter of an event of a trace, which CUPTI counted in the range of a kernel.

@@ -4,15 +4,15 @@ CREATE MACRO _annotation_steps(capture_key, step_name) AS TABLE
 -- Calls begin in the order of their starts: one that begins before the end of another is within it, or overlaps it.
 SELECT
     (row_number() OVER (ORDER BY n.start_ticks) - 1)::INTEGER AS run_index,
-    n.start_ticks, n.end_ticks
+    n.thread_index, n.start_ticks, n.end_ticks
 FROM (
-    SELECT e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks,
+    SELECT e.thread_index, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks,
         max(e.start_ticks + e.elapsed_ticks) OVER (
             ORDER BY e.start_ticks, e.elapsed_ticks DESC
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS before_ticks
     FROM signatures AS s
-    JOIN event_ticks AS e USING (capture_id, signature_index)
+    JOIN trace_events AS e ON e.capture_id = s.capture_id AND e.event_signature = s.signature_index
     WHERE s.capture_id = capture_key
         AND s.label = step_name
         AND NOT s.on_device

@@ -33,7 +33,7 @@ CREATE MACRO _path_spans(
 ) AS TABLE
 WITH moments AS MATERIALIZED (
     SELECT m.*
-    FROM _path_moments(capture_key, launches, path_window) AS m
+    FROM _path_moments(capture_key, launches) AS m
     JOIN query_table(path_window) AS p ON m.end_ticks > p.start_ticks AND m.end_ticks <= p.end_ticks
 ),
 all_moments AS (
@@ -51,7 +51,7 @@ nodes AS MATERIALIZED (
         w.end_ticks AS host_ticks, m.node = -1 AS is_last,
         CASE
             WHEN m.from_event IS NULL THEN w.node
-            WHEN m.from_ticks > p.start_ticks THEN 2 * m.from_event::BIGINT + 1
+            WHEN m.from_ticks > p.start_ticks THEN m.from_event
         END AS before
     FROM all_moments AS m CROSS JOIN query_table(path_window) AS p
     ASOF LEFT JOIN (FROM moments AS i WHERE i.is_host) AS w

@@ -1,21 +1,3 @@
--- The slices that a trace's critical path may have: all except modules and Python functions; of annotations,
--- only the requested ones. A thread that only polls the runtime, as NCCL's watchdog polls events, does no work of the
--- trace.
-CREATE MACRO _path_slices(capture_key, step_name) AS TABLE
-WITH every AS MATERIALIZED (
-    FROM _trace_slices(capture_key) AS s
-    WHERE s.kind NOT IN ('module', 'python') AND (s.kind <> 'annotation' OR s.label = step_name)
-)
-SELECT s.*
-FROM every AS s
-LEFT JOIN (
-    SELECT s.thread_index
-    FROM every AS s
-    GROUP BY s.thread_index
-    HAVING bool_and(s.kind = 'call' AND coalesce(s.purpose = 'query', false))
-) AS q USING (thread_index)
-WHERE q.thread_index IS NULL;
-
 -- Whether a trace has a step, or call of an annotation, whose critical path is requested. A trace without one is an
 -- error if it is the only capture, see `_lacking`. Table aliases begin with an underscore, as in _named.sql.
 CREATE MACRO _has_step(capture, capture_key, step, step_name) AS (
@@ -49,34 +31,24 @@ CREATE MACRO _has_step(capture, capture_key, step, step_name) AS (
 );
 
 -- The part of a trace whose critical path is requested, with the thread in which its path ends, unless a device event
--- ends last: the thread of the last slice to end, or, of several that end together, of the first to start. Empty for a
--- trace without ops, and for a step that isn't there, see `_has_step`.
+-- ends last. Empty for a trace without ops, and for a step that isn't there, see `_has_step`.
 CREATE MACRO _path_window(
     capture_key,
     launches,  -- a table of the rows of `_launches`
     step, step_name
 ) AS TABLE
-WITH slices AS MATERIALIZED (FROM _path_slices(capture_key, step_name)),
-found AS (
-    SELECT min(s.start_ticks) AS start_ticks, max(s.end_ticks) AS end_ticks
-    FROM slices AS s
-    WHERE step IS NULL AND step_name IS NULL AND s.end_ticks > s.start_ticks
-    UNION ALL
-    -- A step that several threads wrote is one step.
-    SELECT min(d.start_ticks), max(d.end_ticks)
-    FROM trace_steps AS d
-    WHERE d.capture_id = capture_key AND step_name IS NULL AND d.step = step
-    UNION ALL
-    SELECT n.start_ticks, greatest(n.end_ticks, max(l.end_ticks))
-    FROM _annotation_steps(capture_key, step_name) AS n
-    LEFT JOIN query_table(launches) AS l ON l.call_start_ticks >= n.start_ticks AND l.call_start_ticks < n.end_ticks
-    WHERE n.run_index = coalesce(step, 0)
-    GROUP BY n.start_ticks, n.end_ticks
-)
-SELECT f.start_ticks, f.end_ticks,
-    arg_max(s.thread_index, (s.end_ticks, -s.start_ticks, -s.event_index)) AS thread_index
-FROM found AS f
-LEFT JOIN slices AS s
-    ON s.end_ticks <= f.end_ticks AND s.end_ticks > f.start_ticks AND s.kind IN ('op', 'step', 'call', 'annotation')
-WHERE f.end_ticks IS NOT NULL
-GROUP BY f.start_ticks, f.end_ticks;
+SELECT r.path_start_ticks AS start_ticks, r.path_end_ticks AS end_ticks, r.path_thread AS thread_index
+FROM recordings AS r
+WHERE r.capture_id = capture_key AND step IS NULL AND step_name IS NULL AND r.path_end_ticks IS NOT NULL
+UNION ALL
+-- A step that several threads wrote is one step.
+SELECT min(d.start_ticks), max(d.end_ticks), arg_max(d.end_thread, d.end_ticks)
+FROM trace_steps AS d
+WHERE d.capture_id = capture_key AND step_name IS NULL AND d.step = step
+HAVING max(d.end_ticks) IS NOT NULL
+UNION ALL
+SELECT n.start_ticks, greatest(n.end_ticks, max(l.end_ticks)), n.thread_index
+FROM _annotation_steps(capture_key, step_name) AS n
+LEFT JOIN query_table(launches) AS l ON l.call_start_ticks >= n.start_ticks AND l.call_start_ticks < n.end_ticks
+WHERE n.run_index = coalesce(step, 0)
+GROUP BY n.start_ticks, n.end_ticks, n.thread_index;

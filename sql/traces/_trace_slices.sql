@@ -42,11 +42,8 @@ FROM classified AS k
 JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_signature = k.signature_index
 WHERE t.elapsed_ticks >= 0;
 
--- Start and end of the recording of a trace, by its events; annotations count if they are steps or communication.
+-- Start and end of the recording of a trace, see `recordings`; NULL for other captures.
 CREATE MACRO _recording(capture_key) AS TABLE
-SELECT min(e.start_ticks) AS start_ticks, max(e.start_ticks + e.elapsed_ticks) AS end_ticks
-FROM signatures AS s
-JOIN event_ticks AS e USING (capture_id, signature_index)
-WHERE s.capture_id = capture_key
-    AND e.elapsed_ticks >= 0
-    AND (s.activity NOT IN ('annotation', 'device_annotation') OR s.purpose = 'communication');
+SELECT min(r.start_ticks) AS start_ticks, max(r.end_ticks) AS end_ticks
+FROM recordings AS r
+WHERE r.capture_id = capture_key;

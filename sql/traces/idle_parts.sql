@@ -12,14 +12,7 @@ CREATE MACRO _idle_parts(
     gaps,  -- a table of the rows of `_device_gaps`
     parts  -- a table of the rows of `_host_parts` of these gaps; it may have parts of other periods
 ) AS TABLE
-WITH all_gaps AS MATERIALIZED (
-    SELECT q.*,
-        -- A stream whose first event waits for something unrecorded may still run work from before the recording.
-        q.start_ticks < max(
-            CASE WHEN q.is_first AND q.wait_kind = 'unknown_wait' THEN q.start_ticks + q.ticks END
-        ) OVER (PARTITION BY q.device) AS is_early
-    FROM query_table(gaps) AS q
-),
+WITH all_gaps AS MATERIALIZED (FROM query_table(gaps) AS q),
 did AS MATERIALIZED (
     SELECT p.period, min(p.at_ticks) AS at_ticks, p.cause, p.did, _state_label(n.label, n.kind, p.did) AS label, n.kind,
         sum(p.ticks)::BIGINT AS ticks
