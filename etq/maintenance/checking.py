@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from hashlib import file_digest
 from itertools import pairwise
 from pathlib import Path, PurePath
 from random import randrange
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import duckdb
 
@@ -28,6 +30,7 @@ from etq.errors import counted, displayed, message_of
 from etq.ingest.events.rows import OWN_TIMES
 from etq.ingest.events.run_times import COLUMNS as RUN_TIMES
 from etq.ingest.trace.rows import OF_EVENTS, OF_TICKS
+from etq.ingest.trace.stored import computed_again
 from etq.selectors import JOB
 from etq.storage.nodes import ALONE
 
@@ -79,6 +82,9 @@ KEYS: Final = (
     ("threads", ("capture_id", "thread_index")),
     ("trace_events", ("capture_id", "run_index", "event_index")),
     ("trace_steps", ("capture_id", "run_index")),
+    ("recordings", ("capture_id",)),
+    ("host_waits", ("capture_id", "thread_index", "at_ticks")),
+    ("device_gaps", ("capture_id", "event_index", "is_of_stream")),
     ("device_events", ("capture_id", "run_index", "event_index")),
     ("op_arguments", ("capture_id", "run_index", "event_index")),
     ("call_costs", ("capture_id", "cost_index")),
@@ -109,6 +115,7 @@ _COMPUTED: Final = tuple(dict.fromkeys([CLOCKS, *ROLLUPS, *OF_TRACES, *ANSWERS, 
 _WITHIN: Final = "the times of {:,} rows differ from what the events within them give"
 _OF_TICKS: Final = "{:,} rows differ from event_ticks, or from what is computed from it"
 _OF_LAUNCHES: Final = "{:,} rows differ from their events, or from the events that launched them"
+_OF_WAITS: Final = "{:,} rows differ from what the events of the trace give"
 _PRUNED: Final = f"SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}'"
 
 
@@ -266,7 +273,29 @@ def time_problems(connection: duckdb.DuckDBPyConnection) -> list[str]:
                 """
             ).fetchall()
             problems += [f"{table}: {name}: {differs.format(number)}" for name, number in rows]
+    return problems + wait_problems(connection)
+
+
+def wait_problems(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Compute the waits and gaps of traces again from their events. Captures whose events were pruned are left out."""
+    problems = list[str]()
+    traces = connection.execute(
+        f"SELECT c.capture_id, c.name FROM captures AS c WHERE c.format = 'torch_trace'"
+        f" AND c.capture_id NOT IN ({_PRUNED}) ORDER BY 1"
+    ).fetchall()
+    for key, name in traces:
+        for table, found in computed_again(partial(_rows_of, connection, key)):
+            names = found.schema.names
+            query = f"SELECT {', '.join(names)} FROM {table} WHERE capture_id = {key:d}"
+            stored = Counter(connection.execute(query).fetchall())
+            again = Counter(zip(*(found.column(column).to_pylist() for column in names), strict=True))
+            if number := max((stored - again).total(), (again - stored).total()):
+                problems.append(f"{table}: {name}: {_OF_WAITS.format(number)}")
     return problems
+
+
+def _rows_of(connection: duckdb.DuckDBPyConnection, key: int, query: str) -> Any:
+    return connection.sql(query, params={"key": key}).to_arrow_table()
 
 
 def _keys_of(connection: duckdb.DuckDBPyConnection) -> list[int]:

@@ -135,10 +135,9 @@ def _awaited(trace: Trace, waits: Waits, place: Whole, row: Whole, found: Whole,
     start = trace.start[row[found]]
     named = np.where(waits.recorded != NONE, waits.recorded, waits.called)[place[found]]
     is_named = (named != NONE) & (ends[named] > since) & (ends[named] <= start)
-    labels = [name for _, name in trace.kinds]
-    rank = np.argsort(np.argsort(np.array(labels, np.object_), kind="stable"))[trace.kind]
+    rank = np.unique(np.array([name for _, name in trace.kinds], np.object_), return_inverse=True)[1][trace.kind]
     lasts = row[trace.elapsed[row] > 0]
-    lasts = lasts[np.lexsort((-rank[lasts], ends[lasts]))]
+    lasts = lasts[np.lexsort((-trace.at[lasts], -rank[lasts], ends[lasts]))]
     nearest = np.append(lasts, NONE)[np.searchsorted(ends[lasts], start, side="right") - 1]
     is_near = (nearest != NONE) & (ends[nearest] > since) & (waits.is_inferred[place[found]] == 1)
     return np.where(is_named, named, np.where(is_near, nearest, NONE))
@@ -244,7 +243,8 @@ def _waited(trace: Trace, threads: Whole, process: Whole, gaps: _Gaps) -> tuple[
             ticks -= level.until(gaps.start[at])[1]
             is_longer = (last != NONE) & (ticks > longest)
             longest[is_longer] = ticks[is_longer]
-            calls[at[is_longer]] = of_labels[label][0][1][0]
+            rows = np.concatenate([rows for _, rows in of_labels[label]])
+            calls[at[is_longer]] = rows[trace.at[rows].argmin()]
     return chosen, asked, calls, causes
 
 
