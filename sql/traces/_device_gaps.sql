@@ -22,11 +22,12 @@ SELECT w.run_index, w.device, w.of_place AS stream, g.start_ticks, w.start_ticks
     n.event_index = coalesce(w.recorded_index, w.called_index)
     AND (w.recorded_index IS NOT NULL OR w.call_start_ticks <= g.start_ticks) AS is_recorded,
     w.latency_ticks, w.wait_kind, g.is_early, w.span_ticks,
-    coalesce(w.recorded_index, w.called_index, w.wait_index) AS awaited_index, g.host_cause, g.host_signature,
+    coalesce(m.kernel_family = 'communication', false) AS awaits_message, g.host_cause, g.host_signature,
     g.call_signature
 FROM device_gaps AS g
 JOIN work AS w USING (event_index)
 LEFT JOIN work AS n ON n.event_index = g.awaited_index
+LEFT JOIN work AS m ON m.event_index = coalesce(w.recorded_index, w.called_index, w.wait_index)
 LEFT JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS c ON c.signature_index = w.call_signature
 WHERE g.capture_id = capture_key AND coalesce(g.is_of_stream = ("by" = 'stream'), true);
 

@@ -6,6 +6,7 @@
 CREATE MACRO _host_parts(
     capture_key,
     host_states,  -- a table of the rows of `_host_states`
+    host_launches,  -- a table of the rows of `_host_launches`
     tool_steps,  -- a table of the trace's rows of `tool_steps`
     periods  -- a table with the periods: period (its number), thread_index, start_ticks, end_ticks
 ) AS TABLE
@@ -13,10 +14,9 @@ WITH asked_periods AS MATERIALIZED (FROM query_table(periods) AS q),
 asked_steps AS MATERIALIZED (SELECT q.start_ticks, q.end_ticks FROM query_table(tool_steps) AS q),
 processes AS MATERIALIZED (SELECT i.thread_index, i.process FROM threads AS i WHERE i.capture_id = capture_key),
 launching AS MATERIALIZED (
-    SELECT l.thread_index, h.process, count(*) AS launches
-    FROM _host_launches(capture_key) AS l
-    JOIN processes AS h USING (thread_index)
-    GROUP BY l.thread_index, h.process
+    SELECT l.thread_index, l.process, count(*) AS launches
+    FROM query_table(host_launches) AS l
+    GROUP BY l.thread_index, l.process
 ),
 asked AS MATERIALIZED (
     SELECT p.thread_index, arg_min(m.thread_index, (-m.launches, m.thread_index)) AS other_thread

@@ -34,20 +34,26 @@ CREATE MACRO _is_long_call(ticks) AS (ticks >= 1000000);
 -- starts, after each end its parent. In the threads before this one, as many events have ended as have begun.
 CREATE MACRO _host_moments(
     capture_key,
-    names  -- a table of the rows of `_host_names`
+    names,  -- a table of the rows of `_host_names`
+    host_launches  -- a table of the rows of `_host_launches`
 ) AS TABLE
-WITH hosts AS MATERIALIZED (
+WITH events AS MATERIALIZED (
+    SELECT i.event_index, i.event_signature, i.thread_index, i.parent_index, i.op_index, i.start_ticks, i.elapsed_ticks,
+        i.elapsed_ticks - coalesce(i.overlap_ticks, 0) AS counted_ticks
+    FROM trace_events AS i
+    WHERE i.capture_id = capture_key
+),
+hosts AS MATERIALIZED (
     SELECT e.thread_index, e.event_index, e.parent_index, n.signature_index, e.start_ticks,
         CASE WHEN n.kind = 'op' THEN n.signature_index ELSE coalesce(o.event_signature, n.signature_index) END AS owner,
         o.event_signature IS NOT NULL AS is_in_op,
-        e.start_ticks + e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS end_ticks, n.kind, n.launches,
-        n.kind <> 'call' OR n.call_cause IS NOT NULL
-        OR _is_long_call(e.elapsed_ticks - coalesce(e.overlap_ticks, 0)) AS is_state, n.captures,
+        e.start_ticks + e.counted_ticks AS end_ticks, n.kind,
+        n.kind <> 'call' OR n.call_cause IS NOT NULL OR _is_long_call(e.counted_ticks) AS is_state, n.captures,
         n.loads_data::INTEGER AS loads_data, n.communicates::INTEGER AS communicates, n.compiles::INTEGER AS compiles
-    FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e
+    FROM events AS e
     JOIN query_table(names) AS n ON n.signature_index = e.event_signature
-    LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS o ON o.event_index = e.op_index
-    WHERE e.elapsed_ticks >= coalesce(e.overlap_ticks, 0) AND e.elapsed_ticks >= 0
+    LEFT JOIN events AS o ON o.event_index = e.op_index
+    WHERE e.counted_ticks >= 0 AND e.elapsed_ticks >= 0
 ),
 -- With a coarse clock, it is unclear whether a launch is in a function that begins in the same tick: it counts as in
 -- the function if its op does.
@@ -56,10 +62,8 @@ launching AS (
         CASE WHEN p.kind = 'op' AND p.start_ticks = h.start_ticks AND p.end_ticks > p.start_ticks THEN 3 ELSE 1
         END AS place
     FROM hosts AS h
+    JOIN query_table(host_launches) AS l USING (event_index)
     LEFT JOIN hosts AS p ON p.event_index = h.parent_index
-    LEFT JOIN (SELECT DISTINCT i.call_index FROM device_events AS i WHERE i.capture_id = capture_key) AS d
-        ON d.call_index = h.event_index
-    WHERE h.kind = 'call' AND (h.launches OR d.call_index IS NOT NULL)
 ),
 moments AS (
     SELECT h.thread_index, h.start_ticks AS at_ticks, 2 AS place, h.end_ticks AS other_ticks, h.event_index,
@@ -104,17 +108,18 @@ WHERE s.change <> 0;
 -- event itself.
 CREATE MACRO _host_states(
     capture_key,
+    names,  -- a table of the rows of `_host_names`
+    host_launches,  -- a table of the rows of `_host_launches`
     tool_steps  -- a table of the trace's rows of `tool_steps`
 ) AS TABLE
-WITH names AS MATERIALIZED (FROM _host_names(capture_key)),
-moments AS MATERIALIZED (FROM _host_moments(capture_key, 'names')),
+WITH moments AS MATERIALIZED (FROM _host_moments(capture_key, names, host_launches)),
 -- Patterns of the names within which anything is launched.
 launching AS MATERIALIZED (
     SELECT n.pattern
     FROM (
         SELECT m.own_name, sum(-m.change * m.launched) AS launched FROM moments AS m GROUP BY m.own_name
     ) AS m
-    JOIN names AS n ON n.signature_index = m.own_name
+    JOIN query_table(names) AS n ON n.signature_index = m.own_name
     GROUP BY n.pattern
     HAVING sum(m.launched) > 0
 ),
@@ -123,14 +128,12 @@ described AS MATERIALIZED (
         n.pattern IN (SELECT l.pattern FROM launching AS l)
         OR n.kind IN ('step', 'call')
         OR n.pattern IN (SELECT t.pattern FROM query_table(tool_steps) AS t) AS launches
-    FROM names AS n
+    FROM query_table(names) AS n
 ),
 processes AS MATERIALIZED (SELECT t.thread_index, t.process FROM threads AS t WHERE t.capture_id = capture_key),
 all_launches AS MATERIALIZED (
-    SELECT p.process, m.at_ticks,
-        count(*) OVER (PARTITION BY p.process ORDER BY m.at_ticks) AS launched
-    FROM _host_launches(capture_key) AS m
-    JOIN processes AS p USING (thread_index)
+    SELECT m.process, m.at_ticks, count(*) OVER (PARTITION BY m.process ORDER BY m.at_ticks) AS launched
+    FROM query_table(host_launches) AS m
 ),
 -- Functions of 20 us and more that launch nothing while other threads of their process do.
 waiting AS (
@@ -176,25 +179,22 @@ FROM (
 LEFT JOIN described AS d ON d.signature_index = m.signature_index
 LEFT JOIN waiting AS w ON w.event_index = m.innermost;
 
--- The name of a state: `label`, without serial numbers, and `kind`, the kind of thing with this name.
-CREATE MACRO _state_names(capture_key) AS TABLE
-SELECT n.signature_index AS name, n.family AS label, n.kind FROM _host_names(capture_key) AS n;
-
--- The label of a state by its name and cause.
+-- The label of a state by the family and kind of its name, and its cause.
 CREATE MACRO _state_label(label, kind, cause) AS (
     CASE WHEN cause = 'graph_instantiation' AND kind <> 'call' THEN 'graph capture' ELSE label END
 );
 
 -- One launch of the host in a trace.
 CREATE MACRO _host_launches(capture_key) AS TABLE
-SELECT t.thread_index, t.start_ticks AS at_ticks
+SELECT t.event_index, t.thread_index, h.process, t.start_ticks AS at_ticks
 FROM (
-    SELECT s.signature_index, s.purpose = 'launch' AS launches
+    SELECT s.capture_id, s.signature_index, s.purpose = 'launch' AS launches
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
     WHERE s.activity = 'call'
 ) AS n
 JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t ON t.event_signature = n.signature_index
+JOIN threads AS h ON h.capture_id = n.capture_id AND h.thread_index = t.thread_index
 LEFT JOIN (SELECT DISTINCT i.call_index FROM device_events AS i WHERE i.capture_id = capture_key) AS d
     ON d.call_index = t.event_index
 WHERE n.launches OR d.call_index IS NOT NULL;

@@ -13,11 +13,10 @@ SELECT
     d.run_index, d.event_index, k.label, k.kernel_family, k.uses_matrix_units, k.kind, d.correlation_id, d.start_ticks,
     d.start_ticks + d.elapsed_ticks AS end_ticks, d.elapsed_ticks AS device_ticks, d.device, d.stream, d.op_index,
     d.op_signature, d.owner_index, d.pass, d.call_index, d.call_signature, d.call_start_ticks, d.call_ticks,
-    d.call_start_ticks + d.call_ticks AS call_end_ticks, d.call_thread, h.process, d.launched, d.annotation_signature,
+    d.call_start_ticks + d.call_ticks AS call_end_ticks, d.call_thread, d.launched, d.annotation_signature,
     coalesce(d.call_start_ticks, d.start_ticks) AS launch_ticks, d.wait_kind, d.wait_index, d.recorded_index,
     d.called_index, d.is_inferred, d.latency_ticks, d.bytes, d.bandwidth_gb_per_s, d.blocks_per_sm,
     d.occupancy_percent
 FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
 JOIN classified AS k ON k.signature_index = d.event_signature
-LEFT JOIN (FROM threads AS i WHERE i.capture_id = capture_key) AS h ON h.thread_index = d.call_thread
 WHERE d.elapsed_ticks >= 0;

@@ -15,6 +15,7 @@ WHERE p.kind IN ('host', 'handover');
 -- `name_kind` its kind: op, step, annotation, module, function, call, kernel, copy or fill.
 CREATE MACRO _path_causes(
     capture_key,
+    host_names,  -- a table of the rows of `_host_names`
     path,  -- a table of the rows of `_path_spans`
     parts,  -- a table of the rows of `_host_parts` of this path; it may have parts of other periods
     tool_steps  -- a table of the trace's rows of `tool_steps`
@@ -36,15 +37,15 @@ names AS MATERIALIZED (
         END AS kind
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
-    LEFT JOIN _host_names(capture_key) AS h USING (signature_index)
+    LEFT JOIN query_table(host_names) AS h USING (signature_index)
 ),
 all_parts AS (
     SELECT CASE WHEN p.kind <> 'handover' THEN h.owner END AS owner_name, NULL AS event_name, NULL AS stretch, h.cause,
-        _state_label(n.label, n.kind, h.did) AS host_label, CASE WHEN p.kind = 'handover' THEN n.kind END AS host_kind,
+        _state_label(n.family, n.kind, h.did) AS host_label, CASE WHEN p.kind = 'handover' THEN n.kind END AS host_kind,
         h.at_ticks AS start_ticks, h.ticks
     FROM query_table(parts) AS h
     JOIN stretches AS p ON p.is_host AND p.period = h.period
-    LEFT JOIN _state_names(capture_key) AS n USING (name)
+    LEFT JOIN query_table(host_names) AS n ON n.signature_index = h.name
     UNION ALL
     SELECT o.event_signature, e.event_signature, CASE WHEN c.event_index IS NULL THEN p.kind ELSE 'launch' END, NULL,
         NULL, NULL, p.start_ticks, p.end_ticks - p.start_ticks

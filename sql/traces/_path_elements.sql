@@ -14,23 +14,36 @@ spans AS MATERIALIZED (
     GROUP BY s.thread_index
 ),
 -- Without the capture, as in `_trace_slices`.
-hosts AS MATERIALIZED (
-    SELECT s.signature_index, s.activity IN ('annotation', 'step') AS is_annotation
+names AS MATERIALIZED (
+    SELECT s.signature_index, s.label, s.family, s.on_device,
+        CASE s.activity
+            WHEN 'python_function' THEN 'python'
+            WHEN 'module' THEN 'python'
+            WHEN 'step' THEN 'annotation'
+            WHEN 'copy' THEN 'memcpy'
+            WHEN 'fill' THEN 'memset'
+            ELSE s.activity
+        END AS kind,
+        s.purpose
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)
-    WHERE NOT s.on_device
+),
+events AS MATERIALIZED (
+    SELECT i.event_index, i.event_signature, i.thread_index, i.parent_index, i.start_ticks,
+        i.start_ticks + i.elapsed_ticks AS end_ticks, coalesce(i.overlap_ticks, 0) AS overlap_ticks, i.op_index,
+        i.correlation_id
+    FROM trace_events AS i
+    WHERE i.capture_id = capture_key
 ),
 nearby AS MATERIALIZED (
-    SELECT e.thread_index, e.event_index, e.parent_index, h.is_annotation, e.start_ticks,
-        e.start_ticks + e.elapsed_ticks AS end_ticks
-    FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e
-    JOIN hosts AS h ON h.signature_index = e.event_signature
+    SELECT e.thread_index, e.event_index, e.parent_index, n.kind = 'annotation' AS is_annotation, e.start_ticks,
+        e.end_ticks
+    FROM events AS e
+    JOIN names AS n ON n.signature_index = e.event_signature AND NOT n.on_device
     JOIN spans AS p
-        ON p.thread_index = e.thread_index
-        AND p.start_ticks < e.start_ticks + e.elapsed_ticks
-        AND p.end_ticks > e.start_ticks
+        ON p.thread_index = e.thread_index AND p.start_ticks < e.end_ticks AND p.end_ticks > e.start_ticks
     -- Those of graphs' captures have no time of the thread.
-    WHERE e.elapsed_ticks > coalesce(e.overlap_ticks, 0)
+    WHERE e.end_ticks - e.start_ticks > e.overlap_ticks
 ),
 -- Annotations may overlap: one may end while a later one continues. At such an end, the innermost event stays the same.
 overlapped AS (
@@ -79,27 +92,13 @@ parts AS MATERIALIZED (
     FROM innermost AS t
     WHERE t.on_path > 0 AND t.end_ticks > t.at_ticks
 ),
-names AS MATERIALIZED (
-    SELECT s.signature_index, s.label, s.family,
-        CASE s.activity
-            WHEN 'python_function' THEN 'python'
-            WHEN 'module' THEN 'python'
-            WHEN 'step' THEN 'annotation'
-            WHEN 'copy' THEN 'memcpy'
-            WHEN 'fill' THEN 'memset'
-            ELSE s.activity
-        END AS kind,
-        s.purpose
-    FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s USING (capture_id)
-),
 events_of_path AS (
     SELECT t.event_index, k.label, k.kind, k.purpose, t.correlation_id, d.device, d.stream,
         CASE WHEN k.kind = 'op' THEN t.event_index ELSE coalesce(t.op_index, d.op_index) END AS op_index
     FROM (SELECT DISTINCT p.event_index FROM parts AS p) AS p
-    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t USING (event_index)
+    JOIN events AS t USING (event_index)
     JOIN names AS k ON k.signature_index = t.event_signature
-    LEFT JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d USING (event_index)
+    LEFT JOIN device_launches AS d USING (event_index)
 )
 SELECT CASE p.kind WHEN 'device' THEN e.kind WHEN 'host' THEN coalesce(e.kind, 'host') ELSE p.kind END AS kind,
     p.start_ticks, p.end_ticks, p.event_index, e.label, p.thread_index, e.correlation_id, e.device, e.stream,
@@ -110,6 +109,6 @@ SELECT CASE p.kind WHEN 'device' THEN e.kind WHEN 'host' THEN coalesce(e.kind, '
     CASE WHEN p.kind = 'synchronization' OR p.kind = 'host' AND e.kind = 'call' THEN e.purpose END AS call_kind
 FROM parts AS p
 LEFT JOIN events_of_path AS e USING (event_index)
-LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS o
+LEFT JOIN events AS o
     ON o.event_index = coalesce(e.op_index, p.event_index)
 LEFT JOIN names AS n ON n.signature_index = o.event_signature;

@@ -9,12 +9,13 @@ WHERE g.host_ticks > 0;
 -- One part of one gap of a device, in ticks, as in `idle_parts`. `gap` is the event that ends it.
 CREATE MACRO _idle_parts(
     capture_key,
+    names,  -- a table of the rows of `_host_names`
     gaps,  -- a table of the rows of `_device_gaps`
     parts  -- a table of the rows of `_host_parts` of these gaps; it may have parts of other periods
 ) AS TABLE
 WITH all_gaps AS MATERIALIZED (FROM query_table(gaps) AS q),
 did AS MATERIALIZED (
-    SELECT p.period, min(p.at_ticks) AS at_ticks, p.cause, p.did, _state_label(n.label, n.kind, p.did) AS label, n.kind,
+    SELECT p.period, min(p.at_ticks) AS at_ticks, p.cause, p.did, _state_label(n.family, n.kind, p.did) AS label, n.kind,
         sum(p.ticks)::BIGINT AS ticks
     FROM (
         SELECT i.period, i.cause, i.did, i.name, min(i.at_ticks) AS at_ticks, sum(i.ticks)::BIGINT AS ticks
@@ -22,12 +23,12 @@ did AS MATERIALIZED (
         WHERE i.period >= 0
         GROUP BY i.period, i.cause, i.did, i.name
     ) AS p
-    LEFT JOIN _state_names(capture_key) AS n USING (name)
-    GROUP BY p.period, p.cause, p.did, _state_label(n.label, n.kind, p.did), n.kind
+    LEFT JOIN query_table(names) AS n ON n.signature_index = p.name
+    GROUP BY p.period, p.cause, p.did, _state_label(n.family, n.kind, p.did), n.kind
 ),
 calls AS (
     SELECT n.label, e.start_ticks, e.start_ticks + e.elapsed_ticks AS end_ticks
-    FROM _host_names(capture_key) AS n
+    FROM query_table(names) AS n
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e USING (signature_index)
     WHERE n.waits AND n.call_cause = 'synchronization' AND e.elapsed_ticks > 0
 ),
@@ -54,12 +55,6 @@ saved AS MATERIALIZED (
     ) AS l
     JOIN waits AS w USING (period)
 ),
-messages AS (
-    SELECT d.event_index
-    FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
-    JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s ON s.signature_index = d.event_signature
-    WHERE s.kernel_family = 'communication'
-),
 spent AS (
     SELECT d.period, d.at_ticks, d.cause, d.did, d.label, d.kind,
         CASE
@@ -80,13 +75,12 @@ spent AS (
             WHEN 2 * (g.ticks - g.host_ticks) < g.ticks THEN 'latency'
             WHEN g.wait_kind IN ('launch_delay', 'stream_delay') THEN 'launch_delay'
             WHEN g.wait_kind = 'dependency'
-                THEN CASE WHEN m.event_index IS NOT NULL THEN 'communication' ELSE 'dependency' END
+                THEN CASE WHEN g.awaits_message THEN 'communication' ELSE 'dependency' END
             WHEN g.is_early THEN 'earlier_work'
             ELSE 'unknown_wait'
         END,
         NULL, g.launch, CASE WHEN g.launch IS NOT NULL THEN 'call' END, g.ticks - coalesce(g.host_ticks, 0)
     FROM all_gaps AS g
-    LEFT JOIN messages AS m ON m.event_index = g.awaited_index
 )
 SELECT g.device, coalesce(p.at_ticks, g.start_ticks) AS start_ticks, p.cause, p.did, p.label, p.kind, p.ticks,
     g.next_index AS gap
@@ -115,16 +109,23 @@ CREATE MACRO idle_parts(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 device_launches AS MATERIALIZED (FROM _launches((SELECT a.capture_id FROM target AS a))),
 all_steps AS MATERIALIZED (FROM tool_steps AS t WHERE t.capture_id = (SELECT a.capture_id FROM target AS a)),
-states_of_host AS MATERIALIZED (FROM _host_states((SELECT a.capture_id FROM target AS a), 'all_steps')),
+host_names AS MATERIALIZED (FROM _host_names((SELECT a.capture_id FROM target AS a))),
+host_launches AS MATERIALIZED (FROM _host_launches((SELECT a.capture_id FROM target AS a))),
+states_of_host AS MATERIALIZED (
+    FROM _host_states((SELECT a.capture_id FROM target AS a), 'host_names', 'host_launches', 'all_steps')
+),
 device_gaps AS MATERIALIZED (
     FROM _device_gaps((SELECT a.capture_id FROM target AS a), 'device_launches', 'device')
 ),
 gap_periods AS MATERIALIZED (FROM _gap_periods('device_gaps')),
 parts_of_host AS MATERIALIZED (
-    FROM _host_parts((SELECT a.capture_id FROM target AS a), 'states_of_host', 'all_steps', 'gap_periods')
+    FROM _host_parts(
+        (SELECT a.capture_id FROM target AS a), 'states_of_host', 'host_launches', 'all_steps', 'gap_periods'
+    )
 )
 SELECT p.device, _in_unit(p.start_ticks - r.start_ticks, a.scale) AS start, p.cause,
     _in_unit(p.ticks, a.scale) AS duration, p.label AS host, p.kind AS host_kind, p.did AS host_cause, a.unit
-FROM _idle_parts((SELECT a.capture_id FROM target AS a), 'device_gaps', 'parts_of_host') AS p CROSS JOIN target AS a
+FROM _idle_parts((SELECT a.capture_id FROM target AS a), 'host_names', 'device_gaps', 'parts_of_host') AS p
+CROSS JOIN target AS a
 CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 ORDER BY p.start_ticks, p.device, p.ticks DESC, p.cause, p.label;

@@ -359,12 +359,14 @@ def test_periods_of_no_thread_have_no_parts() -> None:
             SELECT p.*, 0::BIGINT AS start_ticks, 100_000::BIGINT AS end_ticks
             FROM (VALUES (1, 0), (2, NULL)) AS p(period, thread_index);
             CREATE TEMP TABLE steps AS FROM tool_steps AS t WHERE t.capture_id = 1;
-            CREATE TEMP TABLE states AS FROM _host_states(1, 'steps')
+            CREATE TEMP TABLE names AS FROM _host_names(1);
+            CREATE TEMP TABLE calls AS FROM _host_launches(1);
+            CREATE TEMP TABLE states AS FROM _host_states(1, 'names', 'calls', 'steps')
             """
         )
         query = """
-            SELECT p.period, n.kind, sum(p.ticks) FROM _host_parts(1, 'states', 'steps', 'asked') AS p
-            LEFT JOIN _state_names(1) AS n USING (name)
+            SELECT p.period, n.kind, sum(p.ticks) FROM _host_parts(1, 'states', 'calls', 'steps', 'asked') AS p
+            LEFT JOIN names AS n ON n.signature_index = p.name
             GROUP BY ALL ORDER BY ALL
         """
         assert read.connection.execute(query).fetchall() == [(1, "op", 10_000), (1, "step", 90_000)]
