@@ -16,8 +16,7 @@ from etq.ingest.trace.slices import Slices
 # An event that several passes contain belongs to the first of these.
 PASSES: Final = ("backward", "optimizer", "data_loading", "forward")
 _BACKWARD, _OPTIMIZER, _LOADING, _FORWARD, _NO_PASS = range(len(PASSES) + 1)
-# Names of ops of the backward pass.
-OF_BACKWARD: Final = re.compile(
+_OF_BACKWARD: Final = re.compile(
     "autograd::engine::evaluate_function: |(?:[A-Za-z0-9_]+Backward[0-9]*|torch::autograd::AccumulateGrad)$"
 )
 
@@ -81,7 +80,7 @@ def _own(slices: Slices, classes: Sequence[Class]) -> Whole:
     is_named, is_optimizer = (
         are(slices.kind, [each.activity in activities and tells(name) for name, each in kinds])
         for activities, tells in (
-            (("op",), lambda name: OF_BACKWARD.match(name) is not None),
+            (("op",), lambda name: _OF_BACKWARD.match(name) is not None),
             (("op", "annotation"), lambda name: name.startswith("Optimizer.")),
         )
     )

@@ -13,7 +13,6 @@ import pyarrow as pa
 from etq.ingest.arrow import batch, integers, numbers
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.launches import Flags, Whole, are
-from etq.ingest.trace.passes import OF_BACKWARD
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.waits import (
     EARLIEST,
@@ -88,11 +87,13 @@ class Recording:
         return batch({**found, "path_thread": integers([None if self.thread == NONE else self.thread])})
 
 
-def host_waits(trace: Trace, call: Whole, devices: OfDevices, waits: Waits, last_thread: int) -> pa.RecordBatch:
+def host_waits(
+    trace: Trace, call: Whole, devices: OfDevices, waits: Waits, is_backward: Flags, last_thread: int
+) -> pa.RecordBatch:
     """Return the table `host_waits`. `call` [n] is the row of the call that launched each slice, or -1; `waits` has the
-    waits of devices, and `last_thread` is the thread in which the recording ends.
+    waits of devices; `is_backward` [n] is whether each slice is in the backward pass; `last_thread` is the thread in which the recording ends.
     """
-    found = [*_synchronized(trace, call, devices, waits), _handed_over(trace, call, last_thread)]
+    found = [*_synchronized(trace, call, devices, waits), _handed_over(trace, call, is_backward, last_thread)]
     thread, row, at, since, event, other = (np.concatenate(each) for each in zip(*found, strict=True))
     index = trace.at[row]
     # Of nested calls that return together, the inner one.
@@ -177,7 +178,7 @@ def _waited(trace: Trace, calls: Whole, work: Whole, place: Whole) -> _Found:
     return _Found(trace.thread[calls], calls, ends[calls], ends[row], row, np.full(len(calls), NONE))
 
 
-def _handed_over(trace: Trace, call: Whole, last_thread: int) -> _Found:
+def _handed_over(trace: Trace, call: Whole, is_backward: Flags, last_thread: int) -> _Found:
     """Return the waits of threads for other threads: after a time in which a thread ran no op and no call, its next one
     waited for the last op or call to end in a thread of the other class. Threads that launch work are of one of two
     classes, and hand over within their process: to or from the backward pass. A thread is of the backward pass if it is
@@ -188,10 +189,7 @@ def _handed_over(trace: Trace, call: Whole, last_thread: int) -> _Found:
     hosts = np.flatnonzero(_hosts(trace) & np.isin(trace.thread, running))
     ends = trace.start + trace.elapsed
     hosts = hosts[np.lexsort((trace.at[hosts], -ends[hosts], trace.start[hosts], trace.thread[hosts]))]
-    names = [each.activity == "op" and OF_BACKWARD.match(name) is not None for (_, name), each in _kinds(trace)]
-    is_op = are_of(trace, lambda each: each.activity == "op")[hosts]
-    has_number = trace.sequence[hosts] != NONE
-    is_backward = are(trace.kind[hosts], names) | (is_op & has_number & (trace.forward[hosts] > 0))
+    has_number, backward = trace.sequence[hosts] != NONE, is_backward[hosts]
     before = np.full(len(hosts), EARLIEST)
     of_backward = np.zeros(len(hosts), np.bool_)
     is_start = np.zeros(len(hosts), np.bool_)
@@ -201,12 +199,10 @@ def _handed_over(trace: Trace, call: Whole, last_thread: int) -> _Found:
         before[first + 1 : last] = np.maximum.accumulate(ends[hosts[own]])[:-1]
         # Within others are those that begin before these have ended.
         is_start[own] = trace.start[hosts[own]] > before[own]
-        ticks, backward, numbered = (
-            each[own][is_start[own]] for each in (trace.elapsed[hosts], is_backward, has_number)
-        )
+        ticks, behind, numbered = (each[own][is_start[own]] for each in (trace.elapsed[hosts], backward, has_number))
         # Hooks of the backward pass have no sequence number, unlike ops of the forward pass.
-        of_backward[own] = 2 * ticks[backward].sum() > ticks.sum() or (
-            backward.any() and numbered.any() and not (numbered & ~backward).any()
+        of_backward[own] = 2 * ticks[behind].sum() > ticks.sum() or (
+            behind.any() and numbered.any() and not (numbered & ~behind).any()
         )
     if of_backward.all() or not of_backward.any():
         starts = done = np.zeros(0, np.int64)

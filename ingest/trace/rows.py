@@ -164,7 +164,10 @@ def _of_devices(
         waits = waits_of(slices, slices.call, given)
         found = dict(zip(rows.schema.names, rows.columns, strict=True))
         yield "device_events", batch({**found, **wait_columns(slices, waits)})
-        yield "host_waits", host_waits(slices, slices.call, given, waits, last_thread)
+        yield (
+            "host_waits",
+            host_waits(slices, slices.call, given, waits, passes.place == PASSES.index("backward"), last_thread),
+        )
         yield "device_gaps", device_gaps(slices, slices.call, given, waits, signature, steps)
     ranges = of_devices[slices.is_range[of_devices]]
     if len(ranges):

@@ -24,7 +24,7 @@ _SIGNATURES: Final = """
 _EVENTS: Final = """
     SELECT e.event_index, e.event_signature, e.thread_index, dense_rank() OVER (ORDER BY h.process) AS process,
         e.start_ticks, e.elapsed_ticks, coalesce(e.overlap_ticks, 0) AS overlap_ticks, e.parent_index, e.correlation_id,
-        e.sequence_number, e.forward_thread
+        e.sequence_number, coalesce(e.pass = 'backward', false)::INTEGER AS is_backward
     FROM trace_events AS e
     JOIN threads AS h USING (capture_id, thread_index)
     WHERE e.capture_id = $key
@@ -53,7 +53,6 @@ class _Stored(NamedTuple):
     parent: Whole
     correlation: Whole
     sequence: Whole
-    forward: Whole
 
 
 def computed_again(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -63,7 +62,8 @@ def computed_again(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.Re
     classes = read(_SIGNATURES).to_pydict()
     kinds = [*zip(classes.pop("category"), classes.pop("label"), strict=True)]
     of_kinds = [Class(*values) for values in zip(*(classes[name] for name in Class._fields), strict=True)]
-    trace = _Stored(kinds, of_kinds, *_columns(read(_EVENTS)))
+    *of_events, is_backward = _columns(read(_EVENTS))
+    trace = _Stored(kinds, of_kinds, *of_events)
     recording = Recording(trace)
     yield "recordings", recording.row()
     run, start, end = _columns(read(_STEPS))
@@ -78,7 +78,7 @@ def computed_again(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.Re
     call[row] = np.where(call_index == NONE, NONE, np.searchsorted(trace.at, call_index))
     waits = waits_of(trace, call, devices)
     yield "device_events", batch({"event_index": numbers(index), **wait_columns(trace, waits)})
-    yield "host_waits", host_waits(trace, call, devices, waits, recording.thread)
+    yield "host_waits", host_waits(trace, call, devices, waits, is_backward == 1, recording.thread)
     starts, ends = _columns(read(_TOOL_STEPS))
     yield "device_gaps", device_gaps(trace, call, devices, waits, trace.kind, (starts, ends))
 

@@ -252,6 +252,16 @@ def test_launches_that_differ_are_found(tmp_path: Path) -> None:
     for column in ("call_ticks", "backward_index"):
         fault = f"UPDATE device_events SET {column} = coalesce({column}, 0) + 1 WHERE rowid = {first}"
         assert changed(db, fault) == [problem]
+    waits = "rows differ from what the events of the trace give"
+    changes = {
+        "UPDATE device_gaps SET host_ticks = host_ticks + 1 WHERE rowid = 3": f"device_gaps: gpu: 1 {waits}",
+        "UPDATE host_waits SET since_ticks = since_ticks - 1 WHERE rowid = 0": f"host_waits: gpu: 1 {waits}",
+        "UPDATE recordings SET path_thread = NULL": f"recordings: gpu: 1 {waits}",
+        "UPDATE trace_steps SET end_thread = 7 WHERE rowid = 0": f"trace_steps: gpu: 1 {waits}",
+        "UPDATE device_events SET wait_kind = NULL WHERE rowid = (SELECT min(d.rowid) FROM device_events AS d WHERE"
+        " d.wait_kind IS NOT NULL)": f"device_events: gpu: 1 {waits}",
+    }
+    assert {problem, *changes.values()} <= {*changed(db, *changes)}
     problem = "trace_events: gpu: 1 rows differ from event_ticks, or from what is computed from it"
     for column in ("elapsed_ticks", "backward_index"):
         fault = f"UPDATE trace_events SET {column} = coalesce({column}, 0) + 1 WHERE rowid = 0"
