@@ -15,8 +15,8 @@ CREATE MACRO _idle_parts(
 ) AS TABLE
 WITH all_gaps AS MATERIALIZED (FROM query_table(gaps) AS q),
 did AS MATERIALIZED (
-    SELECT p.period, min(p.at_ticks) AS at_ticks, p.cause, p.did, _state_label(n.family, n.kind, p.did) AS label, n.kind,
-        sum(p.ticks)::BIGINT AS ticks
+    SELECT p.period, min(p.at_ticks) AS at_ticks, p.cause, p.did,
+        _state_label(n.family, n.kind, p.did) AS label, n.kind, sum(p.ticks)::BIGINT AS ticks
     FROM (
         SELECT i.period, i.cause, i.did, i.name, min(i.at_ticks) AS at_ticks, sum(i.ticks)::BIGINT AS ticks
         FROM query_table(parts) AS i
