@@ -91,7 +91,8 @@ def host_waits(
     trace: Trace, call: Whole, devices: OfDevices, waits: Waits, is_backward: Flags, last_thread: int
 ) -> pa.RecordBatch:
     """Return the table `host_waits`. `call` [n] is the row of the call that launched each slice, or -1; `waits` has the
-    waits of devices; `is_backward` [n] is whether each slice is in the backward pass; `last_thread` is the thread in which the recording ends.
+    waits of devices; `is_backward` [n] is whether each slice is in the backward pass; `last_thread` is the thread
+    in which the recording ends.
     """
     found = [*_synchronized(trace, call, devices, waits), _handed_over(trace, call, is_backward, last_thread)]
     thread, row, at, since, event, other = (np.concatenate(each) for each in zip(*found, strict=True))
