@@ -242,3 +242,20 @@ WHERE _scaled.capture_id IS NOT NULL AND _scaled.unit IS NOT NULL;
 
 -- The key of that capture.
 CREATE MACRO _capture_id(capture) AS ((SELECT _meant.capture_id FROM _capture(capture, NULL) AS _meant));
+
+-- The arguments of two sides, as texts that can be searched for at once: planning a search takes longer than the search.
+-- `meant` is the argument, or, for a key, the capture's hash.
+CREATE MACRO _asked_sides(base, new) AS TABLE
+SELECT _asked.side, _asked.selector,
+    CASE
+        WHEN NOT _asked.is_key THEN _asked.selector
+        WHEN _each.capture_id IS NULL THEN error('no capture has the key ' || _asked.selector)
+        ELSE _each.sha256
+    END AS meant
+FROM (
+    SELECT unnest([
+        {'side': 'base', 'selector': base::VARCHAR, 'is_key': _is_key(base)},
+        {'side': 'new', 'selector': new::VARCHAR, 'is_key': _is_key(new)}
+    ], recursive := true)
+) AS _asked
+LEFT JOIN captures AS _each ON _asked.is_key AND _each.capture_id = try_cast(_asked.selector AS BIGINT);

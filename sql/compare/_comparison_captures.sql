@@ -99,23 +99,6 @@ SELECT p.capture_id, p.side, p.position, p.selector, p.name, p.time_scale, p.pro
     p.format = 'torch_trace' AS is_trace, p.scope
 FROM chosen AS p;
 
--- The arguments of two sides, as texts that can be searched for at once: planning a search takes longer than the search.
--- `meant` is the argument, or, for a key, the capture's hash. Table aliases begin with an underscore, as in _capture.sql.
-CREATE MACRO _asked_sides(base, new) AS TABLE
-SELECT _asked.side, _asked.selector,
-    CASE
-        WHEN NOT _asked.is_key THEN _asked.selector
-        WHEN _each.capture_id IS NULL THEN error('no capture has the key ' || _asked.selector)
-        ELSE _each.sha256
-    END AS meant
-FROM (
-    SELECT unnest([
-        {'side': 'base', 'selector': base::VARCHAR, 'is_key': _is_key(base)},
-        {'side': 'new', 'selector': new::VARCHAR, 'is_key': _is_key(new)}
-    ], recursive := true)
-) AS _asked
-LEFT JOIN captures AS _each ON _asked.is_key AND _each.capture_id = try_cast(_asked.selector AS BIGINT);
-
 -- The captures of two sides, as `_several_captures` finds them.
 CREATE MACRO _sided_captures(base, new) AS TABLE
 SELECT _meant.capture_id, _side.side, _side.selector

@@ -42,7 +42,8 @@ made AS (
     SELECT m.method, m.first_instruction, count(*) AS tensors,
         CASE WHEN count(*) = count(m.size_bytes) THEN try_cast(sum(m.size_bytes) AS BIGINT) END AS size_bytes,
         try_cast(coalesce(sum(m.size_bytes) FILTER (WHERE m.is_live_at_peak), 0) AS BIGINT) AS peak_size_bytes
-    FROM target AS a CROSS JOIN LATERAL (FROM planned_memory(a.program)) AS m
+    FROM planned_memory((SELECT a.program FROM target AS a)) AS m
+    JOIN target AS a ON true
     JOIN program_values AS v USING (program_id, method, value_index)
     -- Tensors that outlive a run, or exist before it, are not computed by it.
     WHERE NOT m.is_input AND v.name IS NULL AND v.constant_index IS NULL

@@ -20,9 +20,9 @@ LARGER: Final = {
     "backward_times": 281, "causes": 998, "compare_captures": 332, "compare_efficiency": 252, "compare_findings": 305,
     "compare_graphs": 615, "compare_jobs": 560, "compare_modules": 319, "compare_ops": 329, "compare_parts": 365,
     "compared_captures": 306, "critical_ops": 323, "critical_path": 327, "find_total_for_module": 298,
-    "job_critical_path": 334, "jobs": 342, "key_averages": 472, "node_roofline": 392, "outliers": 315, "peak_memory":
-    283, "rank_steps": 272, "regressions": 410, "roofline": 374, "series": 513, "step_efficiency": 255, "stragglers":
-    291, "time_tree": 429, "trend": 433,
+    "job_critical_path": 334, "jobs": 342, "key_averages": 472, "node_memory": 286, "node_roofline": 392, "outliers":
+    315, "rank_steps": 272, "regressions": 410, "roofline": 374, "series": 513, "step_efficiency": 255, "time_tree":
+    429, "trend": 433,
 }  # fmt: skip
 
 
