@@ -79,7 +79,7 @@ SHOWN = """
     return {
         findings: [...document.querySelectorAll(".found > li")].map((each) => [".size", "h2", "p", "figure", "details"]
             .map((part) => each.querySelector(part)?.textContent ?? null)),
-        series: [...document.querySelectorAll("table.plain tbody tr")].map((row) =>
+        series: [...document.querySelectorAll("table[data-name=series] tbody tr")].map((row) =>
             [...row.cells].map((cell) => cell.querySelector("svg") ? cell.querySelectorAll("circle").length : cell.textContent)),
         judged: texts("#sections p.muted").filter((each) => each.includes("judged over time")),
         chips: texts(".chips button"),

@@ -64,41 +64,23 @@ function item(cause, series, table, source) {
     etq.element("div", { class: "go" }, ...(to ? [to] : []), ...rest), accepting(cause, source));
 }
 
-const COLUMNS = ["series", "verdict", "change_percent", "first_bad", "value", "noise_percent", "shown_percent", "captures", "reason"];
-
 etq.seriesTable = (parent, table, series) => {
-  const head = { series: "series", verdict: "verdict", change_percent: "change", first_bad: "since", value: "last", noise_percent: "noise", shown_percent: "shown by 5 builds", captures: "captures", reason: "note" };
-  const numeric = new Set(["change_percent", "value", "noise_percent", "shown_percent", "captures"]);
-  const rows = table.rows();
-  const cell = (row, name) => {
-    const value = table.get(row, name);
-    if (name === "series") {
-      const text = etq.printable(value || "(no labels)");
-      return etq.element("td", {}, etq.compareLink ? etq.element("a", { href: `/trends?${new URLSearchParams(value ? { selector: value } : {})}`, text }) : text);
-    }
-    if (name === "verdict") return etq.element("td", {}, etq.verdict(value));
-    if (name === "change_percent") return etq.element("td", { class: "number", text: etq.change(value) });
-    if (name === "value") return etq.element("td", { class: "number", text: value === null ? "" : etq.quantity(value, table.get(row, "unit")) });
-    if (name === "noise_percent" || name === "shown_percent") return etq.element("td", { class: "number", text: value === null ? "" : etq.percent(value) });
-    if (name === "reason") return etq.element("td", { class: "why", text: etq.printable(value ?? table.get(row, "condition") ?? "") });
-    return etq.element("td", { class: numeric.has(name) ? "number" : "", text: value === null ? "" : etq.short(etq.printable(String(value)), name === "first_bad" ? 12 : 24) });
+  const trend = (value) => {
+    const text = etq.printable(value || "(no labels)");
+    return etq.compareLink ? etq.element("a", { href: `/trends?${new URLSearchParams(value ? { selector: value } : {})}`, text }) : text;
   };
-  const body = etq.element("tbody");
-  const more = etq.element("button", { text: "", hidden: true, onclick: () => add(rows.length) });
-  let shown = 0;
-  const add = (count) => {
-    for (const row of rows.slice(shown, count)) {
-      const picture = etq.spark(series, table.get(row, "capture") ?? "", 120, 60);
-      body.append(etq.element("tr", {}, ...COLUMNS.flatMap((name) => (name === "change_percent" ? [etq.element("td", {}, picture), cell(row, name)] : [cell(row, name)]))));
-    }
-    shown = Math.max(shown, Math.min(count, rows.length));
-    more.hidden = shown >= rows.length;
-    more.textContent = `Show all ${rows.length} series`;
-  };
-  const titles = COLUMNS.flatMap((name) => [...(name === "change_percent" ? [["captures in order", false]] : []), [head[name], numeric.has(name)]]);
-  add(30);
-  parent.append(etq.element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Rows of series" },
-    etq.element("table", { class: "plain" }, etq.element("thead", {}, etq.element("tr", {}, ...titles.map(([text, isNumeric]) => etq.element("th", { scope: "col", class: isNumeric ? "number" : "", text })))), body)), more);
+  etq.table(parent, table, [
+    { name: "series", always: true, as: trend },
+    { name: "verdict", always: true, early: 2, as: etq.verdict },
+    { name: "capture", title: "captures in order", always: true, as: (capture) => etq.spark(series, capture ?? "", 120, 60) },
+    { name: "change_percent", title: "change", numeric: true, early: 2, as: etq.change },
+    { name: "first_bad", title: "since", as: (label) => etq.short(label ?? "", 12) },
+    { name: "value", title: "last", numeric: true, as: (value, row) => (value === null ? "" : etq.quantity(value, table.get(row, "unit"))) },
+    { name: "noise_percent", title: "noise", numeric: true, as: etq.percent },
+    { name: "shown_percent", title: "shown by 5 builds", numeric: true, as: etq.percent },
+    { name: "captures", numeric: true },
+    { name: "reason", title: "note", always: true, class: "why", as: (reason, row) => reason ?? table.get(row, "condition") ?? "" },
+  ], { name: "series", first: 30 });
 };
 
 // The number of findings that nobody has accepted.

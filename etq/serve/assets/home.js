@@ -20,14 +20,17 @@ etq.pageOfHome = async () => {
 
   const choose = (kind) => {
     etq.setParameters({ kind }, { replace: true });
-    draw();
+    drawFindings();
   };
-  function draw() {
+  function drawFindings() {
     const kind = etq.parameters().kind ?? "";
     if (page.causes) {
       title.textContent = etq.findingsText(page.causes);
       etq.slower({ list: found, chips, causes: page.causes, kind, series: page.series, table: page.table, text: page.text, source: etq.source, choose });
     }
+  }
+  function draw() {
+    drawFindings();
     if (page.table) {
       listed.replaceChildren(etq.element("h2", {}, "Series"), etq.element("p", { class: "sub muted", text: page.text }));
       etq.seriesTable(listed, page.table, page.series);
