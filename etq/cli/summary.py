@@ -366,7 +366,7 @@ def _figures(warehouse: Warehouse, capture: Capture, of_steps: Mapping[str, Any]
 
 
 def _noun(number: str) -> str:
-    """Return the word for the values whose median a key figure is."""
+    """Return the word for what a key figure is the median of."""
     return {"load": "load", "step": "step"}.get(number, "typical run")
 
 

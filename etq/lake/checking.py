@@ -116,8 +116,8 @@ def _loads(connection: duckdb.DuckDBPyConnection, state: LakeState) -> Part:
                     f"SELECT count(*) FROM ({rows}) AS r ANTI JOIN ({roots}) AS k USING (key, load)"
                 ).fetchall()
                 if count:
-                    lacking = counted(count, f"{kind} that is", f"{kind}s that are")
-                    problems.append(f"{table}: has rows of {lacking} not in the rows' load")
+                    lacking = counted(count, kind)
+                    problems.append(f"{table}: has rows of {lacking} missing from the load of these rows")
     number, left = sum(len(state.loads(kind)) for kind in KINDS), _number_left(state)
     others = f"; rows of {left:,} others, which etq lake compact removes" if left else ""
     return Part(f"loads ({number:,}{others})", tuple(problems))

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from etq.analysis.delegates import UNALIGNED, are_unaligned
-from etq.report.graph_extras import rows_of
 from etq.report.target import Target
 
 # The most ops of a page: more would make it too large to explore. Even in a small program, many calls may share one
@@ -145,7 +144,7 @@ def delegate_graphs(
     chains: dict[tuple[int, int], list[tuple[str, str]]] = defaultdict(list)
     for graph_id, node_index, path, module_class in levels:
         chains[graph_id, node_index].append((path, module_class))
-    op_names, rows = rows_of(target, OPS)
+    op_names, rows = target.rows(OPS)
     ops = [dict(zip(op_names, row, strict=True)) for row in rows]
     # Negative numbers distinguish these graphs from the record's graphs.
     calls = dict.fromkeys((op["method"], op["instruction_id"]) for op in ops)
@@ -163,12 +162,12 @@ def delegate_graphs(
         found.ops.append(op["op"])
         found.origins.append(None if origin is None else node)
     uses: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for blob, maker, user in rows_of(target, USES)[1]:
+    for blob, maker, user in target.rows(USES)[1]:
         uses[blob].append((maker, user))
     for method, instruction_id, blob, _ in called:
         if (method, instruction_id) in graphs:
             found.edges += [(graphs[method, instruction_id], maker, user) for maker, user in uses[blob]]
-    for method, instruction_id, path, *times, ops_within, calls_within, of_execute in rows_of(target, TOTALS)[1]:
+    for method, instruction_id, path, *times, ops_within, calls_within, of_execute in target.rows(TOTALS)[1]:
         call = method, instruction_id
         found.times[titles[call], path] = tuple(times)
         found.sums[graphs[call], path] = (ops_within, calls_within, of_execute, None, ops_within, None, ops_within)
@@ -192,7 +191,7 @@ def note_of(target: Target) -> str | None:
 
 def _calls(target: Target) -> list[tuple[Any, ...]]:
     """Return the rows of `CALLS`, in order; none without a program."""
-    return sorted(rows_of(target, CALLS)[1]) if target.has_program else []
+    return sorted(target.rows(CALLS)[1]) if target.has_program else []
 
 
 def _size(called: Sequence[tuple[Any, ...]]) -> int:

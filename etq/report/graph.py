@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from etq.report import delegates
 from etq.report.columns import Table, table
-from etq.report.graph_extras import NOTHING_MORE, GraphExtras, bounded, more_values, rows_of
+from etq.report.graph_extras import NOTHING_MORE, GraphExtras, bounded, more_values
 from etq.report.overlays import METRICS
 from etq.report.placing import levels_of, placed
 from etq.report.target import Target
@@ -155,13 +155,13 @@ def graph_rows(target: Target, more: GraphExtras = NOTHING_MORE, *, with_delegat
 
     `with_delegates` adds the graphs in delegates' blobs, with negative numbers, and to each node the ops made from it.
     """
-    found = rows_of(target, RECORD)[1]
+    found = target.rows(RECORD)[1]
     if not found:
         return {}
     key, record, stage = found[0]
     is_timed = stage == EDGE and target.format != WITHOUT_RUNS
     shown, given = (TIMED, {}) if is_timed else (UNTIMED, {"stage": stage})
-    names, nodes = rows_of(target, NODES.format(shown=shown), record=record, **given)
+    names, nodes = target.rows(NODES.format(shown=shown), record=record, **given)
     if not nodes:
         return {}
     levels = levels_of(target.warehouse, key, stage)
@@ -170,8 +170,8 @@ def graph_rows(target: Target, more: GraphExtras = NOTHING_MORE, *, with_delegat
         inner = delegates.delegate_graphs(target, names, nodes, levels)
     nodes, levels = [*nodes, *inner.nodes], [*levels, *inner.levels]
     made = placed(target.warehouse, (key, stage), (names, nodes), levels, inner.edges)
-    times = {row[:2]: row[2:] for row in rows_of(target, MODULES)[1]} if is_timed else {}
-    sums = {row[:2]: row[2:] for row in rows_of(target, SUMS.format(shown=shown), record=record, **given)[1]}
+    times = {row[:2]: row[2:] for row in target.rows(MODULES)[1]} if is_timed else {}
+    sums = {row[:2]: row[2:] for row in target.rows(SUMS.format(shown=shown), record=record, **given)[1]}
     times, sums = times | inner.times, sums | inner.sums
     groups = [
         (*row, *times.get((row[1], row[4]), (None,) * 6), *sums.get((row[0], row[4]), (None,) * 7))

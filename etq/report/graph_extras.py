@@ -101,7 +101,7 @@ def more_values(target: Target, more: GraphExtras) -> Iterator[tuple[list[str], 
     """
     parts: list[tuple[bool, str, dict[str, str]]] = [
         (
-            more.peak_flops is not None or more.peak_bandwidth is not None or bool(rows_of(target, has_peaks)[1]),
+            more.peak_flops is not None or more.peak_bandwidth is not None or bool(target.rows(has_peaks)[1]),
             ROOFLINE,
             {name: f"fsum(e.{name})" for name in ("above_roof", "roof_per_execute")},
         ),
@@ -113,7 +113,7 @@ def more_values(target: Target, more: GraphExtras) -> Iterator[tuple[list[str], 
             continue
         parameters = {name: value for name, value in asdict(more).items() if f"${name}" in query}
         totals = ", ".join(f"{value} AS {name}" for name, value in columns.items())
-        names, rows = rows_of(target, WITH_GROUPS.format(query=query, columns=totals), **parameters)
+        names, rows = target.rows(WITH_GROUPS.format(query=query, columns=totals), **parameters)
         if query == GAPS:
             _check_gaps(target, more, [row[3:] for row in rows])
         values = {row[:2]: row[3:] for row in rows if row[1] is not None}
@@ -125,7 +125,7 @@ def _check_gaps(target: Target, more: GraphExtras, rows: list[tuple[Any, ...]]) 
     """Raise `EtqError` with the cause if no row has a gap. The last value of a row is the row's problem."""
     if any(value is not None for row in rows for value in row[:-1]):
         return
-    captures = rows_of(target, LACK, gap=more.gap)[1]
+    captures = target.rows(LACK, gap=more.gap)[1]
     lacking = [name for name, number in captures if number == 0]
     if lacking:
         raise EtqError(
@@ -145,11 +145,3 @@ def bounded(value: Any, sign: int) -> Any:
     if not sign or not isinstance(value, float) or value - value == 0:
         return value
     return sign * NAN if math.isnan(value) else math.copysign(UNBOUNDED, value)
-
-
-def rows_of(target: Target, query: str, **parameters: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
-    arguments = {"capture": target.capture, **parameters}
-    for name, value in (("unit", target.unit), ("method", target.method), ("basis", target.runs)):
-        if f"${name}" in query:
-            arguments[name] = value
-    return target.warehouse.rows(query, **arguments)

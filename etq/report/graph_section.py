@@ -9,7 +9,7 @@ from etq.analysis.clocks import Clocks
 from etq.report import delegates
 from etq.report.columns import Table
 from etq.report.graph import EXPORTED, RECORD, WITHOUT_RUNS, graph_tables
-from etq.report.graph_extras import NOTHING_MORE, GraphExtras, rows_of
+from etq.report.graph_extras import NOTHING_MORE, GraphExtras
 from etq.report.kit import Section
 from etq.report.overlays import OVERLAYS
 from etq.report.target import Target, without_record
@@ -54,7 +54,7 @@ def note_of(target: Target) -> str | None:
     """
     if target.format == WITHOUT_RUNS:
         return UNRUN_NOTE
-    [(*_, stage)] = rows_of(target, RECORD)[1]
+    [(*_, stage)] = target.rows(RECORD)[1]
     return EXPORTED_NOTE if stage == EXPORTED else delegates.note_of(target)
 
 

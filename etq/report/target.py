@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.analysis.runs import check_method, left_out
-from etq.report.columns import Table, ask
+from etq.report.columns import Table, table
 
 if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
@@ -53,14 +53,18 @@ class Target:
         """Return the result of a query about $capture; `$unit`,
         `$method` and `$basis` (of runs) are the report's options. A query that several sections share runs once.
         """
+        key = (query, repr(sorted(parameters.items())))
+        if key not in self._answers:
+            self._answers[key] = table(*self.rows(query, **parameters))
+        return self._answers[key]
+
+    def rows(self, query: str, **parameters: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Return the names of columns, and the rows, of a query with the parameters of `table`."""
         arguments: dict[str, Any] = {"capture": self.capture.capture_id, **parameters}
         for name, value in (("unit", self.unit), ("method", self.method), ("basis", self.runs)):
             if f"${name}" in query:
                 arguments[name] = value
-        key = (query, repr(sorted(parameters.items())))
-        if key not in self._answers:
-            self._answers[key] = ask(self.warehouse, query, **arguments)
-        return self._answers[key]
+        return self.warehouse.rows(query, **arguments)
 
 
 def target_of(warehouse: Answers, capture: str | Capture, unit: str | None, method: str | None, runs: str) -> Target:

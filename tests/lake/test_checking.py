@@ -85,7 +85,7 @@ def test_files_and_loads(kept: Path, tmp_path: Path) -> None:
     table = deltalake.DeltaTable(tmp_path / "lake/captures")
     table.delete("name = '00'")
     found = problems_of_lake(tmp_path / "lake")
-    assert "event_ticks: has rows of 1 capture that is not in the rows' load" in found["loads"]
+    assert "event_ticks: has rows of 1 capture missing from the load of these rows" in found["loads"]
     [path] = (tmp_path / "lake/event_ticks").glob("load_id=*/*.parquet")
     path.write_bytes(path.read_bytes()[:1000])
     [[problem]] = problems_of_lake(tmp_path / "lake").values()

@@ -66,7 +66,7 @@ def judged_warehouse() -> Warehouse:
     warehouse.link(capture, warehouse.ingest_program(mlp / "mlp.pte"))
     query = """
         SELECT n.name, v.sizes, v.elements
-        FROM _values_by_handle((SELECT list(c.capture_id) FROM captures AS c)) AS v
+        FROM _values_by_handle('captures') AS v
         JOIN node_debug_handles AS h ON h.debug_handle = v.debug_handle
         JOIN graphs AS g ON g.record_id = h.record_id AND g.graph_id = h.graph_id AND g.stage = 'exported_program'
         JOIN op_nodes AS n ON n.record_id = g.record_id AND n.graph_id = g.graph_id AND n.node_index = h.node_index

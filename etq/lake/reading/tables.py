@@ -41,7 +41,7 @@ _FILE: Final = re.compile(r"load_id=([0-9a-f]{1,64})/[\w-][\w.-]*\.parquet", re.
 _FEATURES: Final = {"timestampNtz"}
 # The properties of a file that are read from a log.
 _ABOUT_FILES: Final = ("path", "num_records", "size_bytes")
-_PLAIN: Final = "a lake's folders and files must be in it"
+_PLAIN: Final = "a lake has plain folders and files only"
 
 
 @dataclass(frozen=True)
