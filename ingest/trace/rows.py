@@ -157,8 +157,8 @@ def _of_devices(
     entries.decode(*(each.part for each in (devices, memory) if len(each.part.places)))
     if len(of_devices):
         launches = _launches(slices, signature, annotation, of_devices)
-        call = slices.call[of_devices]
-        launches |= _of_passes(slices, passes, np.where(call == NONE, slices.owners.owner[of_devices], call))
+        call, owner = slices.call[of_devices], slices.owners.owner[of_devices]
+        launches |= _of_passes(slices, passes, np.where(call == NONE, owner, call))
         rows = devices.rows(entries, slices.run[of_devices], launches)
         given = OfDevices(of_devices, *(filled(rows.column(name), NONE) for name in OfDevices._fields[1:]))
         waits = waits_of(slices, slices.call, given)
@@ -184,9 +184,12 @@ def _launches(slices: Slices, signature: Whole, annotation: Whole, of_devices: W
     call, op = slices.call[of_devices], slices.owners.op[of_devices]
     is_launched = are(slices.kind, [each.is_work for each in slices.classes]) & (slices.call != NONE)
     launched = np.bincount(slices.call[is_launched & (slices.elapsed >= 0)], minlength=len(slices.call))
+    owner = slices.owners.owner[of_devices]
+    # Added slices, those recorded when a graph was captured, lie within calls.
+    launch = np.where((call == NONE) | (owner >= slices.own), owner, call)
     found = {
         name: numbers(slices.at[rows], rows == NONE)
-        for name, rows in (("call_index", call), ("op_index", op), ("owner_index", slices.owners.owner[of_devices]))
+        for name, rows in (("call_index", call), ("op_index", op), ("owner_index", owner), ("launch_index", launch))
     }
     columns = (
         (signature, of_devices),

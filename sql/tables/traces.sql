@@ -175,6 +175,7 @@ CREATE TABLE device_events (
     pass VARCHAR,  -- the pass of training that launched it, the first of these that contains its call, or, without a call, its owner: backward, optimizer, data_loading or forward, see `passes`; NULL for none
     backward_index INTEGER,  -- the call of the backward pass that launched it, the outermost one; NULL if none did
     owner_index INTEGER,  -- the nearest op or annotation (steps are annotations), found in the same way as op_index; for a graph's kernel, the op or module that recorded it; NULL if there is none
+    launch_index INTEGER,  -- the event at which its time is launched: its call; its owner if the trace has no such call, or if the owner, recorded when a graph was captured, lies within the call; NULL if there is none
     wait_kind VARCHAR,  -- reason of the wait before a kernel, copy or fill longer than 0 started: launch_delay (it waited for its launch), stream_delay (for the event before it in its stream), dependency (for an event of another stream) or unknown_wait (for something that the trace doesn't show); synchronization for the record of the host's wait for a CUDA event; NULL if unknown, and for other events
     wait_index INTEGER,  -- the kernel, copy or fill whose end it waited for; NULL if it waited for its launch, and if there is none
     recorded_index INTEGER,  -- the event of another stream for which its stream waited before this event, according to the trace's records (cuda_sync); NULL if there is none

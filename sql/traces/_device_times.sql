@@ -1,9 +1,6 @@
 -- The device time of one event of a trace, attributed by `owner_index` of `device_events`, with the event's properties.
 -- All host events, if the trace has device events, and all device events of `_launches`.
-CREATE MACRO _launched_times(
-    capture_key,
-    hosts  -- all host events; or launching: annotations, modules, and ops that launched something themselves
-) AS TABLE
+CREATE MACRO _launched_times(capture_key) AS TABLE
 WITH owners AS MATERIALIZED (FROM _launches(capture_key)),
 self_times AS (
     SELECT o.owner_index, sum(o.device_ticks) AS ticks
@@ -11,48 +8,15 @@ self_times AS (
     WHERE o.owner_index IS NOT NULL
     GROUP BY o.owner_index
 ),
--- For graphs whose capture was given: the owner of their work lies within the call. Nothing is read for other traces.
-recorded AS (
-    SELECT o.event_index
-    FROM (
-        SELECT DISTINCT f.capture_id FROM findings AS f WHERE f.capture_id = capture_key AND f.rule = 'graph capture'
-    ) AS a
-    JOIN event_ticks AS e ON e.capture_id = a.capture_id
-    JOIN owners AS o ON o.owner_index = e.event_index
-    WHERE e.start_ticks > o.call_start_ticks
-),
--- Device time counts at the runtime call that launched the work; at the op if the trace has no such call, or if the op
--- was recorded when a graph was captured.
 launched AS (
-    SELECT w.event_index, sum(w.device_ticks) AS ticks
-    FROM (
-        SELECT
-            CASE WHEN r.event_index IS NULL THEN coalesce(o.call_index, o.owner_index) ELSE o.owner_index
-            END AS event_index,
-            o.device_ticks
-        FROM owners AS o
-        LEFT JOIN recorded AS r ON r.event_index = o.event_index
-    ) AS w
-    GROUP BY w.event_index
+    SELECT o.launch_index AS event_index, sum(o.device_ticks) AS ticks FROM owners AS o GROUP BY o.launch_index
 ),
 -- Nothing is read if the trace has no device events. Without the capture, as in `_trace_slices`.
 classified AS MATERIALIZED (
     SELECT
         s.signature_index, s.label, s.family, s.activity AS slice, coalesce(s.purpose = 'profiler', false) AS is_helper
-    FROM (SELECT capture_key AS capture_id) AS a
+    FROM (SELECT capture_key AS capture_id WHERE EXISTS (FROM owners)) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id AND NOT s.on_device
-),
-counted AS MATERIALIZED (
-    SELECT e.run_index, e.event_index, s.signature_index, e.start_ticks,
-        e.start_ticks + greatest(e.elapsed_ticks, 0) AS end_ticks, e.thread_index
-    FROM (
-        SELECT DISTINCT d.capture_id FROM device_events AS d WHERE d.capture_id = capture_key AND EXISTS (FROM owners)
-    ) AS a
-    JOIN trace_events AS e USING (capture_id)
-    JOIN classified AS s ON s.signature_index = e.event_signature
-    WHERE hosts = 'all'
-        OR s.slice IN ('annotation', 'module')
-        OR e.event_index IN (SELECT l.event_index FROM launched AS l)
 ),
 -- Launches of previous events in the same thread: events that contain an event precede it, its children follow it.
 ordered AS (
@@ -61,7 +25,12 @@ ordered AS (
             PARTITION BY t.thread_index
             ORDER BY t.start_ticks, t.end_ticks DESC, t.event_index
         ) AS so_far
-    FROM counted AS t
+    FROM (
+        SELECT e.run_index, e.event_index, s.signature_index, e.start_ticks,
+            e.start_ticks + greatest(e.elapsed_ticks, 0) AS end_ticks, e.thread_index
+        FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e
+        JOIN classified AS s ON s.signature_index = e.event_signature
+    ) AS t
     LEFT JOIN launched AS l USING (event_index)
 ),
 running AS (
@@ -78,15 +47,6 @@ FROM ordered AS o
 JOIN classified AS s USING (signature_index)
 LEFT JOIN self_times AS w ON w.owner_index = o.event_index
 ASOF LEFT JOIN running AS u ON u.thread_index = o.thread_index AND row(o.end_ticks) > row(u.start_ticks)
-WHERE hosts = 'all' OR s.slice IN ('annotation', 'module')
-UNION ALL
--- The total of such an op, which needs an order of all ops, is not computed.
-SELECT e.run_index, e.event_index, s.slice, s.label, s.family, s.is_helper, false, false, NULL, e.start_ticks, w.ticks,
-    NULL, NULL
-FROM self_times AS w
-JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e ON e.event_index = w.owner_index
-JOIN classified AS s USING (signature_index)
-WHERE hosts <> 'all' AND s.slice NOT IN ('annotation', 'module')
 UNION ALL
 SELECT d.run_index, d.event_index, d.kind, d.label, NULL, false, true, d.owner_index IS NOT NULL, NULL, d.launch_ticks,
     0, 0, d.device_ticks
@@ -99,7 +59,7 @@ CREATE MACRO _device_times(capture_key) AS TABLE
 SELECT d.run_index, d.event_index, d.self_ticks, d.before_ticks,
     CASE WHEN d.is_on_device THEN 0 ELSE d.total_ticks END AS total_ticks,
     CASE WHEN d.is_on_device THEN d.total_ticks ELSE 0 END AS unowned_ticks
-FROM _launched_times(capture_key, 'all') AS d
+FROM _launched_times(capture_key) AS d
 WHERE NOT d.is_owned;
 
 -- The innermost nn.Module that contains one event of a trace; for the call of a module, the module itself. Only for

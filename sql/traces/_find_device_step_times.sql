@@ -12,7 +12,7 @@ WITH timed AS MATERIALIZED (
             WHEN d.slice = 'copy' THEN 'device_copy'
             ELSE 'device_fill'
         END AS kind
-    FROM _launched_times(capture_key, 'launching') AS d
+    FROM _launched_times(capture_key) AS d
     WHERE d.is_on_device
         OR coalesce(d.total_ticks, 0) + d.self_ticks > 0
         AND d.slice IN ('op', 'annotation', 'module')

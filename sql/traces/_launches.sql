@@ -12,8 +12,9 @@ classified AS MATERIALIZED (
 SELECT
     d.run_index, d.event_index, k.label, k.kernel_family, k.uses_matrix_units, k.kind, d.correlation_id, d.start_ticks,
     d.start_ticks + d.elapsed_ticks AS end_ticks, d.elapsed_ticks AS device_ticks, d.device, d.stream, d.op_index,
-    d.op_signature, d.owner_index, d.pass, d.call_index, d.call_signature, d.call_start_ticks, d.call_ticks,
-    d.call_start_ticks + d.call_ticks AS call_end_ticks, d.call_thread, d.launched, d.annotation_signature,
+    d.op_signature, d.owner_index, d.pass, d.launch_index, d.call_index, d.call_signature, d.call_start_ticks,
+    d.call_ticks, d.call_start_ticks + d.call_ticks AS call_end_ticks, d.call_thread, d.launched,
+    d.annotation_signature,
     coalesce(d.call_start_ticks, d.start_ticks) AS launch_ticks, d.wait_kind, d.wait_index, d.recorded_index,
     d.called_index, d.is_inferred, d.latency_ticks, d.bytes, d.bandwidth_gb_per_s, d.blocks_per_sm,
     d.occupancy_percent
