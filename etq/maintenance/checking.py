@@ -388,9 +388,10 @@ def rollup_problems(connection: duckdb.DuckDBPyConnection, *, has_all_ranks: boo
 def _placed_problems(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     """Compute again which nodes delegates run, by records alone and by captures."""
     columns = "graph_id, node_index, debug_handle, instruction_id, backend, basis"
+    # A macro's arguments are put into it as text: none of its aliases may be that of the table with the keys.
     for table, kind, keys in (
-        ("delegated_nodes", "record", ALONE.format("k.record_id")),
-        ("placed_nodes", "capture", "k.record_id, k.program_id, k.capture_id"),
+        ("delegated_nodes", "record", ALONE.format("_asked.record_id")),
+        ("placed_nodes", "capture", "_asked.record_id, _asked.program_id, _asked.capture_id"),
     ):
         key = f"{kind}_id"
         rows = connection.execute(
@@ -399,7 +400,8 @@ def _placed_problems(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
                 SELECT d.{key} FROM (
                     SELECT {key}, {columns}, 1 AS more FROM {table}
                     UNION ALL
-                    SELECT k.{key}, {columns}, -1 FROM {kind}s AS k, LATERAL (FROM _node_delegates({keys})) AS n
+                    SELECT _asked.{key}, {columns}, -1
+                    FROM {kind}s AS _asked, LATERAL (FROM _node_delegates({keys})) AS n
                 ) AS d
                 GROUP BY d.{key}, {columns} HAVING sum(d.more) <> 0
             ) AS d

@@ -11,6 +11,21 @@ import numpy as np
 from etq.ingest.arrow import batch, flags, integers, numbers, texts
 from etq.storage.inserting import insert
 
+# Whether a kernel has a handle of a delegate's call. If none has, captures and programs show nothing that the record
+# doesn't show.
+_SHARED: Final = """
+    SELECT 1 FROM delegates AS d
+    JOIN debug_handles AS h USING (record_id, method, instruction_id)
+    JOIN debug_handles AS o USING (record_id, method, debug_handle)
+    ANTI JOIN delegates AS k
+        ON k.record_id = o.record_id AND k.method = o.method AND k.instruction_id = o.instruction_id
+    WHERE d.record_id = ? LIMIT 1
+"""
+_ALL_DELEGATED: Final = """
+    INSERT INTO placed_nodes
+    SELECT {:d}, d.* EXCLUDE (record_id) FROM delegated_nodes AS d WHERE d.record_id = {:d}
+    ORDER BY d.graph_id, d.node_index
+"""
 # The arguments of `_node_delegates` for a record alone: no program, and a capture that doesn't exist.
 ALONE: Final = "{}, NULL, 0"
 _NODES: Final = """
@@ -32,8 +47,11 @@ def place_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> bool:
     query = "SELECT k.record_id, k.program_id FROM captures AS k JOIN delegates AS d USING (record_id)"
     found = connection.execute(f"{query} WHERE k.capture_id = ? LIMIT 1", [capture_id]).fetchall()
     for record, program in found:
-        # As a literal, NULL lets the planner drop the part for programs.
-        _place(connection, "placed_nodes", capture_id, f"{record}, {program or 'NULL'}, {capture_id:d}")
+        if connection.execute(_SHARED, [record]).fetchall():
+            # As a literal, NULL lets the planner drop the part for programs.
+            _place(connection, "placed_nodes", capture_id, f"{record}, {program or 'NULL'}, {capture_id:d}")
+        else:
+            connection.execute(_ALL_DELEGATED.format(capture_id, record))
     return bool(found)
 
 

@@ -229,6 +229,8 @@ def test_placed_nodes_are_kept(tmp_path: Path) -> None:
     with etq.open(paths[1]) as warehouse:
         links = warehouse.ingest_record(of_record), warehouse.ingest_program(of_program)
         warehouse.ingest_many([dump], link_to=links)
+        # Another record whose kernels decide, for the check.
+        warehouse.ingest(path_of("attention_half", "etdp"), etrecord=path_of("attention_half", "etrecord"))
         assert taken(warehouse, "placed_nodes", "capture", kind) == expected
         export(tmp_path / "lake", warehouse)
     merge(paths[:2], paths[2])
@@ -240,7 +242,9 @@ def test_placed_nodes_are_kept(tmp_path: Path) -> None:
     with duckdb.connect(paths[1]) as connection:
         for table in ("placed_nodes", "delegated_nodes"):
             connection.execute(f"UPDATE {table} SET backend = 'other' WHERE backend IS NOT NULL")
-    assert [problem.split(": ")[0] for problem in check(paths[1])] == ["delegated_nodes", "placed_nodes"]
+    assert [problem.split(": ")[:2] for problem in check(paths[1])] == [
+        [table, name] for table in ("delegated_nodes", "placed_nodes") for name in (kind, "attention_half")
+    ]
 
 
 def kernel_calls(warehouse: Warehouse, capture: str) -> dict[str, int]:
