@@ -298,7 +298,9 @@ def ingest(
         is_read_again = bool(links or debug_buffer or graph_capture)
         applied = is_read_again or assume is not None
         applied |= any(value for option, value in ingest_options.items() if option != "sidecar")
-        printed = _Printed(warehouse, made, len(files), is_read_again, applied=applied, verbose=verbose, quiet=quiet)
+        printed = _Printed(
+            warehouse, made, len(files), is_read_again, name, applied=applied, verbose=verbose, quiet=quiet
+        )
         of_ranks = {"labels": labels, "captured_at": captured_at, "assume": assume, **label_options}
         files = files if of_one else _without_merged(warehouse, files, of_ranks, printed)
         if len(files) == 1:
@@ -457,6 +459,7 @@ class _Printed:
         made: _NewWarehouse,
         files: int,
         is_read_again: bool,
+        given_name: str | None,
         *,
         applied: bool,
         verbose: bool,
@@ -464,6 +467,7 @@ class _Printed:
     ) -> None:
         self.is_quiet = quiet
         self._known = "known already, options applied" if applied else "known already"
+        self._given_name = given_name
         self._made = made
         self._warehouse, self._files, self._is_read_again = warehouse, files, is_read_again
         self._lists = not quiet and (verbose or files <= LISTED)
@@ -490,9 +494,11 @@ class _Printed:
         if self._lists:
             if result.is_new:
                 text = f"{result.name}: ingested"
+                if (stem := result.name.removesuffix(f"-{result.sha256[:12]}")) != result.name:
+                    text += f", as other content has the name {stem}"
             elif name not in (None, result.name):
                 text = f"{file}: known already as {name}, renamed to {result.name}"
-            elif Path(file).name.startswith(Path(result.name).name):
+            elif result.name == self._given_name or Path(file).name.startswith(Path(result.name).name):
                 text = f"{result.name}: {self._known}"
             else:
                 applied = self._known.removeprefix("known already")

@@ -79,6 +79,8 @@ def job_of(warehouse: Answers, selector: str | None, name: str, unit: str | None
 
     Raises `QueryError` for an unknown selector or unit.
     """
+    if selector is not None and not warehouse.rows("FROM _matching_captures($selector)", selector=selector)[1]:
+        warehouse.capture(selector)  # which raises the error
     with warehouse.locked() as connection:
         found = judged(connection, None if selector is None else warehouse.expanded(selector))
     sections = [_overview(found, unit or "us")]

@@ -135,6 +135,7 @@ def test_ingest_and_list(tmp_path: Path) -> None:
     again = run_etq("ingest", MLP, "--db", db, "--captured-at", "2026-11-20T02:00+02:00")
     text = f"{MLP}: known already as run, options applied; --name renames it\n"
     assert (again.exit_code, again.stderr) == (0, text)
+    assert run_etq("ingest", MLP, "--db", db, "--name", "run").stderr == "run: known already, options applied\n"
     for name in ("other", "run"):  # a known file is renamed if asked for
         renamed = run_etq("ingest", MLP, "--db", db, "--name", name)
         assert renamed.stderr == f"{MLP}: known already as {'run' if name == 'other' else 'other'}, renamed to {name}\n"
