@@ -14,6 +14,7 @@ import click
 from etq.cli.commands import ALIASES, COMMANDS, FIRST, FOREMOST, GROUPS, JUDGING, NAMED_HERE
 from etq.cli.interrupts import STATUS, install, is_interrupt
 from etq.cli.messages import say
+from etq.cli.numbers import FloatRange
 from etq.cli.options import Command
 from etq.database.limits import limits, set_limits
 from etq.errors import EtqError, QueryError, message_of, nearest_files, printable_lines, shortened
@@ -230,7 +231,7 @@ def _show_versions(context: click.Context, _: click.Parameter, is_requested: boo
 )
 @click.option(
     "--wait",
-    type=click.FloatRange(0),
+    type=FloatRange(0),
     envvar="ETQ_WAIT",
     help="Seconds to wait for a warehouse that other processes hold.  [default: 30]",
 )

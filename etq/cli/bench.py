@@ -19,6 +19,7 @@ from etq.cli.compare import REGRESSION, find_worse, report_worse, whole
 from etq.cli.interrupts import allow
 from etq.cli.labels import parsed_labels
 from etq.cli.messages import say
+from etq.cli.numbers import IntRange
 from etq.cli.options import check_alone, percentage, together
 from etq.errors import EtqError, counted, printable
 from etq.render.display import show_as, shown_as
@@ -69,11 +70,11 @@ _options: Final = together(
         show_default=True,
         help="Inputs: .npz or .pt, random, bundled in the programs, or ones (executor_runner's own).",
     ),
-    click.option("--runs", metavar="N", type=click.IntRange(1), default=100, show_default=True, help="Runs a capture."),
+    click.option("--runs", metavar="N", type=IntRange(1), default=100, show_default=True, help="Runs a capture."),
     click.option(
         "--rounds",
         metavar="N",
-        type=click.IntRange(1, 1000),
+        type=IntRange(1, 1000),
         default=MOST_ROUNDS,
         show_default=True,
         help="Most rounds to measure, each of two captures per side.",

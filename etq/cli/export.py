@@ -14,6 +14,7 @@ import click
 from etq.choices import OPS_BY
 from etq.cli import main
 from etq.cli.messages import say
+from etq.cli.numbers import IntRange
 from etq.cli.options import query_limits, schedule_options, unit_option, warehouse_option
 from etq.cli.showing import check_phase
 from etq.cli.targets import FileOptions, check_path, file_options, is_file, open_target, opened, pop_file_options
@@ -52,7 +53,7 @@ _LISTED = "\n".join(f"{name:<14}  {each.text}" for name, each in FORMATS.items()
 )
 @click.option("--force", is_flag=True, help="Overwrite the file of -o.")
 @click.option(
-    "--run", "runs", type=click.IntRange(0), multiple=True, metavar="N",
+    "--run", "runs", type=IntRange(0), multiple=True, metavar="N",
     help="chrome, speedscope: only that run_index; may be repeated.",
 )  # fmt: skip
 @click.option(

@@ -22,6 +22,7 @@ from etq.cli.jobs import note_ranks
 from etq.cli.labels import check_pattern, found_options, parsed_labels
 from etq.cli.messages import note_left_out, say
 from etq.cli.no_rows import note_no_rows
+from etq.cli.numbers import IntRange
 from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
 from etq.cli.options import check_alone, classes_option, output_options, step_options, unit_option, warehouse_option
 from etq.cli.targets import (
@@ -177,7 +178,7 @@ def _limit_memory(context: click.Context, _: click.Parameter, megabytes: int | N
 @click.option("--values", is_flag=True, help="Keep the values themselves, not only their statistics.")
 @click.option(
     "--megabytes",
-    type=click.IntRange(256, 2**20),
+    type=IntRange(256, 2**20),
     expose_value=False,
     callback=_limit_memory,
     help="Memory limit of the process in MB: a file that needs more is refused.",

@@ -10,6 +10,7 @@ from etq import catalog
 from etq.analysis.clocks import Clocks, clock_of
 from etq.cli import main
 from etq.cli.messages import say
+from etq.cli.numbers import IntRange
 from etq.cli.options import (
     as_output,
     file_output_options,
@@ -124,7 +125,7 @@ _SUMS: Final = {
     help="Grouping of rows.  [default: module with a record, else event]",
 )
 @click.option("--module", metavar="PATH", help="Only that module of the model, and its children.")
-@click.option("--depth", type=click.IntRange(0), metavar="N", help="Number of levels to show below the first.")
+@click.option("--depth", type=IntRange(0), metavar="N", help="Number of levels to show below the first.")
 @click.option(
     "--min-share", metavar="PERCENT", callback=percentage, help="Combine smaller nodes in one row, such as 1%."
 )

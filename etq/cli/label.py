@@ -11,6 +11,7 @@ from etq.choices import PHASES
 from etq.cli import main
 from etq.cli.labels import parsed_labels
 from etq.cli.messages import say
+from etq.cli.numbers import IntRange
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.targets import open_existing
 from etq.errors import EtqError, counted
@@ -55,7 +56,7 @@ def _parsed_metrics(
     help="Attach a metric; NAME= removes it; may be repeated.",
 )
 @click.option("--better", type=click.Choice(["lower", "higher"]), help="For --metric: which direction is better.")
-@click.option("--run", type=click.IntRange(0), metavar="N", help="Attach --metric to this run, not to the capture.")
+@click.option("--run", type=IntRange(0), metavar="N", help="Attach --metric to this run, not to the capture.")
 @click.option(
     "--metrics", "files", metavar="FILE", multiple=True, help="Attach the metrics of a file; may be repeated."
 )

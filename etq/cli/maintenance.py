@@ -10,6 +10,7 @@ import click
 
 from etq.cli import main
 from etq.cli.messages import say
+from etq.cli.numbers import IntRange
 from etq.cli.options import (
     as_output,
     column_names,
@@ -168,7 +169,7 @@ def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> li
 @db.command()
 @click.argument("selectors", metavar="[SELECTOR]...", nargs=-1)
 @click.option(
-    "--keep-last", type=click.IntRange(0), required=True, metavar="N", help="Number of captures of each group to keep."
+    "--keep-last", type=IntRange(0), required=True, metavar="N", help="Number of captures of each group to keep."
 )
 @click.option("--by", metavar="KEY,...", default="", help="Labels that captures of a group have in common.")
 @click.option("--over", metavar="KEY", help="Label by which the latest are found, such as build, or captured_at.")

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from etq.choices import PHASES, RUNS, UNITS
+from etq.cli.numbers import FloatRange, IntRange
 from etq.database.limits import set_limits
 from etq.render.display import display, show_as
 from etq.render.selection import selection
@@ -49,11 +50,16 @@ class Command(click.Command):
     """A command whose help describes its own options, and only names common options."""
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        is_open, context.allow_extra_args = context.allow_extra_args, True
         try:
-            return super().parse_args(context, args)
+            rest = super().parse_args(context, args)
         except click.NoSuchOption as error:
             message = error.message + _neighbour_with(error.option_name, context)
             raise click.NoSuchOption(error.option_name, message, error.possibilities, context) from None
+        if rest and not is_open and not context.resilient_parsing:
+            arguments = "argument" if len(rest) == 1 else "arguments"
+            context.fail(f"Got unexpected extra {arguments} ({' '.join(rest)}){_use_of(rest[0], self)}")
+        return rest
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         options = [option for option in self.get_params(context) if isinstance(option, click.Option)]
@@ -68,6 +74,16 @@ class Command(click.Command):
                 break_on_hyphens=False,
             )  # fmt: skip
             formatter.write(f"\nCommon options (etq help options):\n{names}\n")
+
+
+def _use_of(argument: str, command: click.Command) -> str:
+    """Return how a further argument may be meant, if it is a file."""
+    ending = argument.rpartition(".")[2]
+    if ending in ("etrecord", "pte") and any(f"--{ending}" in each.opts for each in command.params):
+        return f"; write --{ending} {argument}"
+    is_about_one = any(isinstance(each, click.Argument) and each.name == "capture" for each in command.params)
+    is_file = is_about_one and os.path.exists(argument)
+    return "; name one file, or compare two: etq compare BASE NEW" if is_file else ""
 
 
 def _neighbour_with(option: str, context: click.Context) -> str:
@@ -169,14 +185,14 @@ def as_output(command: Callable[..., Any]) -> Callable[..., Any]:
 query_limits: Final = together(
     common_option(
         "--seconds",
-        type=click.FloatRange(0, 86400, min_open=True),
+        type=FloatRange(0, 86400, min_open=True),
         expose_value=False,
         callback=lambda _, __, number: set_limits(query_seconds=number),
         help="Time limit of each query in seconds, for files that aren't trusted.",
     ),
     common_option(
         "--megabytes",
-        type=click.IntRange(16, 2**20),
+        type=IntRange(16, 2**20),
         expose_value=False,
         callback=lambda _, __, number: set_limits(query_megabytes=number),
         help="Memory limit of each query in MB, for files that aren't trusted.",
@@ -258,7 +274,7 @@ _row_option: Final = partial(common_option, expose_value=False)
 # The options that select the rows and columns of a table, and their order.
 _row_options: Final = {
     "limit": _row_option(
-        "--limit", type=click.IntRange(1), metavar="N", callback=_selects("limit"), help="Show only the first N."
+        "--limit", type=IntRange(1), metavar="N", callback=_selects("limit"), help="Show only the first N."
     ),
     "wide": _row_option(
         "--wide",
@@ -290,7 +306,7 @@ total_option: Final = click.option(
 
 def alpha_option(what: str) -> Callable[[Decorated], Decorated]:
     text = f"Accepted probability of a false {what}.  [default: 0.05]"
-    return click.option("--alpha", type=click.FloatRange(0, 1, min_open=True, max_open=True), help=text)
+    return click.option("--alpha", type=FloatRange(0, 1, min_open=True, max_open=True), help=text)
 
 
 quantile_option: Final = click.option(
@@ -325,7 +341,7 @@ def step_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     decorated: Callable[..., Any] = with_steps
     for name, text in reversed(SCHEDULE.items()):
-        decorated = common_option(f"--{name.replace('_', '-')}", type=click.IntRange(0), help=text)(decorated)
+        decorated = common_option(f"--{name.replace('_', '-')}", type=IntRange(0), help=text)(decorated)
     return decorated
 
 

@@ -10,6 +10,7 @@ import click
 
 from etq.cli import main
 from etq.cli.messages import say
+from etq.cli.numbers import FloatRange, IntRange
 from etq.cli.options import warehouse_option
 from etq.errors import EtqError, FormatError
 from etq.tokens import ROLES
@@ -18,10 +19,10 @@ from etq.tokens import ROLES
 @main.command()
 @click.argument("warehouse", required=False)
 @click.option("--host", default="127.0.0.1", help="Address to listen on.  [default: 127.0.0.1, this machine alone]")
-@click.option("--port", type=click.IntRange(0, 65535), default=8650, help="Port; 0: any free one.  [default: 8650]")
+@click.option("--port", type=IntRange(0, 65535), default=8650, help="Port; 0: any free one.  [default: 8650]")
 @click.option("--tokens", metavar="FILE", help="Require a token of this file for each request; allow pushes.")
-@click.option("--seconds", type=click.FloatRange(0.1, 3600), default=30, help="Limit of a query.  [default: 30]")
-@click.option("--megabytes", type=click.IntRange(1), default=2048, help="Limit of a push.  [default: 2048]")
+@click.option("--seconds", type=FloatRange(0.1, 3600), default=30, help="Limit of a query.  [default: 30]")
+@click.option("--megabytes", type=IntRange(1), default=2048, help="Limit of a push.  [default: 2048]")
 @click.option("--open", "opens", is_flag=True, help="Open the first page in a browser.")
 @warehouse_option
 def serve(

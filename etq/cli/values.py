@@ -9,6 +9,7 @@ import click
 from etq import catalog
 from etq.cli import main
 from etq.cli.messages import say
+from etq.cli.numbers import IntRange
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.showing import show_view
 from etq.cli.targets import FileOptions, opened
@@ -58,7 +59,7 @@ def values(
 )
 @click.option(
     "--worst",
-    type=click.IntRange(1),
+    type=IntRange(1),
     metavar="N",
     help="Show only the N worst; a note counts those that can't be compared.",
 )

@@ -154,6 +154,9 @@ def test_what_is_wrong_is_one_line(ask: object, command: str, expected: str) -> 
 WRONG_USAGE = [
     ("ops", ""),
     ("ops run --by colour", "--by"),
+    ("ops {mlp} net.etrecord", "Got unexpected extra argument (net.etrecord); write --etrecord net.etrecord"),
+    ("ops {mlp} {conv}", "; name one file, or compare two: etq compare BASE NEW"),
+    ("ops run --limit abc", "Invalid value for '--limit': 'abc' is not a valid integer."),
     ("help op_totals", "op_totals is a view: etq views op_totals describes it"),
     ("show event_histogram run --bins abc", "Invalid value for --bins: 'abc' is not written like the default, 24"),
     ("--db lab.duckdb ops run", "No such option '--db' before the command; try: etq COMMAND --db"),
