@@ -20,9 +20,9 @@ LARGER: Final = {
     "causes": 998, "compare_captures": 326, "compare_findings": 299, "compare_graphs": 613, "compare_jobs": 560,
     "compare_modules": 313, "compare_ops": 323, "compare_parts": 359, "compared_captures": 300, "critical_ops": 320,
     "critical_path": 324, "find_total_for_module": 298, "idle_parts": 444, "job_critical_path": 334, "jobs": 342,
-    "key_averages": 427, "node_memory": 286, "node_roofline": 392, "outliers": 315, "peak_memory": 281, "rank_steps":
-    272, "regressions": 410, "roofline": 374, "series": 513, "step_efficiency": 252, "stragglers": 291, "time_tree":
-    429, "trend": 433,
+    "key_averages": 427, "node_memory": 286, "node_roofline": 392, "outliers": 315, "peak_memory": 281,
+    "rank_steps": 272, "regressions": 410, "roofline": 374, "series": 513, "step_efficiency": 252, "stragglers": 291,
+    "time_tree": 429, "trend": 433,
 }  # fmt: skip
 
 
