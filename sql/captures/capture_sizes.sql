@@ -32,6 +32,8 @@ WITH segments AS (
     UNION ALL
     SELECT 'device_events' AS table_name, s.* FROM pragma_storage_info('device_events') AS s
     UNION ALL
+    SELECT 'device_gaps' AS table_name, s.* FROM pragma_storage_info('device_gaps') AS s
+    UNION ALL
     SELECT 'event_counters' AS table_name, s.* FROM pragma_storage_info('event_counters') AS s
     UNION ALL
     SELECT 'event_ticks' AS table_name, s.* FROM pragma_storage_info('event_ticks') AS s
@@ -39,6 +41,8 @@ WITH segments AS (
     SELECT 'findings' AS table_name, s.* FROM pragma_storage_info('findings') AS s
     UNION ALL
     SELECT 'host_collectives' AS table_name, s.* FROM pragma_storage_info('host_collectives') AS s
+    UNION ALL
+    SELECT 'host_waits' AS table_name, s.* FROM pragma_storage_info('host_waits') AS s
     UNION ALL
     SELECT 'labels' AS table_name, s.* FROM pragma_storage_info('labels') AS s
     UNION ALL
@@ -61,6 +65,8 @@ WITH segments AS (
     SELECT 'step_times' AS table_name, s.* FROM pragma_storage_info('step_times') AS s
     UNION ALL
     SELECT 'placed_nodes' AS table_name, s.* FROM pragma_storage_info('placed_nodes') AS s
+    UNION ALL
+    SELECT 'recordings' AS table_name, s.* FROM pragma_storage_info('recordings') AS s
     UNION ALL
     SELECT 'runs' AS table_name, s.* FROM pragma_storage_info('runs') AS s
     UNION ALL
@@ -152,6 +158,8 @@ WITH capture_rows AS (
         UNION ALL
         SELECT 'device_events' AS table_name, t.capture_id FROM device_events AS t
         UNION ALL
+        SELECT 'device_gaps' AS table_name, t.capture_id FROM device_gaps AS t
+        UNION ALL
         SELECT 'event_counters' AS table_name, t.capture_id FROM event_counters AS t
         UNION ALL
         SELECT 'event_ticks' AS table_name, t.capture_id FROM event_ticks AS t
@@ -159,6 +167,8 @@ WITH capture_rows AS (
         SELECT 'findings' AS table_name, t.capture_id FROM findings AS t
         UNION ALL
         SELECT 'host_collectives' AS table_name, t.capture_id FROM host_collectives AS t
+        UNION ALL
+        SELECT 'host_waits' AS table_name, t.capture_id FROM host_waits AS t
         UNION ALL
         SELECT 'labels' AS table_name, t.capture_id FROM labels AS t
         UNION ALL
@@ -179,6 +189,8 @@ WITH capture_rows AS (
         SELECT 'op_times' AS table_name, t.capture_id FROM op_times AS t
         UNION ALL
         SELECT 'placed_nodes' AS table_name, t.capture_id FROM placed_nodes AS t
+        UNION ALL
+        SELECT 'recordings' AS table_name, t.capture_id FROM recordings AS t
         UNION ALL
         SELECT 'runs' AS table_name, t.capture_id FROM runs AS t
         UNION ALL

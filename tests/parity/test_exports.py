@@ -130,10 +130,11 @@ STORED = {
             o.* EXCLUDE (capture_id, run_index, event_index),
             d.* EXCLUDE (
                 capture_id, run_index, event_index, call_index, op_index, owner_index,
-                wait_index, recorded_index, called_index
+                wait_index, recorded_index, called_index, launch_index, backward_index
             ),
             call.label, call.start_ticks, op.label, op.start_ticks, owner.label, owner.start_ticks,
-            wait.label, wait.start_ticks, recorded.label, recorded.start_ticks, called.label, called.start_ticks
+            wait.label, wait.start_ticks, recorded.label, recorded.start_ticks, called.label, called.start_ticks,
+            launch.label, launch.start_ticks, backward.label, backward.start_ticks
         FROM events AS e
         JOIN trace_events AS x USING (capture_id, run_index, event_index)
         JOIN threads AS t USING (capture_id, thread_index)
@@ -147,6 +148,8 @@ STORED = {
         LEFT JOIN events AS wait ON wait.capture_id = $id AND wait.event_index = d.wait_index
         LEFT JOIN events AS recorded ON recorded.capture_id = $id AND recorded.event_index = d.recorded_index
         LEFT JOIN events AS called ON called.capture_id = $id AND called.event_index = d.called_index
+        LEFT JOIN events AS launch ON launch.capture_id = $id AND launch.event_index = d.launch_index
+        LEFT JOIN events AS backward ON backward.capture_id = $id AND backward.event_index = d.backward_index
         WHERE e.capture_id = $id
     """,
     "memory": """

@@ -118,9 +118,10 @@ def test_a_planted_error_is_found_where_it_is(warehouse: Warehouse, tmp_path: Pa
     capture = ingested(warehouse, model)
     places = warehouse.rows(
         """
+        WITH asked AS (SELECT $key AS capture_id)
         SELECT h.debug_handle, v.byte_offset, list_product(v.sizes)::INTEGER
         FROM signature_outputs AS o
-        JOIN _values_with_events([$key]) AS p
+        JOIN _values_with_events('asked') AS p
             ON p.signature_index = o.signature_index AND p.position = o.position AND p.role = 'output'
         JOIN debug_values AS v ON v.event_index = p.event_index AND v.run_index = p.run_index AND v.sizes IS NOT NULL
         JOIN signatures AS s ON s.signature_index = o.signature_index AND s.kind = 'delegate_call'
