@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -15,6 +14,7 @@ from random import randrange
 from typing import Any, Final, NamedTuple
 
 import duckdb
+import pyarrow as pa
 
 from etq import catalog
 from etq.advice.filling import advise, ranks_of, refill
@@ -167,7 +167,10 @@ def check(
             if captures and (is_sample or repeated):
                 _keep(replacing, _ranges(keys) if is_sample else [(captures[0], captures[-1])], repeated)
             yield of_times(len(captures), time_problems(replacing), checked)
-            problems = rollup_problems(replacing, has_all_ranks=not is_sample and not repeated)
+            try:
+                problems = rollup_problems(replacing, has_all_ranks=not is_sample and not repeated)
+            except duckdb.Error as error:  # such as for times beyond 64 bits
+                problems = [f"can't be computed: {message_of(error)}"]
         yield of_rollups(len(captures), number_pruned(connection), problems, checked)
         yield of_files(connection, Path(folder))
 
@@ -277,21 +280,47 @@ def time_problems(connection: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def wait_problems(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Compute the waits and gaps of traces again from their events. Captures whose events were pruned are left out."""
+    """Compute the passes, waits and gaps of traces again from their events. Captures whose events were pruned are left
+    out.
+    """
     problems = list[str]()
     traces = connection.execute(
         f"SELECT c.capture_id, c.name FROM captures AS c WHERE c.format = 'torch_trace'"
         f" AND c.capture_id NOT IN ({_PRUNED}) ORDER BY 1"
     ).fetchall()
     for key, name in traces:
-        for table, found in computed_again(partial(_rows_of, connection, key)):
-            names = found.schema.names
-            query = f"SELECT {', '.join(names)} FROM {table} WHERE capture_id = {key:d}"
-            stored = Counter(connection.execute(query).fetchall())
-            again = Counter(zip(*(found.column(column).to_pylist() for column in names), strict=True))
-            if number := max((stored - again).total(), (again - stored).total()):
-                problems.append(f"{table}: {name}: {_OF_WAITS.format(number)}")
+        try:
+            for table, found in computed_again(partial(_rows_of, connection, key)):
+                if number := _number_differing(connection, table, key, found):
+                    problems.append(f"{table}: {name}: {_OF_WAITS.format(number)}")
+        except ValueError as error:
+            problems.append(f"trace_events: {name}: passes and waits can't be computed: {error}")
     return problems
+
+
+def _number_differing(connection: duckdb.DuckDBPyConnection, table: str, key: int, found: pa.RecordBatch) -> int:
+    """Return how many rows of a capture differ in these columns from computed ones."""
+    columns = ", ".join(found.schema.names)
+    connection.register("_again", pa.Table.from_batches([found]))
+    try:
+        [(number,)] = connection.execute(
+            f"""
+            SELECT coalesce(greatest(sum(d.more) FILTER (d.more > 0), -sum(d.more) FILTER (d.more < 0)), 0)::BIGINT
+            FROM (
+                SELECT sum(b.more) AS more
+                FROM (
+                    SELECT {columns}, 1 AS more FROM {table} WHERE capture_id = ?
+                    UNION ALL
+                    SELECT {columns}, -1 FROM _again
+                ) AS b
+                GROUP BY {columns}
+            ) AS d
+            """,
+            [key],
+        ).fetchall()
+    finally:
+        connection.unregister("_again")
+    return int(number)
 
 
 def _rows_of(connection: duckdb.DuckDBPyConnection, key: int, query: str) -> Any:

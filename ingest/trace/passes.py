@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
+import pyarrow as pa
 
+from etq.ingest.arrow import encoded, numbers
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.launches import Flags, Whole, are, is_module, last_before, nearest
 from etq.ingest.trace.scanner import NONE
-from etq.ingest.trace.slices import Slices
+from etq.ingest.trace.waits import Trace
 
 # An event that several passes contain belongs to the first of these.
 PASSES: Final = ("backward", "optimizer", "data_loading", "forward")
@@ -19,6 +21,15 @@ _BACKWARD, _OPTIMIZER, _LOADING, _FORWARD, _NO_PASS = range(len(PASSES) + 1)
 _OF_BACKWARD: Final = re.compile(
     "autograd::engine::evaluate_function: |(?:[A-Za-z0-9_]+Backward[0-9]*|torch::autograd::AccumulateGrad)$"
 )
+
+
+class Calls(Trace, Protocol):
+    """A trace's slices as arrays [n]: also the slice that contains each, and the number of its forward thread."""
+
+    @property
+    def parent(self) -> Whole: ...
+    @property
+    def forward(self) -> Whole: ...
 
 
 class Passes(NamedTuple):
@@ -38,7 +49,7 @@ class Passes(NamedTuple):
     repeats: Flags
 
 
-def passes_of(slices: Slices, classes: Sequence[Class], threads: Sequence[str]) -> Passes:
+def passes_of(slices: Calls, classes: Sequence[Class], threads: Sequence[str]) -> Passes:
     """Return the passes of slices; `classes` has the class of each kind, `threads` the id of each thread in the
     file.
     """
@@ -62,7 +73,29 @@ def passes_of(slices: Slices, classes: Sequence[Class], threads: Sequence[str]) 
     return Passes(own != _NO_PASS, place, backward, forward, repeats)
 
 
-def _own(slices: Slices, classes: Sequence[Class]) -> Whole:
+def columns_of(slices: Calls, passes: Passes, rows: Whole) -> dict[str, pa.Array]:
+    """Return the columns of `trace_events` about the passes of these slices."""
+    forward = passes.forward[rows]
+    place = np.where(passes.shows, passes.place, _NO_PASS)[rows]
+    return columns_around(slices, passes, rows) | {
+        "pass": encoded([*PASSES, None], place),
+        "forward_index": numbers(slices.at[forward].astype(np.int32), forward == NONE),
+    }
+
+
+def columns_around(slices: Calls, passes: Passes, rows: Whole) -> dict[str, pa.Array]:
+    """Return the columns of `device_events` about the passes that contain these slices, or none for -1."""
+    place, backward = (
+        np.where(rows == NONE, none, values[rows])
+        for none, values in ((_NO_PASS, passes.place), (NONE, passes.backward))
+    )
+    return {
+        "pass": encoded([*PASSES, None], place),
+        "backward_index": numbers(slices.at[backward].astype(np.int32), backward == NONE),
+    }
+
+
+def _own(slices: Calls, classes: Sequence[Class]) -> Whole:
     """Return for each slice the index of the pass to which it belongs by itself.
 
     Ops that autograd records have a sequence number; ops of the backward pass also have the number of the thread that
@@ -108,7 +141,7 @@ def _least_around(own: Whole, parent: Whole) -> Whole:
     return found
 
 
-def _forward_ops(slices: Slices, threads: Sequence[str], ops: Whole, calls: Whole) -> Whole:
+def _forward_ops(slices: Calls, threads: Sequence[str], ops: Whole, calls: Whole) -> Whole:
     """Return for each call of the backward pass the op of the forward pass to which it belongs; -1 for none.
 
     Of the ops with its sequence number that begin before it, it is the last one, as torch links them; repeated parts of

@@ -25,7 +25,7 @@ from etq.ingest.trace.kernels import unknown_kernels, with_communication, with_o
 from etq.ingest.trace.launches import are, around_of, is_launch, launches_within
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
 from etq.ingest.trace.op_work import Kinds
-from etq.ingest.trace.passes import PASSES, Passes, passes_of
+from etq.ingest.trace.passes import PASSES, Passes, columns_around, columns_of, passes_of
 from etq.ingest.trace.paths import Recording, host_waits
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.serving import serving_labels
@@ -48,15 +48,13 @@ _MOST: Final = 5
 _ROUNDING: Final = 1000
 # Columns of `trace_events` that are also in `event_ticks`, or that are computed from it.
 OF_TICKS: Final = (
-    *("event_signature", "start_ticks", "elapsed_ticks", "overlap_ticks", "parent_index", "covers_own"),
-    *("backward_index", "operator_ticks"),
-)
+    "event_signature", "start_ticks", "elapsed_ticks", "overlap_ticks", "parent_index", "covers_own", "operator_ticks",
+)  # fmt: skip
 # Columns of `device_events` that repeat columns of `event_ticks` and `trace_events` about events and calls.
-_OF_CALLS: Final = (
+OF_EVENTS: Final = (
     "event_signature", "start_ticks", "elapsed_ticks", "correlation_id", "call_signature", "call_thread",
     "call_start_ticks", "call_ticks", "launched", "annotation_signature", "op_signature",
 )  # fmt: skip
-OF_EVENTS: Final = (*_OF_CALLS, "backward_index")
 # The rows of a batch.
 _BATCH: Final = 2**17
 
@@ -158,7 +156,7 @@ def _of_devices(
     if len(of_devices):
         launches = _launches(slices, signature, annotation, of_devices)
         call, owner = slices.call[of_devices], slices.owners.owner[of_devices]
-        launches |= _of_passes(slices, passes, np.where(call == NONE, owner, call))
+        launches |= columns_around(slices, passes, np.where(call == NONE, owner, call))
         rows = devices.rows(entries, slices.run[of_devices], launches)
         given = OfDevices(of_devices, *(filled(rows.column(name), NONE) for name in OfDevices._fields[1:]))
         waits = waits_of(slices, slices.call, given)
@@ -204,21 +202,9 @@ def _launches(slices: Slices, signature: Whole, annotation: Whole, of_devices: W
         (signature, np.where(call == NONE, NONE, annotation[call])),
         (signature, op),
     )
-    for name, (values, rows) in zip(_OF_CALLS, columns, strict=True):
+    for name, (values, rows) in zip(OF_EVENTS, columns, strict=True):
         found[name] = numbers(values[rows], rows == NONE)
     return found
-
-
-def _of_passes(slices: Slices, passes: Passes, rows: Whole) -> dict[str, pa.Array]:
-    """Return the columns of `device_events` about the pass that contains each of these slices, or none for -1."""
-    place, backward = (
-        np.where(rows == NONE, none, values[rows])
-        for none, values in ((len(PASSES), passes.place), (NONE, passes.backward))
-    )
-    return {
-        "pass": encoded([*PASSES, None], place),
-        "backward_index": numbers(slices.at[backward].astype(np.int32), backward == NONE),
-    }
 
 
 def _steps(
@@ -500,10 +486,7 @@ def _trace_events(
         found["source"] = sources.of(rows)
         for name, indexes in (*indexes_around.items(), *calls.items()):
             found[name] = numbers(indexes[rows], indexes[rows] == NONE)
-        forward = passes.forward[rows]
-        found |= _of_passes(slices, passes, rows)
-        found["pass"] = encoded([*PASSES, None], np.where(passes.shows, passes.place, len(PASSES))[rows])
-        found["forward_index"] = numbers(slices.at[forward].astype(np.int32), forward == NONE)
+        found |= columns_of(slices, passes, rows)
         found["covers_own"] = flags(covers_own[rows])
         found["operator_ticks"] = numbers(own_ticks[rows], operator[rows] != rows)
         for name, counts in launches.items():

@@ -1,8 +1,9 @@
-"""Computes what is stored about the waits and gaps of a trace again, from its stored events."""
+"""Computes what is stored about the passes, waits and gaps of a trace again, from its stored events."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -11,7 +12,8 @@ import pyarrow as pa
 from etq.ingest.arrow import batch, filled, numbers
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.gaps import device_gaps
-from etq.ingest.trace.launches import Whole
+from etq.ingest.trace.launches import Flags, Whole
+from etq.ingest.trace.passes import PASSES, columns_around, columns_of, passes_of
 from etq.ingest.trace.paths import Recording, host_waits
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.waits import OfDevices, wait_columns, waits_of
@@ -24,22 +26,23 @@ _SIGNATURES: Final = """
 _EVENTS: Final = """
     SELECT e.event_index, e.event_signature, e.thread_index, dense_rank() OVER (ORDER BY h.process) AS process,
         e.start_ticks, e.elapsed_ticks, coalesce(e.overlap_ticks, 0) AS overlap_ticks, e.parent_index, e.correlation_id,
-        e.sequence_number, coalesce(e.pass = 'backward', false)::INTEGER AS is_backward
+        e.sequence_number, e.forward_thread
     FROM trace_events AS e
     JOIN threads AS h USING (capture_id, thread_index)
     WHERE e.capture_id = $key
     ORDER BY e.event_index
 """
 _DEVICES: Final = """
-    SELECT d.event_index, d.device, d.stream, d.wait_stream, d.wait_correlation_id, d.call_index
+    SELECT d.event_index, d.device, d.stream, d.wait_stream, d.wait_correlation_id, d.call_index, d.owner_index
     FROM device_events AS d WHERE d.capture_id = $key ORDER BY d.event_index
 """
+_THREADS: Final = "SELECT h.thread FROM threads AS h WHERE h.capture_id = $key ORDER BY h.thread_index"
 _STEPS: Final = "SELECT s.run_index, s.start_ticks, s.end_ticks FROM trace_steps AS s WHERE s.capture_id = $key"
 _TOOL_STEPS: Final = "SELECT t.start_ticks, t.end_ticks FROM tool_steps AS t WHERE t.capture_id = $key"
 
 
 class _Stored(NamedTuple):
-    """A trace's slices as arrays [n]: a `Trace` of `waits.py`."""
+    """A trace's slices as arrays [n]: the `Calls` of `passes.py`."""
 
     kinds: list[tuple[str, str]]
     classes: list[Class]
@@ -53,34 +56,79 @@ class _Stored(NamedTuple):
     parent: Whole
     correlation: Whole
     sequence: Whole
+    forward: Whole
 
 
 def computed_again(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield tables, and the columns of them that are computed from the events of a trace alone, with their keys. `read`
     runs a query with the capture's key as the parameter `key`.
+
+    Raises `ValueError` if an event refers to a row that doesn't exist, or contains itself.
     """
     classes = read(_SIGNATURES).to_pydict()
     kinds = [*zip(classes.pop("category"), classes.pop("label"), strict=True)]
     of_kinds = [Class(*values) for values in zip(*(classes[name] for name in Class._fields), strict=True)]
-    *of_events, is_backward = _columns(read(_EVENTS))
-    trace = _Stored(kinds, of_kinds, *of_events)
+    trace = _Stored(kinds, of_kinds, *_columns(read(_EVENTS)))
+    threads = read(_THREADS).column("thread").to_pylist()
+    row_of = partial(_rows_of, trace.at)
+    trace = trace._replace(parent=row_of(trace.parent))
+    _check_nesting(trace.parent)
+    for numbered, count in ((trace.kind, len(kinds)), (trace.thread, len(threads))):
+        if len(numbered) and not 0 <= numbered.min() <= numbered.max() < count:
+            raise ValueError("a signature or thread is missing")
+    passes = passes_of(trace, of_kinds, threads)
+    every = np.arange(len(trace.at))
+    yield "trace_events", batch({"event_index": numbers(trace.at), **columns_of(trace, passes, every)})
     recording = Recording(trace)
     yield "recordings", recording.row()
     run, start, end = _columns(read(_STEPS))
     thread = recording.last_threads(start, end)
     yield "trace_steps", batch({"run_index": numbers(run), "end_thread": numbers(thread, thread == NONE)})
-    index, *others, call_index = _columns(read(_DEVICES))
+    index, *others, call, owner = _columns(read(_DEVICES))
     if not len(index):
         return
-    row = np.searchsorted(trace.at, index)
+    row, call, owner = row_of(index), row_of(call), row_of(owner)
     devices = OfDevices(row, *others)
-    call = np.full(len(trace.at), NONE)
-    call[row] = np.where(call_index == NONE, NONE, np.searchsorted(trace.at, call_index))
-    waits = waits_of(trace, call, devices)
-    yield "device_events", batch({"event_index": numbers(index), **wait_columns(trace, waits)})
-    yield "host_waits", host_waits(trace, call, devices, waits, is_backward == 1, recording.thread)
+    calls = np.full(len(trace.at), NONE)
+    calls[row] = call
+    waits = waits_of(trace, calls, devices)
+    # An owner that was recorded when a graph was captured lies within the call; others contain it.
+    launch = np.where((call == NONE) | _are_within(trace.parent, owner, call), owner, call)
+    found = {"event_index": numbers(index), "launch_index": numbers(trace.at[launch], launch == NONE)}
+    found |= columns_around(trace, passes, np.where(call == NONE, owner, call))
+    yield "device_events", batch({**found, **wait_columns(trace, waits)})
+    is_backward = passes.place == PASSES.index("backward")
+    yield "host_waits", host_waits(trace, calls, devices, waits, is_backward, recording.thread)
     starts, ends = _columns(read(_TOOL_STEPS))
-    yield "device_gaps", device_gaps(trace, call, devices, waits, trace.kind, (starts, ends))
+    yield "device_gaps", device_gaps(trace, calls, devices, waits, trace.kind, (starts, ends))
+
+
+def _rows_of(at: Whole, index: Whole) -> Whole:
+    """Return the rows of the events with these numbers, or -1 for -1."""
+    row = np.searchsorted(at, index)
+    if (np.append(at, NONE)[row] != index)[index != NONE].any():
+        raise ValueError("a number has no event")
+    return np.where(index == NONE, NONE, row)
+
+
+def _check_nesting(parent: Whole) -> None:
+    above = parent
+    for _ in range(len(parent).bit_length() + 1):  # each round doubles the distance
+        above = np.where(above == NONE, NONE, above[above])
+    if (above != NONE).any():
+        raise ValueError("an event contains itself")
+
+
+def _are_within(parent: Whole, inner: Whole, outer: Whole) -> Flags:
+    """Return whether each of these slices lies within another."""
+    found = np.zeros(len(inner), np.bool_)
+    rows = np.flatnonzero((inner != NONE) & (outer != NONE))
+    above = inner[rows]
+    while len(rows):
+        above = parent[above]
+        found[rows[above == outer[rows]]] = True
+        rows, above = (each[(above != NONE) & (above != outer[rows])] for each in (rows, above))
+    return found
 
 
 def _columns(table: pa.Table) -> list[Whole]:

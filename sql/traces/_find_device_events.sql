@@ -1,16 +1,13 @@
--- The columns of `trace_events` that `event_ticks` also has, for captures in a range of keys; the call of the backward
--- pass, which is that of the event around it, if that has one; and the own times of calls of ops, modules and other
--- nodes, computed from the times of their parts.
+-- The columns of `trace_events` that `event_ticks` also has, for captures in a range of keys, and the own times of calls
+-- of ops, modules and other nodes, computed from the times of their parts.
 CREATE MACRO _find_trace_events(first_key, last_key) AS TABLE
 WITH events AS MATERIALIZED (
     SELECT e.*, t.thread_index, t.node_index, t.operator_index, s.family,
-        coalesce(p.backward_index, CASE WHEN t.backward_index = t.event_index THEN t.event_index END) AS backward_index,
         s.activity = 'call' AND s.purpose IS DISTINCT FROM 'module' AS is_runtime,
         CASE WHEN e.elapsed_ticks >= 0 THEN e.elapsed_ticks - coalesce(e.overlap_ticks, 0) END AS ticks
     FROM trace_events AS t
     JOIN event_ticks AS e USING (capture_id, run_index, event_index)
     JOIN signatures AS s USING (capture_id, signature_index)
-    LEFT JOIN trace_events AS p ON p.capture_id = e.capture_id AND p.event_index = e.parent_index
     WHERE t.capture_id BETWEEN first_key AND last_key
 ),
 less AS (
@@ -25,7 +22,7 @@ inner_ticks AS (
     SELECT l.capture_id, l.operator_index, sum(l.ticks) AS ticks FROM less AS l GROUP BY l.capture_id, l.operator_index
 )
 SELECT e.capture_id, e.run_index, e.event_index, e.signature_index AS event_signature, e.start_ticks, e.elapsed_ticks,
-    e.overlap_ticks, e.parent_index, e.backward_index,
+    e.overlap_ticks, e.parent_index,
     coalesce(
         e.start_ticks + greatest(e.elapsed_ticks, 0) > lead(e.start_ticks) OVER (
             PARTITION BY e.capture_id, e.family, e.thread_index ORDER BY e.start_ticks, e.elapsed_ticks DESC
@@ -40,7 +37,7 @@ LEFT JOIN inner_ticks AS l ON l.capture_id = e.capture_id AND l.operator_index =
 -- these for captures in a range of keys.
 CREATE MACRO _find_device_events(first_key, last_key) AS TABLE
 WITH events AS (
-    SELECT e.*, t.thread_index, t.correlation_id, t.annotation_index, t.backward_index, s.activity
+    SELECT e.*, t.thread_index, t.correlation_id, t.annotation_index, s.activity
     FROM (FROM event_ticks AS i WHERE i.capture_id BETWEEN first_key AND last_key) AS e
     JOIN trace_events AS t USING (capture_id, run_index, event_index)
     JOIN signatures AS s ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index
@@ -54,11 +51,9 @@ SELECT d.capture_id, d.run_index, d.event_index, e.signature_index AS event_sign
                 PARTITION BY d.capture_id, d.call_index
             )
     END AS launched,
-    a.signature_index AS annotation_signature, e.correlation_id, o.signature_index AS op_signature,
-    w.backward_index
+    a.signature_index AS annotation_signature, e.correlation_id, o.signature_index AS op_signature
 FROM (FROM device_events AS i WHERE i.capture_id BETWEEN first_key AND last_key) AS d
 JOIN events AS e USING (capture_id, run_index, event_index)
 LEFT JOIN events AS c ON c.capture_id = d.capture_id AND c.event_index = d.call_index
 LEFT JOIN events AS a ON a.capture_id = d.capture_id AND a.event_index = c.annotation_index
-LEFT JOIN events AS o ON o.capture_id = d.capture_id AND o.event_index = d.op_index
-LEFT JOIN events AS w ON w.capture_id = d.capture_id AND w.event_index = coalesce(d.call_index, d.owner_index);
+LEFT JOIN events AS o ON o.capture_id = d.capture_id AND o.event_index = d.op_index;

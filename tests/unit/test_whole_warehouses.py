@@ -249,23 +249,55 @@ def test_launches_that_differ_are_found(tmp_path: Path) -> None:
     assert checked(db).exit_code == 0
     first = "(SELECT min(d.rowid) FROM device_events AS d WHERE d.call_index IS NOT NULL)"
     problem = "device_events: gpu: 1 rows differ from their events, or from the events that launched them"
-    for column in ("call_ticks", "backward_index"):
-        fault = f"UPDATE device_events SET {column} = coalesce({column}, 0) + 1 WHERE rowid = {first}"
-        assert changed(db, fault) == [problem]
-    waits = "rows differ from what the events of the trace give"
-    changes = {
-        "UPDATE device_gaps SET host_ticks = host_ticks + 1 WHERE rowid = 3": f"device_gaps: gpu: 1 {waits}",
-        "UPDATE host_waits SET since_ticks = since_ticks - 1 WHERE rowid = 0": f"host_waits: gpu: 1 {waits}",
-        "UPDATE recordings SET path_thread = NULL": f"recordings: gpu: 1 {waits}",
-        "UPDATE trace_steps SET end_thread = 7 WHERE rowid = 0": f"trace_steps: gpu: 1 {waits}",
-        "UPDATE device_events SET wait_kind = NULL WHERE rowid = (SELECT min(d.rowid) FROM device_events AS d WHERE"
-        " d.wait_kind IS NOT NULL)": f"device_events: gpu: 1 {waits}",
-    }
-    assert {problem, *changes.values()} <= {*changed(db, *changes)}
+    assert changed(db, f"UPDATE device_events SET call_ticks = call_ticks + 1 WHERE rowid = {first}") == [problem]
     problem = "trace_events: gpu: 1 rows differ from event_ticks, or from what is computed from it"
-    for column in ("elapsed_ticks", "backward_index"):
-        fault = f"UPDATE trace_events SET {column} = coalesce({column}, 0) + 1 WHERE rowid = 0"
-        assert changed(db, fault)[0] == problem
+    assert changed(db, "UPDATE trace_events SET elapsed_ticks = elapsed_ticks + 1 WHERE rowid = 0")[0] == problem
+
+
+FACTS = {
+    "trace_events": ("pass = 'optimizer'", "backward_index = 1", "forward_index = 1"),
+    "device_events": ("pass = 'optimizer'", "backward_index = 1", "launch_index = 1", "wait_kind = 'none'"),
+    "device_gaps": ("host_ticks = host_ticks + 1",),
+    "host_waits": ("since_ticks = since_ticks - 1",),
+    "recordings": ("path_thread = NULL",),
+    "trace_steps": ("end_thread = 7",),
+}
+MISSING = {
+    "parent_index = event_index": "an event contains itself",
+    "parent_index = 999999": "a number has no event",
+    "event_signature = 999": "a signature or thread is missing",
+}
+
+
+def test_facts_of_traces_that_differ_are_found() -> None:
+    with etq.open() as warehouse:
+        warehouse.ingest(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz", name="gpu")
+
+        def problems(table: str, change: str) -> list[str]:
+            warehouse.connection.execute("BEGIN")
+            warehouse.connection.execute(
+                f"UPDATE {table} SET {change} WHERE rowid = (SELECT max(t.rowid) FROM {table} AS t)"
+            )
+            found = checking.wait_problems(warehouse.connection)
+            warehouse.connection.execute("ROLLBACK")
+            return found
+
+        assert checking.wait_problems(warehouse.connection) == []
+        for table, changes in FACTS.items():
+            for change in changes:
+                assert problems(table, change) == [
+                    f"{table}: gpu: 1 rows differ from what the events of the trace give"
+                ]
+        for change, why in MISSING.items():
+            assert problems("trace_events", change) == [f"trace_events: gpu: passes and waits can't be computed: {why}"]
+
+
+def test_times_beyond_64_bits_are_a_problem(tmp_path: Path) -> None:
+    db = tmp_path / "gpu.duckdb"
+    with etq.open(db) as warehouse:
+        warehouse.ingest(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz", name="gpu")
+    found = changed(db, f"UPDATE trace_events SET start_ticks = {2**63 - 1} WHERE event_index % 5 = 0")
+    assert any(problem.startswith("can't be computed: Out of Range Error: Overflow in addition") for problem in found)
 
 
 def test_damaged_blocks_are_found(db: Path) -> None:
