@@ -31,9 +31,9 @@ DUMPS = [
 
 
 def rows_of_view(warehouse: Warehouse, key: int) -> dict[Any, tuple[Any, ...]]:
-    query = "FROM _values_by_handle([$key]) AS v"
+    query = "FROM _values_by_handle('asked') AS v"
     columns = "v.method, v.debug_handle, v.output_index, v.debug_handles, v.sizes, v.mapping, v.problem, v.elements"
-    found = warehouse.rows(f"SELECT {columns} {query}", key=key)[1]
+    found = warehouse.rows(f"WITH asked AS (SELECT $key AS capture_id) SELECT {columns} {query}", key=key)[1]
     return {row[:3]: row[3:] for row in found}
 
 

@@ -126,7 +126,8 @@ def calls(view: SqlObject) -> list[str]:
 
 
 def _gpu_trace() -> bytes:
-    """Two steps of a GPU's training, with modules and memory."""
+    """Two steps of a GPU's training, with modules, memory and a synchronization."""
+    synchronization = event("cuda_runtime", "cudaDeviceSynchronize", 60, 95, correlation=10)
     modules = [
         event("python_function", "nn.Module: Net_0", 5, 45),
         event("python_function", "nn.Module: Linear_0", 8, 42),
@@ -136,7 +137,7 @@ def _gpu_trace() -> bytes:
         memory(16, 64, 64), memory(25, 128, 128, type=1, device=0), memory(111, -16, 48), memory(115, 32, 80),
     ]  # fmt: skip
     devices = [{"id": 0, "name": "A GPU", "totalGlobalMem": 1000, "computeMajor": 7, "computeMinor": 0, "numSms": 80}]
-    return trace(*two_steps(), *modules, *allocations, deviceProperties=devices)
+    return trace(*two_steps(), synchronization, *modules, *allocations, deviceProperties=devices)
 
 
 def build(place: Path) -> None:
