@@ -11,10 +11,9 @@ from hashlib import file_digest
 from itertools import pairwise
 from pathlib import Path, PurePath
 from random import randrange
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import duckdb
-import pyarrow as pa
 
 from etq import catalog
 from etq.advice.filling import advise, ranks_of, refill
@@ -33,6 +32,9 @@ from etq.ingest.trace.rows import OF_EVENTS, OF_TICKS
 from etq.ingest.trace.stored import computed_again
 from etq.selectors import JOB
 from etq.storage.nodes import ALONE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Columns with these names refer, in all other tables, to the key of these tables.
 PARENTS: Final = {
@@ -301,7 +303,7 @@ def wait_problems(connection: duckdb.DuckDBPyConnection) -> list[str]:
 def _number_differing(connection: duckdb.DuckDBPyConnection, table: str, key: int, found: pa.RecordBatch) -> int:
     """Return how many rows of a capture differ in these columns from computed ones."""
     columns = ", ".join(found.schema.names)
-    connection.register("_again", pa.Table.from_batches([found]))
+    connection.register("_again", found)
     try:
         [(number,)] = connection.execute(
             f"""
