@@ -85,7 +85,7 @@ def states(samples: Samples, *, is_slow: bool = False) -> States:
     used = ~is_disturbed
     is_judged = has_factor and not is_single and not is_slow
     is_scattered = is_judged and _are_apart(of_ops[:, used], factors[used], samples.is_new[used])
-    if has_factor and not is_slow and min(samples.is_base.sum(), samples.is_new.sum()) < LEAST:
+    if has_factor and not is_slow and 0 < min(samples.is_base.sum(), samples.is_new.sum()) < LEAST:
         is_scattered |= _disagree(of_ops, samples.ticks[usable & is_op], samples.is_base, samples.is_new)
     if is_scattered:
         factors = np.zeros_like(factors)

@@ -68,7 +68,7 @@ import sys, time
 import duckdb, pyarrow, etq.storage.capture, etq.ingest.trace.reader
 from etq.warehouse.ephemeral import open_ephemeral
 start = time.perf_counter()
-warehouse, capture = open_ephemeral(sys.argv[1], ["key_averages"])
+warehouse, capture = open_ephemeral(sys.argv[1])
 warehouse.rows("FROM key_averages($capture)", capture=capture)
 print(time.perf_counter() - start)
 """

@@ -298,3 +298,13 @@ def test_traces_are_not_compared_with_other_captures(single: Warehouse) -> None:
                     rows_of(single, f"FROM {view}($base, $new)", base=sides[0], new=sides[1])
     finally:
         single.remove("dump")
+
+
+def test_traces_of_other_programs() -> None:
+    """A collective on the host, and kernels: all that both have is called less often, and nothing has a median op."""
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(CAPTURES / "torch_gloo/rank0.pt.trace.json.gz", name="gloo")
+        warehouse.ingest(CAPTURES / "torch_gpu/rank1.pt.trace.json.gz", name="gpu")
+        rows = warehouse.rows("SELECT op, verdict, common_percent FROM compare_ops('gloo', 'gpu')")[1]
+    assert ("gloo:all_reduce", "removed", None) in rows
+    assert {verdict for _, verdict, _ in rows} == {"added", "removed", "fewer calls"}
