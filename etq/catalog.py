@@ -73,7 +73,8 @@ _REMEDIES: Final = (
         r"""\1 is a file, not a table; to query it: etq sql "FROM op_totals('\2')" \1, or in Python etq.read""",
     ),
 )
-# A call, as far as its first bracket, and a name with = in it.
+# A text; a call without texts, as far as its first bracket, and a name with = in it.
+_TEXT: Final = re.compile(r"'[^']*'")
 _CALL: Final = re.compile(r"(?<!\w)(\w++)\(([^()]*)")
 _EQUATION: Final = re.compile(r',\s*"?(\w+)"?\s*=(?![=>])')
 
@@ -222,7 +223,7 @@ def corrected(message: str, query: str = "") -> str:
     """Return DuckDB's message about a query; for a view without its arguments or with unknown ones, a table with
     arguments, a file, or a parameter without its value, the message says how to write it.
     """
-    for view, arguments in _CALL.findall(query):
+    for view, arguments in _CALL.findall(_TEXT.sub("''", query)):
         known = found(view.lower())
         names = () if known is None else [each.name for each in known.parameters]
         for name in _EQUATION.findall(arguments):

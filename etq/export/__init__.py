@@ -88,7 +88,8 @@ def _check_runs(warehouse: Answers, captures: Sequence[Capture], runs: object) -
     query = "SELECT DISTINCT r.run_index FROM runs AS r WHERE r.capture_id IN (SELECT unnest($keys)) ORDER BY ALL"
     known = [run for (run,) in warehouse.rows(query, keys=[capture.capture_id for capture in captures])[1]]
     if unknown := sorted(set(runs).difference(known)):
-        raise QueryError(f"no run has the run_index {unknown[0]}; the runs are {min(known)} to {max(known)}")
+        there = f"the runs are {min(known)} to {max(known)}" if known else "there are no runs"
+        raise QueryError(f"no run has the run_index {unknown[0]}; {there}")
 
 
 def captures_of(warehouse: Answers, selector: str, to: str) -> list[Capture]:

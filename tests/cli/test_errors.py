@@ -60,6 +60,8 @@ FAILURES = [
     ("sql \"FROM op_totals('run', units := 'us')\"", "wrong arguments of op_totals; it takes op_totals(capture, by := "),
     ("sql --safe 'FROM op_totals()'", "wrong arguments of op_totals; it takes op_totals(capture, by := "),
     ("sql \"FROM op_totals('run', unit = 'us')\"", "op_totals: an argument's name is followed by :=, not by =; write unit := VALUE"),
+    ("sql \"FROM op_totals('model=none,unit=us')\"", "no capture matches model=none,unit=us: none has "),
+    (f"trend model={'a' * 300}", "no capture matches model=aaaaaaaa"),
     ("sql 'FROM op_totals($capture)'", "$capture has no value: write the value in the query, or in Python pass "),
     ("sql \"FROM 'a/run.etdp'\"", "a/run.etdp is a file, not a table; to query it: etq sql \"FROM op_totals('run')\" a/run.etdp"),
     ("sql --safe 'SELECT device FROM captures'", "device is a label: write labels['device'] of labelled_captures"),
