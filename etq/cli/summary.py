@@ -119,12 +119,12 @@ _OPS_OF_TRACES: Final = {
             coalesce(k.self_cpu_step_percent, k.self_cpu_percent) AS share, k.unit, k.steps,
             sum(k.cpu_outside_steps) OVER ()
         FROM key_averages($capture, include_python_functions := false) AS k
-        QUALIFY share > 0 ORDER BY share DESC
+        QUALIFY share > 0 ORDER BY share DESC, k.name
     """,
 }
 _ALLOCATED: Final = """
     SELECT coalesce(m.allocator, '(unnamed)'), max(m.largest_run_bytes) FROM {rows} AS m
-    WHERE m.largest_run_bytes > 0 GROUP BY ALL ORDER BY 2 DESC
+    WHERE m.largest_run_bytes > 0 GROUP BY ALL ORDER BY 2 DESC, 1
 """
 # Devices with the numbers that their kernels have, as elsewhere on the screen.
 _PEAKS: Final = """
@@ -625,7 +625,7 @@ def _of_warehouse(path: str, style: TerminalStyle) -> Iterator[str]:
     query = """
         SELECT k.format, count(*) FROM captures AS k GROUP BY ALL
         UNION ALL SELECT 'ETRecord', count(*) FROM records UNION ALL SELECT 'program', count(*) FROM programs
-        ORDER BY 2 DESC
+        ORDER BY 2 DESC, 1
     """
     with open(path, read_only=True) as warehouse:
         rows = warehouse.rows(query)[1]
