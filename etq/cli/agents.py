@@ -20,5 +20,8 @@ def mcp(db: str) -> None:
     etq mcp --db lab.duckdb
     """
     from etq.agents import server_of
+    from etq.warehouse.warehouse import open
 
+    with open(db, read_only=True):  # a wrong path ends here, where people see it, not in each answer
+        pass
     server_of(db).run("stdio")

@@ -16,15 +16,18 @@ from etq.report.page import Report, subject_of
 
 # The place where a page names its subject: before its style.
 _HEAD: Final = 4096
-
+# Names that other programs would open as something else.
+_OTHER_FORMATS: Final = frozenset((".csv", ".json", ".jsonl", ".md", ".parquet", ".pdf", ".png", ".svg", ".txt"))
 
 open_option: Final = click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
 
 
 def check_page(path: str | None, *, force: bool, opens: bool) -> None:
     """Raise `EtqError` before a page is made: if its file exists (unless `force` is set or it is a page of etq), if its
-    folder can't be written, or if stdout is to be opened in a browser.
+    folder can't be written, if its name is that of another format, or if stdout is to be opened in a browser.
     """
+    if path is not None and Path(path).suffix.lower() in _OTHER_FORMATS:
+        raise EtqError(f"{path}: the page is HTML; give it a name that ends with .html")
     if opens and path == "-":
         raise EtqError("--open needs a file; name one other than -")
     written = file_of(path, force or _subject_of(path) is not None)

@@ -20,6 +20,10 @@ from etq.render.terminal import style_of, wrapped
 ROWS: Final = 60
 # The package that a method needs, and how to install it.
 _NEEDS: Final = {**dict.fromkeys(("df", "fetchdf", "to_df"), ("pandas", "'etq[pandas]'")), "pl": ("polars", "polars")}
+# A result has no place from which further rows are read.
+_INSTEAD: Final = dict.fromkeys(
+    ("fetchone", "fetchmany"), "; fetchall() returns all rows, limit(1).fetchall() the first"
+)
 _HINT: Final = ".select(NAME, ...) has those that you name"
 
 
@@ -150,9 +154,8 @@ class Result:
             found = getattr(self.relation, name)
         except AttributeError:
             known = [] if name.startswith("_") else dir(self)
-            raise AttributeError(
-                f"{type(self).__name__} has no attribute {name!r}{nearest_words(name, known)}"
-            ) from None
+            near = _INSTEAD.get(name) or nearest_words(name, known)
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{near}") from None
         return wraps(found)(partial(self._answer, name)) if callable(found) else found
 
 

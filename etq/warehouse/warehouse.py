@@ -189,8 +189,10 @@ def _open_lake(
     except WarehouseError:
         if lake.exists():
             raise
-        what = "an address" if lake.is_remote else "a folder"
-        raise WarehouseError(f"{path}: {what}; a warehouse is a file, or a lake that etq lake makes") from None
+        what, hint = "an address", ""
+        if not lake.is_remote:
+            what, hint = "a folder", f"; to make one of its files: etq ingest {shlex.quote(path)}"
+        raise WarehouseError(f"{path}: {what}; a warehouse is a file, or a lake that etq lake makes{hint}") from None
     warehouse = Warehouse(Database(connection, path, read_only=True))
     if not read_only:
         warehouse._lake = _OpenLake(lake, make)

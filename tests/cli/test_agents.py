@@ -11,6 +11,7 @@ import pytest
 
 import etq
 from tests.batches import Labelled, ingest_all
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.hostile import etdump
 from tests.slower import slower
@@ -62,6 +63,11 @@ def _answers(path: Path, calls: dict[str, tuple[str, dict[str, Any]]]) -> dict[s
 
     anyio.run(ask)
     return found
+
+
+def test_a_warehouse_that_is_missing_is_an_error_at_the_start(tmp_path: Path) -> None:
+    result = run_etq("mcp", "--db", str(tmp_path / "lab.duckdb"))
+    assert (result.exit_code, "lab.duckdb: no such file" in result.stderr) == (1, True)
 
 
 def test_there_are_four_tools_that_only_read(answers: dict[str, Any]) -> None:

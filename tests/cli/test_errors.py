@@ -293,7 +293,8 @@ def test_a_folder_is_no_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """Nobody has to install deltalake to learn this."""
     monkeypatch.setitem(sys.modules, "deltalake", None)
     result = run_etq("captures", "--db", str(tmp_path))
-    assert result.stderr == f"Error: {tmp_path}: a folder; a warehouse is a file, or a lake that etq lake makes\n"
+    what = "a folder; a warehouse is a file, or a lake that etq lake makes"
+    assert result.stderr == f"Error: {tmp_path}: {what}; to make one of its files: etq ingest {tmp_path}\n"
 
 
 def refused(lab: str, *arguments: str, given: bytes = b"") -> str:

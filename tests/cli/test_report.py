@@ -56,11 +56,12 @@ def test_a_capture_stored_and_a_file_read_are_alike(lab: str, tmp_path: Path) ->
 
 def test_the_output_is_checked_before_the_capture(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for folder, reason in (
-        ("none", "its folder does not exist; create it first"),
-        ("file", "can't be written: not a directory"),
+    for name, reason in (
+        ("none/page.html", "its folder does not exist; create it first"),
+        ("file/page.html", "can't be written: not a directory"),
+        ("page.PDF", "the page is HTML; give it a name that ends with .html"),
     ):
-        output = str(tmp_path / folder / "page.html")
+        output = str(tmp_path / name)
         result = run_etq("report", str(tmp_path / "unread.etdp"), "-o", output)
         assert (result.exit_code, result.stderr) == (1, f"Error: {output}: {reason}\n")
 

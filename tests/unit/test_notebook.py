@@ -171,3 +171,9 @@ def test_an_empty_result_names_the_view_of_the_capture(warehouse: Warehouse) -> 
     empty = warehouse.op_totals("trace")
     assert str(empty) == note and note in empty._repr_html_()
     assert "for PyTorch traces there is trace_sources()" in str(warehouse.source_totals("trace"))
+
+
+@pytest.mark.parametrize("name", ["fetchone", "fetchmany"])
+def test_an_error_names_what_reads_some_rows(warehouse: Warehouse, name: str) -> None:
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}'; .*limit\(1\)\.fetchall\(\)"):
+        getattr(warehouse.sql("SELECT 1"), name)()
