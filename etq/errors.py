@@ -102,6 +102,11 @@ def nearest_files(path: str) -> str:
     return displayed(f"; the nearest files are {', '.join(near)}") if near else ""
 
 
+def json_error(error: Exception) -> str:
+    """Return the message of an error of a JSON decoder; that of deep nesting differs between versions of Python."""
+    return "JSON is nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
 class EtqError(Exception):
     """etq refuses to do something: the message names the object, what is wrong with it, and what to do.
 

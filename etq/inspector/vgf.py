@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from etq.errors import EtqError
+from etq.errors import EtqError, json_error
 from etq.ingest.memory import check_json
 
 _SCHEMA: Final = "executorch.vgf.neural_statistics"
@@ -32,7 +32,7 @@ def parse_vgf_neural_statistics_metadata(metadata: MetadataBytes) -> dict[str, A
     try:
         record = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise VgfError(f"VGF neural statistics are JSON; this is not: {error}") from error
+        raise VgfError(f"VGF neural statistics are JSON; this is not: {json_error(error)}") from error
     if not isinstance(record, dict) or record.get("schema") != _SCHEMA:
         raise VgfError(f"not VGF neural statistics: expected the schema {_SCHEMA}")
     if record.get("schema_version") != _VERSION:

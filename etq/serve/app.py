@@ -24,7 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from etq.database import limited
-from etq.errors import EtqError, printable
+from etq.errors import EtqError, json_error, printable
 from etq.serve.access import ANYONE, SIGN_IN, Guard, SignIn
 from etq.serve.answers import Answer, of_data, of_error, rows_of
 from etq.serve.instance import Instance
@@ -176,7 +176,7 @@ class _Served:
         try:
             asked = msgspec.json.decode(body, type=_Asked)
         except (msgspec.DecodeError, RecursionError) as error:
-            text = f'{error}; send {{"sql": "SELECT ...", "parameters": {{}}, "format": "json"}}'
+            text = f'{json_error(error)}; send {{"sql": "SELECT ...", "parameters": {{}}, "format": "json"}}'
             return _response(request, of_data({"error": text}, 400))
         return _response(request, await run_in_threadpool(self._queried, asked, request.state.token))
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from etq.errors import FormatError
+from etq.errors import FormatError, json_error
 from etq.ingest.arrow import batch, chosen, encoded, lists, numbers, texts
 from etq.ingest.costs.numbers import whole
 from etq.ingest.etrecord.export_json import DTYPES, NOTHING, Graph, GraphModule, Node, ProgramGraph, Signature, Size
@@ -227,7 +227,7 @@ class GraphRows:
                     last, made = written, origins[bytes(written)]
                 except (msgspec.DecodeError, RecursionError) as error:
                     where = f"member {stored.member}: from_node of the node {node.name or node.target}"
-                    raise FormatError(self._path, f"{where}: {error}") from error
+                    raise FormatError(self._path, f"{where}: {json_error(error)}") from error
             for each in made:
                 each.append(handle)
 

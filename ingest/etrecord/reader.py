@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from etq.errors import FormatError
+from etq.errors import FormatError, json_error
 from etq.ingest.arrow import batch, flags, integers, texts
 from etq.ingest.etrecord.export_json import DelegateMaps, ExportedProgram, HandleMap, OutputCounts
 from etq.ingest.etrecord.op_graphs import EDGE, EXPORTED, GraphRows, StoredGraph
@@ -227,7 +227,7 @@ class _Record:
         try:
             yield content
         except (msgspec.DecodeError, RecursionError) as error:
-            raise FormatError(self.path, f"member {name}: {error}", member.header_offset) from error
+            raise FormatError(self.path, f"member {name}: {json_error(error)}", member.header_offset) from error
         finally:
             if sum is not None and sum.value() != member.CRC:
                 raise self._damaged(member, f"Bad CRC-32 for file {name!r}")

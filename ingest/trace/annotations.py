@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from etq.errors import FormatError
+from etq.errors import FormatError, json_error
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.slices import Template
@@ -46,7 +46,7 @@ def annotations_in(data: Any, path: str) -> Mapping[int, str] | None:
     try:
         written = msgspec.json.decode(bytes(data), type=dict[str, list[Any]])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise FormatError(path, f"not a file of kernel annotations: {error}") from error
+        raise FormatError(path, f"not a file of kernel annotations: {json_error(error)}") from error
     named = ((node, [*filter(None, map(_name_of, scopes))]) for node, scopes in written.items())
     # Of nested scopes, the last is the innermost.
     return {int(node): names[-1] for node, names in named if names and _NODE.fullmatch(node)}

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from etq.errors import FormatError
+from etq.errors import FormatError, json_error
 from etq.ingest.memory import shown
 from etq.ingest.other_files import other_file
 from etq.ingest.trace.repair import cause_of
@@ -314,7 +314,7 @@ def _broken(error: Exception, text: bytes, offset: int) -> BrokenError:
     """
     named = _PLACE.search(str(error))
     if named is None:
-        return BrokenError(f"{error}{cause_of(str(error), b'', b'')}")
+        return BrokenError(f"{json_error(error)}{cause_of(str(error), b'', b'')}")
     place = int(named[1])
     before, after = text[max(place - _TEXT_AT, 0) : place], text[place : place + _TEXT_AT]
     what = f"{str(error)[: named.start()]}(byte {offset + place})"

@@ -134,9 +134,9 @@ def test_members_that_cannot_be_unpacked() -> None:
     assert refusal(whole.replace(b'"0": 1', b'"0": 2')) == (
         f"{SECOND}member {name} is damaged: Bad CRC-32 for file '{name}'"
     )
-    assert (
-        refusal(patched(whole, name, 20, 2 * struct.pack("<I", 10**6)))
-        == f"{SECOND}member {name} is damaged: it ends early"
+    assert refusal(patched(whole, name, 20, 2 * struct.pack("<I", 10**6))) in (
+        f"{SECOND}member {name} is damaged: it ends early",
+        f"{SECOND}member {name} is damaged: Overlapped entries: '{name}' (possible zip bomb)",  # later versions of Python
     )
     deflated = bytearray(record({name: {"forward": {str(number): 1 for number in range(50)}}}, zipfile.ZIP_DEFLATED))
     deflated[deflated.index(name.encode()) + len(name)] ^= 0xFF
@@ -205,15 +205,15 @@ def test_sizes_beyond_64_bits(value: int) -> None:
 @pytest.mark.parametrize(
     "deep",
     [
-        '{"forward": ' + '{"a": ' * 100_000,
-        '{"skipped": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"forward": ' + '{"a": ' * 1_000_000,
+        '{"skipped": ' + "[" * 1_000_000 + "]" * 1_000_000 + "}",
         '{"graph_module": {"graph": '
         + '{"nodes": [{"target": "t", "inputs": [{"arg": {"as_graph": {"name": "g", "graph": ' * 100_000,
     ],
     ids=["objects", "skipped", "graphs"],
 )
 def test_json_nested_deep(deep: str) -> None:
-    assert refusal(record({EDGE: deep})).startswith(f"{SECOND}member {EDGE}: maximum recursion depth exceeded")
+    assert refusal(record({EDGE: deep})).startswith(f"{SECOND}member {EDGE}: JSON is nested too deeply")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_json_nested_deep(deep: str) -> None:
     [
         ("nope", "JSON is malformed: "),
         ("[5]", "Expected `object`, got `int` - at `$[0]`"),
-        ('[{"name": "a", "from_node": ' * 100_000, "maximum recursion depth exceeded"),
+        ('[{"name": "a", "from_node": ' * 100_000, "JSON is nested too deeply"),
     ],
     ids=["malformed", "type", "deep"],
 )
