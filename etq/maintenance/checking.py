@@ -282,8 +282,8 @@ def time_problems(connection: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def wait_problems(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Compute the passes, waits and gaps of traces again from their events. Captures whose events were pruned are left
-    out.
+    """Compute facts of traces, such as passes, waits and gaps, again from their events. Captures whose events were
+    pruned are left out.
     """
     problems = list[str]()
     traces = connection.execute(

@@ -28,6 +28,11 @@ _CALL: Final = "call"
 _UNKNOWN: Final = "other"
 _FUNCTION: Final = "python_function"
 _LIBRARY: Final = "library"
+# A call that launches, copies without waiting, or asks for something returns within microseconds. A call that takes so
+# many nanoseconds waits in the runtime or driver for what a trace doesn't show.
+LONG_CALL: Final = 1_000_000
+# Purposes of calls that belong to launching.
+_LAUNCHING: Final = frozenset(("launch", "copy", "stream_wait", "event_record", "query"))
 
 Patterns = re.Pattern[str]
 
@@ -48,6 +53,15 @@ class Class(NamedTuple):
     def is_work(self) -> bool:
         """Whether it is work of a device: a kernel, copy or fill."""
         return self.activity in (_KERNEL, "copy", "fill")
+
+    @property
+    def call_cause(self) -> str | None:
+        """The column `call_cause` of `signatures`."""
+        if self.activity != _CALL:
+            return None
+        if self.purpose == "copy" and self.waits:
+            return "synchronization"
+        return None if self.purpose in _LAUNCHING else self.purpose or _CALL
 
 
 class Kernel(NamedTuple):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -13,12 +13,11 @@ import pyarrow as pa
 
 from etq.ingest.arrow import LazyBatch, batch, integers, numbers, texts
 from etq.ingest.costs.arguments import bytes_of
-from etq.ingest.trace.inputs import Inputs
 from etq.ingest.trace.launches import Whole, are
-from etq.ingest.trace.slices import Slices
+from etq.ingest.trace.waits import Trace
 
 _GLOO: Final = "gloo:"
-_SCHEMA: Final = pa.schema(
+HOST_COLLECTIVES: Final = pa.schema(
     [
         *(("run_index", pa.int32()), ("event_index", pa.int32()), ("start_ticks", pa.int64())),
         *(("elapsed_ticks", pa.int64()), ("collective", pa.string()), ("group_description", pa.string())),
@@ -37,21 +36,29 @@ _WHOLE: Final = ("all_reduce", "all_to_all", "broadcast", "reduce", "reduce_scat
 _GATHERED: Final = "all_gather"
 
 
-def host_collectives(slices: Slices, inputs: Inputs, groups: str) -> LazyBatch | None:
+class Inputs(Protocol):
+    """The inputs of ops, as in `inputs.py`."""
+
+    def at(self, events: Whole) -> tuple[Sequence[tuple[bytes, ...]], Whole]: ...
+
+
+def host_collectives(slices: Trace, run: Whole, inputs: Inputs, groups: str) -> LazyBatch | None:
     """Return the table `host_collectives` of a trace without kernels; None if it has no such collectives.
 
-    `groups` are the process groups of the process, each as name:size, with spaces between them.
+    `run` [n] is the run of each slice; `groups` are the process groups of the process, each as name:size, with spaces
+    between them.
     """
-    rows = np.flatnonzero(are(slices.kind, [name.startswith(_GLOO) for _, name in slices.kinds]))
-    rows = rows[~slices.is_device[rows] & (slices.elapsed[rows] >= 0)]
+    named = zip(slices.kinds, slices.classes, strict=True)
+    is_one = are(slices.kind, [name.startswith(_GLOO) and not each.on_device for (_, name), each in named])
+    rows = np.flatnonzero(is_one & (slices.elapsed >= 0))
     is_kernel = are(slices.kind, [each.activity == "kernel" for each in slices.classes])
     if not len(rows) or is_kernel.any():
         return None
-    rows = rows[np.lexsort((slices.at[rows], slices.run[rows]))]
-    return LazyBatch(_SCHEMA, lambda: _rows(slices, rows, inputs, groups))
+    rows = rows[np.lexsort((slices.at[rows], run[rows]))]
+    return LazyBatch(HOST_COLLECTIVES, lambda: _rows(slices, run[rows], rows, inputs, groups))
 
 
-def _rows(slices: Slices, rows: Whole, inputs: Inputs, groups: str) -> pa.RecordBatch:
+def _rows(slices: Trace, run: Whole, rows: Whole, inputs: Inputs, groups: str) -> pa.RecordBatch:
     # The events don't name their group: it is known if the process is in a single one.
     name, _, size = groups.partition(":") if " " not in groups else ("", "", "")
     processes = int(size) if name else None
@@ -62,7 +69,7 @@ def _rows(slices: Slices, rows: Whole, inputs: Inputs, groups: str) -> pa.Record
     sizes = [_bytes(name, size, processes) for name, (_, _, size) in zip(names, sent, strict=True)]
     return batch(
         {
-            "run_index": numbers(slices.run[rows].astype(np.int32)),
+            "run_index": numbers(run.astype(np.int32)),
             "event_index": numbers(slices.at[rows].astype(np.int32)),
             "start_ticks": numbers(slices.start[rows]),
             "elapsed_ticks": numbers(slices.elapsed[rows]),

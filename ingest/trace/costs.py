@@ -23,7 +23,7 @@ from etq.ingest.costs.numbers import wholes_in
 from etq.ingest.trace.columns import Numbered, texts_of
 from etq.ingest.trace.inputs import Inputs
 from etq.ingest.trace.launches import Whole, are, nearest
-from etq.ingest.trace.op_work import Kinds, OpWork, is_backward_of_weights
+from etq.ingest.trace.op_work import Kinds, Ops, OpWork, is_backward_of_weights
 from etq.ingest.trace.passes import Passes
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.slices import Slices
@@ -68,23 +68,37 @@ _COPIED: Final = re.compile(rf"CopyFunctor<[^,<>]*(?:<[^<>]*>)?, {_TYPE}")
 
 
 def cost_tables(
-    slices: Slices,
-    kinds: Kinds,
-    op: Whole,
-    own_ticks: Whole,
-    passes: Passes,
-    inputs: Inputs,
-    assumed: Mapping[str, str],
+    slices: Slices, kinds: Kinds, ops: Ops, passes: Passes, inputs: Inputs, assumed: Mapping[str, str]
 ) -> Iterator[tuple[str, LazyBatch]]:
-    """Yield the tables `call_costs` and `costed_ops`, which are computed when they are first read.
-
-    `op` and `own_ticks` [n] are as in `OpWork`; `assumed` are sizes that the trace lacks.
+    """Yield the tables `call_costs` and `costed_ops`, which are computed when they are first read. `assumed` are sizes
+    that the trace lacks.
     """
-    work = OpWork(slices, kinds, op, own_ticks, passes)
+    work = OpWork(slices, kinds, ops, passes)
     costs = _Costs(work, _steps_of(slices, kinds, work.rows), inputs, assumed)
     if len(costs.work.ops):
         yield "call_costs", LazyBatch(CALL_COSTS, costs.rows_of_costs)
         yield "costed_ops", LazyBatch(COSTED_OPS, costs.rows_of_ops)
+
+
+def columns_of_ops(work: OpWork, flops: Whole) -> dict[str, pa.Array]:
+    """Return the columns of `costed_ops` but `cost_index`: of the ops that launched work, and of those to which it is
+    attributed. `flops` are the operations of each op, -1 if they are unknown.
+    """
+    every, place = work.every, np.full(len(work.at), NONE, np.int64)
+    place[work.ops] = np.arange(len(work.ops))
+    launches = place[every] != NONE
+    owner, compared = (np.append(each, NONE)[place[every]] for each in (work.owner, work.compared))
+    inner = work.inner_flops(flops)[every]
+    ticks = np.zeros(len(every), np.int64) if work.host_ticks is None else work.host_ticks[every]
+    return {
+        "run_index": numbers(work.run[every].astype(np.int32)),
+        "event_index": numbers(work.at[every].astype(np.int32)),
+        "owner_index": numbers(work.at[owner].astype(np.int32), ~launches),
+        "compared_index": numbers(work.at[compared].astype(np.int32), ~launches | (compared == owner)),
+        "inner_flops": numbers(inner, inner == NONE),
+        "is_recomputed": flags(work.recomputed(flops)[every]),
+        "host_ticks": numbers(ticks, ~launches | (work.host_ticks is None)),
+    }
 
 
 class _Costs:
@@ -99,29 +113,12 @@ class _Costs:
         return self._found.rows
 
     def rows_of_ops(self) -> pa.RecordBatch:
-        """Return the table `costed_ops`: the ops that launched work, and the ops to which it is attributed."""
-        work, cost = self.work, self._found.cost
-        every = np.unique(np.concatenate([work.ops, work.owner, work.compared]))
-        every = every[np.lexsort((work.at[every], work.run[every]))]
-        place = np.full(len(work.at), NONE, np.int64)
-        place[work.ops] = np.arange(len(work.ops))
-        launches = place[every] != NONE
-        owner, compared = work.owner[place[every]], work.compared[place[every]]
+        """Return the table `costed_ops`."""
+        every, cost = self.work.every, self._found.cost
         flops = np.append(filled(self._found.rows.column("flops"), NONE), NONE)[cost]
-        inner = work.inner_flops(flops)[every]
-        ticks = np.zeros(len(every), np.int64) if work.host_ticks is None else work.host_ticks[every]
-        return batch(
-            {
-                "run_index": numbers(work.run[every].astype(np.int32)),
-                "event_index": numbers(work.at[every].astype(np.int32)),
-                "owner_index": numbers(work.at[owner].astype(np.int32), ~launches),
-                "compared_index": numbers(work.at[compared].astype(np.int32), ~launches | (compared == owner)),
-                "cost_index": numbers(cost[every].astype(np.int32), cost[every] == NONE),
-                "inner_flops": numbers(inner, inner == NONE),
-                "is_recomputed": flags(work.recomputed(flops)[every]),
-                "host_ticks": numbers(ticks, ~launches | (work.host_ticks is None)),
-            }
-        )
+        found = columns_of_ops(self.work, flops)
+        found["cost_index"] = numbers(cost[every].astype(np.int32), cost[every] == NONE)
+        return batch({name: found[name] for name in COSTED_OPS.names})
 
     @cached_property
     def _found(self) -> _Found:

@@ -31,10 +31,15 @@ def working_devices(rows: pa.RecordBatch) -> frozenset[int]:
     return frozenset(np.unique(filled(rows.column("device"), NONE)[is_work]).tolist())
 
 
+def are_used(numbers: Sequence[int], working: Collection[int]) -> list[bool]:
+    """Return which of the devices with these numbers ran work; all, if none of those that ran work is listed."""
+    used = [number in working for number in numbers]
+    return used if any(used) else [len(working) > 0] * len(used)
+
+
 def device_rows(devices: Sequence[DeviceProperties], working: Collection[int]) -> pa.RecordBatch:
     """Return the table `trace_devices`; `working` has the numbers of the devices that ran work."""
     numbers = [place if (number := _small(each.id)) is None else number for place, each in enumerate(devices)]
-    used = [number in working for number in numbers]
     return batch(
         {
             "device": integers(numbers, np.int32),
@@ -42,7 +47,7 @@ def device_rows(devices: Sequence[DeviceProperties], working: Collection[int]) -
             "memory_bytes": integers([_bounded(device.totalGlobalMem, MOST_BYTES) for device in devices], np.int64),
         }
         | {column: integers([_small(getattr(device, name)) for device in devices]) for column, name in _COLUMNS.items()}
-        | {"is_used": flags(used if any(used) else [len(working) > 0] * len(used))}
+        | {"is_used": flags(are_used(numbers, working))}
     )
 
 

@@ -9,21 +9,18 @@ import numpy as np
 import pyarrow as pa
 
 from etq.ingest.arrow import batch, encoded, flags, numbers
-from etq.ingest.trace.classes import Class
+from etq.ingest.trace.classes import LONG_CALL, Class
 from etq.ingest.trace.launches import Flags, Whole
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.steps import joined, ticks_until
 from etq.ingest.trace.waits import EARLIEST, LATEST, UNKNOWN_WAIT, OfDevices, Trace, Waits, are_of, dense, last_until
 
-# A call that launches, copies without waiting, or asks for something returns within microseconds. A call that takes so
-# many ticks waits in the runtime or driver for what a trace doesn't show.
-_LONG: Final = 1_000_000
-# Purposes of calls that belong to launching.
-_LAUNCHING: Final = ("launch", "copy", "stream_wait", "event_record", "query")
 # Activities of slices in which no thread waits.
 _LEFT_OUT: Final = ("device_wait", "device_annotation", "counter_range", "python_function", "other")
 # The causes of host time that are preferred to those of calls.
 _FIRST: Final = ("data_loading", "communication")
+# The purposes of calls that are causes only if they are long.
+_LONG: Final = ("launch", "copy")
 _NOT_RECORDED: Final = "not_recorded"
 _BETWEEN_STEPS: Final = "between_steps"
 _HOST: Final = "host"
@@ -189,15 +186,8 @@ def _judged(
 
 def _cause(each: Class) -> str | None:
     """Return why a thread waits in slices of a class, None if it doesn't wait."""
-    if each.purpose in _FIRST:
-        return each.purpose
-    if each.activity != "call" or each.purpose == "module":
-        return None
-    if each.purpose == "copy" and each.waits:
-        return "synchronization"
-    if each.purpose in _LAUNCHING:
-        return each.purpose if each.purpose in ("launch", "copy") else None
-    return each.purpose or "call"
+    is_one = each.purpose in _FIRST or (each.activity == "call" and each.purpose in _LONG)
+    return each.call_cause or (each.purpose if is_one else None)
 
 
 def _waited(trace: Trace, threads: Whole, process: Whole, gaps: _Gaps) -> tuple[Whole, Whole, Whole, Sequence[str]]:
@@ -225,7 +215,7 @@ def _waited(trace: Trace, threads: Whole, process: Whole, gaps: _Gaps) -> tuple[
         twice = 2 * (ticks - so_far)
         is_half = twice >= host
         is_open = (before != NONE) & level.is_waiting[before]
-        is_long = is_open & ((host < _LONG) | (twice + 2 * (begin - level.since[before]) >= host))
+        is_long = is_open & ((host < LONG_CALL) | (twice + 2 * (begin - level.since[before]) >= host))
         own = np.where(is_half, _FIRST.index(cause) if cause in _FIRST else len(_FIRST), len(_FIRST) + 1)
         is_better = (last != NONE) & (is_half | is_long)
         is_better &= (own < rank[at]) | ((own == rank[at]) & (twice > most[at]))
@@ -257,8 +247,8 @@ def _waits(trace: Trace, threads: Whole) -> Iterator[tuple[str, str, bool, Whole
         if each.activity in _LEFT_OUT or (cause := _cause(each)) is None:
             continue
         rows = np.flatnonzero(is_asked & (trace.kind == number))
-        if cause in ("launch", "copy"):
-            rows = rows[trace.elapsed[rows] >= _LONG]
+        if cause in _LONG:
+            rows = rows[trace.elapsed[rows] >= LONG_CALL]
         if len(rows):
             yield cause, label, each.activity == "call" and each.waits is True, rows
 

@@ -14,7 +14,7 @@ from etq.ingest.trace.classes import Class
 from etq.ingest.trace.launches import Flags, Whole, are, nearest
 from etq.ingest.trace.passes import Passes
 from etq.ingest.trace.scanner import NONE
-from etq.ingest.trace.slices import Slices
+from etq.ingest.trace.waits import Trace
 
 _NOT_OPERATORS: Final = ("DataParallel.forward", "DistributedDataParallel.forward")
 # Work of these ops is attributed to the op of attention that chose them.
@@ -53,13 +53,30 @@ class Work(NamedTuple):
     ticks: Whole
 
 
-def work_of(slices: Slices, kinds: Kinds) -> Work:
+class Ops(NamedTuple):
+    """What is known about the ops of slices, as arrays [n]. -1 stands for no op.
+
+    run        the run of each slice
+    around     the op that contains it
+    owner      the op to which the time of a device event belongs
+    is_called  whether it is a call of an op of its own, as in `Calls.operator`
+    own_ticks  its own time, as from `operator_ticks`
+    """
+
+    run: Whole
+    around: Whole
+    owner: Whole
+    is_called: Flags
+    own_ticks: Whole
+
+
+def work_of(trace: Trace, kinds: Kinds, ops: Ops) -> Work:
     """Return the work of devices that ops launched. For a trace without work of devices, return its ops."""
     is_work = are(kinds.kind, [each.is_work for each in kinds.classes])
     if is_work.any():
-        op = np.where(is_work & (slices.elapsed >= 0), slices.owners.op, NONE)
+        op = np.where(is_work & (trace.elapsed >= 0), ops.owner, NONE)
         rows = np.flatnonzero(op != NONE)
-        return Work(op[rows], kinds.kind[rows], slices.elapsed[rows])
+        return Work(op[rows], kinds.kind[rows], trace.elapsed[rows])
     is_operator = are(
         kinds.kind,
         [
@@ -67,7 +84,7 @@ def work_of(slices: Slices, kinds: Kinds) -> Work:
             for (_, name), each in zip(kinds.names, kinds.classes, strict=True)
         ],
     )
-    rows = np.flatnonzero(is_operator & (slices.elapsed >= 0) & (slices.calls.operator == np.arange(len(kinds.kind))))
+    rows = np.flatnonzero(is_operator & (trace.elapsed >= 0) & ops.is_called)
     return Work(rows, kinds.kind[rows], np.zeros(len(rows), np.int64))
 
 
@@ -84,14 +101,13 @@ class OpWork:
     `host_ticks` are the ops' own times on the host; None if the trace has work of devices.
     """
 
-    def __init__(self, slices: Slices, kinds: Kinds, op: Whole, own_ticks: Whole, passes: Passes) -> None:
-        """`op` [n] is the op that contains each slice, -1 for none; `own_ticks` are as from `operator_ticks`."""
+    def __init__(self, trace: Trace, kinds: Kinds, ops: Ops, passes: Passes) -> None:
         self.names = [name for _, name in kinds.names]
         rows = self.rows = np.flatnonzero(are(kinds.kind, [each.activity == "op" for each in kinds.classes]))
         place = np.full(len(kinds.kind) + 1, NONE, np.int64)
         place[rows] = np.arange(len(rows))
-        self.at, self.run, self.kind = slices.at[rows], slices.run[rows], kinds.kind[rows]
-        self.parent, self.sequence = place[op[rows]], slices.sequence[rows]
+        self.at, self.run, self.kind = trace.at[rows], ops.run[rows], kinds.kind[rows]
+        self.parent, self.sequence = place[ops.around[rows]], trace.sequence[rows]
         self.backward, self.repeats = passes.backward[rows], passes.repeats[rows]
         self._is_kernel = [each.activity == "kernel" for each in kinds.classes]
         self._is_product = [
@@ -99,10 +115,16 @@ class OpWork:
             for (_, name), each in zip(kinds.names, kinds.classes, strict=True)
         ]
         is_on_device = are(kinds.kind, [each.is_work for each in kinds.classes]).any()
-        self.host_ticks = None if is_on_device else own_ticks[rows]
-        work = work_of(slices, kinds)
+        self.host_ticks = None if is_on_device else ops.own_ticks[rows]
+        work = work_of(trace, kinds, ops)
         self._work = work._replace(op=place[work.op])
         self.ops = np.unique(self._work.op)
+
+    @cached_property
+    def every(self) -> Whole:
+        """The ops with work, and the ops to which it is attributed, in the order of the tables."""
+        found = np.unique(np.concatenate([self.ops, self.owner, self.compared]))
+        return found[np.lexsort((self.at[found], self.run[found]))]
 
     @cached_property
     def formulas(self) -> Sequence[Formula | None]:

@@ -24,7 +24,7 @@ from etq.ingest.trace.inputs import Inputs
 from etq.ingest.trace.kernels import unknown_kernels, with_communication, with_ops
 from etq.ingest.trace.launches import are, around_of, is_launch, launches_within
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
-from etq.ingest.trace.op_work import Kinds
+from etq.ingest.trace.op_work import Kinds, Ops
 from etq.ingest.trace.passes import PASSES, Passes, columns_around, columns_of, passes_of
 from etq.ingest.trace.paths import Recording, host_waits
 from etq.ingest.trace.scanner import NONE
@@ -104,10 +104,8 @@ def trace_rows(
     yield "threads", _threads(columns)
     around = dict(around_of(slices.classes, slices.kind, slices.parent))
     passes = passes_of(slices, slices.classes, [spelled(tid) for _, tid in columns.threads])
-    own_ticks = operator_ticks(
-        *(slices.classes, slices.kind, slices.calls.operator, around["node_index"], slices.elapsed, _counted(slices))
-    )
-    for rows in _trace_events(columns, slices, signature, around, own_ticks, passes, order):
+    ops = _ops(slices, around)
+    for rows in _trace_events(columns, slices, signature, around, ops.own_ticks, passes, order):
         yield "trace_events", rows
     yield "recordings", recording.row()
     if steps.num_rows:
@@ -120,9 +118,9 @@ def trace_rows(
         readable = readable[~np.isin(slices.at[readable], [*columns.plain])]
     inputs = Inputs(entries, slices.at[readable], slices.run[readable], slices.arguments)
     yield "op_arguments", inputs.table
-    if (collectives := host_collectives(slices, inputs, groups)) is not None:
+    if (collectives := host_collectives(slices, slices.run, inputs, groups)) is not None:
         yield "host_collectives", collectives
-    yield from cost_tables(slices, Kinds(*kinds), around["op_index"], own_ticks, passes, inputs, assumed or {})
+    yield from cost_tables(slices, Kinds(*kinds), ops, passes, inputs, assumed or {})
     spans = filled(by_tools.column("start_ticks"), NONE), filled(by_tools.column("end_ticks"), NONE)
     yield from _of_devices(
         *(columns, entries, slices, signature, around["annotation_index"], passes, order), recording.thread, spans
@@ -131,6 +129,13 @@ def trace_rows(
     if columns.findings:
         rules, details = zip(*columns.findings, strict=True)
         yield "findings", batch({"rule": texts(rules), "detail": texts(details)})
+
+
+def _ops(slices: Slices, around: Mapping[str, Whole]) -> Ops:
+    operator, counted = slices.calls.operator, _counted(slices)
+    own_ticks = operator_ticks(slices.classes, slices.kind, operator, around["node_index"], slices.elapsed, counted)
+    is_called = operator == np.arange(len(operator))
+    return Ops(slices.run, around["op_index"], slices.owners.op, is_called, own_ticks)
 
 
 def _of_devices(
@@ -369,6 +374,7 @@ def class_columns(classes: Sequence[Class]) -> dict[str, pa.Array]:
         "on_device": flags([each.on_device for each in classes]),
         "purpose": texts([each.purpose for each in classes]),
         "waits": flags([each.waits for each in classes]),
+        "call_cause": texts([each.call_cause for each in classes]),
     }
 
 

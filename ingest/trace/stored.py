@@ -1,18 +1,22 @@
-"""Computes what is stored about the passes, waits and gaps of a trace again, from its stored events."""
+"""Computes what is stored about the calls, passes, work, waits and gaps of a trace again, from its stored events."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from etq.ingest.arrow import batch, filled, numbers
+from etq.ingest.arrow import batch, filled, flags, numbers, texts
 from etq.ingest.trace.classes import Class
+from etq.ingest.trace.collectives import HOST_COLLECTIVES, host_collectives
+from etq.ingest.trace.costs import columns_of_ops
+from etq.ingest.trace.devices import are_used
 from etq.ingest.trace.gaps import device_gaps
-from etq.ingest.trace.launches import Flags, Whole
+from etq.ingest.trace.launches import Flags, Whole, around_of
+from etq.ingest.trace.op_work import Kinds, Ops, OpWork
 from etq.ingest.trace.passes import PASSES, columns_around, columns_of, passes_of
 from etq.ingest.trace.paths import Recording, host_waits
 from etq.ingest.trace.scanner import NONE
@@ -26,15 +30,29 @@ _SIGNATURES: Final = """
 _EVENTS: Final = """
     SELECT e.event_index, e.event_signature, e.thread_index, dense_rank() OVER (ORDER BY h.process) AS process,
         e.start_ticks, e.elapsed_ticks, coalesce(e.overlap_ticks, 0) AS overlap_ticks, e.parent_index, e.correlation_id,
-        e.sequence_number, e.forward_thread
+        e.sequence_number, e.forward_thread, e.run_index, (e.operator_ticks IS NOT NULL)::BIGINT AS is_called,
+        e.operator_ticks, c.flops
     FROM trace_events AS e
     JOIN threads AS h USING (capture_id, thread_index)
+    LEFT JOIN costed_ops AS o USING (capture_id, run_index, event_index)
+    LEFT JOIN call_costs AS c USING (capture_id, cost_index)
     WHERE e.capture_id = $key
     ORDER BY e.event_index
 """
 _DEVICES: Final = """
-    SELECT d.event_index, d.device, d.stream, d.wait_stream, d.wait_correlation_id, d.call_index, d.owner_index
+    SELECT d.event_index, d.device, d.stream, d.wait_stream, d.wait_correlation_id, d.call_index, d.owner_index,
+        d.op_index
     FROM device_events AS d WHERE d.capture_id = $key ORDER BY d.event_index
+"""
+_LISTED: Final = "SELECT d.device FROM trace_devices AS d WHERE d.capture_id = $key"
+_GLOO: Final = """
+    SELECT a.event_index, a.shapes, a.dtypes FROM host_collectives AS h
+    JOIN op_arguments AS a USING (capture_id, run_index, event_index) WHERE h.capture_id = $key ORDER BY 1
+"""
+# Labels may have changed since the file was read.
+_GROUP: Final = """
+    SELECT min(h.group_description) AS name, min(h.group_size) AS size FROM host_collectives AS h
+    WHERE h.capture_id = $key HAVING count(h.group_size) > 0
 """
 _THREADS: Final = "SELECT h.thread FROM threads AS h WHERE h.capture_id = $key ORDER BY h.thread_index"
 _STEPS: Final = "SELECT s.run_index, s.start_ticks, s.end_ticks FROM trace_steps AS s WHERE s.capture_id = $key"
@@ -68,7 +86,8 @@ def computed_again(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.Re
     classes = read(_SIGNATURES).to_pydict()
     kinds = [*zip(classes.pop("category"), classes.pop("label"), strict=True)]
     of_kinds = [Class(*values) for values in zip(*(classes[name] for name in Class._fields), strict=True)]
-    trace = _Stored(kinds, of_kinds, *_columns(read(_EVENTS)))
+    *events, run_of, is_called, own_ticks, flops = _columns(read(_EVENTS))
+    trace = _Stored(kinds, of_kinds, *events)
     threads = read(_THREADS).column("thread").to_pylist()
     row_of = partial(_rows_of, trace.at)
     trace = trace._replace(parent=row_of(trace.parent))
@@ -76,6 +95,13 @@ def computed_again(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.Re
     for numbered, count in ((trace.kind, len(kinds)), (trace.thread, len(threads))):
         if len(numbered) and not 0 <= numbered.min() <= numbered.max() < count:
             raise ValueError("a signature or thread is missing")
+    causes = batch(
+        {
+            "signature_index": numbers(np.arange(len(kinds), dtype=np.int32)),
+            "call_cause": texts([each.call_cause for each in of_kinds]),
+        }
+    )
+    yield "signatures", causes
     passes = passes_of(trace, of_kinds, threads)
     every = np.arange(len(trace.at))
     yield "trace_events", batch({"event_index": numbers(trace.at), **columns_of(trace, passes, every)})
@@ -84,10 +110,18 @@ def computed_again(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.Re
     run, start, end = _columns(read(_STEPS))
     thread = recording.last_threads(start, end)
     yield "trace_steps", batch({"run_index": numbers(run), "end_thread": numbers(thread, thread == NONE)})
-    index, *others, call, owner = _columns(read(_DEVICES))
+    index, *others, call, owner, op = _columns(read(_DEVICES))
+    row, call, owner, op = row_of(index), row_of(call), row_of(owner), row_of(op)
+    is_work = np.array([each.is_work for each in of_kinds], np.bool_)[trace.kind[row]] & (trace.elapsed[row] >= 0)
+    yield "trace_devices", _used(read, others[0][is_work])
+    yield "host_collectives", _collectives(trace, run_of, read)
+    around = dict(around_of(of_kinds, trace.kind, trace.parent))["op_index"]
+    ops = Ops(run_of, around, np.full(len(trace.at), NONE), is_called == 1, own_ticks)
+    ops.owner[row] = op
+    work = OpWork(trace, Kinds(kinds, of_kinds, trace.kind), ops, passes)
+    yield "costed_ops", batch(columns_of_ops(work, flops[work.rows]))
     if not len(index):
         return
-    row, call, owner = row_of(index), row_of(call), row_of(owner)
     devices = OfDevices(row, *others)
     calls = np.full(len(trace.at), NONE)
     calls[row] = call
@@ -101,6 +135,34 @@ def computed_again(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.Re
     yield "host_waits", host_waits(trace, calls, devices, waits, is_backward, recording.thread)
     starts, ends = _columns(read(_TOOL_STEPS))
     yield "device_gaps", device_gaps(trace, calls, devices, waits, trace.kind, (starts, ends))
+
+
+class _Inputs(NamedTuple):
+    """The inputs of events, as in `inputs.py`: the events, and the shapes and types of each."""
+
+    events: Whole
+    written: Sequence[tuple[bytes, ...]]
+
+    def at(self, events: Whole) -> tuple[Sequence[tuple[bytes, ...]], Whole]:
+        place = np.searchsorted(self.events, events)
+        return self.written, np.where(np.append(self.events, NONE)[place] == events, place, NONE)
+
+
+def _collectives(trace: _Stored, run: Whole, read: Callable[[str], pa.Table]) -> pa.RecordBatch:
+    index, *written = read(_GLOO).columns
+    inputs = [
+        tuple((each or "").encode() for each in given)
+        for given in zip(*(each.to_pylist() for each in written), strict=True)
+    ]
+    groups = [f"{group['name']}:{group['size']}" for group in read(_GROUP).to_pylist()]
+    found = host_collectives(trace, run, _Inputs(filled(index.combine_chunks(), NONE), inputs), "".join(groups))
+    return pa.RecordBatch.from_pylist([], HOST_COLLECTIVES) if found is None else found.rows
+
+
+def _used(read: Callable[[str], pa.Table], working: Whole) -> pa.RecordBatch:
+    [listed] = _columns(read(_LISTED))
+    used = are_used(listed.tolist(), {*working.tolist()})
+    return batch({"device": numbers(listed.astype(np.int32)), "is_used": flags(used)})
 
 
 def _rows_of(at: Whole, index: Whole) -> Whole:

@@ -21,7 +21,8 @@ CREATE TABLE signatures (
     activity VARCHAR,  -- what a trace's event is, by its category: kernel, copy, fill (work of a device); device_wait, device_annotation, counter_range (about a device); call (of a runtime or driver), op, step, annotation, module, python (code of older layouts), python_function, other; NULL for other formats
     on_device BOOLEAN,  -- whether a trace's event is of a device or about one, and so in no thread of the host; NULL for other formats
     purpose VARCHAR,  -- purpose of a host event of a trace, by its name; of calls: launch, copy (or fill), synchronization, stream_wait (a stream waits for an event), event_record, allocation, free, pinned_memory (allocation, release, registration), module_load (kernels), graph_instantiation (and capture), creation (of streams, events, contexts), query; of others: communication, collective (an op that calls a backend of communication), data_loading, module (Lightning's annotations), library (functions of Python that are not the user's own code); of torch.compile at work: dynamo, aot_autograd, inductor, autotuning, compilation (part unknown); also graph_capture, denoising (annotations of diffusion models around their steps), profiler (its own events); NULL where nothing is known
-    waits BOOLEAN  -- whether a call of a runtime or driver returns only when work of a device has ended; NULL for an unknown call, and for other events
+    waits BOOLEAN,  -- whether a call of a runtime or driver returns only when work of a device has ended; NULL for an unknown call, and for other events
+    call_cause VARCHAR  -- why the host waits in a call of a runtime or driver: synchronization for a copy that waits, else its purpose, or call if that is unknown; NULL for calls that belong to launching (launch, copy, stream_wait, event_record, query), and for other events
 );
 
 -- One timed event, with the fewest possible columns: the view `events` has all. Rows are sorted by capture_id,

@@ -15,8 +15,7 @@ SELECT s.signature_index, s.label, s.family, regexp_replace(s.label, '\d+', '*',
         WHEN s.activity <> 'call' THEN 0
         ELSE contains(s.label, 'BeginCapture')::INTEGER - contains(s.label, 'EndCapture')::INTEGER
     END AS captures,
-    CASE WHEN s.activity = 'call' THEN _call_cause(s.purpose, s.waits) END AS call_cause,
-    CASE WHEN s.purpose IN ('launch', 'copy') THEN s.purpose ELSE 'call' END AS long_cause,
+    s.call_cause, CASE WHEN s.purpose IN ('launch', 'copy') THEN s.purpose ELSE 'call' END AS long_cause,
     s.activity = 'call' AND coalesce(s.waits, false) AS waits
 FROM (SELECT capture_key AS capture_id) AS a
 JOIN signatures AS s USING (capture_id)
@@ -24,7 +23,7 @@ WHERE NOT s.on_device AND (s.purpose IS DISTINCT FROM 'profiler');
 
 -- Whether a call takes a millisecond or more: calls that launch, copy without waiting, or ask for something return
 -- within microseconds, so a longer call waits in the runtime or driver for what a trace doesn't show.
-CREATE MACRO _is_long_call(ticks) AS (ticks >= 1000000);
+CREATE MACRO _is_long_call(ticks) AS (ticks >= 'LONG_CALL');
 
 -- One state of a thread of the host, which lasts until the thread's next state: the innermost open event, NULL if none
 -- is open, and whether around this event data is loaded, another process is waited for, code is compiled or a graph is

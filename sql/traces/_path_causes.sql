@@ -29,8 +29,7 @@ WITH stretches AS MATERIALIZED (
     FROM query_table(path) AS p
 ),
 names AS MATERIALIZED (
-    SELECT s.signature_index, s.label, s.family, s.kernel_family, s.activity,
-        CASE WHEN s.activity = 'call' THEN _call_cause(s.purpose, s.waits) END AS call_cause,
+    SELECT s.signature_index, s.label, s.family, s.kernel_family, s.activity, s.call_cause,
         CASE
             WHEN h.pattern IN (SELECT t.pattern FROM query_table(tool_steps) AS t) THEN 'step'
             ELSE coalesce(h.kind, s.activity)

@@ -255,12 +255,20 @@ def test_launches_that_differ_are_found(tmp_path: Path) -> None:
 
 
 FACTS = {
+    "signatures": ("call_cause = 'call'",),
+    "costed_ops": ("is_recomputed = NOT is_recomputed", "owner_index = 1", "host_ticks = 1"),
+    "trace_devices": ("is_used = NOT is_used",),
     "trace_events": ("pass = 'optimizer'", "backward_index = 1", "forward_index = 1"),
     "device_events": ("pass = 'optimizer'", "backward_index = 1", "launch_index = 1", "wait_kind = 'none'"),
     "device_gaps": ("host_ticks = host_ticks + 1",),
     "host_waits": ("since_ticks = since_ticks - 1",),
     "recordings": ("path_thread = NULL",),
     "trace_steps": ("end_thread = 7",),
+}
+# Of a trace without devices.
+HOST_FACTS = {
+    "costed_ops": ("inner_flops = 1", "host_ticks = host_ticks + 1"),
+    "host_collectives": ("message_bytes = 1", "collective = 'other'", "group_size = group_size + 1"),
 }
 MISSING = {
     "parent_index = event_index": "an event contains itself",
@@ -269,9 +277,14 @@ MISSING = {
 }
 
 
-def test_facts_of_traces_that_differ_are_found() -> None:
+@pytest.mark.parametrize(
+    ("file", "facts", "missing"), [("torch_gpu", FACTS, MISSING), ("torch_gloo", HOST_FACTS, {})], ids=["gpu", "gloo"]
+)
+def test_facts_of_traces_that_differ_are_found(
+    file: str, facts: dict[str, tuple[str, ...]], missing: dict[str, str]
+) -> None:
     with etq.open() as warehouse:
-        warehouse.ingest(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz", name="gpu")
+        warehouse.ingest(CAPTURES / file / "rank0.pt.trace.json.gz", name="gpu")
 
         def problems(table: str, change: str) -> list[str]:
             warehouse.connection.execute("BEGIN")
@@ -283,12 +296,12 @@ def test_facts_of_traces_that_differ_are_found() -> None:
             return found
 
         assert checking.wait_problems(warehouse.connection) == []
-        for table, changes in FACTS.items():
+        for table, changes in facts.items():
             for change in changes:
                 assert problems(table, change) == [
                     f"{table}: gpu: 1 rows differ from what the events of the trace give"
                 ]
-        for change, why in MISSING.items():
+        for change, why in missing.items():
             assert problems("trace_events", change) == [f"trace_events: gpu: passes and waits can't be computed: {why}"]
 
 
