@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
 
 VIEW: Final = "advice"
-# Raises an error for wrong arguments. The text '' stands for a single capture.
+# Raises an error for wrong arguments.
 _CHOSEN: Final = """
-    SELECT _runs_method('', $key, $method),
-        (SELECT count(*) FROM _selected_runs($key, $steps, $phase, $method, $runs) AS r)
+    SELECT count(*)
+    FROM _capture_with_method($capture, NULL, $method) AS c, LATERAL (
+        FROM _selected_runs(c.capture_id, $steps, $phase, $method, $runs)
+    ) AS r
 """
 _CHECKED: Final = """
     SELECT c.unit, c.unit = _default_unit(c.time_scale), _checked_phase($phase) FROM _capture($capture, $unit) AS c
@@ -36,7 +38,7 @@ def advised(warehouse: Answers, capture: Capture, given: Mapping[str, Any]) -> t
     if capture.format == TRACE or (is_default and not others):
         return _stored(capture, None if is_default else unit)
     chosen = {name: others.get(name) for name in ("steps", "phase", "method")}
-    warehouse.rows(_CHOSEN, key=capture.capture_id, runs=others.get("runs", "typical"), **chosen)
+    warehouse.rows(_CHOSEN, capture=capture, runs=others.get("runs", "typical"), **chosen)
     # Imported here, as only this view needs it.
     from etq.advice.dump_rows import Given, rows_of_dump
     from etq.advice.filling import as_query

@@ -42,7 +42,8 @@ LEFT JOIN records AS r USING (record_id);
 CREATE MACRO _linked_capture_with_method(capture, unit, method) AS TABLE
 SELECT _asked.*
 FROM _linked_capture(capture, unit) AS _asked
-WHERE _runs_method(capture, _asked.capture_id, method);
+LEFT JOIN _ran_methods(method) AS _ran USING (capture_id)
+WHERE _runs_method(capture, _ran.is_run, _ran.methods, method);
 
 -- All captures that have a record with modules and lines, in their default units.
 CREATE MACRO _linked_captures() AS TABLE
@@ -50,6 +51,16 @@ SELECT c.capture_id, c.record_id, c.program_id, c.unit, c.scale
 FROM _scaled_captures() AS c
 JOIN records AS r USING (record_id)
 WHERE c.format <> 'torch_trace' AND r.is_complete;
+
+-- The module of events; the name in parentheses of time without a module.
+CREATE MACRO _module_of(is_framework, module_path, kind, family) AS (
+    CASE
+        WHEN is_framework THEN '(framework)'
+        WHEN module_path IS NOT NULL THEN module_path
+        WHEN kind = 'delegate' AND _delegate_part(family) = 'layout' THEN '(delegate layout)'
+        ELSE '(unattributed)'
+    END
+);
 
 -- The self times of the events of one signature within the executes of captures, and their place in the model. Times
 -- without a module have a name in parentheses: the overhead of OPERATOR_CALLs, the layout work of an unmapped delegate,
@@ -67,13 +78,7 @@ WITH classified_times AS (
     FROM query_table(times) AS t
     JOIN query_table(names) AS s USING (capture_id, signature_index)
 )
-SELECT o.capture_id, o.scope AS method,
-    CASE
-        WHEN o.is_framework THEN '(framework)'
-        WHEN m.module_path IS NOT NULL THEN m.module_path
-        WHEN o.kind = 'delegate' AND _delegate_part(o.family) = 'layout' THEN '(delegate layout)'
-        ELSE '(unattributed)'
-    END AS module_path,
+SELECT o.capture_id, o.scope AS method, _module_of(o.is_framework, m.module_path, o.kind, o.family) AS module_path,
     m.source_file, m.source_line, coalesce(m.lines, 0) AS lines,
     o.signature_index, m.mapping, o.is_unaccounted, o.calls, o.own_executes AS executes, o.self_ticks
 FROM classified_times AS o
@@ -82,11 +87,18 @@ LEFT JOIN query_table(ops) AS m
 
 -- Rows of `_placed_times` of the selected runs of a capture.
 CREATE MACRO _attributed_times(capture_key, steps, phase, method, runs) AS TABLE
-WITH placed_events AS (
-    FROM _run_events(capture_key, steps, phase, method, runs) AS t
-    WHERE t.execute_index IS NOT NULL AND t.is_additive
+WITH placed_key AS MATERIALIZED (SELECT capture_key AS capture_id),
+placed_sums AS (
+    SELECT e.capture_id, r.scope, e.signature_index, e.children > 0 AS has_children, count(*) AS calls,
+        count(*) FILTER (e.is_execute) AS own_executes, sum(e.self_ticks) AS self_ticks
+    FROM placed_key AS k
+    JOIN event_ticks AS e USING (capture_id)
+    JOIN runs AS r USING (capture_id, run_index)
+    WHERE e.execute_index IS NOT NULL
+        AND e.is_additive
+        AND _is_selected_run(r.iteration, r.phase, r.scope, r.is_typical, steps, phase, method, runs)
+    GROUP BY ALL
 ),
-placed_signatures AS (FROM _signature_times('placed_events')),
-placed_names AS (FROM (SELECT capture_key AS capture_id) AS a JOIN signatures AS s USING (capture_id)),
-placed_ops AS (FROM (SELECT capture_key AS capture_id) AS a JOIN signature_ops AS m USING (capture_id))
-FROM _placed_times('placed_signatures', 'placed_names', 'placed_ops');
+placed_names AS (FROM placed_key AS k JOIN signatures AS s USING (capture_id)),
+placed_ops AS (FROM placed_key AS k JOIN signature_ops AS o USING (capture_id))
+FROM _placed_times('placed_sums', 'placed_names', 'placed_ops');
