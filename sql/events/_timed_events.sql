@@ -7,8 +7,10 @@ SELECT e.capture_id, e.run_index, e.event_index, e.signature_index, e.execute_in
         WHEN e.event_index = e.execute_index THEN coalesce(_duration_ticks(e.elapsed_ticks, e.unwrapped_ticks), 0)
     END AS execute_ticks,
     r.scope, r.method, r.is_typical
-FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-JOIN _selected_runs(capture_key, steps, phase, method, runs) AS r USING (run_index);
+FROM (SELECT capture_key AS capture_id) AS k
+JOIN event_ticks AS e USING (capture_id)
+JOIN runs AS r USING (capture_id, run_index)
+WHERE _is_selected_run(r.iteration, r.phase, r.scope, r.is_typical, steps, phase, method, runs);
 
 -- One event of the selected runs of a capture, with its times, its names, and columns of its capture and run.
 CREATE MACRO _timed_events(
@@ -24,7 +26,8 @@ SELECT e.* REPLACE (coalesce(e.duration_ticks, 0) AS duration_ticks),
     CASE WHEN e.event_index = e.execute_index THEN coalesce(e.duration_ticks, 0) END AS execute_ticks,
     r.name AS run_name, r.scope, r.method, r.is_typical
 FROM _capture_events(capture_key) AS e
-JOIN _selected_runs(capture_key, steps, phase, method, runs) AS r USING (run_index);
+JOIN runs AS r USING (capture_id, run_index)
+WHERE _is_selected_run(r.iteration, r.phase, r.scope, r.is_typical, steps, phase, method, runs);
 
 -- Events within an execute.
 CREATE MACRO _execute_times(capture_key, unit, steps, phase, method, runs) AS TABLE

@@ -66,6 +66,7 @@ SELECT c.capture_id, c.time_scale, c.profiling_level, e.run_index, e.event_index
     _duration_ticks(e.elapsed_ticks, e.unwrapped_ticks) AS duration_ticks, s.value_unit, s.clock,
     s.clock = 'host' AND s.value_unit = 'ticks' AS is_host_ticks, e.is_detached, e.overlap_ticks, e.children,
     e.self_ticks, e.torch_self_ticks, e.is_additive, e.is_execute
-FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s USING (signature_index)
-CROSS JOIN (FROM captures AS i WHERE i.capture_id = capture_key) AS c;
+FROM (SELECT capture_key AS capture_id) AS k
+JOIN captures AS c USING (capture_id)
+JOIN event_ticks AS e USING (capture_id)
+JOIN signatures AS s USING (capture_id, signature_index);
