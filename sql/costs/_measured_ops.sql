@@ -43,13 +43,20 @@ CREATE MACRO _measured_ops(
 ) AS TABLE
 WITH costed AS MATERIALIZED (FROM _costed_nodes(target)),
 timed AS (
-    SELECT t.scope AS method, t.signature_index, t.is_additive, t.block_index, t.kind, t.label, t.instruction_id,
-        t.value_unit, count(*) AS calls, sum(t.self_ticks) AS self_ticks,
-        sum(CASE WHEN i.run_index IS NULL THEN t.duration_ticks ELSE 0 END) AS whole_ticks
-    FROM _execute_times((SELECT a.capture_id FROM query_table(target) AS a), NULL, steps, phase, method, runs) AS t
+    SELECT r.scope AS method, e.signature_index, e.is_additive, s.block_index, s.kind, s.label, s.instruction_id,
+        s.value_unit, count(*) AS calls, sum(e.self_ticks) AS self_ticks,
+        sum(
+            CASE WHEN i.run_index IS NULL THEN coalesce(_duration_ticks(e.elapsed_ticks, e.unwrapped_ticks), 0) ELSE 0 END
+        ) AS whole_ticks
+    FROM query_table(target) AS a
+    JOIN event_ticks AS e USING (capture_id)
+    JOIN signatures AS s USING (capture_id, signature_index)
+    JOIN runs AS r USING (capture_id, run_index)
     LEFT JOIN _inner_calls((SELECT a.capture_id FROM query_table(target) AS a)) AS i
-        ON t.kind = 'delegate_call' AND i.run_index = t.run_index AND i.event_index = t.event_index
-    WHERE t.kind IN ('kernel', 'delegate', 'delegate_call') OR t.kind = 'operator_call' AND t.children = 0
+        ON s.kind = 'delegate_call' AND i.run_index = e.run_index AND i.event_index = e.event_index
+    WHERE e.execute_index IS NOT NULL
+        AND (s.kind IN ('kernel', 'delegate', 'delegate_call') OR s.kind = 'operator_call' AND e.children = 0)
+        AND _is_selected_run(r.iteration, r.phase, r.scope, r.is_typical, steps, phase, method, runs)
     GROUP BY ALL
 ),
 mapped AS (

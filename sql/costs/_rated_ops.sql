@@ -41,9 +41,9 @@ measured AS MATERIALIZED (FROM _measured_ops(target, "by", steps, phase, method,
 costs AS (FROM _set_costs(target, 'measured')),
 executes AS MATERIALIZED (
     SELECT t.scope AS method, count(*) FILTER (t.is_execute) AS number,
-        sum(sum(coalesce(t.duration_ticks, 0))) OVER ()::DOUBLE AS ticks
-    FROM _timed_events((SELECT a.capture_id FROM peaks AS a), NULL, steps, phase, method, runs) AS t
-    WHERE t.event_index = t.execute_index
+        sum(sum(t.execute_ticks)) OVER ()::DOUBLE AS ticks
+    FROM _run_events((SELECT a.capture_id FROM peaks AS a), steps, phase, method, runs) AS t
+    WHERE t.execute_ticks IS NOT NULL
     GROUP BY t.scope
 ),
 backends AS (

@@ -2,18 +2,21 @@
 -- happens because a nested program's instructions have the same numbers, and because the profiler before ETDump times
 -- the delegate within its call.
 CREATE MACRO _inner_calls(capture_key) AS TABLE
-WITH RECURSIVE calls AS (
-    SELECT s.chain_index, s.instruction_id, t.run_index, t.event_index, t.parent_index, t.execute_index
-    FROM (SELECT i.* FROM signatures AS i WHERE i.capture_id = capture_key AND i.kind = 'delegate_call') AS s
-    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS t USING (signature_index)
+WITH RECURSIVE calls AS MATERIALIZED (
+    SELECT t.capture_id, s.chain_index, s.instruction_id, t.run_index, t.event_index, t.parent_index, t.execute_index
+    FROM (SELECT capture_key AS capture_id) AS k
+    JOIN signatures AS s USING (capture_id)
+    JOIN event_ticks AS t USING (capture_id, signature_index)
+    WHERE s.kind = 'delegate_call'
 ),
 -- This is outside of the recursion, because DuckDB would read the events of all captures there.
 parents AS MATERIALIZED (
     SELECT i.run_index, i.event_index, i.parent_index
-    FROM event_ticks AS i
-    WHERE i.capture_id = capture_key
-        AND i.parent_index IS NOT NULL
-        AND EXISTS (FROM calls AS c WHERE c.parent_index <> c.execute_index)
+    FROM (
+        SELECT DISTINCT c.capture_id, c.run_index FROM calls AS c WHERE c.parent_index <> c.execute_index
+    ) AS r
+    JOIN event_ticks AS i USING (capture_id, run_index)
+    WHERE i.parent_index IS NOT NULL
 ),
 -- Calls that no execute contains directly, with all events around them.
 ancestors AS (
