@@ -18,16 +18,16 @@
 --   peak_size_bytes: size of the tensors that live at the method's peak; 0 if none does
 CREATE MACRO node_memory(capture) AS TABLE
 WITH target AS MATERIALIZED (
-    SELECT k.capture_id, k.record_id, p.program_id, p.sha256 AS program
+    SELECT c.capture_id, c.record_id, c.program_id
     FROM _linked_capture(capture, NULL) AS c
-    JOIN captures AS k USING (capture_id)
-    JOIN programs AS p ON p.program_id = k.program_id
+    WHERE c.capture_id IS NOT NULL AND c.program_id IS NOT NULL
 ),
-steps AS (
-    SELECT i.method, i.chain_index, i.instruction_id,
-        row_number() OVER (PARTITION BY i.method ORDER BY i.chain_index, i.instruction_id) - 1 AS step
+methods_of_plan AS MATERIALIZED (
+    SELECT m.program_id, m.method, greatest(count(i.method) - 1, 0) AS last_step
     FROM target AS a
-    JOIN instructions AS i USING (program_id)
+    JOIN methods AS m USING (program_id)
+    LEFT JOIN instructions AS i ON i.program_id = m.program_id AND i.method = m.method
+    GROUP BY m.program_id, m.method
 ),
 run_by AS (
     SELECT DISTINCT n.graph_id, n.nodes[1] AS node_index, s.chain_index, s.instruction_id
@@ -39,15 +39,13 @@ run_by AS (
         AND s.kind IN ('kernel', 'operator_call', 'delegate_call')
 ),
 made AS (
-    SELECT m.method, m.first_instruction, count(*) AS tensors,
+    SELECT m.method, m.first_step, count(*) AS tensors,
         CASE WHEN count(*) = count(m.size_bytes) THEN try_cast(sum(m.size_bytes) AS BIGINT) END AS size_bytes,
         try_cast(coalesce(sum(m.size_bytes) FILTER (WHERE m.is_live_at_peak), 0) AS BIGINT) AS peak_size_bytes
-    FROM planned_memory((SELECT a.program FROM target AS a)) AS m
-    JOIN target AS a ON true
-    JOIN program_values AS v USING (program_id, method, value_index)
+    FROM _planned_tensors('methods_of_plan') AS m
     -- Tensors that outlive a run, or exist before it, are not computed by it.
-    WHERE NOT m.is_input AND v.name IS NULL AND v.constant_index IS NULL
-    GROUP BY m.method, m.first_instruction
+    WHERE NOT m.is_input AND NOT m.is_kept
+    GROUP BY m.method, m.first_step
 )
 SELECT r.graph_id, r.node_index, g.method, p.name, p.op_type, p.module_path, s.step AS instruction,
     coalesce(m.tensors, 0) AS tensors, CASE WHEN m.method IS NULL THEN 0 ELSE m.size_bytes END AS size_bytes,
@@ -55,6 +53,6 @@ SELECT r.graph_id, r.node_index, g.method, p.name, p.op_type, p.module_path, s.s
 FROM target AS a CROSS JOIN run_by AS r
 JOIN graphs AS g USING (record_id, graph_id)
 JOIN op_nodes AS p USING (record_id, graph_id, node_index)
-JOIN steps AS s USING (method, chain_index, instruction_id)
-LEFT JOIN made AS m ON m.method = g.method AND m.first_instruction = s.step
+JOIN _numbered_instructions('methods_of_plan') AS s USING (method, chain_index, instruction_id)
+LEFT JOIN made AS m ON m.method = g.method AND m.first_step = s.step
 ORDER BY r.graph_id, r.node_index, s.step;
