@@ -350,6 +350,7 @@ def found(name: str) -> SqlObject | None:
     return near or (_parsed(_places()[name][0])[name] if name in _places() else None)
 
 
+@cache
 def named(name: str) -> SqlObject:
     """Return the object of a name that is known to exist, as `found` does."""
     known = found(name)
@@ -357,6 +358,7 @@ def named(name: str) -> SqlObject:
     return known
 
 
+@cache
 def _root() -> str:
     in_checkout = Path(__file__).parent / "sql"
     if in_checkout.exists():
@@ -408,6 +410,7 @@ def tables() -> list[SqlObject]:
     return [known for file in _of_tables() for known in _parsed(file).values() if known.kind == "table"]
 
 
+@cache
 def _of_tables() -> list[str]:
     """Return the files of the base tables."""
     return [file for file in _files(_root()) if file.startswith("tables/")]
