@@ -27,18 +27,18 @@ class Table:
         builder.StartObject(max(self.fields, default=-1) + 1)
         for slot, value in written.items():
             if isinstance(value, np.generic):
-                builder.PrependSlot(_FLAGS[value.dtype.name], slot, value.item(), None)
+                builder.PrependSlot(_FLAGS[type(value)], slot, value.item(), None)
             else:
                 builder.PrependUOffsetTRelativeSlot(slot, value, 0)
         return int(builder.EndObject())
 
 
 _FLAGS = {
-    "uint8": flatbuffers.number_types.Uint8Flags, "int8": flatbuffers.number_types.Int8Flags,
-    "bool": flatbuffers.number_types.BoolFlags, "int16": flatbuffers.number_types.Int16Flags,
-    "int32": flatbuffers.number_types.Int32Flags, "uint32": flatbuffers.number_types.Uint32Flags,
-    "int64": flatbuffers.number_types.Int64Flags, "uint64": flatbuffers.number_types.Uint64Flags,
-    "float32": flatbuffers.number_types.Float32Flags, "float64": flatbuffers.number_types.Float64Flags,
+    np.uint8: flatbuffers.number_types.Uint8Flags, np.int8: flatbuffers.number_types.Int8Flags,
+    np.bool_: flatbuffers.number_types.BoolFlags, np.int16: flatbuffers.number_types.Int16Flags,
+    np.int32: flatbuffers.number_types.Int32Flags, np.uint32: flatbuffers.number_types.Uint32Flags,
+    np.int64: flatbuffers.number_types.Int64Flags, np.uint64: flatbuffers.number_types.Uint64Flags,
+    np.float32: flatbuffers.number_types.Float32Flags, np.float64: flatbuffers.number_types.Float64Flags,
 }  # fmt: skip
 
 

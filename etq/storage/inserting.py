@@ -71,7 +71,9 @@ def insert_captures(
     for table, schema in [*others]:
         # Free the rows that were inserted, and those made for inserting.
         parts = others.pop((table, schema))
-        _insert_keyed(connection, table, pa.Table.from_batches([_keyed(key, rows) for key, rows in parts]))
+        rows = pa.Table.from_batches([_keyed(key, each) for key, each in parts])
+        if rows.num_rows:  # planning the statement takes longer than all else of it
+            _insert_keyed(connection, table, rows)
     for key in unsettled:
         settle(connection, key, key)
 

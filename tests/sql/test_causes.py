@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import pytest
@@ -14,7 +14,7 @@ from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import dump, execute, kernel, run
-from tests.fleet_captures import COMMITS, DEVICES, FAULTS, OPS, Fault, fleet, ingest_fleet
+from tests.fleet_captures import COMMITS, DEVICES, FAULTS, OPS, START, Fault, fleet, ingest_fleet
 from tests.job_traces import Faults, job
 from tests.sampling import IS_WHOLE
 from tests.warehouses import empty_warehouse
@@ -81,14 +81,25 @@ def test_fleets_without_faults_have_no_cause(seed: int) -> None:
 SOME: Final = tuple(f"pixel8-{number:02}" for number in (1, 2, 3, 4, 7, 13, 14, 15))
 
 
+def is_of_some(labels: Mapping[str, str]) -> bool:
+    return labels["model"] == "mlp" and labels["device"] in SOME
+
+
 def of_models(models: Sequence[str], faults: tuple[Fault, ...] = FAULTS) -> list[Labelled]:
     """The captures of mlp on some devices, once for each model."""
     return [
         each._replace(labels={**each.labels, "model": model}, name=each.name.replace("mlp", model))
         for number, model in enumerate(models)
-        for each in fleet(faults, 1 + number)
-        if each.labels["model"] == "mlp" and each.labels["device"] in SOME
+        for each in fleet(faults, 1 + number, is_of_some)
     ]
+
+
+def is_of_transformer(labels: Mapping[str, str]) -> bool:
+    return labels["model"] == "transformer"
+
+
+def of_transformer(*faults: Fault) -> tuple[Labelled, ...]:
+    return fleet(faults, 1, is_of_transformer)
 
 
 @pytest.mark.long
@@ -103,7 +114,7 @@ def test_a_device_that_is_slow_in_several_models_is_one_cause() -> None:
 
 @pytest.mark.long
 def test_a_device_is_as_recent_as_its_captures_that_were_compared() -> None:
-    latest = [each for each in fleet(()) if each.labels["model"] == "lstm"][-1]
+    latest = fleet((), 1, lambda labels: labels["model"] == "lstm")[-1]
     latest = latest._replace(labels={**latest.labels, "device": "pixel8-07"}, captured_at=datetime(2027, 1, 1))
     captures = of_models(["mlp"])
     with empty_warehouse() as warehouse:
@@ -150,7 +161,7 @@ def test_captures_that_nothing_orders_are_of_a_series_and_devices_are_compared()
 @pytest.mark.long
 def test_an_accepted_change_is_listed_where_it_is_asked_for() -> None:
     with empty_warehouse() as warehouse:
-        ingest_all(warehouse, [each for each in fleet() if each.labels["model"] == "transformer"])
+        ingest_all(warehouse, of_transformer(*FAULTS))
         [before] = asked(warehouse, "FROM series()")
         assert (before["verdict"], before["first_bad"], before["reason"]) == ("slower", COMMITS[20], None)
         for what, item in (("total", None), ("op", "permute_copy")):
@@ -161,10 +172,6 @@ def test_an_accepted_change_is_listed_where_it_is_asked_for() -> None:
             ("permute_copy", True, "wanted")
         }
         assert asked(warehouse, "FROM series()")[0]["verdict"] == "~"
-
-
-def of_transformer(*faults: Fault) -> list[Labelled]:
-    return [each for each in fleet(faults) if each.labels["model"] == "transformer"]
 
 
 @pytest.mark.long
@@ -278,7 +285,7 @@ def method_only(device: str, commit: str, time: int) -> Labelled:
 
 
 def fleet_time(commit: str) -> str:
-    return next(each.labels["commit_time"] for each in fleet(()) if each.labels["commit"] == commit)
+    return (START + timedelta(days=COMMITS.index(commit))).isoformat() + "Z"
 
 
 def kinds_of(warehouse: Warehouse) -> list[tuple[Any, ...]]:
@@ -552,11 +559,10 @@ def test_rows_are_those_of_comparisons(lab: Warehouse) -> None:
 
 @pytest.mark.long
 def test_a_device_with_another_condition_is_not_judged(warehouse: Warehouse) -> None:
-    captures = [each for each in fleet(FAULTS[1:2]) if each.labels["device"] in DEVICES[9:14]]
-    ingest_all(warehouse, [each for each in captures if each.labels["model"] == "mlp"])
+    captures = fleet(FAULTS[1:2], 1, lambda labels: labels["model"] == "mlp" and labels["device"] in DEVICES[9:14])
+    ingest_all(warehouse, captures)
     for each in captures:
-        if each.labels["model"] == "mlp":
-            warehouse.metric(each.name, "temperature", 60 if each.labels["device"] == "pixel8-13" else 30)
+        warehouse.metric(each.name, "temperature", 60 if each.labels["device"] == "pixel8-13" else 30)
     verdicts = {row["value"]: row["verdict"] for row in asked(warehouse, "FROM outliers()")}
     assert verdicts.pop("pixel8-13") == "conditions differ" and set(verdicts.values()) <= {"~", "not decided"}
     [(verdict,)] = warehouse.rows("SELECT verdict FROM outliers(allow_mismatch := true) WHERE value = 'pixel8-13'")[1]
