@@ -41,46 +41,43 @@ def graphs_of(warehouse: Warehouse) -> list[tuple[int, int, int]]:
 class Pair:
     """Two records, before and after. Graphs are copied into them as separate methods, with or without edits."""
 
-    def __init__(self, warehouse: Warehouse) -> None:
+    def __init__(self, warehouse: Warehouse, planted: list[tuple[tuple[int, int], str, int]]) -> None:
+        """`planted` are graphs by record and number, each with an edit of one of its nodes."""
         self.warehouse = warehouse
-        self.connection = warehouse.connection
-        self.planted: list[tuple[str, int]] = []
-        self.keys = (1001, 1002)
-        for key, name in zip(self.keys, ("before", "after"), strict=True):
-            self._run(f"""INSERT INTO records SELECT * REPLACE ({key} AS record_id, '{name}' AS name, '{name}' AS sha256)
+        self.planted = [(edit, node) for _, edit, node in planted]
+        run = warehouse.connection.execute
+        run(
+            "CREATE TEMP TABLE planted AS SELECT unnest($numbers) AS number, unnest($records) AS record, unnest($graphs) AS graph, "
+            "unnest($edits) AS edit, unnest($nodes) AS node",
+            {
+                "numbers": [*range(len(planted))], "records": [record for (record, _), _, _ in planted],
+                "graphs": [graph for (_, graph), _, _ in planted], "edits": [edit for _, edit, _ in planted],
+                "nodes": [node for _, _, node in planted],
+            },
+        )  # fmt: skip
+        # A copy lacks the node that is added or removed; the following nodes move up by one place.
+        for key, name, lacks in ((1001, "before", "added"), (1002, "after", "removed")):
+            run(f"""INSERT INTO records SELECT * REPLACE ({key} AS record_id, '{name}' AS name, '{name}' AS sha256)
                 FROM records LIMIT 1""")
-
-    def _run(self, query: str) -> None:
-        self.connection.execute(query)
-
-    def plant(self, source: tuple[int, int], edit: str, node: int) -> None:
-        at = len(self.planted)
-        self._copy(source, self.keys[0], at, node if edit == "added" else None)
-        self._copy(source, self.keys[1], at, node if edit == "removed" else None)
-        place = f"WHERE record_id = {self.keys[1]} AND graph_id = {at} AND node_index = {node}"
-        if edit == "op":
-            self._run(f"UPDATE op_nodes SET op_type = 'planted.op', op = 'op' {place}")
-        if edit == "shape":
-            self._run(f"UPDATE node_values SET sizes = [7, 7, 7, 7] {place}")
-        self.planted.append((edit, node))
-
-    def _copy(self, source: tuple[int, int], key: int, at: int, without: int | None) -> None:
-        """Copy a graph without one node; the following nodes move up by one place."""
-        record, graph = source
-        self._run(f"INSERT INTO graphs VALUES ({key}, {at}, 'planted', 'm{at}', 'x', 'EDGE')")
-        for table, columns in (
-            ("op_nodes", ["node_index"]),
-            ("node_values", ["node_index"]),
-            ("op_edges", ["from_node", "to_node"]),
-        ):
-            places = {
-                column: column if without is None else f"{column} - ({column} > {without})::INTEGER"
-                for column in columns
-            }
-            listed = ", ".join(f"{place} AS {column}" for column, place in places.items())
-            kept = " AND ".join(f"{column} IS DISTINCT FROM {-1 if without is None else without}" for column in columns)
-            self._run(f"""INSERT INTO {table} SELECT * REPLACE ({key} AS record_id, {at} AS graph_id, {listed})
-                FROM {table} WHERE record_id = {record} AND graph_id = {graph} AND {kept}""")
+            run(f"INSERT INTO graphs SELECT {key}, number, 'planted', 'm' || number, 'x', 'EDGE' FROM planted")
+            for table, columns in (
+                ("op_nodes", ["node_index"]),
+                ("node_values", ["node_index"]),
+                ("op_edges", ["from_node", "to_node"]),
+            ):
+                listed = ", ".join(
+                    f"{each} - (p.edit = '{lacks}' AND {each} > p.node)::INTEGER AS {each}" for each in columns
+                )
+                kept = " AND ".join(
+                    f"NOT (p.edit = '{lacks}' AND {each} IS NOT DISTINCT FROM p.node)" for each in columns
+                )
+                run(f"""INSERT INTO {table}
+                    SELECT t.* REPLACE ({key} AS record_id, p.number AS graph_id, {listed})
+                    FROM planted AS p JOIN {table} AS t ON t.record_id = p.record AND t.graph_id = p.graph WHERE {kept}""")
+        place = "FROM planted AS p WHERE t.record_id = 1002 AND t.graph_id = p.number AND t.node_index = p.node AND p.edit ="
+        run(f"UPDATE op_nodes AS t SET op_type = 'planted.op', op = 'op' {place} 'op'")
+        run(f"UPDATE node_values AS t SET sizes = [7, 7, 7, 7] {place} 'shape'")
+        run("DROP TABLE planted")
 
     def likeness(self, key: int, at: int, node: int) -> Any:
         """The properties of a node. Nodes with equal properties can be distinguished only by their neighbours."""
@@ -114,16 +111,22 @@ def test_planted_edits_are_found_exactly() -> None:
     with empty_warehouse() as warehouse:
         for path in RECORDS[:: 1 if IS_WHOLE else 3]:
             warehouse.ingest_record(path)
-        pair = Pair(warehouse)
-        for record, graph, nodes in graphs_of(warehouse):
-            for node in range(0, nodes, 6 * (1 + nodes // (20 if IS_WHOLE else 5))):
-                for edit in EDITS:
-                    pair.plant((record, graph), edit, node)
+        planted = [
+            ((record, graph), edit, node)
+            for record, graph, nodes in graphs_of(warehouse)
+            for node in range(0, nodes, 6 * (1 + nodes // (20 if IS_WHOLE else 5)))
+            for edit in EDITS
+        ]
+        pair = Pair(warehouse, planted)
         found = pair.differences()
+        with_outputs = {
+            *warehouse.rows(
+                "SELECT graph_id, node_index FROM node_values WHERE record_id = 1002 AND dtype IS NOT NULL"
+            )[1]
+        }
         exact: Counter[str] = Counter()
         for at, (edit, node) in enumerate(pair.planted):
-            query = "SELECT count(*) FROM node_values WHERE record_id = 1002 AND graph_id = $at AND node_index = $node AND dtype IS NOT NULL"
-            has_outputs = warehouse.rows(query, at=at, node=node)[1] != [(0,)]
+            has_outputs = (at, node) in with_outputs
             wanted = expected(edit, node, has_outputs)
             if found[at] == wanted:
                 exact[edit] += 1

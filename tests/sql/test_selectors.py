@@ -215,16 +215,20 @@ VALUES = st.one_of(
 )
 def test_written_selectors_read_back(ten: Warehouse, labelled: list[dict[str, str]], data: st.DataObject) -> None:
     """Those of Python and of SQL choose the captures that have these labels, and no others; also one of some values."""
-    for number, labels in enumerate(labelled):
+    for labels in labelled:
         check_labels(labels)
-        for key, value in labels.items():
-            written = ten.rows("SELECT concat($key, '=', _selector_value($key, $value))", key=key, value=value)[1]
-            assert written == [(selector_of({key: value}),)]
-        labelled[number] = {**labels, "job": labels.get("job", "ddp")}
+    given = [pair for labels in labelled for pair in labels.items()]
+    query = """
+        SELECT concat(g.key, '=', _selector_value(g.key, g.value))
+        FROM (SELECT unnest($keys::VARCHAR[]) AS key, unnest($values::VARCHAR[]) AS value) AS g
+    """
+    written = ten.rows(query, keys=[key for key, _ in given], values=[value for _, value in given])[1]
+    assert written == [(selector_of({key: value}),) for key, value in given]
+    labelled = [{**labels, "job": labels.get("job", "ddp")} for labels in labelled]
+    stored = [(number, *pair) for number, labels in enumerate(labelled, 1) for pair in labels.items()]
     ten.connection.execute("DELETE FROM labels")
-    ten.connection.executemany(
-        "INSERT INTO labels VALUES (?, ?, ?)",
-        [(number + 1, *pair) for number, labels in enumerate(labelled) for pair in labels.items()],
+    ten.connection.execute(
+        "INSERT INTO labels SELECT unnest(?), unnest(?), unnest(?)", [*map(list, zip(*stored, strict=True))]
     )
     chosen = data.draw(st.sampled_from(labelled))
     expected = [f"c{number}" for number, labels in enumerate(labelled) if chosen.items() <= labels.items()]
