@@ -34,14 +34,12 @@ SECOND = [
 
 
 def fill(warehouse: Warehouse, files: list[Path]) -> None:
-    """Ingest files and link each to its program and record, if there are any."""
+    """Ingest files, each linked to its program and record, if there are any."""
     for path in files:
-        capture = warehouse.ingest(path, labels={"model": path.parent.name}, captured_at=datetime(2026, 1, 2))
         stem = path.parent / path.parent.name
-        if (pte := stem.with_suffix(".pte")).exists():
-            warehouse.link(capture, warehouse.ingest_program(pte))
-        if (record := stem.with_suffix(".etrecord")).exists():
-            warehouse.link(capture, warehouse.ingest_record(record))
+        links = {suffix: file for suffix in ("pte", "etrecord") if (file := stem.with_suffix(f".{suffix}")).exists()}
+        labels, moment = {"model": path.parent.name}, datetime(2026, 1, 2)
+        capture = warehouse.ingest(path, labels=labels, captured_at=moment, **links)
         if not warehouse.rows("SELECT 1 FROM metrics AS m WHERE m.capture_id = $key", key=capture.capture_id)[1]:
             warehouse.metric(capture, "temperature", 40)
 
