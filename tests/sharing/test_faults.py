@@ -8,11 +8,14 @@ import shutil
 import subprocess
 import sys
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 import etq
+from etq.database import contents
 from etq.errors import WarehouseError
 from etq.storage import capture as storing
 from etq.storage.sources import source_of
@@ -36,9 +39,19 @@ def error_of(*command: object, before: list[str] | None = None) -> str:
 
 
 def filled(path: Path, count: int = 3) -> None:
-    with etq.open(path) as warehouse:
-        for number in range(count):
-            captures.ingest_one(warehouse, number)
+    """A copy of a warehouse with so many captures, as etq has made and closed it."""
+    path.write_bytes(_filled(count))
+    contents.note_passed(str(path), is_own=True)
+
+
+@cache
+def _filled(count: int) -> bytes:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "lab.duckdb")
+        with etq.open(path) as warehouse:
+            for number in range(count):
+                captures.ingest_one(warehouse, number)
+        return path.read_bytes()
 
 
 # Ingests until an error, with a limit on file sizes, and prints how many were ingested.
@@ -192,8 +205,8 @@ def test_files_that_were_cut_off(tmp_path: Path) -> None:
     path.touch()
     with pytest.raises(WarehouseError, match=r"empty.duckdb: not a DuckDB database"):
         etq.open(path, read_only=True)
-    filled(path)
     with etq.open(path) as warehouse:
+        captures.ingest_one(warehouse, 1)
         [(version,)] = warehouse.rows("SELECT tags['storage_version'] FROM duckdb_databases() LIMIT 1")[1]
         assert version.startswith("v1.5")
 
