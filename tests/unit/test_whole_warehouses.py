@@ -37,9 +37,11 @@ def fill(warehouse: Warehouse, files: list[Path]) -> None:
     """Ingest files, each linked to its program and record, if there are any."""
     for path in files:
         stem = path.parent / path.parent.name
-        links = {suffix: file for suffix in ("pte", "etrecord") if (file := stem.with_suffix(f".{suffix}")).exists()}
+        program, record = (
+            file if (file := stem.with_suffix(suffix)).exists() else None for suffix in (".pte", ".etrecord")
+        )
         labels, moment = {"model": path.parent.name}, datetime(2026, 1, 2)
-        capture = warehouse.ingest(path, labels=labels, captured_at=moment, **links)
+        capture = warehouse.ingest(path, labels=labels, captured_at=moment, pte=program, etrecord=record)
         if not warehouse.rows("SELECT 1 FROM metrics AS m WHERE m.capture_id = $key", key=capture.capture_id)[1]:
             warehouse.metric(capture, "temperature", 40)
 
