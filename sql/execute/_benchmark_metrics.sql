@@ -2,21 +2,20 @@
 -- capture.
 CREATE MACRO _benchmark_metrics(capture, steps := NULL, phase := NULL) AS TABLE
 WITH target AS MATERIALIZED (
-    SELECT c.capture_id, CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ms' END AS unit
+    SELECT c.capture_id, c.time_scale, CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ms' END AS unit
     FROM _capture(capture, NULL) AS c
 ),
 executes AS (
-    SELECT r.method, list(_in_unit(e.execute_ticks, _scale(c.time_scale, a.unit)) ORDER BY e.run_index) AS samples,
+    SELECT r.method, list(_in_unit(e.execute_ticks, _scale(a.time_scale, a.unit)) ORDER BY e.run_index) AS samples,
         any_value(a.unit) AS unit
     FROM _executes((SELECT a.capture_id FROM target AS a), steps, phase, NULL, 'all') AS e CROSS JOIN target AS a
-    JOIN captures AS c ON c.capture_id = a.capture_id
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = e.run_index
     WHERE e.execute_ticks IS NOT NULL
     GROUP BY r.method
 ),
 loads AS (
     SELECT list(l.total ORDER BY l.run_index) AS samples, any_value(l.unit) AS unit
-    FROM _load_breakdown((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)) AS l
+    FROM _load_breakdown('target') AS l
     WHERE l.component = 'Program::load_method' AND l.total IS NOT NULL
     HAVING count(*) > 0
 ),

@@ -6,9 +6,11 @@ CREATE MACRO _timed_runs(
 ) AS TABLE
 SELECT r.*, c.time_scale, coalesce(unit, _default_unit(c.time_scale)) AS unit,
     coalesce(c.profiling_level = 'method_only', false) AS is_untraced
-FROM _selected_runs(capture_key, steps, phase, method, runs) AS r
-JOIN (FROM captures AS i WHERE i.capture_id = capture_key) AS c USING (capture_id)
-WHERE r.executes IS NOT NULL;
+FROM (SELECT capture_key AS capture_id) AS k
+JOIN captures AS c USING (capture_id)
+JOIN runs AS r USING (capture_id)
+WHERE r.executes IS NOT NULL
+    AND _is_selected_run(r.iteration, r.phase, r.scope, r.is_typical, steps, phase, method, runs);
 
 -- The same runs of all captures from one key up to another.
 CREATE MACRO _answered_runs(first_key, last_key) AS TABLE

@@ -75,8 +75,18 @@ SELECT p.capture_id, p.run_index, p.scope, p.part, p.component, p.events, p.tick
 FROM scaled AS p;
 
 -- Rows of `load_breakdown` of one capture.
-CREATE MACRO _load_breakdown(capture_key, unit) AS TABLE
-WITH times_of_loads AS (FROM _timed_events(capture_key, unit, NULL, NULL, NULL, 'all') AS t)
+CREATE MACRO _load_breakdown(
+    target  -- a table with a row of `_capture`
+) AS TABLE
+WITH times_of_loads AS (
+    SELECT e.capture_id, a.time_scale, a.unit, e.run_index, e.event_index, e.parent_index, e.execute_index,
+        coalesce(_duration_ticks(e.elapsed_ticks, e.unwrapped_ticks), 0) AS duration_ticks, e.self_ticks,
+        e.is_additive, r.scope, s.block_index, s.kind, s.name
+    FROM query_table(target) AS a
+    JOIN event_ticks AS e USING (capture_id)
+    JOIN signatures AS s USING (capture_id, signature_index)
+    JOIN runs AS r USING (capture_id, run_index)
+)
 FROM _load_parts('times_of_loads') AS l;
 
 -- One part of the time before runs are steady: loading a method, and the excess of the first execute of a block over
@@ -92,7 +102,7 @@ FROM _load_parts('times_of_loads') AS l;
 --   share_percent: part of total that is within Program::load_method, in percent of the run's Program::load_method; NULL without one
 --   unit: unit of total and self_time
 CREATE MACRO load_breakdown(capture, unit := NULL) AS TABLE
-WITH target AS MATERIALIZED (FROM _capture(capture, unit))
+WITH target_of_loads AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT l.run_index, l.component, l.events, l.total, l.self_time, l.share_percent, l.unit
-FROM _load_breakdown((SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)) AS l
+FROM _load_breakdown('target_of_loads') AS l
 ORDER BY l.run_index, l.part;

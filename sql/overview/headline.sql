@@ -61,17 +61,13 @@ GROUP BY m.capture_id, m.place, m.number, m.part;
 --   unit: unit of value, low and high; percent
 --   note: remark about the value; NULL if there is none
 CREATE MACRO headline(capture, unit := NULL, method := NULL, runs := 'typical') AS TABLE
-WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture_with_method(capture, unit, method) AS c),
-times_of_figures AS (
-    FROM _timed_events(
-        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), NULL, NULL, NULL, 'all'
-    ) AS t
-),
-loads_of_figures AS (FROM _load_parts('times_of_figures') AS l),
+WITH target AS MATERIALIZED (FROM _capture_with_method(capture, unit, method)),
+loads_of_figures AS (FROM _load_breakdown('target') AS l),
 runs_of_figures AS (
-    FROM _timed_runs(
-        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), NULL, NULL, NULL, 'all'
-    ) AS r
+    SELECT r.*, a.time_scale, a.unit, coalesce(a.profiling_level = 'method_only', false) AS is_untraced
+    FROM target AS a
+    JOIN runs AS r USING (capture_id)
+    WHERE r.executes IS NOT NULL
 ),
 taxes_of_figures AS (FROM _run_taxes('runs_of_figures') AS x)
 SELECT h.number, h.part, h.value, h.mean, h.low, h.high, h.runs, h.unit, h.note

@@ -26,7 +26,12 @@ CREATE MACRO peak_memory(
 WITH target AS MATERIALIZED (
     SELECT c.*, _checked_by("by", ['op', 'source', 'module']) AS parted_by FROM _scaled_capture(capture, unit) AS c
 ),
-started AS (SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s),
+started AS (
+    SELECT least(min(r.start_ticks), min(m.at_ticks)) AS ticks
+    FROM target AS a
+    LEFT JOIN recordings AS r USING (capture_id)
+    LEFT JOIN trace_memory AS m ON m.capture_id = a.capture_id
+),
 memory AS MATERIALIZED (FROM _allocations((SELECT a.capture_id FROM target AS a))),
 peaks AS MATERIALIZED (
     SELECT m.device, m.total_allocated AS bytes, m.at_ticks, m.place
@@ -41,8 +46,8 @@ held AS (
 ),
 steps AS (
     SELECT w.start_ticks, w.end_ticks, w.step
-    FROM _written_steps AS w
-    WHERE w.capture_id = (SELECT a.capture_id FROM target AS a)
+    FROM target AS a
+    JOIN _written_steps AS w USING (capture_id)
 ),
 owned AS (
     SELECT h.device, CASE a.parted_by WHEN 'op' THEN g.label END AS op,
@@ -53,10 +58,12 @@ owned AS (
         CASE WHEN h.at_ticks < s.end_ticks THEN s.step END AS step, h.bytes
     FROM held AS h CROSS JOIN target AS a
     LEFT JOIN _memory_calls((SELECT a.capture_id FROM target AS a)) AS c USING (event_index)
-    LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g ON g.event_index = c.call_index
+    LEFT JOIN (
+        FROM target AS a JOIN event_ticks AS e USING (capture_id) JOIN signatures AS s USING (capture_id, signature_index)
+    ) AS g ON g.event_index = c.call_index
     -- By op, the planner knows from this that these tables aren't read.
     LEFT JOIN (
-        FROM trace_events AS i WHERE i.capture_id = (SELECT a.capture_id FROM target AS a) AND "by" = 'source'
+        FROM target AS a JOIN trace_events AS i USING (capture_id) WHERE "by" = 'source'
     ) AS l ON l.event_index = c.call_index
     LEFT JOIN (
         FROM _event_module_paths((SELECT a.capture_id FROM target AS a)) AS p WHERE "by" = 'module'
