@@ -52,7 +52,7 @@ timed AS (
     JOIN event_ticks AS e USING (capture_id)
     JOIN signatures AS s USING (capture_id, signature_index)
     JOIN runs AS r USING (capture_id, run_index)
-    LEFT JOIN _inner_calls((SELECT a.capture_id FROM query_table(target) AS a)) AS i
+    LEFT JOIN _inner_calls(target) AS i
         ON s.kind = 'delegate_call' AND i.run_index = e.run_index AND i.event_index = e.event_index
     WHERE e.execute_index IS NOT NULL
         AND (s.kind IN ('kernel', 'delegate', 'delegate_call') OR s.kind = 'operator_call' AND e.children = 0)

@@ -42,7 +42,7 @@ costs AS (FROM _set_costs(target, 'measured')),
 executes AS MATERIALIZED (
     SELECT t.scope AS method, count(*) FILTER (t.is_execute) AS number,
         sum(sum(t.execute_ticks)) OVER ()::DOUBLE AS ticks
-    FROM _run_events((SELECT a.capture_id FROM peaks AS a), steps, phase, method, runs) AS t
+    FROM _run_events('peaks', steps, phase, method, runs) AS t
     WHERE t.execute_ticks IS NOT NULL
     GROUP BY t.scope
 ),

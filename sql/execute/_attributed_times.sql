@@ -86,12 +86,14 @@ LEFT JOIN query_table(ops) AS m
     ON m.capture_id = o.capture_id AND m.signature_index = o.signature_index AND NOT o.is_framework;
 
 -- Rows of `_placed_times` of the selected runs of a capture.
-CREATE MACRO _attributed_times(capture_key, steps, phase, method, runs) AS TABLE
-WITH placed_key AS MATERIALIZED (SELECT capture_key AS capture_id),
-placed_sums AS (
+CREATE MACRO _attributed_times(
+    target,  -- a table with the capture_id of the capture; NULL for no rows
+    steps, phase, method, runs
+) AS TABLE
+WITH placed_sums AS (
     SELECT e.capture_id, r.scope, e.signature_index, e.children > 0 AS has_children, count(*) AS calls,
         count(*) FILTER (e.is_execute) AS own_executes, sum(e.self_ticks) AS self_ticks
-    FROM placed_key AS k
+    FROM query_table(target) AS k
     JOIN event_ticks AS e USING (capture_id)
     JOIN runs AS r USING (capture_id, run_index)
     WHERE e.execute_index IS NOT NULL
@@ -99,6 +101,6 @@ placed_sums AS (
         AND _is_selected_run(r.iteration, r.phase, r.scope, r.is_typical, steps, phase, method, runs)
     GROUP BY ALL
 ),
-placed_names AS (FROM placed_key AS k JOIN signatures AS s USING (capture_id)),
-placed_ops AS (FROM placed_key AS k JOIN signature_ops AS o USING (capture_id))
+placed_names AS (SELECT s.* FROM query_table(target) AS k JOIN signatures AS s USING (capture_id)),
+placed_ops AS (SELECT o.* FROM query_table(target) AS k JOIN signature_ops AS o USING (capture_id))
 FROM _placed_times('placed_sums', 'placed_names', 'placed_ops');

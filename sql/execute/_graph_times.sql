@@ -8,7 +8,7 @@ CREATE MACRO _graph_times(
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit,
+    SELECT c.capture_id, c.record_id, c.unit, c.scale,
         CASE
             WHEN graph IN ('exported_program', 'edge_dialect_exported_program') THEN graph
             ELSE error(
@@ -20,15 +20,13 @@ WITH target AS MATERIALIZED (
 ),
 executes AS (
     SELECT t.method, count(*) AS number
-    FROM _timed_events((SELECT a.capture_id FROM target AS a), NULL, steps, phase, method, runs) AS t
+    FROM _run_events('target', steps, phase, method, runs) AS t
     WHERE t.is_execute
     GROUP BY t.method
 ),
 edge_nodes AS (
     SELECT n.record_id, n.graph_id, n.node_index, g.method, n.self_time / e.number AS self_time, n.unit
-    FROM _node_times(
-        (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), steps, phase, method, runs
-    ) AS n
+    FROM _node_times('target', steps, phase, method, runs) AS n
     JOIN graphs AS g USING (record_id, graph_id)
     JOIN executes AS e ON e.method = g.method
     WHERE n.calls > 0

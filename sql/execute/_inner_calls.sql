@@ -1,10 +1,12 @@
 -- A DELEGATE_CALL of a capture that is nested in another one of the same instruction, whose time includes it. This
 -- happens because a nested program's instructions have the same numbers, and because the profiler before ETDump times
 -- the delegate within its call.
-CREATE MACRO _inner_calls(capture_key) AS TABLE
+CREATE MACRO _inner_calls(
+    target  -- a table with the capture_id of the capture
+) AS TABLE
 WITH RECURSIVE calls AS MATERIALIZED (
     SELECT t.capture_id, s.chain_index, s.instruction_id, t.run_index, t.event_index, t.parent_index, t.execute_index
-    FROM (SELECT capture_key AS capture_id) AS k
+    FROM query_table(target) AS k
     JOIN signatures AS s USING (capture_id)
     JOIN event_ticks AS t USING (capture_id, signature_index)
     WHERE s.kind = 'delegate_call'

@@ -106,7 +106,7 @@ WITH covered_target AS MATERIALIZED (
     LEFT JOIN records AS r USING (record_id)
 ),
 covered_times AS (
-    FROM _attributed_times((SELECT a.capture_id FROM covered_target AS a), steps, phase, method, runs)
+    FROM _attributed_times('covered_target', steps, phase, method, runs)
 )
 SELECT d.op_type, d.method, d.delegated, d.not_delegated, d.calls, d.total, d.share_percent, d.unit, d.worst_source,
     d.worst_module, d.basis, d.executes, d.per_execute

@@ -51,7 +51,7 @@ WITH target AS MATERIALIZED (
 ),
 times AS MATERIALIZED (
     SELECT t.method, t.signature_index, t.calls, t.executes, t.self_ticks
-    FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
+    FROM _attributed_times('target', steps, phase, method, runs) AS t
 ),
 executes AS (SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number FROM times AS t GROUP BY t.method),
 events AS (

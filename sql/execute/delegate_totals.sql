@@ -34,10 +34,13 @@ WITH RECURSIVE target AS MATERIALIZED (
     FROM _scaled_capture_with_method(capture, unit, method)
 ),
 timed AS MATERIALIZED (
-    SELECT t.block_index, t.scope AS method, t.chain_index, t.instruction_id, t.kind, _delegate_part(t.family) AS part,
+    SELECT s.block_index, t.scope AS method, s.chain_index, s.instruction_id, s.kind, _delegate_part(s.family) AS part,
         t.run_index, t.event_index, t.parent_index, t.is_additive, t.duration_ticks, t.self_ticks, t.execute_ticks,
         t.is_execute
-    FROM _execute_times((SELECT a.capture_id FROM target AS a), NULL, steps, phase, method, runs) AS t
+    FROM target AS a
+    JOIN signatures AS s USING (capture_id)
+    JOIN _run_events('target', steps, phase, method, runs) AS t USING (signature_index)
+    WHERE t.execute_index IS NOT NULL
 ),
 logged AS (
     SELECT e.run_index, e.event_index, _microkernel(e.delegate_metadata)['us'] AS microkernel_us
@@ -63,7 +66,7 @@ placed AS (
     FROM timed AS t
     LEFT JOIN logged AS l ON l.run_index = t.run_index AND l.event_index = t.event_index
     LEFT JOIN within AS c ON c.run_index = t.run_index AND c.event_index = t.event_index
-    LEFT JOIN _inner_calls((SELECT a.capture_id FROM target AS a)) AS i
+    LEFT JOIN _inner_calls('target') AS i
         ON i.run_index = t.run_index AND i.event_index = t.event_index
     WHERE t.kind IN ('delegate', 'delegate_call')
 ),

@@ -84,7 +84,7 @@ WITH target AS MATERIALIZED (
     SELECT c.capture_id, c.unit, c.time_scale FROM _capture_with_method(capture, unit, method) AS c
 ),
 execute_times AS (
-    FROM _run_events((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
+    FROM _run_events('target', steps, phase, method, runs) AS t
     WHERE t.execute_index IS NOT NULL
 ),
 times_of_parts AS (FROM _signature_times('execute_times')),

@@ -24,8 +24,9 @@ WITH target AS MATERIALIZED (
     FROM _scaled_capture_with_method(capture, unit, method) AS c
     LEFT JOIN records AS r USING (record_id)
 ),
+linked_target AS (SELECT a.linked_key AS capture_id, a.record_id FROM target AS a),
 times AS (
-    FROM _attributed_times((SELECT a.linked_key FROM target AS a), steps, phase, method, runs) AS t
+    FROM _attributed_times('linked_target', steps, phase, method, runs) AS t
     WHERE match = 'exact'
 ),
 executes AS (SELECT t.method, sum(t.executes) AS number FROM times AS t GROUP BY t.method),
@@ -41,7 +42,6 @@ exactly AS (
     FROM of_methods AS m
     JOIN executes AS x USING (method)
 ),
-linked_target AS (SELECT a.linked_key AS capture_id, a.record_id FROM target AS a),
 -- 0 if a module without events took no time; NULL if its time is unknown.
 without_events AS (
     SELECT CASE WHEN count(*) = 0 THEN 0 END AS ticks

@@ -144,7 +144,7 @@ WITH target_of_modules AS MATERIALIZED (
     FROM _linked_capture_with_method(capture, unit, method)
 ),
 times_of_modules AS (
-    FROM _attributed_times((SELECT a.capture_id FROM target_of_modules AS a), steps, phase, method, runs)
+    FROM _attributed_times('target_of_modules', steps, phase, method, runs)
 )
 SELECT m.method, m.module_path, m.module_class, m.depth, m.calls, m.self_time, m.total, m.share_percent, m.mapping,
     m.unit, m.self_ticks, m.executes, m.self_per_execute, m.per_execute

@@ -56,7 +56,7 @@ WITH target_of_lines AS MATERIALIZED (
     FROM _linked_capture_with_method(capture, unit, method)
 ),
 times_of_lines AS (
-    FROM _attributed_times((SELECT a.capture_id FROM target_of_lines AS a), steps, phase, method, runs)
+    FROM _attributed_times('target_of_lines', steps, phase, method, runs)
 )
 SELECT s.source, s.method, s.source_file, s.source_line, s.calls, s.total, s.share_percent, s.unit, s.total_ticks,
     s.executes, s.per_execute

@@ -71,10 +71,17 @@ backends AS (
     WHERE p.capture_id IS NULL
 ),
 -- Only edge graphs have times. Nodes that no event is known to have run have none.
+timed_sides AS MATERIALIZED (
+    SELECT s.is_base, s.capture_id, s.record_id, s.unit, _scale(c.time_scale, s.unit) AS scale
+    FROM graph_sides AS s
+    JOIN captures AS c USING (capture_id)
+    WHERE s.stage = 'edge_dialect_exported_program'
+),
+timed_captures AS MATERIALIZED (SELECT DISTINCT s.* EXCLUDE (is_base) FROM timed_sides AS s),
 times AS (
     SELECT s.is_base, t.graph_id, t.node_index, t.per_execute
-    FROM (FROM graph_sides AS g WHERE g.stage = 'edge_dialect_exported_program') AS s,
-        LATERAL (FROM _node_times(s.capture_id, s.unit, NULL, NULL, NULL, 'typical')) AS t
+    FROM timed_sides AS s
+    JOIN _node_times('timed_captures', NULL, NULL, NULL, 'typical') AS t USING (capture_id)
     WHERE t.calls > 0
 ),
 nodes AS MATERIALIZED (

@@ -31,7 +31,7 @@ times AS (
         END AS op,
         CASE WHEN t.module_path = '(framework)' THEN 'framework' ELSE s.kind END AS kind,
         try_cast(sum(t.calls) AS BIGINT) AS calls, sum(t.executes) AS executes, sum(t.self_ticks) AS self_ticks
-    FROM _attributed_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
+    FROM _attributed_times('target', steps, phase, method, runs) AS t
     JOIN signatures AS s USING (capture_id, signature_index)
     GROUP BY ALL
 )
