@@ -1,29 +1,39 @@
--- The events of `_timed_events`, with starts on a clock without wraparound. If the counter wrapped within a run, the
--- run's times are relative to its last event, modulo the counter's range, as signed numbers.
-CREATE MACRO _monotonic_times(capture_key, steps, phase, method, runs) AS TABLE
+-- The events of the selected runs of a capture, with starts on a clock without wraparound. If the counter wrapped within
+-- a run, the run's times are relative to its last event, modulo the counter's range, as signed numbers.
+CREATE MACRO _monotonic_times(
+    target,  -- a table with the capture: capture_id, time_scale, clock_bits
+    steps, phase, method, runs
+) AS TABLE
 WITH
 -- Runs in which a counter of 32 bits wrapped, with their last event.
 wrapped AS (
     SELECT e.run_index, arg_max(e.start_ticks, e.event_index) AS last_ticks
-    FROM captures AS c
+    FROM query_table(target) AS a
     JOIN event_ticks AS e USING (capture_id)
-    WHERE c.capture_id = capture_key AND c.clock_bits = 32
+    WHERE a.clock_bits = 32
     GROUP BY e.run_index
     HAVING bool_or(e.elapsed_ticks < 0)
 ),
 with_clock AS (
-    SELECT t.*, _stored_unit(t.value_unit, t.time_scale) AS written_unit,
+    SELECT e.run_index, e.event_index, e.signature_index, s.kind, s.label, s.family, s.instruction_id, s.clock,
+        _stored_unit(s.value_unit, a.time_scale) AS written_unit, e.parent_index,
+        coalesce(e.parent_run_index, e.run_index) AS parent_run_index,
+        _duration_ticks(e.elapsed_ticks, e.unwrapped_ticks) AS known_ticks, e.self_ticks,
+        s.clock = 'host' AND s.value_unit = 'ticks' AS is_placed,
         coalesce(
-            (t.start_ticks - w.last_ticks + 10737418240) % 4294967296 - 2147483648 + w.last_ticks,
-            t.start_ticks
-        ) AS clock_ticks
-    FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t
+            (e.start_ticks - w.last_ticks + 10737418240) % 4294967296 - 2147483648 + w.last_ticks,
+            e.start_ticks
+        ) AS clock_ticks,
+        r.scope, r.block_index, r.name AS block, r.iteration
+    FROM query_table(target) AS a
+    JOIN event_ticks AS e USING (capture_id)
+    JOIN signatures AS s USING (capture_id, signature_index)
+    JOIN runs AS r USING (capture_id, run_index)
     LEFT JOIN wrapped AS w USING (run_index)
+    WHERE _is_selected_run(r.iteration, r.phase, r.scope, r.is_typical, steps, phase, method, runs)
 )
-SELECT t.run_index, t.event_index, t.signature_index, t.kind, t.label, t.family, t.instruction_id, t.clock,
-    t.written_unit, t.parent_index, t.parent_run_index, t.duration_ticks, t.self_ticks, t.is_host_ticks AS is_placed,
-    t.is_impossible, t.clock_ticks,
-    min(t.clock_ticks) FILTER (WHERE t.is_host_ticks) OVER (PARTITION BY t.run_index) AS origin_ticks
+SELECT t.* EXCLUDE (known_ticks), coalesce(t.known_ticks, 0) AS duration_ticks, t.known_ticks IS NULL AS is_impossible,
+    min(t.clock_ticks) FILTER (WHERE t.is_placed) OVER (PARTITION BY t.run_index) AS origin_ticks
 FROM with_clock AS t;
 
 -- One event of one run: its start, its total and its self time. Rows are in the order of the file: by the events' ends
@@ -50,13 +60,11 @@ FROM with_clock AS t;
 --   iteration: position of the run among the runs of its name, from 0
 CREATE MACRO event_times(capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all') AS TABLE
 WITH target AS MATERIALIZED (
-    FROM _capture_with_method(capture, unit, method)
+    SELECT a.*, c.clock_bits FROM _capture_with_method(capture, unit, method) AS a JOIN captures AS c USING (capture_id)
 ),
 named AS (
-    SELECT t.*, r.scope, r.block_index, r.name AS block, r.iteration, a.unit, _scale(t.written_unit, a.unit) AS scale
-    FROM _monotonic_times((SELECT a.capture_id FROM target AS a), steps, phase, method, runs) AS t
-    CROSS JOIN target AS a
-    JOIN runs AS r USING (capture_id, run_index)
+    SELECT t.*, a.unit, _scale(t.written_unit, a.unit) AS scale
+    FROM _monotonic_times('target', steps, phase, method, runs) AS t CROSS JOIN target AS a
 )
 SELECT n.run_index, n.scope AS method, n.event_index, n.kind, n.label AS event_name, n.family, n.instruction_id,
     n.parent_index, CASE WHEN n.clock = 'host' THEN _in_unit(n.clock_ticks - n.origin_ticks, n.scale) END AS start,

@@ -7,15 +7,23 @@ WHERE runs IS NULL OR list_contains(runs, r.run_index);
 
 -- Rows of `timeline` of a capture, unordered, with the self time of each event as in its file.
 CREATE MACRO _timeline(capture_key, unit, runs, steps, phase, method) AS TABLE
-WITH RECURSIVE target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
-timed AS MATERIALIZED (
-    FROM _monotonic_times((SELECT a.capture_id FROM target AS a), steps, phase, method, 'all') AS t
+WITH target_of_times AS MATERIALIZED (FROM _scaled_key(capture_key, unit))
+FROM _timeline_of('target_of_times', runs, steps, phase, method) AS t;
+
+-- The same rows.
+CREATE MACRO _timeline_of(
+    target,  -- a table with the capture: columns of `captures`, unit and scale
+    runs, steps, phase, method
+) AS TABLE
+WITH RECURSIVE timed AS MATERIALIZED (
+    SELECT t.* EXCLUDE (scope, block_index, block, iteration)
+    FROM _monotonic_times(target, steps, phase, method, 'all') AS t
     WHERE runs IS NULL OR list_contains(runs, t.run_index)
 ),
 containers AS MATERIALIZED (
     SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.clock_ticks, t.duration_ticks, t.is_placed,
         o.backend
-    FROM timed AS t CROSS JOIN target AS a
+    FROM timed AS t CROSS JOIN query_table(target) AS a
     LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
     JOIN (SELECT DISTINCT i.parent_run_index, i.parent_index FROM timed AS i) AS i
         ON i.parent_run_index = t.run_index AND i.parent_index = t.event_index
@@ -50,7 +58,7 @@ others AS (
                 )
             )::DOUBLE
         END AS since
-    FROM timed AS t CROSS JOIN target AS a
+    FROM timed AS t CROSS JOIN query_table(target) AS a
     JOIN containers AS c ON c.run_index = t.parent_run_index AND c.event_index = t.parent_index
     WHERE NOT t.is_placed AND c.is_placed
 ),
@@ -70,13 +78,12 @@ origins AS (
         4294967296 * count(*) FILTER (WHERE o.is_turned) OVER (
             PARTITION BY r.dump_index ORDER BY r.run_index
         ) AS turned_ticks
-    FROM target AS a
+    FROM query_table(target) AS a
     JOIN runs AS r USING (capture_id)
     JOIN (
         SELECT i.run_index, i.origin_ticks,
-            c.clock_bits = 32 AND i.origin_ticks < lag(i.origin_ticks) OVER (ORDER BY i.run_index) AS is_turned
-        FROM (SELECT DISTINCT t.run_index, t.origin_ticks FROM timed AS t) AS i CROSS JOIN target AS a
-        JOIN captures AS c USING (capture_id)
+            a.clock_bits = 32 AND i.origin_ticks < lag(i.origin_ticks) OVER (ORDER BY i.run_index) AS is_turned
+        FROM (SELECT DISTINCT t.run_index, t.origin_ticks FROM timed AS t) AS i CROSS JOIN query_table(target) AS a
     ) AS o ON o.run_index = r.run_index
 ),
 run_starts AS (
@@ -97,7 +104,7 @@ threaded AS (
             WHEN h.process_name IS NOT NULL AND regexp_matches(h.thread, '^[0-9]+$') THEN 'thread ' || h.thread
             ELSE h.thread
         END AS track
-    FROM target AS a
+    FROM query_table(target) AS a
     JOIN trace_events AS e USING (capture_id)
     JOIN threads AS h USING (capture_id, thread_index)
 )
@@ -131,7 +138,7 @@ SELECT t.run_index, t.event_index, t.signature_index,
     ) AS duration,
     a.unit, e.scale IS NOT NULL AS is_estimated, CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS logged,
     CASE WHEN NOT t.is_impossible THEN t.self_ticks END AS self_logged, t.written_unit AS logged_unit
-FROM timed AS t CROSS JOIN target AS a
+FROM timed AS t CROSS JOIN query_table(target) AS a
 JOIN run_starts AS b USING (run_index)
 LEFT JOIN levels AS l ON l.run_index = t.parent_run_index AND l.event_index = t.parent_index
 LEFT JOIN estimated AS e ON e.run_index = t.run_index AND e.event_index = t.event_index
@@ -170,12 +177,12 @@ CREATE MACRO timeline(
     unit := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    FROM _capture_with_method(capture, unit, method)
+    SELECT a.*, c.clock_bits
+    FROM _scaled_capture_with_method(capture, unit, method) AS a
+    JOIN captures AS c USING (capture_id)
 )
 SELECT t.run_index, t.event_index, t.signature_index, t.track, t.thread_index, t.depth, t.kind, t.event_name, t.family,
     t.instruction_id, t.parent_run_index, t.parent_index, t.run_start, t.start, t.duration, t.unit, t.is_estimated,
     t.logged, t.logged_unit
-FROM _timeline(
-    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), runs, steps, phase, method
-) AS t
+FROM _timeline_of('target', runs, steps, phase, method) AS t
 ORDER BY t.run_index, t.start NULLS LAST, t.depth, t.event_index;
