@@ -23,7 +23,7 @@ def instead(view: catalog.SqlObject, format: str | None) -> str:
 
 
 def stored_rows(warehouse: Answers, view: str, given: Mapping[str, Any], *, is_with_advice: bool = False) -> str | None:
-    """A subquery of `$capture` with the rows of a view, in its order, from the view's table of answers.
+    """A subquery of `$capture`, in memory a key, with the rows of a view, in its order, from its table of answers.
 
     None if there is no such table, or an argument is not the default. Also None for a file in memory, where reading
     answers computes all of them and the advice, unless the caller shows the advice as well (`is_with_advice`).
@@ -43,4 +43,6 @@ def stored_rows(warehouse: Answers, view: str, given: Mapping[str, Any], *, is_w
     columns = ", ".join(
         f"t.{each.name}" if each.name in names else f"NULL::INTEGER AS {each.name}" for each in target.columns
     )
-    return f"(SELECT {columns} FROM {table} AS t WHERE t.capture_id = _capture_id($capture) ORDER BY t.place)"
+    # In memory, no events are pruned and `$capture` is a key: planning a search would take as long as reading the rows.
+    key = "$capture" if warehouse.path is None else "_capture_id($capture)"
+    return f"(SELECT {columns} FROM {table} AS t WHERE t.capture_id = {key} ORDER BY t.place)"
