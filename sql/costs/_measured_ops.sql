@@ -45,8 +45,8 @@ WITH costed AS MATERIALIZED (FROM _costed_nodes(target)),
 timed AS (
     SELECT r.scope AS method, e.signature_index, e.is_additive, s.block_index, s.kind, s.label, s.instruction_id,
         s.value_unit, count(*) AS calls, sum(e.self_ticks) AS self_ticks,
-        sum(
-            CASE WHEN i.run_index IS NULL THEN coalesce(_duration_ticks(e.elapsed_ticks, e.unwrapped_ticks), 0) ELSE 0 END
+        coalesce(
+            sum(_duration_ticks(e.elapsed_ticks, e.unwrapped_ticks)) FILTER (WHERE i.run_index IS NULL), 0
         ) AS whole_ticks
     FROM query_table(target) AS a
     JOIN event_ticks AS e USING (capture_id)

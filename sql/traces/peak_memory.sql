@@ -59,7 +59,9 @@ owned AS (
     FROM held AS h CROSS JOIN target AS a
     LEFT JOIN _memory_calls((SELECT a.capture_id FROM target AS a)) AS c USING (event_index)
     LEFT JOIN (
-        FROM target AS a JOIN event_ticks AS e USING (capture_id) JOIN signatures AS s USING (capture_id, signature_index)
+        FROM target AS a
+        JOIN event_ticks AS e USING (capture_id)
+        JOIN signatures AS s USING (capture_id, signature_index)
     ) AS g ON g.event_index = c.call_index
     -- By op, the planner knows from this that these tables aren't read.
     LEFT JOIN (
