@@ -17,6 +17,13 @@ CREATE MACRO compare_programs(
     base,  -- name or hash prefix of the program that is the baseline
     new  -- name or hash prefix of the program that is compared
 ) AS TABLE
+WITH sides AS MATERIALIZED (SELECT _key_of('program', base) AS base_key, _key_of('program', new) AS new_key),
+compared_programs AS MATERIALIZED (
+    SELECT DISTINCT unnest([s.base_key, s.new_key]) AS program_id FROM sides AS s
+),
+items AS MATERIALIZED (FROM _program_items('compared_programs') AS i),
+base_items AS (FROM items AS i JOIN sides AS s ON s.base_key = i.program_id),
+new_items AS (FROM items AS i JOIN sides AS s ON s.new_key = i.program_id)
 SELECT coalesce(b.kind, n.kind) AS kind, coalesce(b.method, n.method) AS method, coalesce(b.item, n.item) AS item,
     CASE
         WHEN b.kind IS NULL THEN 'added'
@@ -29,31 +36,32 @@ SELECT coalesce(b.kind, n.kind) AS kind, coalesce(b.method, n.method) AS method,
     CASE WHEN coalesce(b.kind, n.kind) <> 'op' THEN coalesce(b.bytes, 0) END AS base_bytes,
     CASE WHEN coalesce(b.kind, n.kind) <> 'op' THEN coalesce(n.bytes, 0) END AS new_bytes,
     CASE WHEN coalesce(b.kind, n.kind) <> 'op' THEN coalesce(n.bytes, 0) - coalesce(b.bytes, 0) END AS bytes_difference
-FROM _program_items(base) AS b
-FULL JOIN _program_items(new) AS n ON n.kind = b.kind AND n.method IS NOT DISTINCT FROM b.method AND n.item = b.item
+FROM base_items AS b
+FULL JOIN new_items AS n ON n.kind = b.kind AND n.method IS NOT DISTINCT FROM b.method AND n.item = b.item
 ORDER BY list_position(['part', 'memory', 'delegate', 'op'], coalesce(b.kind, n.kind)), coalesce(b.method, n.method),
     coalesce(b.item, n.item);
 
--- One item of a program.
-CREATE MACRO _program_items(program) AS TABLE
-WITH target AS (SELECT _key_of('program', program) AS program_id)
-SELECT
-    'op' AS kind, i.method, i.op || coalesce('.' || i.overload, '') AS item, count(*) AS number, NULL::BIGINT AS bytes
-FROM instructions AS i
-JOIN target AS a USING (program_id)
+-- One item of programs.
+CREATE MACRO _program_items(
+    targets  -- a table with the program_id of different programs
+) AS TABLE
+SELECT i.program_id, 'op' AS kind, i.method, i.op || coalesce('.' || i.overload, '') AS item, count(*) AS number,
+    NULL::BIGINT AS bytes
+FROM query_table(targets) AS a
+JOIN instructions AS i USING (program_id)
 WHERE i.kind = 'kernel'
-GROUP BY i.method, i.op, i.overload
+GROUP BY i.program_id, i.method, i.op, i.overload
 UNION ALL
-SELECT 'delegate', d.method, d.backend, count(*), try_cast(sum(d.blob_bytes) AS BIGINT)
-FROM program_delegates AS d
-JOIN target AS a USING (program_id)
-GROUP BY d.method, d.backend
+SELECT d.program_id, 'delegate', d.method, d.backend, count(*), try_cast(sum(d.blob_bytes) AS BIGINT)
+FROM query_table(targets) AS a
+JOIN program_delegates AS d USING (program_id)
+GROUP BY d.program_id, d.method, d.backend
 UNION ALL
-SELECT 'memory', b.method, b.buffer_index::VARCHAR, 1, b.size_bytes
-FROM planned_buffers AS b
-JOIN target AS a USING (program_id)
+SELECT b.program_id, 'memory', b.method, b.buffer_index::VARCHAR, 1, b.size_bytes
+FROM query_table(targets) AS a
+JOIN planned_buffers AS b USING (program_id)
 WHERE b.buffer_index > 0
 UNION ALL
-SELECT 'part', NULL, s.part, sum(s.number)::BIGINT, try_cast(sum(s.bytes) AS BIGINT)
-FROM program_size(program) AS s
-GROUP BY s.part;
+SELECT s.program_id, 'part', NULL, s.part, sum(s.number)::BIGINT, try_cast(sum(s.bytes) AS BIGINT)
+FROM _program_parts(targets) AS s
+GROUP BY s.program_id, s.part;
