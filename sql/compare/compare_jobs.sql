@@ -26,9 +26,8 @@
 --   note: what is missing for a comparison; NULL if nothing is missing
 CREATE MACRO compare_jobs(base, new, unit := NULL) AS TABLE
 WITH steps AS MATERIALIZED (
-    SELECT false AS is_new, r.* FROM _rank_steps(base, unit) AS r
-    UNION ALL
-    SELECT true, r.* FROM _rank_steps(new, unit) AS r
+    SELECT a.side = 'new' AS is_new, r.*
+    FROM _asked_sides(base, new) AS a, LATERAL (FROM _rank_steps(a.meant, unit)) AS r
 ),
 slowest AS (
     SELECT s.is_new, s.step, max(s.ticks) AS ticks, avg(s.waited_ticks) AS waited_ticks,
