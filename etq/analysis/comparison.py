@@ -180,7 +180,9 @@ class Comparison:
             from etq.database.functions import answered
 
             with self.warehouse.locked() as connection:
-                samples = self._made(call, passed, {"_compared_sides": self._chosen})
+                # A history is chosen together with the sides.
+                reads = {} if "history" in passed else {"_compared_sides": self._chosen}
+                samples = self._made(call, passed, reads)
                 try:
                     answer = answered("needs_etq_to_compare", connection.sql(f"FROM {samples}").to_arrow_table())
                     self._computed[key] = self._shown(samples, answer, unit)

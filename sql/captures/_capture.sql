@@ -243,9 +243,12 @@ WHERE _scaled.capture_id IS NOT NULL AND _scaled.unit IS NOT NULL;
 -- The key of that capture.
 CREATE MACRO _capture_id(capture) AS ((SELECT _meant.capture_id FROM _capture(capture, NULL) AS _meant));
 
--- The arguments of two sides, as texts that can be searched for at once: planning a search takes longer than the search.
--- `meant` is the argument, or, for a key, the capture's hash.
-CREATE MACRO _asked_sides(base, new) AS TABLE
+-- The arguments of two sides, and of a history, as texts that can be searched for at once: planning a search takes longer
+-- than the search. `meant` is the argument, or, for a key, the capture's hash.
+CREATE MACRO _asked_sides(
+    base, new,
+    history := NULL  -- NULL: none
+) AS TABLE
 SELECT _asked.side, _asked.selector,
     CASE
         WHEN NOT _asked.is_key THEN _asked.selector
@@ -256,6 +259,10 @@ FROM (
     SELECT unnest([
         {'side': 'base', 'selector': base::VARCHAR, 'is_key': _is_key(base)},
         {'side': 'new', 'selector': new::VARCHAR, 'is_key': _is_key(new)}
-    ], recursive := true)
+    ] || CASE
+        WHEN history IS NULL THEN [] ELSE [
+            {'side': 'history', 'selector': history::VARCHAR, 'is_key': _is_key(history)}
+        ]
+    END, recursive := true)
 ) AS _asked
 LEFT JOIN captures AS _each ON _asked.is_key AND _each.capture_id = try_cast(_asked.selector AS BIGINT);

@@ -4,29 +4,31 @@ CREATE MACRO _comparison_input(
     base, new, quantile := 0.25, phase := NULL, history := NULL,
     alpha := 0.05, min_effect := NULL, allow_mismatch := false
 ) AS TABLE
-WITH compared_sides AS MATERIALIZED (FROM _compared_sides(base, new)),
+WITH compared_sides AS MATERIALIZED (FROM _compared_sides(base, new, history := history)),
 sampled AS MATERIALIZED (FROM _comparison_samples('compared_sides', quantile, phase, history, allow_mismatch)),
-shapes AS (
-    SELECT o.label, list(o.shapes ORDER BY o.calls DESC, o.shapes) FILTER (WHERE c.side = 'base') AS base_shapes,
-        list(o.shapes ORDER BY o.calls DESC, o.shapes) FILTER (WHERE c.side = 'new') AS new_shapes
-    FROM (SELECT DISTINCT s.capture_id, s.side FROM sampled AS s WHERE s.is_trace AND s.side <> 'history') AS c
-    JOIN op_shapes AS o USING (capture_id)
-    GROUP BY o.label
+sides AS MATERIALIZED (
+    SELECT 0 AS comparison, c.side = 'new' AS is_new, c.capture_id, c.format = 'torch_trace' AS is_trace
+    FROM compared_sides AS c
+    WHERE c.side <> 'history'
 ),
 reshaped AS (
     SELECT h.label AS op, list_filter(h.base_shapes, lambda s: NOT list_contains(h.new_shapes, s))[1] AS base_shapes,
         list_filter(h.new_shapes, lambda s: NOT list_contains(h.base_shapes, s))[1] AS new_shapes
-    FROM shapes AS h
+    FROM (
+        SELECT o.label, list(o.shapes ORDER BY o.calls DESC, o.shapes) FILTER (WHERE NOT c.is_new) AS base_shapes,
+            list(o.shapes ORDER BY o.calls DESC, o.shapes) FILTER (WHERE c.is_new) AS new_shapes
+        FROM sides AS c
+        JOIN op_shapes AS o USING (capture_id)
+        WHERE c.is_trace
+        GROUP BY o.label
+    ) AS h
     WHERE NOT (list_has_all(h.base_shapes, h.new_shapes) AND list_has_all(h.new_shapes, h.base_shapes))
-),
-sampled_sides AS MATERIALIZED (
-    SELECT DISTINCT 0 AS comparison, d.side = 'new' AS is_new, d.capture_id FROM sampled AS d WHERE d.side <> 'history'
 ),
 conditions AS (
     SELECT d.name, d.detail, false AS is_label
-    FROM _conditions_of('sampled_sides', ['governor'], ' in base', ' in new') AS d
+    FROM _conditions_of('sides', ['governor'], ' in base', ' in new') AS d
     UNION ALL
-    SELECT l.name, l.detail, true FROM _differing_labels(base, new, 'sampled_sides') AS l
+    SELECT l.name, l.detail, true FROM _differing_labels(base, new, 'sides') AS l
 )
 SELECT a.samples, a.ops,
     (SELECT list(e) FROM reshaped AS e) AS shapes,

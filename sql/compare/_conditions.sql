@@ -7,33 +7,31 @@ CREATE MACRO _conditions_of(
     base,  -- text that follows the values of base
     new  -- text that follows the values of new
 ) AS TABLE
-WITH ranges AS (
-    SELECT s.comparison, m.name, any_value(m.unit) AS unit, min(m.value) FILTER (WHERE NOT s.is_new) AS base_low,
-        max(m.value) FILTER (WHERE NOT s.is_new) AS base_high,
-        median(m.value) FILTER (WHERE NOT s.is_new) AS base_middle, min(m.value) FILTER (WHERE s.is_new) AS new_low,
-        max(m.value) FILTER (WHERE s.is_new) AS new_high, median(m.value) FILTER (WHERE s.is_new) AS new_middle
+WITH measured AS (
+    SELECT s.comparison, s.is_new, m.name, m.value, m.unit, NULL AS text
     FROM query_table(sides) AS s
     JOIN metrics AS m USING (capture_id)
     -- Conditions measured after a capture may be caused by it.
     WHERE m.better IS NULL AND NOT ends_with(m.name, '_after')
-    GROUP BY s.comparison, m.name
-),
-texts AS (
-    SELECT s.comparison, l.key,
-        string_agg(DISTINCT l.value, ', ' ORDER BY l.value) FILTER (WHERE NOT s.is_new) AS base_values,
-        string_agg(DISTINCT l.value, ', ' ORDER BY l.value) FILTER (WHERE s.is_new) AS new_values
+    UNION ALL
+    SELECT s.comparison, s.is_new, l.key, NULL, NULL, l.value
     FROM query_table(sides) AS s
     JOIN labels AS l USING (capture_id)
     WHERE list_contains(keys, l.key)
-    GROUP BY s.comparison, l.key
 )
 SELECT r.comparison, r.name,
-    printf('%g to %g', r.base_low, r.base_high) || coalesce(' ' || r.unit, '') || base
-    || printf(', %g to %g', r.new_low, r.new_high) || coalesce(' ' || r.unit, '') || new AS detail
-FROM ranges AS r
-WHERE (r.base_low > r.new_high OR r.base_high < r.new_low)
-    AND abs(r.new_middle - r.base_middle) >= 0.05 * abs(r.base_middle)
-UNION ALL
-SELECT t.comparison, t.key, t.base_values || base || ', ' || t.new_values || new
-FROM texts AS t
-WHERE t.base_values <> t.new_values;
+    coalesce(r.base_values, printf('%g to %g', r.base_low, r.base_high) || coalesce(' ' || r.unit, '')) || base || ', '
+    || coalesce(r.new_values, printf('%g to %g', r.new_low, r.new_high) || coalesce(' ' || r.unit, '')) || new AS detail
+FROM (
+    SELECT m.comparison, m.name, any_value(m.unit) AS unit, min(m.value) FILTER (WHERE NOT m.is_new) AS base_low,
+        max(m.value) FILTER (WHERE NOT m.is_new) AS base_high,
+        median(m.value) FILTER (WHERE NOT m.is_new) AS base_middle, min(m.value) FILTER (WHERE m.is_new) AS new_low,
+        max(m.value) FILTER (WHERE m.is_new) AS new_high, median(m.value) FILTER (WHERE m.is_new) AS new_middle,
+        string_agg(DISTINCT m.text, ', ' ORDER BY m.text) FILTER (WHERE NOT m.is_new) AS base_values,
+        string_agg(DISTINCT m.text, ', ' ORDER BY m.text) FILTER (WHERE m.is_new) AS new_values
+    FROM measured AS m
+    GROUP BY m.comparison, m.name, m.text IS NULL
+) AS r
+WHERE r.base_values <> r.new_values
+    OR (r.base_low > r.new_high OR r.base_high < r.new_low)
+    AND abs(r.new_middle - r.base_middle) >= 0.05 * abs(r.base_middle);
