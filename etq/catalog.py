@@ -293,6 +293,12 @@ def _products() -> str:
     return ", ".join(map(quoted, sorted(PRODUCTS)))
 
 
+def _compiling() -> str:
+    from etq.ingest.trace.classes import COMPILING
+
+    return ", ".join(map(quoted, COMPILING))
+
+
 def _long_call() -> str:
     from etq.ingest.trace.classes import LONG_CALL
 
@@ -302,7 +308,8 @@ def _long_call() -> str:
 # The files that show data of `ingest/`: the text that the data replaces, and a function that returns it as SQL.
 _DATA: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
     "costs/cost_formulas.sql": ("('ops', 'family|counts|0|0|moves|sizes|writes', 'text')", _formulas),
-    "traces/_host_states.sql": ("'LONG_CALL'", _long_call),
+    "traces/compilation.sql": ("'compiling'", _compiling),
+    "traces/_host_names.sql": ("'LONG_CALL'", _long_call),
     "traces/_trace_peaks.sql": ("'product'", _products),
 }
 

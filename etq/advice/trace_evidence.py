@@ -98,22 +98,20 @@ _SHARED: Final = {
     "gaps": _GAPS,
     "recording": "FROM _path_window({key}, '{prefix}launches', NULL, NULL)",
     "path": "FROM _path_spans({key}, '{prefix}launches', '{prefix}recording', true)",
-    "periods": _PERIODS,
     "names": "FROM _host_names({key})",
-    "calls": "FROM _host_launches({key})",
-    "states": "FROM _host_states({key}, '{prefix}names', '{prefix}calls', '{prefix}steps')",
     "peaks": "FROM _trace_peaks({key}, NULL, NULL, NULL)",
     "counted": "FROM _counted_launches({key}, '{prefix}launches')",
     "work": "FROM _device_work({key}, '{prefix}counted', NULL, NULL, false)",
     "rated": "FROM _rated_work({key}, '{prefix}work', '{prefix}peaks', false)",
-    "parts": "FROM _host_parts({key}, '{prefix}states', '{prefix}calls', '{prefix}steps', '{prefix}periods')",
+    "parts": f"SELECT p.period, p.thread_index, p.start_ticks, p.end_ticks FROM ({_PERIODS}) AS p",
     "pieces": f"SELECT p.*, {_SUBJECT} AS subject"
     " FROM _path_causes({key}, '{prefix}names', '{prefix}path', '{prefix}parts', '{prefix}steps') AS p",
-    "idle": "FROM _idle_parts({key}, '{prefix}names', '{prefix}gaps', '{prefix}parts')",
+    "idle": "FROM _idle_parts({key}, '{prefix}names', '{prefix}gaps')",
     "times": _TIMES,
     "firsts": _FIRSTS,
 }
 _PREFIX: Final = "_advised_"
+_PARTS: Final = "_parts_of_host"
 _JOB: Final = f"""
     SELECT w.value FROM labels AS w
     JOIN labels AS r ON r.capture_id = w.capture_id AND r.key = 'rank'
@@ -305,9 +303,24 @@ class Evidence:
                 if f"'{{prefix}}{other}'" in query:
                     self.shared(other)
             rows = query.format(key=f"{self._key:d}", prefix=_PREFIX)
+            if name == "parts":
+                self._connection.register(_PARTS, self._parts_of_host(rows))
+                rows = f"FROM {_PARTS}"
             self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {_PREFIX}{name} AS {rows}")
+            if name == "parts":
+                self._connection.unregister(_PARTS)
             self._made.append(name)
         return _PREFIX + name
+
+    def _parts_of_host(self, periods: str) -> Any:
+        """Return what the host did in the periods of a query, as an Arrow table."""
+        from etq.ingest.trace.stored import parts_of
+
+        def read(query: str) -> Any:
+            key = {"key": self._key} if "$key" in query else {}
+            return self._connection.sql(query, params=key).to_arrow_table()
+
+        return parts_of(read, read(periods))
 
     def drop(self) -> None:
         """Drop the temporary tables that rules share."""

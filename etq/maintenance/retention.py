@@ -19,7 +19,8 @@ from etq.errors import ArgumentError
 # rollups.
 EVENT_TABLES: Final = (
     "event_ticks", "allocations", "debug_values", "trace_events", "op_arguments", "device_events", "event_counters",
-    "host_collectives", "host_waits", "device_gaps", "trace_memory", "call_costs", "costed_ops",
+    "host_collectives", "host_waits", "device_gaps", "gap_parts", "trace_memory", "call_costs",
+    "costed_ops",
 )  # fmt: skip
 # The tables whose rows `remove_captures` and `prune_events` read for these captures; rows of other tables are only
 # deleted.

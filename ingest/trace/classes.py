@@ -31,6 +31,8 @@ _LIBRARY: Final = "library"
 # A call that launches, copies without waiting, or asks for something returns within microseconds. A call that takes so
 # many nanoseconds waits in the runtime or driver for what a trace doesn't show.
 LONG_CALL: Final = 1_000_000
+# Purposes of events in which torch.compile compiles.
+COMPILING: Final = ("dynamo", "aot_autograd", "inductor", "autotuning", "compilation")
 # Purposes of calls that belong to launching.
 _LAUNCHING: Final = frozenset(("launch", "copy", "stream_wait", "event_record", "query"))
 

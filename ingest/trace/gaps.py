@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from etq.ingest.arrow import batch, encoded, flags, numbers
 from etq.ingest.trace.classes import LONG_CALL, Class
+from etq.ingest.trace.host_parts import Periods, Steps
 from etq.ingest.trace.launches import Flags, Whole
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.steps import joined, ticks_until
@@ -58,10 +59,11 @@ class _Level(NamedTuple):
 
 
 def device_gaps(
-    trace: Trace, call: Whole, devices: OfDevices, waits: Waits, signature: Whole, steps: tuple[Whole, Whole]
-) -> pa.RecordBatch:
-    """Return the table `device_gaps`. `call` [n] is the row of the call that launched each slice, or -1; `waits` has
-    the waits of devices, `signature` [n] the signature of each slice; `steps` are starts and ends of `tool_steps`.
+    trace: Trace, call: Whole, devices: OfDevices, waits: Waits, signature: Whole, steps: Steps
+) -> tuple[pa.RecordBatch, Periods]:
+    """Return the table `device_gaps`, and the host times of gaps of devices by the events that ended them. `call` [n]
+    is the row of the call that launched each slice, or -1; `waits` has the waits of devices, `signature` [n] the
+    signature of each slice.
     """
     place = np.flatnonzero(are_of(trace, lambda each: each.is_work)[devices.row] & (trace.elapsed[devices.row] >= 0))
     row = devices.row[place]
@@ -80,7 +82,7 @@ def device_gaps(
     is_shared = np.concatenate([is_both[of_device], np.zeros(len(of_stream), np.bool_)])
     gaps = _of_host(trace, call, row, found, since)
     awaited = _awaited(trace, waits, place, row, found, since)
-    causes, cause, owner, waited = _judged(trace, call, row, gaps, steps)
+    causes, cause, owner, waited = _judged(trace, call, row, gaps, (steps.start, steps.end))
     first = np.unique(stream, return_index=True)[1]
     is_early = _is_early(waits, place, row, trace, device, first, found, since)
     by_event = np.lexsort((is_stream, trace.at[gaps.row]))
@@ -95,7 +97,9 @@ def device_gaps(
     for name, rows in (("host_signature", owner[by_event]), ("call_signature", waited[by_event])):
         columns[name] = numbers(signature[rows].astype(np.int32), rows == NONE)
     columns["is_early"] = flags(is_early[by_event])
-    return batch(columns)
+    of_host = by_event[~is_stream[by_event] & (gaps.host[by_event] > 0)]
+    own = _Gaps(*(each[of_host] for each in gaps))
+    return batch(columns), Periods(trace.at[own.row], trace.thread[call[own.row]], own.start, own.start + own.host)
 
 
 def _idle_since(trace: Trace, row: Whole, group: Whole) -> Whole:

@@ -20,6 +20,7 @@ from etq.ingest.trace.costs import cost_tables
 from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import DeviceDetails, MemoryDetails
 from etq.ingest.trace.gaps import device_gaps
+from etq.ingest.trace.host_parts import Steps, gap_parts
 from etq.ingest.trace.inputs import Inputs
 from etq.ingest.trace.kernels import unknown_kernels, with_communication, with_ops
 from etq.ingest.trace.launches import are, around_of, is_launch, launches_within
@@ -121,7 +122,10 @@ def trace_rows(
     if (collectives := host_collectives(slices, slices.run, inputs, groups)) is not None:
         yield "host_collectives", collectives
     yield from cost_tables(slices, Kinds(*kinds), ops, passes, inputs, assumed or {})
-    spans = filled(by_tools.column("start_ticks"), NONE), filled(by_tools.column("end_ticks"), NONE)
+    spans = Steps(
+        by_tools.column("pattern").to_pylist(),
+        *(filled(by_tools.column(each), NONE) for each in ("start_ticks", "end_ticks")),
+    )
     yield from _of_devices(
         *(columns, entries, slices, signature, around["annotation_index"], passes, order), recording.thread, spans
     )
@@ -147,11 +151,11 @@ def _of_devices(
     passes: Passes,
     order: Whole,
     last_thread: int,
-    steps: tuple[Whole, Whole],
+    steps: Steps,
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield the tables about devices and memory; their entries are read in one pass. Arguments are as in `_launches`;
     `order` has the slices in the order of the tables; `last_thread` is the thread in which the recording ends; `steps`
-    are the starts and ends of steps of any tool.
+    are those of `tool_steps`.
     """
     of_devices = order[slices.is_device[order]]
     is_launched = (slices.is_copy & (slices.call != NONE))[of_devices]
@@ -171,7 +175,9 @@ def _of_devices(
             "host_waits",
             host_waits(slices, slices.call, given, waits, passes.place == PASSES.index("backward"), last_thread),
         )
-        yield "device_gaps", device_gaps(slices, slices.call, given, waits, signature, steps)
+        gaps, of_host = device_gaps(slices, slices.call, given, waits, signature, steps)
+        yield "device_gaps", gaps
+        yield "gap_parts", gap_parts(slices, slices.call, of_host, steps, signature)
     ranges = of_devices[slices.is_range[of_devices]]
     if len(ranges):
         yield "event_counters", event_counters(entries, slices.at[ranges], slices.run[ranges], columns.find)

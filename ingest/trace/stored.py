@@ -9,13 +9,14 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from etq.ingest.arrow import batch, filled, flags, numbers, texts
+from etq.ingest.arrow import batch, encoded, filled, flags, numbers, texts
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.collectives import HOST_COLLECTIVES, host_collectives
 from etq.ingest.trace.costs import columns_of_ops
 from etq.ingest.trace.devices import are_used
 from etq.ingest.trace.gaps import device_gaps
-from etq.ingest.trace.launches import Flags, Whole, around_of
+from etq.ingest.trace.host_parts import Periods, Steps, gap_parts, host_parts, ops_around, owners_of
+from etq.ingest.trace.launches import Flags, Whole
 from etq.ingest.trace.op_work import Kinds, Ops, OpWork
 from etq.ingest.trace.passes import PASSES, columns_around, columns_of, passes_of
 from etq.ingest.trace.paths import Recording, host_waits
@@ -28,16 +29,27 @@ _SIGNATURES: Final = """
     FROM signatures AS s WHERE s.capture_id = $key ORDER BY s.signature_index
 """
 _EVENTS: Final = """
-    SELECT e.event_index, e.event_signature, e.thread_index, dense_rank() OVER (ORDER BY h.process) AS process,
+    SELECT e.event_index, e.event_signature, e.thread_index, h.process,
         e.start_ticks, e.elapsed_ticks, coalesce(e.overlap_ticks, 0) AS overlap_ticks, e.parent_index, e.correlation_id,
-        e.sequence_number, e.forward_thread, e.run_index, (e.operator_ticks IS NOT NULL)::BIGINT AS is_called,
-        e.operator_ticks, c.flops
+        e.sequence_number, e.forward_thread
     FROM trace_events AS e
-    JOIN threads AS h USING (capture_id, thread_index)
+    JOIN (
+        SELECT t.thread_index, min(t.thread_index) OVER (PARTITION BY t.process) AS process FROM threads AS t
+        WHERE t.capture_id = $key
+    ) AS h USING (thread_index)
+    WHERE e.capture_id = $key
+    ORDER BY e.event_index
+"""
+_OPS: Final = """
+    SELECT e.run_index, (e.operator_ticks IS NOT NULL)::BIGINT AS is_called, e.operator_ticks, c.flops
+    FROM trace_events AS e
     LEFT JOIN costed_ops AS o USING (capture_id, run_index, event_index)
     LEFT JOIN call_costs AS c USING (capture_id, cost_index)
     WHERE e.capture_id = $key
     ORDER BY e.event_index
+"""
+_CALLS: Final = """
+    SELECT d.event_index, d.call_index FROM device_events AS d WHERE d.capture_id = $key ORDER BY d.event_index
 """
 _DEVICES: Final = """
     SELECT d.event_index, d.device, d.stream, d.wait_stream, d.wait_correlation_id, d.call_index, d.owner_index,
@@ -56,7 +68,7 @@ _GROUP: Final = """
 """
 _THREADS: Final = "SELECT h.thread FROM threads AS h WHERE h.capture_id = $key ORDER BY h.thread_index"
 _STEPS: Final = "SELECT s.run_index, s.start_ticks, s.end_ticks FROM trace_steps AS s WHERE s.capture_id = $key"
-_TOOL_STEPS: Final = "SELECT t.start_ticks, t.end_ticks FROM tool_steps AS t WHERE t.capture_id = $key"
+_TOOL_STEPS: Final = "SELECT t.pattern, t.start_ticks, t.end_ticks FROM tool_steps AS t WHERE t.capture_id = $key"
 
 
 class _Stored(NamedTuple):
@@ -83,14 +95,10 @@ def computed_again(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.Re
 
     Raises `ValueError` if an event refers to a row that doesn't exist, or contains itself.
     """
-    classes = read(_SIGNATURES).to_pydict()
-    kinds = [*zip(classes.pop("category"), classes.pop("label"), strict=True)]
-    of_kinds = [Class(*values) for values in zip(*(classes[name] for name in Class._fields), strict=True)]
-    *events, run_of, is_called, own_ticks, flops = _columns(read(_EVENTS))
-    trace = _Stored(kinds, of_kinds, *events)
+    trace = _trace(read)
+    kinds, of_kinds = trace.kinds, trace.classes
     threads = read(_THREADS).column("thread").to_pylist()
     row_of = partial(_rows_of, trace.at)
-    trace = trace._replace(parent=row_of(trace.parent))
     _check_nesting(trace.parent)
     for numbered, count in ((trace.kind, len(kinds)), (trace.thread, len(threads))):
         if len(numbered) and not 0 <= numbered.min() <= numbered.max() < count:
@@ -114,9 +122,9 @@ def computed_again(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.Re
     row, call, owner, op = row_of(index), row_of(call), row_of(owner), row_of(op)
     is_work = np.array([each.is_work for each in of_kinds], np.bool_)[trace.kind[row]] & (trace.elapsed[row] >= 0)
     yield "trace_devices", _used(read, others[0][is_work])
+    run_of, is_called, own_ticks, flops = _columns(read(_OPS))
     yield "host_collectives", _collectives(trace, run_of, read)
-    around = dict(around_of(of_kinds, trace.kind, trace.parent))["op_index"]
-    ops = Ops(run_of, around, np.full(len(trace.at), NONE), is_called == 1, own_ticks)
+    ops = Ops(run_of, ops_around(trace), np.full(len(trace.at), NONE), is_called == 1, own_ticks)
     ops.owner[row] = op
     work = OpWork(trace, Kinds(kinds, of_kinds, trace.kind), ops, passes)
     yield "costed_ops", batch(columns_of_ops(work, flops[work.rows]))
@@ -133,8 +141,45 @@ def computed_again(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.Re
     yield "device_events", batch({**found, **wait_columns(trace, waits)})
     is_backward = passes.place == PASSES.index("backward")
     yield "host_waits", host_waits(trace, calls, devices, waits, is_backward, recording.thread)
-    starts, ends = _columns(read(_TOOL_STEPS))
-    yield "device_gaps", device_gaps(trace, calls, devices, waits, trace.kind, (starts, ends))
+    steps = _steps(read)
+    gaps, of_host = device_gaps(trace, calls, devices, waits, trace.kind, steps)
+    yield "device_gaps", gaps
+    yield "gap_parts", gap_parts(trace, calls, of_host, steps, trace.kind)
+
+
+def parts_of(read: Callable[[str], pa.Table], asked: pa.Table) -> pa.RecordBatch:
+    """Return what the host did in the periods `asked`: period, thread_index, start_ticks, end_ticks. A row is a part of
+    a period, as in `gap_parts`, with the op that it is in, or else its event: owner. `read` is as above.
+    """
+    trace = _trace(read)
+    index, call = _columns(read(_CALLS))
+    calls = np.full(len(trace.at), NONE)
+    calls[_rows_of(trace.at, index)] = _rows_of(trace.at, call)
+    periods = Periods(*_columns(asked))
+    parts = host_parts(trace, calls, periods, _steps(read))
+    columns: dict[str, pa.Array] = {
+        "period": numbers(periods.period[parts.place]),
+        "at_ticks": numbers(parts.at),
+        "ticks": numbers(parts.ticks),
+        "owner": numbers(trace.kind[owners_of(trace)[parts.own]], parts.own == NONE),
+        "name": numbers(trace.kind[parts.name], parts.name == NONE),
+        "did": encoded([*parts.causes, None], parts.did),
+        "cause": encoded([*parts.causes, None], parts.cause),
+    }
+    return batch(columns)
+
+
+def _trace(read: Callable[[str], pa.Table]) -> _Stored:
+    classes = read(_SIGNATURES).to_pydict()
+    kinds = [*zip(classes.pop("category"), classes.pop("label"), strict=True)]
+    of_kinds = [Class(*values) for values in zip(*(classes[name] for name in Class._fields), strict=True)]
+    trace = _Stored(kinds, of_kinds, *_columns(read(_EVENTS)))
+    return trace._replace(parent=_rows_of(trace.at, trace.parent))
+
+
+def _steps(read: Callable[[str], pa.Table]) -> Steps:
+    pattern, *spans = read(_TOOL_STEPS).columns
+    return Steps(pattern.to_pylist(), *(filled(each.combine_chunks(), NONE) for each in spans))
 
 
 class _Inputs(NamedTuple):

@@ -40,6 +40,8 @@ WITH segments AS (
     UNION ALL
     SELECT 'findings' AS table_name, s.* FROM pragma_storage_info('findings') AS s
     UNION ALL
+    SELECT 'gap_parts' AS table_name, s.* FROM pragma_storage_info('gap_parts') AS s
+    UNION ALL
     SELECT 'host_collectives' AS table_name, s.* FROM pragma_storage_info('host_collectives') AS s
     UNION ALL
     SELECT 'host_waits' AS table_name, s.* FROM pragma_storage_info('host_waits') AS s
@@ -165,6 +167,8 @@ WITH capture_rows AS (
         SELECT 'event_ticks' AS table_name, t.capture_id FROM event_ticks AS t
         UNION ALL
         SELECT 'findings' AS table_name, t.capture_id FROM findings AS t
+        UNION ALL
+        SELECT 'gap_parts' AS table_name, t.capture_id FROM gap_parts AS t
         UNION ALL
         SELECT 'host_collectives' AS table_name, t.capture_id FROM host_collectives AS t
         UNION ALL

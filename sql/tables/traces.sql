@@ -232,6 +232,18 @@ CREATE TABLE device_gaps (
     is_early BOOLEAN NOT NULL  -- whether a stream of the device may still run work from before the recording
 );
 
+-- One part of the host time of a gap of a device: what the launching thread did; if that is unknown, what the other
+-- thread of its process with the most launches did. See `idle_parts`. Parts of a gap follow each other without a gap.
+CREATE TABLE gap_parts (
+    capture_id INTEGER NOT NULL,  -- the capture
+    event_index INTEGER NOT NULL,  -- the event that ended the gap
+    start_ticks BIGINT NOT NULL,  -- its start
+    ticks BIGINT NOT NULL,  -- its length
+    host_signature INTEGER,  -- signature of the innermost event of the thread; NULL if there is none
+    did VARCHAR,  -- what the host did, as `cause` of `idle_parts`; NULL if nothing is recorded
+    cause VARCHAR NOT NULL  -- the cause of the time: did, unless the part lies between steps, or nothing is recorded
+);
+
 -- One counter of an event of a trace, which CUPTI counted in the range of a kernel.
 CREATE TABLE event_counters (
     capture_id INTEGER NOT NULL,  -- the capture

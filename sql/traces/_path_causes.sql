@@ -1,4 +1,4 @@
--- The stretches of a critical path on the host as periods of `_host_parts`. Their numbers are below 0, to differ from
+-- The stretches of a critical path on the host as periods of the host. Their numbers are below 0, to differ from
 -- those of gaps. Between threads that hand over, the time belongs to the next thread.
 CREATE MACRO _path_periods(
     capture_key,
@@ -17,7 +17,7 @@ CREATE MACRO _path_causes(
     capture_key,
     host_names,  -- a table of the rows of `_host_names`
     path,  -- a table of the rows of `_path_spans`
-    parts,  -- a table of the rows of `_host_parts` of this path; it may have parts of other periods
+    parts,  -- a table of the parts of these periods: period, at_ticks, ticks, owner, name, did, cause; it may have others
     tool_steps  -- a table of the trace's rows of `tool_steps`
 ) AS TABLE
 WITH stretches AS MATERIALIZED (

@@ -1,7 +1,7 @@
 -- Whether an event of the host is torch.compile at work, by its purpose. Calls of compiled code, their lookup, and the
 -- recording of graphs are not.
 CREATE MACRO _is_compilation(purpose) AS (
-    coalesce(purpose IN ('dynamo', 'aot_autograd', 'inductor', 'autotuning', 'compilation'), false)
+    coalesce(purpose IN ('compiling'), false)
 );
 
 -- Whether an event of the host begins or ends the capture of a graph, or is the whole capture.

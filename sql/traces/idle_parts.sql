@@ -1,4 +1,4 @@
--- The gaps of devices as periods of `_host_parts`: until the next launch returns.
+-- The gaps of devices as periods of the host: until the next launch returns.
 CREATE MACRO _gap_periods(
     gaps  -- a table of the rows of `_device_gaps`
 ) AS TABLE
@@ -10,20 +10,20 @@ WHERE g.host_ticks > 0;
 CREATE MACRO _idle_parts(
     capture_key,
     names,  -- a table of the rows of `_host_names`
-    gaps,  -- a table of the rows of `_device_gaps`
-    parts  -- a table of the rows of `_host_parts` of these gaps; it may have parts of other periods
+    gaps  -- a table of the rows of `_device_gaps`
 ) AS TABLE
 WITH all_gaps AS MATERIALIZED (FROM query_table(gaps) AS q),
 did AS MATERIALIZED (
     SELECT p.period, min(p.at_ticks) AS at_ticks, p.cause, p.did,
         _state_label(n.family, n.kind, p.did) AS label, n.kind, sum(p.ticks)::BIGINT AS ticks
     FROM (
-        SELECT i.period, i.cause, i.did, i.name, min(i.at_ticks) AS at_ticks, sum(i.ticks)::BIGINT AS ticks
-        FROM query_table(parts) AS i
-        WHERE i.period >= 0
-        GROUP BY i.period, i.cause, i.did, i.name
+        SELECT i.event_index AS period, i.cause, i.did, i.host_signature, min(i.start_ticks) AS at_ticks,
+            sum(i.ticks)::BIGINT AS ticks
+        FROM gap_parts AS i
+        WHERE i.capture_id = capture_key
+        GROUP BY i.event_index, i.cause, i.did, i.host_signature
     ) AS p
-    LEFT JOIN query_table(names) AS n ON n.signature_index = p.name
+    LEFT JOIN query_table(names) AS n ON n.signature_index = p.host_signature
     GROUP BY p.period, p.cause, p.did, _state_label(n.family, n.kind, p.did), n.kind
 ),
 calls AS (
@@ -108,24 +108,13 @@ WHERE p.ticks > 0;
 CREATE MACRO idle_parts(capture, unit := NULL) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 device_launches AS MATERIALIZED (FROM _launches((SELECT a.capture_id FROM target AS a))),
-all_steps AS MATERIALIZED (FROM tool_steps AS t WHERE t.capture_id = (SELECT a.capture_id FROM target AS a)),
 host_names AS MATERIALIZED (FROM _host_names((SELECT a.capture_id FROM target AS a))),
-host_launches AS MATERIALIZED (FROM _host_launches((SELECT a.capture_id FROM target AS a))),
-states_of_host AS MATERIALIZED (
-    FROM _host_states((SELECT a.capture_id FROM target AS a), 'host_names', 'host_launches', 'all_steps')
-),
-device_gaps AS MATERIALIZED (
+gaps_of_devices AS MATERIALIZED (
     FROM _device_gaps((SELECT a.capture_id FROM target AS a), 'device_launches', 'device')
-),
-gap_periods AS MATERIALIZED (FROM _gap_periods('device_gaps')),
-parts_of_host AS MATERIALIZED (
-    FROM _host_parts(
-        (SELECT a.capture_id FROM target AS a), 'states_of_host', 'host_launches', 'all_steps', 'gap_periods'
-    )
 )
 SELECT p.device, _in_unit(p.start_ticks - r.start_ticks, a.scale) AS start, p.cause,
     _in_unit(p.ticks, a.scale) AS duration, p.label AS host, p.kind AS host_kind, p.did AS host_cause, a.unit
-FROM _idle_parts((SELECT a.capture_id FROM target AS a), 'host_names', 'device_gaps', 'parts_of_host') AS p
+FROM _idle_parts((SELECT a.capture_id FROM target AS a), 'host_names', 'gaps_of_devices') AS p
 CROSS JOIN target AS a
 CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 ORDER BY p.start_ticks, p.device, p.ticks DESC, p.cause, p.label;

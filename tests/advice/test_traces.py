@@ -18,6 +18,7 @@ from etq.advice.trace_evidence import Evidence
 from etq.advice.traces import findings
 from etq.advice.words import percent
 from etq.ingest.trace.classes import classified
+from etq.ingest.trace.stored import parts_of
 from etq.warehouse.warehouse import Warehouse
 from tests.trace_builders import event, memory, trace
 
@@ -353,20 +354,18 @@ def test_periods_of_no_thread_have_no_parts() -> None:
     """And change none of those of a thread: in 100 us, the host is in an op for 10, and else in the step."""
     step = event("user_annotation", "ProfilerStep#1", 0, 100)
     with etq.read(trace(step, *launched(1, 20, 60, 90))) as read:
-        read.connection.execute(
+        asked = read.connection.sql(
             """
-            CREATE TEMP TABLE asked AS
             SELECT p.*, 0::BIGINT AS start_ticks, 100_000::BIGINT AS end_ticks
-            FROM (VALUES (1, 0), (2, NULL)) AS p(period, thread_index);
-            CREATE TEMP TABLE steps AS FROM tool_steps AS t WHERE t.capture_id = 1;
-            CREATE TEMP TABLE names AS FROM _host_names(1);
-            CREATE TEMP TABLE calls AS FROM _host_launches(1);
-            CREATE TEMP TABLE states AS FROM _host_states(1, 'names', 'calls', 'steps')
+            FROM (VALUES (1, 0), (2, NULL)) AS p(period, thread_index)
             """
-        )
+        ).to_arrow_table()
+        given = {"key": 1}
+        parts = parts_of(lambda query: read.connection.sql(query, params=given).to_arrow_table(), asked)
+        read.connection.register("parts", parts)
         query = """
-            SELECT p.period, n.kind, sum(p.ticks) FROM _host_parts(1, 'states', 'calls', 'steps', 'asked') AS p
-            LEFT JOIN names AS n ON n.signature_index = p.name
+            SELECT p.period, n.kind, sum(p.ticks) FROM parts AS p
+            LEFT JOIN _host_names(1) AS n ON n.signature_index = p.name
             GROUP BY ALL ORDER BY ALL
         """
         assert read.connection.execute(query).fetchall() == [(1, "op", 10_000), (1, "step", 90_000)]

@@ -261,6 +261,7 @@ FACTS = {
     "trace_events": ("pass = 'optimizer'", "backward_index = 1", "forward_index = 1"),
     "device_events": ("pass = 'optimizer'", "backward_index = 1", "launch_index = 1", "wait_kind = 'none'"),
     "device_gaps": ("host_ticks = host_ticks + 1",),
+    "gap_parts": ("ticks = ticks + 1", "did = 'other'", "host_signature = 0"),
     "host_waits": ("since_ticks = since_ticks - 1",),
     "recordings": ("path_thread = NULL",),
     "trace_steps": ("end_thread = 7",),
