@@ -60,12 +60,17 @@ within AS MATERIALIZED (
     ) AS b
     JOIN modules AS o ON o.record_id = b.record_id AND o.method = b.method AND o.module_path = b.beginning
 ),
--- The times that count for a module. Each table is read only once, so that a condition on captures is pushed down to
--- it.
+-- Times, and modules whose time, or the time of modules within them, is unknown if they have no events.
+counted AS (
+    FROM added_times AS t
+    UNION ALL BY NAME
+    SELECT u.*, true AS is_hidden FROM _delegated_modules(targets) AS u
+),
+-- What counts for a module. Each table is read only once, so that a condition on captures is pushed down to it.
 parts AS (
     SELECT t.capture_id, t.method, coalesce(left(t.module_path, w.outer_size), t.module_path) AS module_path, t.ticks,
-        coalesce(w.outer_size = m.size, true) AS is_own, t.calls, t.executes, t.mapping
-    FROM added_times AS t
+        coalesce(w.outer_size = m.size, true) AS is_own, t.calls, t.executes, t.mapping, t.is_hidden
+    FROM counted AS t
     JOIN query_table(targets) AS a USING (capture_id)
     LEFT JOIN modules AS m ON m.record_id = a.record_id AND m.method = t.method AND m.module_path = t.module_path
     LEFT JOIN within AS w ON w.inner_index = m.module_index
@@ -73,21 +78,13 @@ parts AS (
     SELECT d.capture_id, d.method, m.module_path, m.module_class, m.depth
     FROM _methods_of(targets) AS d
     JOIN modules AS m USING (record_id, method)
-    -- Modules whose time, or the time of modules within them, is unknown if they have no events.
-    UNION ALL BY NAME
-    SELECT u.capture_id, u.method, coalesce(left(u.module_path, w.outer_size), u.module_path) AS module_path,
-        true AS is_hidden, coalesce(w.outer_size = m.size, true) AS is_itself
-    FROM _delegated_modules(targets) AS u
-    JOIN query_table(targets) AS a USING (capture_id)
-    LEFT JOIN modules AS m ON m.record_id = a.record_id AND m.method = u.method AND m.module_path = u.module_path
-    LEFT JOIN within AS w ON w.inner_index = m.module_index
 ),
 added AS (
     SELECT p.capture_id, p.method, p.module_path, any_value(p.module_class) AS module_class,
         any_value(p.depth) AS depth, sum(p.ticks) AS ticks, sum(p.ticks) FILTER (p.is_own) AS self_ticks,
         sum(p.calls) FILTER (p.is_own) AS calls, sum(p.executes) FILTER (p.is_own) AS executes,
         max(p.mapping) FILTER (p.is_own) AS mapping, coalesce(bool_or(p.is_hidden), false) AS is_hidden,
-        coalesce(bool_or(p.is_itself), false) AS is_itself
+        coalesce(bool_or(p.is_hidden AND p.is_own), false) AS is_itself
     FROM parts AS p
     GROUP BY p.capture_id, p.method, p.module_path
 ),
