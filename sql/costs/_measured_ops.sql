@@ -50,8 +50,8 @@ timed AS (
         ) AS whole_ticks
     FROM query_table(target) AS a
     JOIN event_ticks AS e USING (capture_id)
-    JOIN signatures AS s USING (capture_id, signature_index)
-    JOIN runs AS r USING (capture_id, run_index)
+    JOIN (SELECT s.* FROM query_table(target) AS a JOIN signatures AS s USING (capture_id)) AS s USING (signature_index)
+    JOIN (SELECT r.* FROM query_table(target) AS a JOIN runs AS r USING (capture_id)) AS r USING (run_index)
     LEFT JOIN _inner_calls(target) AS i
         ON s.kind = 'delegate_call' AND i.run_index = e.run_index AND i.event_index = e.event_index
     WHERE e.execute_index IS NOT NULL

@@ -13,7 +13,7 @@ SELECT e.capture_id, e.run_index, e.event_index, e.parent_index, e.signature_ind
     r.scope, r.method, r.is_typical
 FROM query_table(target) AS k
 JOIN event_ticks AS e USING (capture_id)
-JOIN runs AS r USING (capture_id, run_index)
+JOIN (SELECT r.* FROM query_table(target) AS k JOIN runs AS r USING (capture_id)) AS r USING (run_index)
 WHERE _is_selected_run(r.iteration, r.phase, r.scope, r.is_typical, steps, phase, method, runs);
 
 -- One event of the selected runs of a capture, with its times, its names, and columns of its capture and run.
@@ -30,8 +30,7 @@ SELECT e.* REPLACE (coalesce(e.duration_ticks, 0) AS duration_ticks),
     CASE WHEN e.event_index = e.execute_index THEN coalesce(e.duration_ticks, 0) END AS execute_ticks,
     r.name AS run_name, r.scope, r.method, r.is_typical
 FROM _capture_events(capture_key) AS e
-JOIN runs AS r USING (capture_id, run_index)
-WHERE _is_selected_run(r.iteration, r.phase, r.scope, r.is_typical, steps, phase, method, runs);
+JOIN _selected_runs(capture_key, steps, phase, method, runs) AS r USING (run_index);
 
 -- Events within an execute.
 CREATE MACRO _execute_times(capture_key, unit, steps, phase, method, runs) AS TABLE

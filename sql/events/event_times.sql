@@ -27,8 +27,8 @@ with_clock AS (
         r.scope, r.block_index, r.name AS block, r.iteration
     FROM query_table(target) AS a
     JOIN event_ticks AS e USING (capture_id)
-    JOIN signatures AS s USING (capture_id, signature_index)
-    JOIN runs AS r USING (capture_id, run_index)
+    JOIN (SELECT s.* FROM query_table(target) AS a JOIN signatures AS s USING (capture_id)) AS s USING (signature_index)
+    JOIN (SELECT r.* FROM query_table(target) AS a JOIN runs AS r USING (capture_id)) AS r USING (run_index)
     LEFT JOIN wrapped AS w USING (run_index)
     WHERE _is_selected_run(r.iteration, r.phase, r.scope, r.is_typical, steps, phase, method, runs)
 )

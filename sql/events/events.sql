@@ -59,6 +59,7 @@ JOIN signatures AS s USING (capture_id, signature_index);
 -- clock. Each table is filtered before it is joined, so that no rows of other captures are read. This is needed in a
 -- lake, whose files don't state numbers of distinct values.
 CREATE MACRO _capture_events(capture_key) AS TABLE
+WITH of_key AS MATERIALIZED (SELECT capture_key AS capture_id)
 SELECT c.capture_id, c.time_scale, c.profiling_level, e.run_index, e.event_index, e.signature_index, s.block_index,
     s.slot, e.occurrence, s.kind, s.name, s.category, s.label, s.family, s.chain_index, s.instruction_id,
     e.parent_index, coalesce(e.parent_run_index, e.run_index) AS parent_run_index, e.execute_index, e.start_ticks,
@@ -66,7 +67,7 @@ SELECT c.capture_id, c.time_scale, c.profiling_level, e.run_index, e.event_index
     _duration_ticks(e.elapsed_ticks, e.unwrapped_ticks) AS duration_ticks, s.value_unit, s.clock,
     s.clock = 'host' AND s.value_unit = 'ticks' AS is_host_ticks, e.is_detached, e.overlap_ticks, e.children,
     e.self_ticks, e.torch_self_ticks, e.is_additive, e.is_execute
-FROM (SELECT capture_key AS capture_id) AS k
+FROM of_key AS k
 JOIN captures AS c USING (capture_id)
 JOIN event_ticks AS e USING (capture_id)
-JOIN signatures AS s USING (capture_id, signature_index);
+JOIN (SELECT s.* FROM of_key AS k JOIN signatures AS s USING (capture_id)) AS s USING (signature_index);

@@ -87,7 +87,7 @@ LEFT JOIN query_table(ops) AS m
 
 -- Rows of `_placed_times` of the selected runs of a capture.
 CREATE MACRO _attributed_times(
-    target,  -- a table with the capture_id of the capture; NULL for no rows
+    target,  -- a table with the capture_id of captures; NULL for no rows
     steps, phase, method, runs
 ) AS TABLE
 WITH placed_sums AS (

@@ -46,7 +46,7 @@ times AS (
         sum(e.self_ticks) AS self_ticks
     FROM query_table(target) AS a
     JOIN event_ticks AS e USING (capture_id)
-    JOIN runs AS r USING (capture_id, run_index)
+    JOIN (SELECT r.* FROM query_table(target) AS a JOIN runs AS r USING (capture_id)) AS r USING (run_index)
     WHERE e.execute_index IS NOT NULL
         AND e.is_additive
         AND _is_selected_run(r.iteration, r.phase, r.scope, r.is_typical, steps, phase, method, runs)

@@ -12,8 +12,8 @@ WITH RECURSIVE timed AS MATERIALIZED (
         e.self_ticks, CASE WHEN _is_step_run(r.name) THEN e.self_ticks ELSE 0 END AS step_ticks, s.family, s.kind
     FROM query_table(target) AS a
     JOIN event_ticks AS e USING (capture_id)
-    JOIN signatures AS s USING (capture_id, signature_index)
-    JOIN runs AS r USING (capture_id, run_index)
+    JOIN (SELECT s.* FROM query_table(target) AS a JOIN signatures AS s USING (capture_id)) AS s USING (signature_index)
+    JOIN (SELECT r.* FROM query_table(target) AS a JOIN runs AS r USING (capture_id)) AS r USING (run_index)
     LEFT JOIN (FROM query_table(target) AS a JOIN device_events AS d USING (capture_id)) AS d
         ON d.run_index = e.run_index AND d.event_index = e.event_index
     WHERE e.is_additive

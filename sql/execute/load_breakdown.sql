@@ -79,13 +79,10 @@ CREATE MACRO _load_breakdown(
     target  -- a table with a row of `_capture`
 ) AS TABLE
 WITH times_of_loads AS (
-    SELECT e.capture_id, a.time_scale, a.unit, e.run_index, e.event_index, e.parent_index, e.execute_index,
-        coalesce(_duration_ticks(e.elapsed_ticks, e.unwrapped_ticks), 0) AS duration_ticks, e.self_ticks,
-        e.is_additive, r.scope, s.block_index, s.kind, s.name
-    FROM query_table(target) AS a
-    JOIN event_ticks AS e USING (capture_id)
-    JOIN signatures AS s USING (capture_id, signature_index)
-    JOIN runs AS r USING (capture_id, run_index)
+    FROM _timed_events(
+        (SELECT a.capture_id FROM query_table(target) AS a), (SELECT a.unit FROM query_table(target) AS a),
+        NULL, NULL, NULL, 'all'
+    ) AS t
 )
 FROM _load_parts('times_of_loads') AS l;
 

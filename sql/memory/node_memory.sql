@@ -20,7 +20,8 @@ CREATE MACRO node_memory(capture) AS TABLE
 WITH target AS MATERIALIZED (
     SELECT c.capture_id, c.record_id, c.program_id
     FROM _linked_capture(capture, NULL) AS c
-    WHERE c.capture_id IS NOT NULL AND c.program_id IS NOT NULL
+    -- A capture without a record is an error even if it has no program.
+    WHERE CASE WHEN c.capture_id IS NOT NULL THEN c.program_id IS NOT NULL END
 ),
 methods_of_plan AS MATERIALIZED (
     SELECT m.program_id, m.method, greatest(count(i.method) - 1, 0) AS last_step
