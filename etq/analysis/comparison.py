@@ -184,23 +184,22 @@ class Comparison:
                 reads = {} if "history" in passed else {"_compared_sides": self._chosen}
                 samples = self._made(call, passed, reads)
                 try:
-                    answer = answered("needs_etq_to_compare", connection.sql(f"FROM {samples}").to_arrow_table())
-                    self._computed[key] = self._shown(samples, answer, unit)
+                    given = connection.sql(f"FROM {samples}").to_arrow_table()
+                    decided = answered("needs_etq_to_compare", given)
+                    answer = given.select(["counted"]).append_column("decided", decided)
+                    self._computed[key] = self._shown(f"{samples}_answer", answer, unit)
                 finally:
                     connection.execute(f"DROP TABLE {samples}")
         return self._worded(self._computed[key])
 
-    def _shown(self, samples: str, answer: pa.ChunkedArray, unit: str | None) -> str:
-        """Return the name of a temporary table with the rows of an answer about samples, in a unit of time."""
-        import pyarrow as pa
-
+    def _shown(self, name: str, answer: pa.Table, unit: str | None) -> str:
+        """Return the name of a temporary table with the rows of an answer, in a unit of time. `name` isn't used yet."""
         connection = self.warehouse.connection
-        connection.register(f"{samples}_answer", pa.table({"decided": answer}))
+        connection.register(name, answer)
         try:
-            given = f"(SELECT a.decided FROM {samples}_answer AS a), (SELECT s.counted FROM {samples} AS s)"
-            return self._made(f"_comparison_answer({given}, $unit)", {"unit": unit})
+            return self._made(f"_comparison_answer('{name}', $unit)", {"unit": unit})
         finally:
-            connection.unregister(f"{samples}_answer")
+            connection.unregister(name)
 
     @property
     def _chosen(self) -> str:

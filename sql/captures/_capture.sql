@@ -243,11 +243,11 @@ WHERE _scaled.capture_id IS NOT NULL AND _scaled.unit IS NOT NULL;
 -- The key of that capture.
 CREATE MACRO _capture_id(capture) AS ((SELECT _meant.capture_id FROM _capture(capture, NULL) AS _meant));
 
--- The arguments of two sides, and of a history, as texts that can be searched for at once: planning a search takes longer
--- than the search. `meant` is the argument, or, for a key, the capture's hash.
+-- The arguments of two sides, and a third one, as texts that can be searched for at once: planning a search takes
+-- longer than the search. `meant` is the argument, or, for a key, the capture's hash.
 CREATE MACRO _asked_sides(
     base, new,
-    history := NULL  -- NULL: none
+    history := NULL  -- the third argument, such as a reference; NULL: none
 ) AS TABLE
 SELECT _asked.side, _asked.selector,
     CASE

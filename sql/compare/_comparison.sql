@@ -48,8 +48,7 @@ WHERE _has_valid_options(alpha, min_effect, phase);
 
 -- The result of `etq.verdicts` for a comparison, in the unit that is shown.
 CREATE MACRO _comparison_answer(
-    decided,  -- the rows that `needs_etq_to_compare` returns, as a list
-    counted,  -- the units that the totals count, as a list
+    answer,  -- the name of a table with one row: decided (a list of what a function returns), counted (as in its input)
     unit
 ) AS TABLE
 SELECT d.*, 100 * d.change AS change_percent, 100 * d.change_low AS low_percent, 100 * d.change_high AS high_percent,
@@ -58,19 +57,24 @@ SELECT d.*, 100 * d.change AS change_percent, 100 * d.change_low AS low_percent,
     100 * d.share AS share_percent, coalesce(d.new_kind, d.base_kind) AS kind,
     coalesce(d.new_instruction_id, d.base_instruction_id)::INTEGER AS instruction_id
 FROM (
-    SELECT c.*, list_has_all(u.counted, string_split(c.counted, ' ')) AS is_of_total,
+    SELECT c.* EXCLUDE (units, shown), list_has_all(c.units, string_split(c.counted, ' ')) AS is_of_total,
         CASE
-            WHEN c.counted IS NULL OR is_of_total THEN u.unit
+            WHEN c.counted IS NULL OR is_of_total THEN c.shown
             WHEN c.counted = 'cycles' THEN 'cycles'
             WHEN c.counted = 'ns' THEN 'us'
-            ELSE u.unit
+            ELSE c.shown
         END AS unit,
         CASE
-            WHEN c.counted IS NULL OR is_of_total THEN u.divisor
+            WHEN c.counted IS NULL OR is_of_total THEN CASE
+                WHEN c.shown IS NOT NULL THEN _divisor(c.units[1], c.shown)
+            END
             WHEN c.counted = 'cycles' THEN 1
             WHEN c.counted = 'ns' THEN 1000
         END AS divisor
-    FROM (SELECT unnest(decided, recursive := true)) AS c CROSS JOIN _display_scale(counted, unit) AS u
+    FROM (
+        SELECT unnest(a.decided, recursive := true), a.counted AS units, _shown_unit(a.counted, unit) AS shown
+        FROM query_table(answer) AS a
+    ) AS c
 ) AS d;
 
 -- A comparison: the verdicts of `etq.verdicts` on its items, with a description of each. The views on comparisons
@@ -83,14 +87,10 @@ CREATE MACRO _comparison(
     base, new, unit := NULL, quantile := 0.25, phase := NULL, history := NULL,
     alpha := 0.05, min_effect := NULL, allow_mismatch := false
 ) AS TABLE
-WITH
-input AS MATERIALIZED (FROM _comparison_input(base, new, quantile, phase, history, alpha, min_effect, allow_mismatch))
-FROM _comparison_answer(
-    (
-        SELECT needs_etq_to_compare(
+WITH answer AS (
+    SELECT needs_etq_to_compare(
             i.samples, i.ops, i.shapes, i.conditions, i.is_one_clock, i.alpha, i.min_effect, i.phase, i.allow_mismatch
-        )
-        FROM input AS i
-    ),
-    (SELECT i.counted FROM input AS i), unit
-);
+        ) AS decided, i.counted
+    FROM _comparison_input(base, new, quantile, phase, history, alpha, min_effect, allow_mismatch) AS i
+)
+FROM _comparison_answer('answer', unit);

@@ -1,7 +1,7 @@
 -- The captures of both sides, with their position in the order of captured_at (NULL if any has none) and their ops. It
--- is an error if a capture is on both sides. `only_scope` is the scope of all captures, if each ran one method and those
--- with records ran the same one: without a record, runs have only their own names. A history has its own positions and
--- scope, and none of the captures of the sides.
+-- is an error if a capture is on both sides. `only_scope` is the scope of all captures, if each ran one method and
+-- those with records ran the same one: without a record, runs have only their own names. A history has its own
+-- positions and scope, and none of the captures of the sides.
 CREATE MACRO _placed_sides(
     chosen  -- the name of a table: capture_id, side (base, new, history) and selector, the one that chose it
 ) AS TABLE

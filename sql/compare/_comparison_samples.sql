@@ -104,10 +104,8 @@ sampled AS (
             count(*) OVER (PARTITION BY t.capture_id) AS steps
         FROM step_times AS t
         JOIN runs AS r ON r.capture_id = t.capture_id AND r.run_index = t.run_index
-        WHERE phase IS NOT NULL
-            AND r.phase = phase
-            AND t.kind = 'framework'
-            AND t.capture_id IN (SELECT d.capture_id FROM sides AS d)
+        JOIN sides AS d ON d.capture_id = t.capture_id
+        WHERE phase IS NOT NULL AND r.phase = phase AND t.kind = 'framework'
     ) AS n
     WHERE _is_sampled_step(n.place, n.steps)
 ),

@@ -8,7 +8,13 @@ CREATE MACRO _differing_labels(
     new,
     sides  -- the name of a table with the captures: columns is_new and capture_id
 ) AS TABLE
-WITH valued AS (
+SELECT CASE WHEN _are_ranks(v.key, v.base_values, v.new_values) THEN 'ranks' ELSE v.key END AS name,
+    CASE
+        WHEN _are_ranks(v.key, v.base_values, v.new_values)
+            THEN coalesce(len(v.base_values), 0) || ' in base, ' || coalesce(len(v.new_values), 0) || ' in new'
+        ELSE _listed_values(v.base_values) || ' in all of base, ' || _listed_values(v.new_values) || ' in all of new'
+    END AS detail
+FROM (
     SELECT l.key, list_sort(list(DISTINCT l.value) FILTER (NOT s.is_new)) AS base_values,
         list_sort(list(DISTINCT l.value) FILTER (s.is_new)) AS new_values,
         count(*) FILTER (NOT s.is_new) AS of_base, count(*) FILTER (s.is_new) AS of_new,
@@ -26,14 +32,7 @@ WITH valued AS (
             ), l.key
         )
     GROUP BY l.key
-)
-SELECT CASE WHEN _are_ranks(v.key, v.base_values, v.new_values) THEN 'ranks' ELSE v.key END AS name,
-    CASE
-        WHEN _are_ranks(v.key, v.base_values, v.new_values)
-            THEN coalesce(len(v.base_values), 0) || ' in base, ' || coalesce(len(v.new_values), 0) || ' in new'
-        ELSE _listed_values(v.base_values) || ' in all of base, ' || _listed_values(v.new_values) || ' in all of new'
-    END AS detail
-FROM valued AS v
+) AS v
 WHERE _are_ranks(v.key, v.base_values, v.new_values)
     OR (
         v.of_base = v.base_captures

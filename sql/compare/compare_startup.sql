@@ -49,12 +49,16 @@ startups AS (
 of_captures AS (
     SELECT u.what || '|' || coalesce(u.method, '') AS name,
         -- If one side counts cycles, each keeps its own unit.
-        coalesce(d.unit, s.counted) AS unit, 'lower' AS better, s.side = 'new' AS is_new,
+        coalesce(d.shown, s.counted) AS unit, 'lower' AS better, s.side = 'new' AS is_new,
         s.position::DOUBLE AS position,
-        u.ticks::DOUBLE * s.factor / coalesce(d.divisor, 1) AS value
+        u.ticks::DOUBLE * s.factor
+        / CASE WHEN d.shown IS NULL THEN 1 ELSE _divisor(d.counted[1], d.shown) END AS value
     FROM startups AS u
     JOIN sides AS s USING (capture_id)
-    CROSS JOIN _display_scale((SELECT list_sort(list(DISTINCT k.counted)) FROM sides AS k), unit) AS d
+    CROSS JOIN (
+        SELECT k.counted, _shown_unit(k.counted, unit) AS shown
+        FROM (SELECT list_sort(list(DISTINCT k.counted)) AS counted FROM sides AS k) AS k
+    ) AS d
 ),
 judged AS (
     FROM _value_changes(

@@ -75,7 +75,7 @@ conditions AS (
     FROM _conditions_of('sides_of_values', ['governor'], ' in all others', ' in it') AS c
     JOIN (SELECT DISTINCT s.comparison, s.value FROM sides_of_values AS s) AS n USING (comparison)
 ),
-input AS MATERIALIZED (
+input AS (
     SELECT a.samples, a.ops, (SELECT list(c) FROM conditions AS c) AS conditions,
         (SELECT list({'capture_id': v.capture_id, 'value': v.value}) FROM of_values AS v) AS of_captures,
         a.counted[2] IS NULL AS is_one_clock, a.counted
@@ -89,17 +89,15 @@ input AS MATERIALIZED (
         FROM sampled AS s
     ) AS a
     WHERE _has_valid_options(alpha, min_effect, phase)
-)
-FROM _comparison_answer(
-    (
-        SELECT needs_etq_to_compare_each(
+),
+answer AS (
+    SELECT needs_etq_to_compare_each(
             i.samples, i.ops, [], i.conditions, i.of_captures, i.is_one_clock, alpha::DOUBLE, min_effect::DOUBLE,
             phase::VARCHAR, allow_mismatch::BOOLEAN
-        )
-        FROM input AS i
-    ),
-    (SELECT i.counted FROM input AS i), unit
-);
+        ) AS decided, i.counted
+    FROM input AS i
+)
+FROM _comparison_answer('answer', unit);
 
 -- Needs etq: in DuckDB alone, it is an error.
 -- One value of a label, such as a device, against all others: the captures that have it, compared with the others that

@@ -1,45 +1,53 @@
--- The capture or record that an argument matches, captures first.
-CREATE MACRO _capture_or_record(side) AS TABLE
-SELECT k.capture_id,
-    CASE
-        WHEN f.captures > 1 THEN error(side::VARCHAR || ' matches ' || f.captures || ' captures; name one')
-        WHEN f.captures = 1 AND k.record_id IS NULL THEN error(
-            k.name || ' has no record, so it has no graph; link one: etq link ' || k.name || ' RECORD'
-        )
-        WHEN f.captures = 1 THEN k.record_id
-        WHEN f.records > 1 THEN error(side::VARCHAR || ' matches ' || f.records || ' records; name one')
-        WHEN f.records = 1 THEN f.record_id
-        ELSE error(_none_matches('capture or record', coalesce(side::VARCHAR, 'NULL'), f.nearest))
-    END AS record_id
-FROM (
-    SELECT c.*, r.*
-    FROM (SELECT count(*) AS captures, max(m.capture_id) AS capture_id FROM _matching_captures(side) AS m) AS c
-    CROSS JOIN (
-        SELECT count(*) FILTER (WHERE m.way = m.best) AS records,
-            max(m.key) FILTER (WHERE m.way = m.best) AS record_id,
-            _nearest(m.name, CASE WHEN m.best IS NULL THEN coalesce(side::VARCHAR, 'NULL') END) AS nearest
-        FROM _named_matches('record', side) AS m
-    ) AS r
-) AS f
-LEFT JOIN captures AS k USING (capture_id);
+-- The captures and the records that an argument matches, in one row.
+CREATE MACRO _captures_and_records(side) AS TABLE
+SELECT c.*, r.*
+FROM (SELECT count(*) AS captures, max(m.capture_id) AS capture_id FROM _matching_captures(side) AS m) AS c
+CROSS JOIN (
+    SELECT count(*) FILTER (WHERE m.way = m.best) AS records, max(m.key) FILTER (WHERE m.way = m.best) AS record_id,
+        _nearest(m.name, CASE WHEN m.best IS NULL THEN coalesce(side::VARCHAR, 'NULL') END) AS nearest
+    FROM _named_matches('record', side) AS m
+) AS r;
 
--- The two sides of a comparison of graphs.
+-- The two sides of a comparison of graphs, captures before records, each with the key of the reference.
 CREATE MACRO _graph_sides(
     base, new,
     base_stage,  -- exported, edge, delegated, or one in `graphs`; NULL: as in `compare_graphs`
-    new_stage, unit
+    new_stage, unit,
+    reference := NULL  -- a capture; NULL: none
 ) AS TABLE
 WITH asked AS MATERIALIZED (
-    SELECT a.side = 'base' AS is_base, a.selector AS side,
-        CASE a.side WHEN 'base' THEN base_stage::VARCHAR ELSE new_stage::VARCHAR END AS stage, m.*
-    FROM _asked_sides(base, new) AS a, LATERAL (FROM _capture_or_record(a.meant)) AS m
+    SELECT a.side AS part, a.side = 'base' AS is_base, a.selector AS side,
+        CASE a.side WHEN 'base' THEN base_stage::VARCHAR ELSE new_stage::VARCHAR END AS stage, k.capture_id,
+        CASE
+            WHEN a.side <> 'history' THEN CASE
+                WHEN f.captures > 1 THEN error(a.selector || ' matches ' || f.captures || ' captures; name one')
+                WHEN f.captures = 1 AND k.record_id IS NULL THEN error(
+                    k.name || ' has no record, so it has no graph; link one: etq link ' || k.name || ' RECORD'
+                )
+                WHEN f.captures = 1 THEN k.record_id
+                WHEN f.records > 1 THEN error(a.selector || ' matches ' || f.records || ' records; name one')
+                WHEN f.records = 1 THEN f.record_id
+                ELSE error(_none_matches('capture or record', coalesce(a.selector, 'NULL'), f.nearest))
+            END
+            WHEN f.captures = 0 THEN error('no capture matches ' || a.selector)
+            WHEN f.captures > 1 THEN error(a.selector || ' matches ' || f.captures || ' captures; name one')
+            WHEN k.record_id IS NULL THEN error(
+                a.selector || ' has no record, whose debug handles identify values; link one: etq link '
+                || a.selector || ' RECORD'
+            )
+        END AS record_id
+    FROM _asked_sides(base, new, history := reference) AS a, LATERAL (FROM _captures_and_records(a.meant)) AS f
+    LEFT JOIN captures AS k ON k.capture_id = f.capture_id
 ),
 found AS (
     SELECT a.*, list_sort(list(DISTINCT g.stage) FILTER (WHERE g.stage IS NOT NULL)) AS stages,
-        a.is_base AND a.record_id = o.record_id AND a.capture_id IS NOT DISTINCT FROM o.capture_id AS is_same
+        a.is_base AND a.record_id = o.record_id AND a.capture_id IS NOT DISTINCT FROM o.capture_id AS is_same,
+        r.capture_id AS reference_key
     FROM asked AS a
-    JOIN asked AS o ON o.is_base <> a.is_base
+    JOIN asked AS o ON o.part <> a.part AND o.part <> 'history'
+    LEFT JOIN asked AS r ON r.part = 'history'
     LEFT JOIN graphs AS g ON g.record_id = a.record_id
+    WHERE a.part <> 'history'
     GROUP BY ALL
 ),
 named AS (
@@ -77,6 +85,7 @@ SELECT n.is_base, n.record_id, n.capture_id,
             n.side || ' has no graph of stage ' || n.name
             || '; its stages are ' || coalesce(array_to_string(n.stages, ', '), 'none')
         )
-    END AS stage
+    END AS stage,
+    n.reference_key
 FROM named AS n
 LEFT JOIN captures AS k USING (capture_id);

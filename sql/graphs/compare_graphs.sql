@@ -46,7 +46,9 @@ CREATE MACRO compare_graphs(
     reference := NULL,  -- capture whose values are assumed to be right; NULL: base
     metric := 'mse'  -- of gaps: mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of the right element)
 ) AS TABLE
-WITH graph_sides AS MATERIALIZED (FROM _graph_sides(base, new, base_stage, new_stage, unit)),
+WITH graph_sides AS MATERIALIZED (
+    FROM _graph_sides(base, new, base_stage, new_stage, unit, reference := reference)
+),
 graph_nodes AS MATERIALIZED (FROM _graph_nodes('graph_sides')),
 gaps AS MATERIALIZED (FROM _graph_gaps('graph_sides', reference, metric)),
 -- The capture that shows which nodes delegates run: of a side that is a record, the capture that fits a method best.
