@@ -14,6 +14,12 @@ import duckdb
 # for a key. Only etq uses it in place of the file's macro, as DuckDB before 2.0.1 can't bind columns to it in LATERAL.
 TYPED: Final = "MACRO _any_capture_id(capture VARCHAR) AS (_id_of_text(capture)), (capture) AS (_id_of_key(capture))"
 
+# The same for NULL, which stands for all captures. In DuckDB 1.5, a column would stand for all, too.
+CHOSEN: Final = (
+    'MACRO _chosen_captures(selector "NULL") AS TABLE (FROM captures), '
+    "(selector) AS TABLE (FROM _captures_chosen_by(selector))"
+)
+
 
 class Found(NamedTuple):
     """The database of a connection, whether its own views and macros are used, and what each new cursor gets:

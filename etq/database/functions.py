@@ -18,7 +18,7 @@ from weakref import WeakSet
 import duckdb
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
-from etq.database.cursors import is_own, run_on_each
+from etq.database.cursors import CHOSEN, is_own, run_on_each
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,10 +69,12 @@ def _functions() -> Mapping[str, Callable[..., Mapping[str, Any]]]:
     """Import the functions, and return them by the names in `FUNCTIONS`."""
     from etq.verdicts.items import compared
     from etq.verdicts.outliers import each_compared
-    from etq.verdicts.series import level_changes
+    from etq.verdicts.series import explained_totals, level_changes
     from etq.verdicts.values import value_changes
 
-    called: Sequence[Callable[..., Mapping[str, Any]]] = (compared, each_compared, value_changes, level_changes)
+    called: Sequence[Callable[..., Mapping[str, Any]]] = (
+        compared, each_compared, value_changes, level_changes, explained_totals,
+    )  # fmt: skip
     return {function.name: each for function, each in zip(FUNCTIONS, called, strict=True)}
 
 
@@ -136,8 +138,20 @@ FUNCTIONS: Final = (
             "series BIGINT, kind VARCHAR, verdict VARCHAR, stage VARCHAR, place BIGINT, last_good BIGINT, first_bad "
             "BIGINT, level_first BIGINT, level_end BIGINT, back DOUBLE, before DOUBLE, step DOUBLE, low DOUBLE, high "
             "DOUBLE, p DOUBLE, q DOUBLE, captures_before BIGINT, captures_after BIGINT, builds_after BIGINT, "
-            "is_accepted BOOLEAN, shows DOUBLE, noise DOUBLE"
+            "is_accepted BOOLEAN, shows DOUBLE, noise DOUBLE, comparison BIGINT"
         ),
+    ),
+    Function(
+        "needs_etq_to_explain_totals",
+        (
+            _row(
+                "series VARCHAR, scope VARCHAR, what VARCHAR, resolution DOUBLE, positions BIGINT[], builds BIGINT[], "
+                "values DOUBLE[], is_of_all BOOLEAN, number BIGINT"
+            ),
+            _row("number BIGINT, position BIGINT, comment_id BIGINT, is_of_op BOOLEAN, is_creep BOOLEAN"),
+            *("DOUBLE", "DOUBLE"),
+        ),
+        _row("number BIGINT, position BIGINT, kind VARCHAR, comment_id BIGINT"),
     ),
 )
 
@@ -193,9 +207,8 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
                     null_handling=FunctionNullHandling.SPECIAL,
                 )
     if is_own(connection):  # for each function, its file has a macro that raises an error
-        run_on_each(
-            connection, "; ".join(f"CREATE OR REPLACE TEMP {function.macro(is_known=True)}" for function in FUNCTIONS)
-        )
+        macros = [*(function.macro(is_known=True) for function in FUNCTIONS), CHOSEN]
+        run_on_each(connection, "; ".join(f"CREATE OR REPLACE TEMP {macro}" for macro in macros))
     _registered.add(connection)
 
 

@@ -15,7 +15,7 @@ import duckdb
 
 from etq import catalog
 from etq.catalog import quoted
-from etq.database.cursors import TYPED
+from etq.database.cursors import CHOSEN, TYPED
 from etq.database.functions import FUNCTIONS
 from etq.database.temporary import temporary_folder
 from etq.version import SCHEMA_VERSION, VERSION, Files
@@ -80,7 +80,7 @@ def build(folder: Path) -> None:
         )
         _run(connection, [f"CREATE OR REPLACE {function.macro(is_known=True)}" for function in FUNCTIONS])
         _run(connection, [statement for each in known if each.kind == "view" for statement in _for_any_database(each)])
-        connection.execute(f"CREATE OR REPLACE {TYPED}")
+        _run(connection, [f"CREATE OR REPLACE {macro}" for macro in (TYPED, CHOSEN)])
         _run(connection, [f"DROP TABLE {table.name}" for table in tables])
         connection.execute("CHECKPOINT")
 

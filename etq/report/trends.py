@@ -16,9 +16,20 @@ if TYPE_CHECKING:
 
 # The options of trends, as in `trend` and `regressions`.
 OPTIONS: Final = ("over", "by", "unit", "phase", "min_effect", "alpha", "since")
-TAKEN: Final = {
-    "trend": ("selector", "over", "by", "unit", "phase", "alpha", "min_effect"),
-    "regressions": ("selector", "over", "by", "since", "unit", "phase", "alpha", "min_effect"),
+DEFAULTS: Final = {"by": BY, "min_effect": 0.03, "alpha": 0.05}
+# What several sections show: temporary tables, the calls that return their rows, and the options of these.
+FOUND: Final = {
+    "_found_captures": ("_series_factors({})", ("selector", "over", "by", "phase")),
+    "_found_items": ("_series_items('temp._found_captures', {})", ("phase",)),
+    "_found_comments": ("_trend_comments('temp._found_captures', {})", ("phase", "alpha", "min_effect")),
+    "_found_changes": (
+        "_regressions_of('temp._found_captures', 'temp._found_items', 'temp._found_comments', {}, true)",
+        ("selector", "since", "unit", "alpha", "min_effect"),
+    ),
+    "_found_trend": (
+        "_trend_of('temp._found_captures', 'temp._found_comments', 'total', NULL, {}, false)",
+        ("selector", "unit", "phase", "alpha", "min_effect"),
+    ),
 }
 # The options that the page shows.
 SHOWN_OPTIONS: Final = ("unit", "phase", "min_effect", "alpha", "since")
@@ -33,7 +44,7 @@ MOST_CHANGES: Final = 5000
 TOTALS: Final = """
     WITH labels_of_all AS (
         SELECT s.label, row_number() OVER (ORDER BY min(s.label_key), s.label) AS place
-        FROM _series_captures($selector, $over, $by) AS s
+        FROM temp._found_captures AS s
         GROUP BY s.label
     ),
     levels AS (
@@ -85,7 +96,7 @@ KINDS: Final = {
 OPS: Final = """
     WITH points AS MATERIALIZED (
         SELECT t.*, concat_ws(chr(31), t.series, t.op, t.module_path, '@' || t.instruction_id) AS name
-        FROM _op_parts('temp._placed_ops', $bins, $unit) AS t
+        FROM _op_parts('temp._found_items', 'temp._found_captures', $bins, $unit) AS t
         WHERE t.what = 'op'
     ),
     changes AS MATERIALIZED (
@@ -140,24 +151,19 @@ def trends_of(warehouse: Answers, selector: str | None, options: Mapping[str, An
 @contextmanager
 def _found(trends: _Trends) -> Iterator[None]:
     """Provide temporary tables of rows that several sections show. Other threads wait until the block ends."""
-    tables = {
-        "_found_changes": trends.call("regressions", with_accepted="true"),
-        "_found_trend": trends.call("trend"),
-        "_placed_ops": "_placed_ops($selector, $over, $by, $phase)",
-    }
-    arguments = [trends.arguments("regressions"), trends.arguments("trend"), trends.labels | trends.given("phase")]
     with trends.warehouse.locked() as connection:
         try:
-            for (name, call), given in zip(tables.items(), arguments, strict=True):
-                trends.warehouse.rows(f"CREATE TEMP TABLE {name} AS FROM {call}", **given)
+            for table, (call, names) in FOUND.items():
+                rows = call.format(", ".join(f"${name}" for name in names))
+                trends.warehouse.rows(f"CREATE TEMP TABLE {table} AS FROM {rows}", **trends.given(*names))
             yield
         finally:
-            for name in tables:
+            for name in FOUND:
                 connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
 
 
 class _Trends:
-    """Queries of trends: calls of macros, each with the options that the macro accepts."""
+    """What is asked: captures and options, with the defaults of `trend` and `regressions`."""
 
     def __init__(self, warehouse: Answers, selector: str | None, options: Mapping[str, Any]) -> None:
         self.warehouse = warehouse
@@ -165,25 +171,9 @@ class _Trends:
         given = (self.options[name] for name in ("over", "by", "phase"))
         self.series = series_of(warehouse, selector, *given)
 
-    def arguments(self, view: str) -> dict[str, Any]:
-        return {name: self.options[name] for name in TAKEN[view] if self.options[name] is not None}
-
     def given(self, *names: str) -> dict[str, Any]:
-        return {name: self.options[name] for name in names}
-
-    def call(self, view: str, **more: int | str) -> str:
-        arguments = [f'"{name}" := ${name}' for name in self.arguments(view)]
-        return f"{view}({', '.join([*arguments, *(f'{name} := {value}' for name, value in more.items())])})"
-
-    @property
-    def labels(self) -> dict[str, Any]:
-        """The arguments of the series' captures."""
-        return {"selector": self.options["selector"], "over": self.options["over"], "by": self.options["by"] or BY}
-
-    @property
-    def min_effect(self) -> float:
-        """The smallest change that counts, in percent."""
-        return 100 * float(self.options["min_effect"] or 0.03)
+        given = {name: self.options[name] for name in names}
+        return {name: DEFAULTS.get(name) if value is None else value for name, value in given.items()}
 
 
 def _overview(trends: _Trends, series: Table, changes: Table) -> Section:
@@ -191,7 +181,7 @@ def _overview(trends: _Trends, series: Table, changes: Table) -> Section:
         "over": trends.series.order,
         "judged": trends.series.judged > 0,
         "missing": trends.series.missing,
-        "by": trends.labels["by"],
+        "by": trends.given("by")["by"],
         "options": {
             name: value for name, value in trends.options.items() if value is not None and name in SHOWN_OPTIONS
         },
@@ -201,7 +191,7 @@ def _overview(trends: _Trends, series: Table, changes: Table) -> Section:
 
 
 def _totals(trends: _Trends, series: Table, changes: Table) -> Section:
-    rows = ask(trends.warehouse, TOTALS, points=MOST_POINTS, **trends.labels)
+    rows = ask(trends.warehouse, TOTALS, points=MOST_POINTS)
     most = max(rows.columns[rows.names.index("captures")], default=1)
     note = None
     if most > 1:
@@ -218,10 +208,11 @@ def _totals(trends: _Trends, series: Table, changes: Table) -> Section:
 
 def _regressions(trends: _Trends, changes: Table, accepted: Table, points: Table) -> Section:
     missing = note = None
+    least = 100 * float(trends.given("min_effect")["min_effect"])
     if not changes.length:
         missing = (
             f"{trends.series.unchanged('change of a total or an op').capitalize()}. A change counts if it is "
-            f"{trends.min_effect:.3g} % or more, and clear among all series. It is seen after 3 builds, and kept once "
+            f"{least:.3g} % or more, and clear among all series. It is seen after 3 builds, and kept once "
             "it is unlikely that disturbed builds caused it."
         )
     elif changes.length == MOST_CHANGES:
@@ -243,7 +234,7 @@ def _ops(trends: _Trends) -> tuple[Table, Section | None]:
         """
         SELECT t.* EXCLUDE (what, position, p25, first_label, last_label), t.module_path AS module,
             count(*) OVER () AS known
-        FROM _op_parts('temp._placed_ops', 1, $unit) AS t
+        FROM _op_parts('temp._found_items', 'temp._found_captures', 1, $unit) AS t
         WHERE t.what = 'op'
         ORDER BY t.normalized DESC, t.series, t.op, t.method
         LIMIT $most

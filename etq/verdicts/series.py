@@ -10,7 +10,7 @@ import numpy as np
 
 from etq.verdicts import words
 from etq.verdicts.arithmetic import Numbers
-from etq.verdicts.changes import STATE, Change, Least, Reset, Stretch, changes_of, levels_of
+from etq.verdicts.changes import KEPT, OPEN, STATE, Change, Least, Reset, Stretch, changes_of, levels_of
 
 # The row of a stretch of a series; if no change was accepted, the stretch is the whole series.
 _ROW: Final[dict[str, Any]] = {
@@ -22,7 +22,8 @@ _ROW: Final[dict[str, Any]] = {
 
 
 def level_changes(series: Mapping[str, Any], min_step: float, alpha: float) -> dict[str, list[Any]]:
-    """Return a row for each stretch of a series between accepted changes, and one for each change that counts.
+    """Return a row for each stretch of a series between accepted changes, and one for each change that counts; they are
+    numbered as `comparison`.
 
     series    columns series, family (the number of series of which one may change by chance), and, with an array for
               each, positions (by which its captures are ordered), builds (numbers, in order), values, and steps and
@@ -62,7 +63,67 @@ def level_changes(series: Mapping[str, Any], min_step: float, alpha: float) -> d
             if (q := min(1.0, change.p * (1 if change.is_accepted else int(series["family"][at])))) < alpha
         ]
         rows += _listed(counting)
-    return {name: [row[name] for row in rows] for name in ("series", *_ROW)}
+    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in ("series", *_ROW)}
+    return columns | {"comparison": [*range(1, len(rows) + 1)]}
+
+
+def explained_totals(
+    items: Mapping[str, Any], accepted: Mapping[str, Any], min_step: float, alpha: float
+) -> dict[str, list[Any]]:
+    """Return the changes of totals that accepted changes of ops explain: at least half of it, within 2 captures. A row
+    is one of the comments on these ops.
+
+    items     columns as in `level_changes`, but the series are names, and number; scope: None for the total of all
+              methods; what: total or op; is_of_all: whether it is a part of the total of all methods
+    accepted  the comments that accept a change of an item: its number, position, comment_id, whether they are on an op
+              and not on all items (is_of_op), and is_creep
+    """
+    comments: dict[int, list[dict[str, Any]]] = {number: [] for number in items["number"].tolist()}
+    for values in zip(*(accepted[name].tolist() for name in accepted), strict=True):
+        comment = dict(zip(accepted, values, strict=True))
+        comments[comment["number"]].append(comment)
+    rows = [dict(zip(items, values, strict=True)) for values in zip(*items.values(), strict=True)]
+    known = {
+        int(row["number"]): row
+        for row in rows
+        if row["what"] == "total" or any(comment["is_of_op"] for comment in comments[row["number"]])
+    }
+    series: dict[str, Any] = {name: [row[name] for row in known.values()] for name in ("positions", "builds", "values")}
+    for name, is_creep in (("steps", False), ("creeps", True)):
+        series[name] = [[each["position"] for each in comments[at] if each["is_creep"] == is_creep] for at in known]
+    numbers = np.array([*known], np.int64)
+    resolution = np.array([row["resolution"] for row in known.values()], np.float64)
+    series |= {"series": numbers, "family": np.ones_like(numbers), "resolution": resolution, "total": 0 * resolution}
+    found = level_changes(series, min_step, alpha)
+    changes = [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
+    changes = [known[change["series"]] | change for change in changes if change["stage"] in (KEPT, OPEN)]
+    parts = {(row["series"], row["scope"]) for row in known.values() if row["is_of_all"]}
+    explained: list[dict[str, Any]] = []
+    for total in changes:
+        if total["what"] != "total" or total["is_accepted"]:
+            continue
+        of_series = known[total["number"]]["series"]
+        ops = [
+            op
+            for op in changes
+            if op["what"] == "op"
+            and op["is_accepted"]
+            and known[op["number"]]["series"] == of_series
+            and abs(op["first_bad"] - total["first_bad"]) <= 2
+            and (op["scope"] == total["scope"] or (total["scope"] is None and (of_series, op["scope"]) in parts))
+        ]
+        if ops and 2 * sum(map(_cost, ops)) / _cost(total) >= 1:
+            explained += [
+                comment | {"number": total["number"], "position": total["first_bad"], "kind": total["kind"]}
+                for number in {op["number"] for op in ops}
+                for comment in comments[number]
+                if abs(comment["position"] - total["first_bad"]) <= 2
+            ]
+    return {name: [row[name] for row in explained] for name in ("number", "position", "kind", "comment_id")}
+
+
+def _cost(change: Mapping[str, Any]) -> float:
+    return math.exp(change["before"]) * math.expm1(change["step"])
 
 
 def _stretch_row(stretch: Stretch, starts: Numbers, positions: Numbers) -> dict[str, Any]:

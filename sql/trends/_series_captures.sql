@@ -21,47 +21,42 @@ WITH labelled AS (
     GROUP BY l.capture_id
 ),
 chosen AS (
-    SELECT c.capture_id, c.captured_at, c.ingested_at, c.time_scale, l.label, l.hash, l.committed_at,
+    SELECT c.capture_id, c.name, c.captured_at, c.ingested_at, c.time_scale, l.label, l.hash, l.committed_at,
         coalesce(l.series, '') AS series
-    FROM captures AS c
+    FROM _chosen_captures(selector) AS c
     LEFT JOIN labelled AS l USING (capture_id)
-    WHERE selector IS NULL OR c.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s)
 ),
-orders AS (
-    SELECT n.series, CASE
+counted AS (
+    SELECT c.*, count(*) OVER same AS captures, count(c.label) OVER same AS builds,
+        count(c.captured_at) OVER same AS times,
+        CASE
+            WHEN bool_and(c.hash IS NULL OR c.committed_at IS NOT NULL) OVER same THEN count(c.hash) OVER same ELSE 0
+        END AS commits
+    FROM chosen AS c
+    WINDOW same AS (PARTITION BY c.series)
+),
+ordered AS (
+    SELECT n.*, CASE
         WHEN over IS NOT NULL THEN over
         WHEN 2 * n.builds > n.captures OR n.builds >= greatest(n.commits, n.times, 1) THEN 'build'
         WHEN 2 * n.commits > n.captures OR n.commits >= greatest(n.times, 1) THEN 'commit'
         ELSE 'captured_at'
     END AS ordered_by
-    FROM (
-        SELECT c.series, count(*) AS captures, count(c.label) AS builds,
-            CASE WHEN bool_and(c.hash IS NULL OR c.committed_at IS NOT NULL) THEN count(c.hash) ELSE 0 END AS commits,
-            count(c.captured_at) AS times
-        FROM chosen AS c
-        GROUP BY c.series
-    ) AS n
+    FROM counted AS n
 ),
 placed AS (
-    SELECT c.capture_id, c.captured_at, c.ingested_at, c.time_scale, c.committed_at, c.series, o.ordered_by,
-        CASE
-            WHEN o.ordered_by = 'captured_at' THEN c.captured_at::VARCHAR
-            WHEN o.ordered_by = 'commit' THEN c.hash
-            ELSE c.label
+    SELECT o.capture_id, o.name, o.captured_at, o.ingested_at, o.time_scale, o.committed_at, o.series, o.ordered_by,
+        CASE o.ordered_by
+            WHEN 'captured_at' THEN o.captured_at::VARCHAR WHEN 'commit' THEN o.hash ELSE o.label
         END AS label,
         CASE o.ordered_by
-            WHEN 'captured_at' THEN c.captured_at::VARCHAR
-            WHEN 'commit' THEN c.committed_at
-            ELSE c.label
+            WHEN 'captured_at' THEN o.captured_at::VARCHAR WHEN 'commit' THEN o.committed_at ELSE o.label
         END AS bound
-    FROM chosen AS c
-    JOIN orders AS o USING (series)
+    FROM ordered AS o
 ),
 checked AS (
-    SELECT count(*) AS captures, count(p.label) AS labelled,
-        over = 'commit'
-        AND count(p.committed_at) < count(p.label)
-        AND count(p.captured_at) < count(p.label) AS is_unordered
+    SELECT p.*, count(*) OVER () AS captures, count(p.label) OVER () AS labelled,
+        count(p.committed_at) OVER () AS commits, count(p.captured_at) OVER () AS times
     FROM placed AS p
 ),
 -- The keys of `by` that no capture has; those of its default may be missing.
@@ -69,34 +64,34 @@ known AS (
     SELECT
         array_to_string(list_sort(list_filter(
             _series_keys("by"),
-            lambda k: k NOT IN ('model', 'device', 'backend', '')
-                AND NOT coalesce(list_contains(list(DISTINCT l.key), k), false)
+            lambda k: k NOT IN ('model', 'device', 'backend', '') AND NOT coalesce(list_contains(a.keys, k), false)
         )), ', ') AS missing,
-        coalesce('labels are ' || string_agg(DISTINCT l.key, ', ' ORDER BY l.key), 'no capture has labels') AS labels
-    FROM labels AS l
-),
-problems AS MATERIALIZED (
-    SELECT CASE
-        WHEN n.missing <> '' THEN 'no capture has a label ' || n.missing || ' to separate series by; ' || n.labels
-        WHEN k.labelled = 0 AND k.captures > 0 THEN 'no capture has ' || CASE
-            WHEN over IS NULL THEN 'a label build, a label commit with commit_time or a captured_at'
-            WHEN over = 'captured_at' THEN 'a captured_at'
-            ELSE 'a label ' || over
-        END || ' to order by; ' || n.labels || CASE
-            WHEN over IS NULL AND n.labels LIKE 'labels are %' THEN '; over names another label to order by'
-            WHEN over <> 'captured_at' THEN '; or order by captured_at'
-            ELSE ''
-        END
-        WHEN k.is_unordered
-            THEN 'commits cannot be ordered: not all captures have a label commit_time (--label-git) or a captured_at'
-    END AS problem
-    FROM checked AS k CROSS JOIN known AS n
+        coalesce('labels are ' || array_to_string(a.keys, ', '), 'no capture has labels') AS labels
+    FROM (SELECT list_sort(list(DISTINCT l.key)) AS keys FROM labels AS l) AS a
 )
 -- If nothing can be judged, the error is about the label, so it is checked before conditions on rows.
-SELECT p.* REPLACE (
-    CASE WHEN e.problem IS NULL THEN p.label WHEN NOT is_lenient THEN error(e.problem) END AS label
-)
-FROM placed AS p CROSS JOIN problems AS e;
+SELECT c.* EXCLUDE (captures, labelled, commits, times) REPLACE (CASE
+    WHEN n.missing <> '' THEN _unless(is_lenient,
+        'no capture has a label ' || n.missing || ' to separate series by; ' || n.labels
+    )
+    WHEN c.labelled = 0 THEN _unless(is_lenient, 'no capture has ' || CASE
+        WHEN over IS NULL THEN 'a label build, a label commit with commit_time or a captured_at'
+        WHEN over = 'captured_at' THEN 'a captured_at'
+        ELSE 'a label ' || over
+    END || ' to order by; ' || n.labels || CASE
+        WHEN over IS NULL AND n.labels LIKE 'labels are %' THEN '; over names another label to order by'
+        WHEN over <> 'captured_at' THEN '; or order by captured_at'
+        ELSE ''
+    END)
+    WHEN over = 'commit' AND c.commits < c.labelled AND c.times < c.labelled THEN _unless(is_lenient,
+        'commits cannot be ordered: not all captures have a label commit_time (--label-git) or a captured_at'
+    )
+    ELSE c.label
+END AS label)
+FROM checked AS c CROSS JOIN known AS n;
+
+-- NULL, or an error with this text.
+CREATE MACRO _unless(is_lenient, problem) AS (CASE WHEN NOT is_lenient THEN error(problem) END);
 
 -- One capture of a series, in order, with the nanoseconds of its ticks (1 for cycles). Labels are ordered as numbers and
 -- versions, 9 before 10 and 1.0-rc1 before 1.0; commits by their label commit_time; captures with equal labels, which
@@ -118,7 +113,8 @@ WITH ordered AS (
     FROM _series_labels(selector, over, "by", is_lenient := is_lenient) AS p
     WHERE p.label IS NOT NULL
 )
-SELECT p.capture_id, p.series, p.label, p.label_key, p.position,
+SELECT p.capture_id, p.name, p.captured_at, p.ingested_at, p.series, p.label, p.label_key, p.position,
+    count(*) OVER (PARTITION BY p.series) AS captures,
     min(p.position) OVER (PARTITION BY p.series, p.label) AS build,
     coalesce(_nanoseconds(p.time_scale), 1) AS scale, p.time_scale = 'cycles' AS is_cycles, p.ordered_by,
     CASE
@@ -138,26 +134,14 @@ CREATE MACRO _series_keys("by") AS (list_distinct(list_transform(string_split("b
 -- ops' times to their median times in the series. If the ops are of three families or more, it is the median of the
 -- families' medians, so that the instances of one op don't shift all. Of the ops with a precise clock that at least
 -- half of the captures have, the 20 largest are used, of traces only ops on the host; with fewer than three such ops,
--- the shift is 0. Median times and largest ops are determined from about 100 captures, evenly spaced in the series. The
--- capture at which a change begins has the comments on it, as a list: a comment belongs to each series whose captures
--- all have the comment's labels, in the order that the comment names. A commit must be in the series; other labels are
--- found by their place in the order, even if no capture has them any more. `labels` is a selector of the
--- series; `is_within` is whether captures of another series have its labels, and more: then no selector chooses it
--- alone.
+-- the shift is 0. Median times and largest ops are determined from about 100 captures, evenly spaced in the series.
 CREATE MACRO _series_factors(selector, over, "by", phase, is_lenient := false) AS TABLE
-WITH ordered AS MATERIALIZED (
-    SELECT p.*, p.position % greatest(1, p.captures // 100) = 0 AS is_in_sample,
-        p.captures // greatest(1, p.captures // 100) AS sampled
-    FROM (
-        SELECT s.*, count(*) OVER (PARTITION BY s.series) AS captures
-        FROM _series_captures(selector, over, "by", is_lenient := is_lenient) AS s
-    ) AS p
-),
+WITH ordered AS MATERIALIZED (FROM _series_captures(selector, over, "by", is_lenient := is_lenient)),
 typical AS MATERIALIZED (
     SELECT d.series, o.item, any_value(o.family) AS family, median(ln(o.p25 * d.scale)) AS middle
     FROM ordered AS d
     JOIN op_times AS o USING (capture_id)
-    WHERE d.is_in_sample
+    WHERE d.position % greatest(1, d.captures // 100) = 0
         AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
         AND o.op_index > 0
         AND o.kind <> 'annotation'
@@ -165,7 +149,7 @@ typical AS MATERIALIZED (
         AND o.p25 > 0
         AND NOT _is_clock_coarse(o.p25, o.resolution)
     GROUP BY d.series, o.item
-    HAVING 2 * count(*) >= max(d.sampled)
+    HAVING 2 * count(*) >= max(d.captures // greatest(1, d.captures // 100))
     QUALIFY row_number() OVER (PARTITION BY d.series ORDER BY median(o.p25 * d.scale) DESC, o.item) <= 20
 ),
 -- Ops are chosen before captures, so that few texts are compared.
@@ -190,60 +174,24 @@ factors AS (
         GROUP BY l.capture_id, y.family
     ) AS f
     GROUP BY f.capture_id
-),
-names AS MATERIALIZED (
-    SELECT s.series, _selector_parts(s.series) AS parts, _series_selector(selector, s.series) AS labels
-    FROM (SELECT DISTINCT d.series FROM ordered AS d) AS s
-),
-selectors AS (
-    SELECT s.series, any_value(s.labels) AS labels, count(o.series) > 0 AS is_within
-    FROM names AS s
-    LEFT JOIN names AS o ON len(o.parts) > len(s.parts) AND list_has_all(o.parts, s.parts)
-    GROUP BY s.series
-),
--- The labels that all captures of a series have.
-shared AS (
-    SELECT d.series, l.key || '=' || _selector_value(l.key, any_value(l.value)) AS part
-    FROM ordered AS d
-    JOIN labels AS l USING (capture_id)
-    WHERE EXISTS (FROM change_comments)
-    GROUP BY d.series, l.key
-    HAVING count(*) = any_value(d.captures) AND min(l.value) = max(l.value)
-),
-series_parts AS (
-    SELECT s.series, list(h.part) FILTER (WHERE h.part IS NOT NULL) AS parts
-    FROM (SELECT DISTINCT d.series FROM ordered AS d) AS s
-    LEFT JOIN shared AS h ON h.series = s.series
-    GROUP BY s.series
-),
-commented AS (
-    SELECT c.comment_id, d.series, min(d.position) AS position, c.what, c.item, c.identity, c.kind, c.verdict, c.text,
-        c.author, c.written_at
-    FROM change_comments AS c
-    JOIN series_parts AS s ON list_has_all(coalesce(s.parts, []), _selector_parts(c.series))
-    JOIN ordered AS d
-        ON d.series = s.series
-        AND d.ordered_by = c.ordered_by
-        AND CASE
-            WHEN c.ordered_by = 'commit' THEN d.label = c.first_bad
-            ELSE d.label_key >= _version_key(c.first_bad)
-        END
-    GROUP BY ALL
-),
-lists AS (
-    SELECT c.series, c.position,
-        list({
-            'comment_id': c.comment_id, 'what': c.what, 'item': c.item, 'identity': c.identity, 'kind': c.kind,
-            'verdict': c.verdict, 'text': c.text, 'author': c.author, 'written_at': c.written_at
-        }) AS comments
-    FROM commented AS c
-    GROUP BY c.series, c.position
 )
-SELECT d.*, coalesce(f.factor, 0) AS factor, k.comments, n.labels, n.is_within
-FROM ordered AS d
-LEFT JOIN factors AS f USING (capture_id)
-JOIN selectors AS n ON n.series = d.series
-LEFT JOIN lists AS k ON k.series = d.series AND k.position = d.position;
+SELECT d.*, coalesce(f.factor, 0) AS factor FROM ordered AS d LEFT JOIN factors AS f USING (capture_id);
+
+-- The selector of each series, as in `_series_selector`. `is_within` is whether captures of another series have its
+-- labels, and more: then no selector chooses it alone.
+CREATE MACRO _series_selectors(
+    ordered,  -- the name of a table with the rows of `_series_captures`
+    selector
+) AS TABLE
+WITH names AS MATERIALIZED (
+    SELECT d.series, _selector_parts(d.series) AS parts, _series_selector(selector, d.series) AS labels
+    FROM query_table(ordered) AS d
+    WHERE d.position = 1
+)
+SELECT s.series, any_value(s.labels) AS labels, count(o.series) > 0 AS is_within
+FROM names AS s
+LEFT JOIN names AS o ON len(o.parts) > len(s.parts) AND list_has_all(o.parts, s.parts)
+GROUP BY s.series;
 
 -- The unit that a series shows times in.
 CREATE MACRO _series_unit(unit, is_cycles) AS (

@@ -1,11 +1,12 @@
--- The rows of `regressions`. With `is_lenient`, captures without a label to order them by are no error.
-CREATE MACRO _regressions(
-    selector, over, "by", since, unit, phase, alpha, min_effect, with_accepted, is_lenient
+-- The rows of `regressions` for captures of series.
+CREATE MACRO _regressions_of(
+    captures_of_series,  -- the name of a table with the rows of `_series_factors`
+    items_of_series,  -- the name of a table with the rows of `_series_items`
+    comments_of_series,  -- the name of a table with the rows of `_trend_comments`
+    selector, since, unit, alpha, min_effect, with_accepted
 ) AS TABLE
-WITH ordered AS MATERIALIZED (
-    FROM _commented_series(selector, over, "by", phase, alpha, min_effect, is_lenient := is_lenient)
-),
-comments AS MATERIALIZED (SELECT d.series, d.position, unnest(d.comments, recursive := true) FROM ordered AS d),
+WITH ordered AS (FROM query_table(captures_of_series)),
+comments AS (FROM query_table(comments_of_series)),
 -- The place of `since` in each order of labels; for a commit, the place of its first capture.
 from_label AS MATERIALIZED (
     SELECT d.ordered_by,
@@ -25,9 +26,9 @@ from_label AS MATERIALIZED (
     GROUP BY d.ordered_by
 ),
 described AS MATERIALIZED (
-    SELECT i.*, row_number() OVER (ORDER BY i.series, i.is_total, i.scope, i.item) AS number,
+    SELECT i.* EXCLUDE (captures), row_number() OVER (ORDER BY i.series, i.is_total, i.scope, i.item) AS number,
         _series_unit(unit, i.is_cycles) AS unit, count(*) OVER (PARTITION BY i.is_total) AS family
-    FROM _series_items('ordered', phase) AS i
+    FROM query_table(items_of_series) AS i
     WHERE _has_valid_options(alpha, min_effect)
         AND CASE
             WHEN (SELECT bool_or(f.is_known) FROM from_label AS f) THEN true
@@ -48,8 +49,7 @@ resets AS (
     GROUP BY c.number
 ),
 decided AS MATERIALIZED (
-    SELECT f.*, row_number() OVER () AS comparison
-    FROM (SELECT unnest(
+    SELECT unnest(
         needs_etq_to_find_changes(
             (
                 SELECT list({
@@ -65,7 +65,7 @@ decided AS MATERIALIZED (
             ln(1 + min_effect), alpha::DOUBLE
         ),
         recursive := true
-    )) AS f
+    )
 ),
 -- Materialized: else captures would be joined by their positions first, with the steps of all series.
 steps AS MATERIALIZED (
@@ -85,7 +85,7 @@ changes AS MATERIALIZED (FROM _with_conditions('decided', 'of_levels')),
 -- The latest comment on each change; for a step, within 2 captures: with more captures, it may be found a bit earlier
 -- or later.
 texts AS (
-    SELECT c.series, c.place, c.kind, arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
+    SELECT c.comparison, arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
         arg_max(coalesce(k.author, ''), (k.written_at, k.comment_id)) AS author
     FROM changes AS c
     JOIN commented AS k
@@ -93,7 +93,7 @@ texts AS (
         AND k.position BETWEEN
             CASE c.kind WHEN 'creep' THEN c.last_good ELSE c.first_bad - 2 END
             AND c.first_bad + CASE c.kind WHEN 'creep' THEN 1 ELSE 2 END
-    GROUP BY c.series, c.place, c.kind
+    GROUP BY c.comparison
 ),
 -- Captures with their ops, and the bound of the first capture in their series. The place is a single value; with two
 -- columns, captures at both ends of changes would first be joined by series, each with all others.
@@ -104,10 +104,11 @@ bounded AS MATERIALIZED (
     LEFT JOIN capture_ops AS o USING (capture_id)
 ),
 -- Changes with their captures and the sides to compare.
-counted AS MATERIALIZED (
-    SELECT c.*, a.capture_id, a.label, a.label_key, a.ordered_by, b.label AS label_before, k.label AS label_back,
+counted AS (
+    SELECT c.*, a.captured_at, a.ingested_at, a.label, a.label_key, a.ordered_by, b.label AS label_before,
+        k.label AS label_back,
         _change_sides(
-            a.is_within, a.labels, c.kind = 'step', a.ordered_by, a.bound_key, a.first_bound, b.bound,
+            s.is_within, s.labels, c.kind = 'step', a.ordered_by, a.bound_key, a.first_bound, b.bound,
             lag(a.bound) OVER in_order, a.bound, lead(a.bound) OVER in_order, b.label, a.label
         ) AS sides,
         a.scope IS NOT DISTINCT FROM b.scope AND a.ops_hash = b.ops_hash AS is_same_program
@@ -116,6 +117,7 @@ counted AS MATERIALIZED (
     JOIN bounded AS a ON a.place = {'series': d.series, 'position': c.first_bad}
     JOIN bounded AS b ON b.place = {'series': d.series, 'position': c.last_good}
     LEFT JOIN bounded AS k ON k.place = {'series': d.series, 'position': c.back::BIGINT}
+    JOIN _series_selectors('ordered', selector) AS s ON s.series = d.series
     WINDOW in_order AS (PARTITION BY c.series, c.kind ORDER BY c.place)
 ),
 found AS (
@@ -128,14 +130,13 @@ found AS (
         100 * CASE WHEN d.is_total THEN 1 ELSE exp(c.before) / t.ticks END AS share_percent, c.p, c.q,
         c.captures_before, c.captures_after, c.builds_after, c.place AS position, c.kind,
         CASE c.kind WHEN 'creep' THEN 100 * (exp(c.step / (c.captures_after - 1)) - 1) END AS per_capture_percent,
-        _recorded_at(w.captured_at, w.ingested_at) AS recorded_at, c.is_accepted, m.comment,
+        _recorded_at(c.captured_at, c.ingested_at) AS recorded_at, c.is_accepted, m.comment,
         nullif(m.author, '') AS author, c.ordered_by, c.sides.base AS base, c.sides.new AS new, c.is_same_program,
         c.first_bad AS place, d.scope
     FROM counted AS c
     JOIN described AS d ON d.number = c.series
-    LEFT JOIN texts AS m ON m.series = c.series AND m.place = c.place AND m.kind = c.kind
+    LEFT JOIN texts AS m ON m.comparison = c.comparison
     LEFT JOIN totals AS t ON t.series = d.series AND t.scope = d.scope
-    JOIN captures AS w ON w.capture_id = c.capture_id
     LEFT JOIN from_label AS f ON f.ordered_by = c.ordered_by
     WHERE (with_accepted OR NOT c.is_accepted)
         AND c.stage <> 'returned'
@@ -209,6 +210,17 @@ SELECT l.series, l.what, l.op, l.module_path, l.instruction_id, l.instances, l.v
 FROM listed AS l
 ORDER BY list_position(['kept', 'not kept yet', 'reverted', 'one of two levels'], l.stage), l.cause_cost DESC, l.series,
     l.op, l.first_bad, l.cause, l.what = 'instance', l.cost DESC, l.instruction_id;
+
+-- The rows of `regressions`. With `is_lenient`, captures without a label to order them by are no error.
+CREATE MACRO _regressions(
+    selector, over, "by", since, unit, phase, alpha, min_effect, with_accepted, is_lenient
+) AS TABLE
+WITH series_captures AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase, is_lenient := is_lenient)),
+series_items AS (FROM _series_items('series_captures', phase)),
+series_comments AS (FROM _trend_comments('series_captures', phase, alpha, min_effect))
+FROM _regressions_of(
+    'series_captures', 'series_items', 'series_comments', selector, since, unit, alpha, min_effect, with_accepted
+);
 
 -- Needs etq: in DuckDB alone, it is an error.
 -- One change of a total or op in a series of builds: a step to another level, or a creep, slow growth (or decline).

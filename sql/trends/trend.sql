@@ -1,9 +1,11 @@
--- The rows of `trend`. With `is_lenient`, captures without a label to order them by, or without values, are no error.
-CREATE MACRO _trend(what, item, selector, over, "by", unit, phase, alpha, min_effect, is_lenient) AS TABLE
-WITH ordered AS MATERIALIZED (
-    FROM _commented_series(selector, over, "by", phase, alpha, min_effect, is_lenient := is_lenient)
-),
-comments AS MATERIALIZED (SELECT d.series, d.position, unnest(d.comments, recursive := true) FROM ordered AS d),
+-- The rows of `trend` for captures of series. With `is_lenient`, captures without values are no error.
+CREATE MACRO _trend_of(
+    captures_of_series,  -- the name of a table with the rows of `_series_factors`
+    comments_of_series,  -- the name of a table with the rows of `_trend_comments`
+    what, item, selector, unit, phase, alpha, min_effect, is_lenient
+) AS TABLE
+WITH ordered AS (FROM query_table(captures_of_series)),
+comments AS (FROM query_table(comments_of_series)),
 found AS (
     SELECT
         s.capture_id, o.runs, o.p25 * s.scale AS ticks, o.p50 * s.scale AS median_ticks, o.p90 * s.scale AS slow_ticks,
@@ -37,7 +39,7 @@ found AS (
     GROUP BY m.capture_id, m.unit
 ),
 values_of AS MATERIALIZED (
-    SELECT s.* EXCLUDE (comments), f.*, row_number() OVER (PARTITION BY s.series ORDER BY s.position) AS place,
+    SELECT s.*, f.*, row_number() OVER (PARTITION BY s.series ORDER BY s.position) AS place,
         dense_rank() OVER (ORDER BY s.series) AS number, CASE WHEN f.has_factor THEN s.factor ELSE 0 END AS common,
         f.ticks / CASE WHEN what IN ('op', 'module') THEN exp(common) ELSE 1 END AS normalized
     FROM ordered AS s
@@ -51,9 +53,12 @@ values_of AS MATERIALIZED (
         GROUP BY d.capture_id
     ) AS f ON f.of_capture = s.capture_id
 ),
-identities AS (
-    SELECT v.number, any_value(v.series) AS series,
-        CASE WHEN min(v.identity) = max(v.identity) THEN min(v.identity) END AS identity
+-- Series with their captures in order.
+named AS MATERIALIZED (
+    SELECT v.number, any_value(v.series) AS series, any_value(v.ordered_by) AS ordered_by,
+        any_value(v.bound_key) AS bound_key,
+        CASE WHEN min(v.identity) = max(v.identity) THEN min(v.identity) END AS identity,
+        flatten(list(v.scopes)) AS scopes, list({'label': v.label, 'bound': v.bound} ORDER BY v.place) AS places
     FROM values_of AS v
     GROUP BY v.number
 ),
@@ -61,7 +66,7 @@ identities AS (
 commented AS MATERIALIZED (
     SELECT d.number, c.* EXCLUDE (position), min(v.place) AS place
     FROM comments AS c
-    JOIN identities AS d ON d.series = c.series AND _is_comment_on(
+    JOIN named AS d ON d.series = c.series AND _is_comment_on(
         c, what, CASE what WHEN 'total' THEN coalesce(item, '') ELSE item END, d.identity
     )
     JOIN values_of AS v ON v.number = d.number AND v.position >= c.position
@@ -76,34 +81,34 @@ resets AS (
 ),
 -- The number of series among which one may change by chance: for totals or ops, the series that `regressions` checks.
 family AS (
-    SELECT CASE
-        WHEN what IN ('total', 'op') THEN (
-            SELECT count(DISTINCT (s.series, o.scope, o.item))
-            FROM ordered AS s
-            JOIN op_times AS o USING (capture_id)
-            WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase)
-                AND o.p25 > 0
-                AND (o.op_index = 0) = (what = 'total')
-        )
-        ELSE (SELECT count(DISTINCT v.number) FROM values_of AS v)
-    END AS items
+    SELECT count(DISTINCT i.item) AS items
+    FROM (
+        SELECT (s.series, o.scope, o.item) AS item
+        FROM ordered AS s
+        JOIN op_times AS o USING (capture_id)
+        WHERE what IN ('total', 'op')
+            AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
+            AND o.p25 > 0
+            AND (o.op_index = 0) = (what = 'total')
+        UNION ALL
+        SELECT (n.series, NULL, NULL) FROM named AS n WHERE what NOT IN ('total', 'op')
+    ) AS i
 ),
 -- The totals that ops are parts of.
 totals AS (
-    SELECT p.number, sum(t.ticks) AS ticks
-    FROM (SELECT DISTINCT v.number, v.series, unnest(v.scopes) AS scope FROM values_of AS v) AS p
+    SELECT n.number, sum(t.ticks) AS ticks
+    FROM named AS n
     JOIN (
         SELECT s.series, o.scope, median(o.p25 * s.scale) AS ticks
         FROM ordered AS s
         JOIN op_times AS o USING (capture_id)
         WHERE what = 'op' AND o.op_index = 0 AND o.p25 > 0 AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
         GROUP BY s.series, o.scope
-    ) AS t USING (series, scope)
-    GROUP BY p.number
+    ) AS t ON t.series = n.series AND list_contains(n.scopes, t.scope)
+    GROUP BY n.number
 ),
 series_of AS (
-    SELECT v.number AS series, (SELECT f.items FROM family AS f) AS family, list(v.place) AS positions,
-        list(v.build) AS builds, 
+    SELECT v.number AS series, any_value(f.items) AS family, list(v.place) AS positions, list(v.build) AS builds,
         list(ln(v.ticks) - CASE WHEN what IN ('op', 'module') THEN v.common ELSE 0 END) AS values,
         coalesce(any_value(r.steps), []) AS steps, coalesce(any_value(r.creeps), []) AS creeps,
         -- As in comparisons, ops that at least half of the captures have.
@@ -112,20 +117,17 @@ series_of AS (
             ELSE 0
         END AS resolution,
         coalesce(any_value(t.ticks), 0) AS total
-    FROM values_of AS v
+    FROM values_of AS v CROSS JOIN family AS f
     LEFT JOIN resets AS r ON r.number = v.number
     LEFT JOIN totals AS t ON t.number = v.number
     WHERE v.ticks > 0 AND _has_valid_options(alpha, min_effect)
     GROUP BY v.number
 ),
 decided AS MATERIALIZED (
-    SELECT f.*, row_number() OVER () AS comparison
-    FROM (
-        SELECT unnest(
-            needs_etq_to_find_changes((SELECT list(o) FROM series_of AS o), ln(1 + min_effect), alpha::DOUBLE),
-            recursive := true
-        )
-    ) AS f
+    SELECT unnest(
+        needs_etq_to_find_changes((SELECT list(o) FROM series_of AS o), ln(1 + min_effect), alpha::DOUBLE),
+        recursive := true
+    )
 ),
 -- The captures at the levels of a step.
 of_levels AS MATERIALIZED (
@@ -136,7 +138,7 @@ of_levels AS MATERIALIZED (
 ),
 changes AS MATERIALIZED (FROM _with_conditions('decided', 'of_levels')),
 texts AS (
-    SELECT g.series AS number, g.first_bad AS place, arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
+    SELECT g.comparison, arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
         arg_max(coalesce(k.author, ''), (k.written_at, k.comment_id)) AS author
     FROM changes AS g
     JOIN commented AS k
@@ -144,50 +146,46 @@ texts AS (
         AND k.place BETWEEN
             CASE g.kind WHEN 'creep' THEN g.last_good ELSE g.first_bad - 2 END
             AND g.first_bad + CASE g.kind WHEN 'creep' THEN 1 ELSE 2 END
-    GROUP BY g.series, g.first_bad
+    GROUP BY g.comparison
 ),
-neighbours AS (
-    SELECT v.*, lag(v.bound) OVER (PARTITION BY v.number ORDER BY v.place) AS bound_before,
-        first_value(v.bound) OVER (PARTITION BY v.number ORDER BY v.place) AS first_bound
-    FROM values_of AS v
+-- Changes with the captures around them, and the sides to compare.
+placed AS (
+    SELECT g.*, n.ordered_by, n.bound_key, n.places[1].bound AS first_bound, n.places[g.last_good] AS old_capture,
+        n.places[g.first_bad] AS new_capture, n.places[g.first_bad - 1].bound AS bound_before,
+        n.places[g.back::BIGINT].label AS label_back, s.is_within, s.labels
+    FROM changes AS g
+    JOIN named AS n ON n.number = g.series
+    JOIN _series_selectors('ordered', selector) AS s ON s.series = n.series
 ),
--- The sides to compare at a change. A place is a single value; with two columns, captures would first be joined by
--- series, each with all others.
 sided AS (
-    SELECT v.number, v.place,
+    SELECT p.*,
         _change_sides(
-            v.is_within, v.labels, g.kind = 'step', v.ordered_by, v.bound_key, v.first_bound, v.bound_before,
-            lag(v.bound) OVER (PARTITION BY v.number, g.kind ORDER BY v.place), v.bound,
-            lead(v.bound) OVER (PARTITION BY v.number, g.kind ORDER BY v.place), b.label, v.label
+            p.is_within, p.labels, p.kind = 'step', p.ordered_by, p.bound_key, p.first_bound, p.bound_before,
+            lag(p.new_capture.bound) OVER in_order, p.new_capture.bound, lead(p.new_capture.bound) OVER in_order,
+            p.old_capture.label, p.new_capture.label
         ) AS sides
-    FROM neighbours AS v
-    JOIN changes AS g ON {'number': g.series, 'place': g.first_bad} = {'number': v.number, 'place': v.place}
-    JOIN values_of AS b ON {'number': b.number, 'place': b.place} = {'number': g.series, 'place': g.last_good}
+    FROM placed AS p
+    WINDOW in_order AS (PARTITION BY p.series, p.kind ORDER BY p.first_bad)
 ),
 shown AS (
     SELECT v.*, CASE WHEN v.value_unit = 'ns' THEN _series_unit(unit, false) ELSE v.value_unit END AS unit_shown,
         CASE WHEN v.value_unit = 'ns' THEN _divisor('ns', _series_unit(unit, false)) ELSE 1 END AS divisor
     FROM values_of AS v
 )
-SELECT v.series, v.place AS position, v.label, c.name AS capture, c.captured_at, v.runs,
+SELECT v.series, v.place AS position, v.label, v.name AS capture, v.captured_at, v.runs,
     CASE WHEN what <> 'metric' THEN v.ticks / v.divisor END AS p25, v.median_ticks / v.divisor AS median,
     v.slow_ticks / v.divisor AS p90, v.unit_shown AS unit,
     CASE WHEN what <> 'metric' THEN 100 * (exp(v.common) - 1) END AS common_percent,
     v.normalized / v.divisor AS normalized, 100 * (exp(g.step) - 1) AS change_percent, g.kind, g.stage, g.condition,
-    l.label AS last_good, r.label AS reverted_at, g.builds_after, v.ordered_by,
+    g.old_capture.label AS last_good, g.label_back AS reverted_at, g.builds_after, v.ordered_by,
     100 * (exp(d.noise) - 1) AS noise_percent, 100 * (exp(d.shows) - 1) AS shown_percent, g.p, g.is_accepted,
-    m.comment, nullif(m.author, '') AS author,
-    b.sides.base AS base, b.sides.new AS new
+    m.comment, nullif(m.author, '') AS author, g.sides.base AS base, g.sides.new AS new
 FROM (SELECT count(*) AS captures FROM values_of AS n) AS k
 LEFT JOIN shown AS v ON true
-LEFT JOIN captures AS c ON c.capture_id = v.capture_id
-LEFT JOIN changes AS g ON g.series = v.number AND g.first_bad = v.place
+LEFT JOIN sided AS g ON g.series = v.number AND g.first_bad = v.place
+LEFT JOIN texts AS m ON m.comparison = g.comparison
 LEFT JOIN decided AS d ON d.series = v.number AND d.kind = 'stretch'
     AND v.place BETWEEN d.level_first AND d.level_end
-LEFT JOIN values_of AS l ON l.number = v.number AND l.place = g.last_good
-LEFT JOIN values_of AS r ON r.number = v.number AND r.place = g.back
-LEFT JOIN texts AS m ON m.number = v.number AND m.place = v.place
-LEFT JOIN sided AS b ON b.number = v.number AND b.place = v.place
 WHERE CASE WHEN k.captures > 0 THEN true WHEN is_lenient THEN false ELSE error(
     CASE
         WHEN what <> 'total' AND item IS NULL THEN 'name the ' || what || ' of the trend'
@@ -195,6 +193,14 @@ WHERE CASE WHEN k.captures > 0 THEN true WHEN is_lenient THEN false ELSE error(
     END
 ) END
 ORDER BY v.series, v.place;
+
+-- The rows of `trend`. With `is_lenient`, captures without a label to order them by, or without values, are no error.
+CREATE MACRO _trend(what, item, selector, over, "by", unit, phase, alpha, min_effect, is_lenient) AS TABLE
+WITH series_captures AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase, is_lenient := is_lenient)),
+series_comments AS (FROM _trend_comments('series_captures', phase, alpha, min_effect))
+FROM _trend_of(
+    'series_captures', 'series_comments', what, item, selector, unit, phase, alpha, min_effect, is_lenient
+);
 
 -- Needs etq: in DuckDB alone, it is an error.
 -- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a change of
