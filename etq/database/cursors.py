@@ -15,9 +15,12 @@ import duckdb
 TYPED: Final = "MACRO _any_capture_id(capture VARCHAR) AS (_id_of_text(capture)), (capture) AS (_id_of_key(capture))"
 
 # The same for NULL, which stands for all captures. In DuckDB 1.5, a column would stand for all, too.
-CHOSEN: Final = (
-    'MACRO _chosen_captures(selector "NULL") AS TABLE (FROM captures), '
-    "(selector) AS TABLE (FROM _captures_chosen_by(selector))"
+CHOSEN: Final = tuple(
+    f'MACRO {name}(selector "NULL") AS TABLE (FROM captures), (selector) AS TABLE (FROM {search}(selector))'
+    for name, search in {
+        "_chosen_captures": "_captures_chosen_by",
+        "_matching_or_all": "_captures_matching",
+    }.items()
 )
 
 

@@ -207,7 +207,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
                     null_handling=FunctionNullHandling.SPECIAL,
                 )
     if is_own(connection):  # for each function, its file has a macro that raises an error
-        macros = [*(function.macro(is_known=True) for function in FUNCTIONS), CHOSEN]
+        macros = [*(function.macro(is_known=True) for function in FUNCTIONS), *CHOSEN]
         run_on_each(connection, "; ".join(f"CREATE OR REPLACE TEMP {macro}" for macro in macros))
     _registered.add(connection)
 

@@ -80,7 +80,7 @@ def build(folder: Path) -> None:
         )
         _run(connection, [f"CREATE OR REPLACE {function.macro(is_known=True)}" for function in FUNCTIONS])
         _run(connection, [statement for each in known if each.kind == "view" for statement in _for_any_database(each)])
-        _run(connection, [f"CREATE OR REPLACE {macro}" for macro in (TYPED, CHOSEN)])
+        _run(connection, [f"CREATE OR REPLACE {macro}" for macro in (TYPED, *CHOSEN)])
         _run(connection, [f"DROP TABLE {table.name}" for table in tables])
         connection.execute("CHECKPOINT")
 

@@ -11,8 +11,8 @@ labelled AS (
     SELECT l.capture_id, l.value
     FROM asked AS a
     JOIN labels AS l USING (key)
-    WHERE (a.among IS NULL OR list_contains(a.among, l.capture_id))
-        AND (selector IS NULL OR l.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s))
+    JOIN _chosen_captures(selector) AS c USING (capture_id)
+    WHERE a.among IS NULL OR list_contains(a.among, l.capture_id)
 ),
 counted AS (
     SELECT count(DISTINCT d.value) AS number, any_value(d.value) AS one,

@@ -13,12 +13,11 @@ FROM (
                 THEN error('unit must be ns, us, ms, s or cycles, not ''' || unit || '''')
             ELSE unit
         END AS unit
-    FROM captures AS c
+    FROM _matching_or_all(selector) AS c
     JOIN labels AS r ON r.capture_id = c.capture_id AND r.key = 'rank'
     LEFT JOIN labels AS j ON j.capture_id = c.capture_id AND j.key = 'job'
     WHERE c.format = 'torch_trace'
         AND try_cast(r.value AS BIGINT) IS NOT NULL
-        AND (selector IS NULL OR c.capture_id IN (SELECT m.capture_id FROM _matching_captures(selector) AS m))
     WINDOW same AS (PARTITION BY j.value, try_cast(r.value AS BIGINT))
     QUALIFY CASE WHEN j.value IS NULL AND count(*) OVER same > 1
         THEN error(

@@ -1,9 +1,15 @@
 -- One step of one rank of a job. If no trace of the job has steps, each trace is one step.
 CREATE MACRO _job_steps(selector, unit) AS TABLE
-WITH ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
-profiler_steps AS MATERIALIZED (
+WITH job_ranks AS MATERIALIZED (FROM _job_ranks(selector, unit))
+FROM _steps_of_ranks('job_ranks');
+
+-- The same for some ranks.
+CREATE MACRO _steps_of_ranks(
+    job_ranks  -- the name of a table with the rows of `_job_ranks`
+) AS TABLE
+WITH profiler_steps AS MATERIALIZED (
     SELECT w.capture_id, w.run_index, w.step, w.start_ticks, w.end_ticks - w.start_ticks AS ticks
-    FROM ranks AS k
+    FROM query_table(job_ranks) AS k
     JOIN _written_steps AS w USING (capture_id)
 ),
 steps AS (
@@ -11,23 +17,30 @@ steps AS (
     UNION ALL
     SELECT k.capture_id, e.run_index, NULL, min(e.start_ticks),
         try_cast(max(e.start_ticks::HUGEINT + e.elapsed_ticks) - min(e.start_ticks) AS BIGINT)
-    FROM ranks AS k
+    FROM query_table(job_ranks) AS k
     JOIN signatures AS s ON s.capture_id = k.capture_id AND NOT s.on_device AND s.purpose IS DISTINCT FROM 'profiler'
     JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     WHERE e.elapsed_ticks >= 0
         AND coalesce(k.job, '') NOT IN (
-            SELECT coalesce(j.job, '') FROM profiler_steps AS p JOIN ranks AS j USING (capture_id)
+            SELECT coalesce(j.job, '') FROM profiler_steps AS p JOIN query_table(job_ranks) AS j USING (capture_id)
         )
     GROUP BY k.capture_id, e.run_index
 )
 SELECT k.capture_id, k.name, k.job, k.rank, s.run_index, s.step, s.start_ticks, s.ticks, k.unit, k.scale
-FROM ranks AS k
+FROM query_table(job_ranks) AS k
 JOIN steps AS s USING (capture_id);
 
 -- One step of one rank of a job in ticks, see `rank_steps`. This is where waits of steps are defined: from the calls of
 -- `_collective_calls` whose wait is known; if no wait of the job is known, from the time in collectives.
 CREATE MACRO _rank_steps(selector, unit) AS TABLE
-WITH steps AS MATERIALIZED (FROM _job_steps(selector, unit)),
+WITH job_ranks AS MATERIALIZED (FROM _job_ranks(selector, unit))
+FROM _rank_steps_of('job_ranks');
+
+-- The same for some ranks.
+CREATE MACRO _rank_steps_of(
+    job_ranks  -- the name of a table with the rows of `_job_ranks`
+) AS TABLE
+WITH steps AS MATERIALIZED (FROM _steps_of_ranks(job_ranks)),
 ranks AS MATERIALIZED (SELECT DISTINCT s.capture_id, s.job, s.rank FROM steps AS s),
 work AS (
     SELECT k.capture_id, e.run_index, s.kernel_family = 'communication' AS is_communication, e.elapsed_ticks AS ticks,

@@ -30,7 +30,7 @@ sizes AS (
     LEFT JOIN labels AS w ON w.capture_id = k.capture_id AND w.key = 'world_size'
     GROUP BY 1
 ),
-rank_steps AS MATERIALIZED (FROM _rank_steps(selector, unit)),
+rank_steps AS MATERIALIZED (FROM _rank_steps_of('ranks')),
 job_steps AS (
     SELECT coalesce(r.job, '') AS job, r.step, max(r.ticks) AS longest, sum(r.ticks)::BIGINT AS ticks,
         sum(r.waited_ticks)::BIGINT AS waited_ticks, sum(r.exposed_ticks)::BIGINT AS exposed_ticks,
