@@ -126,6 +126,7 @@ _ALLOCATED: Final = """
     SELECT coalesce(m.allocator, '(unnamed)'), max(m.largest_run_bytes) FROM {rows} AS m
     WHERE m.largest_run_bytes > 0 GROUP BY ALL ORDER BY 2 DESC, 1
 """
+_HAS_MEMORY: Final = "SELECT 1 FROM trace_memory AS m WHERE m.capture_id = $capture LIMIT 1"
 # Devices with the numbers that their kernels have, as elsewhere on the screen.
 _PEAKS: Final = """
     SELECT DISTINCT
@@ -526,8 +527,11 @@ def _advice(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Ite
 
 def _sizes(warehouse: Warehouse, capture: Capture) -> Rows:
     """Return memory use: of allocators, or at the peak of devices."""
-    of_dumps = _ALLOCATED.format(rows=_rows_of(warehouse, "memory_totals"))
-    return warehouse.rows(_PEAKS if capture.format == TRACE else of_dumps, capture=capture.capture_id)[1]
+    key = capture.capture_id
+    if capture.format == TRACE:
+        # Planning the search for peaks takes longer than checking whether there are any.
+        return warehouse.rows(_PEAKS, capture=key)[1] if warehouse.rows(_HAS_MEMORY, capture=key)[1] else []
+    return warehouse.rows(_ALLOCATED.format(rows=_rows_of(warehouse, "memory_totals")), capture=key)[1]
 
 
 def _memory(warehouse: Warehouse, capture: Capture) -> Iterator[str]:

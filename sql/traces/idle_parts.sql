@@ -12,8 +12,7 @@ CREATE MACRO _idle_parts(
     names,  -- a table of the rows of `_host_names`
     gaps  -- a table of the rows of `_device_gaps`
 ) AS TABLE
-WITH all_gaps AS MATERIALIZED (FROM query_table(gaps) AS q),
-did AS MATERIALIZED (
+WITH did AS MATERIALIZED (
     SELECT p.period, min(p.at_ticks) AS at_ticks, p.cause, p.did,
         _state_label(n.family, n.kind, p.did) AS label, n.kind, sum(p.ticks)::BIGINT AS ticks
     FROM (
@@ -35,7 +34,7 @@ calls AS (
 -- The call that waited when the gap began: without it, the host would have continued earlier by that time.
 waits AS (
     SELECT g.next_index AS period, c.label, g.start_ticks - c.start_ticks AS waited_ticks
-    FROM all_gaps AS g
+    FROM query_table(gaps) AS g
     ASOF JOIN calls AS c ON row(g.start_ticks) > row(c.start_ticks)
     WHERE c.end_ticks >= g.start_ticks
 ),
@@ -80,12 +79,12 @@ spent AS (
             ELSE 'unknown_wait'
         END,
         NULL, g.launch, CASE WHEN g.launch IS NOT NULL THEN 'call' END, g.ticks - coalesce(g.host_ticks, 0)
-    FROM all_gaps AS g
+    FROM query_table(gaps) AS g
 )
 SELECT g.device, coalesce(p.at_ticks, g.start_ticks) AS start_ticks, p.cause, p.did, p.label, p.kind, p.ticks,
     g.next_index AS gap
 FROM spent AS p
-JOIN all_gaps AS g ON g.next_index = p.period
+JOIN query_table(gaps) AS g ON g.next_index = p.period
 WHERE p.ticks > 0;
 
 -- One part of a gap of a device of a trace, by its cause: what the host does until the next launch returns, and what
