@@ -1,4 +1,4 @@
-"""Empty warehouses in memory, which tests use one after the other.
+"""Empty warehouses in memory, which tests use one after the other, and copies of files.
 
 Opening one takes ten times as long as creating the tables again that a test has filled. Their rows are not just deleted:
 DuckDB would keep their statistics, by which it orders joins, and so the rows of an answer that has no order.
@@ -6,13 +6,16 @@ DuckDB would keep their statistics, by which it orders joins, and so the rows of
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import duckdb
 
 import etq
 from etq import catalog
+from etq.database import contents
 from etq.database.cursors import database_of
 from etq.warehouse.warehouse import Warehouse
 
@@ -62,3 +65,12 @@ def _is_empty_again(warehouse: Warehouse) -> bool:
     except (duckdb.Error, etq.EtqError):
         return False
     return True
+
+
+def copy_of(path: str | Path, to: Path) -> Path:
+    """Copy a warehouse's file that this version has made. As nothing else has changed the copy, etq neither checks it nor
+    attaches its library, which would double the time of opening it.
+    """
+    made = Path(shutil.copy(path, to))
+    contents.note_passed(str(made), is_own=True)
+    return made

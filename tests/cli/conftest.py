@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 import etq
 from tests.batches import Labelled, ingest_all
 from tests.conftest import CAPTURES
+from tests.warehouses import copy_of
 
 TRACE = CAPTURES / "torch/mlp_train.pt.trace.json.gz"
 
@@ -34,4 +34,4 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def copied(lab: str, tmp_path: Path) -> str:
     """A copy of it, to be written to."""
-    return str(shutil.copy(lab, tmp_path))
+    return str(copy_of(lab, tmp_path))

@@ -17,6 +17,7 @@ from tests.cli.asked import rows
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, memory, trace, two_steps
+from tests.warehouses import copy_of
 
 MLP = str(CAPTURES / "mlp/mlp.etdp")
 XNN, XNN_RECORD, XNN_PROGRAM = (str(CAPTURES / f"mlp_xnn/mlp_xnn.{end}") for end in ("etdp", "etrecord", "pte"))
@@ -32,7 +33,7 @@ PEAKS = ("--peak-flops", "20G", "--peak-bandwidth", "15GB/s")
 def asked(lab: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Warehouse, str]]:
     """The shared warehouse, with a delegated program and a trace of a GPU too; not to be written to."""
     path = tmp_path_factory.mktemp("commands") / "lab.duckdb"
-    path.write_bytes(Path(lab).read_bytes())
+    copy_of(lab, path)
     with etq.open(path) as warehouse:
         warehouse.ingest(XNN, name="xnn", etrecord=XNN_RECORD, pte=XNN_PROGRAM)
         warehouse.ingest(GPU, name="gpu", labels={"job": "train"})

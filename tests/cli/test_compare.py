@@ -25,6 +25,7 @@ from tests.conftest import CAPTURES
 from tests.slower import slower
 from tests.sql.planting import make_lab, plant
 from tests.trace_pairs import Planted, trained
+from tests.warehouses import copy_of
 
 FLEET = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))
 RECORD = str(CAPTURES / "mlp/mlp.etrecord")
@@ -41,7 +42,7 @@ def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("labs")
     made = {"same": make_lab(folder / "same.duckdb", "mlp", 8)}
     for name, factor, instruction in (("op", 2.0, 3), ("total", 1.3, None)):
-        made[name] = Path(shutil.copy(made["same"], folder / f"{name}.duckdb"))
+        made[name] = copy_of(made["same"], folder / f"{name}.duckdb")
         with etq.open(made[name]) as warehouse:
             plant(warehouse, "side=new", factor, instruction)
     made["some"] = make_lab(folder / "some.duckdb", "mlp", 10)

@@ -18,6 +18,7 @@ import etq
 from etq.errors import EtqError
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
+from tests.warehouses import copy_of
 
 MLP = str(CAPTURES / "mlp/mlp.etdp")
 # Seconds after which a command is considered waiting.
@@ -75,7 +76,7 @@ def ended_after(seconds: int) -> Iterator[None]:
 @pytest.mark.parametrize("commands", [COMMANDS[:4], pytest.param(COMMANDS[4:], marks=pytest.mark.long)])
 def test_it_ends_with_an_error(places: dict[str, Path], tmp_path: Path, commands: list[str]) -> None:
     """A pipe, a socket or a device, in turns; a pipe always, as opening one may wait."""
-    db = shutil.copy(places["lab.duckdb"], tmp_path / "lab.duckdb")
+    db = copy_of(places["lab.duckdb"], tmp_path / "lab.duckdb")
     for at, command in enumerate(commands):
         for kind in ("pipe", ("socket", "device")[at % 2]):
             arguments = [each.format(no=places[kind], run=MLP, db=db) for each in shlex.split(command)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import shutil
 from datetime import datetime
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from tests.batches import Labelled, ingest_all
 from tests.cli.asked import rows
 from tests.command_line import run_etq
 from tests.sql.test_trends import capture
+from tests.warehouses import copy_of
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ def test_bars() -> None:
 
 @pytest.fixture
 def copied(lab: str, tmp_path: Path) -> str:
-    return str(shutil.copy(lab, tmp_path))
+    return str(copy_of(lab, tmp_path))
 
 
 @pytest.mark.long

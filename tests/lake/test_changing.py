@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from shutil import copyfile, copytree
+from shutil import copytree
 from typing import Any
 
 import duckdb
@@ -27,6 +27,7 @@ from tests.lake.test_lake import FLEET, contents, one_of
 from tests.lake.test_writers import before_commit, killed_at
 from tests.sampling import whole
 from tests.unit.test_again import distort
+from tests.warehouses import copy_of
 
 pytestmark = pytest.mark.long
 
@@ -159,7 +160,7 @@ def differences(folder: Path, without: Collection[str] = ()) -> dict[str, tuple[
 @pytest.fixture
 def place(kept: Path, tmp_path: Path) -> Path:
     """A copy of the warehouse and the lake."""
-    copyfile(kept / "lab.duckdb", tmp_path / "lab.duckdb")
+    copy_of(kept / "lab.duckdb", tmp_path)
     copytree(kept / "lake", tmp_path / "lake")
     return tmp_path
 
@@ -182,7 +183,7 @@ def test_known_captures_get_labels_when_they_are_added_again(place: Path, monkey
 def test_files_are_read_anew(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Facts that an older version read in another way become new; what people attached, and links, stay."""
     monkeypatch.chdir(tmp_path)
-    copyfile(kept / "lab.duckdb", "lab.duckdb")
+    copy_of(kept / "lab.duckdb", tmp_path)
     with etq.open("lab.duckdb") as warehouse:
         warehouse.metric("00", "temperature", 41)
         warehouse.prune(0, selectors=["01"], keep_rollups=True)

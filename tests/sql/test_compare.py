@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from itertools import accumulate
@@ -20,6 +19,7 @@ from tests.batches import Labelled, ingest_all
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.sql.planting import judged, keys_of, make_lab, plant, refill, rows_of, rules
+from tests.warehouses import copy_of
 
 Lab = Callable[[str], Warehouse]
 CAPTURES_OF = {"mlp": 12, "convnet_xnn": 12, "history": 20, "unlinked": 12}
@@ -42,7 +42,7 @@ def lab(folder: Path, tmp_path: Path) -> Iterator[Lab]:
         if not (folder / name).exists():
             model = name if name in ("mlp", "convnet_xnn") else "mlp"
             make_lab(folder / name, model, CAPTURES_OF[name], linked=name != "unlinked")
-        return stack.enter_context(etq.open(shutil.copy(folder / name, tmp_path / name)))
+        return stack.enter_context(etq.open(copy_of(folder / name, tmp_path / name)))
 
     with ExitStack() as stack:
         yield opened

@@ -20,6 +20,7 @@ from etq.version import SCHEMA_VERSION
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.unit.test_warehouse import ONE, TWO, contents
+from tests.warehouses import copy_of
 
 pytestmark = pytest.mark.long
 
@@ -144,7 +145,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def db(stored: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copy(stored / "lab.duckdb", tmp_path))
+    return copy_of(stored / "lab.duckdb", tmp_path)
 
 
 def checked(db: Path, *options: str) -> Result:
@@ -333,7 +334,7 @@ def test_damaged_blocks_are_found(db: Path) -> None:
 
 
 def test_files_that_changed(stored: Path, tmp_path: Path) -> None:
-    db = Path(shutil.copy(stored / "lab.duckdb", tmp_path))
+    db = copy_of(stored / "lab.duckdb", tmp_path)
     folder = tmp_path / "files"
     folder.mkdir()
     assert "(0 of 5): ok" in checked(db, "--files", str(folder)).stdout
