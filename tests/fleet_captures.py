@@ -7,7 +7,7 @@ one device. Captures are a minute apart, commit by commit, so that those of all 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Final, NamedTuple
@@ -74,16 +74,12 @@ def _captures() -> Iterator[dict[str, str]]:
                 }
 
 
-def everything(labels: Mapping[str, str]) -> bool:
-    return True
-
-
 @cache
 def fleet(
-    faults: tuple[Fault, ...] = FAULTS, seed: int = 1, is_asked: Callable[[Mapping[str, str]], bool] = everything
+    faults: tuple[Fault, ...] = FAULTS, seed: int = 1, model: str | None = None, devices: tuple[str, ...] = DEVICES
 ) -> tuple[Labelled, ...]:
-    """The captures, of which those with some labels are asked for: writing the others takes a second. Devices, captures,
-    ops and runs vary by 0.3, 0.6, 0.4 and 1 % of a time.
+    """The captures, or those of a model and of some devices: writing the others takes a second. Devices, captures, ops
+    and runs vary by 0.3, 0.6, 0.4 and 1 % of a time.
     """
     drawn = random.Random(seed)
     speeds = {device: drawn.gauss(0, 0.003) for device in DEVICES}
@@ -97,7 +93,7 @@ def fleet(
         name = f"{labels['model']}-{labels['device']}-{labels['commit'][:2]}"
         moment = START + timedelta(days=int(labels["commit"][:2]), minutes=place)
         runs = [_run(levels, drawn) for _ in range(RUNS)]
-        if is_asked(labels):
+        if model in (None, labels["model"]) and labels["device"] in devices:
             found.append(Labelled(name, dump(*runs), labels, moment))
     return tuple(found)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -81,25 +81,17 @@ def test_fleets_without_faults_have_no_cause(seed: int) -> None:
 SOME: Final = tuple(f"pixel8-{number:02}" for number in (1, 2, 3, 4, 7, 13, 14, 15))
 
 
-def is_of_some(labels: Mapping[str, str]) -> bool:
-    return labels["model"] == "mlp" and labels["device"] in SOME
-
-
 def of_models(models: Sequence[str], faults: tuple[Fault, ...] = FAULTS) -> list[Labelled]:
     """The captures of mlp on some devices, once for each model."""
     return [
         each._replace(labels={**each.labels, "model": model}, name=each.name.replace("mlp", model))
         for number, model in enumerate(models)
-        for each in fleet(faults, 1 + number, is_of_some)
+        for each in fleet(faults, 1 + number, "mlp", SOME)
     ]
 
 
-def is_of_transformer(labels: Mapping[str, str]) -> bool:
-    return labels["model"] == "transformer"
-
-
 def of_transformer(*faults: Fault) -> tuple[Labelled, ...]:
-    return fleet(faults, 1, is_of_transformer)
+    return fleet(faults, 1, "transformer")
 
 
 @pytest.mark.long
@@ -114,7 +106,7 @@ def test_a_device_that_is_slow_in_several_models_is_one_cause() -> None:
 
 @pytest.mark.long
 def test_a_device_is_as_recent_as_its_captures_that_were_compared() -> None:
-    latest = fleet((), 1, lambda labels: labels["model"] == "lstm")[-1]
+    latest = fleet((), 1, "lstm")[-1]
     latest = latest._replace(labels={**latest.labels, "device": "pixel8-07"}, captured_at=datetime(2027, 1, 1))
     captures = of_models(["mlp"])
     with empty_warehouse() as warehouse:
@@ -559,7 +551,7 @@ def test_rows_are_those_of_comparisons(lab: Warehouse) -> None:
 
 @pytest.mark.long
 def test_a_device_with_another_condition_is_not_judged(warehouse: Warehouse) -> None:
-    captures = fleet(FAULTS[1:2], 1, lambda labels: labels["model"] == "mlp" and labels["device"] in DEVICES[9:14])
+    captures = fleet(FAULTS[1:2], 1, "mlp", DEVICES[9:14])
     ingest_all(warehouse, captures)
     for each in captures:
         warehouse.metric(each.name, "temperature", 60 if each.labels["device"] == "pixel8-13" else 30)
