@@ -46,15 +46,9 @@ class Pair:
         self.warehouse = warehouse
         self.planted = [(edit, node) for _, edit, node in planted]
         run = warehouse.connection.execute
-        run(
-            "CREATE TEMP TABLE planted AS SELECT unnest($numbers) AS number, unnest($records) AS record, unnest($graphs) AS graph, "
-            "unnest($edits) AS edit, unnest($nodes) AS node",
-            {
-                "numbers": [*range(len(planted))], "records": [record for (record, _), _, _ in planted],
-                "graphs": [graph for (_, graph), _, _ in planted], "edits": [edit for _, edit, _ in planted],
-                "nodes": [node for _, _, node in planted],
-            },
-        )  # fmt: skip
+        run("CREATE TEMP TABLE planted (number INTEGER, record INTEGER, graph INTEGER, edit VARCHAR, node INTEGER)")
+        rows = [(number, *source, edit, node) for number, (source, edit, node) in enumerate(planted)]
+        warehouse.connection.executemany("INSERT INTO planted VALUES (?, ?, ?, ?, ?)", rows)
         # A copy lacks the node that is added or removed; the following nodes move up by one place.
         for key, name, lacks in ((1001, "before", "added"), (1002, "after", "removed")):
             run(f"""INSERT INTO records SELECT * REPLACE ({key} AS record_id, '{name}' AS name, '{name}' AS sha256)
