@@ -45,7 +45,7 @@ LARGE = {
         "etq.agents", "etq.storage", "etq.warehouse", "etq.render.writers", "etq.export", "etq.serve.instance", "etq.spark.queries",
     ),
     "pyarrow": (
-        "etq.analysis.comparison", "etq.ingest", "etq.database.functions", "etq.storage", "etq.lake.writing.loads",
+        "etq.ingest", "etq.database.functions", "etq.storage", "etq.lake.writing.loads",
         "etq.warehouse.metadata_decoder", "etq.inspector.rows", "etq.render.writers", "etq.serve.answers",
         "etq.spark.queries",
     ),

@@ -280,10 +280,8 @@ def _states(trace: Trace, launching: Whole, patterns: Collection[str | None]) ->
     is_passing = is_known & (begins[of] | (names.is_function[of] & is_short))
     is_asked = is_known & ~begins[of] & ~is_op & ~is_short
     waiting = np.zeros(len(kind) + 1, np.bool_)
-    # In steps that are runs, the time of such a function is its own.
-    if None not in patterns:
-        asked = np.unique(innermost[is_asked])
-        waiting[asked[_launch_within(trace, launching, asked, trace.start[asked] + counted[asked])]] = True
+    asked = np.unique(innermost[is_asked])
+    waiting[asked[_launch_within(trace, launching, asked, trace.start[asked] + counted[asked])]] = True
     chosen: tuple[tuple[Flags, int | Whole], ...] = (
         (moments.loads > 0, _DATA_LOADING),
         (moments.communicates > 0, _COMMUNICATION),

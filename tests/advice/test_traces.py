@@ -178,6 +178,28 @@ def test_what_launches_nothing_gets_no_graphs(warehouse: Warehouse, tmp_path: Pa
     assert name in idle.text and "graphs" not in idle.remedy
 
 
+@pytest.mark.parametrize("thread", [1, 2])
+def test_a_function_that_waits_for_another_thread_is_no_cause(
+    warehouse: Warehouse, tmp_path: Path, thread: int
+) -> None:
+    """In each step a function lasts 80 of 100 ms. What it waits for launches kernels every 9 ms, or doesn't exist."""
+    events = [event("user_annotation", f"ProfilerStep#{step}", step * 1e5, step * 1e5 + 99_000) for step in range(3)]
+    for number in range(24):
+        begin, at = number // 8 * 1e5, number // 8 * 1e5 + 12_000 + number % 8 * (9_000 if thread == 2 else 60)
+        if number % 8 == 0:
+            events.append(
+                event("python_function", "train.py(3): f", begin + (10_000 if thread == 2 else 13_000), begin + 9e4)
+            )
+        events += [
+            event("cpu_op", "aten::mm", at, at + 50, thread),
+            event("cuda_runtime", "cudaLaunchKernel", at + 10, at + 40, thread, correlation=number),
+            event("kernel", "gemm", at + 50, at + 55, 7, correlation=number, device=0),
+        ]
+    advised(warehouse, tmp_path, *events)
+    said = [text for (text,) in warehouse.advice("t").select("finding").fetchall()]
+    assert any("train.py(3): f" in text for text in said) == (thread == 1), said
+
+
 @pytest.mark.parametrize("loader", LOADERS)
 def test_workers_are_for_loaders_without(warehouse: Warehouse, tmp_path: Path, loader: str) -> None:
     load = event("user_annotation", f"enumerate(DataLoader)#{loader}.__next__", 60, 900)

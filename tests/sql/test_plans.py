@@ -17,12 +17,11 @@ from etq.warehouse.warehouse import Warehouse
 # and what larger views have, with a twentieth on top.
 MOST: Final = 250
 LARGER: Final = {
-    "causes": 998, "compare_captures": 326, "compare_findings": 299, "compare_graphs": 613, "compare_jobs": 560,
-    "compare_modules": 313, "compare_ops": 323, "compare_parts": 359, "compared_captures": 300, "critical_ops": 320,
-    "critical_path": 324, "find_total_for_module": 298, "idle_parts": 444, "job_critical_path": 334, "jobs": 342,
-    "key_averages": 427, "node_memory": 286, "node_roofline": 392, "outliers": 315, "peak_memory": 281,
-    "rank_steps": 272, "regressions": 410, "roofline": 374, "series": 513, "step_efficiency": 252, "stragglers": 291,
-    "time_tree": 429, "trend": 433,
+    "causes": 845, "compare_captures": 266, "compare_graphs": 549, "compare_jobs": 305, "compare_modules": 253,
+    "compare_ops": 263, "compare_parts": 299, "critical_ops": 320, "critical_path": 324, "find_total_for_module": 261,
+    "job_critical_path": 318, "jobs": 289, "key_averages": 416, "node_roofline": 319, "rank_steps": 256,
+    "regressions": 348, "roofline": 301, "series": 403, "step_efficiency": 252, "stragglers": 275, "time_tree": 263,
+    "trend": 352,
 }  # fmt: skip
 
 
