@@ -15,6 +15,7 @@ from etq.advice.contract import LONG, is_slowed
 from etq.advice.remedies import Traits
 from etq.advice.shared import Jobs, Waits
 from etq.advice.words import time
+from etq.errors import WarehouseError
 from etq.selectors import JOB
 
 Row = TypeVar("Row")
@@ -320,7 +321,15 @@ class Evidence:
             key = {"key": self._key} if "$key" in query else {}
             return self._connection.sql(query, params=key).to_arrow_table()
 
-        return parts_of(read, read(periods))
+        try:
+            return parts_of(read, read(periods))
+        except ValueError as error:
+            [(name,)] = self._connection.execute(
+                "SELECT c.name FROM captures AS c WHERE c.capture_id = ?", [self._key]
+            ).fetchall()
+            raise WarehouseError(
+                f"the stored events of {name} are damaged: {error}; etq db check finds what else is wrong"
+            ) from error
 
     def drop(self) -> None:
         """Drop the temporary tables that rules share."""

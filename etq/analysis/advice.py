@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
 
 VIEW: Final = "advice"
-# Raises an error for wrong arguments.
+# Counts the selected runs; wrong arguments are an error.
 _CHOSEN: Final = """
     SELECT count(*)
     FROM _capture_with_method($capture, NULL, $method) AS c, LATERAL (

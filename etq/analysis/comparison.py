@@ -193,7 +193,9 @@ class Comparison:
         return self._worded(self._computed[key])
 
     def _shown(self, name: str, answer: pa.Table, unit: str | None) -> str:
-        """Return the name of a temporary table with the rows of an answer, in a unit of time. `name` isn't used yet."""
+        """Return the name of a temporary table with the rows of an answer, in a unit of time. `name` names a table that
+        doesn't exist yet.
+        """
         connection = self.warehouse.connection
         connection.register(name, answer)
         try:

@@ -23,7 +23,8 @@ def instead(view: catalog.SqlObject, format: str | None) -> str:
 
 
 def stored_rows(warehouse: Answers, view: str, given: Mapping[str, Any], *, is_with_advice: bool = False) -> str | None:
-    """A subquery of `$capture`, in memory a key, with the rows of a view, in its order, from its table of answers.
+    """Return a subquery with the stored rows of a view, in the view's order, of the capture `$capture`; for a file in
+    memory, this is a key.
 
     None if there is no such table, or an argument is not the default. Also None for a file in memory, where reading
     answers computes all of them and the advice, unless the caller shows the advice as well (`is_with_advice`).

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from etq.cli import main
 from etq.cli.options import warehouse_option
 
@@ -20,8 +22,10 @@ def mcp(db: str) -> None:
     etq mcp --db lab.duckdb
     """
     from etq.agents import server_of
+    from etq.database.locking import HeldError
     from etq.warehouse.warehouse import open
 
-    with open(db, read_only=True):  # a wrong path ends here, where people see it, not in each answer
+    # A wrong path ends here, where people see it, not in each answer. Another process may write to the warehouse now.
+    with suppress(HeldError), open(db, read_only=True, wait=0):
         pass
     server_of(db).run("stdio")

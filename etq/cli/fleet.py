@@ -63,7 +63,7 @@ def fleet(
     etq fleet model=mlp,build=140 --by soc
     """
     given = {"selector": selector, "by": by, **options}
-    arguments = {name: value for name, value in given.items() if value not in (None, False)}
+    arguments = {name: value for name, value in given.items() if value is not None and value is not False}
     with opened(db) as warehouse:
         totals = f"FROM outliers({catalog.arguments(arguments)})"
         query = f"FROM outliers({catalog.arguments({**arguments, 'what': 'op'})})" if is_by_op else totals

@@ -108,7 +108,7 @@ def report(
             f"a report needs one capture or two sides, {found}; put a pattern of files in quotes; use --trend for many "
             "captures in a series"
         )
-    arguments = {name: value for name, value in options.items() if value not in (None, False)}
+    arguments = {name: value for name, value in options.items() if value is not None and value is not False}
     for name in (*arguments, *(["unit"] if unit and home else [])):
         if name not in TAKEN[kind]:
             raise click.UsageError(f"--{name.replace('_', '-')} is not for a report of {kind}")

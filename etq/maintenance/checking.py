@@ -25,7 +25,7 @@ from etq.database.cursors import cursor, database_of
 from etq.database.database import Database
 from etq.database.locking import is_open_here
 from etq.database.rollups import ADVICE, ANSWERS, EFFICIENCY, OF_TRACES, PRUNED, ROLLUPS, fill_rollups
-from etq.errors import counted, displayed, message_of
+from etq.errors import WarehouseError, counted, displayed, message_of
 from etq.ingest.events.rows import OWN_TIMES
 from etq.ingest.events.run_times import COLUMNS as RUN_TIMES
 from etq.ingest.trace.rows import OF_EVENTS, OF_TICKS
@@ -171,7 +171,7 @@ def check(
             yield of_times(len(captures), time_problems(replacing), checked)
             try:
                 problems = rollup_problems(replacing, has_all_ranks=not is_sample and not repeated)
-            except duckdb.Error as error:  # such as for times beyond 64 bits
+            except (duckdb.Error, WarehouseError) as error:  # such as for times beyond 64 bits
                 problems = [f"can't be computed: {message_of(error)}"]
         yield of_rollups(len(captures), number_pruned(connection), problems, checked)
         yield of_files(connection, Path(folder))
@@ -296,7 +296,7 @@ def wait_problems(connection: duckdb.DuckDBPyConnection) -> list[str]:
                 if number := _number_differing(connection, table, key, found):
                     problems.append(f"{table}: {name}: {_OF_WAITS.format(number)}")
         except ValueError as error:
-            problems.append(f"trace_events: {name}: passes and waits can't be computed: {error}")
+            problems.append(f"trace_events: {name}: facts can't be computed: {error}")
     return problems
 
 

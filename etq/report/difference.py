@@ -86,7 +86,9 @@ def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
 
 def _options_of(comparison: Comparison) -> dict[str, Any]:
     options = {**comparison.options, "step_name": comparison.step_name}
-    return {name: value for name, value in options.items() if value not in (None, False) and name != "unit"}
+    return {
+        name: value for name, value in options.items() if value is not None and value is not False and name != "unit"
+    }
 
 
 def _captures(comparison: Comparison) -> Section:

@@ -74,6 +74,7 @@ def insert_captures(
         rows = pa.Table.from_batches([_keyed(key, each) for key, each in parts])
         if rows.num_rows:  # planning the statement takes longer than all else of it
             _insert_keyed(connection, table, rows)
+        del rows
     for key in unsettled:
         settle(connection, key, key)
 

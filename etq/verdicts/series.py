@@ -22,8 +22,8 @@ _ROW: Final[dict[str, Any]] = {
 
 
 def level_changes(series: Mapping[str, Any], min_step: float, alpha: float) -> dict[str, list[Any]]:
-    """Return a row for each stretch of a series between accepted changes, and one for each change that counts; they are
-    numbered as `comparison`.
+    """Return a row for each stretch of a series between accepted changes, and one for each change that counts.
+    `comparison` numbers these rows from 1.
 
     series    columns series, family (the number of series of which one may change by chance), and, with an array for
               each, positions (by which its captures are ordered), builds (numbers, in order), values, and steps and
@@ -70,8 +70,8 @@ def level_changes(series: Mapping[str, Any], min_step: float, alpha: float) -> d
 def explained_totals(
     items: Mapping[str, Any], accepted: Mapping[str, Any], min_step: float, alpha: float
 ) -> dict[str, list[Any]]:
-    """Return the changes of totals that accepted changes of ops explain: at least half of it, within 2 captures. A row
-    is one of the comments on these ops.
+    """Return the changes of totals that accepted changes of ops explain. Those within 2 captures explain a change if
+    they add up to half of it or more. A row is a comment on such an op.
 
     items     columns as in `level_changes`, but the series are names, and number; scope: None for the total of all
               methods; what: total or op; is_of_all: whether it is a part of the total of all methods

@@ -60,7 +60,7 @@ def host_collectives(slices: Trace, run: Whole, inputs: Inputs, groups: str) -> 
 
 def _rows(slices: Trace, run: Whole, rows: Whole, inputs: Inputs, groups: str) -> pa.RecordBatch:
     # The events don't name their group: it is known if the process is in a single one.
-    name, _, size = groups.partition(":") if " " not in groups else ("", "", "")
+    name, _, size = groups.rpartition(":") if " " not in groups else ("", "", "")
     processes = int(size) if name else None
     distinct, codes = inputs.at(slices.at[rows])
     messages = [_message(*given[:2]) for given in distinct] + [(None, None, None)]

@@ -81,8 +81,8 @@ def cost_tables(
 
 
 def columns_of_ops(work: OpWork, flops: Whole) -> dict[str, pa.Array]:
-    """Return the columns of `costed_ops` but `cost_index`: of the ops that launched work, and of those to which it is
-    attributed. `flops` are the operations of each op, -1 if they are unknown.
+    """Return all columns of `costed_ops` except `cost_index`, for the ops that launched work, and for those to which it
+    is attributed. `flops` are the operations of each op, -1 if they are unknown.
     """
     every, place = work.every, np.full(len(work.at), NONE, np.int64)
     place[work.ops] = np.arange(len(work.ops))

@@ -50,7 +50,7 @@ class Periods(NamedTuple):
 class _States(NamedTuple):
     """States of threads of the host, each of which lasts until the thread's next state, as arrays [m] in the order of
     threads and times: the thread; the start; the innermost open event, -1 if none is open; and the place in `causes`
-    of the cause of the state's time, -1 if the innermost event isn't known, or waits in a function for what other
+    of the cause of the state's time, -1 if no event is open, or if it is a function that waits for what other
     threads launch.
     """
 
@@ -225,9 +225,9 @@ def _names(trace: Trace, causes: list[str]) -> _Names:
 
 
 def _moments(trace: Trace, names: _Names, launching: Whole, end: Whole, is_one: Flags) -> _Moments:
-    """Return the moments of threads: the innermost event is, after each start of an event, that which starts, and after
-    each end its parent. Launches, and other calls that take some microseconds, are no events of their own, unless they
-    are long. `launching` are the rows of launches; `end` [n] the ends of slices of the host, which `is_one` [n] marks.
+    """Return the moments of threads. After an event starts, it is the innermost one; after it ends, its parent is.
+    Launches, and other calls that take some microseconds, are no events of their own, unless they are long. `launching`
+    are the rows of launches; `end` [n] the ends of slices of the host, which `is_one` [n] marks.
     """
     kind, counted = trace.kind, end - trace.start
     is_state = is_one & (~names.is_call[kind] | (names.cause[kind] != NONE) | (counted >= LONG_CALL))

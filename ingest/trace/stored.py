@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -95,14 +95,9 @@ def computed_again(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.Re
 
     Raises `ValueError` if an event refers to a row that doesn't exist, or contains itself.
     """
-    trace = _trace(read)
+    trace, threads = _trace(read)
     kinds, of_kinds = trace.kinds, trace.classes
-    threads = read(_THREADS).column("thread").to_pylist()
     row_of = partial(_rows_of, trace.at)
-    _check_nesting(trace.parent)
-    for numbered, count in ((trace.kind, len(kinds)), (trace.thread, len(threads))):
-        if len(numbered) and not 0 <= numbered.min() <= numbered.max() < count:
-            raise ValueError("a signature or thread is missing")
     causes = batch(
         {
             "signature_index": numbers(np.arange(len(kinds), dtype=np.int32)),
@@ -149,9 +144,9 @@ def computed_again(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.Re
 
 def parts_of(read: Callable[[str], pa.Table], asked: pa.Table) -> pa.RecordBatch:
     """Return what the host did in the periods `asked`: period, thread_index, start_ticks, end_ticks. A row is a part of
-    a period, as in `gap_parts`, with the op that it is in, or else its event: owner. `read` is as above.
+    a period, as in `gap_parts`, with the op that it is in, or else its event: owner. `read` and errors are as above.
     """
-    trace = _trace(read)
+    trace, _ = _trace(read)
     index, call = _columns(read(_CALLS))
     calls = np.full(len(trace.at), NONE)
     calls[_rows_of(trace.at, index)] = _rows_of(trace.at, call)
@@ -169,12 +164,18 @@ def parts_of(read: Callable[[str], pa.Table], asked: pa.Table) -> pa.RecordBatch
     return batch(columns)
 
 
-def _trace(read: Callable[[str], pa.Table]) -> _Stored:
+def _trace(read: Callable[[str], pa.Table]) -> tuple[_Stored, list[Any]]:
+    """Return the slices of a trace, and its threads."""
     classes = read(_SIGNATURES).to_pydict()
     kinds = [*zip(classes.pop("category"), classes.pop("label"), strict=True)]
     of_kinds = [Class(*values) for values in zip(*(classes[name] for name in Class._fields), strict=True)]
-    trace = _Stored(kinds, of_kinds, *_columns(read(_EVENTS)))
-    return trace._replace(parent=_rows_of(trace.at, trace.parent))
+    trace, threads = _Stored(kinds, of_kinds, *_columns(read(_EVENTS))), read(_THREADS).column("thread").to_pylist()
+    trace = trace._replace(parent=_rows_of(trace.at, trace.parent))
+    _check_nesting(trace.parent)
+    for numbered, count in ((trace.kind, len(kinds)), (trace.thread, len(threads))):
+        if len(numbered) and not 0 <= numbered.min() <= numbered.max() < count:
+            raise ValueError("a signature or thread is missing")
+    return trace, threads
 
 
 def _steps(read: Callable[[str], pa.Table]) -> Steps:

@@ -233,7 +233,7 @@ CREATE TABLE device_gaps (
 );
 
 -- One part of the host time of a gap of a device: what the launching thread did; if that is unknown, what the other
--- thread of its process with the most launches did. See `idle_parts`. Parts of a gap follow each other without a gap.
+-- thread of its process with the most launches did. See `idle_parts`. Each part begins where the one before ends.
 CREATE TABLE gap_parts (
     capture_id INTEGER NOT NULL,  -- the capture
     event_index INTEGER NOT NULL,  -- the event that ended the gap
@@ -241,7 +241,7 @@ CREATE TABLE gap_parts (
     ticks BIGINT NOT NULL,  -- its length
     host_signature INTEGER,  -- signature of the innermost event of the thread; NULL if there is none
     did VARCHAR,  -- what the host did, as `cause` of `idle_parts`; NULL if nothing is recorded
-    cause VARCHAR NOT NULL  -- the cause of the time: did, unless the part lies between steps, or nothing is recorded
+    cause VARCHAR NOT NULL  -- the cause of the time: between_steps for a part between steps; not_recorded if nothing is recorded; otherwise did
 );
 
 -- One counter of an event of a trace, which CUPTI counted in the range of a kernel.

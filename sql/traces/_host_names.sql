@@ -17,7 +17,7 @@ WHERE NOT s.on_device AND (s.purpose IS DISTINCT FROM 'profiler');
 -- within microseconds, so a longer call waits in the runtime or driver for what a trace doesn't show.
 CREATE MACRO _is_long_call(ticks) AS (ticks >= 'LONG_CALL');
 
--- The label of a state by the family and kind of its name, and its cause.
+-- The label of a state, by the label and kind of its event, and its cause.
 CREATE MACRO _state_label(label, kind, cause) AS (
     CASE WHEN cause = 'graph_instantiation' AND kind <> 'call' THEN 'graph capture' ELSE label END
 );

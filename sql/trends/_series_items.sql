@@ -1,6 +1,6 @@
 -- The totals and ops of series of captures with their times, one row of an item of a series. Values are logarithms; the
--- values of ops are without the common shift. `captures` has the position, the time and the common shift, as a factor,
--- of each capture in order.
+-- values of ops are without the common shift. `captures` lists the captures in order: the position, the time, and the
+-- common shift as a factor.
 CREATE MACRO _series_items(
     ordered,  -- the name of a table with the rows of `_series_factors`
     phase

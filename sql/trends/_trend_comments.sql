@@ -1,8 +1,8 @@
 -- One comment on a change of a series, at the capture where the change begins. A comment belongs to each series whose
 -- captures all have the comment's labels, in the order that the comment names. A commit must be in the series; other
--- labels are found by their place in the order, even if no capture has them any more. Comments that follow from others
--- are among them: a change of a total is accepted where the changes of ops that were accepted explain at least half of
--- it, within 2 captures. The change of the total then has the comments on these ops. The item of the total of all
+-- labels are found by their place in the order, even if no capture has them any more. Some comments follow
+-- from others: a change of a total is accepted where the changes of ops that were accepted explain at least half of it,
+-- within 2 captures. The change of the total then has the comments on these ops. The item of the total of all
 -- methods together is empty.
 CREATE MACRO _trend_comments(
     ordered,  -- the name of a table with the rows of `_series_factors`

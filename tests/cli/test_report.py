@@ -121,6 +121,8 @@ def test_two_folders_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     options = ("--min-effect", "90%", "--quantile", "0.5")
     page = data_of(run_etq("report", "base", "new", *options, "-o", "-").stdout)
     assert section(page, "verdict")["facts"]["options"] == {"min_effect": 0.9, "quantile": 0.5}
+    page = data_of(run_etq("report", "base", "new", "--min-effect", "0", "-o", "-").stdout)
+    assert section(page, "verdict")["facts"]["options"] == {"min_effect": 0}
     # Without records there are no modules, and a message states that.
     assert "etq link" in section(page, "parts")["note"]
     assert "compared_modules" not in [each["kind"] for each in page["sections"]]

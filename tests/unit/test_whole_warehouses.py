@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import etq
+from etq.advice.filling import refill
 from etq.cli import main
 from etq.errors import EtqError, WarehouseError
 from etq.maintenance import checking
@@ -304,7 +305,28 @@ def test_facts_of_traces_that_differ_are_found(
                     f"{table}: gpu: 1 rows differ from what the events of the trace give"
                 ]
         for change, why in missing.items():
-            assert problems("trace_events", change) == [f"trace_events: gpu: passes and waits can't be computed: {why}"]
+            assert problems("trace_events", change) == [f"trace_events: gpu: facts can't be computed: {why}"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("UPDATE trace_events SET parent_index = event_index WHERE event_index = 3", "an event contains itself"),
+        ("UPDATE trace_events SET parent_index = 99999 WHERE event_index = 3", "a number has no event"),
+        ("DELETE FROM threads", "a number has no event"),
+        ("DELETE FROM signatures", "a signature or thread is missing"),
+    ],
+)
+def test_advice_about_damaged_events_is_an_error(tmp_path: Path, statement: str, why: str) -> None:
+    """It doesn't end in a traceback, and it ends; a check finds the damage."""
+    db = tmp_path / "gpu.duckdb"
+    with etq.open(db) as warehouse:
+        warehouse.ingest(CAPTURES / "torch_steps/after.pt.trace.json.gz", name="gpu", labels={"job": "a", "rank": "0"})
+    found = changed(db, statement)
+    assert any(problem.endswith(f"facts can't be computed: {why}") for problem in found)
+    with etq.open(db) as warehouse, pytest.raises(WarehouseError, match=f"events of gpu are damaged: {why}; etq db"):
+        refill(warehouse.connection, [1])
 
 
 def test_times_beyond_64_bits_are_a_problem(tmp_path: Path) -> None:
