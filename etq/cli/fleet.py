@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from etq import catalog
-from etq.choices import PHASES
+from etq.choices import PHASES, given_options
 from etq.cli import main
 from etq.cli.options import (
     alpha_option,
@@ -62,8 +62,7 @@ def fleet(
     etq fleet model=mlp --db lab.duckdb
     etq fleet model=mlp,build=140 --by soc
     """
-    given = {"selector": selector, "by": by, **options}
-    arguments = {name: value for name, value in given.items() if value is not None and value is not False}
+    arguments = given_options({"selector": selector, "by": by, **options})
     with opened(db) as warehouse:
         totals = f"FROM outliers({catalog.arguments(arguments)})"
         query = f"FROM outliers({catalog.arguments({**arguments, 'what': 'op'})})" if is_by_op else totals

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from etq.choices import given_options
 from etq.cli import main
 from etq.cli.compare import judging_options, sides
 from etq.cli.job_targets import Job, found_job, opened_job
@@ -108,7 +109,7 @@ def report(
             f"a report needs one capture or two sides, {found}; put a pattern of files in quotes; use --trend for many "
             "captures in a series"
         )
-    arguments = {name: value for name, value in options.items() if value is not None and value is not False}
+    arguments = given_options(options)
     for name in (*arguments, *(["unit"] if unit and home else [])):
         if name not in TAKEN[kind]:
             raise click.UsageError(f"--{name.replace('_', '-')} is not for a report of {kind}")

@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.analysis.comparison import VIEWS, Comparison
+from etq.choices import given_options
 from etq.report.columns import Table, table
 from etq.report.kit import Grid, Section, grid, shown_of
 from etq.report.page import Report
@@ -86,9 +87,8 @@ def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
 
 def _options_of(comparison: Comparison) -> dict[str, Any]:
     options = {**comparison.options, "step_name": comparison.step_name}
-    return {
-        name: value for name, value in options.items() if value is not None and value is not False and name != "unit"
-    }
+    options.pop("unit", None)
+    return given_options(options)
 
 
 def _captures(comparison: Comparison) -> Section:

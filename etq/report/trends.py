@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from etq import catalog
 from etq.analysis.series import BY, series_of
 from etq.report.columns import Table, ask
 from etq.report.kit import Section, added_of, grid
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 # The options of trends, as in `trend` and `regressions`.
 OPTIONS: Final = ("over", "by", "unit", "phase", "min_effect", "alpha", "since")
-DEFAULTS: Final = {"by": BY, "min_effect": 0.03, "alpha": 0.05}
+_NUMBERS: Final = ("min_effect", "alpha")
 # What several sections show: temporary tables, the calls that return their rows, and the options of these.
 FOUND: Final = {
     "_found_captures": ("_series_factors({})", ("selector", "over", "by", "phase")),
@@ -172,8 +173,10 @@ class _Trends:
         self.series = series_of(warehouse, selector, *given)
 
     def given(self, *names: str) -> dict[str, Any]:
+        of_view = {each.name: each.default for each in catalog.named("regressions").parameters}
+        defaults = {"by": BY} | {name: float(str(of_view[name])) for name in _NUMBERS}
         given = {name: self.options[name] for name in names}
-        return {name: DEFAULTS.get(name) if value is None else value for name, value in given.items()}
+        return {name: defaults.get(name) if value is None else value for name, value in given.items()}
 
 
 def _overview(trends: _Trends, series: Table, changes: Table) -> Section:
