@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from etq import catalog
+from etq.choices import given_options
 from etq.cli.commands import Option, ViewCommand
 from etq.cli.job_targets import found_job
 from etq.cli.options import (
@@ -78,7 +79,9 @@ def _taken(view: str, options: dict[str, Any], choice: str) -> dict[str, Any]:
 def _refuse_others(view: str, command: ViewCommand, options: dict[str, Any]) -> None:
     """Remove the command's own options that the view doesn't take. Raises `UsageError` if one is given."""
     for name, described in command.options.items():
-        if described.instead or name in _parameters(view) or options.pop(name) in (None, False):
+        if described.instead or name in _parameters(view):
+            continue
+        if not given_options({name: options.pop(name)}):
             continue
         takers = [
             f"--{other}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -18,18 +19,18 @@ if TYPE_CHECKING:
 # The options of trends, as in `trend` and `regressions`.
 OPTIONS: Final = ("over", "by", "unit", "phase", "min_effect", "alpha", "since")
 _NUMBERS: Final = ("min_effect", "alpha")
-# What several sections show: temporary tables, the calls that return their rows, and the options of these.
+# What several sections show: temporary tables, and the calls that return their rows.
 FOUND: Final = {
-    "_found_captures": ("_series_factors({})", ("selector", "over", "by", "phase")),
-    "_found_items": ("_series_items('temp._found_captures', {})", ("phase",)),
-    "_found_comments": ("_trend_comments('temp._found_captures', {})", ("phase", "alpha", "min_effect")),
+    "_found_captures": "_series_factors($selector, $over, $by, $phase)",
+    "_found_items": "_series_items('temp._found_captures', $phase)",
+    "_found_comments": "_trend_comments('temp._found_captures', $phase, $alpha, $min_effect)",
     "_found_changes": (
-        "_regressions_of('temp._found_captures', 'temp._found_items', 'temp._found_comments', {}, true)",
-        ("selector", "since", "unit", "alpha", "min_effect"),
+        "_regressions_of('temp._found_captures', 'temp._found_items', 'temp._found_comments', "
+        "$selector, $since, $unit, $alpha, $min_effect, true)"
     ),
     "_found_trend": (
-        "_trend_of('temp._found_captures', 'temp._found_comments', 'total', NULL, {}, false)",
-        ("selector", "unit", "phase", "alpha", "min_effect"),
+        "_trend_of('temp._found_captures', 'temp._found_comments', 'total', NULL, "
+        "$selector, $unit, $phase, $alpha, $min_effect, false)"
     ),
 }
 # The options that the page shows.
@@ -154,9 +155,9 @@ def _found(trends: _Trends) -> Iterator[None]:
     """Provide temporary tables of rows that several sections show. Other threads wait until the block ends."""
     with trends.warehouse.locked() as connection:
         try:
-            for table, (call, names) in FOUND.items():
-                rows = call.format(", ".join(f"${name}" for name in names))
-                trends.warehouse.rows(f"CREATE TEMP TABLE {table} AS FROM {rows}", **trends.given(*names))
+            for table, rows in FOUND.items():
+                options = trends.given(*re.findall(r"\$(\w+)", rows))
+                trends.warehouse.rows(f"CREATE TEMP TABLE {table} AS FROM {rows}", **options)
             yield
         finally:
             for name in FOUND:
