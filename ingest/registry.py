@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -106,8 +105,7 @@ def _prof_result(data: Any, path: str, given: Given) -> Reading:
     return read_prof_result(data, path, given.clock_bits)
 
 
-@dataclass(frozen=True)
-class CaptureFormat:
+class CaptureFormat(NamedTuple):
     """A format of profiling files."""
 
     is_of: Callable[[Any], bool]  # whether a file's bytes may begin a file of this format

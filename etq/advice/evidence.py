@@ -81,8 +81,7 @@ class Run:
         return None if self.tax is None or not self.execute else 100 * self.tax / self.execute
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """The events of a signature in the steady runs, classified as in `op_totals`; `ticks` is their mean per run."""
 
     method: str

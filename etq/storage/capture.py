@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 import duckdb
 import numpy as np
@@ -96,8 +96,7 @@ class Options:
         return Given(self.clock_bits, recorded, assumptions(self.assume))
 
 
-@dataclass(frozen=True)
-class NewCapture:
+class NewCapture(NamedTuple):
     """A file with new content, its name and labels, and the tables that were read from it."""
 
     name: str

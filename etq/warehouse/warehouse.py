@@ -12,13 +12,13 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeVar
 
 import duckdb
 
@@ -199,8 +199,7 @@ def _open_lake(
     return warehouse
 
 
-@dataclass(frozen=True)
-class _OpenLake:
+class _OpenLake(NamedTuple):
     """A lake that may be changed, and a function that connects to its current state."""
 
     lake: Lake

@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from etq.errors import FormatError
 from etq.ingest.etdump.schema import IDENTIFIER
@@ -28,8 +27,7 @@ _SIZE_PREFIX: Final = 4
 _SMALLEST: Final = 8
 
 
-@dataclass(frozen=True)
-class Dump:
+class Dump(NamedTuple):
     """One ETDump within a file, as bytes [start, end); the u32 reference to its root table comes first."""
 
     start: int

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -86,18 +85,18 @@ def _what_it_is(data: Any) -> str:
     )
 
 
-@dataclass
 class _Facts:
     """Properties of a whole file that are only known at its end."""
 
-    types: set[int] = field(default_factory=set)
-    # Runs with an execute that did not end.
-    unended: list[int] = field(default_factory=list)
-    # For each signature of a delegate: the number of its events, of its bare values (which start at 0), and of its
-    # events on a clock other than the host's.
-    clocks: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
-    # For each signature, whether its events count ticks, of any clock.
-    count_ticks: list[bool] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.types: set[int] = set()
+        # Runs with an execute that did not end.
+        self.unended: list[int] = []
+        # For each signature of a delegate: the number of its events, of its bare values (which start at 0), and of its
+        # events on a clock other than the host's.
+        self.clocks: npt.NDArray[np.int64] = np.zeros((0, 3), np.int64)
+        # For each signature, whether its events count ticks, of any clock.
+        self.count_ticks: list[bool] = []
 
 
 class _Reader:

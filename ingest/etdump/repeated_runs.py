@@ -11,8 +11,7 @@ which has the vtables among its tables.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +31,7 @@ WORD: Final = np.dtype("<u4")
 Words = npt.NDArray[np.uint32]
 
 
-@dataclass(frozen=True)
-class _Layout:
+class _Layout(NamedTuple):
     """The bytes from which a run's events are decoded; positions count from the start of the file.
 
     begin, end  bounds of these bytes, without vtables that the runs share
@@ -79,7 +77,7 @@ def read_repeated(runs: Tables, spans: Spans, stretch: range, first: int) -> Eve
     if one.columns:
         return None
     start, end = (_times(words, _columns(layout, time)) for time in layout.times)
-    return replace(one, codes=np.tile(one.codes, len(stretch)), start=start, elapsed=end - start)
+    return one._replace(codes=np.tile(one.codes, len(stretch)), start=start, elapsed=end - start)
 
 
 def _layout(runs: Tables, spans: Spans, chosen: range, distance: int) -> _Layout | None:

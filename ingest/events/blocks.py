@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,7 @@ PATTERNS = 2048
 SHORT = 256
 
 
-@dataclass(frozen=True)
-class SignatureRow:
+class SignatureRow(NamedTuple):
     """A row of the table `signatures`: the properties that events of one slot of a block have in common."""
 
     block_index: int
@@ -34,8 +33,7 @@ class SignatureRow:
     key: EventKey
 
 
-@dataclass(frozen=True)
-class Pattern:
+class Pattern(NamedTuple):
     """The sequence of events of some runs of one block; arrays have one entry per event of the run.
 
     signature   index of the event's row in the table `signatures`; NOWHERE if it is not a profile event
@@ -53,8 +51,7 @@ class Pattern:
     order: Order
 
 
-@dataclass(frozen=True)
-class _Shape:
+class _Shape(NamedTuple):
     """The properties that all sequences with the same `Keys.shape` share, whatever their events' names.
 
     slots     slot of each event; NOWHERE for an event without one
@@ -71,18 +68,13 @@ class _Shape:
     order: Order
 
 
-@dataclass(frozen=True)
-class Structure:
+class Structure(NamedTuple):
     """The arrays of `Pattern` for all events of consecutive runs; indexes count within a run."""
 
     signature: npt.NDArray[np.int32]
     occurrence: npt.NDArray[np.int32]
     parent: npt.NDArray[np.int32]
     execute: npt.NDArray[np.int32]
-
-    def arrays(self) -> tuple[npt.NDArray[np.int32], ...]:
-        """All arrays, in the order of the fields."""
-        return self.signature, self.occurrence, self.parent, self.execute
 
 
 class Blocks:
@@ -277,7 +269,7 @@ def _fill(
         return np.zeros(len(begins), np.bool_)
     if len(begins) == 1:
         is_all, start = True, start[begins[0] : begins[0] + length]
-        structure = Structure(*(each[begins[0] : begins[0] + length] for each in structure.arrays()))
+        structure = Structure(*(each[begins[0] : begins[0] + length] for each in structure))
     places = np.s_[:] if is_all else begins[:, None] + np.arange(length)
     are_equal = all(each is pattern for each in patterns)
     signatures = pattern.signature if are_equal else np.stack([pattern.signature for pattern in patterns])

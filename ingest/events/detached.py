@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +39,7 @@ _CAUSES: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Detached:
+class Detached(NamedTuple):
     """Findings about the events of consecutive runs; indexes count through all of these runs.
 
     events     mask: events that do not count within their parents; None if all events count
@@ -226,13 +224,13 @@ def _spread(detached: Mask, inside: Indexes, outer: Indexes, is_execute: Mask) -
         detached[inside[detached[outer]]] = True
 
 
-@dataclass
 class Misfits:
     """Findings about a file's detached events, counted by signature as the file is read."""
 
-    calls: Counter[int] = field(default_factory=Counter)
-    causes: Counter[tuple[int, int]] = field(default_factory=Counter)
-    parents: Counter[int] = field(default_factory=Counter)
+    def __init__(self) -> None:
+        self.calls = Counter[int]()
+        self.causes = Counter[tuple[int, int]]()
+        self.parents = Counter[int]()
 
     def note(self, found: Detached, signature: npt.NDArray[np.int32]) -> None:
         """Count the findings of some runs; `signature` has the signature of each event."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -33,8 +32,7 @@ class EventKey(NamedTuple):
     delegate_debug_str: str | None = None
 
 
-@dataclass(frozen=True)
-class DebugValues:
+class DebugValues(NamedTuple):
     """The debug events of a slice, and the values that they logged. Arrays [d] have an entry per event; arrays [v] have
     an entry per value, and one per tensor of a tensor list.
 
@@ -48,8 +46,7 @@ class DebugValues:
     table: pa.Table
 
 
-@dataclass(frozen=True)
-class EventSlice:
+class EventSlice(NamedTuple):
     """Consecutive events of one dump, in file order; they may belong to several runs.
 
     codes       [n] index into `keys`

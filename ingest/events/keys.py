@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -15,24 +14,24 @@ Indexes = npt.NDArray[np.int64]
 NOWHERE: Final = -1
 
 
-@dataclass
 class Keys:
     """The distinct `EventKey`s of a file, numbered in order of appearance. Arrays have the attributes that grouping
     needs.
     """
 
-    keys: list[EventKey] = field(default_factory=list)
-    _codes: dict[EventKey, int] = field(default_factory=dict)
-    _groups: dict[tuple[object, ...], int] = field(default_factory=dict)
-    _identities: dict[tuple[object, ...], int] = field(default_factory=dict)
-    _instructions: dict[tuple[int, int], int] = field(default_factory=dict)
-    _columns: list[tuple[int, ...]] = field(default_factory=list)
-    _table: Indexes | None = None
-
     TYPE, GROUP, IDENTITY, INSTRUCTION, ROLE, WRAPPER, ROOT, COUNTS_TICKS, DISPATCH, FIRST_STEP = range(10)
     # Roles: which events may contain an event. OTHER and DELEGATE events first look for the call of their own
     # instruction.
     OTHER, DELEGATE, CALL, CONTAINER = range(4)
+
+    def __init__(self) -> None:
+        self.keys: list[EventKey] = []
+        self._codes: dict[EventKey, int] = {}
+        self._groups: dict[tuple[object, ...], int] = {}
+        self._identities: dict[tuple[object, ...], int] = {}
+        self._instructions: dict[tuple[int, int], int] = {}
+        self._columns: list[tuple[int, ...]] = []
+        self._table: Indexes | None = None
 
     def codes(self, keys: list[EventKey]) -> Indexes:
         """Return the file-wide code of each key; adds new keys."""

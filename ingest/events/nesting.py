@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +11,7 @@ from etq.ingest.events.event import PROFILE, Ticks
 from etq.ingest.events.keys import NOWHERE, Indexes, Keys
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(NamedTuple):
     """A condition on a run's times, as pairs of event indexes: start[early] + gap <= start[late]."""
 
     early: Indexes

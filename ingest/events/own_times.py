@@ -4,8 +4,7 @@ Also computes the number of children, and whether the own time is included in to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +25,7 @@ EXACT: Final = 2.0**53
 UNSETTLED: Final = "unsettled"
 
 
-@dataclass(frozen=True)
-class OwnTimes:
+class OwnTimes(NamedTuple):
     """Durations and columns of `event_ticks`, with a value for each event.
 
     ticks            the event's duration, 0 if its times are impossible

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -63,15 +62,15 @@ def event_batch(columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=EVENT_TICKS)
 
 
-@dataclass
 class Runs:
     """The RunDatas of a file, in order: each list has one entry per run; `block_index` is NOWHERE without a block."""
 
-    dump_index: list[int] = field(default_factory=list)
-    name: list[str] = field(default_factory=list)
-    bundled_input_index: list[int] = field(default_factory=list)
-    block_index: list[int] = field(default_factory=list)
-    times: RunTimes = field(default_factory=RunTimes)
+    def __init__(self) -> None:
+        self.dump_index: list[int] = []
+        self.name: list[str] = []
+        self.bundled_input_index: list[int] = []
+        self.block_index: list[int] = []
+        self.times = RunTimes()
 
     def __len__(self) -> int:
         return len(self.name)
@@ -103,8 +102,7 @@ class Runs:
         )
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """The position of each event of a group: the index of its run in the file, and the event's index in the run."""
 
     run_index: Indexes

@@ -46,8 +46,7 @@ REFERENCE: Final = np.dtype("<u4")
 FEW_VTABLES: Final = 16
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """One field of a table: its slot, its type (a key of `SCALARS`, or a kind of reference), its default."""
 
     slot: int
@@ -55,8 +54,7 @@ class Field:
     default: int | float = 0
 
 
-@dataclass(frozen=True)
-class TableType:
+class TableType(NamedTuple):
     """A table of a schema: its name, for messages, and its fields by name."""
 
     name: str
