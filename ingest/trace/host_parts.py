@@ -324,7 +324,8 @@ def _begin_launches(names: _Names, moments: _Moments, patterns: Collection[str |
     of_patterns = dict.fromkeys(names.patterns, 0)
     for pattern, count in zip(names.patterns, sums.tolist(), strict=True):
         of_patterns[pattern] += count
-    begins = [of_patterns[pattern] > 0 or pattern in patterns for pattern in names.patterns]
+    known = {*patterns}
+    begins = [of_patterns[pattern] > 0 or pattern in known for pattern in names.patterns]
     return np.array(begins, np.bool_) | names.is_call | names.is_step
 
 

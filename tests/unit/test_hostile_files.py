@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import flatbuffers
+import numpy as np
 import pytest
 
 import etq
@@ -21,6 +22,7 @@ from etq.ingest import dictionary
 from etq.ingest.flatbuffers.strings import string_views
 from etq.ingest.other_files import other_file
 from etq.ingest.recognition import OTHER, kind_of_bytes
+from etq.ingest.trace.host_parts import _begin_launches, _Moments, _Names
 from etq.ingest.trace.ranks import rank_of
 from etq.ingest.trace.repair import Repair
 from etq.warehouse.warehouse import Warehouse
@@ -183,6 +185,24 @@ def test_broken_json_is_repaired_in_linear_time(text: bytes, unit: bytes, times:
 
     # Square growth is sixteen times.
     assert min(seconds(4 * times) for _ in range(3)) < 8 * max(seconds(times) for _ in range(3))
+
+
+def test_names_of_steps_are_looked_up_in_linear_time() -> None:
+    """A trace of 50,000 steps; four times as many take less than eight times as long."""
+
+    def seconds(count: int) -> float:
+        patterns = [f"step {number}" for number in range(count)]
+        flags, numbers = np.zeros(count, np.bool_), np.zeros(count, np.int64)
+        names = _Names(patterns, *[flags] * 8, *[numbers] * 3)
+        moments = _Moments(*[np.zeros(0, np.int64)] * 10)
+        start = time.process_time()
+        begins = _begin_launches(names, moments, patterns)
+        taken = time.process_time() - start
+        assert begins.all()
+        return taken
+
+    # Square growth is sixteen times.
+    assert min(seconds(8000) for _ in range(3)) < 8 * max(seconds(2000) for _ in range(3))
 
 
 @pytest.mark.long
