@@ -193,7 +193,7 @@ def test_names_of_steps_are_looked_up_in_linear_time() -> None:
     def seconds(count: int) -> float:
         patterns = [f"step {number}" for number in range(count)]
         flags, numbers = np.zeros(count, np.bool_), np.zeros(count, np.int64)
-        names = _Names(patterns, *[flags] * 8, *[numbers] * 3)
+        names = _Names._make([patterns, *[flags] * 8, *[numbers] * 3])
         moments = _Moments(*[np.zeros(0, np.int64)] * 10)
         start = time.process_time()
         begins = _begin_launches(names, moments, patterns)
