@@ -17,21 +17,26 @@ from tests.conftest import CAPTURES
 START = datetime(2026, 1, 1)
 
 
-def make_lab(path: Path, model: str, captures: int, *, linked: bool = True) -> Path:
-    """A file of captures of one model, linked to their record. Their sides alternate: base, new, new, base."""
+def make_lab(path: Path, model: str, captures: int) -> Path:
+    """A file of captures of one model."""
     with etq.open(path) as warehouse:
-        record = warehouse.ingest_record(CAPTURES / model / f"{model}.etrecord", name=model)
-        made = [
-            Labelled(
-                f"{model}{number:02}",
-                CAPTURES / "fleet" / model / f"{number:02}.etdp",
-                {"side": ("base", "new", "new", "base")[number % 4], "model": model},
-                START + timedelta(minutes=number),
-            )
-            for number in range(captures)
-        ]
-        ingest_all(warehouse, made, link_to=[record] if linked else [])
+        fill_lab(warehouse, model, captures)
     return path
+
+
+def fill_lab(warehouse: Warehouse, model: str, captures: int, *, linked: bool = True) -> None:
+    """Ingest captures of one model, linked to their record. Their sides alternate: base, new, new, base."""
+    record = warehouse.ingest_record(CAPTURES / model / f"{model}.etrecord", name=model)
+    made = [
+        Labelled(
+            f"{model}{number:02}",
+            CAPTURES / "fleet" / model / f"{number:02}.etdp",
+            {"side": ("base", "new", "new", "base")[number % 4], "model": model},
+            START + timedelta(minutes=number),
+        )
+        for number in range(captures)
+    ]
+    ingest_all(warehouse, made, link_to=[record] if linked else [])
 
 
 def keys_of(warehouse: Warehouse, selector: str) -> list[int]:

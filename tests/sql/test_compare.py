@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from itertools import accumulate
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -18,8 +17,8 @@ from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
-from tests.sql.planting import judged, keys_of, make_lab, plant, refill, rows_of, rules
-from tests.warehouses import copy_of
+from tests.sql.planting import fill_lab, judged, keys_of, plant, refill, rows_of, rules
+from tests.warehouses import empty_warehouse
 
 Lab = Callable[[str], Warehouse]
 CAPTURES_OF = {"mlp": 12, "convnet_xnn": 12, "history": 20, "unlinked": 12}
@@ -30,22 +29,30 @@ ITS_MODULES = {"block1", "block1.down", "block1.down.linear"}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("labs")
+def labs() -> Iterator[dict[str, Warehouse]]:
+    """Warehouses in memory, which have no advice to write again, by name."""
+    with ExitStack() as stack:
+        opened = {name: stack.enter_context(empty_warehouse()) for name in CAPTURES_OF}
+        for name, warehouse in opened.items():
+            model = name if name in ("mlp", "convnet_xnn") else "mlp"
+            fill_lab(warehouse, model, CAPTURES_OF[name], linked=name != "unlinked")
+        opened["history"].ingest(CAPTURES / "fleet/convnet/00.etdp", name="other")
+        yield opened
 
 
 @pytest.fixture
-def lab(folder: Path, tmp_path: Path) -> Iterator[Lab]:
-    """Opens a copy of a warehouse, to be written to."""
+def lab(labs: dict[str, Warehouse]) -> Iterator[Lab]:
+    """A warehouse of a name, in which the test may change rows."""
 
-    def opened(name: str) -> Warehouse:
-        if not (folder / name).exists():
-            model = name if name in ("mlp", "convnet_xnn") else "mlp"
-            make_lab(folder / name, model, CAPTURES_OF[name], linked=name != "unlinked")
-        return stack.enter_context(etq.open(copy_of(folder / name, tmp_path / name)))
+    def chosen(name: str) -> Warehouse:
+        labs[name].connection.execute("BEGIN")
+        begun.append(labs[name])
+        return labs[name]
 
-    with ExitStack() as stack:
-        yield opened
+    begun: list[Warehouse] = []
+    yield chosen
+    for warehouse in begun:
+        warehouse.connection.execute("ROLLBACK")
 
 
 def op_of(warehouse: Warehouse, instruction: int, **given: Any) -> dict[str, Any]:
@@ -86,7 +93,7 @@ def test_one_op(lab: Lab) -> None:
 
 
 @pytest.mark.long
-def test_a_quantile_of_runs_and_levels_of_profiling(lab: Lab) -> None:
+def test_a_quantile_of_runs(lab: Lab) -> None:
     """If three of ten runs take 1.5 times as long, the first quartile doesn't change, but the ninth decile does."""
     warehouse = lab("mlp")
     keys = keys_of(warehouse, "side=new")
@@ -98,11 +105,17 @@ def test_a_quantile_of_runs_and_levels_of_profiling(lab: Lab) -> None:
     refill(warehouse, keys)
     assert total_of(warehouse)["verdict"] == "~"
     assert total_of(warehouse, quantile=0.9)["verdict"] == "slower"
-    warehouse.connection.execute("UPDATE captures SET profiling_level = 'debug' WHERE name = 'mlp01'")
+
+
+@pytest.mark.long
+def test_levels_of_profiling_are_not_compared(labs: dict[str, Warehouse]) -> None:
+    warehouse, change = labs["mlp"], "UPDATE captures SET profiling_level = ? WHERE name = 'mlp01'"
+    warehouse.connection.execute(change, ["debug"])
     for view in ("compare_ops", "compare_modules", "compare_captures", "compare_findings", "compared_captures"):
         with pytest.raises(etq.QueryError, match=r"different profiling levels \((all, debug|debug, all)\) cannot be"):
             rows_of(warehouse, view)
         assert len(rows_of(warehouse, view, allow_mismatch=True)) >= (0 if view == "compare_findings" else 3)
+    warehouse.connection.execute(change, ["all"])
 
 
 @pytest.mark.long
@@ -226,7 +239,6 @@ def test_single_captures_that_are_disturbed_or_of_another_model(lab: Lab) -> Non
     assert total_of(warehouse, base="mlp18", new="mlp19")["verdict"] == "unstable"
     findings = rules(warehouse, base="mlp18", new="mlp19")
     assert "disturbed capture" in findings and "unstable side" not in findings
-    warehouse.ingest(CAPTURES / "fleet/convnet/00.etdp", name="other")
     total = total_of(warehouse, base="mlp18", new="other")
     assert (total["verdict"], total["note"]) == ("slower", None) and total["change_percent"] > 600
     assert "disturbed capture" not in rules(warehouse, base="mlp18", new="other")
