@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
@@ -26,25 +27,39 @@ class Piece(NamedTuple):
     span: int
 
 
-def lanes(made: Job, cells: int = FINE, steps: int = 100, ranks: range = range(8)) -> list[Piece]:
-    query = f"SELECT {', '.join(Piece._fields)} FROM _rank_lanes('job=ddp', $ranks::BIGINT[], $steps, $cells)"
+def lanes(made: Job, cells: int = FINE, ranks: range = range(8)) -> list[Piece]:
     with empty_warehouse() as warehouse:
         ingest(warehouse, made)
-        rows = warehouse.rows(query, ranks=[*ranks], steps=steps, cells=cells)[1]
-        return [Piece(*row) for row in rows]
+        return asked(warehouse, cells, 100, ranks)
+
+
+def asked(warehouse: Warehouse, cells: int = FINE, steps: int = 100, ranks: range = range(8)) -> list[Piece]:
+    query = f"SELECT {', '.join(Piece._fields)} FROM _rank_lanes('job=ddp', $ranks::BIGINT[], $steps, $cells)"
+    return [Piece(*row) for row in warehouse.rows(query, ranks=[*ranks], steps=steps, cells=cells)[1]]
 
 
 def ingest(warehouse: Warehouse, made: Job) -> None:
     ingest_all(warehouse, [Labelled(f"rank{rank}", each, {"job": "ddp"}) for rank, each in made.contents().items()])
 
 
+PLANTED = Faults(late=3, slow_pair=4)
+
+
+@pytest.fixture(scope="module")
+def warehouse() -> Iterator[Warehouse]:
+    """The job with these faults; not to be written to."""
+    with empty_warehouse() as opened:
+        ingest(opened, job(1, PLANTED))
+        yield opened
+
+
 @pytest.mark.long
-def test_waits_are_those_that_are_planted() -> None:
+def test_waits_are_those_that_are_planted(warehouse: Warehouse) -> None:
     """In each step, for each rank: all but those shorter than a cell, and less than two cells each."""
-    made = job(1, Faults(late=3, slow_pair=4))
+    made = job(1, PLANTED)
     found: defaultdict[tuple[int, int], float] = defaultdict(float)
     pieces: defaultdict[tuple[int, int], int] = defaultdict(int)
-    rows = lanes(made)
+    rows = asked(warehouse)
     for row in rows:
         if row.kind == "wait":
             found[row.step, row.rank] += row.ticks / 1000
@@ -79,16 +94,15 @@ def test_lanes_are_on_one_clock() -> None:
 
 
 @pytest.mark.long
-def test_a_step_has_no_more_rows_than_cells() -> None:
+def test_a_step_has_no_more_rows_than_cells(warehouse: Warehouse) -> None:
     """Of 8 ranks and 8 steps, those that are asked for: three ranks, and the two steps in which these wait longest."""
-    made = job(1, Faults(late=3, slow_pair=4))
-    rows = lanes(made, cells=10, steps=2, ranks=range(3))
+    rows = asked(warehouse, cells=10, steps=2, ranks=range(3))
     assert {row.rank for row in rows} == {0, 1, 2} and len({row.step for row in rows}) == 2
     assert len(rows) <= 2 * 3 * (10 + 1) and all(0 <= row.first_cell < row.end_cell <= 10 for row in rows)
     waited: defaultdict[int, int] = defaultdict(int)
-    for (step, rank, _), time in made.waits.items():
+    for (step, rank, _), time in job(1, PLANTED).waits.items():
         waited[step] += time if rank < 3 else 0
-    numbers = sorted({row.step for row in lanes(made)})
+    numbers = sorted({row.step for row in asked(warehouse)})
     most = sorted(waited, key=lambda step: -waited[step])[:2]
     assert {row.step for row in rows} == {numbers[step] for step in most}
     for place in {(row.step, row.rank) for row in rows}:
@@ -119,13 +133,13 @@ def test_of_many_ranks_some_are_drawn() -> None:
     from etq.report.jobs import job_of
 
     with empty_warehouse() as warehouse:
-        ingest(warehouse, job(2, Faults(late=3), ranks=24, steps=6))
+        ingest(warehouse, job(2, Faults(late=3), ranks=18, steps=5))
         [section] = [each for each in job_of(warehouse, "job=ddp", "ddp").sections if each.kind == "lanes"]
         table = section.tables["lanes"]
         assert len({*table.list("rank")}) == 16 and len({*table.list("step")}) == 4 and 3 in table.list("rank")
         assert section.note == (
-            "4 of 6 steps are drawn, those in which ranks wait longest. "
-            "16 of 24 ranks are drawn: those that wait or are waited for longest."
+            "4 of 5 steps are drawn, those in which ranks wait longest. "
+            "16 of 18 ranks are drawn: those that wait or are waited for longest."
         )
 
 
