@@ -14,7 +14,6 @@ import pytest
 import etq
 from etq.warehouse.warehouse import Warehouse
 from tests import sampling
-from tests.batches import ingest_linked
 from tests.warehouses import empty_warehouse
 
 # Tests start hundreds of processes: each would compile the libraries anew.
@@ -84,23 +83,9 @@ def warehouse() -> Iterator[Warehouse]:
 
 @pytest.fixture(scope="session")
 def all_captures() -> Iterator[Warehouse]:
-    """A warehouse of all real captures, by stem; not to be written to."""
+    """A warehouse of all dumps that are not damaged and no copies of others, by stem; not to be written to."""
+    dumps = (path for path in sorted(CAPTURES.glob("*/*.etdp")) if path.parent.name != "malformed")
+    paths = [path for path in dumps if path.stem not in COPIES]
     with etq.open() as opened:
-        assert [getattr(each, "name", each) for each in opened.ingest_many(_dumps())] == [
-            path.stem for path in _dumps()
-        ]
+        assert [getattr(each, "name", each) for each in opened.ingest_many(paths)] == [path.stem for path in paths]
         yield opened
-
-
-@pytest.fixture(scope="session")
-def linked_captures() -> Iterator[Warehouse]:
-    """The same, each capture linked to its model's record, where there is one; not to be written to."""
-    with etq.open() as opened:
-        ingest_linked(opened, _dumps())
-        yield opened
-
-
-def _dumps() -> list[Path]:
-    """All dumps that are not damaged, without those that are byte for byte another one."""
-    paths = (path for path in sorted(CAPTURES.glob("*/*.etdp")) if path.parent.name != "malformed")
-    return [path for path in paths if path.stem not in COPIES]

@@ -103,11 +103,9 @@ def test_a_file_that_is_read_again(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fixture", ["few", "linked_captures"])
-def test_the_hash_of_ops_and_their_positions(fixture: str, request: pytest.FixtureRequest) -> None:
+def test_the_hash_of_ops_and_their_positions(few: Warehouse) -> None:
     """By hand: a hash of the same text, made of the rows of op_times here; and counted row by row."""
-    warehouse = request.getfixturevalue(fixture)
-    columns, rows = warehouse.rows("FROM op_times AS o WHERE o.phase IS NULL ORDER BY capture_id, op_index, scope")
+    columns, rows = few.rows("FROM op_times AS o WHERE o.phase IS NULL ORDER BY capture_id, op_index, scope")
     captures: dict[int, list[dict[str, Any]]] = defaultdict(list)
     places: dict[Any, int] = defaultdict(int)
     for row in rows:
@@ -128,7 +126,7 @@ def test_the_hash_of_ops_and_their_positions(fixture: str, request: pytest.Fixtu
         names = parts if len(scopes) == 1 else ("scope", *parts)
         text = "\n".join("|".join(str(op[name]) for name in names if op[name] is not None) for op in ops)
         expected[capture] = (scopes.pop() if len(scopes) == 1 else None, hashlib.md5(text.encode()).hexdigest())
-    found = warehouse.rows("SELECT capture_id, scope, ops_hash FROM capture_ops")[1]
+    found = few.rows("SELECT capture_id, scope, ops_hash FROM capture_ops")[1]
     assert {capture: (scope, ops_hash) for capture, scope, ops_hash in found} == expected
     assert len(found) > 20 and any(scope is None for _, scope, _ in found)
 
