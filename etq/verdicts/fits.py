@@ -38,7 +38,9 @@ CLIP: Final = 3.0
 # Slow noise: its share of the variance, and the correlation of neighbours.
 SHAPES: Final = ((0.0, 0.0), *((share, r) for share in (0.4, 0.9) for r in (0.7, 0.95)))
 # The number of rows that are fitted at once, so that their arrays fit into the processor's cache.
-ROWS: Final = 256
+ROWS: Final = 512
+# The number of rows that are multiplied at once.
+FEW: Final = 16
 
 Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 
@@ -77,7 +79,7 @@ def noise_of(n: int, shape: tuple[float, float], errors: bytes | None) -> Basis:
     """
     (share, r), t = shape, np.arange(n)
     own = np.ones(n) if errors is None else np.frombuffer(errors)
-    precision = np.linalg.inv((1 - share) * np.diag(own) + share * r ** np.abs(t[:, None] - t))
+    precision = _inverse((1 - share) * np.diag(own) + share * r ** np.abs(t[:, None] - t))
     price = math.log(precision.sum()) - float(np.linalg.slogdet(precision)[1]) + SLOW * (share > 0)
     return Basis(precision, _products(_products(precision).T), price)
 
@@ -90,7 +92,26 @@ def basis_of(n: int, shape: tuple[float, float], errors: bytes | None, period: i
     inner = np.stack([of_levels[:, phase::period].sum(axis=1) for phase in range(period)])
     explaining, products = np.linalg.solve(inner, of_levels), _products(of_levels)
     price += (period > 1) * ((period - 1) * math.log(n) + PRICE)
-    return Basis(precision - of_levels.T @ explaining, gram - products.T @ np.linalg.solve(inner, products), price)
+    explained = _product(products.T, np.linalg.solve(inner, products))
+    return Basis(precision - of_levels.T @ explaining, gram - explained, price)
+
+
+def _product(rows: Numbers, matrix: Numbers) -> Numbers:
+    """Return the product of rows with a matrix, a few rows at a time. For more rows, numpy's libraries would start
+    threads, which take several times as much processor time to wait for each other as to compute.
+    """
+    return np.concatenate([rows[at : at + FEW] @ matrix for at in range(0, len(rows), FEW)])
+
+
+def _inverse(matrix: Numbers) -> Numbers:
+    """Return the inverse of a covariance, by inverting parts that are small for the same reason."""
+    half = len(matrix) // 2
+    if half < 2 * FEW:
+        return np.asarray(np.linalg.inv(matrix), np.float64)
+    first, between = _inverse(matrix[:half, :half]), matrix[:half, half:]
+    by = first @ between
+    second = _inverse(matrix[half:, half:] - between.T @ by)
+    return np.block([[first + by @ second @ by.T, -by @ second], [-second @ by.T, second]])
 
 
 def _products(values: Numbers) -> Numbers:
@@ -129,7 +150,7 @@ class Rows:
         basis, z = np.array([numbers[each] for each in errors], np.intp), np.empty_like(y)
         for number, each in enumerate(bases):
             rows = basis == number if len(bases) > 1 else slice(None)
-            z[rows] = y[rows] @ each.precision
+            z[rows] = _product(y[rows], each.precision)
         squares = (y * z).sum(axis=1)
         grams = np.stack([each.gram for each in bases]) if len(bases) > 1 else bases[0].gram[None]
         made = cls(
@@ -194,13 +215,18 @@ class Rows:
         can = columns.is_free & (has_bends | ~columns.is_bend) & (lengths > 1e-7 * self.lengths() + 1e-12)
         for column in chosen.T:
             can &= ~(columns.near[np.maximum(column, 0)] & (column >= 0)[:, None])
-        left = squares[:, None] - np.where(can, cross**2 / np.maximum(lengths, 1e-12), 0)
-        scores = np.log(np.maximum(left, 0) + self.prior[:, None])
-        scores *= self.freedom
-        scores += np.where(can, columns.prices, np.inf)
-        without, column = self.scored(squares, chosen), scores.argmin(axis=1)
+        left = np.where(can, np.maximum(squares[:, None] - cross**2 / np.maximum(lengths, 1e-12), 0), np.inf)
+        # All columns have one price but the bend of the whole series.
+        rows, whole = np.arange(len(left)), self.length - 1
+        left_by_whole, left[:, whole] = left[:, whole].copy(), np.inf
+        column = left.argmin(axis=1)
+        scores = [
+            self.freedom * np.log(each + self.prior) + columns.prices[at]
+            for each, at in ((left[rows, column], column), (left_by_whole, whole))
+        ]
+        without = self.scored(squares, chosen)
         paid = without - self.freedom * np.log(np.maximum(squares, 0) + self.prior)
-        return column, scores[np.arange(len(column)), column] + paid, without
+        return np.where(scores[1] < scores[0], whole, column), np.minimum(*scores) + paid, without
 
     def grown(self, has_bends: bool = True) -> Rows:
         """Choose steps and bends one by one while the score falls."""
