@@ -23,6 +23,9 @@ from etq.version import SCHEMA_VERSION, VERSION, Files
 # DuckDB 1.5 and later can read and write these files. Blocks of a quarter of the default size save space in files with
 # few captures (0.5 of 1.6 MB) and with many (1.4 of 10.1 bytes per event), and are read just as fast.
 STORAGE: Final = {"storage_compatibility_version": "v1.5.0", "default_block_size": "65536"}
+# Only etq reads the library, which is for the oldest DuckDB that etq works with. A library for DuckDB 1.5 takes 47 ms
+# of CPU to attach, this one 40 ms.
+_STORAGE_OF_LIBRARY: Final = {"storage_compatibility_version": "v2.0.0"}
 # The name of the macro with the query of a view of the library.
 _QUERY_OF: Final = "_query_of_"
 # Files in the cache that no process has used for this many seconds belong to other versions.
@@ -71,7 +74,7 @@ def build(folder: Path) -> None:
         _run(connection, [comment for each in known for comment in each.comments()])
         connection.execute("INSERT INTO warehouse VALUES (?, ?, now()::TIMESTAMP)", [SCHEMA_VERSION, VERSION])
         connection.execute("CHECKPOINT")  # closing a connection would ignore the error of a full disk
-    with duckdb.connect(str(files.library), config=dict(STORAGE)) as connection:
+    with duckdb.connect(str(files.library), config=dict(_STORAGE_OF_LIBRARY)) as connection:
         connection.execute(f"ATTACH {quoted(str(files.warehouse))} AS whole (READ_ONLY)")
         connection.execute("COPY FROM DATABASE whole TO library")
         _run(
