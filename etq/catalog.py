@@ -428,8 +428,8 @@ def state(*more: Path) -> str:
     because reading all files takes longer.
     """
     root = _root()
-    found = [(path, path.stat()) for path in (*(Path(root, file) for file in _files(root)), *more)]
-    return sha256(repr([(str(path), at.st_size, at.st_mtime_ns) for path, at in found]).encode()).hexdigest()
+    found = [(path, os.stat(path)) for path in (*(f"{root}/{file}" for file in _files(root)), *map(str, more))]
+    return sha256(repr([(path, at.st_size, at.st_mtime_ns) for path, at in found]).encode()).hexdigest()
 
 
 def parse(source: str, file: str) -> Iterator[SqlObject]:
