@@ -34,10 +34,11 @@ def main() -> None:
         # The system ends a process that hangs, also in C code, which never checks a clock.
         resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + HANGS, resource.RLIM_INFINITY))
         given = made(seed, kind)
+        is_ingested = counts[f"{given.kind} inputs"] % ingested == 0
         counts[f"{given.kind} inputs"] += 1
         try:
             refusal = checks.read(given)
-            if seed % ingested == 0:
+            if is_ingested:
                 counts[f"{given.kind} ingested"] += 1
                 lab.check(given, seed // ingested)
         except Exception as error:

@@ -17,7 +17,7 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[2]
 # Inputs per process: enough to find leaks of memory, but few enough that the last ones have memory left.
 TOGETHER: Final = 2000
-# One of this many inputs is ingested into a warehouse.
+# Of each kind, one of this many inputs is ingested into a warehouse.
 INGESTED: Final = 10
 
 

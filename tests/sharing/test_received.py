@@ -132,7 +132,8 @@ def test_nothing_of_a_file_takes_the_place_of_what_etq_uses(clean: Path, tmp_pat
     assert expected[2][1] == [("A", "mlp", 1, [2])]
     for changes in REPLACED:
         path = received(clean, tmp_path, *(change.replace("{secret}", str(secret)) for change in changes))
-        for read_only in (True, False, True):
+        # Once more after it was opened for writing.
+        for read_only in (True, False, True) if changes is REPLACED[0] else (True,):
             with etq.open(path, read_only=read_only) as warehouse:
                 assert [warehouse.rows(each) for each in questions] == expected, changes
                 assert [warehouse.safe_sql(each) for each in questions] == expected, changes
