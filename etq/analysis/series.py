@@ -78,7 +78,7 @@ class Series:
         from etq.verdicts.fits import LONG
 
         order = "order" if self.over is None else "captured_at" if self.over == "captured_at" else f"label {self.over}"
-        given = "the label build" if self.over is None else "it"
+        given = "the label build: a number, version or date" if self.over is None else "it"
         counts = {
             f"no {order} (etq label adds {given})": sum(row.unordered for row in self.rows),
             self.lack: sum(row.lacking for row in self.rows),

@@ -1,8 +1,8 @@
 -- One capture with its series, the captures that have the same labels of some keys, and the label by which it is
 -- ordered; NULL if it has none: then it is judged in no series. A series is in the order of the label `over`; if that
 -- is NULL, of the first of build, commits (if all of its commits have a commit_time) and captured_at that more than
--- half of its captures have, or else of the one that most captures have. `bound` is the value that ranges of selectors
--- compare in this order.
+-- half of its captures have, or else of the one that most captures have. Builds that are hashes are no order unless
+-- `over` names them. `bound` is the value that ranges of selectors compare in this order.
 CREATE MACRO _series_labels(
     selector, over, "by",
     is_lenient := false  -- whether captures without a label to order them by are no error if there are no others
@@ -20,14 +20,21 @@ WITH labelled AS (
     FROM labels AS l
     GROUP BY l.capture_id
 ),
+-- Hashes have digits of base 16 in many forms; numbers and dates, with letters before or after them or not, have few.
 chosen AS (
     SELECT c.capture_id, c.name, c.captured_at, c.ingested_at, c.time_scale, l.label, l.hash, l.committed_at,
-        coalesce(l.series, '') AS series
+        coalesce(l.series, '') AS series,
+        regexp_full_match(l.label, '[0-9a-f]{7,40}([.+-]dirty)?') AS may_be_hash,
+        regexp_replace(regexp_replace(l.label, '[0-9]', '0', 'g'), '[a-f]', 'a', 'g') AS form
     FROM _chosen_captures(selector) AS c
     LEFT JOIN labelled AS l USING (capture_id)
 ),
 counted AS (
-    SELECT c.*, count(*) OVER same AS captures, count(c.label) OVER same AS builds,
+    SELECT c.*, count(*) OVER same AS captures,
+        over IS NULL AND bool_and(c.may_be_hash) OVER same AND count(DISTINCT c.label) OVER same >= 3
+            AND 2 * count(DISTINCT c.form) FILTER (c.form LIKE '%a%') OVER same > count(DISTINCT c.label) OVER same
+            AS are_hashes,
+        CASE WHEN are_hashes THEN 0 ELSE count(c.label) OVER same END AS builds,
         count(c.captured_at) OVER same AS times,
         CASE
             WHEN bool_and(c.hash IS NULL OR c.committed_at IS NOT NULL) OVER same THEN count(c.hash) OVER same ELSE 0
@@ -36,7 +43,7 @@ counted AS (
     WINDOW same AS (PARTITION BY c.series)
 ),
 ordered AS (
-    SELECT n.*, CASE
+    SELECT n.* EXCLUDE (may_be_hash, form), CASE
         WHEN over IS NOT NULL THEN over
         WHEN 2 * n.builds > n.captures OR n.builds >= greatest(n.commits, n.times, 1) THEN 'build'
         WHEN 2 * n.commits > n.captures OR n.commits >= greatest(n.times, 1) THEN 'commit'
@@ -46,6 +53,7 @@ ordered AS (
 ),
 placed AS (
     SELECT o.capture_id, o.name, o.captured_at, o.ingested_at, o.time_scale, o.committed_at, o.series, o.ordered_by,
+        o.are_hashes,
         CASE o.ordered_by
             WHEN 'captured_at' THEN o.captured_at::VARCHAR WHEN 'commit' THEN o.hash ELSE o.label
         END AS label,
@@ -56,7 +64,8 @@ placed AS (
 ),
 checked AS (
     SELECT p.*, count(*) OVER () AS captures, count(p.label) OVER () AS labelled,
-        count(p.committed_at) OVER () AS commits, count(p.captured_at) OVER () AS times
+        count(p.committed_at) OVER () AS commits, count(p.captured_at) OVER () AS times,
+        bool_or(p.are_hashes) OVER () AS has_hashes
     FROM placed AS p
 ),
 -- The keys of `by` that no capture has; those of its default may be missing.
@@ -70,12 +79,13 @@ known AS (
     FROM (SELECT list_sort(list(DISTINCT l.key)) AS keys FROM labels AS l) AS a
 )
 -- If nothing can be judged, the error is about the label, so it is checked before conditions on rows.
-SELECT c.* EXCLUDE (captures, labelled, commits, times) REPLACE (CASE
+SELECT c.* EXCLUDE (captures, labelled, commits, times, are_hashes, has_hashes) REPLACE (CASE
     WHEN n.missing <> '' THEN _unless(is_lenient,
         'no capture has a label ' || n.missing || ' to separate series by; ' || n.labels
     )
     WHEN c.labelled = 0 THEN _unless(is_lenient, 'no capture has ' || CASE
-        WHEN over IS NULL THEN 'a label build, a label commit with commit_time or a captured_at'
+        WHEN over IS NULL THEN 'a label build' || CASE WHEN c.has_hashes THEN ' that is no hash' ELSE '' END
+            || ', a label commit with commit_time or a captured_at'
         WHEN over = 'captured_at' THEN 'a captured_at'
         ELSE 'a label ' || over
     END || ' to order by; ' || n.labels || CASE

@@ -83,8 +83,8 @@ def test_changes_since_a_commit(commits: tuple[str, list[str]]) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("builds", "times", "over", "missing"), [
-    (5, 8, "build", "8 of 8 captures not judged: 3 no order (etq label adds the label build), 5 in series of fewer than 8 builds"),
-    (1, 3, "captured_at", "8 of 8 captures not judged: 5 no order (etq label adds the label build), 3 in series of fewer than 8 builds"),
+    (5, 8, "build", "8 of 8 captures not judged: 3 no order (etq label adds the label build: a number, version or date), 5 in series of fewer than 8 builds"),
+    (1, 3, "captured_at", "8 of 8 captures not judged: 5 no order (etq label adds the label build: a number, version or date), 3 in series of fewer than 8 builds"),
 ])  # fmt: skip
 def test_captures_that_are_not_judged_are_counted(
     tmp_path: Path, builds: int, times: int, over: str, missing: str
@@ -122,8 +122,8 @@ def test_each_series_has_its_own_order(tmp_path: Path) -> None:
     }
     note = run_etq("regressions", "--db", path).stderr.splitlines()[0]
     assert note.startswith(
-        "Note: 4 slower; 9 of 57 captures not judged: no order (etq label adds the label build); captures are in the "
-        "order of build or "
+        "Note: 4 slower; 9 of 57 captures not judged: no order (etq label adds the label build: a number, version or "
+        "date); captures are in the order of build or "
     )
     with etq.open(path) as warehouse:
         for at in range(9):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from hashlib import sha1
 
 import numpy as np
 import pytest
@@ -200,6 +201,45 @@ def test_orders(warehouse: Warehouse) -> None:
 def test_what_is_refused(few: Warehouse, call: str, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         few.rows(f"FROM {call}")
+
+
+@pytest.mark.long
+def test_hashes_are_no_order(warehouse: Warehouse) -> None:
+    """Builds are given as hashes of commits: the times of recordings order them, if they are known. Dates and numbers
+    with letters are an order, and so are hashes if they are asked for.
+    """
+    builds = {
+        "hashes": [sha1(str(at).encode()).hexdigest()[:8] for at in range(9)],
+        "dirty": [f"{sha1(str(at).encode()).hexdigest()}-dirty" for at in range(9)],
+        "dates": [f"2026010{at}" for at in range(1, 10)],
+        "letters": [f"20260101{letter}" for letter in "abcdef"],
+        "prefixes": [f"b{at:07}" for at in range(9)],
+        "hex": ["1a", "1b", "2f"],
+    }
+    made = [
+        Labelled(f"{model}{at}", capture(100 * place + at), {"model": model, "build": build})
+        for place, (model, labels) in enumerate(builds.items())
+        for at, build in enumerate(labels)
+    ]
+    ingest_all(warehouse, made)
+    for at in range(9):
+        warehouse.label(f"dirty{at}", captured_at=f"2026-01-0{9 - at}")
+    orders = "SELECT series, ordered_by, captures_unordered FROM series() ORDER BY series"
+    assert warehouse.rows(orders)[1] == [
+        ("model=dates", "build", 0), ("model=dirty", "captured_at", 0), ("model=hashes", "captured_at", 9),
+        ("model=hex", "build", 0), ("model=letters", "build", 0), ("model=prefixes", "build", 0),
+    ]  # fmt: skip
+    assert warehouse.rows("SELECT list(capture) FROM trend(selector := 'model=dirty')")[1] == [
+        ([f"dirty{at}" for at in range(8, -1, -1)],)
+    ]
+    assert series_of(warehouse, None, None, None).not_judged == {
+        "no order (etq label adds the label build: a number, version or date)": 9,
+        "in series of fewer than 8 builds": 9,
+    }
+    with pytest.raises(QueryError, match="no capture has a label build that is no hash, a label commit with"):
+        warehouse.rows("FROM trend(selector := 'model=hashes')")
+    asked = "SELECT count(*) FROM trend(selector := 'model=hashes', over := 'build')"
+    assert warehouse.rows(asked)[1] == [(9,)]
 
 
 @pytest.mark.long
