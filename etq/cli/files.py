@@ -250,7 +250,7 @@ def ingest(
     takes a lake, too.
 
     \b
-    etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=abc123
+    etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=41
     etq ingest --again --db lab.duckdb
     etq ingest lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp' --label-git=.
     etq ingest traces/ --job train-7b

@@ -98,7 +98,7 @@ def label(
     etq show phase_totals lists the phases.
 
     \b
-    etq label run device=pixel8 build=abc123 --db lab.duckdb
+    etq label run device=pixel8 build=41 --db lab.duckdb
     etq label run --remove build
     etq label run --metric temperature=41 --metric clock=2.8:GHz --metrics logcat.txt
     etq label llm --phase decode --runs 2-
