@@ -26,7 +26,6 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_operator_calls": [[]],
     "_path_elements": [[None, None]],
     "_idle_causes": [["device", None]],
-    "_launched_times": [[]],
     "_call_times": [[None, None, None, "all"]],
     "_rated_calls": [[None, None, None, None, None, False]],
 }

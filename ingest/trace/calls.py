@@ -59,9 +59,24 @@ def covering(kinds: Sequence[tuple[str, str]], kind: Whole, thread: Whole, start
 
     Of slices that start together, the longest is first.
     """
-    family = _codes([family_of(name) for _, name in kinds])[kind]
-    own = family * (int(thread.max(initial=0)) + 1) + thread
-    return _within(own, start, start + np.maximum(elapsed, 0)) > 0
+    return _within(_own(kinds, kind, thread), start, start + np.maximum(elapsed, 0)) > 0
+
+
+def overlapping(
+    kinds: Sequence[tuple[str, str]], kind: Whole, thread: Whole, start: Whole, elapsed: Whole, are_calls: Flags
+) -> Flags:
+    """Return for each slice whether the calls of its family in its thread overlap. The arguments are as in
+    `covering`.
+    """
+    own = _own(kinds, kind, thread)
+    calls = np.flatnonzero(are_calls)
+    start, end = start[calls], (start + np.maximum(elapsed, 0))[calls]
+    return np.isin(own, np.unique(own[calls][_within(own[calls], start, end) > 0]))
+
+
+def _own(kinds: Sequence[tuple[str, str]], kind: Whole, thread: Whole) -> Whole:
+    """Return a number for the family and thread of each slice."""
+    return _codes([family_of(name) for _, name in kinds])[kind] * (int(thread.max(initial=0)) + 1) + thread
 
 
 def family_of(name: str) -> str:
@@ -132,17 +147,24 @@ def _within(thread: Whole, start: Whole, end: Whole) -> Whole:
     """Return for each span how many later spans of its thread start before its end. Of spans that start together, the
     longest is the first.
     """
-    if not len(start):
-        return start
+    order, until = starts_until(thread, start, end)
+    found = np.empty(len(order), np.int64)
+    found[order] = np.maximum(until - np.arange(1, len(order) + 1), 0)
+    return found
+
+
+def starts_until(thread: Whole, start: Whole, end: Whole) -> tuple[Whole, Whole]:
+    """Return the order of spans by thread, start and end, the longest first, and, in this order, the number of spans
+    of the same and of previous threads that start before the end of each span.
+    """
     order = by_start(start, end)
     order = order[order_of(thread[order])]
+    if not len(start):
+        return order, order
     first, span = int(start.min()), int(end.max()) - int(start.min()) + 1
     if span * (int(thread.max()) + 1) < 2**62:
         starts, ends = start - first, end - first
     else:
         times = np.unique(np.concatenate([start, end]), return_inverse=True)[1]
         starts, ends, span = times[: len(start)], times[len(start) :], len(times)
-    until = np.searchsorted((thread * span + starts)[order], (thread * span + ends)[order])
-    found = np.empty(len(order), np.int64)
-    found[order] = np.maximum(until - np.arange(1, len(order) + 1), 0)
-    return found
+    return order, np.searchsorted((thread * span + starts)[order], (thread * span + ends)[order])

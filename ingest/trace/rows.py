@@ -19,6 +19,7 @@ from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.costs import cost_tables
 from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import DeviceDetails, MemoryDetails
+from etq.ingest.trace.device_times import device_times
 from etq.ingest.trace.gaps import device_gaps
 from etq.ingest.trace.host_parts import Steps, gap_parts
 from etq.ingest.trace.inputs import Inputs
@@ -191,11 +192,9 @@ def _launches(slices: Slices, signature: Whole, annotation: Whole, of_devices: W
     `signature` has the signature of each slice, and `annotation` the annotation that contains the slice, or -1.
     """
     call, op = slices.call[of_devices], slices.owners.op[of_devices]
+    launch, owner = slices.launch[of_devices], slices.owners.owner[of_devices]
     is_launched = are(slices.kind, [each.is_work for each in slices.classes]) & (slices.call != NONE)
     launched = np.bincount(slices.call[is_launched & (slices.elapsed >= 0)], minlength=len(slices.call))
-    owner = slices.owners.owner[of_devices]
-    # Added slices, those recorded when a graph was captured, lie within calls.
-    launch = np.where((call == NONE) | (owner >= slices.own), owner, call)
     found = {
         name: numbers(slices.at[rows], rows == NONE)
         for name, rows in (("call_index", call), ("op_index", op), ("owner_index", owner), ("launch_index", launch))
@@ -468,6 +467,7 @@ def _trace_events(
         for name, are_some in (("lost_launches", is_lost), ("captured_launches", slices.is_captured))
     }
     covers_own = covering(slices.kinds, slices.kind, slices.thread, slices.start, slices.elapsed)
+    times = device_times(slices, slices.calls.call, slices.launch, slices.owners.owner)
     stacks = dict(columns.stacks)
     written = texts_of(columns.written)
     sources = Sources(slices, stacks, written)
@@ -503,4 +503,4 @@ def _trace_events(
         found["operator_ticks"] = numbers(own_ticks[rows], operator[rows] != rows)
         for name, counts in launches.items():
             found[name] = numbers(counts[rows], counts[rows] == 0)
-        yield batch(found)
+        yield batch(found | times.columns(rows))

@@ -171,6 +171,13 @@ class Slices:
         return found
 
     @property
+    def launch(self) -> Whole:
+        """The slice at which each slice of a device is launched, -1 for none."""
+        # Added slices, those recorded when a graph was captured, lie within calls.
+        owner = self.owners.owner
+        return np.where((self.call == NONE) | (owner >= self.own), owner, self.call)
+
+    @property
     def _external(self) -> Whole:
         """The external id of each slice. If work shares a correlation id, it also shares the external id, so it gets
         -1.

@@ -13,6 +13,7 @@ from etq.ingest.arrow import batch, encoded, filled, flags, numbers, texts
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.collectives import HOST_COLLECTIVES, host_collectives
 from etq.ingest.trace.costs import columns_of_ops
+from etq.ingest.trace.device_times import device_times
 from etq.ingest.trace.devices import are_used
 from etq.ingest.trace.gaps import device_gaps
 from etq.ingest.trace.host_parts import Periods, Steps, gap_parts, host_parts, ops_around, owners_of
@@ -41,7 +42,7 @@ _EVENTS: Final = """
     ORDER BY e.event_index
 """
 _OPS: Final = """
-    SELECT e.run_index, (e.operator_ticks IS NOT NULL)::BIGINT AS is_called, e.operator_ticks, c.flops
+    SELECT e.run_index, e.call_index, (e.operator_ticks IS NOT NULL)::BIGINT AS is_called, e.operator_ticks, c.flops
     FROM trace_events AS e
     LEFT JOIN costed_ops AS o USING (capture_id, run_index, event_index)
     LEFT JOIN call_costs AS c USING (capture_id, cost_index)
@@ -106,18 +107,23 @@ def computed_again(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.Re
     )
     yield "signatures", causes
     passes = passes_of(trace, of_kinds, threads)
-    every = np.arange(len(trace.at))
-    yield "trace_events", batch({"event_index": numbers(trace.at), **columns_of(trace, passes, every)})
     recording = Recording(trace)
     yield "recordings", recording.row()
     run, start, end = _columns(read(_STEPS))
     thread = recording.last_threads(start, end)
     yield "trace_steps", batch({"run_index": numbers(run), "end_thread": numbers(thread, thread == NONE)})
+    run_of, call_of, is_called, own_ticks, flops = _columns(read(_OPS))
     index, *others, call, owner, op = _columns(read(_DEVICES))
     row, call, owner, op = row_of(index), row_of(call), row_of(owner), row_of(op)
+    # An owner that was recorded when a graph was captured lies within the call; others contain it.
+    launch = np.where((call == NONE) | _are_within(trace.parent, owner, call), owner, call)
+    launches, owners = np.full((2, len(trace.at)), NONE)
+    launches[row], owners[row] = launch, owner
+    times, every = device_times(trace, call_of, launches, owners), np.arange(len(trace.at))
+    of_events = {"event_index": numbers(trace.at), **columns_of(trace, passes, every), **times.columns(every)}
+    yield "trace_events", batch(of_events)
     is_work = np.array([each.is_work for each in of_kinds], np.bool_)[trace.kind[row]] & (trace.elapsed[row] >= 0)
     yield "trace_devices", _used(read, others[0][is_work])
-    run_of, is_called, own_ticks, flops = _columns(read(_OPS))
     yield "host_collectives", _collectives(trace, run_of, read)
     ops = Ops(run_of, ops_around(trace), np.full(len(trace.at), NONE), is_called == 1, own_ticks)
     ops.owner[row] = op
@@ -129,8 +135,6 @@ def computed_again(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, pa.Re
     calls = np.full(len(trace.at), NONE)
     calls[row] = call
     waits = waits_of(trace, calls, devices)
-    # An owner that was recorded when a graph was captured lies within the call; others contain it.
-    launch = np.where((call == NONE) | _are_within(trace.parent, owner, call), owner, call)
     found = {"event_index": numbers(index), "launch_index": numbers(trace.at[launch], launch == NONE)}
     found |= columns_around(trace, passes, np.where(call == NONE, owner, call))
     yield "device_events", batch({**found, **wait_columns(trace, waits)})

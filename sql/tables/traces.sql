@@ -39,7 +39,10 @@ CREATE TABLE trace_events (
     operators_within INTEGER,  -- for an event that is such a call, the number of later calls of its thread that start before it ends; 0 for other events
     operator_ticks BIGINT,  -- for an event that is such a call, its time minus the time of the runtime calls that belong to it and of the calls in it; NULL for other events
     lost_launches INTEGER,  -- number of kernel launches in it, itself included, whose device event is missing, has an unknown time, or may belong to another launch; also set for device events of unknown time; NULL for none. Missing events do not count if the trace has as many kernels without a launch
-    captured_launches INTEGER  -- number of launches of kernels in it, itself included, that were recorded into a graph; such launches are between the calls that begin and end the graph's capture, and nothing runs until the graph is launched; NULL for none
+    captured_launches INTEGER,  -- number of launches of kernels in it, itself included, that were recorded into a graph; such launches are between the calls that begin and end the graph's capture, and nothing runs until the graph is launched; NULL for none
+    device_self_ticks BIGINT,  -- time of the kernels, copies and fills that it launched itself, those whose owner_index it is; for such an event of a device without an owner, its own time; NULL for 0
+    device_ticks BIGINT,  -- time of the kernels, copies and fills launched within it, by their launch_index, itself included unless it is a call; at most 2**63 - 1; NULL for 0
+    device_before_ticks BIGINT  -- time of those launched before it in its thread; NULL if device_ticks is NULL, and if no two events of its family and thread overlap; two events that are one call, see call_index, don't count as such
 );
 
 -- What is recorded in a trace. Pruning keeps it.

@@ -41,6 +41,7 @@ CREATE MACRO _is_python_function(activity) AS (coalesce(activity IN ('python_fun
 CREATE MACRO _call_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH named AS MATERIALIZED (
     SELECT s.signature_index, coalesce(s.purpose = 'profiler', false) AS is_helper,
+        coalesce(s.on_device, false) AS is_on_device,
         -- A number takes less memory than a text.
         min(s.signature_index) OVER (PARTITION BY s.family) AS family_index,
         min(s.signature_index) OVER (
@@ -54,8 +55,8 @@ WITH named AS MATERIALIZED (
 timed AS MATERIALIZED (
     SELECT t.run_index, t.event_index, t.parent_run_index, t.parent_index, t.start_ticks, t.duration_ticks,
         NOT t.is_impossible AS has_time, t.self_ticks, coalesce(t.torch_self_ticks, t.self_ticks) AS torch_self_ticks,
-        t.children, e.thread_index, e.call_index AS stored_index, e.covers_own, e.lost_launches, n.is_helper,
-        n.family_index, n.row_index AS own_row
+        t.children, e.thread_index, e.call_index AS stored_index, e.covers_own, e.lost_launches, e.device_self_ticks,
+        e.device_ticks, e.device_before_ticks, n.is_helper, n.is_on_device, n.family_index, n.row_index AS own_row
     FROM _timed_events(capture_key, NULL, steps, phase, method, runs) AS t
     JOIN named AS n USING (signature_index)
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e USING (run_index, event_index)
@@ -96,12 +97,13 @@ SELECT c.run_index, c.event_index, c.row_index, c.call_index, c.thread_index, c.
     c.covers_own,
     c.has_time, c.has_time AND c.lost_launches IS NULL AS has_work, c.start_ticks,
     c.start_ticks + c.duration_ticks AS end_ticks, c.duration_ticks,
-    c.self_ticks, c.torch_self_ticks, v.self_ticks AS self_device_ticks, v.total_ticks AS device_ticks, v.before_ticks,
-    v.before_ticks + v.total_ticks AS after_ticks,
-    v.unowned_ticks + CASE WHEN c.call_index IS NULL THEN v.self_ticks ELSE 0 END AS unowned_ticks,
+    c.self_ticks, c.torch_self_ticks,
+    CASE WHEN v.has_work THEN coalesce(c.device_self_ticks, 0) END AS self_device_ticks,
+    CASE WHEN v.has_work THEN coalesce(c.device_ticks, 0) END AS device_ticks, c.device_before_ticks AS before_ticks,
+    c.device_before_ticks + c.device_ticks AS after_ticks,
+    CASE WHEN c.is_on_device OR c.call_index IS NULL THEN c.device_self_ticks END AS unowned_ticks,
     i.cpu_bytes AS self_memory, m.cpu_bytes AS memory, i.device_bytes AS self_device_memory,
     m.device_bytes AS device_memory
-FROM calls AS c
-LEFT JOIN _device_times(capture_key) AS v USING (run_index, event_index)
+FROM calls AS c CROSS JOIN _has_device_work(capture_key) AS v
 LEFT JOIN memory AS m USING (run_index, event_index)
 LEFT JOIN call_memory AS i USING (run_index, event_index);

@@ -4,32 +4,25 @@ CREATE MACRO _find_device_step_times(
     capture_key,
     step_name  -- name of an annotation whose calls are the steps; NULL: profiler steps
 ) AS TABLE
-WITH timed AS MATERIALIZED (
-    SELECT d.*,
-        CASE
-            WHEN NOT d.is_on_device THEN 'device_' || _step_kind(d.slice)
-            WHEN d.slice = 'kernel' THEN 'device_kernel'
-            WHEN d.slice = 'copy' THEN 'device_copy'
-            ELSE 'device_fill'
-        END AS kind
-    FROM _launched_times(capture_key) AS d
-    WHERE d.is_on_device
-        OR coalesce(d.total_ticks, 0) + d.self_ticks > 0
-        AND d.slice IN ('op', 'annotation', 'module')
-        AND NOT d.is_helper
-        AND d.label IS DISTINCT FROM step_name
-),
+WITH launched AS MATERIALIZED (FROM _launches(capture_key)),
 parts AS (
-    SELECT t.run_index, t.start_ticks, t.kind,
-        CASE WHEN t.is_on_device THEN t.label ELSE _step_label(t.slice, t.family) END AS label,
-        CASE t.slice WHEN 'op' THEN t.self_ticks ELSE t.total_ticks END AS ticks,
-        -- `before_ticks`, the device time launched before an event, serves as the clock.
-        CASE WHEN t.slice IN ('annotation', 'module') THEN t.thread_index END AS thread_index, t.before_ticks
-    FROM timed AS t
+    SELECT e.run_index, e.start_ticks, 'device_' || _step_kind(s.activity) AS kind,
+        _step_label(s.activity, s.family) AS label,
+        _device_ticks(CASE s.activity WHEN 'op' THEN e.device_self_ticks ELSE e.device_ticks END) AS ticks,
+        -- The device time launched before an event serves as the clock; events without it don't overlap others of theirs.
+        CASE WHEN s.activity <> 'op' THEN e.thread_index END AS thread_index, e.device_before_ticks AS before_ticks
+    FROM signatures AS s
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e ON e.event_signature = s.signature_index
+    WHERE s.capture_id = capture_key
+        AND NOT s.on_device
+        AND s.activity IN ('op', 'annotation', 'module')
+        AND s.purpose IS DISTINCT FROM 'profiler'
+        AND s.label IS DISTINCT FROM step_name
+        AND (e.device_self_ticks > 0 OR e.device_ticks > 0)
     UNION ALL
-    SELECT t.run_index, t.start_ticks, 'device_total', 'devices', t.total_ticks, NULL, NULL
-    FROM timed AS t
-    WHERE t.is_on_device
+    SELECT d.run_index, d.launch_ticks, 'device_' || d.kind, d.label, d.device_ticks, NULL, NULL FROM launched AS d
+    UNION ALL
+    SELECT d.run_index, d.launch_ticks, 'device_total', 'devices', d.device_ticks, NULL, NULL FROM launched AS d
 ),
 placed AS (
     SELECT p.run_index, p.kind, p.label, p.ticks, p.thread_index, p.before_ticks FROM parts AS p WHERE step_name IS NULL

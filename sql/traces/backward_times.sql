@@ -31,49 +31,47 @@ WITH target AS MATERIALIZED (
 paths AS MATERIALIZED (FROM _event_module_paths((SELECT a.capture_id FROM target AS a)) AS m WHERE "by" = 'module'),
 events AS MATERIALIZED (
     SELECT t.event_index, s.label, t.start_ticks, t.elapsed_ticks AS ticks, t.backward_index, t.forward_index,
+        CASE WHEN w.has_work THEN _device_ticks(t.device_ticks) END AS device_ticks,
         s.activity = 'module' OR s.purpose = 'module' AS is_module
-    FROM target AS a
+    FROM target AS a CROSS JOIN _has_device_work((SELECT a.capture_id FROM target AS a)) AS w
     JOIN trace_events AS t USING (capture_id)
     JOIN signatures AS s ON s.capture_id = a.capture_id AND s.signature_index = t.event_signature
     WHERE t.pass IS NOT NULL
 ),
 backward_calls AS MATERIALIZED (
-    SELECT e.event_index, e.forward_index AS op_index, e.ticks,
+    SELECT e.event_index, e.forward_index AS op_index, e.ticks, e.device_ticks,
         regexp_replace(e.label, '^autograd::engine::evaluate_function: ', '') AS label
     FROM events AS e
     WHERE e.event_index = e.backward_index
 ),
-device_times AS MATERIALIZED (
-    SELECT d.event_index, d.total_ticks FROM _device_times((SELECT a.capture_id FROM target AS a)) AS d
-),
 of_modules AS (
     -- Calls that are repeated in the backward pass belong to that pass.
-    SELECT p.modules, NULL::VARCHAR AS op, NULL::VARCHAR AS backward, m.event_index, false AS is_backward, m.ticks,
-        m.start_ticks AS first_ticks
+    SELECT p.modules, NULL::VARCHAR AS op, NULL::VARCHAR AS backward, false AS is_backward, m.ticks,
+        m.device_ticks, m.start_ticks AS first_ticks
     FROM events AS m
     JOIN paths AS p USING (event_index)
     WHERE m.is_module AND m.backward_index IS NULL
     UNION ALL
     -- A call belongs to all modules on the path of its op.
-    SELECT list_slice(w.modules, 1, w.depth), NULL, NULL, w.event_index, true, w.ticks, NULL
+    SELECT list_slice(w.modules, 1, w.depth), NULL, NULL, true, w.ticks, w.device_ticks, NULL
     FROM (
-        SELECT b.event_index, b.ticks, p.modules, unnest(range(1, len(p.modules) + 1)) AS depth
+        SELECT b.ticks, b.device_ticks, p.modules, unnest(range(1, len(p.modules) + 1)) AS depth
         FROM backward_calls AS b
         JOIN paths AS p ON p.event_index = b.op_index
     ) AS w
     UNION ALL
-    SELECT NULL, NULL, NULL, b.event_index, true, b.ticks, NULL
+    SELECT NULL, NULL, NULL, true, b.ticks, b.device_ticks, NULL
     FROM backward_calls AS b
     LEFT JOIN paths AS p ON p.event_index = b.op_index
     WHERE p.event_index IS NULL AND EXISTS (FROM paths)
 ),
 of_ops AS (
-    SELECT NULL::VARCHAR[] AS modules, f.label AS op, b.label AS backward, f.event_index, false AS is_backward,
-        f.ticks, NULL::BIGINT AS first_ticks
+    SELECT NULL::VARCHAR[] AS modules, f.label AS op, b.label AS backward, false AS is_backward, f.ticks,
+        f.device_ticks, NULL::BIGINT AS first_ticks
     FROM (SELECT DISTINCT c.op_index, c.label FROM backward_calls AS c WHERE "by" = 'op') AS b
     JOIN events AS f ON f.event_index = b.op_index
     UNION ALL
-    SELECT NULL, f.label, b.label, b.event_index, true, b.ticks, NULL
+    SELECT NULL, f.label, b.label, true, b.ticks, b.device_ticks, NULL
     FROM backward_calls AS b
     LEFT JOIN events AS f ON f.event_index = b.op_index
     WHERE "by" = 'op'
@@ -84,11 +82,10 @@ summed AS (
         _sum_where(r.ticks, r.is_backward IS NOT TRUE) AS forward_ticks,
         _sum_where(r.ticks, r.is_backward) AS backward_ticks,
         -- If the trace has device events, all host events have a device time.
-        try_cast(sum(CASE WHEN r.is_backward THEN 0 ELSE 1 END * d.total_ticks) AS BIGINT) AS forward_device_ticks,
-        try_cast(sum(CASE WHEN r.is_backward THEN 1 ELSE 0 END * d.total_ticks) AS BIGINT) AS backward_device_ticks,
+        try_cast(sum(CASE WHEN r.is_backward THEN 0 ELSE 1 END * r.device_ticks) AS BIGINT) AS forward_device_ticks,
+        try_cast(sum(CASE WHEN r.is_backward THEN 1 ELSE 0 END * r.device_ticks) AS BIGINT) AS backward_device_ticks,
         min(r.first_ticks) AS first_ticks
     FROM (FROM of_modules UNION ALL FROM of_ops) AS r
-    LEFT JOIN device_times AS d USING (event_index)
     GROUP BY r.modules, r.op, r.backward
 )
 SELECT array_to_string(s.modules, '/') AS module_path, s.op, s.backward, s.forward_calls, s.backward_calls,
