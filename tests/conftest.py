@@ -19,6 +19,8 @@ from tests.warehouses import empty_warehouse
 # Tests start hundreds of processes: each would compile the libraries anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# As in the commands: threads of numpy's linear algebra would mostly wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 pytest.register_assert_rewrite("tests.asserts", "tests.device_times")
 

@@ -39,8 +39,6 @@ CLIP: Final = 3.0
 SHAPES: Final = ((0.0, 0.0), *((share, r) for share in (0.4, 0.9) for r in (0.7, 0.95)))
 # The number of rows that are fitted at once, so that their arrays fit into the processor's cache.
 ROWS: Final = 512
-# The number of rows that are multiplied at once.
-FEW: Final = 16
 
 Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 
@@ -79,7 +77,7 @@ def noise_of(n: int, shape: tuple[float, float], errors: bytes | None) -> Basis:
     """
     (share, r), t = shape, np.arange(n)
     own = np.ones(n) if errors is None else np.frombuffer(errors)
-    precision = _inverse((1 - share) * np.diag(own) + share * r ** np.abs(t[:, None] - t))
+    precision = np.linalg.inv((1 - share) * np.diag(own) + share * r ** np.abs(t[:, None] - t))
     price = math.log(precision.sum()) - float(np.linalg.slogdet(precision)[1]) + SLOW * (share > 0)
     return Basis(precision, _products(_products(precision).T), price)
 
@@ -92,26 +90,8 @@ def basis_of(n: int, shape: tuple[float, float], errors: bytes | None, period: i
     inner = np.stack([of_levels[:, phase::period].sum(axis=1) for phase in range(period)])
     explaining, products = np.linalg.solve(inner, of_levels), _products(of_levels)
     price += (period > 1) * ((period - 1) * math.log(n) + PRICE)
-    explained = _product(products.T, np.linalg.solve(inner, products))
+    explained = products.T @ np.linalg.solve(inner, products)
     return Basis(precision - of_levels.T @ explaining, gram - explained, price)
-
-
-def _product(rows: Numbers, matrix: Numbers) -> Numbers:
-    """Return the product of rows with a matrix, a few rows at a time. For more rows, numpy's libraries would start
-    threads, which take several times as much processor time to wait for each other as to compute.
-    """
-    return np.concatenate([rows[at : at + FEW] @ matrix for at in range(0, len(rows), FEW)])
-
-
-def _inverse(matrix: Numbers) -> Numbers:
-    """Return the inverse of a covariance, by inverting parts that are small for the same reason."""
-    half = len(matrix) // 2
-    if half < 2 * FEW:
-        return np.asarray(np.linalg.inv(matrix), np.float64)
-    first, between = _inverse(matrix[:half, :half]), matrix[:half, half:]
-    by = first @ between
-    second = _inverse(matrix[half:, half:] - between.T @ by)
-    return np.block([[first + by @ second @ by.T, -by @ second], [-second @ by.T, second]])
 
 
 def _products(values: Numbers) -> Numbers:
@@ -150,7 +130,7 @@ class Rows:
         basis, z = np.array([numbers[each] for each in errors], np.intp), np.empty_like(y)
         for number, each in enumerate(bases):
             rows = basis == number if len(bases) > 1 else slice(None)
-            z[rows] = _product(y[rows], each.precision)
+            z[rows] = y[rows] @ each.precision
         squares = (y * z).sum(axis=1)
         grams = np.stack([each.gram for each in bases]) if len(bases) > 1 else bases[0].gram[None]
         made = cls(
