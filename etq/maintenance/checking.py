@@ -81,6 +81,7 @@ KEYS: Final = (
     ("event_ticks", ("capture_id", "run_index", "event_index")),
     ("signature_ops", ("capture_id", "signature_index")),
     ("placed_nodes", ("capture_id", "graph_id", "node_index")),
+    ("op_values", ("capture_id", "method", "debug_handle", "output_index")),
     ("threads", ("capture_id", "thread_index")),
     ("trace_events", ("capture_id", "run_index", "event_index")),
     ("trace_steps", ("capture_id", "run_index")),
@@ -413,7 +414,7 @@ def rollup_problems(connection: duckdb.DuckDBPyConnection, *, has_all_ranks: boo
         problems += [
             f"{table}: {name}: {number:,} rows {what} differ from what its events give" for name, number in differing
         ]
-    return [*problems, *_placed_problems(connection)]
+    return [*problems, *_placed_problems(connection), *_value_problems(connection)]
 
 
 def _placed_problems(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
@@ -443,6 +444,28 @@ def _placed_problems(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
         what = "record" if kind == "record" else "record, program and events"
         for name, number in rows:
             yield f"{table}: {name}: {number:,} rows differ from what its {what} give"
+
+
+def _value_problems(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Compute again which logged values are those of ops."""
+    columns = "debug_handle, output_index, run_index, event_index, value_index, sizes, module_path, mapping, problem"
+    rows = connection.execute(
+        f"""
+        WITH valued AS (SELECT DISTINCT v.capture_id FROM debug_values AS v)
+        SELECT c.name, count(*) FROM (
+            SELECT b.capture_id FROM (
+                SELECT capture_id, {columns}, 1 AS more FROM op_values
+                UNION ALL
+                SELECT capture_id, {columns}, -1 FROM _find_op_values('valued')
+            ) AS b
+            GROUP BY b.capture_id, {columns} HAVING sum(b.more) <> 0
+        ) AS d
+        JOIN captures AS c USING (capture_id)
+        GROUP BY ALL ORDER BY ALL
+        """
+    ).fetchall()
+    for name, number in rows:
+        yield f"op_values: {name}: {number:,} rows differ from what its logged values give"
 
 
 def of_files(connection: duckdb.DuckDBPyConnection, folder: Path) -> Part:

@@ -11,10 +11,10 @@ from etq import catalog
 from etq.errors import WarehouseError
 from etq.storage.methods import FITTING, find_methods
 from etq.storage.nodes import find_nodes_of_handles, place_nodes
-from etq.storage.outputs import find_outputs
+from etq.storage.outputs import find_op_values, find_outputs
 
-# The tables that linking fills.
-FOUND: Final = (
+# The tables that linking fills from signatures.
+_FOUND: Final = (
     *("linked_methods", "placed_nodes", "signature_nodes", "signature_delegate_ops", "signature_ops"),
     "signature_outputs",
 )
@@ -72,7 +72,7 @@ def link_many(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int],
 def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], links: Mapping[str, int]) -> None:
     """Link captures, which aren't PyTorch traces, to a record, a program or both, as `link_many` does."""
     keys = {"keys": list(capture_ids)}
-    for table in FOUND:
+    for table in (*_FOUND, "op_values"):
         connection.execute(f"DELETE FROM {table} WHERE capture_id IN {_KEYS}", keys)
     connection.execute(f"DELETE FROM findings WHERE capture_id IN {_KEYS} AND {_OF_LINKS}", keys)
     connection.execute(f"UPDATE runs SET method = NULL, method_score = NULL WHERE capture_id IN {_KEYS}", keys)
@@ -85,6 +85,7 @@ def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], 
         if others:
             _copy_links(connection, first, others)
     set_methods(connection, capture_ids)
+    find_op_values(connection, capture_ids)
 
 
 def link_new(connection: duckdb.DuckDBPyConnection, capture_id: int, links: Mapping[str, int]) -> None:
@@ -155,7 +156,7 @@ def find_ops(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
 
 def _copy_links(connection: duckdb.DuckDBPyConnection, first: int, others: Sequence[int]) -> None:
     """Copy the results of the first capture to the others."""
-    for table in (*FOUND, "findings"):
+    for table in (*_FOUND, "findings"):
         connection.execute(
             f"""
             INSERT INTO {table}

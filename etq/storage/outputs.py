@@ -57,6 +57,20 @@ def find_outputs(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None
         insert(connection, "signature_outputs", capture_id, _rows([*outputs_of(ask, capture_id)]))
 
 
+def find_op_values(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> None:
+    """Fill `op_values` with the values of the ops of captures, after their outputs were matched and methods set."""
+    query = "SELECT list(DISTINCT o.capture_id) FROM signature_outputs AS o WHERE list_contains(?, o.capture_id)"
+    [(valued,)] = connection.execute(query, [list(capture_ids)]).fetchall()
+    if valued:
+        connection.execute(
+            """
+            INSERT INTO op_values
+            WITH valued AS (SELECT unnest($keys::INTEGER[]) AS capture_id) FROM _find_op_values('valued')
+            """,
+            {"keys": valued},
+        )
+
+
 def outputs_of(ask: Ask, capture_id: int, graphs: Graphs | None = None) -> Iterator[OpOutput]:
     """Yield the matches of outputs of a linked capture's events with results of ops.
 

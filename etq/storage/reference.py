@@ -13,7 +13,7 @@ from etq.storage.capture import last_id
 from etq.storage.inserting import insert
 from etq.storage.naming import check_name_is_free
 from etq.storage.nodes import place_nodes
-from etq.storage.outputs import find_outputs
+from etq.storage.outputs import find_op_values, find_outputs
 from etq.storage.values import insert_rows
 from etq.version import VERSION
 
@@ -61,6 +61,7 @@ def store_reference(
             insert(connection, table, capture_id, rows)
     place_nodes(connection, capture_id)
     find_outputs(connection, capture_id)
+    find_op_values(connection, [capture_id])
     return capture_id, True
 
 

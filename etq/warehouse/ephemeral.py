@@ -151,7 +151,7 @@ def open_ephemeral(
         links["record_id"] = warehouse.ingest_record(etrecord).record_id
     if links:
         from etq.storage.linking import find_nodes, find_ops, link_new
-        from etq.storage.outputs import find_outputs
+        from etq.storage.outputs import find_op_values, find_outputs
 
         link_new(connection, 1, links)
         if has_nodes:
@@ -159,6 +159,7 @@ def open_ephemeral(
             find_ops(connection, 1)
         if not is_for_all_runs:
             find_outputs(connection, 1)
+            find_op_values(connection, [1])
     describe_runs(connection, 1, 1, has_executes=not is_for_all_runs and capture.format != "torch_trace")
     return warehouse, capture
 

@@ -64,6 +64,8 @@ WITH segments AS (
     UNION ALL
     SELECT 'op_times' AS table_name, s.* FROM pragma_storage_info('op_times') AS s
     UNION ALL
+    SELECT 'op_values' AS table_name, s.* FROM pragma_storage_info('op_values') AS s
+    UNION ALL
     SELECT 'step_times' AS table_name, s.* FROM pragma_storage_info('step_times') AS s
     UNION ALL
     SELECT 'placed_nodes' AS table_name, s.* FROM pragma_storage_info('placed_nodes') AS s
@@ -191,6 +193,8 @@ WITH capture_rows AS (
         SELECT 'op_shapes' AS table_name, t.capture_id FROM op_shapes AS t
         UNION ALL
         SELECT 'op_times' AS table_name, t.capture_id FROM op_times AS t
+        UNION ALL
+        SELECT 'op_values' AS table_name, t.capture_id FROM op_values AS t
         UNION ALL
         SELECT 'placed_nodes' AS table_name, t.capture_id FROM placed_nodes AS t
         UNION ALL

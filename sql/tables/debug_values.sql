@@ -25,3 +25,24 @@ CREATE TABLE debug_values (
     sha256 VARCHAR,  -- SHA-256 of the tensor's bytes in row-major order, bfloat16 and float8 as float32
     elements DOUBLE[]  -- the elements in row-major order, complex ones as two; NULL unless keeping them was requested
 );
+
+-- The value of an output of an op of a capture that is linked to its record, as `numeric_gap` compares it. The nodes of an
+-- op share a debug handle. Computed when a capture that logged values is linked to its record, or when a reference is
+-- stored.
+CREATE TABLE op_values (
+    capture_id INTEGER NOT NULL,  -- the capture
+    method VARCHAR,  -- the method that the run ran
+    debug_handle INTEGER NOT NULL,  -- debug handle of the op
+    output_index INTEGER NOT NULL,  -- index of the op's output, from 0
+    debug_handles INTEGER[],  -- debug handles of the event that produced it
+    op_name VARCHAR,  -- label of that event, or the value's name in the file
+    run_index INTEGER NOT NULL,  -- the run, with which event_index and value_index name a row of `debug_values`
+    event_index INTEGER NOT NULL,  -- position in the run's list
+    value_index INTEGER NOT NULL,  -- position in the list that was logged
+    sizes BIGINT[],  -- sizes of the op's output, or, where these are unknown, of the logged tensor
+    module_path VARCHAR,  -- module that contains the op; NULL where unknown
+    source_file VARCHAR,  -- file of the op's line; NULL where unknown
+    source_line INTEGER,  -- line in that file; NULL where unknown
+    mapping VARCHAR,  -- as in `signature_outputs`; NULL with a problem
+    problem VARCHAR  -- why the op's value is unknown; NULL if it is known
+);

@@ -8,9 +8,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 
+import etq
+from etq.lake import export
+from etq.maintenance.checking import check
+from etq.maintenance.merge import merge
 from etq.storage.delegate_outputs import outputs_of_calls
 from etq.storage.op_results import EDGE, Graphs
 from etq.warehouse.warehouse import Capture, Warehouse
@@ -143,3 +148,36 @@ def test_a_planted_error_is_found_where_it_is(warehouse: Warehouse, tmp_path: Pa
     ingested(warehouse, model, buffer)
     query = "SELECT debug_handle, gap FROM numeric_gap($base, $new, metric := 'max_abs') WHERE gap > 0.5"
     assert {handle: round(gap) for handle, gap in warehouse.rows(query, base=base, new=capture)[1]} == expected
+
+
+def problems(path: Path) -> list[str]:
+    """What a check finds about the values of ops."""
+    return [problem for part in check(path) for problem in part.problems if problem.startswith("op_values")]
+
+
+@pytest.mark.long
+def test_values_of_ops_are_kept(tmp_path: Path) -> None:
+    """Whatever is linked first, merged or written into a lake: gaps are the same. A check finds values of other ops."""
+    pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
+    model, paths = "vit", [tmp_path / f"{name}.duckdb" for name in ("one", "two", "merged")]
+    stem = FOLDER / model / model
+    with etq.open(paths[0]) as warehouse:
+        base = reference(warehouse, model)
+        expected = gaps(warehouse, base, ingested(warehouse, model))
+    with etq.open(paths[1]) as warehouse:
+        warehouse.ingest(
+            stem.with_suffix(".etdp"), debug_buffer=stem.with_suffix(".bin"), keep_values=True, name="later"
+        )
+        warehouse.link("later", stem.with_suffix(".etrecord"))
+        assert gaps(warehouse, reference(warehouse, model), warehouse.capture("later")) == expected
+        export(tmp_path / "lake", warehouse)
+        warehouse.prune(0, keep_rollups=True)
+        assert warehouse.rows("SELECT count(*) FROM op_values")[1] == [(0,)]
+    merge(paths[:1], paths[2])
+    for path, name in ((paths[2], model), (tmp_path / "lake", "later")):
+        with etq.open(path, read_only=True) as warehouse:
+            assert gaps(warehouse, warehouse.capture(base.name), warehouse.capture(name)) == expected
+    assert [each for path in paths for each in problems(path)] == []
+    with duckdb.connect(paths[0]) as connection:
+        connection.execute("UPDATE op_values SET value_index = 7 WHERE rowid = 0")
+    assert problems(paths[0]) == [f"op_values: {model}: 2 rows differ from what its logged values give"]
