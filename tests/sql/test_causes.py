@@ -94,14 +94,28 @@ def of_transformer(*faults: Fault) -> tuple[Labelled, ...]:
     return fleet(faults, 1, "transformer")
 
 
-@pytest.mark.long
-def test_a_device_that_is_slow_in_several_models_is_one_cause() -> None:
+@pytest.fixture(scope="module")
+def two_models() -> Iterator[Warehouse]:
+    """The same captures of two models; not to be written to."""
     with empty_warehouse() as warehouse:
         ingest_all(warehouse, of_models(["mlp", "other"]))
-        rows = causes_of(warehouse)
-        assert [row["title"] for row in rows] == ["pixel8-13: all ops", "pixel8-07: addmm"]
-        assert [row["number_of_series"] for row in rows] == [2, 2] and "and 1 other series" in rows[0]["detail"]
-        assert [row["instances"] for row in rows] == [None, 8] and [row["captures"] for row in rows] == [8, 8]
+        yield warehouse
+
+
+@pytest.fixture(scope="module")
+def transformer() -> Iterator[Warehouse]:
+    """A test may comment its change, and removes the comment."""
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, of_transformer(*FAULTS))
+        yield warehouse
+
+
+@pytest.mark.long
+def test_a_device_that_is_slow_in_several_models_is_one_cause(two_models: Warehouse) -> None:
+    rows = causes_of(two_models)
+    assert [row["title"] for row in rows] == ["pixel8-13: all ops", "pixel8-07: addmm"]
+    assert [row["number_of_series"] for row in rows] == [2, 2] and "and 1 other series" in rows[0]["detail"]
+    assert [row["instances"] for row in rows] == [None, 8] and [row["captures"] for row in rows] == [8, 8]
 
 
 @pytest.mark.long
@@ -151,36 +165,25 @@ def test_captures_that_nothing_orders_are_of_a_series_and_devices_are_compared()
 
 
 @pytest.mark.long
-def test_an_accepted_change_is_listed_where_it_is_asked_for() -> None:
-    with empty_warehouse() as warehouse:
-        ingest_all(warehouse, of_transformer(*FAULTS))
-        [before] = asked(warehouse, "FROM series()")
-        assert (before["verdict"], before["first_bad"], before["reason"]) == ("slower", COMMITS[20], None)
-        for what, item in (("total", None), ("op", "permute_copy")):
-            warehouse.comment(COMMITS[20], "wanted", "model=transformer", what=what, item=item, accepted=True)
-        assert found(warehouse) == set()
-        rows = causes_of(warehouse, with_accepted=True)
-        assert {(row["cause"], row["is_accepted"], row["comment"]) for row in rows} == {
-            ("permute_copy", True, "wanted")
-        }
-        assert asked(warehouse, "FROM series()")[0]["verdict"] == "~"
-
-
-@pytest.mark.long
-def test_an_accepted_op_explains_its_total() -> None:
+def test_an_accepted_op_explains_its_total(transformer: Warehouse) -> None:
     """All views have the total's change as accepted, with the comment, until it is removed."""
-    with empty_warehouse() as warehouse:
-        ingest_all(warehouse, of_transformer(*FAULTS))
-        number = warehouse.comment(
-            COMMITS[20], "wanted", "model=transformer", what="op", item="permute_copy", accepted=True
-        )
-        assert found(warehouse) == set() and asked(warehouse, "FROM regressions()") == []
-        assert [row["verdict"] for row in asked(warehouse, "FROM series()")] == ["~"]
-        for query in ("trend() WHERE stage IS NOT NULL", "regressions(with_accepted := true) WHERE what = 'total'"):
-            rows = asked(warehouse, f"SELECT is_accepted, comment FROM {query}")
-            assert rows == [{"is_accepted": True, "comment": "wanted"}]
-        warehouse.remove_comment(number)
-        assert [row["verdict"] for row in asked(warehouse, "FROM series()")] == ["slower"]
+    [before] = asked(transformer, "FROM series()")
+    assert (before["verdict"], before["first_bad"], before["reason"]) == ("slower", COMMITS[20], None)
+    number = transformer.comment(
+        COMMITS[20], "wanted", "model=transformer", what="op", item="permute_copy", accepted=True
+    )
+    assert found(transformer) == set() and asked(transformer, "FROM regressions()") == []
+    assert [row["verdict"] for row in asked(transformer, "FROM series()")] == ["~"]
+    for query in ("trend() WHERE stage IS NOT NULL", "regressions(with_accepted := true) WHERE what = 'total'"):
+        rows = asked(transformer, f"SELECT is_accepted, comment FROM {query}")
+        assert rows == [{"is_accepted": True, "comment": "wanted"}]
+    listed = causes_of(transformer, with_accepted=True)
+    assert {(row["cause"], row["is_accepted"], row["comment"]) for row in listed} == {("permute_copy", True, "wanted")}
+    transformer.remove_comment(number)
+    assert [row["verdict"] for row in asked(transformer, "FROM series()")] == ["slower"]
+    number = transformer.comment(COMMITS[20], "wanted", "model=transformer", accepted=True)
+    assert [row["verdict"] for row in asked(transformer, "FROM series()")] == ["~"]
+    transformer.remove_comment(number)
 
 
 @pytest.mark.long
@@ -257,16 +260,14 @@ def test_captures_without_a_build_are_not_compared() -> None:
 
 
 @pytest.mark.long
-def test_devices_of_a_series_of_several_models_are_compared_by_model() -> None:
-    with empty_warehouse() as warehouse:
-        ingest_all(warehouse, of_models(["mlp", "other"]))
-        rows = causes_of(warehouse, by="device")
-        assert [row["title"] for row in rows] == ["pixel8-13: all ops", "pixel8-07: addmm"]
-        assert [(row["series"], row["number_of_series"], row["captures"]) for row in rows] == [("", 1, 8), ("", 1, 8)]
-        for row in rows:
-            assert row["new"] in (f"model=mlp,device={row['value']}", f"model=other,device={row['value']}")
-        groups = compared_devices(warehouse, by="device")
-        assert [(row["model"], row["selector"]) for row in groups] == [("mlp", "model=mlp"), ("other", "model=other")]
+def test_devices_of_a_series_of_several_models_are_compared_by_model(two_models: Warehouse) -> None:
+    rows = causes_of(two_models, by="device")
+    assert [row["title"] for row in rows] == ["pixel8-13: all ops", "pixel8-07: addmm"]
+    assert [(row["series"], row["number_of_series"], row["captures"]) for row in rows] == [("", 1, 8), ("", 1, 8)]
+    for row in rows:
+        assert row["new"] in (f"model=mlp,device={row['value']}", f"model=other,device={row['value']}")
+    groups = compared_devices(two_models, by="device")
+    assert [(row["model"], row["selector"]) for row in groups] == [("mlp", "model=mlp"), ("other", "model=other")]
 
 
 def method_only(device: str, commit: str, time: int) -> Labelled:
@@ -387,11 +388,10 @@ def test_groups_that_are_not_compared_have_a_reason() -> None:
 
 
 @pytest.mark.long
-def test_cycles_have_no_other_unit() -> None:
-    with empty_warehouse() as warehouse:
-        ingest_all(warehouse, of_models(["mlp"]))
-        warehouse.connection.execute("UPDATE captures SET time_scale = 'cycles'")
-        assert {row["unit"] for row in causes_of(warehouse, unit="ms")} == {"cycles"}
+def test_cycles_have_no_other_unit(two_models: Warehouse) -> None:
+    two_models.connection.execute("BEGIN; UPDATE captures SET time_scale = 'cycles'")
+    assert {row["unit"] for row in causes_of(two_models, unit="ms")} == {"cycles"}
+    two_models.connection.execute("ROLLBACK")
 
 
 @pytest.mark.long
@@ -436,6 +436,7 @@ def test_what_is_found_about_a_job_is_a_cause() -> None:
         late, link, clock = causes_of(warehouse)
         assert [each["title"] for each in (late, link, clock)] == ["rank 3", "link of ranks 4, 5", "clock of rank 6"]
         assert {each["series"] for each in (late, link, clock)} == {'job="a,b"'}
+        assert late["kind"] == "rank" and warehouse.capture(late["new"]).name == "rank3"
         assert "take 3.0 times as long" in link["finding"] and "in 32 of 32 calls" in link["evidence"]
         lost = sum(made.transfers[4, 2]) - sum(sum(made.transfers[first, 2]) for first in (0, 2, 6)) / 3
         assert link["unit"] == "us" and abs(link["cost"] - lost) < 0.03 * lost
@@ -451,21 +452,6 @@ def test_what_is_found_about_a_job_is_a_cause() -> None:
         for rank in (0, 1, 2, 3, 6, 7):
             warehouse.label(f"rank{rank}", job=None)
         assert "slow link" not in warehouse.rows(rules)[1][0][0] and causes_of(warehouse) == []
-
-
-@pytest.mark.long
-def test_a_rank_that_others_wait_for_is_a_cause() -> None:
-    with empty_warehouse() as warehouse:
-        ingest_all(
-            warehouse,
-            [
-                Labelled(f"rank{rank}", content, {"job": "ddp"}, None)
-                for rank, content in job(1, Faults(late=3)).contents().items()
-            ],
-        )
-        [cause] = causes_of(warehouse)
-        assert (cause["kind"], cause["title"], cause["series"]) == ("rank", "rank 3", "job=ddp")
-        assert warehouse.capture(cause["new"]).name == "rank3"
 
 
 @pytest.mark.long

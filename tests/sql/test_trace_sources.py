@@ -15,6 +15,7 @@ from etq.ingest.trace.classes import rules
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES, shared_file
 from tests.pairs.json_traces import Trace
+from tests.sampling import thinned
 from tests.source_reference import NO_LINE, NO_STACK, source_rows
 from tests.trace_builders import event, trace
 from tests.traces import Traces
@@ -85,7 +86,7 @@ def test_lines_of_older_traces_are_those_of_calls(traces: Traces) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [*RECORDED, *OF_GPUS])
+@pytest.mark.parametrize("name", thinned([*RECORDED, *OF_GPUS], ("pair_mlp", "transformer_stack", *[*OF_GPUS][:1])))
 def test_lines_are_those_of_plain_python(name: str) -> None:
     """Each line's events and times, exactly; and together they are those of `key_averages`."""
     files = {**RECORDED, **OF_GPUS}[name]
