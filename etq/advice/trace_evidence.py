@@ -386,6 +386,12 @@ class Evidence:
         return next((detail for (detail,) in self.rows(tuple, query)), None)
 
     @cached_property
+    def other_clock(self) -> str | None:
+        """The detail of the reader's finding about work that starts before its launch; None if there is none."""
+        query = "SELECT f.detail FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'device clock'"
+        return next((detail for (detail,) in self.rows(tuple, query)), None)
+
+    @cached_property
     def is_clipped(self) -> bool:
         """Whether a step goes beyond the recording. Then only its recorded part counts."""
         query = "SELECT 1 FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'steps beyond the recording'"
@@ -633,9 +639,11 @@ class Evidence:
     @cached_property
     def device_path(self) -> int | None:
         """The time of devices on the critical path; None if unknown. It is unknown if the host waits within launches,
-        or if much of the host's part may be spent on recording Python's functions.
+        if the clocks of host and devices differ, or if much of the host's part may be spent on recording Python's
+        functions.
         """
-        if self.missing is not None or not (self.knows_host and self.knows_devices) or self.blocks:
+        is_known = self.knows_host and self.knows_devices and self.other_clock is None
+        if self.missing is not None or not is_known or self.blocks:
             return None
         device = sum(part.ticks for part in self.path if part.cause == "device")
         host = sum(part.ticks for part in self.path if part.cause in OF_HOST)

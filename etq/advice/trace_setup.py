@@ -41,6 +41,16 @@ def lost_kernels(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def other_clock(evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding if work of devices starts before its launch."""
+    if evidence.other_clock:
+        yield Finding(
+            "device clock", "high", "The clocks of host and device differ: kernels start before they are launched.",
+            evidence.other_clock,
+            "Compare times of the device only with each other, and record again to see why it idles.",
+        )  # fmt: skip
+
+
 def incomplete(evidence: Evidence) -> Iterator[Finding]:
     """Yield a finding if most ops that ran are not in the file."""
     if evidence.missing:

@@ -48,6 +48,8 @@ LEFT_OUT: Final = "Incomplete step"
 _MOST: Final = 5
 # By how many ticks a step may exceed the recording because of rounding.
 _ROUNDING: Final = 1000
+# Nanoseconds by which the conversion of a device's clock to the host's may be inexact.
+_INEXACT: Final = 10_000
 # Columns of `trace_events` that are also in `event_ticks`, or that are computed from it.
 OF_TICKS: Final = (
     "event_signature", "start_ticks", "elapsed_ticks", "overlap_ticks", "parent_index", "covers_own", "operator_ticks",
@@ -244,6 +246,8 @@ def _steps(
             columns.find("steps left out", f"{_left_out(of_steps)}: {why}")
     if slices.is_lost.any():
         columns.find("lost kernels", _lost(slices))
+    if early := _early(slices):
+        columns.find("device clock", early)
     if slices.recording is not None and (beyond := _beyond(steps, *slices.recording)):
         columns.find("steps beyond the recording", beyond)
     return steps, [run for run, _ in left_out]
@@ -305,6 +309,23 @@ def _lost(slices: Slices) -> str:
     return (
         f"{lost}, so device times are too short: record fewer steps at once, after a warm-up step, and without another "
         "profiler"
+    )
+
+
+def _early(slices: Slices) -> str:
+    """Return a text about the work of devices that starts before its launch; '' if it is little, as of ids that the
+    profiler gave twice, or if it starts as little earlier as the clocks' conversion is inexact.
+    """
+    is_work = are(slices.kind, [each.activity in ("kernel", "copy", "fill") for each in slices.classes])
+    work = np.flatnonzero(is_work & (slices.call != NONE) & (slices.elapsed >= 0))
+    before = slices.start[slices.call[work]] - slices.start[work]
+    early = before[before > _INEXACT]
+    if not 0 < len(work) <= 100 * len(early):
+        return ""
+    return (
+        f"{len(early)} of {len(work)} kernels, copies and fills start before their launch, by up to "
+        f"{_time(int(early.max()))}: the device's clock differs from the host's, so why the device idles, and what its "
+        "work waits for, is unknown"
     )
 
 

@@ -50,6 +50,36 @@ def of(found: list[Finding], rule: str) -> list[Finding]:
     return [finding for finding in found if finding.rule == rule]
 
 
+@pytest.mark.parametrize(("early", "by", "is_told"), [(1, 11, True), (1, 10, False), (2, 300, True), (0, 0, False)])
+def test_work_before_its_launch_is_on_another_clock(
+    warehouse: Warehouse, tmp_path: Path, early: int, by: int, is_told: bool
+) -> None:
+    """Of 100 launches every 1,000 us, some have kernels that start `by` us before the call, 2 us after the op's start.
+    The others start 18 us after the call, and the device idles.
+    """
+    events = []
+    for number in range(1, 101):
+        at = 1000 * number
+        start = at + 2 - by if number <= early else at + 20
+        events += launched(number, at, start, start + 50)
+    found = advised(warehouse, tmp_path, *events)
+    told = [each.evidence.partition(":")[0] for each in of(found, "device clock")]
+    assert told == [f"{early} of 100 kernels, copies and fills start before their launch, by up to {by} us"] * is_told
+    assert bool(of(found, "device idle")) == (not is_told)
+    assert not is_told or "critical path" not in "".join(f"{each.rule} {each.evidence}" for each in found)
+
+
+def test_an_id_that_was_given_twice_is_no_other_clock(warehouse: Warehouse, tmp_path: Path) -> None:
+    """One kernel of 101 starts before the call with its id."""
+    events = [
+        part
+        for number in range(1, 102)
+        for part in launched(number, 1000 * number, 1000 * number + 20, 1000 * number + 70)
+    ]
+    events[2] |= {"ts": 500}
+    assert not of(advised(warehouse, tmp_path, *events), "device clock")
+
+
 @pytest.mark.parametrize("name", ["ProfilerStep#{}", "execute_context_0(0)_generation_{0}({0})", "my_iteration {}"])
 def test_a_pause_between_steps_has_no_cause_from_within(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
     """Two steps of 1,000 us, 9,000 us apart; each ends in a wait for its kernel, and the device idles 9,025 us."""
