@@ -27,6 +27,7 @@ class RunTimes:
 
     def __init__(self) -> None:
         self._part_of: list[int] = []
+        self._are_delegates: list[bool] = []
         self._numbers: list[npt.NDArray[np.int64]] = []
         self._are_null: list[npt.NDArray[np.bool_]] = []
 
@@ -44,7 +45,9 @@ class RunTimes:
         `signatures` are all of the file so far. For each event, `before` has the number of events of earlier runs, and
         `run` the place of its run among these runs.
         """
-        self._part_of += [_PARTS.get(event_kind(row.key), 0) for row in signatures[len(self._part_of) :]]
+        kinds = [event_kind(row.key) for row in signatures[len(self._part_of) :]]
+        self._part_of += [_PARTS.get(kind, 0) for kind in kinds]
+        self._are_delegates += [kind == "delegate" for kind in kinds]
         inside = np.flatnonzero((structure.execute != NOWHERE) & own.is_additive)
         part = np.array([*self._part_of, 0])[structure.signature[inside]]
         part[(part == _OPERATORS) & (own.children[inside] > 0)] = 0
@@ -58,8 +61,25 @@ class RunTimes:
         is_null[np.bincount(run[outermost], minlength=runs) == 0] = True
         if own.is_possible is not None:
             is_null[run[outermost[~own.is_possible[outermost]]], 1:] = True
+        is_null[run[self._unknown(structure, own, before)], 2:] = True
         self._numbers.append(found)
         self._are_null.append(is_null)
+
+    def _unknown(self, structure: Structure, own: OwnTimes, before: Indexes) -> Indexes:
+        """Return the work in executes whose time is in none of the times: its own times are impossible, or it is
+        detached, and no other work contains it. The events of delegates are in the times of their calls.
+        """
+        is_inside = (structure.execute != NOWHERE) & (structure.parent != NOWHERE)
+        is_odd = ~own.is_additive if own.is_possible is None else ~own.is_additive | ~own.is_possible
+        odd = np.flatnonzero(is_inside & is_odd)
+        signature, outer = structure.signature[odd], structure.parent[odd] + before[odd]
+        part_of, are_delegates = np.array([*self._part_of, 0]), np.array([*self._are_delegates, False])
+        is_work = (part_of[signature] > 0) & ~are_delegates[signature]
+        is_lost = own.is_additive[outer] & (part_of[structure.signature[outer]] == 0)
+        if own.is_possible is not None:
+            is_lost |= ~own.is_possible[odd]
+        found: Indexes = odd[is_work & is_lost]
+        return found
 
     def columns(self) -> dict[str, pa.Array]:
         """Return the columns of all runs."""

@@ -43,5 +43,9 @@ SELECT x.capture_id, x.run_index, x.scope, x.method, x.is_typical, x.execute_tic
     END AS tax_ticks,
     tax_ticks * x.multiplier / x.divisor AS tax,
     100e0 * tax / nullif(execute, 0) AS tax_percent,
-    CASE WHEN x.is_untraced THEN 'no operators traced' ELSE 'includes tracing' END AS note, x.is_untraced, x.unit
+    CASE
+        WHEN x.is_untraced THEN 'no operators traced'
+        WHEN x.execute_ticks IS NOT NULL AND x.kernel_ticks IS NULL THEN 'times of its work are unknown'
+        ELSE 'includes tracing'
+    END AS note, x.is_untraced, x.unit
 FROM scaled AS x;

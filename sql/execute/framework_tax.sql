@@ -11,13 +11,13 @@
 --   run_index: the run
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   execute: time of its Method::execute (or Method::step) events; NULL, like the rest of the row, if one of these times is impossible
---   kernels: self time of the kernels in it
+--   kernels: self time of the kernels in it; NULL, like the next two columns, if ops or delegates' calls have impossible times, or take longer than the execute
 --   delegates: self time of the DELEGATE_CALLs and delegates' events in it
 --   operators: self time of the OPERATOR_CALLs in it without a kernel event
 --   tracing: execute minus the baseline's median; NULL without a baseline
 --   tax: execute, or the baseline's median, minus the work; NULL if unknown
 --   tax_percent: tax in percent of execute; if the time without tracing is known, in percent of that
---   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline is of another method; the baseline does not distinguish methods
+--   note: includes tracing; without tracing; no operators traced; times of its work are unknown; work is slower when traced; the baseline is slower; the baseline is of another method; the baseline does not distinguish methods
 --   unit: unit of execute to tax
 CREATE MACRO framework_tax(
     capture,
@@ -102,7 +102,7 @@ SELECT
     END AS tax,
     100e0 * tax / nullif(coalesce(w.untraced, w.execute), 0) AS tax_percent,
     CASE
-        WHEN w.is_untraced THEN w.note
+        WHEN w.is_untraced OR w.work IS NULL THEN w.note
         WHEN w.work > w.untraced THEN 'work is slower when traced'
         WHEN w.untraced > 1.5 * w.execute THEN 'the baseline is slower'
         WHEN w.untraced IS NOT NULL THEN 'without tracing'

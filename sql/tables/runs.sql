@@ -16,7 +16,7 @@ CREATE TABLE runs (
     is_typical BOOLEAN DEFAULT true,  -- whether its execute time is within the outer fences of its block, see `typical_runs`; true without an execute, and if there are too few runs
     executes INTEGER,  -- number of executes; NULL if it has no Method::execute (or Method::step), as in traces
     execute_ticks BIGINT,  -- time of its Method::execute (or Method::step) events; NULL, like the times below, if there is no such event or one of these times is impossible
-    kernel_ticks BIGINT,  -- self time of the kernels in these events
+    kernel_ticks BIGINT,  -- self time of the kernels in these events; NULL, like the times below, also if the times of ops or of delegates' calls are impossible, or don't fit into the execute
     delegate_ticks BIGINT,  -- self time of the DELEGATE_CALLs and delegates' events in these events
     operator_ticks BIGINT  -- self time of the OPERATOR_CALLs, in these events, that have no kernel event
 );

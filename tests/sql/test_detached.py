@@ -235,6 +235,32 @@ def test_calls_shorter_than_their_events_count_as_a_whole() -> None:
     )
 
 
+def test_the_tax_of_work_that_does_not_fit_is_unknown(warehouse: Warehouse) -> None:
+    """Ops of 110 and 110 ticks run at once in an execute of 200, or in a user's event of 167 of it; then one runs after
+    the other. Then two kernels are in one op of 115 ticks, which counts as a whole. The last kernel ends before it
+    starts, on a clock of 64 bits.
+    """
+    at_once = (kernel("mm", 10, 110), operator_call(5, 115), kernel("add", 60, 160, 1), operator_call(55, 165, 1))
+    runs = [
+        run("Execute", *at_once, execute(0, 200)),
+        run("Execute", *at_once, framework("my scope", 3, 170), execute(0, 250)),
+        run("Execute", *at_once[:2], kernel("add", 120, 160, 1), operator_call(117, 165, 1), execute(0, 200)),
+        run("Execute", kernel("mm", 10, 110), kernel("mm", 20, 60), operator_call(5, 120), execute(0, 200)),
+        run("Execute", kernel("mm", 110, 10), execute(0, 200)),
+    ]
+    warehouse.ingest(dump(*runs), name="test", clock_bits=64)
+    query = "SELECT execute, kernels, operators, tax, note FROM framework_tax('test', unit := 'ns')"
+    unknown = (None, None, None, "times of its work are unknown")
+    assert warehouse.rows(query)[1] == [
+        (200, *unknown), (250, *unknown), (200, 140, 0, 60, "includes tracing"), (200, 0, 115, 85, "includes tracing"),
+        (200, *unknown),
+    ]  # fmt: skip
+    stored = "SELECT run_index, execute_ticks, kernel_ticks, delegate_ticks, operator_ticks FROM {} ORDER BY run_index"
+    assert warehouse.rows(stored.format("_find_run_times(1, 1)"))[1] == warehouse.rows(stored.format("runs"))[1]
+    warehouse.ingest(dump(*runs[:1] * 9), name="parallel")
+    assert warehouse.rows("SELECT rule FROM advice('parallel')")[1] == [("detached events",), ("few runs",)]
+
+
 def test_an_execute_counts_whatever_it_is_within_but_if_it_is_impossible() -> None:
     """The user's scope of 10 ticks around an execute of 100 is wrong; the execute is kept nevertheless."""
     assert_query(

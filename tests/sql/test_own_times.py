@@ -76,15 +76,23 @@ def reference(warehouse: Warehouse) -> list[tuple[Any, ...]]:
 def reference_of_runs(warehouse: Warehouse) -> list[tuple[Any, ...]]:
     """The times of runs, added up one by one from the events that count within their executes."""
     query = """
-        SELECT e.capture_id, e.run_index, e.event_index = e.execute_index, e.is_execute, e.children, e.self_ticks,
-            CASE WHEN e.elapsed_ticks >= 0 THEN e.elapsed_ticks ELSE e.unwrapped_ticks END, s.kind
+        SELECT e.capture_id, e.run_index, e.event_index, e.parent_index, e.event_index = e.execute_index, e.is_execute,
+            e.children, e.self_ticks, CASE WHEN e.elapsed_ticks >= 0 THEN e.elapsed_ticks ELSE e.unwrapped_ticks END,
+            s.kind, e.is_additive
         FROM event_ticks AS e JOIN signatures AS s USING (capture_id, signature_index)
-        WHERE e.execute_index IS NOT NULL AND e.is_additive
+        WHERE e.execute_index IS NOT NULL
     """
     parts = {"kernel": 2, "delegate": 3, "delegate_call": 3, "operator_call": 4}
     found: dict[tuple[int, int], list[int]] = {}
-    unknown = set()
-    for key, run_index, is_outermost, begins, children, self_ticks, ticks, kind in warehouse.rows(query)[1]:
+    unknown, without_work = set(), set()
+    rows = warehouse.rows(query)[1]
+    counting = {row[:3]: row[9] for row in rows if row[10]}
+    for key, run_index, _, outer, is_outermost, begins, children, self_ticks, ticks, kind, is_additive in rows:
+        is_lost = not is_additive and counting.get((key, run_index, outer), "kernel") not in parts
+        if kind in parts and kind != "delegate" and (ticks is None or is_lost):
+            without_work.add((key, run_index))
+        if not is_additive:
+            continue
         sums = found.setdefault((key, run_index), [0] * 5)
         sums[0] += begins
         if is_outermost and ticks is None:
@@ -95,7 +103,8 @@ def reference_of_runs(warehouse: Warehouse) -> list[tuple[Any, ...]]:
     runs = warehouse.rows("SELECT capture_id, run_index FROM runs ORDER BY ALL")[1]
     return [
         (*run, None if run not in found else found[run][0])
-        + (tuple(found[run][1:]) if run in found and run not in unknown else (None,) * 4)
+        + ((found[run][1],) if run in found and run not in unknown else (None,))
+        + (tuple(found[run][2:]) if run in found and run not in unknown | without_work else (None,) * 3)
         for run in runs
     ]
 
