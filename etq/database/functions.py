@@ -69,11 +69,11 @@ def _functions() -> Mapping[str, Callable[..., Mapping[str, Any]]]:
     """Import the functions, and return them by the names in `FUNCTIONS`."""
     from etq.verdicts.items import compared
     from etq.verdicts.outliers import each_compared
-    from etq.verdicts.series import explained_totals, level_changes
+    from etq.verdicts.series import level_changes
     from etq.verdicts.values import value_changes
 
     called: Sequence[Callable[..., Mapping[str, Any]]] = (
-        compared, each_compared, value_changes, level_changes, explained_totals,
+        compared, each_compared, value_changes, level_changes,
     )  # fmt: skip
     return {function.name: each for function, each in zip(FUNCTIONS, called, strict=True)}
 
@@ -97,18 +97,26 @@ _DECIDED: Final = _row(
     "base_instruction_id DOUBLE, new_instruction_id DOUBLE, base_place DOUBLE, new_place DOUBLE, is_in_base BOOLEAN, "
     "is_in_new BOOLEAN, matched VARCHAR, counted VARCHAR"
 )
+# A condition of captures, see `etq.verdicts.conditions.differing`.
+_CONDITION: Final = _row("name VARCHAR, unit VARCHAR, text VARCHAR, captures BIGINT[], values DOUBLE[]")
+# An item of a series, see `etq.verdicts.series.level_changes`.
+_ITEM: Final = _row(
+    "number BIGINT, series VARCHAR, what VARCHAR, name VARCHAR, item VARCHAR, scope VARCHAR, is_of_all BOOLEAN, family "
+    "BIGINT, positions BIGINT[], series_positions BIGINT[], builds BIGINT[], values DOUBLE[], resolution DOUBLE, total "
+    "DOUBLE"
+)
 # The arguments after the rows of a comparison: `is_one_clock` to `allow_mismatch`.
 _OPTIONS: Final = ("BOOLEAN", "DOUBLE", "DOUBLE", "VARCHAR", "BOOLEAN")
 FUNCTIONS: Final = (
     Function(
         "needs_etq_to_compare",
-        (_SAMPLE, _TO_ALIGN, _RESHAPED, _row("name VARCHAR, detail VARCHAR, is_label BOOLEAN"), *_OPTIONS),
+        (_SAMPLE, _TO_ALIGN, _RESHAPED, _CONDITION, _row("name VARCHAR, detail VARCHAR"), *_OPTIONS),
         _DECIDED,
     ),
     Function(
         "needs_etq_to_compare_each",
         (
-            *(_SAMPLE, _TO_ALIGN, _RESHAPED, _row("value VARCHAR, name VARCHAR, detail VARCHAR")),
+            *(_SAMPLE, _TO_ALIGN, _RESHAPED, _CONDITION),
             _row("capture_id BIGINT, value VARCHAR"),
             *_OPTIONS,
         ),
@@ -118,6 +126,7 @@ FUNCTIONS: Final = (
         "needs_etq_to_compare_values",
         (
             _row("name VARCHAR, unit VARCHAR, better VARCHAR, is_new BOOLEAN, position DOUBLE, value DOUBLE"),
+            *(_row("capture_id BIGINT, is_new BOOLEAN"), _CONDITION),
             *("VARCHAR", "DOUBLE", "DOUBLE", "BOOLEAN"),
         ),
         _row(
@@ -128,30 +137,21 @@ FUNCTIONS: Final = (
     Function(
         "needs_etq_to_find_changes",
         (
+            _ITEM,
+            _ITEM,
             _row(
-                "series BIGINT, family BIGINT, positions BIGINT[], builds BIGINT[], values DOUBLE[], steps BIGINT[], "
-                "creeps BIGINT[], resolution DOUBLE, total DOUBLE"
+                "series VARCHAR, position BIGINT, comment_id BIGINT, what VARCHAR, item VARCHAR, identity VARCHAR, "
+                "kind VARCHAR, accepts BOOLEAN, text VARCHAR, author VARCHAR, written BIGINT"
             ),
+            {"series": "VARCHAR", **_CONDITION},
             *("DOUBLE", "DOUBLE"),
         ),
         _row(
             "series BIGINT, kind VARCHAR, verdict VARCHAR, stage VARCHAR, place BIGINT, last_good BIGINT, first_bad "
             "BIGINT, level_first BIGINT, level_end BIGINT, back DOUBLE, before DOUBLE, step DOUBLE, low DOUBLE, high "
             "DOUBLE, p DOUBLE, q DOUBLE, captures_before BIGINT, captures_after BIGINT, builds_after BIGINT, "
-            "is_accepted BOOLEAN, shows DOUBLE, noise DOUBLE, comparison BIGINT"
+            "is_accepted BOOLEAN, shows DOUBLE, noise DOUBLE, condition VARCHAR, comment VARCHAR, author VARCHAR"
         ),
-    ),
-    Function(
-        "needs_etq_to_explain_totals",
-        (
-            _row(
-                "series VARCHAR, scope VARCHAR, what VARCHAR, resolution DOUBLE, positions BIGINT[], builds BIGINT[], "
-                "values DOUBLE[], is_of_all BOOLEAN, number BIGINT"
-            ),
-            _row("number BIGINT, position BIGINT, comment_id BIGINT, is_of_op BOOLEAN, is_creep BOOLEAN"),
-            *("DOUBLE", "DOUBLE"),
-        ),
-        _row("number BIGINT, position BIGINT, kind VARCHAR, comment_id BIGINT"),
     ),
 )
 

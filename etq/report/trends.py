@@ -23,7 +23,7 @@ _NUMBERS: Final = ("min_effect", "alpha")
 FOUND: Final = {
     "_found_captures": "_series_factors($selector, $over, $by, $phase)",
     "_found_items": "_series_items('temp._found_captures', $phase)",
-    "_found_comments": "_trend_comments('temp._found_captures', $phase, $alpha, $min_effect)",
+    "_found_comments": "_series_comments('temp._found_captures')",
     "_found_changes": (
         "_regressions_of('temp._found_captures', 'temp._found_items', 'temp._found_comments', "
         "$selector, $since, $unit, $alpha, $min_effect, true)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,22 @@ Finding = tuple[int, str, str] | tuple[int, str, str, int, str]
 
 
 def findings_of_input(
-    samples: Mapping[str, Any], conditions: Mapping[str, Any], phase: str | None
+    samples: Mapping[str, Any],
+    conditions: Sequence[tuple[str, str]],
+    labels: Sequence[tuple[str, str]],
+    phase: str | None,
 ) -> Iterator[Finding]:
-    """Yield the findings of captures without times, and of conditions, labels and programs that differ."""
+    """Yield the findings of captures without times, and of conditions, labels and programs that differ. Conditions and
+    labels have a name and a detail.
+    """
     for at in np.flatnonzero((samples["level"] == "none") & (samples["side"] != "history")):
         side, run = samples["side"][at], "step" if samples["is_trace"][at] else "execute"
         detail = words.NO_TIMES.format(side, run, "" if phase is None else f" of phase {phase}")
         yield 0, "no times", detail, int(samples["capture_id"][at]), side
-    found = [*zip(*(conditions[key] for key in ("name", "detail", "is_label")), strict=True)]
-    labels = {name for name, _, is_label in found if is_label}
-    for name, detail, is_label in found:
-        yield 1, *(words.of_label(name, detail, labels) if is_label else words.of_condition(name, detail))
+    for condition in conditions:
+        yield 1, *words.of_condition(*condition)
+    for label in labels:
+        yield 1, *words.of_label(*label, {name for name, _ in labels})
     is_op = samples["level"] == "op"
     base, new = ({*samples["item"][is_op & (samples["side"] == side)]} for side in ("base", "new"))
     matched = next(iter(samples["matched"][is_op]), "event")

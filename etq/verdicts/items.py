@@ -12,6 +12,7 @@ import numpy as np
 from etq.verdicts.alignment import align
 from etq.verdicts.arithmetic import Flags, Places
 from etq.verdicts.comparison import compare
+from etq.verdicts.conditions import differing
 from etq.verdicts.findings import findings_of_input
 from etq.verdicts.samples import Table, tables
 
@@ -28,6 +29,7 @@ def compared(
     ops: Mapping[str, Any],
     shapes: Mapping[str, Any],
     conditions: Mapping[str, Any],
+    labels: Mapping[str, Any],
     is_one_clock: bool,
     alpha: float,
     min_effect: float | None,
@@ -39,13 +41,15 @@ def compared(
     samples     columns of `_comparison_samples`; ops without an item have the one that `align` finds
     ops         what `align` takes
     shapes      ops whose input shapes differ between the sides: op, shapes of base only, and shapes of new only
-    conditions  conditions of measurement that differ between the sides: name, detail, and is_label for labels
+    conditions  conditions of the captures of both sides, see `differing`
+    labels      labels that differ between the sides: name and detail
     phase       the runs that are compared; None: all
     """
     samples = aligned(samples, ops)
-    findings = findings_of_input(samples, conditions, phase)
-    differ = not conditions["is_label"].all()
-    return of_tables(tables(samples), shapes, differ, is_one_clock, alpha, min_effect, allow_mismatch, findings)
+    sides = (samples["capture_id"][samples["side"] == side] for side in _SIDES)
+    differ = [(name, f"{base} in base, {new} in new") for name, base, new in differing(conditions, *sides)]
+    findings = findings_of_input(samples, differ, [*zip(labels["name"], labels["detail"], strict=True)], phase)
+    return of_tables(tables(samples), shapes, bool(differ), is_one_clock, alpha, min_effect, allow_mismatch, findings)
 
 
 def aligned(samples: Mapping[str, Any], ops: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from etq.verdicts import words
 from etq.verdicts.comparison import SMALLEST_APART
+from etq.verdicts.conditions import differing
 from etq.verdicts.items import aligned, of_tables
 from etq.verdicts.samples import tables
 
@@ -53,7 +54,7 @@ def each_compared(
     differ, if these are more than half.
 
     samples, ops, shapes  what `compared` takes, of all captures; their sides are not read
-    conditions            those that differ between a value and all others: value, name and detail
+    conditions            conditions of all captures, see `differing`
     of_captures           capture_id and value
     """
     value_of = dict(zip(of_captures["capture_id"].tolist(), of_captures["value"], strict=True))
@@ -71,15 +72,17 @@ def each_compared(
             table.with_sides(np.array([side_of.get(each) for each in of_table], np.object_))
             for table, of_table in given
         ]
-        differ = bool((conditions["value"] == value).any())
+        is_of_value = of_captures["value"] == value
+        sides = (of_captures["capture_id"][is_of] for is_of in (~is_of_value, is_of_value))
+        differ = any(differing(conditions, *sides))
         part = alpha / len(values)
         kept = [table for table in of_sides if len(table.sides)]
         return of_tables(kept, shapes, differ, is_one_clock, part, min_effect, allow_mismatch)
 
     rows = {value: judged(value, set()) for value in values}
-    differing = {value for value in values if any(_differing(rows[value]).values())}
-    if differing and 2 * len(differing) < len(values):
-        rows = {value: judged(value, differing) for value in values}
+    apart = {value for value in values if any(_differing(rows[value]).values())}
+    if apart and 2 * len(apart) < len(values):
+        rows = {value: judged(value, apart) for value in values}
     found: dict[str, list[Any]] = {}
     for value, each in rows.items():
         _append(found, value, each, len(values))
@@ -127,7 +130,7 @@ def sentence(rows: Sequence[Mapping[str, Any]], by: str) -> str:
     for value in dict.fromkeys(row["value"] for row in rows):
         row = values[value]
         name = value if row["in_ops"] is None else f"{value} ({row['in_ops']})"
-        verdict = row["verdict"] if row["verdict"] in _STATED or row["in_ops"] is None else "differing"
+        verdict = row["verdict"] if row["verdict"] in _STATED or row["in_ops"] is None else "apart"
         of_verdict.setdefault(verdict, []).append(name)
     is_judged = of_verdict.keys() - _UNJUDGED
     parts = [_stated(of_verdict.get(words.SLOWER, []), len(values), by) if is_judged else f"No {by} is judged"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,115 +11,186 @@ import numpy as np
 from etq.verdicts import words
 from etq.verdicts.arithmetic import Numbers
 from etq.verdicts.changes import KEPT, OPEN, STATE, Change, Least, Reset, Stretch, changes_of, levels_of
+from etq.verdicts.conditions import differing
+
+Rows = Mapping[str, Any]  # an array by column
+Row = dict[str, Any]
 
 # The row of a stretch of a series; if no change was accepted, the stretch is the whole series.
 _ROW: Final[dict[str, Any]] = {
     "kind": "stretch", **dict.fromkeys(("verdict", "stage")), **dict.fromkeys(("place", "last_good", "first_bad"), 0),
     **dict.fromkeys(("shows", "noise", "back", "before", "step", "low", "high", "p", "q"), math.nan),
     **dict.fromkeys(("level_first", "level_end", "captures_before", "captures_after", "builds_after"), 0),
-    "is_accepted": False,
+    "is_accepted": False, **dict.fromkeys(("condition", "comment", "author")),
 }  # fmt: skip
 
 
-def level_changes(series: Mapping[str, Any], min_step: float, alpha: float) -> dict[str, list[Any]]:
-    """Return a row for each stretch of a series between accepted changes, and one for each change that counts.
-    `comparison` numbers these rows from 1.
+def level_changes(
+    items: Rows, parts: Rows, comments: Rows, conditions: Rows, min_step: float, alpha: float
+) -> dict[str, list[Any]]:
+    """Return a row for each stretch of an item between accepted changes, and one for each change that counts, with the
+    latest comment on it. The column `series` has the item's number.
 
-    series    columns series, family (the number of series of which one may change by chance), and, with an array for
-              each, positions (by which its captures are ordered), builds (numbers, in order), values, and steps and
-              creeps: positions of the first captures after those that were accepted; resolution: the step of a coarse
-              clock, else 0; total: for an op, the total that it is a part of, else 0; both in the unit of the times
-              whose logarithms are the values
-    min_step  the smallest change that counts
-    alpha     the probability of a change of any series of a family by chance
+    items       totals, ops, modules or metrics of series: number; series; what and name, as in `trend`; item, the
+                identity of an op; scope, of which an op is a part; is_of_all, whether it is a part of the total of all
+                methods; family (the number of items of which one may change by chance); and, with an array for each,
+                positions (by which its captures are ordered), series_positions (of these captures in the series),
+                builds (numbers, in order) and values; resolution: the step of a coarse clock, else 0; total: for an op,
+                the total that it is a part of, else 0; both in the unit of the times whose logarithms are the values
+    parts       the items whose accepted changes may explain changes of totals; without any, `items` themselves
+    comments    the rows of `_series_comments`
+    conditions  conditions of series, see `differing`; captures are positions in the series
+    min_step    the smallest change that counts
+    alpha       the probability of a change of any item of a family by chance
     """
-    orders = [np.lexsort(keys) for keys in zip(series["positions"], series["builds"], strict=True)]
-    values, builds, positions = (
-        [each[order] for each, order in zip(series[name], orders, strict=True)]
-        for name in ("values", "builds", "positions")
-    )
-    starts = [np.r_[np.flatnonzero(np.diff(each, prepend=-1)), len(each)] for each in builds]
-    levels = [levels_of(*each) for each in zip(values, builds, strict=True)]
-    # A reset's place counts the captures of a series that have the op.
+    given, said, found = _rows(items), _rows(comments), []
+    said += _explained(_rows(parts) or given, said, min_step, alpha)
+    for item, rows in _changes(given, said, min_step, alpha):
+        for row in rows:
+            if row["kind"] == "step" and not row["is_accepted"] and (why := _condition(row, item, conditions)):
+                row.update(condition=why, stage=STATE, back=math.nan)
+            if row["kind"] != "stretch":
+                row.update(_latest(row, item["comments"]))
+        found += rows
+    return {name: [row[name] for row in found] for name in ("series", *_ROW)}
+
+
+def _changes(
+    items: Sequence[Row], comments: Sequence[Row], min_step: float, alpha: float
+) -> Iterator[tuple[Row, list[Row]]]:
+    """Yield each item, with the comments on it, and the rows of its stretches and changes."""
+    for item in items:
+        order = np.lexsort((item["positions"], item["builds"]))
+        item |= {name: item[name][order] for name in ("positions", "series_positions", "builds", "values")}
+        item["starts"] = np.r_[np.flatnonzero(np.diff(item["builds"], prepend=-1)), len(item["builds"])]
+        item["comments"] = [*_placed(item, comments)]
+    levels = [levels_of(item["values"], item["builds"]) for item in items]
     resets = [
         [
-            Reset(_build_of(int((known < at).sum()), first), name == "creeps")
-            for name in ("steps", "creeps")
-            for at in series[name][row]
+            Reset(_build_of(comment["capture"], item["starts"]), comment["kind"] == "creep")
+            for comment in sorted(item["comments"], key=lambda comment: comment["kind"] == "creep")
+            if comment["accepts"]
         ]
-        for row, (known, first) in enumerate(zip(positions, starts, strict=True))
+        for item in items
     ]
-    leasts = [
-        Least(min_step, *each) for each in zip(series["resolution"].tolist(), series["total"].tolist(), strict=True)
-    ]
+    leasts = [Least(min_step, item["resolution"], item["total"]) for item in items]
     found = changes_of([level for level, _ in levels], leasts, resets, [errors for _, errors in levels])
-    rows: list[dict[str, Any]] = []
-    for at, each in enumerate(found):
-        known = {"series": int(series["series"][at])}
-        rows += [_stretch_row(stretch, starts[at], positions[at]) | known for stretch in each.stretches]
+    for item, each in zip(items, found, strict=True):
+        starts, positions, known = item["starts"], item["positions"], {"series": item["number"]}
+        rows = [_stretch_row(stretch, starts, positions) | known for stretch in each.stretches]
         counting = [
-            _row(change, starts[at], positions[at]) | known | {"q": q}
+            _row(change, starts, positions) | known | {"q": q}
             for change in each.changes
-            if (q := min(1.0, change.p * (1 if change.is_accepted else int(series["family"][at])))) < alpha
+            if (q := min(1.0, change.p * (1 if change.is_accepted else item["family"]))) < alpha
         ]
-        rows += _listed(counting)
-    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in ("series", *_ROW)}
-    return columns | {"comparison": [*range(1, len(rows) + 1)]}
+        yield item, rows + _listed(counting)
 
 
-def explained_totals(
-    items: Mapping[str, Any], accepted: Mapping[str, Any], min_step: float, alpha: float
-) -> dict[str, list[Any]]:
-    """Return the changes of totals that accepted changes of ops explain. Those within 2 captures explain a change if
-    they add up to half of it or more. A row is a comment on such an op.
+def _rows(columns: Rows) -> list[Row]:
+    plain = [values.tolist() if isinstance(values, np.ndarray) else values for values in columns.values()]
+    return [dict(zip(columns, values, strict=True)) for values in zip(*plain, strict=True)]
 
-    items     columns as in `level_changes`, but the series are names, and number; scope: None for the total of all
-              methods; what: total or op; is_of_all: whether it is a part of the total of all methods
-    accepted  the comments that accept a change of an item: its number, position, comment_id, whether they are on an op
-              and not on all items (is_of_op), and is_creep
+
+def _placed(item: Row, comments: Sequence[Row]) -> Iterator[Row]:
+    """Yield the comments on an item, each with the number and position of the first capture, from its place on, that
+    has the item.
     """
-    comments: dict[int, list[dict[str, Any]]] = {number: [] for number in items["number"].tolist()}
-    for values in zip(*(accepted[name].tolist() for name in accepted), strict=True):
-        comment = dict(zip(accepted, values, strict=True))
-        comments[comment["number"]].append(comment)
-    rows = [dict(zip(items, values, strict=True)) for values in zip(*items.values(), strict=True)]
-    known = {
-        int(row["number"]): row
+    for comment in comments:
+        if comment["series"] == item["series"] and _is_on(comment, item):
+            capture = int((item["series_positions"] < comment["position"]).sum())
+            if capture < len(item["positions"]):
+                yield comment | {"capture": capture, "at": int(item["positions"][capture])}
+
+
+def _is_on(comment: Row, item: Row) -> bool:
+    """Whether a comment is on an item. A comment on an op without an instruction is on all of its instances."""
+    if comment["what"] != item["what"]:
+        return bool(comment["what"] == "all")
+    identity = comment["identity"] or (comment["item"] if comment["what"] == "total" else None)
+    names = (None, item["name"], item["name"].split("@")[0])
+    return comment["item"] in names or (identity is not None and identity == item["item"])
+
+
+def _latest(change: Row, comments: Sequence[Row]) -> Row:
+    """Return the text and the author of the latest comment on a change. A comment on a step is within 2 captures of it:
+    with more captures, the step may be found a bit earlier or later.
+    """
+    is_creep = change["kind"] == "creep"
+    first = change["last_good"] if is_creep else change["first_bad"] - 2
+    last = change["first_bad"] + (1 if is_creep else 2)
+    within = [comment for comment in comments if first <= comment["at"] <= last]
+    latest = max(within, key=lambda comment: (comment["written"], comment["comment_id"]), default=None)
+    return {} if latest is None else {"comment": latest["text"], "author": latest["author"] or None}
+
+
+def _condition(step: Row, item: Row, conditions: Rows) -> str | None:
+    """Return what differs between the captures of the levels of a step; None if nothing is known."""
+    positions = item["positions"]
+    is_at = (positions >= step["level_first"]) & (positions <= step["level_end"])
+    sides = [item["series_positions"][is_at & beside] for beside in (
+        positions <= step["last_good"], positions >= step["first_bad"]
+    )]  # fmt: skip
+    rows = np.flatnonzero(conditions["series"] == item["series"])
+    found = differing({name: [values[row] for row in rows] for name, values in conditions.items()}, *sides)
+    return "; ".join(f"{name} {old} before, {new} since" for name, old, new in found) or None
+
+
+def _explained(items: Sequence[Row], comments: Sequence[Row], min_step: float, alpha: float) -> list[Row]:
+    """Return comments that accept the changes of totals that accepted changes of ops explain: those of ops within 2
+    captures that add up to half of the change or more. The total of all methods has no name.
+    """
+    accepting = [comment for comment in comments if comment["accepts"]]
+    affected = {comment["series"] for comment in accepting if comment["what"] == "op"}
+    known = [
+        item | {"family": 1, "total": 0.0, "scopes": {item["scope"]}}
+        for item in items
+        if item["series"] in affected
+        and (item["what"] == "total" or any(each["what"] == "op" and _is_on(each, item) for each in accepting))
+    ]
+    for series in affected:
+        known += _of_all([item for item in known if item["series"] == series and item["is_of_all"]])
+    changes = [
+        (item, row)
+        for item, rows in _changes(known, accepting, min_step, alpha)
         for row in rows
-        if row["what"] == "total" or any(comment["is_of_op"] for comment in comments[row["number"]])
-    }
-    series: dict[str, Any] = {name: [row[name] for row in known.values()] for name in ("positions", "builds", "values")}
-    for name, is_creep in (("steps", False), ("creeps", True)):
-        series[name] = [[each["position"] for each in comments[at] if each["is_creep"] == is_creep] for at in known]
-    numbers = np.array([*known], np.int64)
-    resolution = np.array([row["resolution"] for row in known.values()], np.float64)
-    series |= {"series": numbers, "family": np.ones_like(numbers), "resolution": resolution, "total": 0 * resolution}
-    found = level_changes(series, min_step, alpha)
-    changes = [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
-    changes = [known[change["series"]] | change for change in changes if change["stage"] in (KEPT, OPEN)]
-    parts = {(row["series"], row["scope"]) for row in known.values() if row["is_of_all"]}
-    explained: list[dict[str, Any]] = []
-    for total in changes:
-        if total["what"] != "total" or total["is_accepted"]:
+        if row["stage"] in (KEPT, OPEN)
+    ]
+    explained: list[Row] = []
+    for total, change in changes:
+        if total["what"] != "total" or change["is_accepted"]:
             continue
-        of_series = known[total["number"]]["series"]
         ops = [
-            op
-            for op in changes
+            (op, row)
+            for op, row in changes
             if op["what"] == "op"
-            and op["is_accepted"]
-            and known[op["number"]]["series"] == of_series
-            and abs(op["first_bad"] - total["first_bad"]) <= 2
-            and (op["scope"] == total["scope"] or (total["scope"] is None and (of_series, op["scope"]) in parts))
+            and row["is_accepted"]
+            and op["series"] == total["series"]
+            and op["scope"] in total["scopes"]
+            and abs(row["first_bad"] - change["first_bad"]) <= 2
         ]
-        if ops and 2 * sum(map(_cost, ops)) / _cost(total) >= 1:
+        if ops and 2 * sum(_cost(row) for _, row in ops) / _cost(change) >= 1:
+            follows = {"position": change["first_bad"], "kind": change["kind"], "what": "total"}
+            follows |= {"item": total["name"], "identity": total["item"]}
             explained += [
-                comment | {"number": total["number"], "position": total["first_bad"], "kind": total["kind"]}
-                for number in {op["number"] for op in ops}
-                for comment in comments[number]
-                if abs(comment["position"] - total["first_bad"]) <= 2
+                comment | follows
+                for op in {id(op): op for op, _ in ops}.values()
+                for comment in op["comments"]
+                if abs(comment["at"] - change["first_bad"]) <= 2
             ]
-    return {name: [row[name] for row in explained] for name in ("number", "position", "kind", "comment_id")}
+    return explained
+
+
+def _of_all(totals: Sequence[Row]) -> Iterator[Row]:
+    """Yield the total of all methods of a series, given their totals."""
+    if totals:
+        places, builds, values = (
+            np.concatenate([total[name] for total in totals]) for name in ("positions", "builds", "values")
+        )
+        positions, first, place = np.unique(places, return_index=True, return_inverse=True)
+        summed = np.log(np.bincount(place, np.exp(values)))
+        at = {"positions": positions, "series_positions": positions, "builds": builds[first], "values": summed}
+        named = {"name": "", "item": None, "scopes": {total["scope"] for total in totals}, "is_of_all": False}
+        yield totals[0] | at | named | {"resolution": 0.0}
 
 
 def _cost(change: Mapping[str, Any]) -> float:

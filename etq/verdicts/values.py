@@ -11,13 +11,20 @@ import numpy as np
 from etq.verdicts import words
 from etq.verdicts.arithmetic import differences, holm, median, p_of, quantile
 from etq.verdicts.comparison import SMALLEST
+from etq.verdicts.conditions import differing
 from etq.verdicts.effects import drift_of
 from etq.verdicts.samples import alternates
 from etq.verdicts.states import LEAST
 
 
 def value_changes(
-    values: Mapping[str, Any], kind: str, alpha: float, min_effect: float | None, conditions_differ: bool
+    values: Mapping[str, Any],
+    captures: Mapping[str, Any],
+    conditions: Mapping[str, Any],
+    kind: str,
+    alpha: float,
+    min_effect: float | None,
+    allow_mismatch: bool,
 ) -> dict[str, list[Any]]:
     """Return the change of each value from base to new, with its verdict: a row per name and unit.
 
@@ -26,13 +33,17 @@ def value_changes(
     after Holm's correction, for values of which it is known whether lower or higher is better. Other values are
     conditions; they differ if the ranges of both sides don't overlap.
 
-    values             columns of name, unit, better, is_new, position and value, a row per capture and name;
-                       the position is the place in time, NaN where that doesn't matter
-    kind               metric; time, which is slower or faster; or size, which has no noise
-    alpha              accepted share of false positives
-    min_effect         smallest change that counts; None: 2 %
-    conditions_differ  whether there are no verdicts because the sides were measured under different conditions
+    values          columns of name, unit, better, is_new, position and value, a row per capture and name;
+                    the position is the place in time, NaN where that doesn't matter
+    captures        capture_id and is_new
+    conditions      conditions of these captures, see `differing`
+    kind            metric; time, which is slower or faster; or size, which has no noise
+    alpha           accepted share of false positives
+    min_effect      smallest change that counts; None: 2 %
+    allow_mismatch  whether there are verdicts although the sides were measured under different conditions
     """
+    sides = (captures["capture_id"][is_of] for is_of in (~captures["is_new"], captures["is_new"]))
+    conditions_differ = not allow_mismatch and any(differing(conditions, *sides))
     places: dict[tuple[str, str | None], list[int]] = {}
     for place, key in enumerate(zip(values["name"], values["unit"], strict=True)):
         places.setdefault(key, []).append(place)

@@ -7,7 +7,7 @@ CREATE MACRO _comparison_input(
 WITH compared_sides AS MATERIALIZED (FROM _compared_sides(base, new, history := history)),
 sampled AS MATERIALIZED (FROM _comparison_samples('compared_sides', quantile, phase, history, allow_mismatch)),
 sides AS MATERIALIZED (
-    SELECT 0 AS comparison, c.side = 'new' AS is_new, c.capture_id, c.format = 'torch_trace' AS is_trace
+    SELECT c.side = 'new' AS is_new, c.capture_id, c.format = 'torch_trace' AS is_trace
     FROM compared_sides AS c
     WHERE c.side <> 'history'
 ),
@@ -24,15 +24,11 @@ reshaped AS (
     ) AS h
     WHERE NOT (list_has_all(h.base_shapes, h.new_shapes) AND list_has_all(h.new_shapes, h.base_shapes))
 ),
-conditions AS (
-    SELECT d.name, d.detail, false AS is_label
-    FROM _conditions_of('sides', ['governor'], ' in base', ' in new') AS d
-    UNION ALL
-    SELECT l.name, l.detail, true FROM _differing_labels(base, new, 'sides') AS l
-)
+measured_sides AS (SELECT c.capture_id FROM sides AS c)
 SELECT a.samples, a.ops,
     (SELECT list(e) FROM reshaped AS e) AS shapes,
-    (SELECT list(c) FROM conditions AS c) AS conditions,
+    (SELECT list(c) FROM _conditions('measured_sides') AS c) AS conditions,
+    (SELECT list(l) FROM _differing_labels(base, new, 'sides') AS l) AS labels,
     a.counted[2] IS NULL AS is_one_clock, alpha::DOUBLE AS alpha, min_effect::DOUBLE AS min_effect,
     phase::VARCHAR AS phase, allow_mismatch::BOOLEAN AS allow_mismatch, a.counted
 FROM (
@@ -41,7 +37,7 @@ FROM (
             'capture_id': s.capture_id, 'op_index': s.place::BIGINT, 'program': s.op, 'name': s.item,
             'is_by_module': s.matched = 'module', 'ticks': s.ticks
         } ORDER BY s.capture_id, s.place) FILTER (WHERE s.level = 'to align') AS ops,
-        list_sort(list(DISTINCT s.counted) FILTER (WHERE s.level = 'total')) AS counted
+        list_sort(list_distinct(list(s.counted) FILTER (WHERE s.level = 'total'))) AS counted
     FROM sampled AS s
 ) AS a
 WHERE _has_valid_options(alpha, min_effect, phase);
@@ -89,7 +85,8 @@ CREATE MACRO _comparison(
 ) AS TABLE
 WITH answer AS (
     SELECT needs_etq_to_compare(
-            i.samples, i.ops, i.shapes, i.conditions, i.is_one_clock, i.alpha, i.min_effect, i.phase, i.allow_mismatch
+            i.samples, i.ops, i.shapes, i.conditions, i.labels, i.is_one_clock, i.alpha, i.min_effect, i.phase,
+            i.allow_mismatch
         ) AS decided, i.counted
     FROM _comparison_input(base, new, quantile, phase, history, alpha, min_effect, allow_mismatch) AS i
 )

@@ -15,8 +15,8 @@ SELECT CASE WHEN _are_ranks(v.key, v.base_values, v.new_values) THEN 'ranks' ELS
         ELSE _listed_values(v.base_values) || ' in all of base, ' || _listed_values(v.new_values) || ' in all of new'
     END AS detail
 FROM (
-    SELECT l.key, list_sort(list(DISTINCT l.value) FILTER (NOT s.is_new)) AS base_values,
-        list_sort(list(DISTINCT l.value) FILTER (s.is_new)) AS new_values,
+    SELECT l.key, list_sort(list_distinct(list(l.value) FILTER (NOT s.is_new))) AS base_values,
+        list_sort(list_distinct(list(l.value) FILTER (s.is_new))) AS new_values,
         count(*) FILTER (NOT s.is_new) AS of_base, count(*) FILTER (s.is_new) AS of_new,
         any_value(s.base_captures) AS base_captures, any_value(s.new_captures) AS new_captures
     FROM (

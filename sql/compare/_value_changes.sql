@@ -6,14 +6,13 @@ CREATE MACRO _value_changes(
     alpha, min_effect, allow_mismatch
 ) AS TABLE
 WITH value_sides AS MATERIALIZED (
-    SELECT 0 AS comparison, c.side = 'new' AS is_new, c.capture_id FROM query_table(compared) AS c
-)
+    SELECT c.capture_id, c.side = 'new' AS is_new FROM query_table(compared) AS c
+),
+measured_sides AS (SELECT c.capture_id FROM value_sides AS c)
 SELECT unnest(
     needs_etq_to_compare_values(
-        samples, kind, alpha::DOUBLE, min_effect::DOUBLE,
-        NOT allow_mismatch AND (
-            SELECT count(*) > 0 FROM _conditions_of('value_sides', ['governor'], ' in base', ' in new') AS d
-        )
+        samples, (SELECT list(s) FROM value_sides AS s), (SELECT list(c) FROM _conditions('measured_sides') AS c), kind,
+        alpha::DOUBLE, min_effect::DOUBLE, allow_mismatch::BOOLEAN
     ),
     recursive := true
 )

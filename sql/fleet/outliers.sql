@@ -66,17 +66,9 @@ outlier_captures AS (
 ),
 outlier_sides AS MATERIALIZED (FROM _placed_sides('outlier_captures')),
 sampled AS MATERIALIZED (FROM _comparison_samples('outlier_sides', quantile, phase, NULL, allow_mismatch)),
-sides_of_values AS MATERIALIZED (
-    SELECT dense_rank() OVER (ORDER BY d.value) AS comparison, d.value, v.value = d.value AS is_new, v.capture_id
-    FROM (SELECT DISTINCT n.value FROM of_values AS n) AS d CROSS JOIN of_values AS v
-),
-conditions AS (
-    SELECT n.value, c.name, c.detail
-    FROM _conditions_of('sides_of_values', ['governor'], ' in all others', ' in it') AS c
-    JOIN (SELECT DISTINCT s.comparison, s.value FROM sides_of_values AS s) AS n USING (comparison)
-),
+measured_captures AS (SELECT v.capture_id FROM of_values AS v),
 input AS (
-    SELECT a.samples, a.ops, (SELECT list(c) FROM conditions AS c) AS conditions,
+    SELECT a.samples, a.ops, (SELECT list(c) FROM _conditions('measured_captures') AS c) AS conditions,
         (SELECT list({'capture_id': v.capture_id, 'value': v.value}) FROM of_values AS v) AS of_captures,
         a.counted[2] IS NULL AS is_one_clock, a.counted
     FROM (
@@ -85,7 +77,7 @@ input AS (
                 'capture_id': s.capture_id, 'op_index': s.place::BIGINT, 'program': s.op, 'name': s.item,
                 'is_by_module': s.matched = 'module', 'ticks': s.ticks
             } ORDER BY s.capture_id, s.place) FILTER (WHERE s.level = 'to align') AS ops,
-            list_sort(list(DISTINCT s.counted) FILTER (WHERE s.level = 'total')) AS counted
+            list_sort(list_distinct(list(s.counted) FILTER (WHERE s.level = 'total'))) AS counted
         FROM sampled AS s
     ) AS a
     WHERE _has_valid_options(alpha, min_effect, phase)

@@ -6,7 +6,7 @@ CREATE MACRO _series_items(
     phase
 ) AS TABLE
 SELECT i.* EXCLUDE (times, shifts), list_sort(list_zip(i.positions, i.times, i.shifts)) AS captures,
-    CASE WHEN i.is_total THEN 'total' ELSE 'op' END AS what,
+    CASE WHEN i.is_total THEN 'total' ELSE 'op' END AS what, i.is_total AND i.kind <> 'device_total' AS is_of_all,
     CASE WHEN i.is_total THEN i.scope ELSE i.op || coalesce('@' || i.instruction_id, '') END AS name
 FROM (
     SELECT d.series, o.item, o.op_index = 0 AS is_total, o.scope,

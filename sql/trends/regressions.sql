@@ -2,11 +2,10 @@
 CREATE MACRO _regressions_of(
     captures_of_series,  -- the name of a table with the rows of `_series_factors`
     items_of_series,  -- the name of a table with the rows of `_series_items`
-    comments_of_series,  -- the name of a table with the rows of `_trend_comments`
+    comments_of_series,  -- the name of a table with the rows of `_series_comments`
     selector, since, unit, alpha, min_effect, with_accepted
 ) AS TABLE
 WITH ordered AS (FROM query_table(captures_of_series)),
-comments AS (FROM query_table(comments_of_series)),
 -- The place of `since` in each order of labels; for a commit, the place of its first capture.
 from_label AS MATERIALIZED (
     SELECT d.ordered_by,
@@ -36,64 +35,17 @@ described AS MATERIALIZED (
         END
 ),
 totals AS MATERIALIZED (SELECT s.series, s.scope, s.ticks FROM described AS s WHERE s.is_total),
-commented AS MATERIALIZED (
-    SELECT d.number, c.*
-    FROM comments AS c
-    JOIN described AS d ON d.series = c.series AND _is_comment_on(c, d.what, d.name, d.item)
+judged_items AS (
+    SELECT s.number, s.series, s.what, s.name, s.item, s.scope, s.is_of_all, s.family, s.positions,
+        s.positions AS series_positions, s.builds, s.values, s.resolution,
+        CASE WHEN s.is_total THEN 0 ELSE coalesce(t.ticks, 0) END AS total
+    FROM described AS s
+    LEFT JOIN totals AS t ON t.series = s.series AND t.scope = s.scope
 ),
-resets AS (
-    SELECT c.number, list(c.position) FILTER (WHERE c.kind <> 'creep') AS steps,
-        list(c.position) FILTER (WHERE c.kind = 'creep') AS creeps
-    FROM commented AS c
-    WHERE c.verdict = 'accepted'
-    GROUP BY c.number
-),
-decided AS MATERIALIZED (
-    SELECT unnest(
-        needs_etq_to_find_changes(
-            (
-                SELECT list({
-                    'series': s.number, 'family': s.family, 'positions': s.positions, 'builds': s.builds,
-                    'values': s.values, 'steps': coalesce(r.steps, []), 'creeps': coalesce(r.creeps, []),
-                    'resolution': s.resolution,
-                    'total': CASE WHEN s.is_total THEN 0 ELSE coalesce(t.ticks, 0) END
-                })
-                FROM described AS s
-                LEFT JOIN resets AS r ON r.number = s.number
-                LEFT JOIN totals AS t ON t.series = s.series AND t.scope = s.scope
-            ),
-            ln(1 + min_effect), alpha::DOUBLE
-        ),
-        recursive := true
-    )
-),
--- Materialized: else captures would be joined by their positions first, with the steps of all series.
-steps AS MATERIALIZED (
-    SELECT c.* EXCLUDE (series), n.series
-    FROM decided AS c
-    JOIN described AS n ON n.number = c.series
-    WHERE c.kind = 'step' AND NOT c.is_accepted
-),
--- The captures at the levels of a step.
-of_levels AS MATERIALIZED (
-    SELECT c.comparison, d.position >= c.first_bad AS is_new, d.capture_id
-    FROM steps AS c
-    JOIN ordered AS d ON d.series = c.series AND d.position BETWEEN c.level_first AND c.level_end
-    WHERE d.position <= c.last_good OR d.position >= c.first_bad
-),
-changes AS MATERIALIZED (FROM _with_conditions('decided', 'of_levels')),
--- The latest comment on each change; for a step, within 2 captures: with more captures, it may be found a bit earlier
--- or later.
-texts AS (
-    SELECT c.comparison, arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
-        arg_max(coalesce(k.author, ''), (k.written_at, k.comment_id)) AS author
-    FROM changes AS c
-    JOIN commented AS k
-        ON k.number = c.series
-        AND k.position BETWEEN
-            CASE c.kind WHEN 'creep' THEN c.last_good ELSE c.first_bad - 2 END
-            AND c.first_bad + CASE c.kind WHEN 'creep' THEN 1 ELSE 2 END
-    GROUP BY c.comparison
+changes AS MATERIALIZED (
+    SELECT c.*
+    FROM _series_changes('judged_items', [], 'ordered', comments_of_series, alpha, min_effect) AS c
+    WHERE c.kind <> 'stretch'
 ),
 -- Captures with their ops, and the bound of the first capture in their series. The place is a single value; with two
 -- columns, captures at both ends of changes would first be joined by series, each with all others.
@@ -130,12 +82,11 @@ found AS (
         100 * CASE WHEN d.is_total THEN 1 ELSE exp(c.before) / t.ticks END AS share_percent, c.p, c.q,
         c.captures_before, c.captures_after, c.builds_after, c.place AS position, c.kind,
         CASE c.kind WHEN 'creep' THEN 100 * (exp(c.step / (c.captures_after - 1)) - 1) END AS per_capture_percent,
-        _recorded_at(c.captured_at, c.ingested_at) AS recorded_at, c.is_accepted, m.comment,
-        nullif(m.author, '') AS author, c.ordered_by, c.sides.base AS base, c.sides.new AS new, c.is_same_program,
+        _recorded_at(c.captured_at, c.ingested_at) AS recorded_at, c.is_accepted, c.comment,
+        c.author, c.ordered_by, c.sides.base AS base, c.sides.new AS new, c.is_same_program,
         c.first_bad AS place, d.scope
     FROM counted AS c
     JOIN described AS d ON d.number = c.series
-    LEFT JOIN texts AS m ON m.comparison = c.comparison
     LEFT JOIN totals AS t ON t.series = d.series AND t.scope = d.scope
     LEFT JOIN from_label AS f ON f.ordered_by = c.ordered_by
     WHERE (with_accepted OR NOT c.is_accepted)
@@ -217,7 +168,7 @@ CREATE MACRO _regressions(
 ) AS TABLE
 WITH series_captures AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase, is_lenient := is_lenient)),
 series_items AS (FROM _series_items('series_captures', phase)),
-series_comments AS (FROM _trend_comments('series_captures', phase, alpha, min_effect))
+series_comments AS (FROM _series_comments('series_captures'))
 FROM _regressions_of(
     'series_captures', 'series_items', 'series_comments', selector, since, unit, alpha, min_effect, with_accepted
 );

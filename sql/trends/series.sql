@@ -47,7 +47,7 @@ counted AS (
 ),
 last_points AS (
     SELECT t.series, max_by(t, t.position) AS at, min(t.normalized) AS least, max(t.normalized) AS most,
-        count(DISTINCT t.label) AS builds, max_by(t, t.position) FILTER (WHERE t.stage IS NOT NULL) AS change
+        len(list_distinct(list(t.label))) AS builds, max_by(t, t.position) FILTER (WHERE t.stage IS NOT NULL) AS change
     FROM points AS t
     GROUP BY t.series
 ),

@@ -1,11 +1,10 @@
 -- The rows of `trend` for captures of series. With `is_lenient`, captures without values are no error.
 CREATE MACRO _trend_of(
     captures_of_series,  -- the name of a table with the rows of `_series_factors`
-    comments_of_series,  -- the name of a table with the rows of `_trend_comments`
+    comments_of_series,  -- the name of a table with the rows of `_series_comments`
     what, item, selector, unit, phase, alpha, min_effect, is_lenient
 ) AS TABLE
 WITH ordered AS (FROM query_table(captures_of_series)),
-comments AS (FROM query_table(comments_of_series)),
 found AS (
     SELECT
         s.capture_id, o.runs, o.p25 * s.scale AS ticks, o.p50 * s.scale AS median_ticks, o.p90 * s.scale AS slow_ticks,
@@ -48,7 +47,7 @@ values_of AS MATERIALIZED (
             sum(d.median_ticks) AS median_ticks, sum(d.slow_ticks) AS slow_ticks, sum(d.resolution) AS resolution,
             any_value(d.value_unit) AS value_unit, any_value(d.has_factor) AS has_factor,
             CASE WHEN min(d.identity) = max(d.identity) THEN min(d.identity) END AS identity,
-            list(DISTINCT d.scope) AS scopes
+            list(d.scope) AS scopes
         FROM found AS d
         GROUP BY d.capture_id
     ) AS f ON f.of_capture = s.capture_id
@@ -61,23 +60,6 @@ named AS MATERIALIZED (
         flatten(list(v.scopes)) AS scopes, list({'label': v.label, 'bound': v.bound} ORDER BY v.place) AS places
     FROM values_of AS v
     GROUP BY v.number
-),
--- The place of a comment is the first capture, from there on, that has the item.
-commented AS MATERIALIZED (
-    SELECT d.number, c.* EXCLUDE (position), min(v.place) AS place
-    FROM comments AS c
-    JOIN named AS d ON d.series = c.series AND _is_comment_on(
-        c, what, CASE what WHEN 'total' THEN coalesce(item, '') ELSE item END, d.identity
-    )
-    JOIN values_of AS v ON v.number = d.number AND v.position >= c.position
-    GROUP BY ALL
-),
-resets AS (
-    SELECT c.number, list(c.place) FILTER (WHERE c.kind <> 'creep') AS steps,
-        list(c.place) FILTER (WHERE c.kind = 'creep') AS creeps
-    FROM commented AS c
-    WHERE c.verdict = 'accepted'
-    GROUP BY c.number
 ),
 -- The number of series among which one may change by chance: for totals or ops, the series that `regressions` checks.
 family AS (
@@ -107,10 +89,11 @@ totals AS (
     ) AS t ON t.series = n.series AND list_contains(n.scopes, t.scope)
     GROUP BY n.number
 ),
-series_of AS (
-    SELECT v.number AS series, any_value(f.items) AS family, list(v.place) AS positions, list(v.build) AS builds,
+trend_items AS (
+    SELECT v.number, any_value(v.series) AS series, what AS what, coalesce(item, '') AS name,
+        any_value(n.identity) AS item, NULL AS scope, false AS is_of_all, any_value(f.items) AS family,
+        list(v.place) AS positions, list(v.position) AS series_positions, list(v.build) AS builds,
         list(ln(v.ticks) - CASE WHEN what IN ('op', 'module') THEN v.common ELSE 0 END) AS values,
-        coalesce(any_value(r.steps), []) AS steps, coalesce(any_value(r.creeps), []) AS creeps,
         -- As in comparisons, ops that at least half of the captures have.
         CASE
             WHEN 2 * count(*) FILTER (WHERE v.resolution > 0) >= count(*) THEN max(v.resolution)
@@ -118,44 +101,41 @@ series_of AS (
         END AS resolution,
         coalesce(any_value(t.ticks), 0) AS total
     FROM values_of AS v CROSS JOIN family AS f
-    LEFT JOIN resets AS r ON r.number = v.number
+    JOIN named AS n ON n.number = v.number
     LEFT JOIN totals AS t ON t.number = v.number
     WHERE v.ticks > 0 AND _has_valid_options(alpha, min_effect)
     GROUP BY v.number
 ),
-decided AS MATERIALIZED (
-    SELECT unnest(
-        needs_etq_to_find_changes((SELECT list(o) FROM series_of AS o), ln(1 + min_effect), alpha::DOUBLE),
-        recursive := true
+-- The totals and ops of series in which somebody has accepted the change of an op.
+affected AS (
+    SELECT d.* FROM ordered AS d
+    WHERE what = 'total' AND d.series IN (
+        SELECT c.series FROM query_table(comments_of_series) AS c WHERE c.accepts AND c.what = 'op'
     )
 ),
--- The captures at the levels of a step.
-of_levels AS MATERIALIZED (
-    SELECT c.comparison, d.place >= c.first_bad AS is_new, d.capture_id
-    FROM decided AS c
-    JOIN values_of AS d ON d.number = c.series AND d.place BETWEEN c.level_first AND c.level_end
-    WHERE c.kind = 'step' AND NOT c.is_accepted AND (d.place <= c.last_good OR d.place >= c.first_bad)
-),
-changes AS MATERIALIZED (FROM _with_conditions('decided', 'of_levels')),
-texts AS (
-    SELECT g.comparison, arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
-        arg_max(coalesce(k.author, ''), (k.written_at, k.comment_id)) AS author
-    FROM changes AS g
-    JOIN commented AS k
-        ON k.number = g.series
-        AND k.place BETWEEN
-            CASE g.kind WHEN 'creep' THEN g.last_good ELSE g.first_bad - 2 END
-            AND g.first_bad + CASE g.kind WHEN 'creep' THEN 1 ELSE 2 END
-    GROUP BY g.comparison
+decided AS MATERIALIZED (
+    FROM _series_changes(
+        'trend_items',
+        (
+            SELECT list({
+                'number': 0, 'series': i.series, 'what': i.what, 'name': i.name, 'item': i.item, 'scope': i.scope,
+                'is_of_all': i.is_of_all, 'family': 1, 'positions': i.positions, 'series_positions': i.positions,
+                'builds': i.builds, 'values': i.values, 'resolution': i.resolution, 'total': 0
+            })
+            FROM _series_items('affected', phase) AS i
+        ),
+        'ordered', comments_of_series, alpha, min_effect
+    )
 ),
 -- Changes with the captures around them, and the sides to compare.
 placed AS (
     SELECT g.*, n.ordered_by, n.bound_key, n.places[1].bound AS first_bound, n.places[g.last_good] AS old_capture,
         n.places[g.first_bad] AS new_capture, n.places[g.first_bad - 1].bound AS bound_before,
         n.places[g.back::BIGINT].label AS label_back, s.is_within, s.labels
-    FROM changes AS g
+    FROM decided AS g
     JOIN named AS n ON n.number = g.series
     JOIN _series_selectors('ordered', selector) AS s ON s.series = n.series
+    WHERE g.kind <> 'stretch'
 ),
 sided AS (
     SELECT p.*,
@@ -179,11 +159,10 @@ SELECT v.series, v.place AS position, v.label, v.name AS capture, v.captured_at,
     v.normalized / v.divisor AS normalized, 100 * (exp(g.step) - 1) AS change_percent, g.kind, g.stage, g.condition,
     g.old_capture.label AS last_good, g.label_back AS reverted_at, g.builds_after, v.ordered_by,
     100 * (exp(d.noise) - 1) AS noise_percent, 100 * (exp(d.shows) - 1) AS shown_percent, g.p, g.is_accepted,
-    m.comment, nullif(m.author, '') AS author, g.sides.base AS base, g.sides.new AS new
+    g.comment, g.author, g.sides.base AS base, g.sides.new AS new
 FROM (SELECT count(*) AS captures FROM values_of AS n) AS k
 LEFT JOIN shown AS v ON true
 LEFT JOIN sided AS g ON g.series = v.number AND g.first_bad = v.place
-LEFT JOIN texts AS m ON m.comparison = g.comparison
 LEFT JOIN decided AS d ON d.series = v.number AND d.kind = 'stretch'
     AND v.place BETWEEN d.level_first AND d.level_end
 WHERE CASE WHEN k.captures > 0 THEN true WHEN is_lenient THEN false ELSE error(
@@ -197,7 +176,7 @@ ORDER BY v.series, v.place;
 -- The rows of `trend`. With `is_lenient`, captures without a label to order them by, or without values, are no error.
 CREATE MACRO _trend(what, item, selector, over, "by", unit, phase, alpha, min_effect, is_lenient) AS TABLE
 WITH series_captures AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase, is_lenient := is_lenient)),
-series_comments AS (FROM _trend_comments('series_captures', phase, alpha, min_effect))
+series_comments AS (FROM _series_comments('series_captures'))
 FROM _trend_of(
     'series_captures', 'series_comments', what, item, selector, unit, phase, alpha, min_effect, is_lenient
 );

@@ -210,7 +210,9 @@ def comparisons(columns: Mapping[str, Any]) -> Iterator[Samples]:
 
 
 NO_SHAPES: Final = {name: np.empty(0, np.object_) for name in ("item", "base_shapes", "new_shapes")}
-NO_CONDITIONS: Final = {name: np.empty(0, np.object_) for name in ("name", "detail", "is_label")}
+NO_CONDITIONS: Final = {name: np.empty(0, np.object_) for name in ("name", "unit", "text", "captures", "values")}
+NO_LABELS: Final = {name: np.empty(0, np.object_) for name in ("name", "detail")}
+NO_CAPTURES: Final = {"capture_id": np.empty(0, np.int64), "is_new": np.empty(0, np.bool_)}
 
 
 def judged(fleet: Fleet, draws: Sequence[Draw], alpha: float = 0.05) -> list[dict[str, Judged]]:

@@ -18,7 +18,17 @@ from etq.verdicts.effects import MOST_PRIOR, shrunk
 from etq.verdicts.items import compared
 from etq.verdicts.values import value_changes
 from tests.sql.method import bounded, drift_of
-from tests.statistics.fleet import NO_CONDITIONS, NO_SHAPES, Draw, Fleet, Floats, comparisons, samples_of
+from tests.statistics.fleet import (
+    NO_CAPTURES,
+    NO_CONDITIONS,
+    NO_LABELS,
+    NO_SHAPES,
+    Draw,
+    Fleet,
+    Floats,
+    comparisons,
+    samples_of,
+)
 
 
 def test_p_of_student_is_that_of_scipy() -> None:
@@ -126,7 +136,7 @@ def test_values_of_sides_apart_have_the_drift_of_their_halves(is_apart: bool) ->
         name: np.full(10, value, np.object_) for name, value in (("name", "load"), ("unit", "ns"), ("better", "lower"))
     }
     values = {**texts, "is_new": is_new, "position": np.arange(10.0), "value": np.exp(logs)}
-    found = value_changes(values, "time", 0.05, None, False)
+    found = value_changes(values, NO_CAPTURES, NO_CONDITIONS, "time", 0.05, None, False)
     squared = (logs[is_new].var(ddof=1) + logs[~is_new].var(ddof=1)) / 2 * 2 / 5
     squared += drift_of(logs, ~is_new, is_new) if is_apart else 0
     moved = logs[is_new].mean() - logs[~is_new].mean()
@@ -238,7 +248,7 @@ def test_items_are_described_as_their_last_captures_know_them() -> None:
         "is_by_module": np.zeros(4, np.bool_), "ticks": np.full(4, 10.0),
     }  # fmt: skip
     shapes = {name: np.array([], np.object_) for name in ("op", "base_shapes", "new_shapes")}
-    found = compared(given, ops, shapes, NO_CONDITIONS, False, 0.05, None, None, False)
+    found = compared(given, ops, shapes, NO_CONDITIONS, NO_LABELS, False, 0.05, None, None, False)
     at = found["level"].index("op")
     described = {name: values[at] for name, values in found.items()}
     assert described["item"] == "mm|1"
