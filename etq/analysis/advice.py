@@ -24,21 +24,27 @@ _CHECKED: Final = """
 """
 
 
-def advised(warehouse: Answers, capture: Capture, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def advised(
+    warehouse: Answers, capture: Capture, given: Mapping[str, Any], *, is_alone: bool = False
+) -> tuple[str, dict[str, Any]]:
     """Return a query with the rows of `advice` about a capture, and its parameters; `given` are the other arguments.
 
-    For a trace, arguments about runs have no effect, and texts have the default unit. Raises `QueryError` for an
-    unknown unit, phase, method, or choice of runs.
+    For a trace, arguments about runs have no effect, and texts have the default unit. If a dump was read only for this
+    query (`is_alone`), its advice is computed without the other answers, which take as long. Raises `QueryError` for an
+    unknown unit, phase, method, or choice of runs, and for a capture whose events were pruned.
     """
     others = {name: value for name, value in given.items() if value is not None}
-    checked = {"unit": others.pop("unit", None), "phase": others.get("phase")}
-    [(unit, is_default, _)] = warehouse.rows(_CHECKED, capture=capture, **checked)[1]
+    unit, is_default = others.pop("unit", None), True
+    if not is_alone or unit is not None or "phase" in others:
+        checked = {"unit": unit, "phase": others.get("phase")}
+        [(unit, is_default, _)] = warehouse.rows(_CHECKED, capture=capture, **checked)[1]
     if others.get("runs") == "typical":
         del others["runs"]
-    if capture.format == TRACE or (is_default and not others):
+    if capture.format == TRACE or (is_default and not others and not is_alone):
         return _stored(capture, None if is_default else unit)
-    chosen = {name: others.get(name) for name in ("steps", "phase", "method")}
-    warehouse.rows(_CHOSEN, capture=capture, runs=others.get("runs", "typical"), **chosen)
+    if others:
+        chosen = {name: others.get(name) for name in ("steps", "phase", "method")}
+        warehouse.rows(_CHOSEN, capture=capture, runs=others.get("runs", "typical"), **chosen)
     # Imported here, as only this view needs it.
     from etq.advice.dump_rows import Given, rows_of_dump
     from etq.advice.filling import as_query

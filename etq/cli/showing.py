@@ -90,7 +90,7 @@ def show_opened(
     if stored is not None:
         call, parameters = stored, {"capture": selector}
     if view == ADVICE:
-        query, parameters = advised(warehouse, selector, options)
+        query, parameters = advised(warehouse, selector, options, is_alone=warehouse.path is None)
         call = f"({query})"
     seen = catalog.named(view)
     use_named_view(
