@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 FOLDED: Final = "…"
@@ -125,6 +126,7 @@ def _arguments(lists: Sequence[tuple[_Name, ...]]) -> list[list[str]]:
     ]
 
 
+@lru_cache(maxsize=1024)  # several tables of a page have the same kernels
 def _parsed(name: str) -> _Name | None:
     """Return a name of C++ with arguments or parameters; None for others."""
     if len(name) > _LONGEST or not ("::" in name or "<" in name or name.startswith("void ")):
