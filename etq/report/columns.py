@@ -53,15 +53,12 @@ def table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
 def _column(values: Sequence[Any]) -> Any:
     kinds = set(map(type, values)) - {type(None)}
     if str in kinds:
-        texts = [value if value is None else str(value) for value in values]
-        places: dict[str | None, int] = {None: -1}
-        for text in dict.fromkeys(texts):
-            places.setdefault(text, len(places) - 1)
-        at = list(map(places.__getitem__, texts))
-        del places[None]
-        names = short_names(text for text in places if text is not None)
+        texts = values if kinds == {str} else [value if value is None else str(value) for value in values]
+        distinct = [text for text in dict.fromkeys(texts) if text is not None]
+        places: dict[str | None, int] = {None: -1, **{text: at for at, text in enumerate(distinct)}}
+        names = short_names(distinct)
         short = {"short": list(names.values())} if any(text != name for name, text in names.items()) else {}
-        return {"texts": list(places), "at": at, **short}
+        return {"texts": distinct, "at": list(map(places.__getitem__, texts)), **short}
     if kinds <= {bool, int}:
         return list(values)
     if kinds <= {bool, int, float}:
