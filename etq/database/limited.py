@@ -49,11 +49,15 @@ _WITHOUT_LOG: Final = """
 # DuckDB's table functions that read only tables, names of objects, or nothing. Others read files (including the
 # warehouse's own, with removed rows), run SQL from texts, or reveal removed rows and other queries. The same is true of
 # DuckDB's views that call them, and of its table macros.
-_HARMLESS: Final = re.compile(
-    r"duckdb_(columns|constraints|coordinate_systems|databases|functions|indexes|keywords|schemas|sequences|tables|types"
-    r"|views)|pragma_(collations|platform|show|table_info|version)|generate_series|icu_calendar_names|json_each|json_tree"
-    r"|pg_timezone_names|range|repeat|repeat_row|summary|test_all_types|test_vector_types|unnest"
-)
+_HARMLESS: Final = frozenset(
+    {
+        "duckdb_columns", "duckdb_constraints", "duckdb_coordinate_systems", "duckdb_databases", "duckdb_functions",
+        "duckdb_indexes", "duckdb_keywords", "duckdb_schemas", "duckdb_sequences", "duckdb_tables", "duckdb_types",
+        "duckdb_views", "generate_series", "icu_calendar_names", "json_each", "json_tree", "pg_timezone_names",
+        "pragma_collations", "pragma_platform", "pragma_show", "pragma_table_info", "pragma_version", "range", "repeat",
+        "repeat_row", "summary", "test_all_types", "test_vector_types", "unnest",
+    }
+)  # fmt: skip
 # DuckDB's scalar functions that read files or reveal data; its catalog doesn't distinguish them from harmless
 # functions.
 _TELLING: Final = frozenset(("current_setting", "json_serialize_plan", "stats", "write_log"))
@@ -154,7 +158,7 @@ def _found_others(cursor: duckdb.DuckDBPyConnection) -> set[str]:
         WHERE f.function_type = 'table' OR (f.function_type = 'table_macro' AND f.internal)
         """
     ).fetchall()
-    functions = {name for (name,) in found if not _HARMLESS.fullmatch(name)}
+    functions = {name for (name,) in found} - _HARMLESS
     views = cursor.execute("SELECT v.view_name, v.sql FROM system.main.duckdb_views() AS v WHERE v.internal").fetchall()
     return functions | {name for name, text in views if functions.intersection(_CALLED_BY_VIEW.findall(text))}
 
