@@ -21,7 +21,7 @@ def test_pages_write_selectors_as_python_does(browser: WebDriver, tmp_path_facto
     with etq.open(path):
         pass
 
-    @examples(200, few=60)
+    @examples(200, few=33)
     @given(labels=st.dictionaries(KEYS, VALUES, min_size=1, max_size=3))
     def check(labels: dict[str, str]) -> None:
         written = browser.execute_script("return etq.selectorOf(arguments[0])", [*labels.items()])

@@ -183,7 +183,7 @@ def ten() -> Iterator[Warehouse]:
 
 
 @pytest.mark.long
-@examples(200, few=60)
+@examples(200, few=33)
 @given(labelled=LABELLED, parts=PARTS)
 def test_each_part_of_a_selector_is_met(
     ten: Warehouse, labelled: list[dict[str, str]], parts: list[tuple[str, str, str]]
@@ -209,7 +209,7 @@ VALUES = st.one_of(
 
 
 @pytest.mark.long
-@examples(300, few=100)
+@examples(300, few=50)
 @given(
     labelled=st.lists(st.dictionaries(KEYS, VALUES, min_size=1, max_size=3), min_size=10, max_size=10), data=st.data()
 )
