@@ -42,7 +42,7 @@ def test_another_program_is_decided_after_2_rounds(factor: float) -> None:
 @pytest.mark.long
 def test_benchmarks_of_equal_programs() -> None:
     """Machines from quiet to busy: none has verdicts by chance in more than 5 %, at the end."""
-    number = 100 if IS_WHOLE else 24
+    number = 100 if IS_WHOLE else 12
     found = {name: equal(world, number, 5) for name, world in WORLDS.items()}
     found |= {model: equal(of_fleet(model), number, 6) for model in ("mlp", "convnet")}
     wrong = {name: float(np.mean([bool(each.changed) for each in of_world])) for name, of_world in found.items()}
