@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from etq.database.handles import Capture
 from etq.warehouse.warehouse import Warehouse
 from tests.trace_builders import trace
 
@@ -16,10 +17,10 @@ class Traces:
         self.warehouse, self.path = warehouse, folder / "small.pt.trace.json"
         self._assumed = ""
 
-    def take(self, *events: dict[str, Any], **top: Any) -> None:
+    def take(self, *events: dict[str, Any], name: str = "t", **top: Any) -> Capture:
         self.path.write_bytes(trace(*events, **top))
         self._assumed = ""
-        self.warehouse.ingest(self.path, name="t")
+        return self.warehouse.ingest(self.path, name=name)
 
     def ask(self, view: str, columns: str = "*", assume: str = "", **arguments: Any) -> list[tuple[Any, ...]]:
         """The rows of a view; `assume` are sizes that the trace lacks."""

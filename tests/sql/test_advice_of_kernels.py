@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from etq.advice.trace_evidence import Evidence, Lost
 from tests.trace_builders import event
 from tests.traces import Traces
 
+NAMES = count()
 HALF = "c10::BFloat16"
 SGEMM, TENSOR = "ampere_sgemm_128x64_tn", "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n"
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >(int)"
@@ -44,14 +46,12 @@ def found(
             event(category, kernel, at, at + length, 7, correlation=number, device=0, stream=7),
         ]
         at += length
-    traces.take(*events, deviceProperties=[device | {"id": 0}] if device else [])
-    [(key,)] = traces.warehouse.rows("SELECT capture_id FROM captures WHERE name = 't'")[1]
-    evidence = Evidence(traces.warehouse.connection, key)
+    capture = traces.take(*events, name=f"t{next(NAMES)}", deviceProperties=[device | {"id": 0}] if device else [])
+    evidence = Evidence(traces.warehouse.connection, capture.capture_id)
     rows = findings(evidence)
     evidence.lost = Lost(launches=2, lost=1, call=None)
     assert not findings(evidence)
     evidence.drop()
-    traces.warehouse.remove("t")
     return {row.rule: row for row in rows}
 
 
