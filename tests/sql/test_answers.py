@@ -262,10 +262,10 @@ def test_linked_captures_of_all_ways_to_store_them(tmp_path: Path) -> None:
         # Those of ingest are the rows of views, as `test_captures_of_all_kinds` shows.
         with etq.open(paths[0], read_only=True) as one, etq.open(paths[1], read_only=True) as two:
             for table in OF_DUMPS:
-                rows = f"SELECT c.name, t.* EXCLUDE capture_id FROM {table} AS t JOIN captures AS c USING (capture_id)"
-                both = Counter(map(repr, one.rows(rows)[1] + two.rows(rows)[1]))
-                assert Counter(map(repr, warehouse.rows(rows)[1])) == both, table
-                assert Counter(map(repr, of_lake.rows(rows)[1])) == both, table
+                named = f"SELECT c.name, t.* EXCLUDE capture_id FROM {table} AS t JOIN captures AS c USING (capture_id)"
+                both = Counter(map(repr, one.rows(named)[1] + two.rows(named)[1]))
+                assert Counter(map(repr, warehouse.rows(named)[1])) == both, table
+                assert Counter(map(repr, of_lake.rows(named)[1])) == both, table
         linked = (CAPTURES / "mlp/mlp.etdp").as_posix()
         before = warehouse.rows("FROM all_module_totals ORDER BY ALL")[1]
         warehouse.link(linked, CAPTURES / "convnet/convnet.etrecord")

@@ -143,12 +143,15 @@ def test_closing_waits_for_other_threads(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_compacting_waits_for_other_threads(tmp_path: Path) -> None:
+def test_threads_ask_before_and_after_a_thread_compacts(tmp_path: Path) -> None:
     with etq.open(tmp_path / "lab.duckdb") as warehouse:
         warehouse.ingest(MLP, name="run")
-        [before] = _in_thread(lambda: warehouse.op_totals("run").fetchall())
-        warehouse.compact()
-        assert _in_thread(lambda: warehouse.op_totals("run").fetchall()) == [before]
+        before = warehouse.op_totals("run").fetchall()
+        for compact in (warehouse.compact, lambda: _in_thread(warehouse.compact)):
+            assert _in_thread(lambda: warehouse.op_totals("run").fetchall()) == [before]
+            assert compact() is not None
+            assert _in_thread(lambda: warehouse.op_totals("run").fetchall()) == [before]
+            assert warehouse.op_totals("run").fetchall() == before
 
 
 def _in_thread(call: Callable[[], Any]) -> list[Any]:
@@ -181,15 +184,6 @@ def test_closing_waits_for_results_that_others_read(tmp_path: Path) -> None:
         warehouse.close()
         found = reading.result()
     assert not warehouse.is_open and (len(found) == 1 or "already been closed" in found)
-
-
-@pytest.mark.long
-def test_another_thread_compacts(tmp_path: Path) -> None:
-    with etq.open(tmp_path / "lab.duckdb") as warehouse:
-        warehouse.ingest(MLP, name="run")
-        before = warehouse.op_totals("run").fetchall()
-        assert len(_in_thread(warehouse.compact)) == 1
-        assert warehouse.op_totals("run").fetchall() == before
 
 
 @pytest.mark.long
