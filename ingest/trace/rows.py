@@ -248,9 +248,32 @@ def _steps(
         columns.find("lost kernels", _lost(slices))
     if early := _early(slices):
         columns.find("device clock", early)
+    if crossing := _crossing(slices):
+        columns.find("crossing steps", crossing)
     if slices.recording is not None and (beyond := _beyond(steps, *slices.recording)):
         columns.find("steps beyond the recording", beyond)
     return steps, [run for run, _ in left_out]
+
+
+def _crossing(slices: Slices) -> str:
+    """Return a text about the steps of a thread that begin before another one ends, and end after it; '' if there are
+    none. A thread's annotations contain each other, or follow each other, unless its clock was set back.
+    """
+    steps = slices.steps[np.argsort(slices.thread[slices.steps], kind="stable")]
+    start, end = slices.start[steps], (slices.start + slices.elapsed)[steps]
+    by, latest = [], (NONE, 0)
+    for thread, at, until in zip(slices.thread[steps].tolist(), start.tolist(), end.tolist(), strict=True):
+        before = latest[1] if latest[0] == thread else at
+        if before > at + _ROUNDING and until > before + _ROUNDING:
+            by.append(before - at)
+        latest = thread, max(before, until)
+    if not by:
+        return ""
+    begin = "begins" if len(by) == 1 else "begin"
+    return (
+        f"{len(by)} of {len(steps)} steps {begin} before the step before has ended in the same thread, by up to "
+        f"{_time(max(by))}, as if the clock had been set back: the times of steps aren't those that they took"
+    )
 
 
 def _counted_steps(steps: pa.RecordBatch, slices: Slices, left_out: Collection[int]) -> Whole:

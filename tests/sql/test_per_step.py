@@ -165,6 +165,31 @@ def test_steps_that_overlap_have_all_their_time(traces: Traces) -> None:
     assert traces.ask("wide_steps", columns) == [(1, 100, 0, 40, 60), (2, 100, 40, 30, 30)]
 
 
+@pytest.mark.parametrize(
+    ("steps", "found"),
+    [
+        # The clock is set back by 300 us after the first of three steps of 100 us; then by 50 us within the second.
+        ([(0, 100, 1), (-200, -100, 1), (-100, 0, 1)], None),
+        ([(0, 100, 1), (50, 150, 1), (150, 250, 1)], "1 of 3 steps begins before the step before has ended in the same thread, by up to 50 us"),
+        ([(0, 100, 1), (50, 150, 1), (90, 200, 1)], "2 of 3 steps begin before the step before has ended in the same thread, by up to 60 us"),
+        # One in the other, equal ones, in two threads, by rounding.
+        ([(0, 100, 1), (50, 90, 1), (100, 200, 1)], None),
+        ([(0, 100, 1), (0, 100, 1), (100, 200, 1)], None),
+        ([(0, 100, 1), (50, 150, 2), (100, 200, 1)], None),
+        ([(0, 100, 1), (99, 200, 1)], None),
+    ],
+)  # fmt: skip
+def test_steps_of_a_thread_that_cross(traces: Traces, steps: list[tuple[int, int, int]], found: str | None) -> None:
+    traces.take(
+        *(event("user_annotation", f"ProfilerStep#{at}", 500 + start, 500 + end, thread) for at, (start, end, thread) in enumerate(steps)),
+        event("cpu_op", "aten::mm", 510, 520),
+    )  # fmt: skip
+    rows = asked(
+        traces.warehouse, "SELECT split_part(detail, ',', 1) || ',' || split_part(detail, ',', 2) FROM findings"
+    )
+    assert rows == ([] if found is None else [(found,)])
+
+
 @pytest.mark.long
 def test_slow_steps(traces: Traces) -> None:
     """By hand: all but two of the steps after the first take 100 us, so that slow ones take more than 110 us."""
