@@ -124,7 +124,7 @@ def test_by_hand(traces: Traces) -> None:
          pytest.approx(through / 3.352e12 / 100e-6 * 100), "latency", 100, 0, 1, None),
         ("GEMM", "aten::mm", 1, 11, flops, moved,
          pytest.approx(moved / 3.352e12 / 11e-6 * 100), "memory", 100, 1, 2, None),
-        ("elementwise", None, 1, 5, None, None, None, None, 0, 0, 1, "no op launched it"),
+        ("elementwise", None, 1, 5, None, None, None, None, 0, 0, 1, "no op is known to have launched it"),
         (None, "aten::_something_new", 1, 2, None, None, None, None, 0, 0, 1, "no formula for aten::_something_new"),
     ]  # fmt: skip
 
@@ -607,7 +607,7 @@ def test_copies_that_no_op_launched(traces: Traces) -> None:
     assert sorted(traces.ask("op_efficiency", columns)) == [
         (10, "copy", None, 1, 0, 8_000_000, roof(8_000_000, 10), 100, None),
         (11, "copy", None, 1, 0, 1_000_000, roof(1_000_000, 11), 100, None),
-        (12, "copy", None, 1, None, None, None, 0, "no op launched it"),
+        (12, "copy", None, 1, None, None, None, 0, "no op is known to have launched it"),
         (13, "fill", None, 1, 0, 2_000_000, roof(2_000_000, 13), 100, None),
         (
             14,

@@ -88,7 +88,7 @@ def test_two_steps_by_hand(traces: Traces) -> None:
     assert rows[:2] == [
         (3, 3 * one, one, pytest.approx(3 * share), pytest.approx(4 * share), False, 100, None),
         (4, 3 * one, one, pytest.approx(3 * share), pytest.approx(4 * share), True, pytest.approx(100 * 5 / 6),
-         "no op launched it"),
+         "no op is known to have launched it"),
     ]  # fmt: skip
     found = traces.ask("step_efficiency", "total, device_time, flops_per_second, devices, device, unit")
     assert found[0] == (1000, 40, pytest.approx(4 * one / 1000e-6), 1, "NVIDIA H100 SXM", "us")
@@ -356,7 +356,7 @@ def test_steps_are_stored(tmp_path: Path) -> None:
           "100 % of devices' time"]),
         (rated(product(1010, 1, 512, 512, 512) + launched(ADD, 1500, 30, 9, begin=502)),
          [f"  MFU  ≥ {100 * 2 * 512**3 / PEAK / 1e-3:.4g} %  of the peak of NVIDIA H100 SXM, 268 GFLOP/s; costs are known "
-          "of 25 % of devices' time; most of the rest: no op launched it"]),
+          "of 25 % of devices' time; most of the rest: no op is known to have launched it"]),
         (rated(checkpointed(1010, 1, "AddmmBackward0")),
          [f"  MFU  {100 * 6 * 256 * 512 * 1024 / PEAK / 1e-3:.4g} %  of the peak of NVIDIA H100 SXM, 1.07 TFLOP/s; costs "
           "are known of 100 % of devices' time",
