@@ -83,7 +83,9 @@ SELECT s.op AS label, coalesce(s.family, c.kernel_family) AS family, s.shapes, s
     CASE WHEN s.op IS NULL AND c.bytes IS NOT NULL THEN 0 ELSE s.flops END AS flops,
     coalesce(s.bytes, (c.bytes / c.calls)::BIGINT) AS bytes, s.most_bytes, s.flops_at_most, s.flops_at_least, s.assumed,
     coalesce(s.is_bytes_alone, false) AS is_bytes_alone, coalesce(s.is_least, false) AS is_least,
-    CASE WHEN s.op IS NOT NULL THEN s.reason WHEN c.bytes IS NULL THEN 'no op is known to have launched it' END AS reason,
+    CASE
+        WHEN s.op IS NOT NULL THEN s.reason WHEN c.bytes IS NULL THEN 'no op is known to have launched it'
+    END AS reason,
     s.compared_as, s.compared_family, s.compared_inputs,
     c.calls, c.ticks, c.step_ticks, c.copy_ticks, c.events, c.kernels, c.top_event, c.parts, c.uses
 FROM called AS c
