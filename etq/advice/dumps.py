@@ -408,6 +408,9 @@ def variance(evidence: Evidence) -> Iterator[Finding]:
     In 60 real captures of 3 models on a shared machine, s was 0.15 of the spread within a capture (0.13 to 0.15 by
     model, robustly). 5 captures per side is the smallest number that detected 94 % or more there. Above 50 captures,
     the estimate is not meaningful.
+
+    If the runs' times follow their order, they drift: the spread isn't noise. This is so if their order explains half
+    of the variance of 20 runs or more. Of 20 independent runs, it explains half by chance in 1 of 2,000 captures.
     """
     varying = []
     for block in {run.block for run in evidence.runs}:
@@ -416,6 +419,9 @@ def variance(evidence: Evidence) -> Iterator[Finding]:
         if len(later) >= 10 and p50 and 5 * (p90 - p10) >= p50:
             varying.append((-fsum(later), block, len(later), p10, p50, p90))
     for _, block, number, p10, p50, p90 in sorted(varying)[:1]:
+        if number >= 20 and (later := _later(evidence, block)) and _explained_by_order(later) >= 0.5:
+            yield _drift(evidence, block, later)
+            continue
         spread, scale = (p90 - p10) / p50, evidence.scale
         captures = max(5, ceil(2 * (1.96 + 0.84) ** 2 * (0.15 * spread / log(1.05)) ** 2))
         yield Finding(
@@ -428,6 +434,33 @@ def variance(evidence: Evidence) -> Iterator[Finding]:
             "Check that these runs had the same method and inputs. Fix the clock and pin the threads to cores, let the "
             "device cool and rest, and compare percentiles of several captures taken in turns, not averages of one.",
         )
+
+
+def _drift(evidence: Evidence, block: int, times: Sequence[float]) -> Finding:
+    """Return the finding about runs whose times follow their order."""
+    tenth, scale = len(times) // 10, evidence.scale
+    first, last = (quantile(part, 0.5) or 0.0 for part in (times[:tenth], times[-tenth:]))
+    than = "more" if last > first else "less"
+    change = f", {percent(100 * abs(last - first) / first)} {than}" if first else ""
+    return Finding(
+        "drift",
+        "medium",
+        f"Runs that log the same events take {than} and {than} time: the first tenth of them {scale.words(first)}, the "
+        f"last tenth {scale.words(last)}{change}.",
+        f"medians; {counted(len(times), 'run')} of block {block}, without the first run; their order explains "
+        f"{percent(100 * _explained_by_order(times))} of their variance",
+        "If the work of runs differs, as by the length of a context, compare runs with the same work: etq label "
+        "--phase. Otherwise the device's state changes, such as its clock and temperature: fix the clock, let the "
+        "device cool and rest, and compare percentiles of several captures taken in turns.",
+    )
+
+
+def _explained_by_order(times: Sequence[float]) -> float:
+    """Return the share of the times' variance that a line through them explains."""
+    middle, mean = (len(times) - 1) / 2, fsum(times) / len(times)
+    joint = fsum((at - middle) * (time - mean) for at, time in enumerate(times))
+    squares = fsum((at - middle) ** 2 for at in range(len(times))) * fsum((time - mean) ** 2 for time in times)
+    return joint**2 / squares if squares else 0.0
 
 
 def _span_of_runs(first: int, last: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from statistics import quantiles
+from statistics import median, quantiles
 
 from tests.drawn.checks import Row, false_parts, number, ticks
 from tests.drawn.dumps import COPIES, HEAVY, DrawnDump, DrawnRun, copies
@@ -145,6 +145,17 @@ class AboutDump:
             if not run.is_failed and beside(ticks(match["time"]), run.ticks, run.ticks)
             else f"it takes {run.ticks / 1e3:,.2f} us"
         )
+
+    def drifts(self, match: re.Match[str]) -> str | None:
+        times = [each.ticks for each in self.drawn.complete[1:]]
+        tenth = len(times) // 10
+        wanted = {"first": median(times[:tenth]), "last": median(times[-tenth:])}
+        wrong = [
+            f"{key} {value / 1e3:,.2f} us"
+            for key, value in wanted.items()
+            if not beside(ticks(match[key]), value, value)
+        ]
+        return ", ".join(wrong) or None
 
     def varies(self, match: re.Match[str]) -> str | None:
         times = [each.ticks for each in self.drawn.complete[1:]]
