@@ -140,7 +140,7 @@ def _of_late(evidence: JobEvidence, late: Late) -> Finding:
     waited = f"{who} waited {time(late.waited / 1e3, 'us')} for it in all"
     by = "in collectives that end together, also by waiting for a rank that waited for it (etq show rank_waits)"
     if not evidence.is_by_clocks:
-        by = "measured by time in collectives, because clocks don't show the waits (etq show collective_waits says why)"
+        by = f"measured by time in collectives, because {_unclocked(evidence)} (etq show collective_waits says why)"
     often = f"longest in {late.steps} of {counted(late.of, 'step')}, by chance with p = {_p(late.p)}"
     severity = severity_of(share)
     is_sure = evidence.is_by_clocks and late.p <= ALPHA
@@ -335,10 +335,21 @@ def _nothing(evidence: JobEvidence, late: Sequence[Late]) -> str:
     groups = len({link.group for link in evidence.links})
     links = f", and {counted(groups, 'group')} of links" if groups > 1 else ""
     compared = f"{counted(of_job.ranks, 'rank')} in {counted(of_job.steps or 0, 'step')}{links}"
-    waits = percent(of_job.waited_percent or 0.0)
-    text = f"No rank{' or link' if groups > 1 else ''} stands out of {compared}: ranks wait for {waits} of their steps"
+    text = f"No rank{' or link' if groups > 1 else ''} stands out of {compared}"
+    if of_job.missing_ranks:
+        exposed = percent(of_job.exposed_percent or 0.0).capitalize()
+        return (
+            f"{text}. {exposed} of their time is communication that nothing hides: whether they wait for ranks without "
+            f"a trace ({of_job.missing_ranks}) is unknown."
+        )
     by = "" if evidence.is_by_clocks else ", measured by time in collectives, because clocks don't show the waits"
-    return f"{text}{by}."
+    return f"{text}: ranks wait for {percent(of_job.waited_percent or 0.0)} of their steps{by}."
+
+
+def _unclocked(evidence: JobEvidence) -> str:
+    """Why waits aren't known by clocks."""
+    is_partial = evidence.of_job is not None and evidence.of_job.missing_ranks is not None
+    return "traces of ranks are missing" if is_partial else "clocks don't show the waits"
 
 
 def _message(link: Link) -> str:

@@ -101,6 +101,20 @@ def test_of_few_steps_it_is_said_that_it_may_be_chance(tmp_path: Path) -> None:
     assert finding.text.endswith("In 3 of 3 steps, this may be chance: record more.")
 
 
+@pytest.mark.long
+def test_waits_for_a_rank_without_a_trace_are_unknown(tmp_path: Path) -> None:
+    """The others wait for the rank whose trace is missing, all of them equally long; waits of pairs are known."""
+    made = job(41, Faults(late=5, loading=2000))
+    del made.ranks[5]
+    answer = found(made, tmp_path)
+    assert answer.findings == []
+    assert re.fullmatch(
+        r"No rank or link stands out of 7 ranks in 8 steps, and 3 groups of links\. (\d+) % of their time is "
+        r"communication that nothing hides: whether they wait for ranks without a trace \(5\) is unknown\.",
+        answer.sentence,
+    )
+
+
 def test_a_late_rank_is_told_from_chance() -> None:
     """By fractions: of 4 ranks, one is it in all of 2 steps with 4 x (1/4)**2, in all of 3 with 4 x (1/4)**3."""
     for k, n, p in ((2, 2, Fraction(1, 4)), (3, 8, Fraction(1, 8)), (7, 10, Fraction(1, 2))):
