@@ -108,6 +108,13 @@ CREATE MACRO _unless(is_lenient, problem) AS (CASE WHEN NOT is_lenient THEN erro
 -- have the same number `build`, in the order in which they were recorded. `bound_key` and `bound` are the key and value
 -- that ranges of selectors compare in this order, such as build and 91; NULL if the labels have no order.
 CREATE MACRO _series_captures(selector, over, "by", is_lenient := false) AS TABLE
+WITH placed_captures AS (FROM _series_labels(selector, over, "by", is_lenient := is_lenient))
+FROM _ordered_captures('placed_captures');
+
+-- The same for the captures of a table.
+CREATE MACRO _ordered_captures(
+    placed  -- the name of a table with the rows of `_series_labels`
+) AS TABLE
 WITH ordered AS (
     SELECT p.*,
         CASE
@@ -120,7 +127,7 @@ WITH ordered AS (
             PARTITION BY p.series
             ORDER BY label_key, _recorded_at(p.captured_at, p.ingested_at), p.ingested_at, p.capture_id
         ) AS position
-    FROM _series_labels(selector, over, "by", is_lenient := is_lenient) AS p
+    FROM query_table(placed) AS p
     WHERE p.label IS NOT NULL
 )
 SELECT p.capture_id, p.name, p.captured_at, p.ingested_at, p.series, p.label, p.label_key, p.position,
@@ -146,7 +153,15 @@ CREATE MACRO _series_keys("by") AS (list_distinct(list_transform(string_split("b
 -- half of the captures have, the 20 largest are used, of traces only ops on the host; with fewer than three such ops,
 -- the shift is 0. Median times and largest ops are determined from about 100 captures, evenly spaced in the series.
 CREATE MACRO _series_factors(selector, over, "by", phase, is_lenient := false) AS TABLE
-WITH ordered AS MATERIALIZED (FROM _series_captures(selector, over, "by", is_lenient := is_lenient)),
+WITH placed_captures AS (FROM _series_labels(selector, over, "by", is_lenient := is_lenient))
+FROM _shifted_captures('placed_captures', phase);
+
+-- The same for the captures of a table.
+CREATE MACRO _shifted_captures(
+    placed,  -- the name of a table with the rows of `_series_labels`
+    phase
+) AS TABLE
+WITH ordered AS MATERIALIZED (FROM _ordered_captures(placed)),
 typical AS MATERIALIZED (
     SELECT d.series, o.item, any_value(o.family) AS family, median(ln(o.p25 * d.scale)) AS middle
     FROM ordered AS d

@@ -34,15 +34,20 @@ CREATE MACRO series(
     alpha := 0.05,  -- accepted share of false positives
     min_effect := 0.03  -- smallest change of level that counts, as a fraction
 ) AS TABLE
-WITH points AS MATERIALIZED (
+WITH placed_captures AS MATERIALIZED (FROM _series_labels(selector, over, "by", is_lenient := true)),
+series_captures AS MATERIALIZED (FROM _shifted_captures('placed_captures', phase)),
+series_comments AS (FROM _series_comments('series_captures')),
+points AS MATERIALIZED (
     SELECT t.*
-    FROM _trend('total', NULL, selector, over, "by", unit, phase, alpha, min_effect, true) AS t
+    FROM _trend_of(
+        'series_captures', 'series_comments', 'total', NULL, selector, unit, phase, alpha, min_effect, true
+    ) AS t
     WHERE t.series IS NOT NULL
 ),
 counted AS (
     SELECT p.series, count(*) AS captures, count(*) FILTER (WHERE p.label IS NULL) AS captures_unordered,
         any_value(p.ordered_by) AS ordered_by
-    FROM _series_labels(selector, over, "by", is_lenient := true) AS p
+    FROM placed_captures AS p
     GROUP BY p.series
 ),
 last_points AS (
