@@ -445,7 +445,7 @@ def _drift(evidence: Evidence, block: int, times: Sequence[float]) -> Finding:
     return Finding(
         "drift",
         "medium",
-        f"Runs that log the same events take {than} and {than} time: the first tenth of them {scale.words(first)}, the "
+        f"Later runs that log the same events take {than} time: the first tenth of them {scale.words(first)}, the "
         f"last tenth {scale.words(last)}{change}.",
         f"medians; {counted(len(times), 'run')} of block {block}, without the first run; their order explains "
         f"{percent(100 * _explained_by_order(times))} of their variance",

@@ -181,7 +181,7 @@ DUMPS: Final = (
     ("finding", "variance", rf"^Runs that log the same events, without the first, take (?P<low>{TIME}) \(p10\) to (?P<high>{TIME}) \(p90\), a spread of (?P<share>{SHARE}) around the median of (?P<median>{TIME}): to detect a change of 5 %, (?:more than|about) {N} captures per side are needed\.$", "varies"),
     ("evidence", "variance", r"^[\d,]+ runs of block \d+, without the first run$", ""),
     ("remedy", "variance", r"^Check that these runs had the same method and inputs\..*", ""),
-    ("finding", "drift", rf"^Runs that log the same events take (?:more and more|less and less) time: the first tenth of them (?P<first>{TIME}), the last tenth (?P<last>{TIME})(?:, (?P<share>{SHARE}) (?P<than>more|less))?\.$", "drifts"),
+    ("finding", "drift", rf"^Later runs that log the same events take (?:more|less) time: the first tenth of them (?P<first>{TIME}), the last tenth (?P<last>{TIME})(?:, (?P<share>{SHARE}) (?P<than>more|less))?\.$", "drifts"),
     ("evidence", "drift", rf"^medians; [\d,]+ runs of block \d+, without the first run; their order explains {SHARE} of their variance$", ""),
     ("remedy", "drift", r"^If the work of runs differs, .*", ""),
     ("finding", "few runs", rf"^The capture has (?P<runs>{N}) runs?, warm-up included: too few for percentiles, or to separate noise from change\.$", "few_runs"),
