@@ -180,4 +180,4 @@ def test_values_of_ops_are_kept(tmp_path: Path) -> None:
     assert [each for path in paths for each in problems(path)] == []
     with duckdb.connect(paths[0]) as connection:
         connection.execute("UPDATE op_values SET value_index = 7 WHERE rowid = 0")
-    assert problems(paths[0]) == [f"op_values: {model}: 2 rows differ from what its logged values give"]
+    assert problems(paths[0]) == [f"op_values: {base.name}: 2 rows differ from what its logged values give"]
