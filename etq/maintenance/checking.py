@@ -31,6 +31,7 @@ from etq.ingest.events.run_times import COLUMNS as RUN_TIMES
 from etq.ingest.trace.rows import OF_EVENTS, OF_TICKS
 from etq.ingest.trace.stored import computed_again
 from etq.selectors import JOB
+from etq.storage.node_sets import costs_of
 from etq.storage.nodes import ALONE
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ KEYS: Final = (
     ("event_ticks", ("capture_id", "run_index", "event_index")),
     ("signature_ops", ("capture_id", "signature_index")),
     ("placed_nodes", ("capture_id", "graph_id", "node_index")),
+    ("signature_costs", ("capture_id", "signature_index")),
     ("op_values", ("capture_id", "method", "debug_handle", "output_index")),
     ("threads", ("capture_id", "thread_index")),
     ("trace_events", ("capture_id", "run_index", "event_index")),
@@ -414,7 +416,7 @@ def rollup_problems(connection: duckdb.DuckDBPyConnection, *, has_all_ranks: boo
         problems += [
             f"{table}: {name}: {number:,} rows {what} differ from what its events give" for name, number in differing
         ]
-    return [*problems, *_placed_problems(connection), *_value_problems(connection)]
+    return [*problems, *_placed_problems(connection), *_value_problems(connection), *_cost_problems(connection)]
 
 
 def _placed_problems(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
@@ -466,6 +468,15 @@ def _value_problems(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     ).fetchall()
     for name, number in rows:
         yield f"op_values: {name}: {number:,} rows differ from what its logged values give"
+
+
+def _cost_problems(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Compute again the costs of the nodes that events run."""
+    linked = "SELECT DISTINCT c.capture_id, c.name FROM signature_nodes AS n JOIN captures AS c USING (capture_id)"
+    for key, name in connection.execute(f"{linked} ORDER BY 1").fetchall():
+        found = costs_of(lambda query: connection.execute(query).fetchall(), key)
+        if found is not None and (number := _number_differing(connection, "signature_costs", key, found)):
+            yield f"signature_costs: {name}: {number:,} rows differ from what its nodes give"
 
 
 def of_files(connection: duckdb.DuckDBPyConnection, folder: Path) -> Part:

@@ -10,13 +10,14 @@ import duckdb
 from etq import catalog
 from etq.errors import WarehouseError
 from etq.storage.methods import FITTING, find_methods
+from etq.storage.node_sets import find_costs
 from etq.storage.nodes import find_nodes_of_handles, place_nodes
 from etq.storage.outputs import find_op_values, find_outputs
 
 # The tables that linking fills from signatures.
 _FOUND: Final = (
     *("linked_methods", "placed_nodes", "signature_nodes", "signature_delegate_ops", "signature_ops"),
-    "signature_outputs",
+    *("signature_costs", "signature_outputs"),
 )
 _OF_LINKS: Final = "rule IN ('foreign record', 'foreign program', 'method unknown')"
 _KEYS: Final = "(SELECT unnest($keys::INTEGER[]))"
@@ -81,6 +82,7 @@ def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], 
         find_methods(connection, first)
         find_nodes(connection, first)
         find_ops(connection, first)
+        find_costs(connection, first)
         find_outputs(connection, first)
         if others:
             _copy_links(connection, first, others)
@@ -89,8 +91,8 @@ def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], 
 
 
 def link_new(connection: duckdb.DuckDBPyConnection, capture_id: int, links: Mapping[str, int]) -> None:
-    """Link a capture that was never linked, as `link_many` does, but without nodes, ops and outputs. The caller calls
-    `find_nodes`, `find_ops` and `find_outputs`, in this order, when it needs these.
+    """Link a capture that was never linked, as `link_many` does, but without nodes, ops, costs and outputs. The caller
+    calls `find_nodes`, `find_ops`, `find_costs` and `find_outputs`, in this order, when it needs these.
     """
     _set_links(connection, [capture_id], links)
     find_methods(connection, capture_id)

@@ -151,12 +151,14 @@ def open_ephemeral(
         links["record_id"] = warehouse.ingest_record(etrecord).record_id
     if links:
         from etq.storage.linking import find_nodes, find_ops, link_new
+        from etq.storage.node_sets import find_costs
         from etq.storage.outputs import find_op_values, find_outputs
 
         link_new(connection, 1, links)
         if has_nodes:
             find_nodes(connection, 1)
             find_ops(connection, 1)
+            find_costs(connection, 1)
         if not is_for_all_runs:
             find_outputs(connection, 1)
             find_op_values(connection, [1])

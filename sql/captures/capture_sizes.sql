@@ -74,6 +74,8 @@ WITH segments AS (
     UNION ALL
     SELECT 'runs' AS table_name, s.* FROM pragma_storage_info('runs') AS s
     UNION ALL
+    SELECT 'signature_costs' AS table_name, s.* FROM pragma_storage_info('signature_costs') AS s
+    UNION ALL
     SELECT 'signature_delegate_ops' AS table_name, s.* FROM pragma_storage_info('signature_delegate_ops') AS s
     UNION ALL
     SELECT 'signature_nodes' AS table_name, s.* FROM pragma_storage_info('signature_nodes') AS s
@@ -201,6 +203,8 @@ WITH capture_rows AS (
         SELECT 'recordings' AS table_name, t.capture_id FROM recordings AS t
         UNION ALL
         SELECT 'runs' AS table_name, t.capture_id FROM runs AS t
+        UNION ALL
+        SELECT 'signature_costs' AS table_name, t.capture_id FROM signature_costs AS t
         UNION ALL
         SELECT 'signature_delegate_ops' AS table_name, t.capture_id FROM signature_delegate_ops AS t
         UNION ALL

@@ -1,48 +1,11 @@
--- The nodes of the edge graph whose costs an event of a linked capture has: for a kernel, the one node of its op; for a
--- delegate's call and its events, all nodes that they run. If several kernels of one op share a debug handle that has
--- as many nodes of this op, the nodes are assigned to the kernels in order.
-CREATE MACRO _costed_nodes(
-    target  -- a table of the capture: capture_id, record_id
-) AS TABLE
-WITH own_nodes AS (
-    SELECT s.block_index, s.instruction_id, s.kind, n.signature_index, n.graph_id,
-        list_sort(list_distinct(list(n.node_index))) AS nodes
-    FROM query_table(target) AS k
-    JOIN signature_nodes AS n USING (capture_id)
-    JOIN signatures AS s ON s.capture_id = n.capture_id AND s.signature_index = n.signature_index
-    JOIN op_nodes AS p ON p.record_id = k.record_id AND p.graph_id = n.graph_id AND p.node_index = n.node_index
-    WHERE n.is_own
-        AND (s.kind <> 'kernel' OR string_split(s.family, '.')[1] = string_split(p.op, '.')[1])
-    GROUP BY s.block_index, s.instruction_id, s.kind, n.signature_index, n.graph_id
-    QUALIFY row_number() OVER (PARTITION BY n.signature_index ORDER BY n.graph_id) = 1
-),
-placed AS (
-    SELECT o.*,
-        row_number() OVER (
-            PARTITION BY o.block_index, o.kind, o.graph_id, o.nodes
-            ORDER BY o.instruction_id, o.signature_index
-        ) AS place,
-        count(*) OVER (PARTITION BY o.block_index, o.kind, o.graph_id, o.nodes) AS places
-    FROM own_nodes AS o
-)
-SELECT p.signature_index, p.graph_id,
-    CASE
-        WHEN p.kind IN ('kernel', 'operator_call') AND p.places = len(p.nodes) THEN [p.nodes[p.place]]
-        ELSE p.nodes
-    END AS nodes,
-    p.kind IN ('kernel', 'operator_call')
-    AND len(p.nodes) > 1 AND p.places <> len(p.nodes) AS is_one_of
-FROM placed AS p;
-
 -- One measured op of a capture: events that run the same nodes together. Times within the executes that belong to no op
 -- and no delegate are not included.
 CREATE MACRO _measured_ops(
-    target,  -- as in `_costed_nodes`
+    target,  -- a table of the capture: capture_id, record_id
     "by",  -- instruction: delegate calls as a whole; else their events, if these have nodes
     steps, phase, method, runs
 ) AS TABLE
-WITH costed AS MATERIALIZED (FROM _costed_nodes(target)),
-timed AS (
+WITH timed AS (
     SELECT r.scope AS method, e.signature_index, e.is_additive, s.block_index, s.kind, s.label, s.instruction_id,
         s.value_unit, count(*) AS calls, sum(e.self_ticks) AS self_ticks,
         coalesce(
@@ -66,7 +29,8 @@ mapped AS (
             t.kind = 'delegate' AND t.is_additive AND c.nodes IS NOT NULL
         ) OVER (PARTITION BY t.block_index, t.instruction_id) AS is_split
     FROM timed AS t
-    LEFT JOIN costed AS c ON c.signature_index = t.signature_index
+    LEFT JOIN (SELECT c.* FROM query_table(target) AS a JOIN signature_costs AS c USING (capture_id)) AS c
+        ON c.signature_index = t.signature_index
 ),
 kept AS (
     SELECT t.* REPLACE (
@@ -89,6 +53,7 @@ in_blocks AS (
 SELECT row_number() OVER (ORDER BY min(b.signature_index)) AS item, b.method, b.kind,
     min_by(b.label, b.signature_index) AS label, b.instruction_id,
     any_value(b.graph_id) FILTER (WHERE b.kept_nodes IS NOT NULL) AS graph_id, b.kept_nodes AS nodes,
+    CASE WHEN b.kept_nodes IS NOT NULL THEN min(b.signature_index) END AS cost_signature,
     bool_or(b.is_one_of) AS is_one_of, sum(b.calls)::BIGINT AS calls, try_cast(sum(b.ticks) AS BIGINT) AS ticks,
     b.is_additive, b.value_unit
 FROM in_blocks AS b

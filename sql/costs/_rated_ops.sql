@@ -38,7 +38,19 @@ WITH peaks AS MATERIALIZED (
     GROUP BY c.capture_id, c.time_scale, c.unit, c.record_id
 ),
 measured AS MATERIALIZED (FROM _measured_ops(target, "by", steps, phase, method, runs)),
-costs AS (FROM _set_costs(target, 'measured')),
+costs AS (
+    SELECT c.signature_index, c.flops, c.bytes, c.unknown, c.reason, c.op_types, c.module_path
+    FROM peaks AS a
+    JOIN signature_costs AS c USING (capture_id)
+),
+shared AS (
+    SELECT DISTINCT s.item
+    FROM (
+        SELECT m.item, count(*) OVER (PARTITION BY m.is_additive, m.graph_id, m.node_index) AS items
+        FROM (SELECT m.item, m.is_additive, m.graph_id, unnest(m.nodes) AS node_index FROM measured AS m) AS m
+    ) AS s
+    WHERE s.items > 1
+),
 executes AS MATERIALIZED (
     SELECT t.scope AS method, count(*) FILTER (t.is_execute) AS number,
         sum(sum(t.execute_ticks)) OVER ()::DOUBLE AS ticks
@@ -73,19 +85,20 @@ rows_of_ops AS (
         CASE WHEN "by" <> 'op_type' THEN m.nodes END AS nodes,
         CASE WHEN "by" <> 'op_type' THEN m.is_one_of END AS is_one_of, m.calls, m.ticks, m.is_additive,
         _stored_unit(m.value_unit, a.time_scale) AS written,
-        CASE WHEN NOT m.is_one_of AND NOT c.is_shared THEN c.flops END AS flops,
-        CASE WHEN NOT m.is_one_of AND NOT c.is_shared THEN c.bytes_read + c.bytes_written END AS bytes,
+        CASE WHEN NOT m.is_one_of AND h.item IS NULL THEN c.flops END AS flops,
+        CASE WHEN NOT m.is_one_of AND h.item IS NULL THEN c.bytes END AS bytes,
         CASE
             WHEN a.record_id IS NULL THEN 'no record is linked'
             WHEN m.nodes IS NULL AND m.kind = 'delegate_call' THEN 'time outside of the delegate''s events'
             WHEN m.nodes IS NULL THEN 'the record maps it to no op'
             WHEN m.is_one_of THEN 'unknown which of several nodes it runs'
-            WHEN c.is_shared THEN 'other events run the same nodes'
-            WHEN c.unknown > 0 AND c.nodes > 1 THEN c.unknown || ' of ' || c.nodes || ' nodes: ' || c.reason
+            WHEN h.item IS NOT NULL THEN 'other events run the same nodes'
+            WHEN c.unknown > 0 AND len(m.nodes) > 1 THEN c.unknown || ' of ' || len(m.nodes) || ' nodes: ' || c.reason
             ELSE c.reason
         END AS reason
     FROM peaks AS a CROSS JOIN measured AS m
-    LEFT JOIN costs AS c ON c.item = m.item
+    LEFT JOIN costs AS c ON c.signature_index = m.cost_signature
+    LEFT JOIN shared AS h ON h.item = m.item
     LEFT JOIN backends AS b ON b.method = m.method AND b.instruction_id = m.instruction_id
 ),
 added AS (

@@ -33,7 +33,7 @@ methods_of_plan AS MATERIALIZED (
 run_by AS (
     SELECT DISTINCT n.graph_id, n.nodes[1] AS node_index, s.chain_index, s.instruction_id
     FROM target AS a
-    JOIN _costed_nodes('target') AS n ON len(n.nodes) = 1 AND NOT n.is_one_of
+    JOIN signature_costs AS n ON n.capture_id = a.capture_id AND len(n.nodes) = 1 AND NOT n.is_one_of
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
         AND s.signature_index = n.signature_index

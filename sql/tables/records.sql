@@ -241,6 +241,23 @@ CREATE TABLE signature_ops (
     backend VARCHAR  -- backend of its delegate; NULL if no delegate ran it
 );
 
+-- The nodes whose costs an event of a linked capture has, and their costs as a set: for a kernel, the one node of its op;
+-- for a delegate's call and its events, all nodes that they run. If several kernels of one op share a debug handle that
+-- has as many nodes of this op, the nodes are assigned to the kernels in order. Computed when the capture is linked.
+CREATE TABLE signature_costs (
+    capture_id INTEGER NOT NULL,  -- the capture
+    signature_index INTEGER NOT NULL,  -- the event, in `signatures`
+    graph_id INTEGER NOT NULL,  -- the graph of the capture's record
+    nodes INTEGER[] NOT NULL,  -- the nodes in it
+    is_one_of BOOLEAN NOT NULL,  -- whether the event runs an unknown one of the nodes
+    flops BIGINT,  -- operations of all nodes; NULL where unknown
+    bytes BIGINT,  -- bytes that come from outside of the set, and that are used outside or not at all; NULL where unknown
+    unknown INTEGER,  -- number of nodes with an unknown cost
+    reason VARCHAR,  -- why the cost of the first such node is unknown; NULL if all are known
+    op_types VARCHAR,  -- op types of the nodes, separated by spaces
+    module_path VARCHAR  -- module of the nodes; NULL if there are several, or where none was kept
+);
+
 -- The match between an output of an event, in a linked capture, and a result of an op. If the match is unknown, the row
 -- only has the op, and `problem` says why. Computed when a capture that logged values is linked to its record, or when
 -- a reference is stored.

@@ -245,6 +245,9 @@ def test_placed_nodes_are_kept(tmp_path: Path) -> None:
     assert [problem.split(": ")[:2] for problem in check(paths[1])] == [
         [table, name] for table in ("delegated_nodes", "placed_nodes") for name in (kind, "attention_half")
     ]
+    with duckdb.connect(paths[2]) as connection:
+        connection.execute("UPDATE signature_costs SET bytes = 7 WHERE rowid = 0")
+    assert check(paths[2]) == ["signature_costs: dump first: 1 rows differ from what its nodes give"]
 
 
 def kernel_calls(warehouse: Warehouse, capture: str) -> dict[str, int]:
