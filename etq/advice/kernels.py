@@ -495,6 +495,24 @@ class Evidence:
         [(beside, ticks)] = self._ask(tuple, query)
         return beside or 0, ticks or 0
 
+    @cached_property
+    def beside_computing(self) -> tuple[int, int]:
+        """The time in which devices copy while they compute, and all time in which they copy, as in the view
+        `device_breakdown`.
+        """
+        query = """
+            SELECT _sum_where(d.ticks, d.computes), sum(d.ticks)::BIGINT
+            FROM _device_activity($key, 'device') AS d WHERE d.copies
+        """
+        [(beside, ticks)] = self._ask(tuple, query)
+        return beside or 0, ticks or 0
+
+    @property
+    def copies_beside(self) -> bool:
+        """Whether devices also compute for half of the time in which they copy."""
+        beside, ticks = self.beside_computing
+        return 2 * beside >= ticks > 0
+
     def is_attention(self, ticks: Mapping[str, float]) -> bool:
         """Whether unfused attention is half of these ops' time."""
         within = fsum(min(row.ticks, ticks.get(row.op or "", 0)) for row in self.unfused_attention)
@@ -529,12 +547,17 @@ def device_time(evidence: Evidence) -> Iterator[Finding]:
     )
     labels = [label for label in evidence.labels if label.family == family]
     calls = sum(label.calls for label in labels)
-    first = " most of it before the first kernel;" if family == "memcpy" and evidence.copies_first else ""
+    where = ""
+    if family == "memcpy" and evidence.copies_first:
+        where = " most of it before the first kernel;"
+    elif family == "memcpy" and evidence.copies_beside:
+        beside, all_copies = evidence.beside_computing
+        where = f" for {_time(beside)} of the {_time(all_copies)} in which devices copy, they also compute;"
     yield Finding(
         "device time",
         "low",
         f"Time of devices{evidence.within}: {', '.join(f'{percent(share)} {name}' for name, share in listed)}.",
-        f"{counted(calls, 'call')} of {family or 'unknown names'}, {_most_in(labels)};{first}"
+        f"{counted(calls, 'call')} of {family or 'unknown names'}, {_most_in(labels)};{where}"
         " etq kernels --by family lists them",
         _remedy_of_family(evidence, family, labels),
         ticks=ticks,
@@ -587,8 +610,10 @@ _OF_CHANNELS: Final = "[nN][cC]+[hHwW]+[wW]?[tT]o|[nN][hH]*[wW][cC][tT]o|NCHW|NH
 
 
 def _remedy_of_copies(evidence: Evidence, labels: Sequence[Label]) -> str:
-    """The remedy for the direction of copies that has half of the time; none if most is copied before all kernels."""
-    if evidence.copies_first:
+    """The remedy for the direction of copies that has half of the time; none if most is copied before all kernels, or
+    while others run.
+    """
+    if evidence.copies_first or evidence.copies_beside:
         return ""
     times: Counter[str] = Counter()
     for label in labels:

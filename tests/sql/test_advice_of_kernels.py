@@ -436,6 +436,20 @@ def test_shares_are_of_steps(traces: Traces) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("end", "clause"), [
+    (60, "for 40.0 us of the 80.0 us in which devices copy, they also compute; etq kernels"),
+    (59, None),
+])  # fmt: skip
+def test_copies_beside_kernels_have_no_remedy(traces: Traces, end: int, clause: str | None) -> None:
+    """A copy from 10 to 90 us in one stream, a kernel of another from 20 us on: half of the copy is hidden, or less."""
+    copy = event("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 10, 90, 9, correlation=1, device=0, stream=9)
+    call = event("cuda_runtime", "cudaMemcpyAsync", 1, 3, correlation=1)
+    _, _, evidence, remedy, *_ = told(traces, call, copy, *launched(2, 4, 20, end, ADD, "aten::add"))["device time"]
+    assert (clause in evidence) if clause else ("they also compute" not in evidence)
+    assert remedy == ("" if clause else "Copy less, or ahead of its use.")
+
+
+@pytest.mark.long
 def test_remedies_of_what_nothing_changes(traces: Traces) -> None:
     """Weights are copied once, before the first kernel; a graph's products are given, and no op launched its fills."""
     copy = event("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 10, 90, 7, correlation=1, device=0, stream=7)
