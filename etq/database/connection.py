@@ -265,6 +265,8 @@ def explained(path: str, error: duckdb.Error, when_full: str = _WHEN_FULL) -> st
         (_INVALIDATED,): "unusable after an error of the file; close it and open it again",
         (_NO_DATABASE,): "not a DuckDB database; name another file",
         ("external extensions is disabled", "requires the extension"): "not a DuckDB database; name another file",
+        ("Could not read enough bytes",): "a database that breaks off: copy it again",
+        ("Corrupt database file",): f"{message}; use a copy of it, or ingest its files again",
         (_IN_OTHER_MODE,): "already open in this process, for reading or with other settings; close it there first",
         ("WAL does not match",): f"{path}.wal belongs to another database; move it away",
         _FORBIDDEN: f"{message}; get permission to write there, or open it read-only",

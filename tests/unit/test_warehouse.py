@@ -150,6 +150,25 @@ def test_a_file_s_own_views_and_macros_are_not_run(tmp_path: Path) -> None:
             assert reader.rows("FROM mine()") == expected[0]
 
 
+@pytest.mark.parametrize(
+    ("at", "end", "message"),
+    [
+        (slice(12_000, 12_100), None, "Corrupt database file: .*; use a copy of it, or ingest its files again"),
+        (slice(0), 8000, "a database that breaks off: copy it again"),
+        (slice(0), -5000, "a database that breaks off: copy it again"),
+    ],
+)
+def test_damaged_warehouses_are_refused(tmp_path: Path, at: slice, end: int | None, message: str) -> None:
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest(CAPTURES / "mlp/mlp.etdp")
+    content = bytearray(path.read_bytes())
+    content[at] = bytes(255 - byte for byte in content[at])
+    path.write_bytes(content[:end])
+    with pytest.raises(WarehouseError, match=rf"lab\.duckdb: {message}$"):
+        etq.open(path, read_only=True)
+
+
 def test_files_that_are_not_warehouses_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"
     with pytest.raises(WarehouseError, match="no such file; make a warehouse with: etq ingest FILE... --db"):
