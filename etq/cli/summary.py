@@ -93,7 +93,7 @@ _IS_LINKED: Final = """
 # these. The first list with rows is shown. Traces without steps have sums.
 _OPS: Final = {
     "Mean time{} by op, and % of {}": """
-        SELECT o.op, o.method, o.per_execute, o.share_percent, o.unit, o.executes, NULL
+        SELECT o.op, o.method, coalesce(o.per_execute, o.total), o.share_percent, o.unit, nullif(o.executes, 0), NULL
         FROM {rows} AS o WHERE o.share_percent > 0
     """
 }
@@ -485,7 +485,9 @@ def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Ite
         return
     *_, unit, executes, outside = rows[0]
     per = "" if executes is None else " in a step" if capture.format == TRACE else " in an execute"
-    rows = [row for row in rows if row[3]]
+    if not per:  # of steps without the first instruction's, no execute begins: sums, not means
+        title = title.replace("Mean time", "Time")
+    rows = [row for row in rows if row[3] and row[2] is not None]
     has_several = len({method for _, method, *_ in rows}) > 1
     yield from ("", style.styled(title.format(per, "all executes" if has_several else "it"), "bold"))
     what = "whose launch is in no recorded step" if "devices" in title else "begun in no step"

@@ -13,7 +13,7 @@ import pytest
 
 import etq
 from etq import cli
-from tests.builders import dump, execute, kernel, run
+from tests.builders import dump, execute, framework, kernel, run
 from tests.cli.asked import rows
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
@@ -202,6 +202,22 @@ def test_devices_without_a_time_in_steps(tmp_path: Path) -> None:
         "Time of devices in a step" in text
         and "  none, but 40 us in the whole trace, whose launch is in no recorded step\n" in text
     )
+
+
+def test_steps_without_the_first_instruction_have_sums(tmp_path: Path) -> None:
+    """No execute begins in the 40 runs, so there is no time per execute: of 60 ns each, a kernel takes 45."""
+    steps = [
+        run("Step", kernel("mm", at + 5, at + 50, 2), framework("Method::step", at, at + 60))
+        for at in range(0, 4000, 100)
+    ]
+    path = tmp_path / "steps.etdp"
+    path.write_bytes(dump(*steps))
+    lines = run_etq("summary", str(path)).stdout.splitlines()
+    at = lines.index("Time by op, and % of it")
+    assert [line.split()[:3] for line in lines[at + 1 : at + 3]] == [
+        ["mm", "1.8", "us"],
+        ["(unattributed)", "0.6", "us"],
+    ]
 
 
 def test_runs_without_a_time_were_not_executed_in_no_time(tmp_path: Path) -> None:
