@@ -5,7 +5,9 @@ CREATE MACRO _comparison_input(
     alpha := 0.05, min_effect := NULL, allow_mismatch := false
 ) AS TABLE
 WITH compared_sides AS MATERIALIZED (FROM _compared_sides(base, new, history := history)),
-sampled AS MATERIALIZED (FROM _comparison_samples('compared_sides', quantile, phase, history, allow_mismatch)),
+with_history AS (FROM _comparison_captures('compared_sides', history)),
+measured_times AS (FROM _compared_times(quantile, phase) UNION ALL FROM _compared_steps('compared_sides', phase)),
+sampled AS MATERIALIZED (FROM _comparison_samples('with_history', 'measured_times', phase, allow_mismatch)),
 sides AS MATERIALIZED (
     SELECT c.side = 'new' AS is_new, c.capture_id, c.format = 'torch_trace' AS is_trace
     FROM compared_sides AS c

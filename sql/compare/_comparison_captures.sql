@@ -46,7 +46,7 @@ FROM _placed_sides('chosen_sides');
 -- The captures of a comparison: those of both sides, and, if each side is one capture, a history that shows how much
 -- single captures differ: up to 30 of the chosen ones, or, if none were chosen, of those with all the labels that both
 -- sides have in common, of the same format, time scale and level. They have the same ops as base. Their positions are
--- below 0. `ops` is equal in captures of the same ops; NULL where a capture has none.
+-- below 0.
 CREATE MACRO _comparison_captures(
     compared,  -- the name of a table with the rows of `_placed_sides`
     history
@@ -92,20 +92,15 @@ others AS (
             ELSE n.side = 'history'
         END
 )
-SELECT p.capture_id, p.side, p.position, p.selector, p.name, p.time_scale, p.profiling_level, p.record_id, p.only_scope,
-    CASE WHEN p.only_scope IS NULL THEN coalesce(p.scope, '') || '|' ELSE '' END || p.ops_hash AS ops,
-    p.format = 'torch_trace' AS is_trace, p.scope
-FROM (
-    SELECT s.capture_id, s.side, s.position, s.selector, s.name, s.time_scale, s.profiling_level, s.record_id, s.format,
-        s.scope, s.ops_hash, s.only_scope
-    FROM query_table(compared) AS s
-    WHERE s.side <> 'history'
-    UNION ALL
-    SELECT h.capture_id, 'history', -h.age, NULL, h.name, h.time_scale, h.profiling_level, h.record_id, h.format,
-        h.scope, h.ops_hash, h.only_scope
-    FROM others AS h
-    WHERE h.age <= 30
-) AS p;
+SELECT s.capture_id, s.side, s.position, s.selector, s.name, s.time_scale, s.profiling_level, s.record_id, s.format,
+    s.scope, s.ops_hash, s.only_scope
+FROM query_table(compared) AS s
+WHERE s.side <> 'history'
+UNION ALL
+SELECT h.capture_id, 'history', -h.age, NULL, h.name, h.time_scale, h.profiling_level, h.record_id, h.format, h.scope,
+    h.ops_hash, h.only_scope
+FROM others AS h
+WHERE h.age <= 30;
 
 -- The captures of two sides, and of a history, as `_several_captures` finds them.
 CREATE MACRO _sided_captures(

@@ -7,18 +7,21 @@
 -- A capture without times has one sample, of level none. Where captures ran different programs, ops have no item yet:
 -- rows of level to align have the place, name (item) and program (op) of each op of a capture.
 CREATE MACRO _comparison_samples(
-    compared,  -- as in `_comparison_captures`
-    quantile, phase, history, allow_mismatch
+    compared,  -- the name of a table with the rows of `_comparison_captures`, or of `_placed_sides` without a history
+    times,  -- the name of a table with the rows of `_compared_times`, and of `_compared_steps`
+    phase, allow_mismatch
 ) AS TABLE
 WITH found AS (
-    SELECT g.*,
+    SELECT g.*, g.format = 'torch_trace' AS is_trace,
+        -- Equal in captures of the same ops; NULL where a capture has none.
+        CASE WHEN g.only_scope IS NULL THEN coalesce(g.scope, '') || '|' ELSE '' END || g.ops_hash AS ops,
         CASE
-            WHEN phase IS NULL THEN g.ops IS NOT NULL
+            WHEN phase IS NULL THEN g.ops_hash IS NOT NULL
             ELSE g.capture_id IN (
                 SELECT o.capture_id FROM op_times AS o WHERE phase IS NOT NULL AND o.phase = _known_phase(phase)
             )
         END AS has_times
-    FROM _comparison_captures(compared, history) AS g
+    FROM query_table(compared) AS g
 ),
 checked AS MATERIALIZED (
     SELECT f.*,
@@ -95,66 +98,6 @@ sides AS MATERIALIZED (
     LEFT JOIN labels AS m ON m.capture_id = s.capture_id AND m.key = 'model'
     WHERE s.is_measured
     WINDOW in_side AS (PARTITION BY s.side)
-),
--- The samples of the steps of one phase, evenly spread over these.
-sampled AS (
-    SELECT n.capture_id, n.run_index
-    FROM (
-        SELECT t.capture_id, t.run_index, row_number() OVER (PARTITION BY t.capture_id ORDER BY t.run_index) AS place,
-            count(*) OVER (PARTITION BY t.capture_id) AS steps
-        FROM step_times AS t
-        JOIN runs AS r ON r.capture_id = t.capture_id AND r.run_index = t.run_index
-        JOIN sides AS d ON d.capture_id = t.capture_id
-        WHERE phase IS NOT NULL AND r.phase = phase AND t.kind = 'framework'
-    ) AS n
-    WHERE _is_sampled_step(n.place, n.steps)
-),
-times AS (
-    SELECT o.capture_id, 0 AS step, CASE o.op_index WHEN 0 THEN 'total' ELSE 'op' END AS level, o.op_index, o.item,
-        o.scope, o.kind, o.label, o.family, o.chain_index, o.instruction_id, o.op_type, o.module_path, o.value_unit,
-        o.is_additive, o.resolution, o.calls::DOUBLE / o.runs AS calls,
-        _at_quantile(o.p25, o.p50, o.p90, quantile) AS ticks, CASE quantile WHEN 0.25 THEN o.p90 END AS slow_ticks
-    FROM op_times AS o
-    WHERE o.phase IS NOT DISTINCT FROM phase
-    UNION ALL
-    SELECT o.capture_id, 0, 'outside ops', NULL, o.item, o.scope, o.kind, o.label, o.family, NULL, NULL, NULL, NULL,
-        o.value_unit, false, o.resolution, NULL, _at_quantile(o.outside_p25, o.outside_p50, o.outside_p90, quantile),
-        NULL
-    FROM op_times AS o
-    WHERE o.phase IS NOT DISTINCT FROM phase AND o.outside_p25 IS NOT NULL
-    UNION ALL
-    SELECT
-        m.capture_id, 0, 'module', NULL, NULL, m.scope, 'module', m.module_path, NULL, NULL, NULL, NULL, m.module_path,
-        'ticks', false, m.resolution, NULL, _at_quantile(m.p25, m.p50, m.p90, quantile), NULL
-    FROM module_times AS m
-    WHERE m.phase IS NOT DISTINCT FROM phase
-    UNION ALL
-    SELECT t.capture_id, 1 + t.run_index,
-        CASE
-            WHEN t.kind IN ('module', 'device_module') THEN 'module'
-            WHEN _is_step_total(t.kind) THEN 'total'
-            ELSE 'op'
-        END,
-        (NOT _is_step_total(t.kind))::INTEGER, _step_item(t.scope, t.kind, t.label),
-        t.scope, t.kind, t.label, t.label, -1, NULL, NULL,
-        CASE WHEN t.kind IN ('module', 'device_module') THEN t.label END, 'ticks',
-        _is_part_of_step(t.kind), coalesce(k.resolution, 1),
-        CASE WHEN t.kind NOT IN ('module', 'device_module') THEN t.calls::DOUBLE END, t.ticks, NULL
-    FROM step_times AS t
-    LEFT JOIN sampled AS m USING (capture_id, run_index)
-    -- The total of the same clock.
-    LEFT JOIN op_times AS k
-        ON k.capture_id = t.capture_id AND k.scope = t.scope AND k.op_index = 0 AND k.phase IS NULL
-    WHERE CASE WHEN phase IS NULL THEN t.is_sample ELSE m.run_index IS NOT NULL END
-    UNION ALL
-    SELECT t.capture_id, 1 + t.run_index, 'outside ops', NULL, t.scope, t.scope, 'framework', t.scope, t.scope, NULL,
-        NULL, NULL, NULL, 'ticks', false, 1, NULL,
-        sum(CASE t.kind WHEN 'framework' THEN t.ticks ELSE -t.ticks END) FILTER (WHERE _is_part_of_step(t.kind)), NULL
-    FROM step_times AS t
-    LEFT JOIN sampled AS m USING (capture_id, run_index)
-    WHERE CASE WHEN phase IS NULL THEN t.is_sample ELSE m.run_index IS NOT NULL END AND NOT _is_device_time(t.kind)
-    GROUP BY t.capture_id, t.run_index, t.scope
-    HAVING bool_or(t.kind = 'framework')
 )
 SELECT
     (
@@ -183,7 +126,7 @@ SELECT
     t.instruction_id::DOUBLE AS instruction_id, t.op_index::DOUBLE AS place, t.is_additive,
     CASE t.value_unit WHEN 'ticks' THEN d.counted WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted
 FROM sides AS d
-JOIN times AS t ON t.capture_id = d.capture_id AND (t.step > 0) = d.is_by_step
+JOIN query_table(times) AS t ON t.capture_id = d.capture_id AND (t.step > 0) = d.is_by_step
 WHERE d.is_comparable AND NOT (d.is_by_step AND d.side = 'history')
 UNION ALL
 SELECT 0, o.capture_id, 0, d.side, NULL, 'to align', NULL,
@@ -202,6 +145,72 @@ SELECT 0, n.capture_id, 0, n.side, NULL, 'none', NULL, n.name, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, false, NULL
 FROM checked AS n
 WHERE NOT n.is_measured;
+
+-- The times of captures that comparisons read: a quantile of the runs of each op, module and total.
+CREATE MACRO _compared_times(quantile, phase) AS TABLE
+SELECT o.capture_id, 0 AS step, CASE o.op_index WHEN 0 THEN 'total' ELSE 'op' END AS level, o.op_index, o.item,
+    o.scope, o.kind, o.label, o.family, o.chain_index, o.instruction_id, o.op_type, o.module_path, o.value_unit,
+    o.is_additive, o.resolution, o.calls::DOUBLE / o.runs AS calls,
+    _at_quantile(o.p25, o.p50, o.p90, quantile) AS ticks, CASE quantile WHEN 0.25 THEN o.p90 END AS slow_ticks
+FROM op_times AS o
+WHERE o.phase IS NOT DISTINCT FROM phase
+UNION ALL
+SELECT o.capture_id, 0, 'outside ops', NULL, o.item, o.scope, o.kind, o.label, o.family, NULL, NULL, NULL, NULL,
+    o.value_unit, false, o.resolution, NULL, _at_quantile(o.outside_p25, o.outside_p50, o.outside_p90, quantile),
+    NULL
+FROM op_times AS o
+WHERE o.phase IS NOT DISTINCT FROM phase AND o.outside_p25 IS NOT NULL
+UNION ALL
+SELECT
+    m.capture_id, 0, 'module', NULL, NULL, m.scope, 'module', m.module_path, NULL, NULL, NULL, NULL, m.module_path,
+    'ticks', false, m.resolution, NULL, _at_quantile(m.p25, m.p50, m.p90, quantile), NULL
+FROM module_times AS m
+WHERE m.phase IS NOT DISTINCT FROM phase;
+
+-- The times of steps, in the same columns: of those that are samples, or, for a phase, of those that are evenly spread
+-- over its steps.
+CREATE MACRO _compared_steps(
+    compared,  -- as in `_comparison_samples`
+    phase
+) AS TABLE
+WITH sampled AS (
+    SELECT n.capture_id, n.run_index
+    FROM (
+        SELECT t.capture_id, t.run_index, row_number() OVER (PARTITION BY t.capture_id ORDER BY t.run_index) AS place,
+            count(*) OVER (PARTITION BY t.capture_id) AS steps
+        FROM step_times AS t
+        JOIN runs AS r ON r.capture_id = t.capture_id AND r.run_index = t.run_index
+        JOIN query_table(compared) AS d ON d.capture_id = t.capture_id
+        WHERE phase IS NOT NULL AND r.phase = phase AND t.kind = 'framework'
+    ) AS n
+    WHERE _is_sampled_step(n.place, n.steps)
+)
+SELECT t.capture_id, 1 + t.run_index,
+    CASE
+        WHEN t.kind IN ('module', 'device_module') THEN 'module'
+        WHEN _is_step_total(t.kind) THEN 'total'
+        ELSE 'op'
+    END,
+    (NOT _is_step_total(t.kind))::INTEGER, _step_item(t.scope, t.kind, t.label),
+    t.scope, t.kind, t.label, t.label, -1, NULL, NULL,
+    CASE WHEN t.kind IN ('module', 'device_module') THEN t.label END, 'ticks',
+    _is_part_of_step(t.kind), coalesce(k.resolution, 1),
+    CASE WHEN t.kind NOT IN ('module', 'device_module') THEN t.calls::DOUBLE END, t.ticks, NULL
+FROM step_times AS t
+LEFT JOIN sampled AS m USING (capture_id, run_index)
+-- The total of the same clock.
+LEFT JOIN op_times AS k
+    ON k.capture_id = t.capture_id AND k.scope = t.scope AND k.op_index = 0 AND k.phase IS NULL
+WHERE CASE WHEN phase IS NULL THEN t.is_sample ELSE m.run_index IS NOT NULL END
+UNION ALL
+SELECT t.capture_id, 1 + t.run_index, 'outside ops', NULL, t.scope, t.scope, 'framework', t.scope, t.scope, NULL,
+    NULL, NULL, NULL, 'ticks', false, 1, NULL,
+    sum(CASE t.kind WHEN 'framework' THEN t.ticks ELSE -t.ticks END) FILTER (WHERE _is_part_of_step(t.kind)), NULL
+FROM step_times AS t
+LEFT JOIN sampled AS m USING (capture_id, run_index)
+WHERE CASE WHEN phase IS NULL THEN t.is_sample ELSE m.run_index IS NOT NULL END AND NOT _is_device_time(t.kind)
+GROUP BY t.capture_id, t.run_index, t.scope
+HAVING bool_or(t.kind = 'framework');
 
 -- One of three quantiles.
 CREATE MACRO _at_quantile(p25, p50, p90, quantile) AS (

@@ -147,17 +147,24 @@ compared AS (
     UNION ALL
     (
         WITH now AS MATERIALIZED (SELECT max(c.place) AS place FROM compared AS c),
-        -- DuckDB evaluates this once more after the last group, and also without groups: then there is no label.
+        -- DuckDB evaluates this once more after the last group, and also without groups: then there are no captures.
         asked AS MATERIALIZED (
-            SELECT max(CASE WHEN g.place = n.place THEN 'device' END) AS key,
-                any_value(CASE WHEN g.place = n.place THEN g.captures END) AS captures,
+            SELECT any_value(CASE WHEN g.place = n.place THEN g.captures END) AS captures,
                 CASE WHEN NOT bool_or(g.place = n.place AND g.kind.clock = 'cycles') THEN unit END AS unit
             FROM groups AS g CROSS JOIN now AS n
         ),
+        of_values AS MATERIALIZED (
+            SELECT l.capture_id::BIGINT AS capture_id, l.value
+            FROM asked AS a
+            JOIN labels AS l ON l.key = 'device' AND list_contains(a.captures, l.capture_id)
+        ),
+        -- Of each device, there are too many captures for a history, or to compare steps.
+        outlier_sides AS MATERIALIZED (FROM _outlier_sides('of_values', NULL, 'device')),
+        measured_times AS (FROM _compared_times(0.25, phase)),
+        sampled AS MATERIALIZED (FROM _comparison_samples('outlier_sides', 'measured_times', phase, false)),
         found AS (
-            FROM _outliers(
-                NULL, (SELECT a.key FROM asked AS a), (SELECT a.unit FROM asked AS a), 0.25, phase, alpha, min_effect,
-                false, (SELECT a.captures FROM asked AS a)
+            FROM _outliers_of(
+                'of_values', 'sampled', (SELECT a.unit FROM asked AS a), phase, alpha, min_effect, false
             )
         )
         SELECT g.place + 1, f.value, f.level, f.scope, f.op, f.verdict, f.change_percent, f.low_percent,

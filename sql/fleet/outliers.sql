@@ -3,16 +3,14 @@
 CREATE MACRO _labelled_captures(
     selector,  -- NULL: all captures
     key,  -- NULL: no captures
-    allow_mismatch,
-    among  -- a list of captures to choose from; NULL: all
+    allow_mismatch
 ) AS TABLE
-WITH asked AS MATERIALIZED (SELECT "key" AS key, among AS among),
+WITH asked AS MATERIALIZED (SELECT "key" AS key),
 labelled AS (
     SELECT l.capture_id, l.value
     FROM asked AS a
     JOIN labels AS l USING (key)
     JOIN _chosen_captures(selector) AS c USING (capture_id)
-    WHERE a.among IS NULL OR list_contains(a.among, l.capture_id)
 ),
 counted AS (
     SELECT count(DISTINCT d.value) AS number, any_value(d.value) AS one,
@@ -50,26 +48,39 @@ WHERE c.number > 0;
 -- Comparisons of the captures of each value of a label with all others, as rows of `_comparison` with the value and, of
 -- totals, the ops that differ. They share the samples, and the probability of a false verdict: with n values, each has
 -- the nth part of alpha, and p and q are n times as large.
-CREATE MACRO _outliers(
-    selector, key, unit, quantile, phase, alpha, min_effect, allow_mismatch,
-    among := NULL::BIGINT[]  -- as in `_labelled_captures`
+CREATE MACRO _outliers(selector, key, unit, quantile, phase, alpha, min_effect, allow_mismatch) AS TABLE
+WITH of_values AS MATERIALIZED (FROM _labelled_captures(selector, "key", allow_mismatch)),
+outlier_sides AS MATERIALIZED (FROM _outlier_sides('of_values', selector, "key")),
+with_history AS (FROM _comparison_captures('outlier_sides', NULL)),
+measured_times AS (FROM _compared_times(quantile, phase) UNION ALL FROM _compared_steps('outlier_sides', phase)),
+sampled AS MATERIALIZED (FROM _comparison_samples('with_history', 'measured_times', phase, allow_mismatch))
+FROM _outliers_of('of_values', 'sampled', unit, phase, alpha, min_effect, allow_mismatch);
+
+-- The two sides, as in `_placed_sides`: the captures of one value, and all others.
+CREATE MACRO _outlier_sides(
+    of_values,  -- the name of a table with the rows of `_labelled_captures`
+    selector, key
 ) AS TABLE
-WITH of_values AS MATERIALIZED (FROM _labelled_captures(selector, "key", allow_mismatch, among)),
--- The two sides: the captures of one value, and all others.
-outlier_captures AS (
+WITH outlier_captures AS (
     SELECT v.capture_id, CASE WHEN v.value = v.least THEN 'new' ELSE 'base' END AS side,
         concat_ws(
             ',', selector::VARCHAR,
             concat("key", CASE WHEN v.value = v.least THEN '=' ELSE '!=' END, _selector_value("key", v.least))
         ) AS selector
-    FROM (SELECT o.*, min(o.value) OVER () AS least FROM of_values AS o) AS v
-),
-outlier_sides AS MATERIALIZED (FROM _placed_sides('outlier_captures')),
-sampled AS MATERIALIZED (FROM _comparison_samples('outlier_sides', quantile, phase, NULL, allow_mismatch)),
-measured_captures AS (SELECT v.capture_id FROM of_values AS v),
+    FROM (SELECT o.*, min(o.value) OVER () AS least FROM query_table(of_values) AS o) AS v
+)
+FROM _placed_sides('outlier_captures');
+
+-- The comparisons of samples.
+CREATE MACRO _outliers_of(
+    of_values,  -- as in `_outlier_sides`
+    sampled,  -- the name of a table with the rows of `_comparison_samples`
+    unit, phase, alpha, min_effect, allow_mismatch
+) AS TABLE
+WITH measured_captures AS (SELECT v.capture_id FROM query_table(of_values) AS v),
 input AS (
     SELECT a.samples, a.ops, (SELECT list(c) FROM _conditions('measured_captures') AS c) AS conditions,
-        (SELECT list({'capture_id': v.capture_id, 'value': v.value}) FROM of_values AS v) AS of_captures,
+        (SELECT list({'capture_id': v.capture_id, 'value': v.value}) FROM query_table(of_values) AS v) AS of_captures,
         a.counted[2] IS NULL AS is_one_clock, a.counted
     FROM (
         SELECT list(s) FILTER (WHERE s.level <> 'to align') AS samples,
@@ -78,7 +89,7 @@ input AS (
                 'is_by_module': s.matched = 'module', 'ticks': s.ticks
             } ORDER BY s.capture_id, s.place) FILTER (WHERE s.level = 'to align') AS ops,
             list_sort(list_distinct(list(s.counted) FILTER (WHERE s.level = 'total'))) AS counted
-        FROM sampled AS s
+        FROM query_table(sampled) AS s
     ) AS a
     WHERE _has_valid_options(alpha, min_effect, phase)
 ),

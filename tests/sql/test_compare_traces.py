@@ -253,8 +253,9 @@ def test_steps_of_a_phase_are_samples(warehouse: Warehouse) -> None:
     assert changed("new", "prefill") == {kernel: shorter, launcher: shorter}
     assert changed("same", "decode") == changed("same", "prefill") == {}
     # Of decodes at most 30, spread over all 36, which are runs 1 to 3 of each four.
-    query = """WITH sides AS (FROM _compared_sides('base', 'new'))
-        SELECT DISTINCT step - 1 FROM _comparison_samples('sides', 0.25, $phase, NULL, false) ORDER BY 1"""
+    query = """WITH sides AS (FROM _compared_sides('base', 'new')),
+            times AS (FROM _compared_times(0.25, $phase) UNION ALL FROM _compared_steps('sides', $phase))
+        SELECT DISTINCT step - 1 FROM _comparison_samples('sides', 'times', $phase, false) ORDER BY 1"""
     assert rows_of(warehouse, query, phase="prefill") == [(4 * at,) for at in range(12)]
     decodes = [run for (run,) in rows_of(warehouse, query, phase="decode")]
     places = [run - run // 4 - 1 for run in decodes]
