@@ -31,12 +31,13 @@ def level_changes(
     """Return a row for each stretch of an item between accepted changes, and one for each change that counts, with the
     latest comment on it. The column `series` has the item's number.
 
-    items       totals, ops, modules or metrics of series: number; series; what and name, as in `trend`; item, the
-                identity of an op; scope, of which an op is a part; is_of_all, whether it is a part of the total of all
-                methods; family (the number of items of which one may change by chance); and, with an array for each,
-                positions (by which its captures are ordered), series_positions (of these captures in the series),
-                builds (numbers, in order) and values; resolution: the step of a coarse clock, else 0; total: for an op,
-                the total that it is a part of, else 0; both in the unit of the times whose logarithms are the values
+    items       totals, ops, modules or metrics of series: number; series; measure and name, `what` and `item` of
+                `trend`; identity, that of an op; scope, of which an op is a part; is_of_all, whether it is a part of
+                the total of all methods; family (the number of items of which one may change by chance); and, with an
+                array for each, positions (by which its captures are ordered), series_positions (of these captures in
+                the series), builds (numbers, in order) and values; resolution: the step of a coarse clock, else 0;
+                total: for an op, the total that it is a part of, else 0; both in the unit of the times whose logarithms
+                are the values
     parts       the items whose accepted changes may explain changes of totals; without any, `items` themselves
     comments    the rows of `_series_comments`
     conditions  conditions of series, see `differing`; captures are positions in the series
@@ -104,11 +105,11 @@ def _placed(item: Row, comments: Sequence[Row]) -> Iterator[Row]:
 
 def _is_on(comment: Row, item: Row) -> bool:
     """Whether a comment is on an item. A comment on an op without an instruction is on all of its instances."""
-    if comment["what"] != item["what"]:
+    if comment["what"] != item["measure"]:
         return bool(comment["what"] == "all")
     identity = comment["identity"] or (comment["item"] if comment["what"] == "total" else None)
     names = (None, item["name"], item["name"].split("@")[0])
-    return comment["item"] in names or (identity is not None and identity == item["item"])
+    return comment["item"] in names or (identity is not None and identity == item["identity"])
 
 
 def _latest(change: Row, comments: Sequence[Row]) -> Row:
@@ -145,7 +146,7 @@ def _explained(items: Sequence[Row], comments: Sequence[Row], min_step: float, a
         item | {"family": 1, "total": 0.0, "scopes": {item["scope"]}}
         for item in items
         if item["series"] in affected
-        and (item["what"] == "total" or any(each["what"] == "op" and _is_on(each, item) for each in accepting))
+        and (item["measure"] == "total" or any(each["what"] == "op" and _is_on(each, item) for each in accepting))
     ]
     for series in affected:
         known += _of_all([item for item in known if item["series"] == series and item["is_of_all"]])
@@ -157,12 +158,12 @@ def _explained(items: Sequence[Row], comments: Sequence[Row], min_step: float, a
     ]
     explained: list[Row] = []
     for total, change in changes:
-        if total["what"] != "total" or change["is_accepted"]:
+        if total["measure"] != "total" or change["is_accepted"]:
             continue
         ops = [
             (op, row)
             for op, row in changes
-            if op["what"] == "op"
+            if op["measure"] == "op"
             and row["is_accepted"]
             and op["series"] == total["series"]
             and op["scope"] in total["scopes"]
@@ -170,7 +171,7 @@ def _explained(items: Sequence[Row], comments: Sequence[Row], min_step: float, a
         ]
         if ops and 2 * sum(_cost(row) for _, row in ops) / _cost(change) >= 1:
             follows = {"position": change["first_bad"], "kind": change["kind"], "what": "total"}
-            follows |= {"item": total["name"], "identity": total["item"]}
+            follows |= {"item": total["name"], "identity": total["identity"]}
             explained += [
                 comment | follows
                 for op in {id(op): op for op, _ in ops}.values()
@@ -189,7 +190,7 @@ def _of_all(totals: Sequence[Row]) -> Iterator[Row]:
         positions, first, place = np.unique(places, return_index=True, return_inverse=True)
         summed = np.log(np.bincount(place, np.exp(values)))
         at = {"positions": positions, "series_positions": positions, "builds": builds[first], "values": summed}
-        named = {"name": "", "item": None, "scopes": {total["scope"] for total in totals}, "is_of_all": False}
+        named = {"name": "", "identity": None, "scopes": {total["scope"] for total in totals}, "is_of_all": False}
         yield totals[0] | at | named | {"resolution": 0.0}
 
 

@@ -25,11 +25,10 @@ reshaped AS (
         GROUP BY o.label
     ) AS h
     WHERE NOT (list_has_all(h.base_shapes, h.new_shapes) AND list_has_all(h.new_shapes, h.base_shapes))
-),
-measured_sides AS (SELECT c.capture_id FROM sides AS c)
+)
 SELECT a.samples, a.ops,
     (SELECT list(e) FROM reshaped AS e) AS shapes,
-    (SELECT list(c) FROM _conditions('measured_sides') AS c) AS conditions,
+    (SELECT list(c) FROM _conditions('sides') AS c) AS conditions,
     (SELECT list(l) FROM _differing_labels(base, new, 'sides') AS l) AS labels,
     a.counted[2] IS NULL AS is_one_clock, alpha::DOUBLE AS alpha, min_effect::DOUBLE AS min_effect,
     phase::VARCHAR AS phase, allow_mismatch::BOOLEAN AS allow_mismatch, a.counted

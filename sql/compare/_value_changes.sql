@@ -7,11 +7,10 @@ CREATE MACRO _value_changes(
 ) AS TABLE
 WITH value_sides AS MATERIALIZED (
     SELECT c.capture_id, c.side = 'new' AS is_new FROM query_table(compared) AS c
-),
-measured_sides AS (SELECT c.capture_id FROM value_sides AS c)
+)
 SELECT unnest(
     needs_etq_to_compare_values(
-        samples, (SELECT list(s) FROM value_sides AS s), (SELECT list(c) FROM _conditions('measured_sides') AS c), kind,
+        samples, (SELECT list(s) FROM value_sides AS s), (SELECT list(c) FROM _conditions('value_sides') AS c), kind,
         alpha::DOUBLE, min_effect::DOUBLE, allow_mismatch::BOOLEAN
     ),
     recursive := true

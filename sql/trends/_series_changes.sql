@@ -1,6 +1,6 @@
 -- The changes of items of series, and the stretches between accepted changes, as `etq.verdicts.series` finds them.
 CREATE MACRO _series_changes(
-    items,  -- the name of a table: number, series, what, name, item, scope, is_of_all, family, positions, series_positions (of the same captures in the series), builds, values, resolution, total
+    items,  -- the name of a table: number, series, measure, name, identity, scope, is_of_all, family, positions, series_positions (of the same captures in the series), builds, values, resolution, total
     parts,  -- a list of such items, whose accepted changes may explain changes of totals; NULL: the items themselves
     ordered,  -- the name of a table with the rows of `_series_factors`
     comments,  -- the name of a table with the rows of `_series_comments`

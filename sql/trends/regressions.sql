@@ -36,8 +36,8 @@ described AS MATERIALIZED (
 ),
 totals AS MATERIALIZED (SELECT s.series, s.scope, s.ticks FROM described AS s WHERE s.is_total),
 judged_items AS (
-    SELECT s.number, s.series, s.what, s.name, s.item, s.scope, s.is_of_all, s.family, s.positions,
-        s.positions AS series_positions, s.builds, s.values, s.resolution,
+    SELECT s.number, s.series, s.what AS measure, s.name, s.item AS identity, s.scope, s.is_of_all, s.family,
+        s.positions, s.positions AS series_positions, s.builds, s.values, s.resolution,
         CASE WHEN s.is_total THEN 0 ELSE coalesce(t.ticks, 0) END AS total
     FROM described AS s
     LEFT JOIN totals AS t ON t.series = s.series AND t.scope = s.scope

@@ -90,8 +90,8 @@ totals AS (
     GROUP BY n.number
 ),
 trend_items AS (
-    SELECT v.number, any_value(v.series) AS series, what AS what, coalesce(item, '') AS name,
-        any_value(n.identity) AS item, NULL AS scope, false AS is_of_all, any_value(f.items) AS family,
+    SELECT v.number, any_value(v.series) AS series, what AS measure, coalesce(item, '') AS name,
+        any_value(n.identity) AS identity, NULL AS scope, false AS is_of_all, any_value(f.items) AS family,
         list(v.place) AS positions, list(v.position) AS series_positions, list(v.build) AS builds,
         list(ln(v.ticks) - CASE WHEN what IN ('op', 'module') THEN v.common ELSE 0 END) AS values,
         -- As in comparisons, ops that at least half of the captures have.
@@ -118,9 +118,10 @@ decided AS MATERIALIZED (
         'trend_items',
         (
             SELECT list({
-                'number': 0, 'series': i.series, 'what': i.what, 'name': i.name, 'item': i.item, 'scope': i.scope,
-                'is_of_all': i.is_of_all, 'family': 1, 'positions': i.positions, 'series_positions': i.positions,
-                'builds': i.builds, 'values': i.values, 'resolution': i.resolution, 'total': 0
+                'number': 0, 'series': i.series, 'measure': i.what, 'name': i.name, 'identity': i.item,
+                'scope': i.scope, 'is_of_all': i.is_of_all, 'family': 1, 'positions': i.positions,
+                'series_positions': i.positions, 'builds': i.builds, 'values': i.values, 'resolution': i.resolution,
+                'total': 0
             })
             FROM _series_items('affected', phase) AS i
         ),
