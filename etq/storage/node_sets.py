@@ -90,16 +90,16 @@ class _Cost(NamedTuple):
 
 def find_costs(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
     """Fill `signature_costs` with the costs of a capture's events, after their nodes were found."""
-    if rows := costs_of(lambda query: connection.execute(query).fetchall(), capture_id):
-        insert(connection, "signature_costs", capture_id, rows)
+    rows = costs_of(lambda query: connection.execute(query).fetchall(), capture_id)
+    insert(connection, "signature_costs", capture_id, rows)
 
 
-def costs_of(ask: Ask, capture_id: int) -> pa.RecordBatch | None:
-    """Return the rows of `signature_costs` of a linked capture, None if it has none."""
-    runs = [*_runs(ask(_RUN.format(capture_id)))]
-    if not runs:
-        return None
+def costs_of(ask: Ask, capture_id: int) -> pa.RecordBatch:
+    """Return the rows of `signature_costs` of a linked capture. Nodes and values that are missing from a damaged
+    warehouse are left out.
+    """
     nodes = {(graph, node): _Node(*rest) for graph, node, *rest in ask(_NODES.format(capture_id))}
+    runs = [*_runs(row for row in ask(_RUN.format(capture_id)) if row[4:] in nodes)]
     moved, users = _moved(nodes, ask(_TAKEN.format(capture_id)), ask(_VALUES.format(capture_id)))
     known = {run[1:3]: _cost(run.graph, run.nodes, nodes, moved, users) for run in runs}
     costs = [known[run[1:3]] for run in runs]
@@ -149,10 +149,12 @@ def _moved(
     value_of = {(graph, value): (maker, size) for graph, value, maker, size in values}
     given = defaultdict[tuple[int, int], list[tuple[int, int | None]]](list)
     for graph, value, maker, size in values:
-        if maker is not None:
+        if (graph, maker) in nodes:
             given[graph, maker].append((value, size))
     first = defaultdict[tuple[int, int], list[int | None]](list)
     for graph, node, value, position in taken:
+        if (graph, node) not in nodes or (graph, value) not in value_of:
+            continue
         users[graph, value].add(node)
         maker, size = value_of[graph, value]
         if position == 0:
@@ -214,4 +216,4 @@ def _cost(
 
 
 def _limited(number: int) -> int | None:
-    return number if number <= _MOST else None
+    return number if abs(number) <= _MOST else None

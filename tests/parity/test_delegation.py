@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -248,6 +249,14 @@ def test_placed_nodes_are_kept(tmp_path: Path) -> None:
     with duckdb.connect(paths[2]) as connection:
         connection.execute("UPDATE signature_costs SET bytes = 7 WHERE rowid = 0")
     assert check(paths[2]) == ["signature_costs: dump first: 1 rows differ from what its nodes give"]
+    damages = ("DELETE FROM costed_nodes", "DELETE FROM node_values", "UPDATE node_values SET node_index = 7777",
+               "UPDATE node_arguments SET value_index = 7777", "DELETE FROM signature_nodes")  # fmt: skip
+    for number, damage in enumerate(damages):
+        path = tmp_path / f"damaged{number}.duckdb"
+        shutil.copy(paths[2], path)
+        with duckdb.connect(path) as connection:
+            connection.execute(damage)
+        assert any(problem.startswith("signature_costs: dump first: ") for problem in check(path)), damage
 
 
 def kernel_calls(warehouse: Warehouse, capture: str) -> dict[str, int]:
