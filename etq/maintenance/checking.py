@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from hashlib import file_digest
@@ -171,13 +171,19 @@ def check(
         with closing(cursor(connection)) as replacing:
             if captures and (is_sample or repeated):
                 _keep(replacing, _ranges(keys) if is_sample else [(captures[0], captures[-1])], repeated)
-            yield of_times(len(captures), time_problems(replacing), checked)
-            try:
-                problems = rollup_problems(replacing, has_all_ranks=not is_sample and not repeated)
-            except (duckdb.Error, WarehouseError) as error:  # such as for times beyond 64 bits
-                problems = [f"can't be computed: {message_of(error)}"]
+            yield of_times(len(captures), _computed(lambda: time_problems(replacing)), checked)
+            has_all_ranks = not is_sample and not repeated
+            problems = _computed(lambda: rollup_problems(replacing, has_all_ranks=has_all_ranks))
         yield of_rollups(len(captures), number_pruned(connection), problems, checked)
         yield of_files(connection, Path(folder))
+
+
+def _computed(find: Callable[[], list[str]]) -> list[str]:
+    """Return problems, or why they can't be computed, such as for times beyond 64 bits."""
+    try:
+        return find()
+    except (duckdb.Error, WarehouseError) as error:
+        return [f"can't be computed: {message_of(error)}"]
 
 
 def _tables(connection: duckdb.DuckDBPyConnection) -> Part:
@@ -236,6 +242,8 @@ def of_references(connection: duckdb.DuckDBPyConnection, *, are_unique: bool) ->
         given = [f"{column} AS _{number}" for number, column in enumerate(columns)]
         are_equal = " AND ".join(f"p.{key} = r._{number}" for number, key in enumerate(keys))
         are_there = " AND ".join(f"r._{number} IS NOT NULL" for number in range(len(keys)))
+        if (table, parent) == ("signature_outputs", "signatures"):  # references have values of nodes, and no signatures
+            are_there += " AND r._0 NOT IN (SELECT c.capture_id FROM captures AS c WHERE c.format = 'reference')"
         query = f"FROM (SELECT {', '.join(given)} FROM {table}) AS r ANTI JOIN {{}} AS p ON {{}} WHERE {are_there}"
         if are_unique and keys == _EVENT:
             unnumbered = query.format(_NUMBERED, _IS_NUMBERED)
@@ -381,8 +389,8 @@ def number_pruned(connection: duckdb.DuckDBPyConnection) -> int:
 def rollup_problems(connection: duckdb.DuckDBPyConnection, *, has_all_ranks: bool = True) -> list[str]:
     """Compute rollups and the derived columns of runs again, into temporary tables that replace those of the file.
 
-    Captures whose events were pruned are left out; and so is advice about the ranks of jobs, unless `has_all_ranks` is
-    set.
+    References, which have no events, and captures whose events were pruned are left out; and so is advice about the
+    ranks of jobs, unless `has_all_ranks` is set.
     """
     main = f"{identifier(database_of(connection))}.main"
     stored = {table: f"FROM {main}.{table} SEMI JOIN captures USING (capture_id)" for table in (*_COMPUTED, "runs")}
@@ -408,7 +416,7 @@ def rollup_problems(connection: duckdb.DuckDBPyConnection, *, has_all_ranks: boo
                 GROUP BY ALL HAVING sum(b.more) <> 0
             ) AS d
             JOIN captures AS c ON c.capture_id = d.capture_id
-            WHERE c.capture_id NOT IN ({left_out})
+            WHERE c.format <> 'reference' AND c.capture_id NOT IN ({left_out})
             GROUP BY ALL ORDER BY ALL
             """
         ).fetchall()

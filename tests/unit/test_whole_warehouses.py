@@ -328,8 +328,9 @@ def test_times_beyond_64_bits_are_a_problem(tmp_path: Path) -> None:
     db = tmp_path / "gpu.duckdb"
     with etq.open(db) as warehouse:
         warehouse.ingest(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz", name="gpu")
-    found = changed(db, f"UPDATE device_events SET start_ticks = {2**63 - 1}")
-    assert any(problem.startswith("can't be computed: Out of Range Error: Overflow in addition") for problem in found)
+    for table in ("device_events", "event_ticks"):
+        found = changed(db, f"UPDATE {table} SET start_ticks = {2**63 - 1}")
+        assert any(each.startswith("can't be computed: Out of Range Error: Overflow in addition") for each in found)
 
 
 def test_damaged_blocks_are_found(db: Path) -> None:
