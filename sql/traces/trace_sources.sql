@@ -37,8 +37,7 @@ recorded AS MATERIALIZED (
     WHERE _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 kinds AS MATERIALIZED (
-    SELECT s.signature_index, s.on_device, coalesce(s.activity IN ('kernel', 'copy', 'fill'), false) AS is_work,
-        coalesce(s.purpose = 'profiler', false) AS is_helper
+    SELECT s.signature_index, s.on_device, coalesce(s.purpose = 'profiler', false) AS is_helper
     FROM target AS a
     JOIN signatures AS s USING (capture_id)
     WHERE NOT s.on_device OR s.activity IN ('kernel', 'copy', 'fill')
