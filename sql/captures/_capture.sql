@@ -10,83 +10,79 @@
 -- An argument may be a column of the caller, as in `LATERAL (FROM op_totals(c.name))`; an alias of the same name would
 -- hide this column.
 CREATE MACRO _matching_captures(capture) AS TABLE
-SELECT _way.capture_id, _way.name
-FROM _capture_ways(capture) AS _way
-WHERE _way.way = _way.best AND coalesce(_way.age = _way.chosen_age, true);
+SELECT _way.capture_id, _way.name FROM _capture_matches(capture) AS _way WHERE _way.way = _way.best;
+
+-- All captures, and whether an argument matches them.
+CREATE MACRO _capture_matches(capture) AS TABLE
+SELECT _way.capture_id, _way.name, _way.way, min(_way.way) OVER () AS best
+FROM (
+    SELECT _each.capture_id, _each.name,
+        CASE
+            WHEN _is_key(capture) THEN CASE WHEN _each.capture_id = try_cast(capture AS BIGINT) THEN 1 END
+            WHEN length(capture::VARCHAR) = 64 AND _each.sha256 = capture::VARCHAR THEN 1
+            WHEN _each.name = capture::VARCHAR THEN 2
+            WHEN _is_selector(capture::VARCHAR) THEN CASE WHEN _selected.capture_id IS NOT NULL THEN 3 END
+            WHEN length(capture::VARCHAR) >= 4 AND starts_with(_each.sha256, lower(capture::VARCHAR)) THEN 3
+        END AS way
+    FROM captures AS _each
+    LEFT JOIN _selected_captures(capture::VARCHAR) AS _selected USING (capture_id)
+) AS _way;
 
 -- The captures that an argument matches, in one row.
 CREATE MACRO _resolved_captures(capture) AS TABLE
-SELECT coalesce(_best.keys, []) AS keys, _best.names,
-    _none_matches('capture', coalesce(capture::VARCHAR, 'NULL'), _best.nearest) AS missing
+SELECT _found.keys, _found.names,
+    _none_matches('capture', coalesce(capture::VARCHAR, 'NULL'), _found.nearest) AS missing
 FROM (
-    SELECT list(_way.capture_id) FILTER (
-            WHERE _way.way = _way.best AND coalesce(_way.age = _way.chosen_age, true)
-        ) AS keys,
+    SELECT coalesce(list(_way.capture_id) FILTER (WHERE _way.way = _way.best), []) AS keys,
         list(_way.name ORDER BY _way.name) FILTER (WHERE _way.way = _way.best) AS names,
-        _nearest(
-            _way.name, CASE WHEN coalesce(_way.matches < _way.chosen_age, _way.matches = 0) THEN capture::VARCHAR END
-        ) AS nearest
-    FROM _capture_ways(capture) AS _way
-) AS _best;
+        _nearest(_way.name, CASE WHEN _way.best IS NULL THEN capture::VARCHAR END) AS nearest
+    FROM _capture_matches(capture) AS _way
+) AS _found;
 
--- All captures, with the way in which an argument matches them; of several ways, the first counts. The last one is a
--- selector that is a single label whose value was to be quoted. `age` is a capture's place among those of one way, the
--- latest first, and `chosen_age` that of @latest or @previous.
-CREATE MACRO _capture_ways(capture) AS TABLE
-SELECT _ranked.capture_id, _ranked.name, _ranked.way, min(_ranked.way) OVER () AS best,
-    count(_ranked.way) OVER () AS matches,
-    row_number() OVER (
-        PARTITION BY _ranked.way
-        ORDER BY
-            _recorded_at(_ranked.captured_at, _ranked.ingested_at) DESC, _ranked.ingested_at DESC,
-            _ranked.capture_id DESC
-    ) AS age,
-    _ranked.chosen_age
+-- The captures that a selector chooses; no rows if the text is not a selector.
+CREATE MACRO _selected_captures(
+    selector  -- labels, times, and @latest or @previous, separated by commas
+) AS TABLE
+SELECT _ranked.capture_id
 FROM (
-    SELECT _met.capture_id, _met.name, _met.captured_at, _met.ingested_at,
-        CASE
-            WHEN _is_key(capture) THEN CASE WHEN _met.capture_id = try_cast(capture AS BIGINT) THEN 1 END
-            WHEN length(capture::VARCHAR) = 64 AND _met.sha256 = capture::VARCHAR THEN 1
-            WHEN _met.name = capture::VARCHAR THEN 2
-            WHEN _met.label_parts IS NOT NULL THEN CASE
-                WHEN _met.is_recorded_then AND _met.labels = _met.label_parts THEN 3 WHEN _met.is_one_label THEN 4
-            END
-            WHEN length(capture::VARCHAR) >= 4 AND starts_with(_met.sha256, lower(capture::VARCHAR)) THEN 3
-        END AS way,
-        CASE WHEN _met.label_parts IS NOT NULL THEN _chosen_age(capture::VARCHAR) END AS chosen_age
+    SELECT _met.capture_id, _met.score, max(_met.score) OVER () AS best,
+        row_number() OVER (
+            PARTITION BY _met.score
+            ORDER BY
+                _recorded_at(_met.captured_at, _met.ingested_at) DESC, _met.ingested_at DESC, _met.capture_id DESC
+        ) AS age
     FROM (
-        SELECT _each.capture_id, _each.name, _each.sha256, _each.captured_at, _each.ingested_at,
-            max(_asked.label_parts) AS label_parts,
-            -- No key is twice among a capture's labels, so a part is met once.
-            count(*) FILTER (WHERE _label.key = _asked.part.key AND _meets(_label.value, _asked.part)) AS labels,
-            bool_and(CASE
-                WHEN _is_time(_asked.part.part)
-                    THEN _is_recorded_then(_asked.part.part, _each.captured_at, _each.ingested_at) IS TRUE
-                ELSE true
-            END) AS is_recorded_then,
-            bool_or(_label.key || '=' || _label.value = capture::VARCHAR) AS is_one_label
+        SELECT _each.capture_id, _each.captured_at, _each.ingested_at,
+            CASE
+                WHEN count(DISTINCT _asked.part) = count(DISTINCT _asked.part) FILTER (WHERE CASE
+                    WHEN _asked.part.part[1] = '@' THEN true
+                    WHEN _asked.part.is_time AND _is_time(_asked.part.part)
+                        THEN _is_recorded_then(_asked.part.part, _each.captured_at, _each.ingested_at)
+                    ELSE _label.key = _asked.part.key AND _meets(_label.value, _asked.part)
+                END) THEN 2
+                -- One label whose value was to be quoted.
+                WHEN bool_or(_label.key || '=' || _label.value = selector) THEN 1
+            END AS score
         FROM captures AS _each
-        LEFT JOIN labels AS _label ON _label.capture_id = _each.capture_id AND _is_selector(capture::VARCHAR)
-        LEFT JOIN (
-            SELECT unnest(_selector_terms(_text.selector)) AS part, len(_label_parts(_text.selector)) AS label_parts
-            FROM (SELECT CASE WHEN _is_selector(capture::VARCHAR) THEN capture::VARCHAR END AS selector) AS _text
-        ) AS _asked ON true
-        GROUP BY _each.capture_id, _each.name, _each.sha256, _each.captured_at, _each.ingested_at
+        LEFT JOIN labels AS _label USING (capture_id)
+        CROSS JOIN (
+            SELECT unnest(CASE WHEN _is_selector(selector) THEN _selector_terms(selector) END) AS part
+        ) AS _asked
+        GROUP BY _each.capture_id, _each.captured_at, _each.ingested_at
     ) AS _met
-) AS _ranked;
-
--- The age of the capture that @latest or @previous in a selector chooses; NULL without either.
-CREATE MACRO _chosen_age(selector) AS (
-    CASE list_filter(_selector_parts(selector), lambda p: p[1] = '@')
-        WHEN [] THEN NULL
-        WHEN ['@latest'] THEN 1
-        WHEN ['@previous'] THEN 2
+) AS _ranked
+WHERE CASE
+    WHEN _ranked.score IS NULL OR _ranked.score < _ranked.best THEN false
+    ELSE CASE list_filter(_selector_parts(selector), lambda p: p[1] = '@')
+        WHEN [] THEN true
+        WHEN ['@latest'] THEN _ranked.age = 1
+        WHEN ['@previous'] THEN _ranked.age = 2
         ELSE error(
             selector || ' is not a selector: it takes one of @latest, @previous and @NAME, a view that etq db view '
             || 'lists; @NAME stands first, and only outside SQL'
         )
     END
-);
+END;
 
 -- Whether a text is a selector: it contains =, or it begins with @, or its first part has < or >.
 CREATE MACRO _is_selector(text) AS (contains(text, '=') OR regexp_matches(text, '^(@|[^,<>"]+[<>])'));
@@ -122,7 +118,7 @@ CREATE MACRO _selector_parts(selector) AS (list_distinct(_all_parts(selector)));
 -- marks. All are empty for a part without a sign. A range has one value. `is_time` is whether the part is, or was meant
 -- to be, a time.
 CREATE MACRO _selector_terms(selector) AS (
-    list_transform(_selector_parts(selector), lambda p: struct_pack(
+    list_transform(_all_parts(selector), lambda p: struct_pack(
         part := p, key := _selector_key(p), sign := regexp_extract(p, '^[^=<>]+?(!=|=|[<>]=?)', 1),
         values := CASE
             WHEN NOT regexp_matches(p, '^[^=<>]+=') THEN [regexp_extract(p, '^[^=<>]+[<>]=?(.*)$', 1, 's')]
