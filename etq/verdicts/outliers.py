@@ -17,9 +17,11 @@ Rows = dict[str, list[Any]]
 
 # The verdicts whose values a sentence counts, with their words; and how many slower values the sentence names.
 _STATED: Final = (words.SLOWER, words.FASTER)
+# In place of the verdict of a value whose total is neither slower nor faster, but whose ops are.
+_IN_OPS: Final = "in ops"
 _COUNTED: Final = {
     words.FASTER: "faster",
-    "differing": "with ops that differ",
+    _IN_OPS: "with ops that differ",
     words.UNSTABLE: "unstable",
     words.OPEN: "not decided",
     words.TOO_FEW: "with too few captures to tell",
@@ -130,7 +132,7 @@ def sentence(rows: Sequence[Mapping[str, Any]], by: str) -> str:
     for value in dict.fromkeys(row["value"] for row in rows):
         row = values[value]
         name = value if row["in_ops"] is None else f"{value} ({row['in_ops']})"
-        verdict = row["verdict"] if row["verdict"] in _STATED or row["in_ops"] is None else "apart"
+        verdict = row["verdict"] if row["verdict"] in _STATED or row["in_ops"] is None else _IN_OPS
         of_verdict.setdefault(verdict, []).append(name)
     is_judged = of_verdict.keys() - _UNJUDGED
     parts = [_stated(of_verdict.get(words.SLOWER, []), len(values), by) if is_judged else f"No {by} is judged"]

@@ -11,11 +11,13 @@ import pytest
 from scipy import special, stats
 from scipy.optimize import brentq
 
+from etq.verdicts import words
 from etq.verdicts.alignment import align
 from etq.verdicts.arithmetic import differences, p_of, quantile
 from etq.verdicts.comparison import compare
 from etq.verdicts.effects import MOST_PRIOR, shrunk
 from etq.verdicts.items import compared
+from etq.verdicts.outliers import sentence
 from etq.verdicts.values import value_changes
 from tests.sql.method import bounded, drift_of
 from tests.statistics.fleet import (
@@ -261,3 +263,16 @@ def test_items_are_described_as_their_last_captures_know_them() -> None:
     assert {values[found["level"].index("capture")] for name, values in found.items() if name in ("op", "counted")} == {
         None
     }
+
+
+def test_the_sentence_about_a_fleet_counts_each_device() -> None:
+    """b's total isn't slower, but one of its ops is; d's first total is the one that counts."""
+    rows = [
+        {"value": value, "verdict": verdict, "in_ops": in_ops}
+        for value, verdict, in_ops in (
+            ("a", "slower", "addmm"), ("b", "~", "mm"), ("c", "~", None), ("d", "faster", "all ops"), ("d", "~", None),
+            ("e", words.TOO_FEW, None),
+        )
+    ]  # fmt: skip
+    told = "1 of 5 phones is slower: a (addmm); 1 faster; 1 with ops that differ; 1 with too few captures to tell"
+    assert sentence(rows, "phone") == told
