@@ -31,6 +31,7 @@ from etq.ingest.events.run_times import COLUMNS as RUN_TIMES
 from etq.ingest.trace.rows import OF_EVENTS, OF_TICKS
 from etq.ingest.trace.stored import computed_again
 from etq.selectors import JOB
+from etq.storage.linking import groups
 from etq.storage.node_sets import costs_of
 from etq.storage.nodes import ALONE
 
@@ -480,11 +481,13 @@ def _value_problems(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
 
 def _cost_problems(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     """Compute again the costs of the nodes that events run."""
-    linked = "SELECT c.capture_id, c.name FROM captures AS c WHERE c.record_id IS NOT NULL ORDER BY c.capture_id"
-    for key, name in connection.execute(linked).fetchall():
-        found = costs_of(lambda query: connection.execute(query).fetchall(), key)
-        if number := _number_differing(connection, "signature_costs", key, found):
-            yield f"signature_costs: {name}: {number:,} rows differ from what its nodes give"
+    linked = "SELECT c.capture_id, c.name FROM captures AS c WHERE c.record_id IS NOT NULL"
+    names = dict(connection.execute(linked).fetchall())
+    for keys in groups(connection, [*names]):
+        found = costs_of(lambda query: connection.execute(query).fetchall(), keys[0])
+        for key in keys:
+            if number := _number_differing(connection, "signature_costs", key, found):
+                yield f"signature_costs: {names[key]}: {number:,} rows differ from what its nodes give"
 
 
 def of_files(connection: duckdb.DuckDBPyConnection, folder: Path) -> Part:

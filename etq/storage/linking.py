@@ -78,7 +78,7 @@ def link_all(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], 
     connection.execute(f"DELETE FROM findings WHERE capture_id IN {_KEYS} AND {_OF_LINKS}", keys)
     connection.execute(f"UPDATE runs SET method = NULL, method_score = NULL WHERE capture_id IN {_KEYS}", keys)
     _set_links(connection, capture_ids, links)
-    for first, *others in [[*capture_ids]] if len(capture_ids) == 1 else _groups(connection, capture_ids):
+    for first, *others in [[*capture_ids]] if len(capture_ids) == 1 else groups(connection, capture_ids):
         find_methods(connection, first)
         find_nodes(connection, first)
         find_ops(connection, first)
@@ -115,7 +115,7 @@ def set_methods(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int
     )
 
 
-def _groups(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> list[list[int]]:
+def groups(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> list[list[int]]:
     """Return captures in groups with the same signatures, record and program; each capture of format `reference` is a
     group by itself.
     """
