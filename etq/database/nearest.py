@@ -58,8 +58,6 @@ def explained(connection: duckdb.DuckDBPyConnection, message: str, query: str = 
         [(terms,)] = connection.execute("SELECT _selector_terms(?)", [match[1]]).fetchall()
     except duckdb.Error:  # the warehouse has only some of the tables
         return message
-    # Distinct parts have no order.
-    terms = sorted(terms, key=lambda term: match[1].find(term["part"]))
     return f"no capture matches {match[1]}{_reason(terms, labels)}"
 
 
