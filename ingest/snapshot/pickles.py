@@ -7,8 +7,7 @@ function, or set an object's state. An excluded operation is an error, so that a
 
 from __future__ import annotations
 
-from struct import Struct
-from struct import error as StructError
+import struct
 from typing import Any, Final
 
 from etq.errors import FormatError
@@ -31,10 +30,11 @@ _LONGS: Final = {0x8A: "<B", 0x8B: "<i"}
 _GETS: Final = {ord("h"): "<B", ord("j"): "<I"}
 _PUTS: Final = {ord("q"): "<B", ord("r"): "<I"}
 _LAYOUTS: Final = {
-    operation: Struct(layout)
+    operation: struct.Struct(layout)
     for operation, layout in (_VALUES | _TEXTS | _LONGS | _GETS | _PUTS | {_PROTOCOL: "<B", 0x95: "<Q"}).items()
 }
 _CONSTANTS: Final[dict[int, Any]] = {ord("N"): None, 0x88: True, 0x89: False, ord(")"): ()}
+_EMPTY: Final[dict[int, Any]] = {ord("}"): dict, ord("]"): list}
 _TUPLES: Final = {0x85: 1, 0x86: 2, 0x87: 3}
 
 
@@ -47,7 +47,7 @@ def loads(data: bytes, path: str) -> Any:
     reader = _Reader(data, path)
     try:
         return reader.read()
-    except (IndexError, StructError, UnicodeDecodeError, AttributeError, TypeError, ValueError, KeyError):
+    except (IndexError, struct.error, UnicodeDecodeError, AttributeError, TypeError, ValueError, KeyError):
         raise reader.error("it is damaged") from None
 
 
@@ -110,12 +110,10 @@ class _Reader:
         elif operation == _MARK:
             self._below.append(stack)
             self._stack = []
-        elif operation == ord("}"):
-            stack.append({})
+        elif operation in _EMPTY:
+            stack.append(_EMPTY[operation]())
         elif operation == ord("u"):
             self._set(self._since_mark())
-        elif operation == ord("]"):
-            stack.append([])
         elif operation == ord("e"):
             values = self._since_mark()
             self._of(list).extend(values)
