@@ -53,6 +53,7 @@ class Claim(NamedTuple):
     places       the number of the time's parts, with the longest; '' if the rule itself states the share
     least        the share in percent below which there is no finding
     longest      the time of the longest part
+    before       the time from the start of the recording to the longest part
     in_long      the time in parts that are long
     part         what the parts are: gaps, or intervals
     recorded     the time of the recording, if it may be more than the whole
@@ -72,6 +73,7 @@ class Claim(NamedTuple):
     places: str = ""
     least: float = 5.0
     longest: int = 0
+    before: int = 0
     in_long: int = 0
     part: str = "gap"
     recorded: int = 0
@@ -87,11 +89,11 @@ class Claim(NamedTuple):
     @property
     def stretch(self) -> Stretch:
         """Whether half of the time is in long parts, and the share of the longest part if that part alone has half of
-        the time.
+        the time. A part with more than its own length before it isn't at the start of the program.
         """
         spent = sum(self.times.values())
         is_long = 0 < spent <= 2 * self.in_long
-        is_once = self.longest >= LONG and 2 * self.longest >= spent
+        is_once = self.longest >= max(LONG, self.before) and 2 * self.longest >= spent
         return Stretch(is_long, 100 * self.longest / spent if is_once else None, self.part)
 
 

@@ -50,7 +50,7 @@ class Traits(NamedTuple):
 
 class Stretch(NamedTuple):
     """Whether half of a time is in long parts (gaps or intervals). Also the share of the longest part, in percent, if
-    it is long and has half of the time.
+    it is long, has half of the time, and may be at the start of the program.
     """
 
     is_long: bool
@@ -65,7 +65,7 @@ def graphs(runtime: str | None, *, replays: bool) -> str:
 
 # A step with at least this many launches has several.
 _FEW: Final = 1.5
-# Causes that also occur at the start of a program. If most of their time is in one place, that place may be the start.
+# Causes that also occur at the start of a program, and may have most of their time there.
 _AT_START: Final = (
     "allocation", "free", "pinned_memory", "module_load", "graph_instantiation", "creation", "synchronization",
     "launch", "copy", "call", "host", "step", "op_function", "launching",

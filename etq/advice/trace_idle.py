@@ -250,14 +250,14 @@ def _claim(
         times[part.cause] += part.ticks
     kind = kind or next((part.kind for part in parts if part.label == name and part.kind), "wait")
     named = of or cause
-    places, longest, in_long = "", 0, 0
+    places, seen = "", (0, 0, 0)
     for found in evidence.gaps if 100 * times.total() >= least * use.span else ():
         if (found.device, found.cause) == (use.device, named):
-            longest, in_long = found.longest, found.in_long
-            most = f", {time(longest / 1e3, 'us')} of it in one" if found.gaps > 1 else ""
+            seen = (found.longest, found.at - evidence.traits.start_ticks, found.in_long)
+            most = f", {time(found.longest / 1e3, 'us')} of it in one" if found.gaps > 1 else ""
             places = f"{counted(found.gaps, 'gap')}{most}, from {evidence.since_start(found.at)}"
     whole = ("first to last event of the device", use.span)
-    claim = Claim(RULE, text, unexplained, cause, (kind, name), times, whole, shown, places, least, longest, in_long)
+    claim = Claim(RULE, text, unexplained, cause, (kind, name), times, whole, shown, places, least, *seen)
     who = "The device" if use.device is None else f"Device {use.device}"
     first = f"{who} idles while the host is in first calls, which take much longer than later ones."
     subject = (use.device, named, None)

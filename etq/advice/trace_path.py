@@ -65,6 +65,7 @@ def critical_path(evidence: Evidence) -> Iterator[Claim]:
                 places,
                 _LEAST,
                 found.longest,
+                found.at - evidence.traits.start_ticks,
                 found.in_long,
                 "interval",
                 evidence.traits.ticks,

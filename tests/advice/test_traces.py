@@ -582,6 +582,16 @@ def test_a_long_stretch_is_not_many_launches(warehouse: Warehouse, tmp_path: Pat
     assert " in 1 gap, from 200 us" in idle.evidence
 
 
+def test_a_gap_in_the_middle_is_not_the_start_of_the_program(warehouse: Warehouse, tmp_path: Path) -> None:
+    """An op of 5,000 us launches late, after 6,000 us in which the device runs: warming up would not end this."""
+    slow = launched(2, 11200, 11220, 11300, op="aten::cudnn_convolution")
+    slow[0] |= {"ts": 6200, "dur": 5010}
+    found = advised(warehouse, tmp_path, *launched(1, 0, 20, 6100), *slow)
+    [idle] = [each for each in of(found, "device idle") if (each.share_percent or 0) > 20]
+    assert " in 1 gap, from 6,200 us" in idle.evidence
+    assert idle.remedy == ""
+
+
 def test_parts_of_a_gap_are_one_gap(warehouse: Warehouse, tmp_path: Path) -> None:
     """The device idles from 50 to 3,000 us and from 3,100 to 3,500 us. In each the host frees memory twice: for 1,500 and
     600 us, then for 100 and 100 us; an op is between."""

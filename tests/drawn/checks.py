@@ -308,10 +308,18 @@ class About:
         parts = self.truth.idle(self.device) if is_idle else self.truth.path
         starts = [each.start for each in recorded(self.truth.runs[self.device])] if is_idle else []
         times: Counter[int] = Counter()  # by the work that ends a gap
+        begins: dict[int, int] = {}
         for number, each in enumerate(parts):
             if each.cause in self.causes or not self.causes:
-                times[bisect_left(starts, each.end) if is_idle else number] += each.ticks
+                place = bisect_left(starts, each.end) if is_idle else number
+                times[place] += each.ticks
+                begins.setdefault(place, each.start)
         most = max(times.values(), default=0)
+        before = min(
+            (begins[place] for place, ticks in times.items() if ticks >= most - self.truth.slack), default=0
+        ) - min(run.begin for run in self.truth.runs.values())
+        if before > most + self.truth.slack:
+            return f"{before / 1e3:,.0f} us are before it"
         return None if 2 * most >= self.time - self.truth.slack else f"{most / 1e3:,.0f} of {self.time / 1e3:,.0f} us"
 
     def for_cause(self, match: re.Match[str], *causes: str) -> str | None:
