@@ -95,7 +95,7 @@ _DECIDED: Final = _row(
     "new_captures BIGINT, note VARCHAR, may_be VARCHAR, capture_id BIGINT, step BIGINT, side VARCHAR, off DOUBLE, "
     "is_disturbed BOOLEAN, place BIGINT, op VARCHAR, module_path VARCHAR, base_kind VARCHAR, new_kind VARCHAR, "
     "base_instruction_id DOUBLE, new_instruction_id DOUBLE, base_place DOUBLE, new_place DOUBLE, is_in_base BOOLEAN, "
-    "is_in_new BOOLEAN, matched VARCHAR, counted VARCHAR"
+    "is_in_new BOOLEAN, base_part DOUBLE, new_part DOUBLE, matched VARCHAR, counted VARCHAR"
 )
 # A condition of captures, see `etq.verdicts.conditions.differing`.
 _CONDITION: Final = _row("name VARCHAR, unit VARCHAR, text VARCHAR, captures BIGINT[], values DOUBLE[]")

@@ -5,7 +5,7 @@
 -- Shown: what!, method, verdict! (verdict), change_percent! (change), low_percent (interval), high_percent%, base!
 --   (time), new! (time), difference (time), unit, note
 -- Columns:
---   what: total; common shift; ops: sum of the ops that are part of the total; outside ops: the rest of each run's total
+--   what: total; common shift; ops: sum of the ops that are part of the total, each times the share of captures that have it; outside ops: the rest of each run's total
 --   method: the method that ran; if unknown, the name of its runs; for traces, the kind of steps, with ` on devices` for times there; NULL for the common shift
 --   verdict: verdict on the total, as in `compare_ops`, or unstable: some captures of new, more than of base, are slower and left out; NULL in the other rows
 --   change_percent: change in percent of base; for the total, by the geometric means of both sides, which may differ from the ratio of base and new
@@ -30,10 +30,11 @@ CREATE MACRO compare_captures(
 WITH comparison AS MATERIALIZED (FROM _comparison(
     base, new, unit, quantile, phase, history, alpha, min_effect, allow_mismatch
 )),
--- The same op may be a kernel on one side and in a delegate call on the other.
+-- The same op may be a kernel on one side and in a delegate call on the other. An op that only some captures of a side
+-- have is a part of only their totals.
 ops AS (
-    SELECT c.scope, coalesce(fsum(c.base) FILTER (WHERE c.is_in_base), 0) AS base,
-        coalesce(fsum(c.new) FILTER (WHERE c.is_in_new), 0) AS new
+    SELECT c.scope, coalesce(fsum(c.base * c.base_part) FILTER (WHERE c.is_in_base), 0) AS base,
+        coalesce(fsum(c.new * c.new_part) FILTER (WHERE c.is_in_new), 0) AS new
     FROM comparison AS c
     WHERE c.level = 'op'
     GROUP BY c.scope

@@ -16,8 +16,8 @@
 --   high_percent: as in `compare_ops`
 --   base: time in base; NULL if it is not part of base
 --   new: time in new; NULL if it is not part of new
---   base_self: base without its own parts; below 0 if medians do not add up
---   new_self: new without its own parts; below 0 if medians do not add up
+--   base_self: base without its own parts, times the share of base's captures that have it; below 0 if medians do not add up
+--   new_self: new without its own parts, times the share of new's captures that have it; below 0 if medians do not add up
 --   unit: unit of base, new, base_self and new_self; NULL if one side counts cycles and the other time
 CREATE MACRO compare_parts(
     base, new,
@@ -30,17 +30,17 @@ WITH comparison AS MATERIALIZED (FROM _comparison(
 -- Each op on each side that has it. Values in other units than the totals are not parts of them.
 sided AS MATERIALIZED (
     SELECT c.item, 'base' AS side, c.scope, c.base_kind AS kind, c.base_instruction_id AS instruction_id,
-        c.is_in_base AS is_additive, c.base AS ticks
+        c.is_in_base AS is_additive, c.base AS ticks, c.base * c.base_part AS part_ticks
     FROM comparison AS c
     WHERE c.level = 'op' AND c.is_of_total AND c.is_in_base IS NOT NULL
     UNION ALL
-    SELECT c.item, 'new', c.scope, c.new_kind, c.new_instruction_id, c.is_in_new, c.new
+    SELECT c.item, 'new', c.scope, c.new_kind, c.new_instruction_id, c.is_in_new, c.new, c.new * c.new_part
     FROM comparison AS c
     WHERE c.level = 'op' AND c.is_of_total AND c.is_in_new IS NOT NULL
 ),
 -- Times of the events within each delegate call, if they are not more than the call.
 explained AS (
-    SELECT d.side, d.scope, d.instruction_id, fsum(d.ticks) AS ticks
+    SELECT d.side, d.scope, d.instruction_id, fsum(d.part_ticks) AS ticks
     FROM sided AS d
     WHERE d.kind = 'delegate' AND NOT d.is_additive AND d.ticks IS NOT NULL
     GROUP BY d.side, d.scope, d.instruction_id
@@ -52,15 +52,15 @@ explained_calls AS (
         ON c.side = w.side AND c.scope = w.scope AND c.instruction_id = w.instruction_id AND c.kind = 'delegate_call'
     WHERE c.is_additive
     -- If an instruction has two calls, it is unknown to which of them an event belongs.
-    QUALIFY count(*) OVER (PARTITION BY w.side, w.scope, w.instruction_id) = 1 AND w.ticks <= c.ticks
+    QUALIFY count(*) OVER (PARTITION BY w.side, w.scope, w.instruction_id) = 1 AND w.ticks <= c.part_ticks
 ),
 parts AS (
-    SELECT d.*, d.ticks - coalesce(o.ticks, 0) AS self_ticks
+    SELECT d.*, d.part_ticks - coalesce(o.ticks, 0) AS self_ticks
     FROM sided AS d
     LEFT JOIN explained_calls AS o USING (side, item)
     WHERE d.is_additive
     UNION ALL
-    SELECT d.*, d.ticks AS self_ticks
+    SELECT d.*, d.part_ticks AS self_ticks
     FROM sided AS d
     JOIN explained_calls AS o USING (side, scope, instruction_id)
     WHERE d.kind = 'delegate' AND NOT d.is_additive

@@ -66,6 +66,18 @@ def test_an_op_on_one_side_alone(warehouse: Warehouse) -> None:
     assert ("sub", "kernel", None, 40, None, 40) in rows
 
 
+def test_an_op_that_one_of_two_captures_has_is_half_a_part(warehouse: Warehouse) -> None:
+    captures = [
+        made("base", 0, kernel("add", 0, 20, 0), kernel("mul", 20, 60, 1), execute(0, 60)),
+        made("base", 1, kernel("add", 0, 20, 0), execute(0, 20)),
+        made("new", 0, kernel("add", 0, 20, 0), execute(0, 20)),
+    ]
+    ingest_all(warehouse, captures)
+    assert ("mul", "kernel", 40, None, 20, None) in warehouse.rows(PARTS)[1]
+    of_ops = "SELECT base, new FROM compare_captures('side=base', 'side=new', unit := 'ns') WHERE what = 'ops'"
+    assert warehouse.rows(of_ops)[1] == [(20 + 40 / 2, 20)]
+
+
 @pytest.mark.long
 def test_series_in_parts(builds: Warehouse) -> None:
     """Each part covers neighbouring captures, in nearly equal numbers, and contains their median and range."""
