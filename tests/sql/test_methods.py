@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.asserts import assert_error, assert_query
 from tests.batches import Labelled, ingest_all
 from tests.builders import Run, dump, execute, framework, kernel, run
 from tests.cli.peaks import ON_LINUX, lines_and_peak
+from tests.trace_builders import event
 from tests.warehouses import empty_warehouse
 
 
@@ -110,6 +112,26 @@ def test_comparisons_do_not_go_by_the_order_in_which_programs_ran() -> None:
         ingest_all(warehouse, captures)
         query = "SELECT DISTINCT c.verdict FROM compare_captures('order=ab', 'order=ba') AS c"
         assert {verdict for (verdict,) in warehouse.rows(query)[1]} <= {"~", "not decided", None}
+
+
+def test_steps_that_share_a_block_have_their_own_names(warehouse: Warehouse) -> None:
+    """The work of the last two steps is missing. A dump of two programs is ingested at once, so scopes are searched."""
+    made = [event("user_annotation", f"ProfilerStep#{step}", 100 * step, 100 * step + 50) for step in range(8)]
+    for step in range(8):
+        made.append(event("cuda_runtime", "cudaLaunchKernel", 100 * step, 100 * step, correlation=step + 1))
+        if step < 6:
+            made.append(
+                event("kernel", "gemm", 100 * step, 100 * step + 2, 7, correlation=step + 1, device=0, stream=7)
+            )
+    trace = json.dumps({"traceEvents": made}).encode()
+    ingest_all(warehouse, [("trace", trace), ("dump", dump(forward(), decode()))])
+    query = """
+        SELECT r.name, r.scope, count(*) FROM runs AS r JOIN captures AS c USING (capture_id)
+        WHERE c.name = 'trace' GROUP BY ALL ORDER BY ALL
+    """
+    assert warehouse.rows(query)[1] == [("Incomplete step", "Incomplete step", 2), ("ProfilerStep", "ProfilerStep", 6)]
+    [(searched, runs)] = warehouse.rows("SELECT (SELECT count(*) FROM _find_run_scopes(1, 2)), count(*) FROM runs")[1]
+    assert searched == runs
 
 
 @pytest.mark.long
