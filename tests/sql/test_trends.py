@@ -73,6 +73,20 @@ def test_ops_that_changed(warehouse: Warehouse) -> None:
     assert faster[2:7] == ("add", 3, "faster", "17", "18") and faster[8] < 0
 
 
+def test_a_change_is_shown_if_alpha_is_above_its_probability(warehouse: Warehouse) -> None:
+    """An op is 1 % slower, with noise of 0.5 %; there are four ops."""
+    history(warehouse, 12, 7, {"add": 1.01})
+
+    def probabilities(alpha: float) -> list[tuple[float, float]]:
+        return warehouse.rows(f"SELECT p, q FROM regressions(alpha := {alpha}, min_effect := 0.001) WHERE op = 'add'")[
+            1
+        ]
+
+    [(p, q)] = probabilities(0.99)
+    assert 0 < q < 0.4 and q == pytest.approx(4 * p)
+    assert probabilities(1.01 * q) == [(p, q)] and probabilities(0.99 * q) == []
+
+
 @pytest.mark.long
 def test_times_are_those_of_the_runs(warehouse: Warehouse) -> None:
     """Against numpy, from the durations of events: of an op, and of a module whose ops are instructions 0 to 2."""
