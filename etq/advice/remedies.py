@@ -170,7 +170,7 @@ def remedy(
         case "cpu_op" | "function" | "synchronization" | "HtoD" | "DtoH" | "device" | "wide":
             text = _of_name(cause, kind, name or "", traits, besides) or (once if cause == "cpu_op" else "")
         case "data_loading":
-            text = f"{once} {_of_loading(traits)}".strip()
+            text = f"{once} If it isn't: {_of_loading(traits)}" if once else _of_loading(traits)
         case "rank":
             late = f"rank {name}" if name else "those that come last"
             text = f"Find what makes {late} late: compare the ranks' steps (etq show stragglers)."

@@ -820,6 +820,19 @@ class Evidence:
         return steps if steps.ticks else None
 
     @cached_property
+    def longest_load(self) -> tuple[int, int]:
+        """The ticks and the start of the longest call of a DataLoader."""
+        query = """
+            SELECT coalesce(max(e.elapsed_ticks), 0), coalesce(arg_max(e.start_ticks, e.elapsed_ticks), 0)
+            FROM (SELECT $key AS capture_id) AS a
+            JOIN signatures AS s USING (capture_id)
+            JOIN event_ticks AS e USING (capture_id, signature_index)
+            WHERE s.purpose = 'data_loading'
+        """
+        [(ticks, at)] = self.rows(tuple, query)
+        return ticks, at
+
+    @cached_property
     def small_collectives(self) -> SmallCollectives:
         is_short = f"w.device_ticks <= {SHORT}"
         query = f"""

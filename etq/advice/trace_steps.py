@@ -17,9 +17,11 @@ def data_loader(evidence: Evidence) -> Iterator[Claim]:
         word = "step time" if steps.are_known else "recording"
         loading = steps.data_loading or 0
         shown = f"{percent(100 * loading / steps.ticks)} of the {word} is in DataLoader"
+        longest, at = evidence.longest_load if 20 * loading >= steps.ticks else (0, 0)
         yield Claim(
             "data loader", "Steps wait for input data.", None, "data_loading", ("wait", None),
-            {"data_loading": loading}, (word, steps.ticks), [shown],
+            {"data_loading": loading}, (word, steps.ticks), [shown], part="call",
+            longest=longest if longest <= loading else 0, before=at - evidence.traits.start_ticks,
         )  # fmt: skip
 
 

@@ -244,6 +244,19 @@ def test_workers_are_for_loaders_without(warehouse: Warehouse, tmp_path: Path, l
     assert all(("num_workers" in each.remedy) == (loader == LOADERS[0]) for each in found)
 
 
+def test_a_first_call_may_start_the_workers(warehouse: Warehouse, tmp_path: Path) -> None:
+    """The first call of a loader takes 9,000 us, five others 100 each: more workers would take longer to start."""
+    called = f"enumerate(DataLoader)#{LOADERS[1]}.__next__"
+    events = [event("Trace", "PyTorch Profiler (0)", 0, 15_000), event("user_annotation", called, 100, 9100)]
+    for number in range(5):
+        at = 10_000 + 1000 * number
+        events += [*launched(number, at, at + 20, at + 50), event("user_annotation", called, at + 100, at + 200)]
+    [loader] = of(advised(warehouse, tmp_path, *events), "data loader")
+    assert loader.remedy.startswith(
+        "95 % of it is in one call: if that is the start of the program, record steps after"
+    )
+
+
 def test_a_device_that_copies_is_busy(warehouse: Warehouse, tmp_path: Path) -> None:
     """A kernel for 100 us, a copy for 850, of 1,000."""
     copy = [
@@ -1056,7 +1069,7 @@ def test_what_runs_once_may_be_the_start(name: str) -> None:
     said = remedy("cpu_op", "op", name, TRAITS, once)
     assert said.startswith("60 % of it is in one gap") == (name == "aten::empty")
     assert remedy("data_loading", "wait", None, TRAITS, once).endswith(
-        "after a warm-up. Set num_workers of DataLoader."
+        "after a warm-up. If it isn't: Set num_workers of DataLoader."
     )
 
 

@@ -112,7 +112,7 @@ TRACES: Final = (
     ("remedy", ".*", r"Launch fewer and larger ops: (?P<graphs>CUDA|HIP) graphs; torch\.compile makes them with mode=\"reduce-overhead\"\.", "for_launches compile"),
     ("remedy", ".*", r"Launch fewer and larger ops\.", "for_launches"),
     ("remedy", ".*", r"Launch larger kernels(?:, or replay (?P<graphs>CUDA|HIP) graphs)?\.", "for_cause delay"),
-    ("remedy", ".*", rf"(?:It|(?P<most>{SHARE}|Over 99 %) of it) is in one (?:gap|interval): if that is the start of the program, record steps after a warm-up\.", "in_one_place"),
+    ("remedy", ".*", rf"(?:It|(?P<most>{SHARE}|Over 99 %) of it) is in one (?:gap|interval|call): if that is the start of the program, record steps after a warm-up\.(?: If it isn't:)?", "in_one_place"),
     ("remedy", ".*", r"Run (?:it|them) in other processes or threads(?:, or before the steps)?\.", "for_cause function"),
     ("remedy", ".*", r"\S+ (?:runs on the CPU and launches nothing: move it|and \S+ run on the CPU and launch nothing: move them) to the device(?:, or out of the steps)?\.", "for_cause cpu_op"),
     ("remedy", ".*", r"(?:Python between the ops takes this time: do less there, or|The host runs nothing that is recorded between the ops:) let (?:torch\.compile(?: or )?)?(?:(?P<graphs>CUDA|HIP) graphs)? run the (?:step|ops) as one\.", "for_cause step"),
