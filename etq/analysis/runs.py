@@ -68,24 +68,24 @@ def left_out(warehouse: Answers, capture: Capture, options: Mapping[str, Any]) -
     if not leaves_out(warehouse, capture):
         return None
     chosen = {name: options[name] for name in (*CHOOSING, "unit") if options.get(name) is not None}
-    unit, *others = (f"${name}" if name in chosen else "NULL" for name in ("unit", *CHOOSING))
+    unit, *chosen_by = (f"${name}" if name in chosen else "NULL" for name in ("unit", *CHOOSING))
     in_unit = f"(SELECT coalesce({unit}, _default_unit(c.time_scale)) FROM captures AS c WHERE c.capture_id = $key)"
     query = f"""
         SELECT
             t.block_index IS NULL, t.all_runs, t.typical, t.slower, t.typical_execute, t.all_execute, t.other_percent,
             t.unit
-        FROM _typical_runs({", ".join(["$key", in_unit, *others])}) AS t
+        FROM _typical_runs({", ".join(["$key", in_unit, *chosen_by])}) AS t
         ORDER BY 1 DESC
     """
     (_, number, typical, slower, execute, of_all, share, unit), *blocks = warehouse.rows(
         query, key=capture.capture_id, **chosen
     )[1]
-    outliers = number - typical
-    if outliers == 0:
+    others = number - typical
+    if others == 0:
         return None
-    text = f"{outliers} of {number} runs {'was an outlier' if outliers == 1 else 'were outliers'} and left out"
+    text = f"{others} of {number} runs {'is' if others == 1 else 'are'} not typical and left out"
     if len(blocks) == 1 and execute is not None:
-        with_all = f"{range_text([of_all], unit)} with {'it' if outliers == 1 else 'them'}"
+        with_all = f"{range_text([of_all], unit)} with {'it' if others == 1 else 'them'}"
         text += f" (mean execute {range_text([execute], unit)}; {with_all})"
     else:
         text += f" ({share or 0:.3g} % of the time of all runs)"

@@ -75,7 +75,7 @@ def test_the_share_of_other_runs_is_that_of_all_blocks_together() -> None:
         assert share == 100 * (90 + 4000) / (12 * 10 + 90 + 11 * 1000 + 4000)
         left = runs.left_out(warehouse, warehouse.capture("blocks"), {"unit": "ns"})
         assert left is not None and left.text == (
-            "2 of 25 runs were outliers and left out (26.9 % of the time of all runs)"
+            "2 of 25 runs are not typical and left out (26.9 % of the time of all runs)"
         )
 
 
