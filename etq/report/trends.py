@@ -84,7 +84,7 @@ SERIES: Final = """
         count(*) FILTER (WHERE t.stage = 'kept' AND NOT t.is_accepted) AS changes,
         arg_max(t.change_percent, t.position) FILTER (WHERE t.stage = 'kept' AND NOT t.is_accepted) AS last_change,
         arg_max(t.label, t.position) FILTER (WHERE t.stage = 'kept' AND NOT t.is_accepted) AS changed_at,
-        arg_max_null(t.shown_percent, t.position) AS shown_percent, any_value(t.ordered_by) AS ordered_by
+        arg_max_null(t.shown_percent, t.position) AS shown_by_5_builds_percent, any_value(t.ordered_by) AS ordered_by
     FROM temp._found_trend AS t
     GROUP BY t.series
     ORDER BY changes DESC, t.series
@@ -93,6 +93,7 @@ KINDS: Final = {
     **dict.fromkeys(("first_label", "last_label", "changed_at"), "label"),
     **dict.fromkeys(("first", "last"), "time"),
     "last_change": "change",
+    "shown_by_5_builds_percent": "percent",
 }
 # The ops that changed, and the longest of the other ops.
 OPS: Final = """
