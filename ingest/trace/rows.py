@@ -88,7 +88,6 @@ def trace_rows(
     kinds = with_ops(slices.kinds, classes, slices.kind, slices.owners.op)
     if unknown := unknown_kernels(*kinds, slices.elapsed):
         columns.find("unknown kernels", unknown)
-    signatures, signature = _signatures(slices, *kinds)
     order = np.argsort(slices.at, kind="stable")
     order = order[order_of(slices.run[order])]
     described = {"format": texts(["torch_trace"]), "clock_bits": integers([64]), "profiling_level": texts(["all"])}
@@ -99,10 +98,11 @@ def trace_rows(
     yield "captures", batch(described)
     recording = Recording(slices)
     steps, left_out = _steps(columns, slices, classes, recording)
-    yield "runs", _runs(slices, left_out)
+    runs, block = _runs(slices, left_out)
+    signatures, signature = _signatures(slices, block, *kinds)
+    yield from {"runs": runs, "signatures": signatures}.items()
     if labels := serving_labels(slices.told):
         yield "labels", batch({"key": texts([*labels]), "value": texts([*labels.values()])})
-    yield "signatures", signatures
     for rows in _event_ticks(slices, signature, order):
         yield "event_ticks", rows
     yield "threads", _threads(columns)
@@ -352,39 +352,40 @@ def _early(slices: Slices) -> str:
     )
 
 
-def _runs(slices: Slices, left_out: Collection[int]) -> pa.RecordBatch:
-    """Return the table `runs`. `left_out`: the runs of steps that don't count."""
+def _runs(slices: Slices, left_out: Collection[int]) -> tuple[pa.RecordBatch, Whole]:
+    """Return the table `runs`, and the block of each run: the runs of a name are a block. `left_out`: the runs of steps
+    that don't count.
+    """
     steps = len(slices.steps)
     outside = bool((slices.run == steps).any()) or not steps
-    count = steps + outside
     name = "ServingStep" if slices.is_served else "ProfilerStep"
-    block = [0] * steps + [1 if steps else 0] * outside
-    return batch(
+    names = [LEFT_OUT if run in left_out else name for run in range(steps)]
+    names += ["Outside of steps" if steps else "Trace"] * outside
+    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    block = np.array([places[name] for name in names])
+    rows = batch(
         {
-            "run_index": integers(range(count)),
-            "dump_index": integers([0] * count),
-            "name": texts(
-                [LEFT_OUT if run in left_out else name for run in range(steps)]
-                + ["Outside of steps" if steps else "Trace"] * outside
-            ),
+            "run_index": integers(range(len(names))),
+            "dump_index": integers([0] * len(names)),
+            "name": texts(names),
             "block_index": integers(block),
-            "block_run": integers([*range(steps), *[0] * outside]),
+            "block_run": numbers(occurrences(block)),
             "iteration": integers([*range(steps), *[0] * outside]),
             "phase": texts([*slices.phases, *[None] * outside]),
         }
     )
+    return rows, block
 
 
 def _signatures(
-    slices: Slices, kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole
+    slices: Slices, block: Whole, kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole
 ) -> tuple[pa.RecordBatch, Whole]:
-    """Return the table `signatures`, with a row per block and kind, and the signature of each slice. `kind` has the
-    kind of each slice; `kinds` has the category and name of each kind, `classes` its class.
+    """Return the table `signatures`, with a row per block and kind, and the signature of each slice. `block` has the
+    block of each run, `kind` the kind of each slice; `kinds` has the category and name of each kind, `classes` its
+    class.
     """
-    steps = len(slices.steps)
-    block = np.where(slices.run < steps, 0, 1 if steps else 0)
-    key = block * len(kinds) + kind
-    first = first_places(key, 2 * len(kinds))
+    key = block[slices.run] * len(kinds) + kind
+    first = first_places(key, (int(block.max()) + 1) * len(kinds))
     distinct = np.flatnonzero(first != NONE)
     first, signature = first[distinct], (np.cumsum(first != NONE) - 1)[key]
     blocks, of_kinds = (distinct // max(len(kinds), 1)).tolist(), (distinct % max(len(kinds), 1)).tolist()

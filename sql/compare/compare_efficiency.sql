@@ -80,8 +80,9 @@ keyed AS (
 summed AS (
     SELECT c.is_new, c.op, c.matched, c.launched,
         sum(c.calls)::DOUBLE AS calls, sum(c.ticks)::DOUBLE AS ticks,
-        100 * sum(c.least_ticks) / nullif(sum(c.known_ticks), 0) AS roof_percent, arg_max(c.family, c.ticks) AS family,
-        arg_max(c.top_event, c.ticks) AS kernel, any_value(c.device) AS device,
+        100 * sum(c.least_ticks) / nullif(sum(c.known_ticks), 0) AS roof_percent,
+        arg_max(c.family, (c.ticks, c.family)) AS family,
+        arg_max(c.top_event, (c.ticks, c.top_event)) AS kernel, any_value(c.device) AS device,
         string_agg(DISTINCT c.assumed, '; ' ORDER BY c.assumed) AS assumed
     FROM keyed AS c
     GROUP BY c.is_new, c.op, c.matched, c.launched

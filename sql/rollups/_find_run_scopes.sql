@@ -129,7 +129,7 @@ programs AS (
     FROM known AS k
 ),
 numbered AS (
-    SELECT p.capture_id, p.run_name, p.block_index,
+    SELECT p.capture_id, p.block_index,
         p.run_name || CASE
             WHEN min(p.first_block) OVER of_name = max(p.first_block) OVER of_name THEN ''
             ELSE ' #' || dense_rank() OVER (PARTITION BY p.capture_id, p.run_name ORDER BY p.first_block)
@@ -139,7 +139,5 @@ numbered AS (
 )
 SELECT r.capture_id, r.run_index, coalesce(r.method, n.scope, r.name) AS scope
 FROM runs AS r
--- Steps of a trace may share a block, and have other names.
-LEFT JOIN numbered AS n
-    ON r.method IS NULL AND n.capture_id = r.capture_id AND n.run_name = r.name AND n.block_index = r.block_index
+LEFT JOIN numbered AS n ON r.method IS NULL AND n.capture_id = r.capture_id AND n.block_index = r.block_index
 WHERE r.capture_id BETWEEN first_key AND last_key;

@@ -28,8 +28,9 @@ WHERE c.capture_id = capture_key
 
 -- One op of a trace by the shapes, types and strides of its inputs, as in `op_efficiency`, in ticks: the device time of
 -- what it launched, or, in a trace without device events, its own time on the host. Columns of `call_costs` have their
--- meaning. `parts` has its calls one by one, each with its run, and `inner_flops` and `is_recomputed` of `costed_ops`. Work that no op launched has one part for each run, and
--- as many calls as kernels, copies and fills; its copies and fills have the bytes that the trace has.
+-- meaning. `parts` has its calls one by one, each with its run, and `inner_flops` and `is_recomputed` of `costed_ops`.
+-- Work that no op launched has one part for each run, and as many calls as kernels, copies and fills; its copies and
+-- fills have the bytes that the trace has.
 CREATE MACRO _costed_calls(
     capture_key,
     work,  -- a table of the rows of `_device_work`, or `_host_work`
@@ -38,12 +39,13 @@ CREATE MACRO _costed_calls(
 WITH ops AS (FROM costed_ops AS i WHERE i.capture_id = capture_key),
 costs AS (FROM call_costs AS i WHERE i.capture_id = capture_key),
 working AS (
-    SELECT o.owner, arg_max(o.kernel_family, o.ticks) AS kernel_family, sum(o.ticks)::BIGINT AS ticks,
+    SELECT o.owner, arg_max(o.kernel_family, (o.ticks, o.kernel_family)) AS kernel_family,
+        sum(o.ticks)::BIGINT AS ticks,
         sum(o.step_ticks)::BIGINT AS step_ticks,
         sum(CASE WHEN o.kind IN ('copy', 'fill') THEN o.ticks ELSE 0 END)::BIGINT AS copy_ticks,
         CASE WHEN o.owner IS NULL AND count(*) = count(o.bytes) THEN sum(o.bytes)::BIGINT END AS bytes,
-        count(*) AS events, count(*) FILTER (o.kind = 'kernel') AS kernels, arg_max(o.label, o.ticks) AS top_event,
-        bool_or(o.uses_matrix_units) AS uses,
+        count(*) AS events, count(*) FILTER (o.kind = 'kernel') AS kernels,
+        arg_max(o.label, (o.ticks, o.label)) AS top_event, bool_or(o.uses_matrix_units) AS uses,
         bool_or(o.kind = 'kernel' AND o.uses_matrix_units IS NULL) AS may_use, min(o.run_index) AS run_index
     FROM (
         SELECT w.*,
@@ -54,13 +56,13 @@ working AS (
     GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN {'label': o.label, 'run_index': o.run_index} END
 ),
 called AS (
-    SELECT k.cost_index, arg_max(w.kernel_family, w.ticks) AS kernel_family,
+    SELECT k.cost_index, arg_max(w.kernel_family, (w.ticks, w.kernel_family)) AS kernel_family,
         CASE WHEN k.cost_index IS NULL THEN sum(w.events)::BIGINT ELSE count(*) END AS calls,
         CASE WHEN count(*) = count(w.bytes) THEN sum(w.bytes) END AS bytes,
         sum(w.ticks)::BIGINT AS ticks,
         sum(w.step_ticks)::BIGINT AS step_ticks, sum(w.copy_ticks)::BIGINT AS copy_ticks,
         sum(w.events)::BIGINT AS events, sum(w.kernels)::BIGINT AS kernels,
-        arg_max(w.top_event, w.ticks) AS top_event,
+        arg_max(w.top_event, (w.ticks, w.top_event)) AS top_event,
         CASE WHEN bool_or(w.uses) THEN true WHEN bool_or(w.may_use) THEN NULL ELSE false END AS uses,
         list({
             'run_index': w.run_index, 'inner_flops': k.inner_flops, 'is_recomputed': k.is_recomputed, 'ticks': w.ticks,

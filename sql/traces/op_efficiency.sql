@@ -171,7 +171,7 @@ summed AS (
         CASE WHEN count(DISTINCT b.bound) = 1 AND count(*) = count(b.bound) THEN any_value(b.bound) END AS bound,
         sum(b.events)::BIGINT AS events, sum(b.copy_ticks)::BIGINT AS copy_ticks,
         string_agg(DISTINCT b.assumed, '; ' ORDER BY b.assumed) AS assumed,
-        arg_max(b.top_event, b.ticks) AS top_event, any_value(b.device) AS device,
+        arg_max(b.top_event, (b.ticks, b.top_event)) AS top_event, any_value(b.device) AS device,
         arg_max(
             coalesce(
                 b.reason,

@@ -114,7 +114,7 @@ def test_comparisons_do_not_go_by_the_order_in_which_programs_ran() -> None:
         assert {verdict for (verdict,) in warehouse.rows(query)[1]} <= {"~", "not decided", None}
 
 
-def test_steps_that_share_a_block_have_their_own_names(warehouse: Warehouse) -> None:
+def test_incomplete_steps_are_a_block(warehouse: Warehouse) -> None:
     """The work of the last two steps is missing. A dump of two programs is ingested at once, so scopes are searched."""
     made = [event("user_annotation", f"ProfilerStep#{step}", 100 * step, 100 * step + 50) for step in range(8)]
     for step in range(8):
@@ -125,11 +125,10 @@ def test_steps_that_share_a_block_have_their_own_names(warehouse: Warehouse) -> 
             )
     trace = json.dumps({"traceEvents": made}).encode()
     ingest_all(warehouse, [("trace", trace), ("dump", dump(forward(), decode()))])
-    query = """
-        SELECT r.name, r.scope, count(*) FROM runs AS r JOIN captures AS c USING (capture_id)
-        WHERE c.name = 'trace' GROUP BY ALL ORDER BY ALL
-    """
-    assert warehouse.rows(query)[1] == [("Incomplete step", "Incomplete step", 2), ("ProfilerStep", "ProfilerStep", 6)]
+    blocks = "SELECT name, block_index, runs, first_run, last_run, events FROM event_blocks('trace')"
+    assert warehouse.rows(blocks)[1] == [("ProfilerStep", 0, 6, 0, 5, 8), ("Incomplete step", 1, 2, 6, 7, 3)]
+    scopes = "SELECT DISTINCT name, scope FROM runs WHERE capture_id = 1 ORDER BY ALL"
+    assert warehouse.rows(scopes)[1] == [(name, name) for name in ("Incomplete step", "ProfilerStep")]
     [(searched, runs)] = warehouse.rows("SELECT (SELECT count(*) FROM _find_run_scopes(1, 2)), count(*) FROM runs")[1]
     assert searched == runs
 
