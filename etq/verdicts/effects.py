@@ -44,6 +44,8 @@ MOST_PRIOR = 4
 SMALL, LARGE = 0.001, 0.01
 # The machine slows all ops down alike, up to this part.
 STATE = 0.5
+# The largest half of an interval of logarithms: a factor of 10.
+WIDEST = math.log(10)
 # A difference of single captures is rare if it is this multiple of the largest one of the history. In comparisons of
 # five programs, an op is then blamed in 0 to 3 % of comparisons of equal captures, and an op that takes 20 % longer is
 # found in 92 to 100 %. With 2 as the multiple, it is found in 8 to 100 %.
@@ -100,11 +102,15 @@ class Effect:
         return abs(self.difference) > RARE * self.usual
 
     def interval(self, alpha: float = 0.05) -> tuple[float | None, float | None]:
-        """The ends of an interval for the change; with probability `alpha`, the change lies outside of it."""
+        """The ends of an interval for the change; with probability `alpha`, the change lies outside of it. None if
+        it is unknown, or so wide that it says nothing.
+        """
         if self.p is None:
             return None, None
         rounded = ROUNDED * self.resolution / self.base_ticks
         half = math.hypot(self.error * quantile(alpha / 2, self.freedom), rounded)
+        if half > WIDEST:
+            return None, None
         return math.expm1(self.difference - half), math.expm1(self.difference + half)
 
 

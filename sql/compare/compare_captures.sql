@@ -9,7 +9,7 @@
 --   method: the method that ran; if unknown, the name of its runs; for traces, the kind of steps, with ` on devices` for times there; NULL for the common shift
 --   verdict: verdict on the total, as in `compare_ops`, or unstable: some captures of new, more than of base, are slower and left out; NULL in the other rows
 --   change_percent: change in percent of base; for the total, by the geometric means of both sides, which may differ from the ratio of base and new
---   low_percent: lower end of its 95 % interval, which covers changes of the machine between the sides only if they were measured in turns; NULL with fewer than 3 captures in all
+--   low_percent: lower end of its 95 % interval, which covers changes of the machine between the sides only if they were measured in turns; NULL with fewer than 3 captures in all, and where noise may change times by a factor of 10
 --   high_percent: upper end of that interval
 --   base: time in base, median over captures; for ops, the sum of their medians
 --   new: time in new, median over captures; for ops, the sum of their medians

@@ -11,7 +11,7 @@
 --   method: the method that ran; of traces as in `compare_captures`
 --   verdict: as in `compare_ops`
 --   change_percent: change of its time in percent, without the common shift
---   low_percent: lower end of its 95 % interval, which covers changes of the machine between the sides only if they were measured in turns; NULL with fewer than 3 captures in all
+--   low_percent: lower end of its 95 % interval, which covers changes of the machine between the sides only if they were measured in turns; NULL with fewer than 3 captures in all, and where noise may change times by a factor of 10
 --   high_percent: upper end of that interval
 --   base: time in base, median over captures; NULL if the item is added
 --   new: time in new, median over captures; NULL if the item is removed

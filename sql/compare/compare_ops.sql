@@ -16,7 +16,7 @@
 --   instruction_id: the instruction in new, or else in base; NULL where none is named
 --   verdict: slower, faster, ~ (no difference that counts: the interval has none), not decided, possibly slower, possibly faster, too few, can't judge, conditions differ, added, removed; of traces also more calls, fewer calls (per step; the time per call does not differ), other shapes (of inputs)
 --   change_percent: change of its time in percent, without the common shift
---   low_percent: lower end of its 95 % interval, which covers changes of the machine between the sides only if they were measured in turns; NULL with fewer than 3 captures in all
+--   low_percent: lower end of its 95 % interval, which covers changes of the machine between the sides only if they were measured in turns; NULL with fewer than 3 captures in all, and where noise may change times by a factor of 10
 --   high_percent: upper end of that interval
 --   base: time in base, median over captures; NULL if the item is added
 --   new: time in new, median over captures; NULL if the item is removed

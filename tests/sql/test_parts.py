@@ -78,6 +78,22 @@ def test_an_op_that_one_of_two_captures_has_is_half_a_part(warehouse: Warehouse)
     assert warehouse.rows(of_ops)[1] == [(20 + 40 / 2, 20)]
 
 
+@pytest.mark.parametrize("alpha", [0.05, 1e-9, 1e-300])
+def test_noise_of_many_powers_of_ten_has_no_interval(warehouse: Warehouse, alpha: float) -> None:
+    times = {"base": [1, 10**17, 10**8], "new": [5, 10**16, 10**4]}
+    captures = [
+        made(side, number, kernel("add", 0, ticks, 0), execute(0, ticks))
+        for side, of_side in times.items()
+        for number, ticks in enumerate(of_side)
+    ]
+    ingest_all(warehouse, captures)
+    query = f"""
+        SELECT verdict, low_percent, high_percent
+        FROM compare_captures('side=base', 'side=new', alpha := {alpha}) WHERE what = 'total'
+    """
+    assert warehouse.rows(query)[1] == [("not decided", None, None)]
+
+
 @pytest.mark.long
 def test_series_in_parts(builds: Warehouse) -> None:
     """Each part covers neighbouring captures, in nearly equal numbers, and contains their median and range."""
