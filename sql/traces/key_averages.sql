@@ -213,7 +213,7 @@ WHERE p.is_listed;
 --   device_time_total: total time on devices, with children; NULL where self_device_time is NULL
 --   device_time_avg: mean of its calls: torch_device_time_total per call, of those whose launches all have events of a device; NULL if none has
 --   self_cpu_memory: bytes allocated minus bytes released, without children; NULL if memory was not recorded
---   cpu_memory: bytes allocated minus bytes released, with children; NULL if memory was not recorded
+--   cpu_memory: bytes allocated minus bytes released, with children: the sum over all calls, as in torch, also where an op calls itself; NULL if memory was not recorded
 --   self_device_memory: as self_cpu_memory, for devices
 --   device_memory: as cpu_memory, for devices
 --   flops: always NULL, as files don't have it

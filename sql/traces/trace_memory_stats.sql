@@ -51,8 +51,8 @@ ASOF LEFT JOIN changes AS t ON t.thread_index = m.thread_index AND row(m.at_tick
 
 -- The memory that one op of a trace allocated on one device, as in the memory view of torch-tb-profiler. An allocation
 -- or release belongs to the innermost op of its thread at that time, if there is one. Empty for traces that don't
--- record memory. Differences from the plug-in: all calls of an op are counted, not only those that allocate; and
--- devices other than CPU and CUDA are included.
+-- record memory. Differences from the plug-in: all calls of an op are counted, not only those that allocate; devices
+-- other than CPU and CUDA are included; and where an op calls itself, its memory counts once.
 -- Shown: name!, device!, self_increase_bytes! (bytes), increase_bytes (bytes), self_allocated_bytes (bytes),
 --   allocated_bytes (bytes), calls!#, self_allocations#, allocations#
 -- Columns:
@@ -95,17 +95,23 @@ with_ancestors AS (
     FROM with_ancestors AS k
     JOIN calls AS c ON c.event_index = k.above_index
 ),
-summed AS (
-    SELECT
-        k.device, c.label AS name, coalesce(sum(k.allocations) FILTER (WHERE k.is_own), 0)::BIGINT AS self_allocations,
-        try_cast(coalesce(sum(k.allocated) FILTER (WHERE k.is_own), 0) AS BIGINT) AS self_allocated_bytes,
-        try_cast(coalesce(sum(k.increase) FILTER (WHERE k.is_own), 0) AS BIGINT) AS self_increase_bytes,
-        sum(k.allocations)::BIGINT AS allocations, try_cast(sum(k.allocated) AS BIGINT) AS allocated_bytes,
-        try_cast(sum(k.increase) AS BIGINT) AS increase_bytes
+-- Memory in an op within a call of the same op is in both calls, but counts once.
+owned AS (
+    SELECT k.event_index, k.device, c.label AS name, k.allocations, k.allocated, k.increase, bool_or(k.is_own) AS is_own
     FROM with_ancestors AS k
     JOIN calls AS c ON c.event_index = k.at_index
     WHERE c.is_operator
-    GROUP BY k.device, c.label
+    GROUP BY ALL
+),
+summed AS (
+    SELECT
+        o.device, o.name, coalesce(sum(o.allocations) FILTER (WHERE o.is_own), 0)::BIGINT AS self_allocations,
+        try_cast(coalesce(sum(o.allocated) FILTER (WHERE o.is_own), 0) AS BIGINT) AS self_allocated_bytes,
+        try_cast(coalesce(sum(o.increase) FILTER (WHERE o.is_own), 0) AS BIGINT) AS self_increase_bytes,
+        sum(o.allocations)::BIGINT AS allocations, try_cast(sum(o.allocated) AS BIGINT) AS allocated_bytes,
+        try_cast(sum(o.increase) AS BIGINT) AS increase_bytes
+    FROM owned AS o
+    GROUP BY o.device, o.name
 ),
 counted AS (SELECT c.label AS name, count(*) AS calls FROM calls AS c WHERE c.is_operator GROUP BY c.label)
 SELECT s.device, s.name, n.calls, s.self_allocations, s.self_allocated_bytes, s.self_increase_bytes, s.allocations,

@@ -823,10 +823,12 @@ def trace_memory_stats(asked: Asked) -> Sides:
             continue
         device, size = _memory_device(arguments), arguments["Bytes"]
         rows.append(((device, call.slice.name), (int(size > 0), max(size, 0), size, 0)))
+        around = set()
         while call is not None:
             if call.is_operator and (call.above is None or call.above.only is not call):
-                rows.append(((device, call.slice.name), (0, 0, 0, size)))
+                around.add(call.slice.name)
             call = call.above
+        rows += [((device, name), (0, 0, 0, size)) for name in around]
     return found, {
         (device, name): [calls[name], *row] for (device, name), row in sums(rows).items()
         if row[0] or row[2] or row[3] or (device, name) in found

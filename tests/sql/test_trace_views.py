@@ -176,6 +176,16 @@ def test_memory(traces: Traces) -> None:
     ]
 
 
+def test_memory_of_an_op_that_calls_itself_counts_once(traces: Traces) -> None:
+    traces.take(
+        event("cpu_op", "a", 0, 100), memory(5, 64, 64), event("cpu_op", "b", 10, 90), memory(15, 16, 80),
+        event("cpu_op", "a", 20, 80), memory(30, 8, 88), memory(40, -4, 84),
+    )  # fmt: skip
+    assert traces.ask("trace_memory_stats") == [
+        ("CPU", "a", 2, 2, 72, 68, 3, 88, 84), ("CPU", "b", 1, 1, 16, 16, 2, 24, 20),
+    ]  # fmt: skip
+
+
 def test_modules(traces: Traces) -> None:
     """The plug-in has Linear_0 twice, with 2 calls, total 40 and self time 20, which are the sums of both modules."""
     traces.take(
