@@ -12,7 +12,7 @@ class Traits(NamedTuple):
     """The kind of program that a trace shows, as in `trace_traits`. `replays`: whether it launches graphs. `runtime`:
     whose calls it has (CUDA, HIP), or None. `launches`: how many launches a step has, or, without steps, the recording;
     None if unknown. `has_functions`: whether Python's functions are recorded. `has_pageable`: whether it copies from
-    pageable memory.
+    pageable memory. `loads_at_ends`: whether DataLoaders have most of their time in their first and last calls.
     """
 
     is_training: bool | None
@@ -27,6 +27,7 @@ class Traits(NamedTuple):
     launches: float | None = None
     has_functions: bool = False
     has_pageable: bool = False
+    loads_at_ends: bool = False
 
     @property
     def has_few_launches(self) -> bool:
@@ -117,6 +118,8 @@ _REMEDIES: Final = {
     "creation": "Create streams, events and contexts once{before}; record steps after a warm-up.",
     "compilation": "It compiles: record steps after a warm-up; if sizes change, mark them as dynamic.",
     "data_loading": "Set num_workers of DataLoader.",
+    "persistent": "Its workers may start and end in its first and last calls: persistent_workers=True of DataLoader "
+    "keeps them.",
     "synchronization": "Avoid .item(), .cpu() and printing of tensors{within}.",
     "unrecorded": "Record with with_stack=True, which shows Python's functions.",
     "dependency": "Let streams wait for fewer events of other streams.",
@@ -258,6 +261,8 @@ def _of_transfer(cause: str, kind: str, traits: Traits) -> str:
 
 
 def _of_loading(traits: Traits) -> str:
+    if traits.loads_at_ends:
+        return _REMEDIES["persistent" if traits.has_workers else "first_calls"]
     if traits.has_workers is None:
         return "Load data ahead of its use, in more worker processes."
     if traits.has_workers:

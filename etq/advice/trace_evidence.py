@@ -258,6 +258,23 @@ class Steps(NamedTuple):
     are_known: bool
 
 
+class LoaderCalls(NamedTuple):
+    """The number of the steps' calls of DataLoaders, their time, that of the middle half of the calls, and the time and
+    start of the longest call.
+    """
+
+    calls: int = 0
+    ticks: int = 0
+    middle: int = 0
+    longest: int = 0
+    at: int = 0
+
+    @property
+    def are_at_ends(self) -> bool:
+        """Whether the loader rather starts and ends than loads: the middle half has at most a tenth of the time."""
+        return self.calls >= 8 and 10 * self.middle <= self.ticks
+
+
 class Lost(NamedTuple):
     """Launches without an event of a device."""
 
@@ -400,8 +417,9 @@ class Evidence:
     @cached_property
     def traits(self) -> Traits:
         steps, launches = self.shared("steps"), self.shared("launches")
+        loads_at_ends = bool(self.steps and self.steps.data_loading) and self.loader_calls.are_at_ends
         return self.rows(
-            Traits._make,
+            lambda row: Traits._make((*row, loads_at_ends)),
             f"""
             SELECT t.is_training, t.is_compiled, t.has_workers, t.steps, t.step_ticks, t.ticks, t.start_ticks,
                 t.replays, t.runtime, nullif(n.launches, 0) / greatest(t.steps, 1),
@@ -820,17 +838,22 @@ class Evidence:
         return steps if steps.ticks else None
 
     @cached_property
-    def longest_load(self) -> tuple[int, int]:
-        """The ticks and the start of the longest call of a DataLoader."""
+    def loader_calls(self) -> LoaderCalls:
         query = """
-            SELECT coalesce(max(e.elapsed_ticks), 0), coalesce(arg_max(e.start_ticks, e.elapsed_ticks), 0)
-            FROM (SELECT $key AS capture_id) AS a
-            JOIN signatures AS s USING (capture_id)
-            JOIN event_ticks AS e USING (capture_id, signature_index)
-            WHERE s.purpose = 'data_loading'
+            SELECT count(*), coalesce(sum(c.ticks), 0)::BIGINT,
+                coalesce(sum(c.ticks) FILTER (WHERE c.quarter IN (2, 3)), 0)::BIGINT, coalesce(max(c.ticks), 0),
+                coalesce(arg_max(c.start_ticks, c.ticks), 0)
+            FROM (
+                SELECT e.elapsed_ticks AS ticks, e.start_ticks,
+                    ntile(4) OVER (ORDER BY e.start_ticks, e.event_index) AS quarter
+                FROM trace_steps AS t
+                JOIN trace_events AS e USING (capture_id, run_index)
+                JOIN signatures AS s ON s.capture_id = t.capture_id AND s.signature_index = e.event_signature
+                WHERE t.capture_id = $key AND t.start_ticks IS NOT NULL AND s.purpose = 'data_loading'
+                    AND e.elapsed_ticks >= 0
+            ) AS c
         """
-        [(ticks, at)] = self.rows(tuple, query)
-        return ticks, at
+        return self.rows(LoaderCalls._make, query)[0]
 
     @cached_property
     def small_collectives(self) -> SmallCollectives:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from etq.advice.contract import Claim
 from etq.advice.idle_evidence import Outside, outside
-from etq.advice.trace_evidence import WAITING, Evidence
+from etq.advice.trace_evidence import WAITING, Evidence, LoaderCalls
 from etq.advice.words import counted, percent, shortened, time
 
 
@@ -14,14 +14,18 @@ def data_loader(evidence: Evidence) -> Iterator[Claim]:
     """Yield a claim about the steps' time in DataLoaders, while devices run nothing."""
     steps = evidence.steps
     if steps:
-        word = "step time" if steps.are_known else "recording"
+        word, who = ("step time", "Steps wait") if steps.are_known else ("recording", "The host waits")
         loading = steps.data_loading or 0
-        shown = f"{percent(100 * loading / steps.ticks)} of the {word} is in DataLoader"
-        longest, at = evidence.longest_load if 20 * loading >= steps.ticks else (0, 0)
+        shown = [f"{percent(100 * loading / steps.ticks)} of the {word} is in DataLoader"]
+        loader = evidence.loader_calls if loading else LoaderCalls()
+        if loader.are_at_ends:
+            share = percent(100 * (loader.ticks - loader.middle) / loader.ticks)
+            shown.append(f"{share} of that is in the first and the last quarter of {loader.calls} calls")
         yield Claim(
-            "data loader", "Steps wait for input data.", None, "data_loading", ("wait", None),
-            {"data_loading": loading}, (word, steps.ticks), [shown], part="call",
-            longest=longest if longest <= loading else 0, before=at - evidence.traits.start_ticks,
+            "data loader", f"{who} for input data.", None, "data_loading", ("wait", None),
+            {"data_loading": loading}, (word, steps.ticks), shown, part="call",
+            longest=loader.longest if loader.longest <= loading else 0,
+            before=loader.at - evidence.traits.start_ticks,
         )  # fmt: skip
 
 

@@ -257,6 +257,22 @@ def test_a_first_call_may_start_the_workers(warehouse: Warehouse, tmp_path: Path
     )
 
 
+@pytest.mark.parametrize("long", [(0, 1, 8), (0, 3, 6)])
+def test_a_loader_that_starts_and_ends_needs_no_more_workers(
+    warehouse: Warehouse, tmp_path: Path, long: tuple[int, ...]
+) -> None:
+    """Two workers start in the first calls and end in the last: 900 of 906 us. Else each third call waits for them."""
+    calls = [
+        event("user_annotation", f"enumerate(DataLoader)#{LOADERS[1]}.__next__", 400 * at + 10, 400 * at + (310 if at in long else 11))
+        for at in range(9)
+    ]  # fmt: skip
+    ops = [event("cpu_op", "aten::relu", at, at + 5) for at in (0, 3595)]
+    [loader] = of(advised(warehouse, tmp_path, *calls, *ops), "data loader")
+    assert loader.text == "The host waits for input data."
+    assert ("99 % of that is in the first and the last quarter of 9 calls" in loader.evidence) == (8 in long)
+    assert ("persistent_workers" in loader.remedy, "too slow" in loader.remedy) == (8 in long, 8 not in long)
+
+
 def test_a_device_that_copies_is_busy(warehouse: Warehouse, tmp_path: Path) -> None:
     """A kernel for 100 us, a copy for 850, of 1,000."""
     copy = [

@@ -82,8 +82,9 @@ TRACES: Final = (
     ("remedy", "late rank", r"Look at its host: (?:cores, affinity, other processes|garbage collection, logging, work of this rank alone)\.", ""),
     ("remedy", "late rank", r"Compare (?:its calls of the runtime with those of other ranks\.|its steps with those of other ranks: etq show rank_ops\.|what it (?:copies with what other ranks copy|fills with what other ranks fill)\.)", ""),
     ("remedy", "late rank", r"(?:If all kernels are slower, check its device's clock and temperature; else compare their inputs|Give it a share of the data as large as others', and more workers)\.", ""),
-    ("finding", "data loader", r"^Steps wait for input data\.", "waits_for_data"),
+    ("finding", "data loader", r"^(?:Steps wait|The host waits) for input data\.", "waits_for_data"),
     ("evidence", "data loader", rf"(?P<share>{SHARE}) of the (?P<of>step time|recording) is in DataLoader", "step_share load"),
+    ("evidence", "data loader", rf"{SHARE} of that is in the first and the last quarter of \d+ calls", ""),
     ("finding", "gpu utilization", r"^(?:The device|Device \d+) is mostly idle(?: within the steps)?(?:, most of it (?P<side>before|after) its (?:first|last) event)?\.", "mostly_idle"),
     ("evidence", "gpu utilization", rf"a kernel ran in (?P<share>{SHARE}) of the (?:recorded part of the )?(?P<of>steps|recording)(?:' time)?", "kernel_share"),
     ("evidence", "gpu utilization", rf"(?P<part>{TIME}) of it (?P<side>before|after) its (?:first|last) event(?:, the host mostly in (?P<host>.+?))?(?=;|$)", "outside"),
@@ -100,6 +101,7 @@ TRACES: Final = (
     # Remedies: what they need to be true.
     ("remedy", ".*", r"Set num_workers(?: and pin_memory)? of DataLoader\.", "for_loader no workers"),
     ("remedy", ".*", r"Its workers are too slow: use more workers, less work per sample, or a greater prefetch_factor\.", "for_loader workers"),
+    ("remedy", ".*", r"Its workers may start and end in its first and last calls: persistent_workers=True of DataLoader keeps them\.", "for_loader workers"),
     ("remedy", ".*", r"Avoid \.item\(\), \.cpu\(\) and printing of tensors(?: within steps)?\.", "for_cause sync"),
     ("remedy", ".*", r"Avoid (?:torch\.cuda\.synchronize|Stream\.synchronize|Event\.synchronize)\(\)(?: within steps)?\.", "for_cause sync"),
     ("remedy", ".*", r"\S+ waits for the device: call it less often\.", "for_cause sync"),
