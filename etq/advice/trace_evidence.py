@@ -271,8 +271,10 @@ class LoaderCalls(NamedTuple):
 
     @property
     def are_at_ends(self) -> bool:
-        """Whether the loader rather starts and ends than loads: the middle half has at most a tenth of the time."""
-        return self.calls >= 8 and 10 * self.middle <= self.ticks
+        """Whether the loader rather starts and ends than loads: half of the time is what the first and last calls take
+        longer than those in the middle.
+        """
+        return self.calls >= 8 and 2 * (self.ticks - 2 * self.middle) >= self.ticks
 
 
 class Lost(NamedTuple):
@@ -637,6 +639,15 @@ class Evidence:
             ORDER BY 7 DESC, p.name, p.cause, p.label
             """,
         )
+
+    @property
+    def is_path_cut(self) -> bool:
+        """Whether the critical path begins after the first op: what its first device event waited for is unknown."""
+        query = f"""
+            SELECT min(p.start_ticks) > (SELECT r.path_start_ticks FROM recordings AS r WHERE r.capture_id = $key)
+            FROM {self.shared("pieces")} AS p
+        """
+        return bool(self.rows(tuple, query)[0][0])
 
     @cached_property
     def blocks(self) -> bool:

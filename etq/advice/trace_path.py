@@ -155,9 +155,12 @@ def _reach(evidence: Evidence, ticks: int) -> list[str]:
     whole = evidence.traits.ticks
     if 20 * ticks >= 19 * whole:
         return []
-    return [
-        f"the path is {time(ticks / 1e3, 'us')} of {time(whole / 1e3, 'us')} recorded; earlier waits are not recorded"
-    ]
+    missing = (
+        "earlier waits are not recorded"
+        if evidence.is_path_cut
+        else "the rest is before the first op, step or call, or after the last"
+    )
+    return [f"the path is {time(ticks / 1e3, 'us')} of {time(whole / 1e3, 'us')} recorded; {missing}"]
 
 
 def _within(kind: str, parts: Sequence[OnPath]) -> list[str]:

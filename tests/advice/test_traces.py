@@ -273,6 +273,21 @@ def test_a_loader_that_starts_and_ends_needs_no_more_workers(
     assert ("persistent_workers" in loader.remedy, "too slow" in loader.remedy) == (8 in long, 8 not in long)
 
 
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_what_is_not_on_the_path(warehouse: Warehouse, tmp_path: Path, is_cut: bool) -> None:
+    """A function runs for 1,000 us, an op in it from 200 to 500; or a kernel begins at 900, without a launch."""
+    work = event("cpu_op", "aten::mm", 200, 500)
+    kernel = event("kernel", "gemm", 900, 1000, 7, device=0)
+    found = advised(warehouse, tmp_path, event("python_function", "f.py(1): f", 0, 1000), work, *[kernel] * is_cut)
+    said = " ".join(each.evidence for each in of(found, "critical path"))
+    whole = "the path is 100 us of 1,000 us recorded; earlier waits are not recorded"
+    assert (
+        whole
+        if is_cut
+        else "the path is 300 us of 1,000 us recorded; the rest is before the first op, step or call, or after the last"
+    ) in said
+
+
 def test_a_device_that_copies_is_busy(warehouse: Warehouse, tmp_path: Path) -> None:
     """A kernel for 100 us, a copy for 850, of 1,000."""
     copy = [

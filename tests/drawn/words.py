@@ -90,7 +90,7 @@ TRACES: Final = (
     ("evidence", "gpu utilization", rf"(?P<part>{TIME}) of it (?P<side>before|after) its (?:first|last) event(?:, the host mostly in (?P<host>.+?))?(?=;|$)", "outside"),
     ("evidence", "gpu utilization", r"(?:; )?etq critical-path shows what takes the rest of the time", ""),
     ("evidence", "critical path", r"(?:; )?the thread that runs the backward pass, for which it waits, isn't in the file", ""),
-    ("evidence", "critical path", rf"(?:; )?the path is {TIME} of {TIME} recorded; earlier waits are not recorded", ""),
+    ("evidence", "critical path", rf"(?:; )?the path is {TIME} of {TIME} recorded; (?:earlier waits are not recorded|the rest is before the first op, step or call, or after the last)", ""),
     ("finding", "compilation", rf"^torch\.compile compiles in (?P<share>{SHARE}) of the (?P<of>recording|step time)\.", "compiles"),
     ("evidence", "compilation", r"etq show compilation lists the steps", ""),
     ("finding", "tensor cores", r"^No kernel uses (?P<units>tensor|matrix) cores, although ops could\.", "no_tensor_cores"),
