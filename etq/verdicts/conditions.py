@@ -15,10 +15,11 @@ _APART: Final = 0.05
 
 def differing(conditions: Mapping[str, Any], base: Any, new: Any) -> Iterator[tuple[str, str, str]]:
     """Yield the name of each condition that differs, and its values on both sides as text. Numbers differ if their
-    ranges don't overlap and their medians are apart; labels, if the sides don't have the same values.
+    ranges don't overlap and their medians are apart; labels, if the sides don't have the same values. Numbers of
+    different units are not compared.
 
     conditions  name, unit, text (the value of a label, None for a number); and, with an array for each, captures and
-                values (of these captures, which may have several)
+                values (of these captures, which may have several). Numbers of one name and unit are one condition
     base, new   the captures of the sides
     """
     numbers: dict[str, list[int]] = {}
@@ -27,7 +28,10 @@ def differing(conditions: Mapping[str, Any], base: Any, new: Any) -> Iterator[tu
         (numbers if text is None else labels).setdefault(name, []).append(row)
     for name in sorted({*numbers, *labels}):
         if name in numbers:
-            yield from _numbers(name, conditions, numbers[name], base, new)
+            for row in sorted(numbers[name], key=lambda row: conditions["unit"][row] or ""):
+                yield from _numbers(
+                    *(conditions[each][row] for each in ("name", "unit", "captures", "values")), base, new
+                )
         if name in labels:
             rows = [(conditions["text"][row], conditions["captures"][row]) for row in labels[name]]
             old, now = (sorted(text for text, at in rows if np.isin(at, side).any()) for side in (base, new))
@@ -36,13 +40,11 @@ def differing(conditions: Mapping[str, Any], base: Any, new: Any) -> Iterator[tu
 
 
 def _numbers(
-    name: str, conditions: Mapping[str, Any], rows: list[int], base: Any, new: Any
+    name: str, unit: str | None, captures: Any, values: Any, base: Any, new: Any
 ) -> Iterator[tuple[str, str, str]]:
-    captures = np.concatenate([conditions["captures"][row] for row in rows])
-    values = np.concatenate([conditions["values"][row] for row in rows])
     old, now = (values[np.isin(captures, side)] for side in (base, new))
     if not len(old) or not len(now) or not (old.min() > now.max() or old.max() < now.min()):
         return
     if abs(median(now) - median(old)) >= _APART * abs(median(old)):
-        unit = next((f" {conditions['unit'][row]}" for row in rows if conditions["unit"][row] is not None), "")
-        yield name, f"{old.min():g} to {old.max():g}{unit}", f"{now.min():g} to {now.max():g}{unit}"
+        after = "" if unit is None else f" {unit}"
+        yield name, f"{old.min():g} to {old.max():g}{after}", f"{now.min():g} to {now.max():g}{after}"

@@ -14,10 +14,10 @@ FROM query_table(measured) AS s
 JOIN labels AS l USING (capture_id)
 WHERE list_contains(keys, l.key);
 
--- Each condition of captures, with the captures and values of all.
+-- Each condition of captures in each of its units, with the captures and values of all.
 CREATE MACRO _conditions(
     measured  -- as in `_condition_values`
 ) AS TABLE
-SELECT v.name, any_value(v.unit) AS unit, v.text, list(v.capture_id)::BIGINT[] AS captures, list(v.value) AS values
+SELECT v.name, v.unit, v.text, list(v.capture_id)::BIGINT[] AS captures, list(v.value) AS values
 FROM _condition_values(measured, ['governor']) AS v
-GROUP BY v.name, v.text;
+GROUP BY v.name, v.unit, v.text;

@@ -33,8 +33,9 @@ WITH comparison AS MATERIALIZED (FROM _comparison(
 -- The same op may be a kernel on one side and in a delegate call on the other. An op that only some captures of a side
 -- have is a part of only their totals.
 ops AS (
-    SELECT c.scope, coalesce(fsum(c.base * c.base_part) FILTER (WHERE c.is_in_base), 0) AS base,
-        coalesce(fsum(c.new * c.new_part) FILTER (WHERE c.is_in_new), 0) AS new
+    SELECT c.scope,
+        CASE WHEN bool_or(c.is_in_base) THEN fsum(c.base * c.base_part) FILTER (WHERE c.is_in_base) ELSE 0 END AS base,
+        CASE WHEN bool_or(c.is_in_new) THEN fsum(c.new * c.new_part) FILTER (WHERE c.is_in_new) ELSE 0 END AS new
     FROM comparison AS c
     WHERE c.level = 'op'
     GROUP BY c.scope

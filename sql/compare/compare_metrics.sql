@@ -9,7 +9,7 @@
 --   base: median over captures of base; NULL if the metric is added
 --   new: median over captures of new; NULL if the metric is removed
 --   unit: unit of both; NULL where unknown
---   better: lower or higher; NULL for conditions and where unknown
+--   better: lower or higher; NULL for conditions, and where unknown or not the same in all captures
 --   p: probability of a difference this large by chance
 --   q: p, corrected for the number of metrics that have a better direction
 --   note: what is needed for a verdict; NULL if nothing
@@ -23,11 +23,14 @@ CREATE MACRO compare_metrics(
 ) AS TABLE
 WITH sides AS MATERIALIZED (FROM _compared_sides(base, new)),
 of_captures AS (
-    SELECT m.name, m.unit, any_value(m.better) AS better, s.side = 'new' AS is_new, NULL::DOUBLE AS position,
-        median(m.value) AS value
+    SELECT m.name, m.unit,
+        CASE WHEN min(min(m.better)) OVER same = max(max(m.better)) OVER same THEN min(min(m.better)) OVER same END
+            AS better,
+        s.side = 'new' AS is_new, NULL::DOUBLE AS position, median(m.value) AS value
     FROM sides AS s
     JOIN _measured_metrics AS m USING (capture_id)
     GROUP BY m.name, m.unit, s.capture_id, s.side
+    WINDOW same AS (PARTITION BY m.name, m.unit)
 ),
 judged AS (
     FROM _value_changes(

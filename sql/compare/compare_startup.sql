@@ -31,19 +31,22 @@ WITH sides AS MATERIALIZED (
 -- The loads of all methods are one value, without a run.
 timed AS (
     SELECT s.capture_id, e.duration_ticks,
-        CASE WHEN e.event_index = e.execute_index THEN 'first execute' ELSE 'load' END AS what,
+        CASE WHEN e.name = 'Program::load_method' THEN 'load' ELSE 'first execute' END AS what,
         CASE what WHEN 'first execute' THEN coalesce(s.only_scope, r.method, r.name) END AS method,
         CASE what WHEN 'first execute' THEN e.run_index END AS run_index
     FROM sides AS s
     JOIN events AS e USING (capture_id)
     JOIN runs AS r USING (capture_id, run_index)
-    WHERE e.event_index = e.execute_index OR e.name = 'Program::load_method'
+    WHERE e.event_index = e.execute_index
+        OR e.name = 'Program::load_method'
+        -- If the first execute has an impossible time, no later one takes its place.
+        OR e.name = 'Method::execute' AND e.duration_ticks IS NULL
 ),
 startups AS (
-    SELECT t.capture_id, t.what, t.method, sum(t.duration_ticks) AS ticks
+    SELECT t.capture_id, t.what, t.method,
+        CASE WHEN bool_and(t.duration_ticks IS NOT NULL) THEN sum(t.duration_ticks) END AS ticks
     FROM timed AS t
     GROUP BY t.capture_id, t.what, t.method, t.run_index
-    HAVING bool_and(t.duration_ticks IS NOT NULL)
     QUALIFY row_number() OVER (PARTITION BY t.capture_id, t.what, t.method ORDER BY t.run_index) = 1
 ),
 of_captures AS (
@@ -59,6 +62,7 @@ of_captures AS (
         SELECT k.counted, _shown_unit(k.counted, unit) AS shown
         FROM (SELECT list_sort(list(DISTINCT k.counted)) AS counted FROM sides AS k) AS k
     ) AS d
+    WHERE u.ticks IS NOT NULL
 ),
 judged AS (
     FROM _value_changes(

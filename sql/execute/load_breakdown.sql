@@ -10,7 +10,9 @@ WITH callers AS (
 timed AS (
     SELECT t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.block_index,
         CASE WHEN t.kind = 'framework' THEN t.name WHEN p.name = 'Method::init' THEN 'delegate init' END AS component,
-        t.event_index = t.execute_index AS is_execute, t.duration_ticks,
+        -- An execute with an impossible time is in no execute, but its run isn't skipped.
+        t.event_index = t.execute_index OR t.name = 'Method::execute' AND t.is_impossible AS is_execute,
+        CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS known_ticks, t.duration_ticks,
         CASE
             WHEN t.name = 'Program::load_method' AND p.name IS DISTINCT FROM t.name
                 OR t.name = 'Method::init' AND p.name = 'Program::load_method'
@@ -41,7 +43,7 @@ loading AS (
 ),
 executes AS (
     SELECT t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.block_index,
-        try_cast(sum(t.duration_ticks) AS BIGINT) AS ticks,
+        CASE WHEN count(*) = count(t.known_ticks) THEN try_cast(sum(t.known_ticks) AS BIGINT) END AS ticks,
         row_number() OVER (PARTITION BY t.capture_id, t.block_index ORDER BY t.run_index) = 1 AS is_first
     FROM timed AS t
     WHERE t.is_execute

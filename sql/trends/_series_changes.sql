@@ -8,9 +8,9 @@ CREATE MACRO _series_changes(
 ) AS TABLE
 WITH series_places AS (SELECT d.series, d.position, d.capture_id FROM query_table(ordered) AS d),
 conditions AS (
-    SELECT v.series, v.name, any_value(v.unit) AS unit, v.text, list(v.position) AS captures, list(v.value) AS values
+    SELECT v.series, v.name, v.unit, v.text, list(v.position) AS captures, list(v.value) AS values
     FROM _condition_values('series_places', ['governor', 'device']) AS v
-    GROUP BY v.series, v.name, v.text
+    GROUP BY v.series, v.name, v.unit, v.text
 )
 SELECT unnest(
     needs_etq_to_find_changes(

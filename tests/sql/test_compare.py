@@ -202,6 +202,9 @@ def test_sides_of_different_clocks(lab: Lab) -> None:
     warehouse.connection.execute(cycles, [keys_of(warehouse, "side=new")])
     total = total_of(warehouse)
     assert total["verdict"] == "can't judge" and total["change_percent"] is total["base"] is total["unit"] is None
+    # The sum of the ops has no unit, either.
+    [ops] = [row for row in rows_of(warehouse, "compare_captures") if row["what"] == "ops"]
+    assert ops["base"] is ops["new"] is ops["difference"] is None
     [found] = judged(rows_of(warehouse, "compare_ops"))
     assert found["instruction_id"] == PERMUTE and found["change_percent"] == pytest.approx(20, abs=2)
     assert found["base"] is found["unit"] is None

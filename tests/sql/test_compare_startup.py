@@ -76,3 +76,21 @@ def test_loads_are_those_of_the_load_breakdown(warehouse: Warehouse, model: str)
         loads.append(ticks)
     [row] = [row for row in rows_of(warehouse, "compare_startup", unit="ns") if row["what"] == "load"]
     assert (row["base"], row["new"]) == (np.median(loads[::2]), np.median(loads[1::2]))
+
+
+def test_a_first_execute_of_unknown_length_is_not_the_second(warehouse: Warehouse) -> None:
+    """The first execute of new ends before it begins, so that its time is unknown. Later ones take 300."""
+    for side, end in (("base", 1005), ("new", 0)):
+        captures = []
+        for at in range(3):
+            runs = [run("Execute", kernel("add", 10, 500 + at), execute(5, end))]
+            runs += [run("Execute", kernel("add", 2010, 2200), execute(2000, 2300)) for _ in range(2)]
+            captures.append(Labelled(f"{side}{at}", dump(*runs), {"side": side}))
+        ingest_all(warehouse, captures)
+    [row] = rows_of(warehouse, "compare_startup", unit="ns")
+    assert (row["base"], row["new"], row["new_captures"]) == (1000, None, 0)
+    excess = warehouse.sql("SELECT b.run_index, b.total FROM load_breakdown('new0') AS b").fetchall()
+    assert excess == [(0, None)]
+    assert warehouse.sql("SELECT b.run_index, b.total FROM load_breakdown('base0', unit := 'ns') AS b").fetchall() == [
+        (0, 700)
+    ]

@@ -130,3 +130,20 @@ def test_invalid_metrics_are_refused(lab: Warehouse) -> None:
     with pytest.raises(ArgumentError, match="no run 6: the capture has 6 runs, counted from 0"):
         lab.metric("run", "x", 1, run=6)
     assert values(lab) == {}
+
+
+def test_units_and_directions_that_differ_are_not_compared(warehouse: Warehouse) -> None:
+    """The sides state opposite directions of one metric, and one temperature in two units: 41 C are 105.8 F."""
+    for side, unit, better in (("base", "C", "lower"), ("new", "F", "higher")):
+        for at in range(3):
+            capture = warehouse.ingest(
+                MLP.parent / f"../fleet/mlp/0{at + 3 * (side == 'new')}.etdp", labels={"s": side}
+            )
+            warehouse.metric(capture, "temperature", (41 if unit == "C" else 105.8) + at / 10, unit)
+            warehouse.metric(capture, "battery", 10 + at + 50 * (side == "new"), "%", better)
+    judged = warehouse.sql("SELECT m.name, m.unit, m.verdict, m.better FROM compare_metrics('s=base', 's=new') AS m")
+    assert judged.fetchall() == [
+        ("battery", "%", "differs", None), ("temperature", "C", "removed", None), ("temperature", "F", "added", None)
+    ]  # fmt: skip
+    findings = warehouse.sql("SELECT f.rule FROM compare_findings('s=base', 's=new') AS f").fetchall()
+    assert ("conditions differ",) not in findings
