@@ -43,7 +43,14 @@ def displayed(path: str) -> str:
 
 def printable(text: str) -> str:
     """Return a text in which control characters and characters that can't be encoded are escaped, such as \x1b."""
-    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
+    return _CONTROL.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    """Return a character escaped; one that stands for a byte of a path, as that byte, like `displayed`."""
+    character = match.group()
+    is_byte = "\udc80" <= character <= "\udcff"
+    return displayed(character) if is_byte else character.encode("unicode_escape").decode()
 
 
 def printable_lines(text: str) -> str:

@@ -54,8 +54,10 @@ class Command(click.Command):
         try:
             rest = super().parse_args(context, args)
         except click.NoSuchOption as error:
-            message = error.message + _neighbour_with(error.option_name, context)
-            raise click.NoSuchOption(error.option_name, message, error.possibilities, context) from None
+            instead = _instead_of(error.option_name, self)
+            message = error.message + (instead or _neighbour_with(error.option_name, context))
+            near = None if instead else error.possibilities
+            raise click.NoSuchOption(error.option_name, message, near, context) from None
         if rest and not is_open and not context.resilient_parsing:
             arguments = "argument" if len(rest) == 1 else "arguments"
             context.fail(f"Got unexpected extra {arguments} ({' '.join(rest)}){_use_of(rest[0], self)}")
@@ -84,6 +86,15 @@ def _use_of(argument: str, command: click.Command) -> str:
     is_about_one = any(isinstance(each, click.Argument) and each.name == "capture" for each in command.params)
     is_file = is_about_one and os.path.exists(argument)
     return "; name one file, or compare two: etq compare BASE NEW" if is_file else ""
+
+
+def _instead_of(option: str, command: click.Command) -> str:
+    """Return what to write instead of an option of other tools: a format's name, or --label to select captures."""
+    forms = next((each.type for each in command.params if "--format" in each.opts), None)
+    if isinstance(forms, click.Choice) and option[2:] in forms.choices:
+        return f" Write --format {option[2:]}."
+    selects = any(each.name in ("capture", "selector", "base") for each in command.params)
+    return " A label selects captures without an option: KEY=VALUE." if selects and option == "--label" else ""
 
 
 def _neighbour_with(option: str, context: click.Context) -> str:

@@ -194,9 +194,9 @@ def _query(query: str | None, file: str | None) -> str:
     if query is not None and query != "-":
         if not query.strip():
             raise click.UsageError("the query is empty")
-        if os.path.exists(query):
+        if os.path.exists(query) or query.endswith(".sql"):
             how = "give statements with -f FILE, a warehouse with --db FILE, a profiling file after the query"
-            raise click.UsageError(f"{query} is a file, not a query: {how}")
+            raise click.UsageError(f"{query} names a file and is not a query: {how}")
         return _checked(query, "the query")
     if file in (None, "-"):
         if sys.stdin.isatty() and query is None and file is None:

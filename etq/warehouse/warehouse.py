@@ -116,9 +116,7 @@ def open(
         raise ArgumentError(f"{path!r} is not a file; etq.open() without a path opens a warehouse in memory")
     path = expanded(path)
     if path.startswith(("http://", "https://")):
-        raise WarehouseError(
-            f"{path}: download the file; a server is opened in a browser, or asked at {path.rstrip('/')}/api/query"
-        )
+        raise WarehouseError(f"{path}: download the file; a server is opened in a browser, or asked at its /api/query")
     if is_lake_path(path):
         return _open_lake(path, storage_options, read_only=read_only, external_access=external_access)
     if storage_options is not None:

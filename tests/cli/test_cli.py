@@ -83,7 +83,7 @@ def test_common_options_are_described_once() -> None:
     assert "No such command 'nix'" in run_etq("help", "nix").stderr
     assert "'hotspots'; try: etq ops FILE" in run_etq("hotspots", "run.etdp").stderr
     assert "outliers is a view: etq show outliers" in run_etq("outliers").stderr
-    assert {line.split()[0] for line in NAMED_HERE.values()} <= {*COMMANDS}
+    assert {line.split()[0] for line in NAMED_HERE.values()} <= {*COMMANDS, "--version"}
     assert not {*NAMED_HERE} & {*COMMANDS, *ALIASES}
     assert "traces is a group of commands: etq help traces" in run_etq("traces").stderr
 

@@ -163,7 +163,7 @@ WRONG_USAGE = [
     ("show event_histogram run --bins abc", "Invalid value for --bins: 'abc' is not written like the default, 24"),
     ("--db lab.duckdb ops run", "No such option '--db' before the command; try: etq COMMAND --db"),
     ("--versoin", "Did you mean '--version'?"),
-    ("sql {mlp}", "mlp.etdp is a file, not a query: give statements with -f FILE, a warehouse with --db FILE, "),
+    ("sql {mlp}", "mlp.etdp names a file and is not a query: give statements with -f FILE, a warehouse with --db FILE, "),
     ("sql ' '", "the query is empty"),
     ("ingest {mlp} {mlp} --name x", "--name"),
     ("ingest --label-git {mlp}", "is not a folder; write --label-git=. for the current one"),
@@ -196,6 +196,11 @@ WRONG_USAGE = [
     ("inspect --etdump_path {mlp} --target_time_scale min", "'min' is not one of"),
     ("bench A A --order", "base and new are both 'A'"),
     ("bench A B --order --runs 3", "--order can't be used with --runs, only with --name, --rounds, --format"),
+    ("sql questions.sql", "questions.sql names a file and is not a query: give statements with -f FILE"),
+    ("ops run --csv", "No such option '--csv'. Write --format csv."),
+    ("trend --label build=1", "No such option '--label'. A label selects captures without an option: KEY=VALUE."),
+    ("load {mlp}", "No such command or file 'load'; try: etq ingest FILE"),
+    ("version", "try: etq --version"),
     # Mistyped commands; views that have no command.
     ("ingset", "'ingest'"),
 ]  # fmt: skip
@@ -310,6 +315,15 @@ def test_queries_that_are_not_utf8(lab: str) -> None:
     query = f"SELECT '{BAD}'"
     assert refused(lab, "sql", query, "--db", lab) == "Error: the query: not UTF-8 text"
     assert refused(lab, "sql", "--db", lab, "-f", "-", given=b"SELECT 1 -- \xff") == "Error: stdin: not UTF-8 text"
+
+
+@pytest.mark.long
+def test_a_name_that_is_not_utf8_is_printed_in_one_way(tmp_path: Path) -> None:
+    (tmp_path / f"{BAD}.etdp").write_bytes(Path(PLACES["mlp"]).read_bytes())
+    for command, line in [([], r"\xff.etdp: ETDump, "), (["memory"], r"Note: \xff.etdp has no allocations")]:
+        whole = [sys.executable, "-m", "etq", *command, f"{BAD}.etdp"]
+        done = subprocess.run(whole, capture_output=True, cwd=tmp_path, check=True)
+        assert (done.stdout or done.stderr).startswith(line.encode())
 
 
 @pytest.mark.long
