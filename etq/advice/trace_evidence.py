@@ -66,6 +66,8 @@ _TIMES: Final = """
     FROM '{prefix}pieces' AS p
     WHERE p.subject IS NOT NULL AND p.cause NOT IN ('device', 'wait', 'unknown')
 """
+# Copies and fills, by their labels.
+COPIES: Final = re.compile("Mem(cpy|set)")
 # Long first calls of ops, of launches of a kernel and of loaders. They are five times as long as the median of the
 # later calls of the same name.
 _FIRSTS: Final = """

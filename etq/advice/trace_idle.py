@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 from etq.advice import idle_evidence
 from etq.advice.contract import Claim, parts_of
 from etq.advice.remedies import GENERATED
-from etq.advice.trace_evidence import CALLS, LAUNCHING, STARTING, SYNCHRONIZING, WAITING, Evidence, Idle, Use
+from etq.advice.trace_evidence import CALLS, COPIES, LAUNCHING, STARTING, SYNCHRONIZING, WAITING, Evidence, Idle, Use
 from etq.advice.words import counted, percent, shortened, time
 
 RULE: Final = "device idle"
@@ -19,7 +18,6 @@ _TEXTS: Final = {
     "dependency": "waits for events of other streams.",
     **{cause: f"idles while the host {work}." for cause, work in CALLS.items()},
 }
-_COPIES: Final = re.compile("Mem(cpy|set)")
 _LISTED: Final = "etq show idle_parts lists them"
 # What launched kernels may wait for if no recorded event shows it.
 _WAITED: Final = {
@@ -123,7 +121,7 @@ def _starting(evidence: Evidence, use: Use, who: str, parts: Sequence[Idle]) -> 
     spent = sum(part.ticks for part in chosen)
     if 20 * spent < use.span:
         return
-    copies = sum(part.ticks for part in chosen if _COPIES.search(part.label or ""))
+    copies = sum(part.ticks for part in chosen if COPIES.search(part.label or ""))
     is_copy = 2 * copies >= spent
     awaited = idle_evidence.awaited(evidence, use.device, STARTING)[0].total()
     is_lost = 2 * awaited >= spent

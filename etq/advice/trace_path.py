@@ -8,7 +8,7 @@ from typing import Final
 
 from etq.advice.contract import Claim
 from etq.advice.idle_evidence import with_caller, with_firsts
-from etq.advice.trace_evidence import CALLS, TOGETHER, Evidence, Intervals, OnPath
+from etq.advice.trace_evidence import CALLS, COPIES, TOGETHER, Evidence, Intervals, OnPath
 from etq.advice.words import counted, percent, shortened, time
 
 RULE: Final = "critical path"
@@ -182,8 +182,8 @@ def _waits_for_autograd(evidence: Evidence, parts: Sequence[OnPath]) -> bool:
 
 
 def _shown(evidence: Evidence, kind: str, parts: Sequence[OnPath]) -> list[str]:
-    """Return text about where the time is, unless the subject or the trace implies it, and about the kernel with most
-    of it.
+    """Return text about where the time is, unless the subject or the trace implies it, and about the kernel, copy or
+    fill with most of it.
     """
     ticks = sum(part.ticks for part in parts)
     host = sum(part.ticks for part in parts if part.cause not in _NOT_ON_HOST)
@@ -197,6 +197,9 @@ def _shown(evidence: Evidence, kind: str, parts: Sequence[OnPath]) -> list[str]:
         *_within(kind, parts),
         *([_NO_THREAD] if _waits_for_autograd(evidence, parts) else []),
         *([where] if device or (evidence.has_work and kind not in ("step", "call", "first_call")) else []),
-        *(f"{percent(100 * most / ticks)} in the kernel {shortened(top, 120)}" for top, most in kernels.most_common(1)),
+        *(
+            f"{percent(100 * most / ticks)} in {'' if COPIES.search(top) else 'the kernel '}{shortened(top, 120)}"
+            for top, most in kernels.most_common(1)
+        ),
         "etq critical-path lists the ops",
     ]

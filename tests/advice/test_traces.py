@@ -288,6 +288,15 @@ def test_what_is_not_on_the_path(warehouse: Warehouse, tmp_path: Path, is_cut: b
     ) in said
 
 
+def test_a_copy_on_the_path_is_no_kernel(warehouse: Warehouse, tmp_path: Path) -> None:
+    copy = [
+        event("cuda_runtime", "cudaMemcpyAsync", 10, 990, correlation=9),
+        event("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 20, 980, 7, correlation=9, device=0),
+    ]
+    found = of(advised(warehouse, tmp_path, event("cpu_op", "aten::copy_", 0, 1000), *copy), "critical path")
+    assert "in Memcpy HtoD (Pageable -> Device)" in found[0].evidence, found
+
+
 def test_a_device_that_copies_is_busy(warehouse: Warehouse, tmp_path: Path) -> None:
     """A kernel for 100 us, a copy for 850, of 1,000."""
     copy = [

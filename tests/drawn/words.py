@@ -52,7 +52,7 @@ TRACES: Final = (
     ("finding", "critical path", rf"^{SHARE} of the critical path is (?P<subject>.+?)\.(?=$| Recording)", "on_path"),
     ("finding", "device idle|critical path|gpu utilization", r" Recording Python's functions slows the host\.$", "functions"),
     ("evidence", "critical path", rf"(?:^|, |; )(?P<device>{SHARE}) of it on devices, (?P<host>{SHARE}) on the host", "path_sides"),
-    ("evidence", "critical path", rf"(?:; )?(?P<share>{SHARE}) in the kernel (?P<kernel>.+?)(?=; etq|; the path|;?\s*$)", "top_kernel"),
+    ("evidence", "critical path", rf"(?:; )?(?P<share>{SHARE}) in (?:the kernel |(?=Mem))(?P<kernel>.+?)(?=; etq|; the path|;?\s*$)", "top_kernel"),
     # Time of devices.
     ("finding", "device time", rf"^Time of devices(?P<within> in steps)?: (?P<families>{SHARE} .+?)\.$", "families"),
     ("evidence", ".*", rf"(?:; )?none of the devices' (?P<all>{TIME}) is on the critical path, so faster kernels don't shorten it", "saves_little"),
