@@ -29,9 +29,8 @@ def differing(conditions: Mapping[str, Any], base: Any, new: Any) -> Iterator[tu
     for name in sorted({*numbers, *labels}):
         if name in numbers:
             for row in sorted(numbers[name], key=lambda row: conditions["unit"][row] or ""):
-                yield from _numbers(
-                    *(conditions[each][row] for each in ("name", "unit", "captures", "values")), base, new
-                )
+                captures, values = conditions["captures"][row], conditions["values"][row]
+                yield from _numbers(name, conditions["unit"][row], captures, values, base, new)
         if name in labels:
             rows = [(conditions["text"][row], conditions["captures"][row]) for row in labels[name]]
             old, now = (sorted(text for text, at in rows if np.isin(at, side).any()) for side in (base, new))
