@@ -12,19 +12,23 @@ FROM (
             WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
                 THEN error('unit must be ns, us, ms, s or cycles, not ''' || unit || '''')
             ELSE unit
-        END AS unit
+        END AS unit,
+        CASE WHEN j.value IS NULL AND count(*) OVER same > 1 THEN string_agg(c.name, ', ' ORDER BY c.name) OVER same
+        END AS names
     FROM _matching_or_all(selector) AS c
     JOIN labels AS r ON r.capture_id = c.capture_id AND r.key = 'rank'
     LEFT JOIN labels AS j ON j.capture_id = c.capture_id AND j.key = 'job'
     WHERE c.format = 'torch_trace'
         AND try_cast(r.value AS BIGINT) IS NOT NULL
     WINDOW same AS (PARTITION BY j.value, try_cast(r.value AS BIGINT))
-    QUALIFY CASE WHEN j.value IS NULL AND count(*) OVER same > 1
-        THEN error(
-            'several traces without a label job are of rank ' || r.value || ': '
-            || string_agg(c.name, ', ' ORDER BY c.name) OVER same
-            || '; choose those of one job by a selector, or label them: etq label CAPTURE job=NAME'
-        )
-        ELSE true
-    END
-) AS k;
+) AS k
+-- Of several such ranks, the error is about the first.
+QUALIFY CASE WHEN count(k.names) OVER () > 0
+    THEN error(
+        'several traces without a label job are of rank '
+        || min(k.rank) FILTER (WHERE k.names IS NOT NULL) OVER () || ': '
+        || arg_min(k.names, k.rank) OVER ()
+        || '; choose those of one job by a selector, or label them: etq label CAPTURE job=NAME'
+    )
+    ELSE true
+END;

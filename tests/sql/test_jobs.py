@@ -9,6 +9,7 @@ from statistics import median
 
 import pytest
 
+from etq.errors import QueryError
 from etq.warehouse.ephemeral import open_ephemeral_jobs
 from tests.job_traces import END, LAYER, LAYERS, Faults, job
 from tests.sampling import thinned
@@ -142,6 +143,17 @@ def test_two_jobs_rank_by_rank(opened: ExitStack) -> None:
                 for at in range(0, len(kernels), len(kernels) // len(made.steps))
             ]
             assert found[rank + 1][number] == median(sum(each["dur"] for each in of_step) for of_step in per_step)
+
+
+@pytest.mark.long
+def test_an_error_about_ranks_is_about_the_first(opened: ExitStack) -> None:
+    """Two jobs of four ranks without a label job: each rank has two traces."""
+    made = job(1, ranks=4, steps=1).contents()
+    warehouse = opened.enter_context(open_ephemeral_jobs({"a": made, "b": made}))
+    warehouse.connection.execute("DELETE FROM labels WHERE key = 'job'")
+    for _ in range(8):
+        with pytest.raises(QueryError, match="^several traces without a label job are of rank 0: "):
+            warehouse.rows("FROM jobs()")
 
 
 def test_missing_ranks(opened: ExitStack) -> None:
