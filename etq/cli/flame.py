@@ -14,8 +14,8 @@ from etq.cli.numbers import IntRange
 from etq.cli.options import (
     as_output,
     file_output_options,
-    percentage,
     run_options,
+    share_of_whole,
     total_option,
     unit_option,
     warehouse_option,
@@ -56,7 +56,7 @@ _CHOSEN: Final = """
         FROM tree AS t
         JOIN ended AS f
             ON t.node_index >= f.node_index AND (f.next_index IS NULL OR t.node_index < f.next_index)
-        WHERE $depth::INTEGER IS NULL OR t.depth - f.depth <= $depth
+        WHERE $depth::BIGINT IS NULL OR t.depth - f.depth <= $depth
     )
 """
 # The parameters of `time_tree`. Paths are left out, because their memory grows with the square of the tree's depth.
@@ -127,7 +127,7 @@ _SUMS: Final = {
 @click.option("--module", metavar="PATH", help="Only that module of the model, and its children.")
 @click.option("--depth", type=IntRange(0), metavar="N", help="Number of levels to show below the first.")
 @click.option(
-    "--min-share", metavar="PERCENT", callback=percentage, help="Combine smaller nodes in one row, such as 1%."
+    "--min-share", metavar="PERCENT", callback=share_of_whole, help="Combine smaller nodes in one row, such as 1%."
 )
 @total_option
 @unit_option(None)

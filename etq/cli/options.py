@@ -376,6 +376,14 @@ def percentage(_: click.Context, __: click.Parameter, text: str | None) -> float
     return value
 
 
+def share_of_whole(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """Parse a percentage of a whole."""
+    value = percentage(context, parameter, text)
+    if value is not None and value > 1:
+        raise click.BadParameter(f"{text} is more than the whole; write a share up to 100%")
+    return value
+
+
 def _rate(pattern: re.Pattern[str], examples: str) -> Any:
     """Return a callback that checks an option and turns a text such as `20G` into 2e10."""
 

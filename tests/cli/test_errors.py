@@ -174,6 +174,9 @@ WRONG_USAGE = [
     ("label llm --phase decode", "--phase needs --runs, --name or --method"),
     ("db check lab.duckdb --db other.duckdb", "lab.duckdb and --db other.duckdb are two warehouses"),
     ("sql --safe 'SELECT 1' --seconds 0", "0 is not in the range"),  # zero is a limit, unlike a missing one
+    ("sql --safe 'SELECT 1' --seconds nan", "'nan' is not a number"),
+    ("flame run --depth 9223372036854775808", "9223372036854775808 is more than 9223372036854775807"),
+    ("flame run --min-share 101%", "101% is more than the whole; write a share up to 100%"),
     ("compare a/1.etdp a/2.etdp b/1.etdp", "quote patterns, or the shell replaces them by files: etq compare 'a/*.etdp' 'b/*.etdp'"),
     ("gate b/1.etdp a/1.etdp a/2.etdp a/3.etdp", "4 arguments, not two sides; quote patterns, or the shell replaces them by files: etq gate 'b/*.etdp' 'a/*.etdp'"),
     ("gate run untraced --limit 3", "No such option '--limit'. etq compare has it."),
