@@ -141,12 +141,16 @@ _PEAKS: Final = """
 
 
 # The methods of a record or program, and its ops: how many there are, and how many of them delegates run.
+# Without the format of a backend's data, the number of ops that it runs is NULL, and so is each sum with this number.
 _OPS_OF_LINK: Final = """
-    SELECT 'method' AS part, d.method AS name, d.method, sum(d.delegated + d.not_delegated)::BIGINT AS ops,
-        sum(d.delegated)::BIGINT AS delegated, string_agg(DISTINCT d.backends, ', ' ORDER BY d.backends) AS backends
+    SELECT 'method' AS part, d.method AS name, d.method,
+        CASE WHEN count(d.delegated) = count(*) THEN sum(d.delegated + d.not_delegated)::BIGINT END AS ops,
+        sum(d.delegated)::BIGINT AS delegated, sum(d.not_delegated)::BIGINT AS not_delegated,
+        string_agg(DISTINCT d.backends, ', ' ORDER BY d.backends) AS backends
     FROM {rows} AS d GROUP BY d.method
     UNION ALL
-    SELECT 'op', d.op_type, d.method, d.delegated + d.not_delegated, d.delegated, d.backends FROM {rows} AS d
+    SELECT 'op', d.op_type, d.method, d.delegated + d.not_delegated, d.delegated, d.not_delegated, d.backends
+    FROM {rows} AS d
     ORDER BY part, ops DESC, name, method
 """
 # The columns of a summary for programs.
@@ -192,8 +196,8 @@ def _rows(captures: Sequence[str], db: str, read_options: FileOptions) -> list[l
     kinds = [kind_of_argument(capture, db) for capture in captures]
     if len(kinds) == 1 and kinds[0] in LINKS:
         return [
-            [part, name, method, ops, None, None, None, "ops", f"{delegated} in {backends}" if delegated else None]
-            for part, name, method, ops, delegated, backends in _ops_of_link(captures[0], kinds[0])
+            [part, name, method, ops, None, None, None, "ops", _of_delegates(ops, *numbers) or None]
+            for part, name, method, ops, *numbers in _ops_of_link(captures[0], kinds[0])
         ]
     found = _capture_with_links(captures, kinds, read_options)
     if found is None or kinds[0] in (FOLDER, WAREHOUSE):
@@ -600,6 +604,13 @@ def _ops_of_link(file: str, kind: str | None) -> Rows:
         return warehouse.rows(_OPS_OF_LINK.format(rows=rows))[1]
 
 
+def _of_delegates(ops: int | None, delegated: int | None, not_delegated: int, backends: str | None) -> str:
+    """Return how many ops delegates run; empty if they run none."""
+    if ops is None:
+        return f"an unknown number in {backends}" + (f"; {not_delegated} in kernels" if not_delegated else "")
+    return f"{delegated} in {backends}" if delegated else ""
+
+
 def _of_link(file: str, kind: str | None, style: TerminalStyle) -> Iterator[str]:
     from etq.ingest.recognition import RECORD
 
@@ -612,9 +623,9 @@ def _of_link(file: str, kind: str | None, style: TerminalStyle) -> Iterator[str]
         texts = [f"{name} of {method}" if has_several and part == "op" else name for _, name, method, *_ in rows]
         names = list(map(printable, texts))[:_MOST_OPS_OF_LINK]
         widest = max(map(width_of, names), default=0)
-        for name, (*_, ops, delegated, backends) in zip(names, rows, strict=False):
-            of_delegates = f", {delegated} in {printable(backends)}" if delegated else ""
-            yield f"  {name}{' ' * (widest - width_of(name))}  {ops:>5}{of_delegates}"
+        for name, (_, _, _, ops, *numbers) in zip(names, rows, strict=False):
+            parts = (None if ops is None else f"{ops:>5}", printable(_of_delegates(ops, *numbers)))
+            yield f"  {name}{' ' * (widest - width_of(name))}  {', '.join(filter(None, parts))}"
         if len(rows) > len(names):
             yield f"  and {len(rows) - len(names)} more"
     view = "op_costs" if kind == RECORD else "program_size"

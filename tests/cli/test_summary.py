@@ -124,6 +124,17 @@ def test_records_and_programs_have_methods_and_ops() -> None:
     assert len(counted) == 2 and "\n  sigmoid of decode " in run_etq(program).stdout
 
 
+def test_the_ops_in_a_backend_whose_data_has_no_known_format_are_unknown() -> None:
+    """The program's own list has three kernels, XNNPACK's graph and a call of another backend."""
+    program = str(CAPTURES / "delegation/conv_two_backends/conv_two_backends.pte")
+    unknown = "an unknown number in OtherBackend"
+    methods, *ops = rows("summary", program)
+    assert (methods["value"], methods["text"]) == (None, f"{unknown}, XnnpackBackend; 3 in kernels")
+    assert [(op["value"], op["text"]) for op in ops if op["name"] == "OtherBackend"] == [(None, unknown)]
+    program = str(CAPTURES / "delegation/mlp_all/mlp_all.pte")
+    assert f"\n  forward  {unknown}\n" in run_etq(program).stdout
+
+
 @pytest.mark.long
 def test_a_summary_as_rows() -> None:
     by_part: dict[str, list[dict[str, object]]] = {}
