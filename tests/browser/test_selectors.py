@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 import etq
 from etq.selectors import selector_of
@@ -12,7 +11,7 @@ from tests.browser.driver import WebDriver
 from tests.browser.served import visit
 from tests.sampling import examples
 from tests.serve.server import serving
-from tests.sql.test_selectors import KEYS, VALUES
+from tests.sql.test_selectors import WRITTEN
 
 
 @pytest.mark.long
@@ -22,7 +21,7 @@ def test_pages_write_selectors_as_python_does(browser: WebDriver, tmp_path_facto
         pass
 
     @examples(200, few=33)
-    @given(labels=st.dictionaries(KEYS, VALUES, min_size=1, max_size=3))
+    @given(labels=WRITTEN)
     def check(labels: dict[str, str]) -> None:
         written = browser.execute_script("return etq.selectorOf(arguments[0])", [*labels.items()])
         assert written == selector_of(labels)

@@ -163,9 +163,9 @@ OPERATORS = {
 }
 FEW_KEYS = st.sampled_from(["a", "b"])
 AGES = {"7d": 7, "48h": 2, "3w": 21}
-SINCE = st.tuples(st.just("since"), st.sampled_from(["=", '="']), st.sampled_from([*AGES]))
+SINCE = st.tuples(st.just("since"), st.just("=") | st.just('="'), st.sampled_from([*AGES]))
 PART = st.tuples(FEW_KEYS, st.sampled_from([*OPERATORS, '="']), NUMBERS) | SINCE
-PARTS = st.lists(PART, min_size=1, max_size=3)
+PARTS = st.tuples(SINCE) | st.lists(PART, min_size=1, max_size=3)
 LABELS = st.fixed_dictionaries({"a": NUMBERS}, optional={"b": NUMBERS, "since": st.sampled_from([*AGES])})
 LABELLED = st.lists(LABELS, min_size=10, max_size=10)
 
