@@ -145,7 +145,7 @@ def _distances_of(truth: OpValue, given: OpValue) -> tuple[dict[str, float | Non
         snr = None if not finite.size else float(10 * np.log10(np.mean(finite**2) / mse))
     mismatches = np.count_nonzero(is_nan[0] != is_nan[1])
     problem = f"{mismatches} elements are NaN on one side only" if mismatches else None
-    return {"MSE": mse, "L1": l1, "SNR": math.inf if mse == 0 else snr}, problem
+    return {"MSE": mse, "L1": l1, "SNR": math.inf if l1 == 0 else snr}, problem
 
 
 def _shown(value: OpValue) -> Any:
@@ -158,7 +158,11 @@ def _by(pair: Pair, metric: str) -> Compared:
     """Return the gap of a pair by one of etq's metrics."""
     gap = pair.distances.get(metric)
     handles, values = (pair.handles, pair.handles), (pair.truth, pair.given)
-    return Compared(pair, handles, values, [float("nan") if gap is None else gap], pair.problem)
+    gap = math.nan if gap is None else gap
+    problem = pair.problem or (
+        "not defined: elements are not finite, too large or too small" if math.isnan(gap) else None
+    )
+    return Compared(pair, handles, values, [gap], problem)
 
 
 def _compared(pairs: list[Pair], comparator: Comparator) -> list[Compared]:

@@ -48,42 +48,56 @@ elements AS (
     WHERE m.problem IS NULL
 ),
 differences AS (
-    SELECT e.*, CASE WHEN e.truth = e.given THEN 0 ELSE e.given - e.truth END AS difference FROM elements AS e
+    SELECT e.*, CASE WHEN e.truth = e.given THEN 0 ELSE e.given - e.truth END AS difference,
+        -- NaN and infinities that are equal on both sides don't affect the cosine.
+        e.truth <> e.given OR isfinite(e.truth) AS has_angle
+    FROM elements AS e
 ),
 gaps AS (
     SELECT d.pair, d.method, d.debug_handle, d.output_index, count(*) AS elements,
         count(*) FILTER (WHERE isnan(d.truth) <> isnan(d.given)) AS nan_mismatches,
         avg(d.difference * d.difference) AS mse, sum(abs(d.difference)) AS l1, max(abs(d.difference)) AS max_abs,
-        max(CASE WHEN d.difference = 0 THEN 0 ELSE abs(d.difference) / abs(d.truth) END) AS max_rel,
-        avg(d.truth * d.truth) FILTER (WHERE isfinite(d.truth)) AS truth_power, sum(d.truth * d.truth) AS truth_square,
-        sum(d.given * d.given) AS given_square, sum(d.truth * d.given) AS product
+        max(CASE
+            WHEN d.difference = 0 THEN 0
+            WHEN isinf(d.difference) THEN abs(d.difference)
+            ELSE abs(d.difference) / abs(d.truth)
+        END) AS max_rel,
+        avg(d.truth * d.truth) FILTER (WHERE isfinite(d.truth)) AS truth_power,
+        sum(d.truth * d.truth) FILTER (WHERE d.has_angle) AS truth_square,
+        sum(d.given * d.given) FILTER (WHERE d.has_angle) AS given_square,
+        sum(d.truth * d.given) FILTER (WHERE d.has_angle) AS product
     FROM differences AS d
     GROUP BY d.pair, d.method, d.debug_handle, d.output_index
 ),
-judged AS (
-    SELECT m.*, g.elements,
+measured AS (
+    SELECT m.*, g.elements, g.nan_mismatches,
         CASE lower(metric)
             WHEN 'mse' THEN g.mse
             WHEN 'l1' THEN g.l1
             WHEN 'max_abs' THEN g.max_abs
             WHEN 'max_rel' THEN g.max_rel
-            WHEN 'snr' THEN CASE WHEN g.mse = 0 THEN 'inf'::DOUBLE ELSE 10 * log10(g.truth_power / g.mse) END
+            WHEN 'snr' THEN CASE WHEN g.max_abs = 0 THEN 'inf'::DOUBLE ELSE 10 * log10(g.truth_power / g.mse) END
             WHEN 'cosine' THEN CASE
-                WHEN g.mse = 0 THEN 1
+                WHEN g.max_abs = 0 THEN 1
                 WHEN g.truth_square = 0 OR g.given_square = 0 THEN 0
                 ELSE g.product / (sqrt(g.truth_square) * sqrt(g.given_square))
             END
             ELSE error(
                 'unknown metric ' || coalesce(metric, 'NULL') || '; known are mse, l1, snr, cosine, max_abs, max_rel'
             )
-        END AS gap,
-        CASE
-            WHEN g.nan_mismatches > 0 THEN g.nan_mismatches || ' elements are NaN on one side only'
-            WHEN m.problem IS NULL AND len(m.base_elements) = 0 THEN 'no elements'
-            ELSE m.problem
-        END AS reason
+        END AS value
     FROM matched AS m
     LEFT JOIN gaps AS g USING (pair, method, debug_handle, output_index)
+),
+judged AS (
+    SELECT m.*, CASE WHEN m.nan_mismatches > 0 OR NOT isnan(m.value) THEN m.value END AS gap,
+        CASE
+            WHEN m.nan_mismatches > 0 THEN m.nan_mismatches || ' elements are NaN on one side only'
+            WHEN m.problem IS NULL AND len(m.base_elements) = 0 THEN 'no elements'
+            WHEN m.problem IS NULL AND gap IS NULL THEN 'not defined: elements are not finite, too large or too small'
+            ELSE m.problem
+        END AS reason
+    FROM measured AS m
 )
 SELECT j.pair, j.method, j.debug_handle, j.output_index, j.base_op, j.new_op, lower(metric) AS metric,
     CASE WHEN j.gap IS NOT NULL THEN j.mapping END AS mapping, j.gap, j.reason AS problem, j.elements, j.base_sizes,

@@ -13,7 +13,7 @@ import pytest
 
 from etq.ingest.etdump.debug_buffer import doubles
 from etq.inspector import Inspector
-from etq.inspector.gaps import _distances_of
+from etq.inspector.gaps import Pair, _by, _distances_of
 from etq.inspector.op_values import OpValue, logged_values, reference_op_values
 from etq.storage.op_results import EDGE, Graphs
 from etq.storage.sources import source_of
@@ -96,6 +96,6 @@ def test_distances(warehouse: Warehouse, tmp_path: Path) -> None:
             sides = [OpValue((1,), "n", "float64", [each.size], each, "exact", None) for each in pair]
             distances, problem = _distances_of(sides[0], sides[1])
             gap, expected = rows[at + 1]
-            found = distances.get(metric)
-            assert problem == expected and (found is None) == (gap is None)
-            assert found is None or found == pytest.approx(gap, rel=1e-12, nan_ok=True)
+            shown = _by(Pair("", (1,), "n", "exact", problem, distances, None, None), metric)
+            assert shown.problem == expected
+            assert shown.gap == [pytest.approx(nan if gap is None else gap, rel=1e-12, nan_ok=True)]
