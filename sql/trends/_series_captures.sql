@@ -151,7 +151,8 @@ CREATE MACRO _series_keys("by") AS (list_distinct(list_transform(string_split("b
 -- ops' times to their median times in the series. If the ops are of three families or more, it is the median of the
 -- families' medians, so that the instances of one op don't shift all. Of the ops with a precise clock that at least
 -- half of the captures have, the 20 largest are used, of traces only ops on the host; with fewer than three such ops,
--- the shift is 0. Median times and largest ops are determined from about 100 captures, evenly spaced in the series.
+-- the shift is 0. Median times and largest ops are determined from about 100 captures, evenly spaced in the series,
+-- for cycles and times separately.
 CREATE MACRO _series_factors(selector, over, "by", phase, is_lenient := false) AS TABLE
 WITH placed_captures AS (FROM _series_labels(selector, over, "by", is_lenient := is_lenient))
 FROM _shifted_captures('placed_captures', phase);
@@ -161,9 +162,11 @@ CREATE MACRO _shifted_captures(
     placed,  -- the name of a table with the rows of `_series_labels`
     phase
 ) AS TABLE
-WITH ordered AS MATERIALIZED (FROM _ordered_captures(placed)),
+WITH ordered AS MATERIALIZED (
+    SELECT c.*, count(*) OVER (PARTITION BY c.series, c.is_cycles) AS same_clock FROM _ordered_captures(placed) AS c
+),
 typical AS MATERIALIZED (
-    SELECT d.series, o.item, any_value(o.family) AS family, median(ln(o.p25 * d.scale)) AS middle
+    SELECT d.series, d.is_cycles, o.item, any_value(o.family) AS family, median(ln(o.p25 * d.scale)) AS middle
     FROM ordered AS d
     JOIN op_times AS o USING (capture_id)
     WHERE d.position % greatest(1, d.captures // 100) = 0
@@ -173,13 +176,13 @@ typical AS MATERIALIZED (
         AND NOT _is_device_time(o.kind)
         AND o.p25 > 0
         AND NOT _is_clock_coarse(o.p25, o.resolution)
-    GROUP BY d.series, o.item
-    HAVING 2 * count(*) >= max(d.captures // greatest(1, d.captures // 100))
-    QUALIFY row_number() OVER (PARTITION BY d.series ORDER BY median(o.p25 * d.scale) DESC, o.item) <= 20
+    GROUP BY d.series, d.is_cycles, o.item
+    HAVING 2 * count(*) >= max(d.same_clock // greatest(1, d.captures // 100))
+    QUALIFY row_number() OVER (PARTITION BY d.series, d.is_cycles ORDER BY median(o.p25 * d.scale) DESC, o.item) <= 20
 ),
 -- Ops are chosen before captures, so that few texts are compared.
 large AS MATERIALIZED (
-    SELECT d.series, o.capture_id, o.item, ln(o.p25 * d.scale) AS value
+    SELECT d.series, d.is_cycles, o.capture_id, o.item, ln(o.p25 * d.scale) AS value
     FROM op_times AS o
     JOIN ordered AS d USING (capture_id)
     WHERE o.item IN (SELECT y.item FROM typical AS y)
@@ -195,12 +198,14 @@ factors AS (
     FROM (
         SELECT l.capture_id, list(l.value - y.middle) AS offs, median(l.value - y.middle) AS middle
         FROM large AS l
-        JOIN typical AS y USING (item, series)
+        JOIN typical AS y USING (item, series, is_cycles)
         GROUP BY l.capture_id, y.family
     ) AS f
     GROUP BY f.capture_id
 )
-SELECT d.*, coalesce(f.factor, 0) AS factor FROM ordered AS d LEFT JOIN factors AS f USING (capture_id);
+SELECT d.* EXCLUDE (same_clock), coalesce(f.factor, 0) AS factor
+FROM ordered AS d
+LEFT JOIN factors AS f USING (capture_id);
 
 -- The selector of each series, as in `_series_selector`. `is_within` is whether captures of another series have its
 -- labels, and more: then no selector chooses it alone.

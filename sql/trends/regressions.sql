@@ -25,7 +25,8 @@ from_label AS MATERIALIZED (
     GROUP BY d.ordered_by
 ),
 described AS MATERIALIZED (
-    SELECT i.* EXCLUDE (captures), row_number() OVER (ORDER BY i.series, i.is_total, i.scope, i.item) AS number,
+    SELECT i.* EXCLUDE (captures),
+        row_number() OVER (ORDER BY i.series, i.is_cycles, i.is_total, i.scope, i.item) AS number,
         _series_unit(unit, i.is_cycles) AS unit, count(*) OVER (PARTITION BY i.is_total) AS family
     FROM query_table(items_of_series) AS i
     WHERE _has_valid_options(alpha, min_effect)
@@ -34,13 +35,13 @@ described AS MATERIALIZED (
             ELSE error((SELECT string_agg(f.problem, '; ' ORDER BY f.ordered_by) FROM from_label AS f))
         END
 ),
-totals AS MATERIALIZED (SELECT s.series, s.scope, s.ticks FROM described AS s WHERE s.is_total),
+totals AS MATERIALIZED (SELECT s.series, s.unit, s.scope, s.ticks FROM described AS s WHERE s.is_total),
 judged_items AS (
     SELECT s.number, s.series, s.what AS measure, s.name, s.item AS identity, s.scope, s.is_of_all, s.family,
         s.positions, s.positions AS series_positions, s.builds, s.values, s.resolution,
         CASE WHEN s.is_total THEN 0 ELSE coalesce(t.ticks, 0) END AS total
     FROM described AS s
-    LEFT JOIN totals AS t ON t.series = s.series AND t.scope = s.scope
+    LEFT JOIN totals AS t ON t.series = s.series AND t.unit = s.unit AND t.scope = s.scope
 ),
 changes AS MATERIALIZED (
     SELECT c.*
@@ -87,7 +88,7 @@ found AS (
         c.first_bad AS place, d.scope
     FROM counted AS c
     JOIN described AS d ON d.number = c.series
-    LEFT JOIN totals AS t ON t.series = d.series AND t.scope = d.scope
+    LEFT JOIN totals AS t ON t.series = d.series AND t.unit = d.unit AND t.scope = d.scope
     LEFT JOIN from_label AS f ON f.ordered_by = c.ordered_by
     WHERE (with_accepted OR NOT c.is_accepted)
         AND c.stage <> 'returned'

@@ -1,7 +1,7 @@
 -- Needs etq: in DuckDB alone, it is an error.
 -- One series of captures, with its total: the last change of the total, how noisy it is, the change that more builds
--- would show, and why it isn't judged. Captures without an order, and those without times, also belong to a series
--- here.
+-- would show, and why it isn't judged. Cycles and times are rows of their own. Captures without an order, and those
+-- without times, also belong to a series here.
 -- Shown: series!, verdict! (verdict), change_percent! (change), first_bad! (label), value! (time), unit, noise_percent!%,
 --   shown_percent!%, captures!#, builds#, label! (label), condition, reason!, captures_unordered#, ordered_by
 -- Columns:
@@ -54,7 +54,7 @@ last_points AS (
     SELECT t.series, max_by(t, t.position) AS at, min(t.normalized) AS least, max(t.normalized) AS most,
         len(list_distinct(list(t.label))) AS builds, max_by(t, t.position) FILTER (WHERE t.stage IS NOT NULL) AS change
     FROM points AS t
-    GROUP BY t.series
+    GROUP BY t.series, t.unit
 ),
 judged AS (
     SELECT c.*, l.at, l.least, l.most, coalesce(l.builds, 0) AS builds,
@@ -83,4 +83,4 @@ SELECT j.series,
 FROM judged AS j
 ORDER BY
     list_position(['slower', 'not kept yet', 'unstable', 'faster', '~', 'not judged'], verdict),
-    abs(j.change.change_percent) DESC NULLS LAST, j.series;
+    abs(j.change.change_percent) DESC NULLS LAST, j.series, j.at.unit;

@@ -38,24 +38,25 @@ found AS (
     GROUP BY m.capture_id, m.unit
 ),
 values_of AS MATERIALIZED (
-    SELECT s.*, f.*, row_number() OVER (PARTITION BY s.series ORDER BY s.position) AS place,
-        dense_rank() OVER (ORDER BY s.series) AS number, CASE WHEN f.has_factor THEN s.factor ELSE 0 END AS common,
+    SELECT s.*, f.*, row_number() OVER (PARTITION BY s.series, f.value_unit ORDER BY s.position) AS place,
+        dense_rank() OVER (ORDER BY s.series, f.value_unit) AS number,
+        CASE WHEN f.has_factor THEN s.factor ELSE 0 END AS common,
         f.ticks / CASE WHEN what IN ('op', 'module') THEN exp(common) ELSE 1 END AS normalized
     FROM ordered AS s
     JOIN (
         SELECT d.capture_id AS of_capture, max(d.runs) AS runs, sum(d.ticks) AS ticks,
             sum(d.median_ticks) AS median_ticks, sum(d.slow_ticks) AS slow_ticks, sum(d.resolution) AS resolution,
-            any_value(d.value_unit) AS value_unit, any_value(d.has_factor) AS has_factor,
+            d.value_unit, any_value(d.has_factor) AS has_factor,
             CASE WHEN min(d.identity) = max(d.identity) THEN min(d.identity) END AS identity,
             list(d.scope) AS scopes
         FROM found AS d
-        GROUP BY d.capture_id
+        GROUP BY d.capture_id, d.value_unit
     ) AS f ON f.of_capture = s.capture_id
 ),
--- Series with their captures in order.
+-- Series with their captures in order. Values of different units are in series of their own.
 named AS MATERIALIZED (
-    SELECT v.number, any_value(v.series) AS series, any_value(v.ordered_by) AS ordered_by,
-        any_value(v.bound_key) AS bound_key,
+    SELECT v.number, any_value(v.series) AS series, any_value(v.value_unit) AS value_unit,
+        any_value(v.ordered_by) AS ordered_by, any_value(v.bound_key) AS bound_key,
         CASE WHEN min(v.identity) = max(v.identity) THEN min(v.identity) END AS identity,
         flatten(list(v.scopes)) AS scopes, list({'label': v.label, 'bound': v.bound} ORDER BY v.place) AS places
     FROM values_of AS v
@@ -81,12 +82,13 @@ totals AS (
     SELECT n.number, sum(t.ticks) AS ticks
     FROM named AS n
     JOIN (
-        SELECT s.series, o.scope, median(o.p25 * s.scale) AS ticks
+        SELECT s.series, CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END AS value_unit, o.scope,
+            median(o.p25 * s.scale) AS ticks
         FROM ordered AS s
         JOIN op_times AS o USING (capture_id)
         WHERE what = 'op' AND o.op_index = 0 AND o.p25 > 0 AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
-        GROUP BY s.series, o.scope
-    ) AS t ON t.series = n.series AND list_contains(n.scopes, t.scope)
+        GROUP BY s.series, s.is_cycles, o.scope
+    ) AS t ON t.series = n.series AND t.value_unit = n.value_unit AND list_contains(n.scopes, t.scope)
     GROUP BY n.number
 ),
 trend_items AS (
@@ -172,7 +174,7 @@ WHERE CASE WHEN k.captures > 0 THEN true WHEN is_lenient THEN false ELSE error(
         ELSE 'no ' || what || coalesce(' ' || item, '') || ' in these captures'
     END
 ) END
-ORDER BY v.series, v.place;
+ORDER BY v.number, v.place;
 
 -- The rows of `trend`. With `is_lenient`, captures without a label to order them by, or without values, are no error.
 CREATE MACRO _trend(what, item, selector, over, "by", unit, phase, alpha, min_effect, is_lenient) AS TABLE
@@ -183,7 +185,8 @@ FROM _trend_of(
 );
 
 -- Needs etq: in DuckDB alone, it is an error.
--- One capture of a series with its value of a total, an op, a module or a metric. The first capture after a change of
+-- One capture of a series with its value of a total, an op, a module or a metric. Captures whose values have another
+-- unit, such as cycles, are a series of their own. The first capture after a change of
 -- level has the change, and so has the last capture of slow growth. These changes are those that `regressions` lists,
 -- and returns to an old level.
 -- Shown: series!, label!, normalized AS value! (time), unit, runs#, capture!, change_percent! (change), stage, condition,

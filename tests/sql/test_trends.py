@@ -413,3 +413,30 @@ def test_a_change_is_seen_after_three_builds_and_kept_once_it_has_held() -> None
     assert 5 <= first[0.2][1] <= first[0.1][1] <= first[0.05][1] <= first[0.04][1] <= 9
     start = noise + np.log1p(0.1) * (np.arange(60) >= 4)
     assert changes_of([start], [Least(np.log(1.03))])[0].changes == []
+
+
+def test_values_of_other_units_are_series_of_their_own(warehouse: Warehouse) -> None:
+    """Ten builds count cycles of a clock of 100 MHz, and the next twenty ns. Of these, the last ten take 20 % more."""
+    for build in range(1, 31):
+        is_cycles = build <= 10
+        content = capture(build, everything=0.1 if is_cycles else 1.2 if build > 20 else 1.0)
+        made = warehouse.ingest(
+            content, name=f"b{build}", labels={"build": str(build)}, time_scale="cycles" if is_cycles else "ns"
+        )
+        warehouse.metric(made, "latency_of_app", 40 + build % 3 / 10 if is_cycles else 0.04 + build % 3 / 1e4,
+                         "ms" if is_cycles else "s")  # fmt: skip
+    query = "SELECT t.label, t.position, t.unit, t.change_percent FROM {} AS t"
+    rows = warehouse.sql(query.format("trend()")).fetchall()
+    assert [row[:3] for row in rows] == [
+        *((str(build), build, "cycles") for build in range(1, 11)),
+        *((str(build), build - 10, "us") for build in range(11, 31)),
+    ]
+    [(label, change)] = [(label, change) for label, _, _, change in rows if change is not None]
+    assert label == "21" and change == pytest.approx(20, abs=1)
+    found = warehouse.sql("SELECT r.what, r.first_bad, r.unit, r.captures_before FROM regressions() AS r").fetchall()
+    assert found == [("total", "21", "us", 10)]
+    assert warehouse.sql("SELECT s.verdict, s.unit, s.builds FROM series() AS s").fetchall() == [
+        ("slower", "us", 20), ("~", "cycles", 10)
+    ]  # fmt: skip
+    metric = warehouse.sql(query.format("trend('metric', 'latency_of_app')")).fetchall()
+    assert {(unit, change) for _, _, unit, change in metric} == {("ms", None), ("s", None)}
