@@ -51,7 +51,7 @@ def fleet_of(warehouse: Answers, selector: str | None = None, *, unit: str | Non
         "ops": columns,
     }
     section = Section("fleet", "Fleet", {"cells": cells}, facts, grids=grids)
-    return Report("fleet", selector or "all captures", [section])
+    return Report("fleet", selector or "All captures", [section])
 
 
 def _cells(names: Sequence[str], ops: Sequence[Sequence[Any]]) -> tuple[Table, list[str]]:
