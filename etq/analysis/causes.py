@@ -82,14 +82,18 @@ def judged(series: Sequence[Row], groups: Sequence[Row]) -> str:
     The arguments are the rows of `series` and `compared_devices`.
     """
     left = [row["reason"] for row in series if row["reason"] is not None]
-    sentences = [_with_reasons(f"{len(series) - len(left):,} of {_of_series(len(series))} judged over time", left)]
+    sentences = [
+        _with_reasons(f"{len(series) - len(left):,} of {_of_series(len(series))} judged over time", "judged", left)
+    ]
     # A group of one device is mentioned only if its series has other groups.
     beside = Counter(row["series"] for row in groups)
     known = [row for row in groups if row["devices"] > 1 or beside[row["series"]] > 1]
     if known:
         compared = sum(row["compared_devices"] > 0 for row in known)
         text = f"devices compared in {compared:,} of {counted(len(known), 'group')} of captures"
-        sentences.append(_with_reasons(text, [_of_group(row) for row in known if row["reason"] is not None]))
+        sentences.append(
+            _with_reasons(text, "compared", [_of_group(row) for row in known if row["reason"] is not None])
+        )
     return ". ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
 
 
@@ -101,10 +105,10 @@ def _of_group(row: Row) -> str:
     """Return why the devices of a group aren't compared, and which captures the group has."""
     kind = [row["model"], row["profiling_level"] and f"level {row['profiling_level']}", row["steps"]]
     of = " ".join([*filter(None, kind), *(["in cycles"] if row["clock"] == "cycles" else [])])
-    return f"{row['reason']} ({of and f'{of}, '}{counted(row['captures'], 'capture')})"
+    return f"{row['reason']}: {of and f'{of}, '}{counted(row['captures'], 'capture')}"
 
 
-def _with_reasons(text: str, reasons: Sequence[str]) -> str:
+def _with_reasons(text: str, done: str, reasons: Sequence[str]) -> str:
     counts = Counter(reasons).most_common()
-    why = ", ".join(f"{count:,} {reason}" for reason, count in counts)
-    return f"{text}; not: {why}" if counts else text
+    why = ", ".join(f"{count:,} ({reason})" for reason, count in counts)
+    return f"{text}; not {done}: {why}" if counts else text

@@ -48,7 +48,7 @@ def test_what_is_slower_is_first(browser: WebDriver, server: Server) -> None:
     series = browser.find_elements(By.CSS_SELECTOR, '[aria-label="All series"] tbody tr')
     assert "slower" in series[0].text and COMMITS[20][:11] in series[0].text and len(series) == 25
     assert text(browser, '[aria-label="All series"] .sub').startswith(
-        "4 of 25 series judged over time; not: 20 too few"
+        "4 of 25 series judged over time; not judged: 20 (too few"
     )
     assert complaints(browser) == []
 

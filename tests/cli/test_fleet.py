@@ -73,7 +73,7 @@ def test_what_is_slower_in_a_warehouse(lab: Path) -> None:
     at = lines.index("3 findings")
     titles = ["pixel8-13: all ops", "pixel8-07: addmm", "permute_copy since commit 21c0ffeec0ff"]
     assert [line.split(" %  ")[1] for line in lines[at:] if " %  " in line] == titles
-    judged = "4 of 24 series judged over time; not: 20 too few builds"
+    judged = "4 of 24 series judged over time; not judged: 20 (too few builds)"
     assert f"  {judged}. Devices compared in 1 of 1 group of captures" in lines
     every = run_etq("comment", "--since", "99999d", "--db", str(lab)).output.splitlines()
     assert every[0].startswith("### 3 findings since ") and every[-1].startswith("4 of 24 series judged")

@@ -159,7 +159,7 @@ def test_captures_that_nothing_orders_are_of_a_series_and_devices_are_compared()
             ("not judged", "no label to order captures by", 4)
         }
         assert judged(rows, compared_devices(warehouse)) == (
-            "0 of 8 series judged over time; not: 8 no label to order captures by. "
+            "0 of 8 series judged over time; not judged: 8 (no label to order captures by). "
             "Devices compared in 1 of 1 group of captures"
         )
 
@@ -298,7 +298,7 @@ def test_a_capture_of_another_level_leaves_the_comparison_of_the_others() -> Non
             ("all", 8, 32, 8, 32, None, None), ("method_only", 1, 1, 0, 0, None, "one device")
         ]  # fmt: skip
         assert judged(all_series(warehouse), compared_devices(warehouse)).endswith(
-            ". Devices compared in 1 of 2 groups of captures; not: 1 one device (mlp level method_only, 1 capture)"
+            ". Devices compared in 1 of 2 groups of captures; not compared: 1 (one device: mlp level method_only, 1 capture)"
         )
 
 
