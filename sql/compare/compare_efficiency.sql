@@ -81,8 +81,8 @@ summed AS (
     SELECT c.is_new, c.op, c.matched, c.launched,
         sum(c.calls)::DOUBLE AS calls, sum(c.ticks)::DOUBLE AS ticks,
         100 * sum(c.least_ticks) / nullif(sum(c.known_ticks), 0) AS roof_percent,
-        arg_max(c.family, (c.ticks, c.family)) AS family,
-        arg_max(c.top_event, (c.ticks, c.top_event)) AS kernel, any_value(c.device) AS device,
+        arg_max(c.family, (c.ticks, c.family)) AS family, arg_max(c.top_event, (c.ticks, c.top_event)) AS kernel,
+        min(c.device) AS device,
         string_agg(DISTINCT c.assumed, '; ' ORDER BY c.assumed) AS assumed
     FROM keyed AS c
     GROUP BY c.is_new, c.op, c.matched, c.launched
@@ -95,7 +95,7 @@ scaled AS (
     JOIN sides AS s USING (is_new)
 ),
 paired AS (
-    SELECT p.op, p.matched AS inputs, any_value(p.family) AS family, any_value(p.unit) AS unit,
+    SELECT p.op, p.matched AS inputs, min(p.family) AS family, any_value(p.unit) AS unit,
         max(CASE WHEN NOT p.is_new THEN p.step_calls END) AS base_calls,
         max(CASE WHEN p.is_new THEN p.step_calls END) AS new_calls,
         max(CASE WHEN NOT p.is_new THEN p.call_time END) AS base_call_time,

@@ -271,11 +271,12 @@ CREATE MACRO causes(
     min_effect := 0.03,  -- smallest change that counts, as a fraction
     with_accepted := false  -- whether changes that were accepted are listed, too
 ) AS TABLE
+-- Of rows that are equally large, the first one is shown, whatever the order of captures.
 WITH changes AS (
-    SELECT max_by(s.most, s.most.at_stake_percent) AS most, sum(s.instances)::BIGINT AS instances,
+    SELECT min_by(s.most, (-s.most.at_stake_percent, s.most)) AS most, sum(s.instances)::BIGINT AS instances,
         count(*) AS number_of_series, sum(s.captures)::BIGINT AS captures
     FROM (
-        SELECT c.what, CASE c.what WHEN 'op' THEN c.op END AS op, max_by(c, c.at_stake_percent) AS most,
+        SELECT c.what, CASE c.what WHEN 'op' THEN c.op END AS op, min_by(c, (-c.at_stake_percent, c)) AS most,
             sum(c.instances) FILTER (WHERE c.what = 'op') AS instances, max(c.captures_after) AS captures
         FROM _slow_builds(selector, over, "by", unit, phase, alpha, min_effect, with_accepted) AS c
         GROUP BY c.series, c.what, CASE c.what WHEN 'op' THEN c.op END, c.ordered_by, c.first_bad, c.is_accepted
@@ -283,11 +284,11 @@ WITH changes AS (
     GROUP BY s.what, s.op, s.most.ordered_by, s.most.first_bad, s.most.is_accepted
 ),
 devices AS (
-    SELECT max_by(s.most, s.most.share_percent) AS most, sum(s.instances)::BIGINT AS instances,
+    SELECT min_by(s.most, (-s.most.share_percent, s.most)) AS most, sum(s.instances)::BIGINT AS instances,
         count(DISTINCT s.most.series) AS number_of_series, sum(s.most.captures)::BIGINT AS captures,
         max(s.most.recorded_at) AS recorded_at
     FROM (
-        SELECT d.value, d.op, max_by(d, d.share_percent) AS most, sum(d.instances) AS instances
+        SELECT d.value, d.op, min_by(d, (-d.share_percent, d)) AS most, sum(d.instances) AS instances
         FROM _slow_devices(selector, over, "by", unit, phase, alpha, min_effect) AS d
         GROUP BY d.place, d.value, d.op
     ) AS s
@@ -295,7 +296,7 @@ devices AS (
 ),
 -- A finding about several ranks is in the advice about each of them.
 ranks AS (
-    SELECT a.rule, a.finding, any_value(a.evidence) AS evidence, any_value(a.unit) AS unit,
+    SELECT a.rule, a.finding, min(a.evidence) AS evidence, min(a.unit) AS unit,
         max(a.share_percent) AS share_percent, max(a.time_at_stake) AS time_at_stake,
         list_sort(list(DISTINCT {'number': try_cast(r.value AS BIGINT), 'text': r.value})) AS numbered,
         array_to_string(list_transform(numbered[:8], lambda k: k.text), ', ')

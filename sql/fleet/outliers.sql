@@ -149,7 +149,8 @@ listed AS (
     FROM compared AS c
     WHERE coalesce(what, 'total') = 'total' AND c.level = 'total'
     UNION ALL
-    SELECT c.value, c.scope, c.op, arg_max(c.verdict, (c.verdict IN ('slower', 'faster'), abs(c.change * c.base))),
+    SELECT c.value, c.scope, c.op,
+        arg_max(c.verdict, (c.verdict IN ('slower', 'faster'), coalesce(abs(c.change * c.base), 0), c.verdict)),
         CASE count(*) WHEN 1 THEN any_value(c.change_percent) ELSE sum(c.change_percent * c.base) / sum(c.base) END,
         sum(c.low_percent * c.base) / sum(c.base), sum(c.high_percent * c.base) / sum(c.base), NULL, sum(c.base),
         sum(c.new), c.unit, c.comparison, count(*), count(*) FILTER (WHERE c.verdict = 'slower'), max(c.new_captures),

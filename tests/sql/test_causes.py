@@ -563,3 +563,19 @@ def test_errors(lab: Warehouse, call: str) -> None:
     with pytest.raises(QueryError) as raised:
         lab.rows(f"FROM {call}")
     assert ERRORS[call] in str(raised.value)
+
+
+def test_of_equal_series_the_first_is_named(warehouse: Warehouse) -> None:
+    """The captures of three devices have the same times, apart from a mark: the order of rows decides nothing."""
+    captures = []
+    for device in "zyx":
+        for build in range(16):
+            length = (130_000 if build >= 8 else 100_000) + build * 7 % 16
+            runs = [run("Load", kernel("mark", 0, ord(device)))]
+            runs += [run("Execute", kernel("add", 0, length), execute(0, length)) for _ in range(3)]
+            captures.append(Labelled(f"{device}{build}", dump(*runs), {"device": device, "build": str(build)}))
+    ingest_all(warehouse, captures)
+    for threads in (1, 8):
+        warehouse.connection.execute(f"SET threads = {threads}")
+        [cause] = asked(warehouse, "FROM causes()")
+        assert (cause["series"], cause["base"], cause["number_of_series"]) == ("device=x", "device=x,build<8", 3)
