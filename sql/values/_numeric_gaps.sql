@@ -85,16 +85,17 @@ measured AS (
             ELSE error(
                 'unknown metric ' || coalesce(metric, 'NULL') || '; known are mse, l1, snr, cosine, max_abs, max_rel'
             )
-        END AS value
+        END AS gap
     FROM matched AS m
     LEFT JOIN gaps AS g USING (pair, method, debug_handle, output_index)
 ),
 judged AS (
-    SELECT m.*, CASE WHEN m.nan_mismatches > 0 OR NOT isnan(m.value) THEN m.value END AS gap,
+    SELECT m.*,
         CASE
             WHEN m.nan_mismatches > 0 THEN m.nan_mismatches || ' elements are NaN on one side only'
             WHEN m.problem IS NULL AND len(m.base_elements) = 0 THEN 'no elements'
-            WHEN m.problem IS NULL AND gap IS NULL THEN 'not defined: elements are not finite, too large or too small'
+            WHEN m.problem IS NULL AND coalesce(isnan(m.gap), true)
+                THEN 'not defined: elements are not finite, too large or too small'
             ELSE m.problem
         END AS reason
     FROM measured AS m
