@@ -6,7 +6,7 @@
 -- Columns:
 --   what: load (all Program::load_method of the capture), or first execute
 --   method: the method that executed; if unknown, the name of its runs; NULL for load
---   verdict: slower, faster, ~ (no difference that counts), not decided, too few, conditions differ, added, removed
+--   verdict: slower, faster, ~ (no difference that counts), not decided, too few, can't judge (all times of a side are unknown), conditions differ, added, removed
 --   change_percent: change from base to new in percent of base; NULL if base is 0
 --   base: median over captures of base; NULL if no capture of base has it
 --   new: median over captures of new; NULL if no capture of new has it
@@ -49,7 +49,7 @@ startups AS (
     GROUP BY t.capture_id, t.what, t.method, t.run_index
     QUALIFY row_number() OVER (PARTITION BY t.capture_id, t.what, t.method ORDER BY t.run_index) = 1
 ),
-of_captures AS (
+of_captures AS MATERIALIZED (
     SELECT u.what || '|' || coalesce(u.method, '') AS name,
         -- If one side counts cycles, each keeps its own unit.
         coalesce(d.shown, s.counted) AS unit, 'lower' AS better, s.side = 'new' AS is_new,
@@ -62,15 +62,20 @@ of_captures AS (
         SELECT k.counted, _shown_unit(k.counted, unit) AS shown
         FROM (SELECT list_sort(list(DISTINCT k.counted)) AS counted FROM sides AS k) AS k
     ) AS d
-    WHERE u.ticks IS NOT NULL
 ),
 judged AS (
     FROM _value_changes(
-        (SELECT list(c) FROM of_captures AS c), 'time', 'sides', alpha, min_effect, allow_mismatch
+        (SELECT list(c) FROM of_captures AS c WHERE c.value IS NOT NULL),
+        'time', 'sides', alpha, min_effect, allow_mismatch
     )
 )
 SELECT split_part(j.name, '|', 1) AS what, nullif(substr(j.name, length(split_part(j.name, '|', 1)) + 2), '') AS method,
-    j.verdict, 100 * j.change AS change_percent, j.base, j.new, j.unit, j.p, j.q, j.note, j.base_captures,
+    CASE
+        -- A side whose times are all unknown has them.
+        WHEN j.verdict IN ('added', 'removed') AND j.name IN (SELECT c.name FROM of_captures AS c WHERE c.value IS NULL)
+            THEN 'can''t judge'
+        ELSE j.verdict
+    END AS verdict, 100 * j.change AS change_percent, j.base, j.new, j.unit, j.p, j.q, j.note, j.base_captures,
     j.new_captures
 FROM judged AS j
 ORDER BY j.name DESC, j.unit;
