@@ -176,8 +176,9 @@ compared AS (
 ),
 ops AS MATERIALIZED (
     SELECT c.place, c.value, c.scope, c.op, count(*) AS instances, sum(c.new - c.base) AS cost,
-        sum(c.base) AS base, sum(c.change_percent * c.base) AS changed, sum(c.low_percent * c.base) AS low,
-        sum(c.high_percent * c.base) AS high, min(c.q) AS q
+        sum(c.base) AS base, sum(c.change_percent * c.base) AS changed, min(c.q) AS q,
+        CASE WHEN count(*) = count(c.low_percent) THEN sum(c.low_percent * c.base) END AS low,
+        CASE WHEN count(*) = count(c.high_percent) THEN sum(c.high_percent * c.base) END AS high
     FROM compared AS c
     WHERE c.level = 'op' AND c.verdict = 'slower'
     GROUP BY c.place, c.value, c.scope, c.op

@@ -152,9 +152,10 @@ listed AS (
     SELECT c.value, c.scope, c.op,
         arg_max(c.verdict, (c.verdict IN ('slower', 'faster'), coalesce(abs(c.change * c.base), 0), c.verdict)),
         CASE count(*) WHEN 1 THEN any_value(c.change_percent) ELSE sum(c.change_percent * c.base) / sum(c.base) END,
-        sum(c.low_percent * c.base) / sum(c.base), sum(c.high_percent * c.base) / sum(c.base), NULL, sum(c.base),
-        sum(c.new), c.unit, c.comparison, count(*), count(*) FILTER (WHERE c.verdict = 'slower'), max(c.new_captures),
-        max(c.base_captures), min(c.q), CASE WHEN min(c.note) = max(c.note) THEN min(c.note) END
+        CASE WHEN count(*) = count(c.low_percent) THEN sum(c.low_percent * c.base) / sum(c.base) END,
+        CASE WHEN count(*) = count(c.high_percent) THEN sum(c.high_percent * c.base) / sum(c.base) END, NULL,
+        sum(c.base), sum(c.new), c.unit, c.comparison, count(*), count(*) FILTER (WHERE c.verdict = 'slower'),
+        max(c.new_captures), max(c.base_captures), min(c.q), CASE WHEN min(c.note) = max(c.note) THEN min(c.note) END
     FROM compared AS c
     WHERE coalesce(what, 'op') = 'op' AND c.level = 'op'
     GROUP BY c.value, c.scope, c.op, c.unit, c.comparison

@@ -78,6 +78,24 @@ def test_an_op_that_one_of_two_captures_has_is_half_a_part(warehouse: Warehouse)
     assert warehouse.rows(of_ops)[1] == [(20 + 40 / 2, 20)]
 
 
+def test_an_op_has_no_interval_if_an_instance_has_none(warehouse: Warehouse) -> None:
+    """One instance of two takes 100 in all captures, the other 1 to 10^9."""
+    captures = [
+        Labelled(
+            f"{device}{number}",
+            dump(
+                *[run("Execute", kernel("add", 0, 100, 0), kernel("add", 100, 100 + ticks, 1), execute(0, 10**10))] * 3
+            ),
+            {"device": device},
+        )
+        for device in "ab"
+        for number, ticks in enumerate((1, 10**9, 10**4) if device == "a" else (2, 10**8, 10**5))
+    ]
+    ingest_all(warehouse, captures)
+    query = "SELECT DISTINCT instances, low_percent, high_percent FROM outliers(what := 'op')"
+    assert warehouse.rows(query)[1] == [(2, None, None)]
+
+
 @pytest.mark.parametrize("alpha", [0.05, 1e-9, 1e-300])
 def test_noise_of_many_powers_of_ten_has_no_interval(warehouse: Warehouse, alpha: float) -> None:
     times = {"base": [1, 10**17, 10**8], "new": [5, 10**16, 10**4]}
