@@ -55,7 +55,7 @@ class Claim(NamedTuple):
     longest      the time of the longest part
     before       the time from the start of the recording to the longest part
     in_long      the time in parts that are long
-    part         what the parts are: gaps, or intervals
+    part         what the parts are: gaps, intervals or calls
     recorded     the time of the recording, if it may be more than the whole
     is_lost      whether the time is known to be lost; otherwise, severity is low
     besides      a second thing of the subject's kind, if the first doesn't have nearly all of the time

@@ -642,7 +642,7 @@ class Evidence:
             """,
         )
 
-    @property
+    @cached_property
     def is_path_cut(self) -> bool:
         """Whether the critical path begins after the first op: what its first device event waited for is unknown."""
         query = f"""
