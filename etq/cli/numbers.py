@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from math import isnan
-from typing import Any
+from typing import Any, Final
 
 import click
 
 # Views have integers of 64 bits.
-_MOST = 2**63 - 1
+_MOST: Final = 2**63 - 1
 
 
 class IntRange(click.IntRange):

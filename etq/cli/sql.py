@@ -194,7 +194,7 @@ def _query(query: str | None, file: str | None) -> str:
     if query is not None and query != "-":
         if not query.strip():
             raise click.UsageError("the query is empty")
-        if os.path.exists(query) or query.endswith(".sql"):
+        if os.path.exists(query) or (query.endswith(".sql") and len(query.split()) == 1):
             how = "give statements with -f FILE, a warehouse with --db FILE, a profiling file after the query"
             raise click.UsageError(f"{query} names a file and is not a query: {how}")
         return _checked(query, "the query")

@@ -136,16 +136,17 @@ def _descriptions(table: Table) -> dict[str, list[Any]]:
         return found
 
     columns = {name: last(of_both, name, None) for name in _OF_ITEM}
-    totals = [*zip(table.columns["level"][table.firsts] == "total", table.columns["scope"][table.firsts], strict=True)]
+    is_total = (table.columns["level"][table.firsts] == "total").tolist()
+    scopes = table.columns["scope"][table.firsts].tolist()
     for side, rows in of_sides.items():
         columns |= {f"{side}_{name}": last(rows, name, missing) for name, missing in _OF_SIDE.items()}
         is_there, adds = (rows >= 0).max(axis=1), has(rows, "is_additive").max(axis=1)
         columns[f"is_in_{side}"] = [value if known else None for known, value in zip(is_there, adds, strict=True)]
+        # The share of the captures with its total that have the item.
         captures = (rows >= 0).sum(axis=1).tolist()
-        whole = {scope: count for (is_total, scope), count in zip(totals, captures, strict=True) if is_total}
+        of_total = dict(compress(zip(scopes, captures, strict=True), is_total))
         columns[f"{side}_part"] = [
-            count / whole.get(scope, count) if count else None
-            for (_, scope), count in zip(totals, captures, strict=True)
+            count / of_total.get(scope, count) if count else None for scope, count in zip(scopes, captures, strict=True)
         ]
     units = [has(of_both, f"is_in_{unit}").any(axis=1).tolist() for unit in _UNITS]
     columns["counted"] = [" ".join(compress(_UNITS, known)) or None for known in zip(*units, strict=True)]
