@@ -101,9 +101,9 @@ _DECIDED: Final = _row(
 _CONDITION: Final = _row("name VARCHAR, unit VARCHAR, text VARCHAR, captures BIGINT[], values DOUBLE[]")
 # An item of a series, see `etq.verdicts.series.level_changes`.
 _ITEM: Final = _row(
-    "number BIGINT, series VARCHAR, measure VARCHAR, name VARCHAR, identity VARCHAR, scope VARCHAR, is_of_all BOOLEAN, "
-    "family BIGINT, positions BIGINT[], series_positions BIGINT[], builds BIGINT[], values DOUBLE[], resolution "
-    "DOUBLE, total DOUBLE"
+    "number BIGINT, series VARCHAR, measure VARCHAR, name VARCHAR, identity VARCHAR, scope VARCHAR, is_cycles BOOLEAN, "
+    "is_of_all BOOLEAN, family BIGINT, positions BIGINT[], series_positions BIGINT[], builds BIGINT[], values "
+    "DOUBLE[], resolution DOUBLE, total DOUBLE"
 )
 # The arguments after the rows of a comparison: `is_one_clock` to `allow_mismatch`.
 _OPTIONS: Final = ("BOOLEAN", "DOUBLE", "DOUBLE", "VARCHAR", "BOOLEAN")

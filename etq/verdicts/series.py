@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -32,12 +33,12 @@ def level_changes(
     latest comment on it. The column `series` has the item's number.
 
     items       totals, ops, modules or metrics of series: number; series; measure and name, `what` and `item` of
-                `trend`; identity, that of an op; scope, of which an op is a part; is_of_all, whether it is a part of
-                the total of all methods; family (the number of items of which one may change by chance); and, with an
-                array for each, positions (by which its captures are ordered), series_positions (of these captures in
-                the series), builds (numbers, in order) and values; resolution: the step of a coarse clock, else 0;
-                total: for an op, the total that it is a part of, else 0; both in the unit of the times whose logarithms
-                are the values
+                `trend`; identity, that of an op; scope, of which an op is a part; is_cycles, whether its values are
+                cycles, not times; is_of_all, whether it is a part of the total of all methods; family (the number of
+                items of which one may change by chance); and, with an array for each, positions (by which its captures
+                are ordered), series_positions (of these captures in the series), builds (numbers, in order) and values;
+                resolution: the step of a coarse clock, else 0; total: for an op, the total that it is a part of, else
+                0; both in the unit of the times whose logarithms are the values
     parts       the items whose accepted changes may explain changes of totals; without any, `items` themselves
     comments    the rows of `_series_comments`
     conditions  conditions of series, see `differing`; captures are positions in the series
@@ -104,7 +105,11 @@ def _placed(item: Row, comments: Sequence[Row]) -> Iterator[Row]:
 
 
 def _is_on(comment: Row, item: Row) -> bool:
-    """Whether a comment is on an item. A comment on an op without an instruction is on all of its instances."""
+    """Whether a comment is on an item. A comment on an op without an instruction is on all of its instances; one that
+    explains a total (`_explained`) is on values of its clock.
+    """
+    if comment.get("is_cycles", item["is_cycles"]) != item["is_cycles"]:
+        return False
     if comment["what"] != item["measure"]:
         return bool(comment["what"] == "all")
     identity = comment["identity"] or (comment["item"] if comment["what"] == "total" else None)
@@ -148,8 +153,8 @@ def _explained(items: Sequence[Row], comments: Sequence[Row], min_step: float, a
         if item["series"] in affected
         and (item["measure"] == "total" or any(each["what"] == "op" and _is_on(each, item) for each in accepting))
     ]
-    for series in affected:
-        known += _of_all([item for item in known if item["series"] == series and item["is_of_all"]])
+    parts_of_all = sorted((item for item in known if item["is_of_all"]), key=_clock)
+    known += [_of_all([*totals]) for _, totals in itertools.groupby(parts_of_all, _clock)]
     changes = [
         (item, row)
         for item, rows in _changes(known, accepting, min_step, alpha)
@@ -165,13 +170,13 @@ def _explained(items: Sequence[Row], comments: Sequence[Row], min_step: float, a
             for op, row in changes
             if op["measure"] == "op"
             and row["is_accepted"]
-            and op["series"] == total["series"]
+            and _clock(op) == _clock(total)
             and op["scope"] in total["scopes"]
             and abs(row["first_bad"] - change["first_bad"]) <= 2
         ]
         if ops and 2 * sum(_cost(row) for _, row in ops) / _cost(change) >= 1:
             follows = {"position": change["first_bad"], "kind": change["kind"], "what": "total"}
-            follows |= {"item": total["name"], "identity": total["identity"]}
+            follows |= {"item": total["name"], "identity": total["identity"], "is_cycles": total["is_cycles"]}
             explained += [
                 comment | follows
                 for op in {id(op): op for op, _ in ops}.values()
@@ -181,17 +186,21 @@ def _explained(items: Sequence[Row], comments: Sequence[Row], min_step: float, a
     return explained
 
 
-def _of_all(totals: Sequence[Row]) -> Iterator[Row]:
-    """Yield the total of all methods of a series, given their totals."""
-    if totals:
-        places, builds, values = (
-            np.concatenate([total[name] for total in totals]) for name in ("positions", "builds", "values")
-        )
-        positions, first, place = np.unique(places, return_index=True, return_inverse=True)
-        summed = np.log(np.bincount(place, np.exp(values)))
-        at = {"positions": positions, "series_positions": positions, "builds": builds[first], "values": summed}
-        named = {"name": "", "identity": None, "scopes": {total["scope"] for total in totals}, "is_of_all": False}
-        yield totals[0] | at | named | {"resolution": 0.0}
+def _clock(item: Row) -> tuple[str, bool]:
+    """Return the series of an item and whether its values are cycles: only values of one clock add up."""
+    return item["series"], item["is_cycles"]
+
+
+def _of_all(totals: Sequence[Row]) -> Row:
+    """Return the total of all methods of a series, given their totals."""
+    places, builds, values = (
+        np.concatenate([total[name] for total in totals]) for name in ("positions", "builds", "values")
+    )
+    positions, first, place = np.unique(places, return_index=True, return_inverse=True)
+    summed = np.log(np.bincount(place, np.exp(values)))
+    at = {"positions": positions, "series_positions": positions, "builds": builds[first], "values": summed}
+    named = {"name": "", "identity": None, "scopes": {total["scope"] for total in totals}, "is_of_all": False}
+    return totals[0] | at | named | {"resolution": 0.0}
 
 
 def _cost(change: Mapping[str, Any]) -> float:

@@ -37,8 +37,8 @@ described AS MATERIALIZED (
 ),
 totals AS MATERIALIZED (SELECT s.series, s.unit, s.scope, s.ticks FROM described AS s WHERE s.is_total),
 judged_items AS (
-    SELECT s.number, s.series, s.what AS measure, s.name, s.item AS identity, s.scope, s.is_of_all, s.family,
-        s.positions, s.positions AS series_positions, s.builds, s.values, s.resolution,
+    SELECT s.number, s.series, s.what AS measure, s.name, s.item AS identity, s.scope, s.is_cycles, s.is_of_all,
+        s.family, s.positions, s.positions AS series_positions, s.builds, s.values, s.resolution,
         CASE WHEN s.is_total THEN 0 ELSE coalesce(t.ticks, 0) END AS total
     FROM described AS s
     LEFT JOIN totals AS t ON t.series = s.series AND t.unit = s.unit AND t.scope = s.scope
@@ -99,17 +99,18 @@ near AS (
     SELECT f.*, coalesce(f.place - lag(f.place) OVER alike > 2, false)::INTEGER AS is_apart
     FROM found AS f
     WINDOW alike AS (
-        PARTITION BY f.series, f.scope, f.what, f.op, f.verdict, f.stage, f.kind, f.is_accepted ORDER BY f.place
+        PARTITION BY f.series, f.unit, f.scope, f.what, f.op, f.verdict, f.stage, f.kind, f.is_accepted ORDER BY f.place
     )
 ),
 caused AS MATERIALIZED (
     SELECT n.*,
         hash(
-            n.series, n.scope, n.what, n.op, n.verdict, n.stage, n.kind, n.is_accepted, sum(n.is_apart) OVER cause
+            n.series, n.unit, n.scope, n.what, n.op, n.verdict, n.stage, n.kind, n.is_accepted,
+            sum(n.is_apart) OVER cause
         ) AS cause
     FROM near AS n
     WINDOW cause AS (
-        PARTITION BY n.series, n.scope, n.what, n.op, n.verdict, n.stage, n.kind, n.is_accepted ORDER BY n.place
+        PARTITION BY n.series, n.unit, n.scope, n.what, n.op, n.verdict, n.stage, n.kind, n.is_accepted ORDER BY n.place
     )
 ),
 -- The row of a cause is the row of its instance with the largest cost.

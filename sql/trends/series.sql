@@ -17,7 +17,7 @@
 --   unit: unit of value, least and most
 --   noise_percent: typical difference of builds from their neighbours, in percent, as in `trend`; NULL if not judged
 --   shown_percent: the change that five more builds would show, in percent, as in `trend`; NULL if not judged
---   captures: number of captures
+--   captures: number of captures in this unit
 --   captures_unordered: number of captures without a label to order them by
 --   builds: number of builds that have a time
 --   label: label of the last capture
@@ -45,13 +45,13 @@ points AS MATERIALIZED (
     WHERE t.series IS NOT NULL
 ),
 counted AS (
-    SELECT p.series, count(*) AS captures, count(*) FILTER (WHERE p.label IS NULL) AS captures_unordered,
-        any_value(p.ordered_by) AS ordered_by
+    SELECT p.series, _series_unit(unit, p.time_scale = 'cycles') AS unit, count(*) AS captures,
+        count(*) FILTER (WHERE p.label IS NULL) AS captures_unordered, any_value(p.ordered_by) AS ordered_by
     FROM placed_captures AS p
-    GROUP BY p.series
+    GROUP BY p.series, p.time_scale = 'cycles'
 ),
 last_points AS (
-    SELECT t.series, max_by(t, t.position) AS at, min(t.normalized) AS least, max(t.normalized) AS most,
+    SELECT t.series, t.unit, max_by(t, t.position) AS at, min(t.normalized) AS least, max(t.normalized) AS most,
         len(list_distinct(list(t.label))) AS builds, max_by(t, t.position) FILTER (WHERE t.stage IS NOT NULL) AS change
     FROM points AS t
     GROUP BY t.series, t.unit
@@ -66,7 +66,7 @@ judged AS (
             WHEN l.at.shown_percent IS NULL THEN 'too few builds'
         END AS reason
     FROM counted AS c
-    LEFT JOIN last_points AS l ON l.series = c.series
+    LEFT JOIN last_points AS l ON l.series = c.series AND l.unit = c.unit
 )
 SELECT j.series,
     CASE

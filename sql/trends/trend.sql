@@ -94,7 +94,8 @@ totals AS (
 trend_items AS (
     SELECT v.number, any_value(v.series) AS series, what AS measure, coalesce(item, '') AS name,
         any_value(n.identity) AS identity, NULL AS scope, false AS is_of_all, any_value(f.items) AS family,
-        list(v.place) AS positions, list(v.position) AS series_positions, list(v.build) AS builds,
+        any_value(n.value_unit) = 'cycles' AS is_cycles, list(v.place) AS positions,
+        list(v.position) AS series_positions, list(v.build) AS builds,
         list(ln(v.ticks) - CASE WHEN what IN ('op', 'module') THEN v.common ELSE 0 END) AS values,
         -- As in comparisons, ops that at least half of the captures have.
         CASE
@@ -121,7 +122,8 @@ decided AS MATERIALIZED (
         (
             SELECT list({
                 'number': 0, 'series': i.series, 'measure': i.what, 'name': i.name, 'identity': i.item,
-                'scope': i.scope, 'is_of_all': i.is_of_all, 'family': 1, 'positions': i.positions,
+                'scope': i.scope, 'is_cycles': i.is_cycles, 'is_of_all': i.is_of_all, 'family': 1,
+                'positions': i.positions,
                 'series_positions': i.positions, 'builds': i.builds, 'values': i.values, 'resolution': i.resolution,
                 'total': 0
             })

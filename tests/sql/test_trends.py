@@ -440,3 +440,22 @@ def test_values_of_other_units_are_series_of_their_own(warehouse: Warehouse) -> 
     ]  # fmt: skip
     metric = warehouse.sql(query.format("trend('metric', 'latency_of_app')")).fetchall()
     assert {(unit, change) for _, _, unit, change in metric} == {("ms", None), ("s", None)}
+
+
+def test_an_accepted_op_explains_no_total_of_another_unit(warehouse: Warehouse) -> None:
+    """Each build is captured in cycles and in ns. From build 11 on, one op takes 10,000 cycles more, which somebody
+    accepts, and another 8,000 ns.
+    """
+    first, second = OPS[:2]
+    for build in range(1, 21):
+        more = ({first: 2.0}, {second: 1.4}) if build > 10 else (None, None)
+        warehouse.ingest(capture(build, more[0]), labels={"build": str(build)}, time_scale="cycles")
+        warehouse.ingest(capture(100 + build, more[1]), labels={"build": str(build)})
+    query = "SELECT s.unit, s.verdict, s.captures, s.builds FROM series() AS s ORDER BY s.unit"
+    counts = (20, 20)
+    assert warehouse.sql(query).fetchall() == [("cycles", "slower", *counts), ("us", "slower", *counts)]
+    warehouse.comment("11", "wanted", what="op", item=first, accepted=True)
+    assert warehouse.sql(query).fetchall() == [("cycles", "~", *counts), ("us", "slower", *counts)]
+    query = "SELECT r.op, r.unit FROM regressions() AS r WHERE r.what = '{}'"
+    assert warehouse.sql(query.format("total")).fetchall() == [("Execute", "us")]
+    assert warehouse.sql(query.format("op")).fetchall() == [(second, "us")]
