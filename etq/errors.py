@@ -85,7 +85,7 @@ def _cut(text: str, length: int) -> str:
 def nearest_words(word: str, known: Iterable[str]) -> str:
     """Return the words most similar to another, as the end of an error message; empty if there are none."""
     near = _nearest(word, known)
-    return f"; the nearest are {', '.join(near)}" if near else ""
+    return f"; the nearest {'is' if len(near) == 1 else 'are'} {', '.join(near)}" if near else ""
 
 
 def _nearest(word: str, known: Iterable[str]) -> list[str]:
@@ -106,7 +106,8 @@ def nearest_files(path: str) -> str:
         return ""
     with_ending = [each for each in known if name and each.startswith(f"{name}.")]
     near = with_ending[:3] or _nearest(name, known)
-    return displayed(f"; the nearest files are {', '.join(near)}") if near else ""
+    files = "the nearest file is" if len(near) == 1 else "the nearest files are"
+    return displayed(f"; {files} {', '.join(near)}") if near else ""
 
 
 def json_error(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Recognises files that PyTorch writes and etq doesn't read, and says what to give instead.
+"""Recognises files that PyTorch and ExecuTorch write and etq doesn't read, and says what to give instead.
 
 The forms are those of torch's sources: `torch/cuda/memory.py` and `torch/cuda/_memory_viz.py` (snapshots),
 `torch/profiler/_memory_profiler.py` (pages of memory timelines),
@@ -66,13 +66,18 @@ def other_file(data: Any) -> str | None:
 
 
 def _binary(head: bytes, size: int) -> str | None:
-    """Return a text about a database or a file of Protocol Buffers; None for other files. `size` is the size of the
-    file.
+    """Return a text about a database, a bundled program or a file of Protocol Buffers; None for other files. `size`
+    is the size of the file.
     """
     if head.startswith(b"SQLite format 3\0"):
         return (
             "this is an SQLite database, as rocprofv3 (rocpd) and Nsight Systems write, which has no ops; "
             f"record with torch.profiler and {_JSON_TRACE}"
+        )
+    if head[4:8] == b"BP08":
+        return (
+            "this is a bundled program (.bpte), a program with inputs to test it; give the .etdp of a run, and the "
+            "program before it was bundled (.pte) as --pte"
         )
     if head[8:12] == b"DUCK":
         return "this is a DuckDB database, not a profiling file; name a warehouse with --db, or open it with etq.open"

@@ -60,9 +60,9 @@ GROUPS: Final[Mapping[str, Group]] = {
         "One file or capture",
         {
             "summary": "summary",
-            "inspect": "files",
             "ops": "ops",
             "flame": "flame",
+            "inspect": "files",
             "memory": "memory",
             "delegates": ViewCommand(
                 "delegate_totals",

@@ -520,7 +520,7 @@ class _Printed:
                 files = f"{number} of {self._files} files" if self._files > 1 else "1 file"
                 say(f"{word}: {files}: {rule}", bold=is_warning)
         if self._files <= LISTED:
-            if self.failed:
+            if self.failed and self._files > 1:
                 say(f"{self.failed} of {self._files} files could not be ingested")
         elif not self.is_quiet:
             numbers = self._numbers

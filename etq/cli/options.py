@@ -54,10 +54,9 @@ class Command(click.Command):
         try:
             rest = super().parse_args(context, args)
         except click.NoSuchOption as error:
-            instead = _instead_of(error.option_name, self)
-            message = error.message + (instead or _neighbour_with(error.option_name, context))
+            instead = _instead_of(error.option_name, self) or _neighbour_with(error.option_name, context)
             near = None if instead else error.possibilities
-            raise click.NoSuchOption(error.option_name, message, near, context) from None
+            raise click.NoSuchOption(error.option_name, error.message + instead, near, context) from None
         if rest and not is_open and not context.resilient_parsing:
             arguments = "argument" if len(rest) == 1 else "arguments"
             context.fail(f"Got unexpected extra {arguments} ({' '.join(rest)}){_use_of(rest[0], self)}")

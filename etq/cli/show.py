@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -183,10 +183,18 @@ def _value(parameter: catalog.Column, text: Any) -> Any:
     default = parameter.default
     if not isinstance(text, str) or default is None or default.startswith("'"):
         return text
-    if default == "NULL" and parameter.name not in _NUMBERS and not text.startswith("["):
+    like: Any = 0 if parameter.name in _NUMBERS else []
+    if default != "NULL":
+        like = json.loads(default)
+    elif like == [] and not text.startswith("["):
         return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        like = "a number" if default == "NULL" else f"written like the default, {default}"
-        raise click.BadParameter(f"{text!r} is not {like}", param_hint=_option(parameter)) from None
+    is_number = type(like) in (int, float)
+    with suppress(ValueError):
+        value = json.loads(text)
+        # No view has a parameter that can be negative.
+        if type(value) in (int, float) and 0 <= value < float("inf") if is_number else type(value) is type(like):
+            return value
+    form = "a number from 0" if is_number else "a list"
+    if default != "NULL":
+        form = f"written like the default, {default}{': a number from 0' if is_number else ''}"
+    raise click.BadParameter(f"{text!r} is not {form}", param_hint=_option(parameter))

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 _MOST: Final = 10
 _KEY: Final = re.compile(r"(no capture matches (\d+))(?:;.*)?", re.DOTALL)
 _COLUMN: Final = re.compile(r'(?:Referenced column|Table "[^"]+" does not have a column named) "([^"]+)"')
-_UNKNOWN: Final = re.compile(r"no capture matches (\S.*?[=<>].*?)(?:; (?:the nearest|there) are [^;]*)?", re.DOTALL)
+_UNKNOWN: Final = re.compile(
+    r"no capture matches (\S.*?[=<>].*?)(?:; (?:the nearest|there) (?:is|are) [^;]*)?", re.DOTALL
+)
 
 
 def unknown_key(key: str, keys: Collection[str], columns: Collection[str] = ()) -> str:

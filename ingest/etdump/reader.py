@@ -8,6 +8,7 @@ with the file.
 from __future__ import annotations
 
 import mmap
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -37,6 +38,11 @@ from etq.ingest.other_files import other_file
 RUNS: Final = 4096
 # After this many groups of runs, about 35 MB, the pages of a mapped file are released.
 RELEASE_EVERY: Final = 8
+# A debug buffer is recognised by its name, as it has nothing but the bytes of tensors.
+_NAMED_BUFFER: Final = re.compile(r"debug[^/]*\.bin$")
+_DEBUG_BUFFER: Final = (
+    "perhaps a debug buffer, not an ETDump; give the .etdp of the run, and this to etq ingest as --debug-buffer"
+)
 # The kinds of events that only an execute logs.
 _OPS: Final = frozenset(("kernel", "operator_call", "delegate_call", "delegate"))
 # How many runs a finding lists.
@@ -60,7 +66,7 @@ def read_etdump(data: Any, path: str, clock_bits: int | None = None) -> Iterator
         return
     logged = dumps_in_log(data, path) if is_text(data) else []
     if not logged:
-        raise FormatError(path, _what_it_is(data))
+        raise FormatError(path, _DEBUG_BUFFER if _NAMED_BUFFER.search(path) else _what_it_is(data))
     yield from _Reader(clock_bits).read([(dump, f"{path} (base64 dump {index})") for index, dump in enumerate(logged)])
 
 

@@ -19,6 +19,7 @@ PLACES = {
     "mlp": str(CAPTURES / "mlp/mlp.etdp"), "record": str(CAPTURES / "mlp/mlp.etrecord"),
     "pte": str(CAPTURES / "mlp/mlp.pte"), "multi": str(CAPTURES / "multimethod/multimethod.pte"),
     "two": str(CAPTURES / "delegation/two_methods/two_methods.etrecord"),
+    "buffer": str(CAPTURES / "convnet/convnet_debug.bin"),
     "conv": str(CAPTURES / "convnet/convnet.etdp"), "net": str(CAPTURES / "convnet/convnet.etrecord"),
     "demo": str(CAPTURES / "demo_int/demo_int.etdp"), "trace": str(CAPTURES / "torch/mlp_train.pt.trace.json.gz"),
     "steps": str(CAPTURES / "torch_steps/before.pt.trace.json.gz"),
@@ -50,6 +51,7 @@ FAILURES = [
     ("ops {mlp} -o .", ".: is a directory; name a file in it"),
     ("ops run -o ops.csv.gz", "ops.csv.gz: tables are not compressed"),
     ("sql 'SELECT 1' --format json --escape-formulas", "--escape-formulas only applies to csv and tsv, not to json"),
+    ("{buffer}", "…convnet_debug.bin: perhaps a debug buffer, not an ETDump; give the .etdp of the run"),
     ("ops no/such.etdp", "no/such.etdp: no such file, and no capture of that name; there are "),
     ("no/*.etdp", "no/*.etdp: no such files"),
     ("push http://lab:8650 nothing.etdp", "nothing.etdp: no such file"),
@@ -68,12 +70,12 @@ FAILURES = [
     ("show percentiles run --quantiles '[\"p50\"]'", "quantiles must be a list of numbers between 0 and 1, not [p50]"),
     ("summary a.etdp b.etdp c.etdp", "no such file: a.etdp, b.etdp, c.etdp; of a warehouse, name one capture at a time"),
     ("memory {blob}", "…bad_version.prof_result.bin: at byte 32: a prof_result of version 2; expected version 1"),
-    # Selectors, labels, columns, views, methods: the nearest are named.
-    ("ops rnu", "no capture matches rnu; the nearest are run"),
-    ("ops device=pixel9", "no capture matches device=pixel9: none has device=pixel9; the nearest are pixel8"),
-    ("captures --sort-by modle", "no capture has a label 'modle'; the nearest are model; "),
-    ("trend --over bild", "no capture has a label 'bild'; the nearest are build; "),
-    ("ops run --sort-by totl", "no column 'totl' to sort by; the nearest are total; known are "),
+    # Selectors, labels, columns, views, methods: the nearest is named.
+    ("ops rnu", "no capture matches rnu; the nearest is run"),
+    ("ops device=pixel9", "no capture matches device=pixel9: none has device=pixel9; the nearest is pixel8"),
+    ("captures --sort-by modle", "no capture has a label 'modle'; the nearest is model; "),
+    ("trend --over bild", "no capture has a label 'bild'; the nearest is build; "),
+    ("ops run --sort-by totl", "no column 'totl' to sort by; the nearest is total; known are "),
     ("views op_total", "no table, view or macro 'op_total'; the nearest are op_totals"),
     ("show schedule 1", "schedule is a function: call it in etq sql, as etq views schedule describes"),
     ("show op_totals run --method 5", "…no run is of method '5'"),
@@ -161,6 +163,10 @@ WRONG_USAGE = [
     ("ops run --limit abc", "Invalid value for '--limit': 'abc' is not a valid integer."),
     ("help op_totals", "op_totals is a view: etq views op_totals describes it"),
     ("show event_histogram run --bins abc", "Invalid value for --bins: 'abc' is not written like the default, 24"),
+    ("show key_averages run --stack-depth -1", "Invalid value for --stack-depth: '-1' is not written like the default, 5: a number from 0"),
+    ("show key_averages run --stack-depth true", "Invalid value for --stack-depth: 'true' is not written like the default, 5: a number from 0"),
+    ("show percentiles run --quantiles 0.5", "Invalid value for --quantiles: '0.5' is not written like the default, [0.1, 0.5, 0.9]"),
+    ("show critical_path run --step -1", "Invalid value for --step: '-1' is not a number from 0"),
     ("--db lab.duckdb ops run", "No such option '--db' before the command; try: etq COMMAND --db"),
     ("--versoin", "Did you mean '--version'?"),
     ("sql {mlp}", "mlp.etdp names a file and is not a query: give statements with -f FILE, a warehouse with --db FILE, "),
@@ -180,6 +186,7 @@ WRONG_USAGE = [
     ("compare a/1.etdp a/2.etdp b/1.etdp", "quote patterns, or the shell replaces them by files: etq compare 'a/*.etdp' 'b/*.etdp'"),
     ("gate b/1.etdp a/1.etdp a/2.etdp a/3.etdp", "4 arguments, not two sides; quote patterns, or the shell replaces them by files: etq gate 'b/*.etdp' 'a/*.etdp'"),
     ("gate run untraced --limit 3", "No such option '--limit'. etq compare has it."),
+    ("flame run --limit 3", "No such option '--limit'. etq ops has it."),
     ("compare run untraced --min-effect 2", "2 would be 200% of a time; did you mean 2%?"),
     ("compare run untraced --sort-by op", "--sort-by needs --what"),
     ("gate run untraced --startup --total", "--startup excludes --total"),
@@ -237,7 +244,7 @@ NOTES = [
     ("show framework_tax {mlp} --steps skip_first=99", "no run of {mlp} is left: skip_first=99 leaves out all 6"),
     ("show framework_tax llm --phase decode", "no run of llm is of phase decode; set phases of runs with etq label --phase"),
     ("captures device=c", "no capture matches device=c: none has device=c; values are pixel8, watch"),
-    ("db prune --keep-last 9 devise=pixel8", "no capture matches devise=pixel8: no label is named 'devise'; the nearest are device"),
+    ("db prune --keep-last 9 devise=pixel8", "no capture matches devise=pixel8: no label is named 'devise'; the nearest is device"),
 ]  # fmt: skip
 
 
@@ -294,7 +301,7 @@ def test_a_file_without_its_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ETQ_DB", raising=False)
     Path("run.etdp").touch()
-    assert run_etq("ops", "run").stderr == "Error: run: no such file; the nearest files are run.etdp\n"
+    assert run_etq("ops", "run").stderr == "Error: run: no such file; the nearest file is run.etdp\n"
 
 
 def test_a_folder_is_no_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,7 @@ def test_every_profiling_file_of_a_folder_is_read_and_the_others_are_counted(her
     errors = [line for line in lines if line.startswith("Error: ")]
     assert [Path(line.split(": ")[1]).name for line in errors] == ["cut_off.json", "other.etdp"]
     assert lines[-1] == "2 of 5 files could not be ingested"
+    assert [line[:6] for line in ingest(folder / "other.etdp", status=1)] == ["Error:"]
 
 
 def test_the_latest_of_a_folder_is_that_of_the_highest_number(here: Path) -> None:

@@ -373,7 +373,7 @@ def test_parts_of_an_answer_agree(team: tuple[Server, Server], monkeypatch: pyte
     assert reader.data("captures")["rows"]["length"] == 3
     for question, given, text in (
         ("matches", {"selector": "build=b7"}, "none has build=b7; values are 1, b1, b2"),
-        ("report", {"capture": "rum"}, "the nearest are run"),
+        ("report", {"capture": "rum"}, "the nearest is run"),
         ("report", {"capture": "run", "unit": "hours"}, "hours"),
         ("report", {"capture": "run", "method": "nope"}, "nope"),
     ):

@@ -93,8 +93,8 @@ def _killed(*_: object) -> Iterator[None]:
 def test_errors_are_one_line(spark: Any, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for query, captures, message in (
         ("FROM op_totals('side=mlp')", None, "side=mlp matches 8 captures (mlp_0, mlp_1, mlp_2, ...); name one"),
-        ("FROM op_totals('side=mpl')", None, "no capture matches side=mpl: none has side=mpl; the nearest are mlp"),
-        ("FROM op_totals($capture)", "side=mpl", "no capture matches side=mpl: none has side=mpl; the nearest are mlp"),
+        ("FROM op_totals('side=mpl')", None, "no capture matches side=mpl: none has side=mpl; the nearest is mlp"),
+        ("FROM op_totals($capture)", "side=mpl", "no capture matches side=mpl: none has side=mpl; the nearest is mlp"),
         ("SELECT error('too ' || $capture[:0] || 'many')", "mlp_1", "mlp_1, seen alone: too many"),
         (
             "FROM op_total($capture)",

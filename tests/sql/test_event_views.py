@@ -179,7 +179,7 @@ def test_event_times() -> None:
         """,
         TWO_OPERATORS,
     )
-    assert_error("FROM event_times('tset')", "no capture matches tset; the nearest are test")
+    assert_error("FROM event_times('tset')", "no capture matches tset; the nearest is test")
     assert_error("FROM percentiles('test', quantiles := [2.0])", "(?i)quantile")
 
 

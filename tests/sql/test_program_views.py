@@ -213,7 +213,7 @@ def test_a_program_is_named_by_name_or_hash(programs: Warehouse) -> None:
     by_name = programs.program_size("twins").fetchall()
     assert programs.program_size(sha256[:6].upper()).fetchall() == by_name
     for asked, message in {
-        "twin": "no program matches twin; the nearest are twins$",
+        "twin": "no program matches twin; the nearest is twins$",
         sha256[:3]: "no program matches",
     }.items():
         with pytest.raises(QueryError, match=message):

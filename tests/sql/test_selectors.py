@@ -91,12 +91,12 @@ UNSELECTED: dict[str, str] = {
         for each in ("captured_at>yesterday", "captured_at!=2024-05-02", "captured_at>=2024-05-01T14:00+02:00", "model=mlp,since=7x", "captured_at>2024-06")
     },
     "device!=a|b": "no capture matches device!=a|b: none has all of these labels",
-    "devcie!=a": "no capture matches devcie!=a: no label is named 'devcie'; the nearest are device",
+    "devcie!=a": "no capture matches devcie!=a: no label is named 'devcie'; the nearest is device",
     "device=c|d": "no capture matches device=c|d: none has device=c; values are a, b",
     'since="7d"': "no capture matches since=\"7d\": no label is named 'since'",
-    "bulid<3": "no capture matches bulid<3: no label is named 'bulid'; the nearest are build",
-    "modle=mlp,since=7d": "no capture matches modle=mlp,since=7d: no label is named 'modle'; the nearest are model",
-    "model=cn,captured_at>2024": "no capture matches model=cn,captured_at>2024: none has model=cn; the nearest are cnn",
+    "bulid<3": "no capture matches bulid<3: no label is named 'bulid'; the nearest is build",
+    "modle=mlp,since=7d": "no capture matches modle=mlp,since=7d: no label is named 'modle'; the nearest is model",
+    "model=cn,captured_at>2024": "no capture matches model=cn,captured_at>2024: none has model=cn; the nearest is cnn",
 }  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def test_errors(lab: Warehouse) -> None:
         assert str(raised.value).startswith(message)
     with empty_warehouse() as warehouse:
         ingest_all(warehouse, [made(0, {})])
-        with pytest.raises(etq.QueryError, match="no capture matches @previous; there are c0"):
+        with pytest.raises(etq.QueryError, match="no capture matches @previous; there is c0"):
             warehouse.capture("@previous")
 
 

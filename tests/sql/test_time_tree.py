@@ -49,7 +49,7 @@ def test_invalid_queries() -> None:
     assert_error("FROM time_tree('test', \"by\" := 'op')", "by must be 'module' or 'event', not op")
     assert_error("FROM time_tree('test', \"by\" := 'module')", "test has no record, so its events have no modules")
     assert_error("FROM time_tree('test', unit := 'cycles')", "test counts ns")
-    assert_error("FROM time_tree('tets')", "no capture matches tets; the nearest are test")
+    assert_error("FROM time_tree('tets')", "no capture matches tets; the nearest is test")
 
 
 @pytest.mark.long

@@ -197,7 +197,7 @@ def test_captures_are_found_by_name_hash_label_and_time(warehouse: Warehouse) ->
     for selector, message in (
         ("model=mlp", r"^model=mlp matches 2 captures \(first, second\); name one$"),
         ("device=c", "^no capture matches device=c: none has device=c; values are a, b$"),
-        ("frist", "^no capture matches frist; the nearest are first$"),
+        ("frist", "^no capture matches frist; the nearest is first$"),
         (second.sha256[:3], "^no capture matches"),
     ):
         with pytest.raises(etq.QueryError, match=message):

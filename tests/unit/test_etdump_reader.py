@@ -259,6 +259,7 @@ def test_base64_in_a_log(newline: bytes, prefix: bytes) -> None:
         (bytes(4096), "the file holds zeros"),
         (b"PK\x03\x04" + bytes(60), "this is a zip, perhaps an ETRecord"),
         (b"\x08\x00\x00\x00ET12" + bytes(60), r"this is an ExecuTorch program \(.pte"),
+        (b"\x08\x00\x00\x00BP08" + bytes(60), r"this is a bundled program \(.bpte\)"),
     ],
 )
 def test_files_that_are_not_dumps_are_named_by_kind(content: bytes, message: str) -> None:
