@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
@@ -11,6 +12,7 @@ from etq.ingest.costs.arguments import Argument, of_sizes
 from etq.ingest.costs.call import Call
 from etq.ingest.costs.fused import overwrites
 from etq.ingest.costs.numbers import UNKNOWN, counted, first_known, known, product, ratio, size, total
+from etq.ingest.costs.operations import is_complex
 
 # Bytes of an element by the number of its type in c10's ScalarType. An argument dtype is written as this number.
 _OF_NUMBERS: Final = {
@@ -22,6 +24,17 @@ _OF_NUMBERS: Final = {
 }
 # Values of `Argument.rank`: the smallest of floats, a double, and a float.
 _FLOATS, _DOUBLE, _FLOAT = 200, 208, 204
+_SUMS: Final = ("aten.sum", "aten.mean", "aten.prod")
+# Ops that return floats for integers.
+_OF_INTEGERS: Final = re.compile(
+    r"aten\.(a?(cos|sin|tan)h?|atan2|copysign|digamma|div|erf(c|inv)?|exp(2|m1)?|lgamma|log(10|1p|2)?|logit|logsumexp"
+    "|reciprocal|r?sqrt|sigmoid|true_divide|xlogy)"
+)
+# Ops that return real numbers for complex ones, or a real and a complex number, and the part of the bytes that is left.
+_REAL: Final = {
+    **dict.fromkeys(("aten.abs", "aten.linalg_vector_norm", "aten.norm", "aten.std", "aten.var"), 0.5),
+    **dict.fromkeys(("aten.std_mean", "aten.var_mean"), 0.75),
+}
 _ATTENTION: Final = ("attention", "attention by position")
 # What calls of batched tables of embeddings read whole, apart from lists of the tables.
 _OF_TABLES: Final = ("gradient", "D_offsets", "cumsum", "indices", "offsets", "sample_weights")
@@ -57,12 +70,17 @@ class Moved:
         call = self.call
         if len(call.outs) == 1:
             return call.outs[0].bytes
-        if (number := call.value("dtype")) is not None:
+        # To sum all elements takes the type as the second argument.
+        name = "dim" if call.arguments.given == 2 and call.op in _SUMS else "dtype"
+        if (number := call.value(name)) is not None:
             return _OF_NUMBERS.get(number, UNKNOWN)
-        if call.value("half_to_float") == "True":
+        is_rounded = call.op == "aten.div" and call.arguments.given > 2
+        if call.value("half_to_float") == "True" or (
+            _OF_INTEGERS.fullmatch(call.op) and not is_rounded and _highest(call.tensors) < _FLOATS
+        ):
             return 4
         rule = _WRITES.get(call.formula.writes)
-        return UNKNOWN if rule is None else rule(call)
+        return UNKNOWN if rule is None else rule(call) * (_REAL.get(call.op, 1) if is_complex(call) else 1)
 
     @cached_property
     def slots(self) -> float:
@@ -128,8 +146,11 @@ def _promoted(call: Call) -> float:
     """The bytes of the type that an elementwise op returns, by torch's rules of promotion.
 
     The result has the type of the op's tensors with dimensions, unless a tensor without dimensions is of a higher kind.
-    A number in Python is written as a double without dimensions, and is treated as a float.
+    A number in Python is written as a double without dimensions, and is treated as a float. An op in place keeps the
+    type of its tensor.
     """
+    if call.label.endswith("_"):
+        return call.first.bytes
     every, wide = _highest(call.tensors), _highest([each for each in call.tensors if each.has_dimensions])
     if every // 100 == wide // 100:
         return wide % 100

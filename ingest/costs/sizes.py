@@ -5,7 +5,7 @@ formula.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from etq.ingest.costs.call import Call
@@ -24,7 +24,11 @@ def broadcast(call: Call) -> Sizes:
     """Return the sizes that result from broadcasting the tensors: for each dimension, from the last, the size that
     isn't 1.
     """
-    shapes = [each.sizes for each in call.tensors if each.sizes is not None]
+    return _broadcast(each.sizes for each in call.tensors if each.sizes is not None)
+
+
+def _broadcast(given: Iterable[Sequence[float]]) -> Sequence[float]:
+    shapes = [*given]
     found = []
     for back in range(max(map(len, shapes), default=0), 0, -1):
         sizes = [each[-back] for each in shapes if len(each) >= back]
@@ -56,23 +60,27 @@ def _convolution(call: Call) -> Sizes:
     sizes, weight = call.sizes, call["weight"].sizes
     stride, padding = call.wholes("stride"), call.wholes("padding")
     dilation, more = call.wholes("dilation") or [1], call.wholes("output_padding") or [0]
-    if sizes is None:
+    if sizes is None or weight is None or not 2 < len(weight) <= len(sizes) + 1:
         return None
+    # An input may have no dimension of samples.
+    samples, inner = sizes[: 1 - len(weight)], sizes[2 - len(weight) :]
     if not call.is_transposed:
-        kernel = None if weight is None else weight[2:]
-        return joined([size(sizes, 1), size(weight, 1)], windows(sizes[2:], kernel, stride, padding, dilation))
-    found = [size(sizes, 1), size(weight, 2) * first_known(call.whole("groups"), 1)]
-    for at, each in enumerate(sizes[2:]):
+        return joined(samples, weight[:1], windows(inner, weight[2:], stride, padding, dilation))
+    found = [*samples, weight[1] * first_known(call.whole("groups"), 1)]
+    for at, each in enumerate(inner):
         wide = _of(dilation, at) * (size(weight, at + 3) - 1)
         found.append((each - 1) * _of(stride, at) - 2 * _of(padding, at) + wide + _of(more, at) + 1)
     return found
 
 
 def _product(call: Call) -> Sizes:
-    other, weight = call["mat2"].sizes, call["weight"].sizes
+    """The sizes of a product. A factor of one dimension adds none; dimensions before the last two are broadcast."""
+    sizes, other, weight = call.sizes, call["mat2"].sizes, call["weight"].sizes
     if other is None:
-        return joined(_but_last(call.sizes), None if weight is None else weight[:1])
-    return joined(_but_last(call.sizes), other[-1:] if len(other) > 1 else [])
+        return joined(_but_last(sizes), None if weight is None else weight[:-1])
+    if sizes is None:
+        return None
+    return [*_broadcast((sizes[:-2], other[:-2])), *sizes[-2:-1], *(other[-1:] if len(other) > 1 else [])]
 
 
 def _but_last(sizes: Sizes, count: int = 1) -> Sizes:
@@ -223,7 +231,7 @@ def _with_scales(sign: int) -> Callable[[Call], Sizes]:
 
 
 def _selected(call: Call) -> Sizes:
-    dim = call.whole("dim")
+    dim = size(call.from_start(call.wholes("dim")), 1)
     if call.sizes is None or not known(dim):
         return None
     count = first_known(size(call["indices"].sizes, 1), 1)

@@ -199,7 +199,7 @@ def lookups() -> Iterator[Call]:
 def calls() -> list[Call]:
     kinds = (
         *(products, convolutions, attentions, elementwise, reductions, pools, normalizations, lookups),
-        *(packed_attentions, choices, gates, transforms, images),
+        *(packed_attentions, choices, gates, transforms, images, types, ranks),
     )
     return [each for kind in kinds for each in kind()]
 
@@ -268,6 +268,59 @@ def images() -> Iterator[Call]:
     pooled = [[2, 2], [2, 2], [0, 0], False, True, None]
     yield call(ATEN.avg_pool2d_backward.default, small, image, *pooled, unread=(1,))
     yield call(ATEN.pixel_unshuffle.default, image, 2)
+
+
+def types() -> Iterator[Call]:
+    """Calls whose output has another type than their first tensor, or keeps it beside a wider one."""
+    for a in (tensor(8, 4, dtype=HALF), tensor(8, 4, dtype=torch.float16)):
+        for other in (tensor(8, 4), tensor(4, dtype=DOUBLE), tensor(1, 4), tensor()):
+            yield call(ATEN.add_.Tensor, a, other)
+            yield call(ATEN.mul_.Tensor, a, other)
+        yield call(ATEN._to_copy.default, a, dtype=FLOAT)
+        yield call(ATEN.sum.default, a, dtype=FLOAT)
+        yield call(ATEN.mean.default, a, dtype=DOUBLE)
+        yield call(ATEN.sum.dim_IntList, a, [1], dtype=FLOAT)
+        yield call(ATEN.mean.dim, a, [0], True, dtype=FLOAT)
+        yield call(ATEN.prod.dim_int, a, 1, dtype=FLOAT)
+        yield call(ATEN.cumsum.default, a, 0, dtype=FLOAT)
+        yield call(ATEN.linalg_vector_norm.default, a, 2, [1], False, dtype=FLOAT)
+    for whole in (tensor(8, 4, dtype=LONG), tensor(8, 4, dtype=INT), tensor(8, 4, dtype=BOOL)):
+        for op in (ATEN.exp, ATEN.sqrt, ATEN.rsqrt, ATEN.reciprocal, ATEN.log, ATEN.sin, ATEN.sigmoid, ATEN.erf):
+            yield call(op.default, whole)
+        yield call(ATEN.div.Tensor, whole, whole)
+        yield call(ATEN.atan2.default, whole, whole)
+        yield call(ATEN.logsumexp.default, whole, [1])
+    yield call(ATEN.div.Tensor_mode, tensor(8, 4, dtype=LONG), tensor(4, dtype=LONG), rounding_mode="floor")
+    yield call(ATEN.div.Tensor, tensor(8, 4, dtype=LONG), tensor(4, dtype=HALF))
+    for pairs in (tensor(8, 4, dtype=torch.complex64), tensor(8, 4, dtype=torch.complex128)):
+        yield call(ATEN.abs.default, pairs)
+        yield call(ATEN.linalg_vector_norm.default, pairs)
+        for op in (ATEN.var, ATEN.std, ATEN.var_mean, ATEN.std_mean):
+            yield call(op.correction, pairs, [1], correction=1)
+
+
+def ranks() -> Iterator[Call]:
+    """Calls whose tensors have fewer dimensions than usual, dimensions that are broadcast, or count from the end."""
+    for one, other in (
+        ((4,), (4, 5)),
+        ((3, 4), (4,)),
+        ((7, 1, 3, 4), (2, 4, 5)),
+        ((4,), (2, 4, 5)),
+        ((2, 3, 4), (4, 5)),
+    ):
+        yield call(ATEN.matmul.default, tensor(*one), tensor(*other))
+    for sizes in ((8,), (2, 8), (2, 3, 8)):
+        yield call(ATEN.linear.default, tensor(*sizes), tensor(5, 8), tensor(5))
+        yield call(ATEN.linear.default, tensor(*sizes), tensor(8))
+    yield call(ATEN.conv1d.default, tensor(6, 9), tensor(12, 6, 3), None, [1], [1], [1], 1)
+    yield call(ATEN.conv2d.default, tensor(6, 9, 8), tensor(12, 3, 3, 3), None, [2, 1], [1, 1], [1, 1], 2)
+    yield call(
+        ATEN.conv_transpose2d.input, tensor(6, 9, 8), tensor(6, 4, 3, 3), None, [2, 1], [1, 1], [1, 0], 1, [1, 1]
+    )
+    yield call(ATEN.index_select.default, tensor(6, 5), -1, tensor(3, dtype=LONG), unread=(0,))
+    for dim in (0, 1, -1):
+        yield call(ATEN.aminmax.default, tensor(6, 5, 4), dim=dim)
+    yield call(ATEN.aminmax.default, tensor(6, 5, 4))
 
 
 def stored_bytes(given: torch.Tensor) -> int:

@@ -22,7 +22,7 @@ BY_SHAPE = "SELECT e.op, e.shapes, e.types, e.strides, e.flops, e.bytes FROM op_
 def test_calls_of_all_kinds(warehouse: Warehouse) -> None:
     """Operations as torch's FlopCounterMode counts them, and bytes of the tensors that went in and came out."""
     calls = read(CAPTURES / "torch_costs/calls.trace.json.gz")["traceEvents"]
-    assert len(calls) == len(COSTS) == 1035
+    assert len(calls) == len(COSTS) == 1133
     expected: dict[tuple[Any, ...], set[tuple[int | None, int]]] = defaultdict(set)
     counted = set()
     for event, cost in zip(calls, COSTS, strict=True):
@@ -38,7 +38,7 @@ def test_calls_of_all_kinds(warehouse: Warehouse) -> None:
         call = (op, *(json.dumps(json.loads(text)) for text in (shapes, types, strides)))
         found[call].add((flops if call in counted else None, moved))
     assert found == expected
-    assert len({op for op, *_ in rows}) == 98
+    assert len({op for op, *_ in rows}) == 116
 
 
 def rows_of(name: str) -> list[dict[str, str]]:
