@@ -184,16 +184,16 @@ class _Reader:
         type = self.keys.column(Keys.TYPE)[codes]
         self.facts.types.update(np.flatnonzero(np.bincount(type)).tolist())
         ends = np.cumsum(counts)
-        wrapped = self.clock.wrapped_runs(start, elapsed, ends, self.keys.column(Keys.ROLE)[codes] != Keys.DELEGATE)
+        is_host = (type == PROFILE) & (self.keys.column(Keys.ROLE)[codes] != Keys.DELEGATE)
+        times, _ = self.clock.comparable_starts(start, elapsed, start + elapsed, ends, is_host)
         runs = range(first_run, first_run + len(counts))
         of_blocks = (first_run + np.flatnonzero(listed)).tolist()
         patterns, structure = self.blocks.structure(
             [self.runs.name[run] for run in of_blocks],
             [self.runs.bundled_input_index[run] for run in of_blocks],
             codes,
-            start,
+            times,
             ends[listed],
-            wrapped[listed],
         )
         block_of = dict(zip(of_blocks, (pattern.block_index for pattern in patterns), strict=True))
         self.runs.block_index += [block_of.get(run, NOWHERE) for run in runs]

@@ -95,29 +95,28 @@ class Blocks:
         codes: Indexes,
         start: Ticks,
         ends: Indexes,
-        wrapped: npt.NDArray[np.bool_],
         ended: Indexes | None = None,
     ) -> tuple[list[Pattern], Structure]:
         """Return the pattern of each of these consecutive runs, and the structure of all their events.
 
-        `codes` and `start` hold the events of all of the runs; those of run i end at index `ends[i]`. `wrapped` marks
-        the runs in which a 32-bit clock passed zero. If events were not logged when they ended, `ended` has for each
-        run the indexes of its events in the order of their ends.
+        `codes` and `start` hold the events of all of the runs; those of run i end at index `ends[i]`. Starts can be
+        compared within a run. If events were not logged when they ended, `ended` has for each run the indexes of its
+        events in the order of their ends.
         """
         patterns: list[Pattern] = []
         begin, before = 0, None
-        for name, bundled, end, wraps, is_same in zip(
-            names, bundled_input_indexes, ends.tolist(), wrapped.tolist(), _same_as_before(codes, ends), strict=True
+        for name, bundled, end, is_same in zip(
+            names, bundled_input_indexes, ends.tolist(), _same_as_before(codes, ends), strict=True
         ):
             if not is_same or ended is not None or before != (name, bundled):
                 by_end = None if ended is None else ended[begin:end]
-                patterns.append(self._pattern(name, bundled, codes[begin:end], start[begin:end], wraps, by_end))
+                patterns.append(self._pattern(name, bundled, codes[begin:end], start[begin:end], by_end))
             else:
                 patterns.append(patterns[-1])
             begin, before = end, (name, bundled)
         structure = Structure(*(np.empty(len(codes), np.int32) for _ in range(4)))
         begins = np.concatenate([[0], ends[:-1]]).astype(np.int64)
-        again = wrapped.copy()
+        again = np.zeros(len(patterns), np.bool_)
         # Patterns of one shape have the same order: all runs of a shape are filled at once.
         by_order: dict[int, list[int]] = {}
         for at, pattern in enumerate(patterns):
@@ -128,32 +127,28 @@ class Blocks:
         for run in np.flatnonzero(again).tolist():
             here = slice(int(begins[run]), int(ends[run]))
             by_end = None if ended is None else ended[here]
-            parent, _ = find_parents(self.keys, codes[here], start[here], bool(wrapped[run]), by_end)
+            parent, _ = find_parents(self.keys, codes[here], start[here], by_end)
             structure.parent[here] = parent
             structure.execute[here] = find_execute(self.keys, codes[here], parent)
         return patterns, structure
 
-    def _pattern(
-        self, name: str, bundled: int, codes: Indexes, start: Ticks, wrapped: bool, ended: Indexes | None
-    ) -> Pattern:
+    def _pattern(self, name: str, bundled: int, codes: Indexes, start: Ticks, ended: Indexes | None) -> Pattern:
         known = (name, bundled, codes.tobytes(), b"" if ended is None else ended.tobytes())
         pattern = self._patterns.get(known)
         if pattern is None:
             if len(self._patterns) >= PATTERNS:
                 self._patterns.clear()
-            pattern = self._patterns[known] = self._new_pattern(name, bundled, codes, start, wrapped, ended)
+            pattern = self._patterns[known] = self._new_pattern(name, bundled, codes, start, ended)
         return pattern
 
-    def _new_pattern(
-        self, name: str, bundled: int, codes: Indexes, start: Ticks, wrapped: bool, ended: Indexes | None
-    ) -> Pattern:
-        if len(codes) <= SHORT and not wrapped:
+    def _new_pattern(self, name: str, bundled: int, codes: Indexes, start: Ticks, ended: Indexes | None) -> Pattern:
+        if len(codes) <= SHORT:
             return self._short_pattern(name, bundled, codes, start, ended)
         slots, of_slots = _slots(self.keys, codes)
         block = self._block(name, bundled, codes.tolist(), of_slots)
         signature = self._signature_indexes(block, codes, slots, of_slots)
         profile = self.keys.column(Keys.TYPE)[codes] == PROFILE
-        parent, order = find_parents(self.keys, codes, start, wrapped, ended)
+        parent, order = find_parents(self.keys, codes, start, ended)
         return Pattern(
             block,
             np.where(profile, signature, NOWHERE).astype(np.int32),
@@ -190,7 +185,7 @@ class Blocks:
     def _shape(self, codes: Indexes, start: Ticks, ended: Indexes | None) -> _Shape:
         slots, of_slots = _slots(self.keys, codes)
         profile = self.keys.column(Keys.TYPE)[codes] == PROFILE
-        parent, order = find_parents(self.keys, codes, start, False, ended)
+        parent, order = find_parents(self.keys, codes, start, ended)
         return _Shape(
             slots.tolist(),
             of_slots,

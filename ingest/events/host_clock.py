@@ -11,6 +11,7 @@ from etq.errors import counted
 from etq.ingest.events.event import Ticks
 
 WRAP: Final = 2**32
+_HALF: Final = WRAP // 2
 
 
 class HostClock:
@@ -29,15 +30,20 @@ class HostClock:
         self._unended = 0
         self._is_beyond_32_bits = False
 
-    def wrapped_runs(
-        self, start: Ticks, elapsed: Ticks, ends: npt.NDArray[np.int64], is_host: npt.NDArray[np.bool_]
-    ) -> npt.NDArray[np.bool_]:
-        """Return the runs in which a 32-bit counter passed zero before the end of an event.
+    def comparable_starts(
+        self,
+        start: Ticks,
+        elapsed: Ticks,
+        logged: Ticks,
+        ends: npt.NDArray[np.int64],
+        is_host: npt.NDArray[np.bool_],
+    ) -> tuple[Ticks, npt.NDArray[np.bool_]]:
+        """Return starts that can be compared within a run, and the runs in which a 32-bit counter passed zero.
 
-        `start` and `elapsed` hold all events of consecutive runs; those of run i end at index `ends[i]`. `is_host`
-        marks the events on the host's clock.
+        `start` and `elapsed` hold all events of consecutive runs; those of run i end at index `ends[i]`. `logged` has
+        the time at which each event was logged: its end in an ETDump, its start in a prof_result. `is_host` marks the
+        events on the host's clock.
         """
-        wrapped = np.zeros(len(ends), np.bool_)
         self._beyond_63_bits += int(np.count_nonzero(start < 0))
         if not self._is_beyond_32_bits and is_host.any():
             end = start + elapsed
@@ -45,19 +51,30 @@ class HostClock:
             lowest = min(int(start.min(where=is_host, initial=0)), int(end.min(where=is_host, initial=0)))
             highest = max(int(start.max(where=is_host, initial=0)), int(end.max(where=is_host, initial=0)))
             self._is_beyond_32_bits = lowest < 0 or highest >= WRAP
+        turned = self._note_backward(start, elapsed)
+        is_wrapped = np.zeros(len(ends), np.bool_)
+        if not self._may_wrap():
+            return start, is_wrapped
+        host = np.flatnonzero(is_host & ~are_unended(start, elapsed))
+        run = np.searchsorted(ends, host, side="right")
+        is_wrapped[np.searchsorted(ends, turned[is_host[turned]], side="right")] = True
+        is_wrapped[run[1:][(run[1:] == run[:-1]) & (logged[host[:-1]] - logged[host[1:]] > _HALF)]] = True
+        if not is_wrapped.any():
+            return start, is_wrapped
+        self.has_wrapped = True
+        all_runs = np.searchsorted(ends, np.arange(len(start)), side="right")
+        return _unwrapped(start, elapsed, logged, host, all_runs, is_wrapped), is_wrapped
+
+    def _note_backward(self, start: Ticks, elapsed: Ticks) -> npt.NDArray[np.int64]:
+        """Count the events that end before they start. Return those in which a 32-bit counter may have passed zero."""
         if not len(elapsed) or elapsed.min() >= 0:
-            return wrapped
+            return np.zeros(0, np.int64)
         is_unended = are_unended(start, elapsed)
         self._unended += int(np.count_nonzero(is_unended))
-        backward = np.flatnonzero((elapsed < 0) & ~is_unended)
-        wraps = backward[(start[backward] >= 0) & (start[backward] < WRAP) & (elapsed[backward] > -WRAP)]
-        self._backward += len(backward)
-        self._wraps += len(wraps)
-        on_host = wraps[is_host[wraps]]
-        self.has_wrapped |= len(on_host) > 0
-        if self.known_bits != 64:
-            wrapped[np.searchsorted(ends, on_host, side="right")] = True
-        return wrapped
+        self._backward += int(np.count_nonzero((elapsed < 0) & ~is_unended))
+        turned = np.flatnonzero(_may_be_turned(start, elapsed))
+        self._wraps += len(turned)
+        return turned
 
     def bits(self) -> int:
         """The width of the counter in bits, known after the whole file is read."""
@@ -117,6 +134,36 @@ class HostClock:
             where = "at 2**63 ticks or later, which no clock reaches: their start is negative here"
             found.append(("impossible times", f"{events} {where}"))
         return found
+
+
+def _unwrapped(
+    start: Ticks,
+    elapsed: Ticks,
+    logged: Ticks,
+    host: npt.NDArray[np.int64],
+    run: npt.NDArray[np.int64],
+    is_wrapped: npt.NDArray[np.bool_],
+) -> Ticks:
+    """Return the starts of events; in wrapped runs, as if the counter did not pass zero.
+
+    Events of the host are logged in the order of time. So a time of the counter that is lower than the one before means
+    that it passed zero, unless it is lower by less than half of the counter's range, and neither event is longer: such
+    events are out of order. The start of any event is taken to be in the range before the next event of the host was
+    logged; if there is none in its run, in the ranges' halves around the last one.
+    """
+    length = elapsed[host] % WRAP
+    step = np.diff(logged[host]) % WRAP
+    step -= WRAP * ((step > _HALF) & (np.maximum(length[1:], length[:-1]) <= _HALF))
+    times = np.cumsum(np.append(logged[host[0]], step))
+    at = np.flatnonzero(is_wrapped[run])
+    following = np.searchsorted(host, at)
+    is_last = np.append(run[host], -1)[following] != run[at]
+    following -= is_last
+    back = (logged[host[following]] - start[at]) % WRAP
+    back -= WRAP * (is_last & (back > _HALF))
+    found = start.copy()
+    found[at] = times[following] - back
+    return found
 
 
 def _may_be_turned(start: Ticks, elapsed: Ticks) -> npt.NDArray[np.bool_]:

@@ -24,14 +24,11 @@ class Order(NamedTuple):
         return np.asarray(is_early.all(axis=1))
 
 
-def find_parents(
-    keys: Keys, codes: Indexes, start: Ticks, wrapped: bool, ended: Indexes | None = None
-) -> tuple[Indexes, Order]:
+def find_parents(keys: Keys, codes: Indexes, times: Ticks, ended: Indexes | None = None) -> tuple[Indexes, Order]:
     """Return the parent of each event of a run, and the conditions on times under which these parents hold.
 
     A parent is a later event, because events are logged when they end. If events were logged in another order, `ended`
-    has the indexes of the run's events in the order of their ends. `wrapped` is true if the run's clock is a 32-bit
-    counter that passed zero.
+    has the indexes of the run's events in the order of their ends. `times` are starts that can be compared.
 
     The parent of a delegate's event is the next DELEGATE_CALL of the same instruction, on any clock. If there is no
     next one, the parent is the previous one, unless the previous one starts after the event. The parent of a kernel is
@@ -41,17 +38,12 @@ def find_parents(
     the same parents.
     """
     if ended is not None:
-        parent, order = find_parents(keys, codes[ended], start[ended], wrapped)
+        parent, order = find_parents(keys, codes[ended], times[ended])
         found = np.empty(len(codes), np.int64)
         found[ended] = np.append(ended, NOWHERE)[parent]
         return found, Order(ended[order.early], ended[order.late], order.gap)
     count = len(codes)
     role = np.where(keys.column(Keys.TYPE)[codes] == PROFILE, keys.column(Keys.ROLE)[codes], NOWHERE)
-    times = start
-    if wrapped and count:
-        # Times since the last event's start, as signed 32-bit numbers. Their order is right if the run takes less than
-        # half the counter's range.
-        times = ((start - start[-1] + 2**31) & 0xFFFFFFFF) - 2**31
     containers = np.flatnonzero(role == Keys.CONTAINER)
     chain = np.full(count, NOWHERE, np.int64)
     _parents_among_containers(containers, times, chain)

@@ -20,7 +20,7 @@ from etq.ingest.events import classify as signatures
 from etq.ingest.events import rows as event_rows
 from etq.ingest.events.blocks import Blocks
 from etq.ingest.events.detached import Misfits, find_detached
-from etq.ingest.events.event import PROFILE, EventKey, Ticks
+from etq.ingest.events.event import PROFILE, EventKey
 from etq.ingest.events.host_clock import WRAP, HostClock
 from etq.ingest.events.keys import Indexes, Keys
 from etq.ingest.events.own_times import Settling, unsettled
@@ -113,8 +113,9 @@ class _Reader:
         before = (ends - counts)[run]
         start = entries["start"].view(np.int64)
         elapsed = (entries["end"] - entries["start"]).view(np.int64)
-        wrapped = self.clock.wrapped_runs(start, elapsed, ends, np.ones(len(start), np.bool_))
-        times, ended = _unwrapped(start, elapsed, wrapped[run], before)
+        times, wrapped = self.clock.comparable_starts(start, elapsed, start, ends, np.ones(len(start), np.bool_))
+        # An entry with impossible times ends where it starts.
+        ended = times + np.maximum(np.where(wrapped[run] & (elapsed < 0), elapsed + WRAP, elapsed), 0)
         # Of entries that end together, the one that began first contains the others. If they also began together, it is
         # the one in the first slot.
         order = np.lexsort((-np.arange(len(run)), -times, ended, run))
@@ -125,7 +126,6 @@ class _Reader:
             np.concatenate(codes),
             times,
             ends,
-            np.zeros(len(members), np.bool_),
             order - before,
         )
         self.runs.add(names, dump_index=0)
@@ -190,16 +190,6 @@ def _groups(blocks: Sequence[Block]) -> Iterator[range]:
         entries += block.entries.count
     if blocks:
         yield range(first, len(blocks))
-
-
-def _unwrapped(start: Ticks, elapsed: Ticks, wrapped: npt.NDArray[np.bool_], before: Indexes) -> tuple[Ticks, Ticks]:
-    """Return starts and ends that can be compared within a run.
-
-    If a 32-bit counter passed zero in the run, times are counted from the run's first entry, as signed numbers, which
-    is right over half of the counter's range. An entry with impossible times ends where it starts.
-    """
-    times = np.where(wrapped, ((start - start[before] + WRAP // 2) & (WRAP - 1)) - WRAP // 2, start)
-    return times, times + np.maximum(np.where(wrapped & (elapsed < 0), elapsed + WRAP, elapsed), 0)
 
 
 def _allocation_rows(first: int, members: Sequence[Block], allocations: Sequence[npt.NDArray[Any]]) -> pa.RecordBatch:

@@ -71,6 +71,35 @@ def test_starts_across_a_wraparound() -> None:
     )
 
 
+def test_a_counter_that_wraps_in_a_run_longer_than_half_its_range() -> None:
+    """In units of 2**28 ticks, of which the counter holds 16: an execute from 5 to 17, after zero to 1, with kernels
+    from 6 to 7 and from 14 to 16.5, after zero to 0.5.
+    """
+    unit = 2**28
+    assert_query(
+        f"SELECT op, total_ticks / {unit} AS units FROM op_totals('test')",
+        "op,units\n(unattributed),8.5\nb,2.5\na,1.0\n",
+        run(
+            "Execute", kernel("a", 6 * unit, 7 * unit), kernel("b", 14 * unit, unit // 2, 1),
+            execute(5 * unit, unit),
+        ),
+    )  # fmt: skip
+
+
+def test_a_counter_that_wraps_between_events() -> None:
+    """What ends before zero is not within what begins after it."""
+    top = 2**32
+    assert_query(
+        "SELECT label, parent_index, is_detached, self_ticks FROM events",
+        """
+        label,parent_index,is_detached,self_ticks
+        before,,False,90
+        Method::execute,,False,25
+        """,
+        run("Execute", framework("before", top - 100, top - 10), execute(5, 30)),
+    )
+
+
 def test_delegate_events_logged_after_the_call_are_within_it() -> None:
     assert_query(
         "SELECT op, total FROM op_totals('test', unit := 'ns')",
