@@ -15,7 +15,7 @@ from tests.batches import linked
 from tests.browser.driver import By, WebDriver
 from tests.browser.pages import cells, near, number, opened, plotted, select, texts, told, written
 from tests.conftest import CAPTURES
-from tests.sql.test_op_efficiency import H100
+from tests.sql.test_op_efficiency import ADD, H100, HALF, launched, op
 from tests.sql.test_step_efficiency import product
 from tests.trace_builders import event, trace
 
@@ -168,6 +168,21 @@ def test_the_share_of_the_peak_of_a_trace(show: Show, warehouse: Warehouse) -> N
     assert card.text.splitlines() == ["MFU", "13.89 %", known]
     [card] = show("other").find_elements(By.CSS_SELECTOR, "[data-number=mfu]")
     assert card.text.splitlines() == ["MFU", "unknown", "the peaks of its device are not known"]
+
+
+def test_the_roofs_over_an_op_that_computes_little(show: Show, warehouse: Warehouse) -> None:
+    """An addition of bfloat16: an operation for 6 bytes."""
+    inputs = ([4096, 4096], HALF), ([4096, 4096], HALF)
+    events = [
+        event("user_annotation", "ProfilerStep#1", 0, 1000),
+        op("aten::add", 10, 15, *inputs),
+        *launched(ADD, 11, 10, 1, begin=-889),
+    ]
+    warehouse.ingest(trace(*events, **H100), name="run")
+    axis, lowest = show("run").execute_script(
+        "const { plot } = document.querySelector('#efficiency .plot'); return [plot.data[0], plot.scales.x.min]"
+    )
+    assert axis[1] == pytest.approx(1 / 6) and lowest == axis[0] == 0.1
 
 
 def test_the_icicles_of_a_trace_have_the_modules_that_contain_each_other(show: Show, warehouse: Warehouse) -> None:

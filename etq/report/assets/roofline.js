@@ -6,7 +6,8 @@ etq.section("efficiency", (parent, { shapes }, { bandwidth }) => {
   const peaks = [...new Set(rows.map((row) => value(row, "peak_flops")).filter((peak) => peak > 0))].sort((a, b) => b - a);
   const corners = peaks.map((peak) => peak / bandwidth);
   const places = rows.map((row) => value(row, "intensity"));
-  const low = Math.min(...places, ...corners) / 2;
+  // uPlot's marks begin at the lowest value. If it isn't a power of ten and below 0.1, they never end.
+  const low = Number(`1e${Math.floor(Math.log10(Math.min(...places, ...corners) / 1.2))}`);
   const high = Math.max(...places, ...corners) * 2;
   const points = [...rows.map((row) => ({ at: value(row, "intensity"), row })), ...[low, ...corners, high].map((at) => ({ at, row: null }))].sort((a, b) => a.at - b.at);
   const families = [...new Set(rows.map((row) => value(row, "family")))].slice(0, 5);

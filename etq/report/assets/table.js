@@ -142,7 +142,7 @@ function cell(table, column, row, decimals, isFirst = false) {
   const value = table.get(row, column.name);
   const made = etq.element("td", { class: [column.numeric ? "number" : "", column.class ?? ""].join(" ").trim() || null });
   const short = table.short(row, column.name);
-  const shown = column.as ? column.as(value, row, short, decimals) : column.numeric ? etq.fixed(value, decimals) : (short ?? "");
+  const shown = (column.as ? column.as(value, row, short, decimals) : column.numeric ? etq.fixed(value, decimals) : short) ?? "";
   if (shown instanceof Node) made.append(shown);
   else if (column.numeric) made.textContent = etq.printable(shown);
   else made.append(clamped(String(shown), column.as ? String(shown) : String(value ?? ""), isFirst));
