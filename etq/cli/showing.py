@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
 
-def check_phase(warehouse: Warehouse, capture: Capture, phase: str | None) -> None:
-    """Raise `EtqError` if `phase` is set for a file without phases, which only traces of servers have; print a note if
-    no run has the phase.
+def check_phase(warehouse: Warehouse, capture: Capture, phase: str | None) -> bool:
+    """Return whether a run has the phase, if one is asked for; if none has, print a note. Raise `EtqError` for a file
+    without phases, which only traces of servers have.
     """
     if phase is None:
-        return
+        return True
     query = "SELECT DISTINCT r.phase FROM runs AS r WHERE r.capture_id = _capture_id($capture) AND r.phase NOT NULL"
     phases = {known for (known,) in warehouse.rows(query, capture=capture)[1]}
     if not phases and warehouse.path is None:
@@ -37,7 +37,9 @@ def check_phase(warehouse: Warehouse, capture: Capture, phase: str | None) -> No
             "etq label --phase"
         )
     if phase not in phases:
-        say(f"Note: no run of {capture.name} is of phase {phase}; set phases of runs with etq label --phase")
+        known = f"known are {', '.join(sorted(phases))}" if phases else "set phases of runs with etq label --phase"
+        say(f"Note: no run of {capture.name} is of phase {phase}; {known}")
+    return phase in phases
 
 
 def note_excluded_runs(warehouse: Warehouse, capture: Capture, view: str, options: Mapping[str, Any]) -> None:
@@ -83,7 +85,7 @@ def show_opened(
 ) -> None:
     """Print a view of a capture in an open warehouse; `total`: whether people see sums, see `seen_of`."""
     warehouse, selector = target
-    check_runs(warehouse, selector, options)
+    has_phase = check_runs(warehouse, selector, options)
     chosen = {name: value for name, value in options.items() if value is not None}
     parameters, call = {"capture": selector, **chosen}, f"{view}($capture{catalog.more_arguments(chosen)})"
     stored = stored_rows(warehouse, view, parameters)
@@ -101,7 +103,7 @@ def show_opened(
     below = BelowClock(warehouse, selector, seen, call, parameters)
     marked = below.marked if "executes" in {column.name for column in seen.columns} else None
     has_rows = write(warehouse, f"FROM {call}", output, view=seen, needs_rows=True, marked=marked, **parameters)
-    if not has_rows:
+    if not has_rows and has_phase:
         note_no_rows(warehouse, view, capture, selector, options)
     elif view == "delegate_graph":
         note_unaligned(warehouse, capture, selector)
@@ -132,10 +134,10 @@ def drop_methods(options: dict[str, Any]) -> None:
     options.pop("runs", None)
 
 
-def check_runs(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any]) -> None:
-    """Raise `EtqError` for a phase of a file and for an unknown method; print a note if no run has the phase."""
-    check_phase(warehouse, capture, options.get("phase"))
+def check_runs(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any]) -> bool:
+    """Return whether a run has the phase, as `check_phase` does. Raise `EtqError` for an unknown method, too."""
     check_method(warehouse, capture, options.get("method"))
+    return check_phase(warehouse, capture, options.get("phase"))
 
 
 def seen_of(warehouse: Warehouse, capture: Capture, view: catalog.SqlObject, total: bool) -> catalog.SqlObject:

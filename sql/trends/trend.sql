@@ -174,6 +174,12 @@ WHERE CASE WHEN k.captures > 0 THEN true WHEN is_lenient THEN false ELSE error(
     CASE
         WHEN what <> 'total' AND item IS NULL THEN 'name the ' || what || ' of the trend'
         ELSE 'no ' || what || coalesce(' ' || item, '') || ' in these captures'
+            || CASE what
+                WHEN 'op' THEN '; etq show op_trends lists ops'
+                WHEN 'module' THEN '; etq show all_module_totals lists modules'
+                WHEN 'metric' THEN '; etq show metrics lists metrics'
+                ELSE ''
+            END
     END
 ) END
 ORDER BY v.number, v.place;

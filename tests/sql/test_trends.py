@@ -203,7 +203,7 @@ def test_orders(warehouse: Warehouse) -> None:
         ("trend(min_effect := -1)", "min_effect must be a fraction from 0 to below 10"),
         ("regressions(alpha := 7)", "alpha must be a number above 0 and below 1, not 7"),
         ("regressions(min_effect := 30)", "min_effect must be a fraction from 0 to below 10"),
-        ("trend('op', 'nothing')", "no op nothing in these captures"),
+        ("trend('op', 'nothing')", "no op nothing in these captures; etq show op_trends lists ops"),
         ("trend('op')", "name the op of the trend"),
         ("trend('metric', 'tokens')", "no metric tokens in these captures"),
         ("trend('module', 'a.b')", "no module a.b in these captures"),
