@@ -104,7 +104,7 @@ NUMBERED: Final = """
 """
 _OFFSETS: Final = f"""
     {NUMBERED}
-    SELECT o.capture_id, o.job, round(o.ticks)::BIGINT FROM _clock_offsets('numbered') AS o
+    SELECT o.capture_id, o.job, o.shift_ticks FROM _clock_offsets('numbered') AS o
 """
 
 

@@ -84,7 +84,9 @@ spreads AS (
     GROUP BY m.capture_id
 ),
 medians AS (SELECT r.job, quantile_cont(r.ticks, 0.5) AS ticks FROM reached AS r GROUP BY r.job)
-SELECT r.job, r.capture_id, r.collectives, r.ticks - m.ticks AS ticks, s.ticks AS spread_ticks
+SELECT r.job, r.capture_id, r.collectives, r.ticks - m.ticks AS ticks,
+    -- Halves of a tick are rounded up for all ranks: rounded to both sides, ranks would be a tick apart.
+    floor(r.ticks - m.ticks + 0.5)::BIGINT AS shift_ticks, s.ticks AS spread_ticks
 FROM reached AS r
 JOIN medians AS m ON m.job = r.job
 LEFT JOIN spreads AS s ON s.capture_id = r.capture_id;

@@ -17,7 +17,7 @@ CREATE MACRO _rank_lanes(
 WITH ranks AS MATERIALIZED (FROM _job_ranks(selector, 'ns')),
 numbered AS MATERIALIZED (FROM _numbered_collectives('ranks')),
 clocks AS MATERIALIZED (
-    SELECT o.capture_id, k.rank, round(o.ticks)::BIGINT AS ticks
+    SELECT o.capture_id, k.rank, o.shift_ticks AS ticks
     FROM _clock_offsets('numbered') AS o
     JOIN ranks AS k ON k.capture_id = o.capture_id
     WHERE o.ticks IS NOT NULL AND list_contains(shown_ranks, k.rank)

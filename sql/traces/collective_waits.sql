@@ -5,8 +5,8 @@ CREATE MACRO _collective_calls(
 ) AS TABLE
 WITH numbered_collectives AS MATERIALIZED (FROM _numbered_collectives(ranks)),
 calls AS MATERIALIZED (
-    SELECT n.*, k.rank, n.start_ticks - round(o.ticks)::BIGINT AS starts_at,
-        n.end_ticks - round(o.ticks)::BIGINT AS ends_at
+    SELECT n.*, k.rank, n.start_ticks - o.shift_ticks AS starts_at,
+        n.end_ticks - o.shift_ticks AS ends_at
     FROM numbered_collectives AS n
     JOIN query_table(ranks) AS k ON k.capture_id = n.capture_id
     LEFT JOIN _clock_offsets('numbered_collectives') AS o ON o.capture_id = n.capture_id

@@ -284,7 +284,7 @@ Write = Callable[[Machine, int], None]
 
 def ingest_job(
     warehouse: Warehouse, ranks: Sequence[int], write: Write, *, steps: int = 1, size: int = 0,
-    devices: int = 8, name: str = H100, offsets: Sequence[int] = (), job: str = "a",
+    devices: int = 8, name: str = H100, offsets: Sequence[float] = (), job: str = "a",
 ) -> None:  # fmt: skip
     """A trace of each rank; `write` adds the collectives of a step, at times without the offset of the rank's clock."""
     contents = {}
@@ -352,6 +352,13 @@ def test_waits_are_as_planted(warehouse: Warehouse) -> None:
         share = 100 * waited / (waited + transfer)
         expected.append((group, len(calls) * len(ranks), waited, transfer, share, mean(skews), max(skews), bandwidth))
     assert warehouse.rows(query)[1] == [pytest.approx(row) for row in expected]
+
+
+def test_waits_on_clocks_an_odd_nanosecond_apart(warehouse: Warehouse) -> None:
+    """The median of two clocks is between ticks: both are shifted by it alike."""
+    ingest_job(warehouse, range(2), lambda made, _: run(made, 100 + 50 * made.rank, 200, size=2), offsets=(0, 0.001))
+    rows = warehouse.rows("SELECT rank, waited, transfer FROM collective_waits(\"by\" := 'rank', unit := 'ns')")[1]
+    assert rows == [(0, 50_000, 50_000), (1, 0, 50_000)]
 
 
 def test_why_waits_are_unknown(warehouse: Warehouse) -> None:
