@@ -59,7 +59,7 @@ def title(cause: Row) -> str:
 def detail(cause: Row) -> str:
     """Return where a cause is, by how much it is slower, and the evidence."""
     more = cause["number_of_series"] - 1
-    where = cause["series"] or "captures without labels"
+    where = cause["series"] or "(no labels)"
     where = f"{where} and {counted(more, 'other series', 'other series')}" if more else where
     if cause["finding"] is not None:
         return f"{where}; {cause['finding']} {_sentence(cause['evidence'])}"

@@ -21,7 +21,7 @@ _POINTS: Final = f"""
         CASE t.stage WHEN 'kept' THEN t.change_percent END AS change_percent
     FROM _trend('total', NULL, $selector, NULL, 'model,device,backend', NULL, NULL, 0.05, 0.03, true) AS t
     WHERE list_contains($drawn::VARCHAR[], t.series)
-    QUALIFY row_number() OVER (PARTITION BY t.series ORDER BY t.position DESC) <= {_MOST_POINTS}
+    QUALIFY row_number() OVER (PARTITION BY t.series, t.unit ORDER BY t.position DESC) <= {_MOST_POINTS}
     ORDER BY t.series, t.position
 """
 _OVERVIEW: Final = """
@@ -46,7 +46,6 @@ def home_of(warehouse: Answers, selector: str | None, name: str) -> Report:
     facts: dict[str, Any] = {
         "causes": [{key: _plain(value) for key, value in cause.items()} for cause in found],
         "overview": overview(warehouse, selector)[1],
-        "judged": judged,
         "source": name,
     }
     open_ones = sum(not cause["is_accepted"] for cause in found)

@@ -50,44 +50,44 @@ TOTALS: Final = """
         GROUP BY s.label
     ),
     levels AS (
-        SELECT t.*, count(t.change_percent) OVER (PARTITION BY t.series ORDER BY t.position) AS level
+        SELECT t.*, count(t.change_percent) OVER (PARTITION BY t.series, t.unit ORDER BY t.position) AS level
         FROM temp._found_trend AS t
     ),
     counted AS (
         SELECT
             l.*,
-            count(*) OVER (PARTITION BY l.series) AS places,
-            count(*) OVER (PARTITION BY l.series, l.level) AS in_level,
-            row_number() OVER (PARTITION BY l.series, l.level ORDER BY l.position) - 1 AS place
+            count(*) OVER (PARTITION BY l.series, l.unit) AS places,
+            count(*) OVER (PARTITION BY l.series, l.unit, l.level) AS in_level,
+            row_number() OVER (PARTITION BY l.series, l.unit, l.level ORDER BY l.position) - 1 AS place
         FROM levels AS l
     )
     SELECT
         c.series, min(c.position) AS position, count(*) AS captures, arg_min(c.label, c.position) AS first_label,
         arg_max(c.label, c.position) AS last_label, arg_min(c.capture, c.position) AS capture,
         median(c.p25) AS p25, median(c.median) AS median, median(c.p90) AS p90,
-        min(c.p25) AS low, max(c.p25) AS high, any_value(c.unit) AS unit, median(c.common_percent) AS common_percent,
+        min(c.p25) AS low, max(c.p25) AS high, c.unit, median(c.common_percent) AS common_percent,
         max(c.change_percent) AS change_percent, max(c.stage) AS stage, max(c.p) AS p,
         arg_min(k.place, c.position) AS place
     FROM counted AS c
     JOIN labels_of_all AS k USING (label)
     GROUP BY
-        c.series, c.level,
+        c.series, c.unit, c.level,
         c.place * least(c.in_level, greatest(1, $points * c.in_level // c.places)) // c.in_level
-    ORDER BY c.series, position
+    ORDER BY c.series, c.unit, position
 """
-# One line for each series.
+# A row for each series and clock.
 SERIES: Final = """
     SELECT
         t.series, count(*) AS captures, arg_min(t.label, t.position) AS first_label,
         arg_max(t.label, t.position) AS last_label, arg_min(t.p25, t.position) AS first,
-        arg_max(t.p25, t.position) AS last, any_value(t.unit) AS unit,
+        arg_max(t.p25, t.position) AS last, t.unit,
         count(*) FILTER (WHERE t.stage = 'kept' AND NOT t.is_accepted) AS changes,
         arg_max(t.change_percent, t.position) FILTER (WHERE t.stage = 'kept' AND NOT t.is_accepted) AS last_change,
         arg_max(t.label, t.position) FILTER (WHERE t.stage = 'kept' AND NOT t.is_accepted) AS changed_at,
         arg_max_null(t.shown_percent, t.position) AS shown_by_5_builds_percent, any_value(t.ordered_by) AS ordered_by
     FROM temp._found_trend AS t
-    GROUP BY t.series
-    ORDER BY changes DESC, t.series
+    GROUP BY t.series, t.unit
+    ORDER BY changes DESC, t.series, t.unit
 """
 KINDS: Final = {
     **dict.fromkeys(("first_label", "last_label", "changed_at"), "label"),
@@ -98,12 +98,12 @@ KINDS: Final = {
 # The ops that changed, and the longest of the other ops.
 OPS: Final = """
     WITH points AS MATERIALIZED (
-        SELECT t.*, concat_ws(chr(31), t.series, t.op, t.module_path, '@' || t.instruction_id) AS name
+        SELECT t.*, concat_ws(chr(31), t.series, t.unit, t.op, t.module_path, '@' || t.instruction_id) AS name
         FROM _op_parts('temp._found_items', 'temp._found_captures', $bins, $unit) AS t
         WHERE t.what = 'op'
     ),
     changes AS MATERIALIZED (
-        SELECT DISTINCT concat_ws(chr(31), r.series, r.op, r.module_path, '@' || r.instruction_id) AS name
+        SELECT DISTINCT concat_ws(chr(31), r.series, r.unit, r.op, r.module_path, '@' || r.instruction_id) AS name
         FROM temp._found_changes AS r
         WHERE r.what <> 'total' AND r.instances = 1
     ),
@@ -185,7 +185,6 @@ def _overview(trends: _Trends, series: Table, changes: Table) -> Section:
     facts = {
         "over": trends.series.order,
         "judged": trends.series.judged > 0,
-        "missing": trends.series.missing,
         "by": trends.given("by")["by"],
         "options": {
             name: value for name, value in trends.options.items() if value is not None and name in SHOWN_OPTIONS

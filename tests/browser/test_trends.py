@@ -12,10 +12,12 @@ import pytest
 
 import etq
 import etq.report
+from etq.report.home import home_of
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.browser.driver import By, WebDriver
-from tests.browser.pages import cells, click_row, opened, plotted, select, texts, told
+from tests.browser.pages import cells, click_row, drawn, opened, plotted, select, texts, told
+from tests.builders import dump, execute, kernel, run
 from tests.sql.test_trends import capture
 
 pytestmark = pytest.mark.long
@@ -128,3 +130,36 @@ def test_series_without_changes_have_a_note(quiet: WebDriver, lab: Warehouse, tm
     etq.report.trends_of(lab, "model=one", min_effect=0.5).write(tmp_path / "none.html")
     opened(quiet, tmp_path / "none.html")
     assert "A change counts if it is 50 % or more" in texts(quiet, "#regressions .missing")[0]
+
+
+def test_cycles_and_times_of_a_series_are_drawn_apart(quiet: WebDriver, tmp_path: Path) -> None:
+    """Of each build two captures have the same ticks, as cycles and as nanoseconds."""
+    ticks = [10_000 + 10 * build for build in range(10)]
+    with etq.open() as warehouse:
+        for unit in ("cycles", "ns"):
+            for build, length in enumerate(ticks):
+                content = dump(run("Execute", kernel(unit, 0, length, 0), execute(0, length)))
+                path = tmp_path / f"{unit}{build}.etdp"
+                path.write_bytes(content)
+                path.with_name(f"{path.name}.json").write_text(f'{{"labels": {{"build": "{build}", "model": "net"}}}}')
+            warehouse.ingest_many(sorted(tmp_path.glob(f"{unit}*.etdp")), time_scale=unit)
+        etq.report.trends_of(warehouse, None).write(tmp_path / "trends.html")
+        home_of(warehouse, None, "lab").write(tmp_path / "home.html")
+    opened(quiet, tmp_path / "trends.html")
+    found = {}
+    for row in quiet.find_elements(By.CSS_SELECTOR, "table[data-name=series] tbody tr"):
+        row.click()
+        drawn(quiet)
+        [title] = texts(quiet, "#totals .chart-title")
+        axis = quiet.execute_script("return document.querySelector('#totals .plot').plot.axes[1].label")
+        found[title, axis] = plotted(quiet, "#totals .plot")[1][1]
+    assert found == {
+        ("model=net", "execute, µs"): pytest.approx([length / 1000 for length in ticks]),
+        ("model=net in cycles", "execute, cycles"): ticks,
+    }
+    opened(quiet, tmp_path / "home.html")
+    titles = "return [...document.querySelectorAll('.spark title')].map((each) => each.textContent)"
+    assert sorted(quiet.execute_script(titles)) == [
+        "10 of 10 in model=net in cycles: 10,090\N{NO-BREAK SPACE}cycles",
+        "10 of 10 in model=net: 10.09\N{NO-BREAK SPACE}µs",
+    ]

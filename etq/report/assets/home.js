@@ -4,28 +4,24 @@
 const WIDE = 220;
 const TIMES_AT = 90;
 
-// The labels of a series: device=pixel8,model=mlp.
-const partsOf = (series) => new Set(series.match(/[^,="]+=(?:"(?:[^"]|"")*"|[^,]*)/g) ?? []);
-
 // Points on a line: the times of a cause's series on all devices, with the slow device marked.
 function strip(cause, table) {
-  const parts = [...partsOf(cause.series)];
-  const found = table.rows().map((row) => ({ of: partsOf(table.get(row, "series")), value: table.get(row, "value"), unit: table.get(row, "unit") }))
-    .filter(({ of, value }) => value !== null && parts.every((part) => of.has(part)));
+  const found = table.rows().map((row) => ({ of: etq.partsOf(table.get(row, "series")), value: table.get(row, "value"), unit: table.get(row, "unit") }))
+    .filter(({ of, value, unit }) => value !== null && unit === cause.unit && of.filter((part) => !part.startsWith("device=")).join() === cause.series);
   if (found.length < 2) return "";
   const values = found.map(({ value }) => value);
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const x = (value) => 5 + ((WIDE - 10) * (value - low)) / (high - low || 1);
-  const isSlow = ({ of }) => of.has(etq.selectorOf([["device", cause.value]]));
+  const isSlow = ({ of }) => of.includes(etq.selectorOf([["device", cause.value]]));
   return etq.element("figure", {},
     etq.svg("svg", { class: "spark strip", width: WIDE, height: 14, viewBox: `0 0 ${WIDE} 14`, role: "img", "aria-label": `times of ${found.length} series` },
       ...[...found].sort((one, other) => isSlow(one) - isSlow(other)).map((each) => etq.svg("circle", { cx: x(each.value), cy: 7, r: isSlow(each) ? 4 : 2.4, class: isSlow(each) ? "slower" : "dot" }))),
-    etq.element("figcaption", {}, etq.element("span", { text: etq.quantity(low, found[0].unit) }), etq.element("span", { text: etq.quantity(high, found[0].unit) })));
+    etq.element("figcaption", {}, etq.element("span", { text: etq.quantity(low, cause.unit) }), etq.element("span", { text: etq.quantity(high, cause.unit) })));
 }
 
 function picture(cause, series, table) {
   if (cause.kind === "device") return table ? strip(cause, table) : "";
-  const points = series?.all.get(cause.series);
+  const points = series?.all.get(etq.seriesName(cause.series, cause.unit));
   if (cause.kind !== "change" || !points) return "";
   return etq.element("figure", {}, etq.spark(series, points.at(-1).capture, WIDE, TIMES_AT), etq.element("figcaption", { text: `last ${Math.min(points.length, TIMES_AT)} captures` }));
 }
@@ -65,9 +61,9 @@ function item(cause, series, table, source) {
 }
 
 etq.seriesTable = (parent, table, series) => {
-  const trend = (value) => {
-    const text = etq.printable(value || "(no labels)");
-    return etq.compareLink ? etq.element("a", { href: `/trends?${new URLSearchParams(value ? { selector: value } : {})}`, text }) : text;
+  const trend = (selector, row) => {
+    const name = etq.seriesOf(table, row);
+    return etq.compareLink ? etq.element("a", { href: `/trends?${new URLSearchParams({ ...(selector ? { selector } : {}), series: name })}`, text: name }) : name;
   };
   etq.table(parent, table, [
     { name: "series", always: true, as: trend },
@@ -91,21 +87,20 @@ etq.findingsText = (causes) => {
 
 const KINDS = { "": "all", change: "since a build", device: "device", rank: "rank", link: "link", clock: "clock", accepted: "accepted" };
 
-// Draws the findings of a kind, and a button for each kind, which calls choose(kind). `text` says which series are
-// judged.
-etq.slower = ({ list, chips, causes, kind, series, table, text, source, choose }) => {
+// Draws the findings of a kind, and a button for each kind, which calls choose(kind).
+etq.slower = ({ list, chips, causes, kind, series, table, source, choose }) => {
   const open = causes.filter((cause) => !cause.is_accepted);
   const of = (name) => (name === "accepted" ? causes.filter((each) => each.is_accepted) : open.filter((each) => name === "" || each.kind === name));
   chips.replaceChildren(...Object.entries(KINDS).map(([name, title]) => etq.element("button", { type: "button", "aria-pressed": String(name === kind), onclick: () => choose(name) }, `${title} `, etq.element("b", { text: of(name).length }))));
   const found = of(kind in KINDS ? kind : "");
   const none = kind === "" ? "Nothing is found to be slower." : "None of this kind.";
-  list.replaceChildren(found.length ? etq.element("ul", { class: "found" }, ...found.map((cause) => item(cause, series, table, source))) : etq.element("p", { text: `${none} ${text ? `${text}.` : ""}` }));
+  list.replaceChildren(found.length ? etq.element("ul", { class: "found" }, ...found.map((cause) => item(cause, series, table, source))) : etq.element("p", { text: none }));
 };
 
 // Draws the page in a file, without a server.
-etq.section("slower", (parent, { series, points }, { causes, overview, judged, source }) => {
+etq.section("slower", (parent, { series, points }, { causes, overview, source }) => {
   const [list, chips] = [etq.element("div"), etq.element("nav", { class: "chips", "aria-label": "Kinds of findings" })];
-  const choose = (kind) => etq.slower({ list, chips, causes, kind, series: new etq.Series({ rows: points }), table: series, text: judged, source, choose });
+  const choose = (kind) => etq.slower({ list, chips, causes, kind, series: new etq.Series({ rows: points }), table: series, source, choose });
   parent.append(etq.element("p", { class: "muted", text: overview }), chips, list);
   choose("");
 });

@@ -5,6 +5,13 @@
 etq.selectorOf = (pairs) =>
   [...pairs].map(([key, value]) => `${key}=${key === "since" || /[,"|]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value}`).join(",");
 
+// The labels of a series: device=pixel8,model=mlp.
+etq.partsOf = (series) => series.match(/[^,="]+=(?:"(?:[^"]|"")*"|[^,]*)/g) ?? [];
+
+// What a series is called. Its captures in cycles are in a series of their own.
+etq.seriesName = (series, unit) => (series || "(no labels)") + (unit === "cycles" ? " in cycles" : "");
+etq.seriesOf = (table, row) => etq.seriesName(table.get(row, "series"), table.get(row, "unit"));
+
 etq.Series = class {
   constructor({ rows, executes = null }) {
     this.executes = new Map(); // a capture's name to its execute time and unit, in a series or not
@@ -16,7 +23,7 @@ etq.Series = class {
     const table = rows instanceof etq.Table ? rows : new etq.Table(rows);
     const value = table.columns.has("value") ? "value" : "p25";
     for (const row of table.rows()) {
-      const name = table.get(row, "series");
+      const name = etq.seriesOf(table, row);
       if (!this.all.has(name)) this.all.set(name, []);
       const points = this.all.get(name);
       const capture = table.get(row, "capture");
@@ -75,7 +82,7 @@ etq.spark = (series, capture, width = WIDTH, most = AROUND) => {
   const y = (value) => HEIGHT - 3 - ((HEIGHT - 6) * (Math.min(high, Math.max(low, value)) - low)) / (high - low || 1);
   const image = etq.svg("svg", { class: "spark", width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img" });
   const mine = points[found[1]];
-  const text = etq.svg("title", {}, `${found[1] + 1} of ${points.length} in ${found[0] || "its series"}${mine.value === null ? "" : `: ${etq.quantity(mine.value, mine.unit)}`}`);
+  const text = etq.svg("title", {}, `${found[1] + 1} of ${points.length} in ${found[0]}${mine.value === null ? "" : `: ${etq.quantity(mine.value, mine.unit)}`}`);
   image.append(text);
   const path = shown.map((point, at) => (point.value === null ? "" : `${x(at).toFixed(1)},${y(point.value).toFixed(1)}`)).filter(Boolean).join(" ");
   image.append(etq.svg("polyline", { points: path, class: "line" }));

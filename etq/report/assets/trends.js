@@ -1,7 +1,6 @@
 // Series of captures: totals and ops, one capture after the other, and the captures at which their level changed.
 
 const where = (get) => [get("module_path"), get("instruction_id") === null ? "" : `@${get("instruction_id")}`].filter(Boolean).join(" ");
-const seriesName = (series) => series || "(all captures)";
 
 etq.section("series", (parent, { series, changes }, facts) => {
   const sum = (name) => series.list(name).reduce((all, each) => all + (each ?? 0), 0);
@@ -9,7 +8,7 @@ etq.section("series", (parent, { series, changes }, facts) => {
   const count = (what, verdict) => rows(what).filter((row) => changes.get(row, "stage") === "kept" && changes.get(row, "verdict") === verdict).length;
   // If nothing was judged, there is no number.
   const figure = (count) => (facts.judged ? etq.number(count) : "not judged");
-  const changed = (what, verdict, note) => etq.card(`${what}s ${verdict}`, figure(count(what, verdict)), facts.missing ?? note, { href: count(what, verdict) ? "#regressions" : null });
+  const changed = (what, verdict, note) => etq.card(`${what}s ${verdict}`, figure(count(what, verdict)), note, { href: count(what, verdict) ? "#regressions" : null });
   const open = [...rows("total"), ...rows("op")].filter((row) => changes.get(row, "stage") === "not kept yet").length;
   const { slower, faster } = etq.verdicts;
   const [kept, own] = ["their level changed, and is kept", "on their own, without the common shift"];
@@ -24,11 +23,11 @@ etq.section("series", (parent, { series, changes }, facts) => {
 });
 
 etq.section("totals", (parent, { rows, series, changes }, facts) => {
-  const groups = grouped(rows, (row) => rows.get(row, "series"));
+  const groups = grouped(rows, (row) => etq.seriesOf(rows, row));
   etq.totalTrends = { rows, groups };
   const title = etq.element("p", { class: "chart-title" });
   const state = { points: [], marks: [], lines: [] };
-  const over = () => facts.orders[state.name ?? ""] ?? "captured_at";
+  const over = () => facts.orders[rows.get(state.points[0] ?? 0, "series")] ?? "captured_at";
   const beside = etq.element("select", { "aria-label": "Series drawn over each other", id: "beside", onchange: () => show(state.name) });
   const bar = etq.element("div", { class: "bar" }, title, beside);
   parent.append(bar);
@@ -48,39 +47,37 @@ etq.section("totals", (parent, { rows, series, changes }, facts) => {
     beside.value = keys.includes(kinds) ? kinds : "";
     state.lines = beside.value ? alike(groups.keys(), name, beside.value).slice(0, LINES.length).map((other) => [valueOfKey(other, beside.value), groups.get(other)]) : [];
     state.changes = state.lines.flatMap(([value, points]) => points.filter((row) => rows.get(row, "change_percent") !== null).map((row) => {
-      const ops = changedOps(changes, rows.get(row, "series"), rows.get(row, "position"));
+      const ops = changedOps(changes, etq.seriesOf(rows, row), rows.get(row, "position"));
       return [rows.get(row, "first_label"), rows.get(row, "change_percent"), [etq.middle(value, 30), ops].filter(Boolean).join(": ")];
     }));
-    title.textContent = etq.printable(etq.short(seriesName(name)));
+    title.textContent = etq.printable(etq.short(name));
     draw();
     drawCommon();
   };
-  etq.showSeries = show;
   return {
     series: {
-      own: { series: { always: true, as: seriesName } },
+      own: { series: { always: true, as: (_, row) => etq.seriesOf(series, row) } },
       choose: (row, isFirst) => {
-        show(series.get(row, "series"));
-        if (!isFirst) etq.seriesChosen?.(series.get(row, "series"));
+        show(etq.seriesOf(series, row));
+        if (!isFirst) etq.seriesChosen?.(etq.seriesOf(series, row));
       },
       // At first, the series of the costliest change.
-      chosen: (row) => seriesName(series.get(row, "series")) === (etq.shownSeries?.() ?? (changes.length ? seriesName(changes.get(0, "series")) : null)),
+      chosen: (row) => etq.seriesOf(series, row) === (etq.shownSeries?.() ?? (changes.length ? etq.seriesOf(changes, 0) : null)),
     },
   };
 });
 
 // The labels of a series, from the key=value pairs in its name; and the series that differ from it in one label only.
-const parts = (name) => name.split(",").filter((part) => part.includes("="));
-const labelKeys = (name) => parts(name).map((part) => part.slice(0, part.indexOf("=")));
-const without = (name, key) => parts(name).filter((part) => !part.startsWith(`${key}=`)).join();
+const labelKeys = (name) => etq.partsOf(name).map((part) => part.slice(0, part.indexOf("=")));
+const without = (name, key) => etq.partsOf(name).filter((part) => !part.startsWith(`${key}=`)).join();
 const alike = (names, name, key) => [...names].filter((other) => labelKeys(other).includes(key) && without(other, key) === without(name, key));
-const valueOfKey = (name, key) => parts(name).find((part) => part.startsWith(`${key}=`)).slice(key.length + 1);
+const valueOfKey = (name, key) => etq.partsOf(name).find((part) => part.startsWith(`${key}=`)).slice(key.length + 1);
 
 // The ops whose level changed together with that of the total. Their changes may be found a few captures away from the
 // total's.
 const NEAR = 2;
 function changedOps(changes, series, position) {
-  const found = changes.rows().filter((row) => changes.get(row, "what") === "op" && changes.get(row, "series") === series && Math.abs(changes.get(row, "position") - position) <= NEAR);
+  const found = changes.rows().filter((row) => changes.get(row, "what") === "op" && etq.seriesOf(changes, row) === series && Math.abs(changes.get(row, "position") - position) <= NEAR);
   const ops = [...new Set(found.map((row) => changes.get(row, "op")))];
   return ops.slice(0, 2).map((op) => etq.middle(op, 30)).join(", ") + (ops.length > 2 ? ` and ${ops.length - 2} more` : "");
 }
@@ -119,8 +116,10 @@ etq.section("op_trends", (parent, { op_trends: rows }, facts) => {
   return { op_trends: { choose: (row) => chart(rows, row) } };
 });
 
+const OF_OP = ["series", "unit", "op", "module_path", "instruction_id"];
+
 function key(table, row) {
-  return ["series", "method", "op", "module_path", "instruction_id"].map((name) => JSON.stringify(table.get(row, name))).join();
+  return ["method", ...OF_OP].map((name) => JSON.stringify(table.get(row, name))).join();
 }
 
 // Rows grouped by of(row), in order.
@@ -150,21 +149,21 @@ function opChart(parent, orders) {
     const isTotal = table.has("what") && table.get(row, "what") === "total";
     const get = (name) => table.get(row, name);
     if (isTotal) {
-      Object.assign(state, { table: etq.totalTrends.rows, points: etq.totalTrends.groups.get(get("series")) ?? [] });
+      Object.assign(state, { table: etq.totalTrends.rows, points: etq.totalTrends.groups.get(etq.seriesOf(table, row)) ?? [] });
     } else {
       const found = table.columns.has("method")
         ? (groups.get(key(table, row)) ?? [])
-        : ([...groups.values()].find(([first]) => ["series", "op", "module_path", "instruction_id"].every((name) => points.get(first, name) === get(name))) ?? []);
+        : ([...groups.values()].find(([first]) => OF_OP.every((name) => points.get(first, name) === get(name))) ?? []);
       Object.assign(state, { table: points, points: found });
     }
     state.marks = changes.rows()
-      .filter((other) => (changes.get(other, "what") === "total") === isTotal && same(other, row, ["series", "op", "module_path", "instruction_id"]))
+      .filter((other) => (changes.get(other, "what") === "total") === isTotal && same(other, row, OF_OP))
       .map((other) => [changes.get(other, "position"), changes.get(other, "change_percent"), stageOf(changes, other)]);
     const place = get("instruction_id");
     // A device's op and a host's op may have the same name, but different trends.
     const name = isTotal ? `total of ${get("op")}` : `${get("op")} ${where(get)}`;
     const missing = state.points.length ? "" : ": this page has no points of it, only of ops that changed and of those that take most time";
-    title.textContent = etq.printable(etq.short(`${name}, ${seriesName(get("series"))}${missing}`));
+    title.textContent = etq.printable(etq.short(`${name}, ${etq.seriesOf(table, row)}${missing}`));
     draw();
   };
 }

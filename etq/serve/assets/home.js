@@ -26,7 +26,7 @@ etq.pageOfHome = async () => {
     const kind = etq.parameters().kind ?? "";
     if (page.causes) {
       title.textContent = etq.findingsText(page.causes);
-      etq.slower({ list: found, chips, causes: page.causes, kind, series: page.series, table: page.table, text: page.text, source: etq.source, choose });
+      etq.slower({ list: found, chips, causes: page.causes, kind, series: page.series, table: page.table, source: etq.source, choose });
     }
   }
   function draw() {

@@ -43,7 +43,7 @@ etq.pageOfTrends = async () => {
     marked.textContent = "Click a point to open its capture; click two points with Shift to compare them.";
   };
   etq.shownSeries = () => etq.parameters().series ?? null;
-  etq.seriesChosen = (name) => etq.setParameters({ series: name === "" ? "(all captures)" : name }, { replace: true });
+  etq.seriesChosen = (name) => etq.setParameters({ series: name }, { replace: true });
 
   async function load() {
     const parameters = etq.parameters();
