@@ -50,11 +50,14 @@ def _heads(values: Sequence[tuple[str, Any, str]]) -> list[str]:
                 heads[time[0]] = f"{time[1]} {range_text([time[2]], text)}"
         elif name.endswith("_of") and heads:
             heads[-1] += f" of {text}"
+        elif isinstance(value, bool):
+            heads.append(f"{label}: {text}")
         elif not isinstance(value, int | float):
             heads.append(text)
         elif name.endswith("_percent"):
             heads.append(f"{label} {number_text(value, 3)} %")
         else:
-            time = time or (len(heads), label, value)
+            if isinstance(value, float):  # counts are whole numbers
+                time = time or (len(heads), label, value)
             heads.append(f"{label} {number_text(value)}")
     return heads

@@ -64,4 +64,5 @@ def without_graph(target: Target) -> str:
         return "a PyTorch trace has no graph"
     if not target.has_record:
         return without_record(target, "the graph of its program")
+    target.rows("FROM _capture($capture, NULL)", capture=target.capture)  # an error if its events were pruned
     return "None of the ETRecord's edge graphs is of a method that is known to have run."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,6 +76,9 @@ def test_what_is_slower_in_a_warehouse(lab: Path) -> None:
     assert [line.split(" %  ")[1] for line in lines[at:] if " %  " in line] == titles
     judged = "4 of 24 series judged over time; not judged: 20 (too few builds)"
     assert f"  {judged}. Devices compared in 1 of 1 group of captures" in lines
+    [first] = run_etq("show", "causes", "--db", str(lab), "--limit", "1").output.split("\n\n")[:1]
+    # The unit is that of the cost, not of a count.
+    assert re.search(r"number of series 1  share \S+ %  cost \S+ us .*is accepted: no$", first, re.DOTALL), first
     every = run_etq("comment", "--since", "99999d", "--db", str(lab)).output.splitlines()
     assert every[0].startswith("### 3 findings since ") and every[-1].startswith("4 of 24 series judged")
     assert [line.partition(" % ")[2].partition("**")[0] for line in every[2:5]] == titles

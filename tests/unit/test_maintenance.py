@@ -108,6 +108,8 @@ def test_pruned_events_are_reported_and_come_back(warehouse: Warehouse) -> None:
     for view in ("op_totals", "framework_tax", "advice", "percentiles", "module_totals"):
         with pytest.raises(Exception, match="the events of 00 were pruned; .* ingest its file again"):
             getattr(warehouse, view)("00").fetchall()
+    with pytest.raises(QueryError, match="the events of 00 were pruned"):
+        etq.report.graph_of(warehouse, "00")
     assert warehouse.event_ops("00").fetchall() and warehouse.metric_values("00").fetchall() == []
     with pytest.raises(WarehouseError, match="rollups can't be computed without them"):
         warehouse.phase("00", "decode", runs="1-")
