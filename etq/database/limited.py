@@ -23,7 +23,7 @@ from etq.catalog import corrected
 from etq.database import cursors
 from etq.database.limits import SAFE_SECONDS
 from etq.database.nearest import explained
-from etq.errors import QueryError, message_of, place_in
+from etq.errors import ArgumentError, QueryError, message_of, place_in
 
 # Planning can't be interrupted. Its time grows with the text: 5,000 SELECTs in 95 kB take 2 s.
 MOST_TEXT: Final = 100_000
@@ -180,8 +180,11 @@ def ask(
     """Return the result of `answer`, which runs the query on the cursor that it gets, in a read-only transaction.
 
     Raises `QueryError` for a query that isn't one SELECT, is wrong, or takes longer than `seconds`, and what `answer`
-    raises; `BusyError` while `MOST_OF_ONE` queries of an `asker` run, or too many of all.
+    raises; `ArgumentError` for `seconds` that aren't a number above 0; `BusyError` while `MOST_OF_ONE` queries of an
+    `asker` run, or too many of all.
     """
+    if not (isinstance(seconds, int | float) and 0 < seconds <= threading.TIMEOUT_MAX):
+        raise ArgumentError(f"seconds is a number above 0, not {seconds!r}")
     check_select(query)
     cursor = cursors.cursor(connection)
     with suppress(duckdb.InvalidInputException):  # locked already

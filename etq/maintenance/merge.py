@@ -21,7 +21,7 @@ from etq.database.locking import retry_while_locked
 from etq.database.neighbours import check_free
 from etq.database.publishing import NO_FOLDER, private_folder, publish_new
 from etq.database.rollups import PRUNED
-from etq.errors import WarehouseError, message_of
+from etq.errors import ArgumentTypeError, WarehouseError, message_of
 from etq.maintenance.copying import check_warehouse
 from etq.maintenance.retention import EVENT_TABLES
 from etq.storage.linking import link
@@ -55,6 +55,8 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
     Raises `WarehouseError` for a file that isn't a warehouse of this schema, and for an output that exists already or
     can't be written; no incomplete output is left.
     """
+    if isinstance(paths, str | os.PathLike):
+        raise ArgumentTypeError(f"paths is a list of warehouses, not {paths!r}")
     sources = [expanded(path) for path in paths]
     target = Path(expanded(output))
     for path in sources:

@@ -41,8 +41,8 @@ def read(
     """Read profiling files (or their bytes) to query them without storing them, as `etq FILE` does.
 
     Returns a warehouse in memory, a context manager as what `open` returns. For one file, the capture is its attribute
-    `only`, which all views use if no capture is given: `etq.read("run.etdp").op_totals(unit="us")`; views across
-    captures, such as `trend`, are empty. Several files, a list of them, a folder or a pattern (`"runs/*.etdp"`) are
+    `only`, which all views use if no capture is given: `etq.read("run.etdp").op_totals(unit="us")`; `trend` and
+    `regressions` need several. Several files, a list of them, a folder or a pattern (`"runs/*.etdp"`) are
     ingested as by `Warehouse.ingest_many`, each under its name, with the labels of sidecars.
 
     Options and errors are those of `Warehouse.ingest`; elements of values in a debug buffer are kept. Options with

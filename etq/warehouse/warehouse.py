@@ -782,8 +782,8 @@ class Warehouse(Views):
     def ingest_record(self, source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> Record:
         """Ingest an ETRecord (or its bytes): all of it, or, at an error, nothing. Known content adds nothing.
 
-        Raises `FormatError` for a file that can't be read, is damaged or isn't an ETRecord, and `WarehouseError` for a
-        name that is taken and for a warehouse that can't be written.
+        Raises `FormatError` for a file that can't be read, is damaged or isn't an ETRecord, `ArgumentError` for a name
+        that is taken, and `WarehouseError` for a warehouse that can't be written.
         """
         from etq.storage.records import store_record
 
@@ -819,8 +819,8 @@ class Warehouse(Views):
         name    unique name; by default the record's, followed by `-reference`, or by the graph if another graph of the
                 record has this name
 
-        `etq.torch.reference.reference_values` runs a graph. Raises `QueryError` for an unknown record, and
-        `WarehouseError` for a graph that it lacks, a name that is taken and a warehouse that can't be written.
+        `etq.torch.reference.reference_values` runs a graph. Raises `QueryError` for an unknown record, `ArgumentError`
+        for a name that is taken, and `WarehouseError` for a graph that it lacks and a warehouse that can't be written.
         """
         from etq.storage.reference import store_reference
 
@@ -889,7 +889,7 @@ class Warehouse(Views):
 
         Raises `QueryError` for an unknown capture; `ArgumentError` for keys that are empty or have commas, equals
         signs, quotation marks, @ or control characters, for values with control characters, for a captured_at that is
-        not a time, and for a warehouse that can't be written.
+        not a time; `WarehouseError` for a warehouse that can't be written.
         """
         from etq.annotations.labels import RANKS, labels_of, set_labels
 
@@ -917,7 +917,7 @@ class Warehouse(Views):
         run     index of the run that it describes; by default the whole capture
 
         Raises `QueryError` for an unknown capture; `ArgumentError` for a value that is not a finite number, an invalid
-        name or unit, an unknown run, and a warehouse that can't be written.
+        name or unit, and an unknown run; `WarehouseError` for a warehouse that can't be written.
         """
         from etq.ingest.metrics.rows import Metric
         from etq.storage.metrics import set_metric
@@ -967,8 +967,8 @@ class Warehouse(Views):
         method  method of runs, as inferred from the linked record or program
 
         Give at least one of these rules; the phase is set for runs that fit all of them. Raises `QueryError` for an
-        unknown capture, and `WarehouseError` for another phase, runs that don't exist, rules that no run fits and a
-        warehouse that can't be written.
+        unknown capture, `ArgumentError` for another phase, runs that don't exist and rules that no run fits, and
+        `WarehouseError` for pruned events and for a warehouse that can't be written.
         """
         from etq.annotations.phases import set_phase
 

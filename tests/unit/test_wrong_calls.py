@@ -42,6 +42,7 @@ WRONG: list[Call] = [
     lambda _: etq.Inspector(str(MLP)).calculate_numeric_gap("MSE"),
     lambda _: etq.read(),
     lambda _: etq.read([]),
+    lambda w: w.safe_sql("SELECT 1", seconds=-1),
 ]
 INSPECTED: list[dict[str, Any]] = [
     {"etdump_path": 3}, {"etdump_path": str(MLP), "etrecord": 3}, {"etdump_path": str(MLP), "debug_buffer_path": 3}, {},
@@ -49,6 +50,7 @@ INSPECTED: list[dict[str, Any]] = [
 OF_WRONG_TYPES: list[Call] = [
     lambda _: UNCHECKED.read(5),
     lambda _: UNCHECKED.open(5),
+    lambda _: UNCHECKED.merge("lab.duckdb", "all.duckdb"),
     lambda w: w.ingest(None),
     lambda w: w.op_totals(3.5),
     lambda w: w.op_totals(),
