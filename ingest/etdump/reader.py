@@ -139,6 +139,7 @@ class _Reader:
         root = Tables(buffer, ETDUMP, start + buffer.gather(start, REFERENCE, "the reference to the root table"))
         run_data = root.spans("run_data", 4)
         dump_index, self.dumps = self.dumps, self.dumps + 1
+        self.clock.begin_dump()
         buffer.claim(4 * run_data.total(), "ETDump.run_data")
         for first in range(0, run_data.total(), RUNS):
             runs = root.elements(run_data, RUN_DATA, first, min(first + RUNS, run_data.total()))

@@ -29,6 +29,11 @@ class HostClock:
         self._beyond_63_bits = 0
         self._unended = 0
         self._is_beyond_32_bits = False
+        self._last_logged = 0
+
+    def begin_dump(self) -> None:
+        """Note that the next runs are of another dump, whose clock may have begun again."""
+        self._last_logged = 0
 
     def comparable_starts(
         self,
@@ -58,10 +63,12 @@ class HostClock:
         host = np.flatnonzero(is_host & ~are_unended(start, elapsed))
         run = np.searchsorted(ends, host, side="right")
         is_wrapped[np.searchsorted(ends, turned[is_host[turned]], side="right")] = True
-        is_wrapped[run[1:][(run[1:] == run[:-1]) & (logged[host[:-1]] - logged[host[1:]] > _HALF)]] = True
+        falls = np.diff(logged[host], prepend=self._last_logged) < -_HALF
+        is_wrapped[run[1:][falls[1:] & (run[1:] == run[:-1])]] = True
+        self.has_wrapped |= bool(falls.any() or is_wrapped.any())
+        self._last_logged = int(np.append(self._last_logged, logged[host])[-1])
         if not is_wrapped.any():
             return start, is_wrapped
-        self.has_wrapped = True
         all_runs = np.searchsorted(ends, np.arange(len(start)), side="right")
         return _unwrapped(start, elapsed, logged, host, all_runs, is_wrapped), is_wrapped
 

@@ -72,27 +72,13 @@ estimated AS (
         ), 0) AS scale
     FROM others AS o
 ),
-origins AS (
-    SELECT r.run_index, r.dump_index, o.origin_ticks,
-        -- If a run begins before the previous one, a counter wrapped.
-        4294967296 * count(*) FILTER (WHERE o.is_turned) OVER (
-            PARTITION BY r.dump_index ORDER BY r.run_index
-        ) AS turned_ticks
-    FROM query_table(target) AS a
-    JOIN runs AS r USING (capture_id)
-    JOIN (
-        SELECT i.run_index, i.origin_ticks,
-            a.clock_bits = 32 AND i.origin_ticks < lag(i.origin_ticks) OVER (ORDER BY i.run_index) AS is_turned
-        FROM (SELECT DISTINCT t.run_index, t.origin_ticks FROM timed AS t) AS i CROSS JOIN query_table(target) AS a
-    ) AS o ON o.run_index = r.run_index
-),
+origins AS (SELECT DISTINCT t.run_index, t.origin_ticks FROM timed AS t),
 run_starts AS (
     SELECT o.run_index,
-        (
-            o.origin_ticks::HUGEINT + o.turned_ticks
-            - min(o.origin_ticks::HUGEINT + o.turned_ticks) OVER (PARTITION BY o.dump_index)
-        )::DOUBLE AS since_first
-    FROM origins AS o
+        (o.origin_ticks::HUGEINT - min(o.origin_ticks) OVER (PARTITION BY r.dump_index))::DOUBLE AS since_first
+    FROM query_table(target) AS a
+    JOIN runs AS r USING (capture_id)
+    JOIN origins AS o USING (run_index)
 ),
 -- Only for a trace.
 threaded AS (
@@ -177,7 +163,7 @@ CREATE MACRO timeline(
     unit := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
 WITH target AS MATERIALIZED (
-    SELECT a.*, c.clock_bits
+    SELECT a.*, c.format, c.clock_bits
     FROM _scaled_capture_with_method(capture, unit, method) AS a
     JOIN captures AS c USING (capture_id)
 )

@@ -86,6 +86,18 @@ def test_a_counter_that_wraps_in_a_run_longer_than_half_its_range() -> None:
     )  # fmt: skip
 
 
+def test_the_place_of_runs_of_a_counter_that_wraps_between_them() -> None:
+    """In units of 2**28 ticks, of which the counter holds 16: runs from 3 to 15, from 17 to 29 and from 33 to 34."""
+    unit = 2**28
+    assert_query(
+        f"SELECT run_start / {unit} AS run, start / {unit} AS start FROM timeline('test', unit := 'ns')",
+        "run,start\n0.0,0.0\n0.0,1.0\n14.0,0.0\n14.0,10.0\n30.0,0.0\n",
+        run("Execute", kernel("a", 4 * unit, 5 * unit), execute(3 * unit, 15 * unit)),
+        run("Execute", kernel("a", 11 * unit, 12 * unit), execute(1 * unit, 13 * unit)),
+        run("Execute", execute(1 * unit, 2 * unit)),
+    )
+
+
 def test_a_counter_that_wraps_between_events() -> None:
     """What ends before zero is not within what begins after it."""
     top = 2**32
