@@ -85,7 +85,8 @@ def _passed_on(pairs: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], in
 
 class Rank(NamedTuple):
     """How a rank spends a step, as means of its steps in ns; None if unknown. `waited_for` is the mean time that
-    another rank waits for this one; `last` is the number of steps in which the other ranks wait longest for it.
+    another rank waits for this one; `steps` is the number of steps whose waits are known, `last` the number of those in
+    which the other ranks wait longest for it.
     """
 
     rank: int
@@ -135,12 +136,13 @@ class JobEvidence:
 
     @cached_property
     def ticks(self) -> dict[int, int]:
-        """The time of the steps of each rank."""
-        return dict(self.rows(tuple, f"SELECT rank, sum(duration)::BIGINT FROM {self._steps} GROUP BY ALL"))
+        """The time of the steps of each rank whose waits are known."""
+        query = f"SELECT rank, sum(duration)::BIGINT FROM {self._steps} WHERE waited IS NOT NULL GROUP BY ALL"
+        return dict(self.rows(tuple, query))
 
     @cached_property
     def waits(self) -> dict[int | None, dict[int, int]]:
-        """How long other ranks waited for a rank, by step. All steps are included."""
+        """How long other ranks waited for a rank, by step. All steps whose waits are known are included."""
         found: dict[int | None, dict[int, int]] = {}
         for step, pairs in self._pairs.items():
             of_step = found[step] = {}
@@ -161,7 +163,8 @@ class JobEvidence:
         the cause is the rank that it waited for, see `_passed_on`.
         """
         direct: dict[int | None, dict[tuple[int, int], int]] = {
-            step: {} for (step,) in self.rows(tuple, f"SELECT DISTINCT step FROM {self._steps}")
+            step: {}
+            for (step,) in self.rows(tuple, f"SELECT DISTINCT step FROM {self._steps} WHERE waited IS NOT NULL")
         }
         query = f"""
             SELECT c.step, c.rank, c.last_rank, sum(c.waited)::BIGINT FROM {self._calls} AS c
@@ -199,7 +202,8 @@ class JobEvidence:
     def by_rank(self) -> list[Rank]:
         """The ranks in order."""
         query = f"""
-            SELECT s.rank, avg(s.duration), avg(s.computation), avg(s.exposed), avg(s.waited), avg(s.transfer), count(*)
+            SELECT s.rank, avg(s.duration), avg(s.computation), avg(s.exposed), avg(s.waited), avg(s.transfer),
+                count(s.waited)
             FROM {self._steps} AS s GROUP BY s.rank ORDER BY s.rank
         """
         clocks = {clock.rank: clock for clock in self.clocks}
@@ -217,7 +221,7 @@ class JobEvidence:
 
     def _waited_for(self, rank: int, steps: int) -> float:
         waited = sum(of_step.get(rank, 0) for of_step in self.waits.values())
-        return waited / max(self.waiting.get(rank, 1), 1) / steps
+        return waited / max(self.waiting.get(rank, 1), 1) / max(steps, 1)
 
     @cached_property
     def clocks(self) -> list[Clock]:

@@ -320,7 +320,7 @@ def _change(before: float, after: float) -> str:
 def _nothing(evidence: JobEvidence, late: Sequence[Late]) -> str:
     """The sentence if nothing stands out. It says what was compared, or why nothing could be compared."""
     of_job = evidence.of_job
-    if of_job is None or not evidence.ticks:
+    if of_job is None or not of_job.steps:
         return "No step of a rank is known."
     if of_job.ranks < 2:
         return "One rank of a job: only the traces of other ranks show which rank it waits for."

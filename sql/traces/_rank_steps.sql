@@ -107,15 +107,16 @@ least AS (
             WHEN max(j.together_ticks) OVER of_step > 0 AND count(*) OVER of_step > 1
                 THEN min(j.together_ticks) OVER of_step
         END AS least_ticks,
-        max(j.together_ticks) OVER of_step AS most_ticks,
+        max(j.together_ticks) OVER of_step AS most_ticks, CASE WHEN j.together_ticks = 0 THEN 0 END AS none_ticks,
         first_value(j.rank) OVER (PARTITION BY j.job, j.step ORDER BY j.together_ticks, j.rank) AS least_rank,
         sum(j.together_ticks) OVER of_step AS all_ticks, count(*) OVER of_step AS ranks
     FROM joined AS j
     WINDOW of_step AS (PARTITION BY j.job, j.step)
 )
 SELECT l.job, l.step, l.rank, l.capture, l.ticks, l.computation_ticks, l.communication_ticks, l.exposed_ticks,
-    CASE WHEN l.is_by_clocks THEN l.waited_ticks ELSE l.together_ticks - l.least_ticks END AS waited_ticks,
-    CASE WHEN l.is_by_clocks THEN l.transfer_ticks END AS transfer_ticks,
+    CASE WHEN l.is_by_clocks THEN coalesce(l.waited_ticks, l.none_ticks) ELSE l.together_ticks - l.least_ticks END
+        AS waited_ticks,
+    CASE WHEN l.is_by_clocks THEN coalesce(l.transfer_ticks, l.none_ticks) END AS transfer_ticks,
     CASE
         WHEN l.is_by_clocks THEN l.last_rank
         WHEN l.most_ticks > l.least_ticks THEN l.least_rank

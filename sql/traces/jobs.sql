@@ -12,8 +12,8 @@
 --   missing_ranks: the first 16 ranks without a trace; NULL if there are none
 --   steps: number of its steps; 1 without steps
 --   step: median over the steps of the time of the rank that takes longest
---   waited_percent: waits of all ranks in percent of the time of their steps; NULL if unknown
---   exposed_percent: time in which kernels of communication ran and none of computation, in percent of the time of steps
+--   waited_percent: waits of all ranks in percent of the time of those of their steps whose waits are known; NULL if unknown
+--   exposed_percent: time in which kernels of communication ran and none of computation, in percent of the time of those steps for which this is known
 --   last_rank: rank that the others wait for longest, as in `stragglers`; NULL if there is none, or it is unknown
 --   last_rank_percent: waits for last_rank, in the steps in which the others wait for it, in percent of all waits; NULL if last_rank is NULL
 --   last_rank_steps: number of these steps; NULL if last_rank is NULL
@@ -32,15 +32,17 @@ sizes AS (
 ),
 rank_steps AS MATERIALIZED (FROM _rank_steps_of('ranks')),
 job_steps AS (
-    SELECT coalesce(r.job, '') AS job, r.step, max(r.ticks) AS longest, sum(r.ticks)::BIGINT AS ticks,
-        sum(r.waited_ticks)::BIGINT AS waited_ticks, sum(r.exposed_ticks)::BIGINT AS exposed_ticks,
-        any_value(r.waited_by) AS waited_by, any_value(r.scale) AS scale, any_value(r.unit) AS unit
+    SELECT coalesce(r.job, '') AS job, r.step, max(r.ticks) AS longest, sum(r.waited_ticks)::BIGINT AS waited_ticks,
+        _sum_where(r.ticks, r.waited_ticks IS NOT NULL) AS waiting_ticks,
+        sum(r.exposed_ticks)::BIGINT AS exposed_ticks,
+        _sum_where(r.ticks, r.exposed_ticks IS NOT NULL) AS counting_ticks, any_value(r.waited_by) AS waited_by, any_value(r.scale) AS scale, any_value(r.unit) AS unit
     FROM rank_steps AS r
     GROUP BY 1, r.step
 ),
 summed AS (
-    SELECT s.job, count(*) AS steps, median(s.longest) AS step_ticks, sum(s.ticks)::BIGINT AS ticks,
-        sum(s.waited_ticks)::BIGINT AS waited_ticks, sum(s.exposed_ticks)::BIGINT AS exposed_ticks,
+    SELECT s.job, count(*) AS steps, median(s.longest) AS step_ticks, sum(s.waited_ticks)::BIGINT AS waited_ticks,
+        sum(s.waiting_ticks)::BIGINT AS waiting_ticks, sum(s.exposed_ticks)::BIGINT AS exposed_ticks,
+        sum(s.counting_ticks)::BIGINT AS counting_ticks,
         any_value(s.waited_by) AS waited_by, any_value(s.scale) AS scale, any_value(s.unit) AS unit
     FROM job_steps AS s
     GROUP BY s.job
@@ -64,8 +66,8 @@ SELECT nullif(z.job, '') AS job, len(z.present) AS ranks, z.world_size, z.world_
     nullif(array_to_string(
         list_filter(range(least(z.world_size, 2000)), lambda n: NOT list_contains(z.present, n))[:16], ', '
     ), '') AS missing_ranks,
-    s.steps, _in_unit(s.step_ticks, s.scale) AS step, 100 * s.waited_ticks::DOUBLE / s.ticks AS waited_percent,
-    100 * s.exposed_ticks::DOUBLE / s.ticks AS exposed_percent, l.rank AS last_rank,
+    s.steps, _in_unit(s.step_ticks, s.scale) AS step, 100 * s.waited_ticks::DOUBLE / nullif(s.waiting_ticks, 0) AS waited_percent,
+    100 * s.exposed_ticks::DOUBLE / nullif(s.counting_ticks, 0) AS exposed_percent, l.rank AS last_rank,
     100 * l.ticks::DOUBLE / s.waited_ticks AS last_rank_percent, l.steps AS last_rank_steps, s.waited_by, s.unit
 FROM sizes AS z
 LEFT JOIN summed AS s ON s.job = z.job

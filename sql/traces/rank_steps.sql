@@ -16,7 +16,7 @@
 --   computation: time of the kernels of computation that the step launched
 --   communication: time of the kernels of communication (NCCL, RCCL) that it launched; of a trace without kernels, time of the collectives of gloo
 --   exposed: time of the step in which kernels of communication ran and none of computation, as in `step_breakdown`; NULL for steps that do not count there
---   waited: time that it waited for the last rank, in collectives whose wait is known; otherwise an estimate, see waited_by; NULL if unknown
+--   waited: time that it waited for the last rank, in collectives whose wait is known; otherwise an estimate, see waited_by; 0 without such collectives; NULL if unknown
 --   transfer: time in these collectives from then on; NULL if unknown
 --   waits_for: rank that the ranks of the step wait for longest; NULL if there is none, or it is unknown
 --   waited_by: clocks, as in `collective_waits`; communication: the time in collectives that may end together, minus the least such time of the step's ranks; NULL if waits are unknown

@@ -354,6 +354,24 @@ def test_waits_are_as_planted(warehouse: Warehouse) -> None:
     assert warehouse.rows(query)[1] == [pytest.approx(row) for row in expected]
 
 
+def test_steps_whose_waits_are_unknown_are_no_part_of_the_whole(warehouse: Warehouse) -> None:
+    """Rank 0 waits 50 us in step 0. In step 1, rank 1 has no collective, so how long rank 0 waits there is unknown; in
+    step 2, no rank has one.
+    """
+
+    def write(made: Machine, step: int) -> None:
+        if step + made.rank < 2 and step < 2:
+            start = 10_000 * step + 100 + 50 * made.rank
+            run(made, start, 10_000 * step + 200, size=2)
+
+    ingest_job(warehouse, range(2), write, steps=3)
+    query = "SELECT step, rank, waited, transfer FROM rank_steps('job=a') ORDER BY ALL"
+    known = [(0, 0, 50, 50), (0, 1, 0, 50), (1, 0, None, None), (1, 1, 0, 0), (2, 0, 0, 0), (2, 1, 0, 0)]
+    assert warehouse.rows(query)[1] == known
+    [(waited, part, steps)] = warehouse.rows("SELECT waited_percent, last_rank_percent, steps FROM jobs('job=a')")[1]
+    assert (waited, part, steps) == (pytest.approx(100 * 50 / (5 * 9999)), 100, 3)
+
+
 def test_waits_on_clocks_an_odd_nanosecond_apart(warehouse: Warehouse) -> None:
     """The median of two clocks is between ticks: both are shifted by it alike."""
     ingest_job(warehouse, range(2), lambda made, _: run(made, 100 + 50 * made.rank, 200, size=2), offsets=(0, 0.001))
