@@ -83,7 +83,7 @@ def judged(series: Sequence[Row], groups: Sequence[Row]) -> str:
     """
     left = [row["reason"] for row in series if row["reason"] is not None]
     sentences = [
-        _with_reasons(f"{len(series) - len(left):,} of {_of_series(len(series))} judged over time", "judged", left)
+        _with_reasons(f"{len(series) - len(left):,} of {_of_series(len(series))} judged over time", "not judged", left)
     ]
     # A group of one device is mentioned only if its series has other groups.
     beside = Counter(row["series"] for row in groups)
@@ -91,9 +91,11 @@ def judged(series: Sequence[Row], groups: Sequence[Row]) -> str:
     if known:
         compared = sum(row["compared_devices"] > 0 for row in known)
         text = f"devices compared in {compared:,} of {counted(len(known), 'group')} of captures"
-        sentences.append(
-            _with_reasons(text, "compared", [_of_group(row) for row in known if row["reason"] is not None])
-        )
+        lacking = [row for row in known if row["reason"] is not None]
+        for what, is_partly in (("not compared", False), ("not all compared", True)):
+            reasons = [_of_group(row) for row in lacking if (row["compared_devices"] > 0) == is_partly]
+            text = _with_reasons(text, what, reasons)
+        sentences.append(text)
     return ". ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
 
 
@@ -108,7 +110,7 @@ def _of_group(row: Row) -> str:
     return f"{row['reason']}: {of and f'{of}, '}{counted(row['captures'], 'capture')}"
 
 
-def _with_reasons(text: str, done: str, reasons: Sequence[str]) -> str:
+def _with_reasons(text: str, what: str, reasons: Sequence[str]) -> str:
     counts = Counter(reasons).most_common()
     why = ", ".join(f"{count:,} ({reason})" for reason, count in counts)
-    return f"{text}; not {done}: {why}" if counts else text
+    return f"{text}; {what}: {why}" if counts else text

@@ -15,7 +15,7 @@ from tests.browser.served import text, until, visit
 from tests.browser.test_accessible import BROKEN_LEGENDS, LOOKS
 from tests.browser.test_accessible import found as accessible
 from tests.command_line import run_etq
-from tests.fleet_captures import COMMITS, ingest_fleet
+from tests.fleet_captures import COMMITS, DEVICES, fleet, ingest_fleet
 from tests.job_traces import Faults, job
 from tests.serve.server import Server, serving
 
@@ -192,3 +192,30 @@ def test_the_page_of_a_fleet_says_which_devices_are_slower(browser: WebDriver, s
     next(each for each in browser.find_elements(By.CSS_SELECTOR, ".chips button") if each.text == "mlp").click()
     until(browser, "document.getElementById('fleet') !== null && document.documentElement.dataset.ready === 'yes'")
     assert "selector=model" in browser.current_url and complaints(browser) == []
+
+
+@pytest.mark.long
+def test_no_long_name_of_a_device_is_drawn_over_its_verdict(browser: WebDriver, tmp_path: Path) -> None:
+    """Nor, on a phone, over the columns that are scrolled beneath it."""
+    path = tmp_path / "lab.duckdb"
+    few = fleet(model="mlp", devices=DEVICES[:3])
+    with etq.open(path) as lab:
+        ingest_all(lab, [each._replace(labels={**each.labels, "device": each.labels["device"] * 7}) for each in few])
+    covered = """
+        const box = document.querySelector(".wide:has(.fleet)");
+        box.scrollLeft = arguments[0];
+        return [...box.querySelectorAll("tbody tr")].filter((row) => {
+            const range = document.createRange();
+            range.selectNodeContents(row.cells[0]);
+            const [name, verdict] = [range.getBoundingClientRect(), row.cells[1].getBoundingClientRect()];
+            const [first, last] = [name.left + 2, name.right - 2].map((x) => document.elementFromPoint(x, name.top + 4));
+            return (arguments[0] === 0 && name.right > verdict.left) || [first, last].some((each) => !row.cells[0].contains(each));
+        }).length;
+    """
+    with serving(path) as server:
+        for width, scrolled in ((1280, 0), (390, 0), (390, 60)):
+            with screen(browser, width):
+                visit(browser, server, "/fleet")
+                assert len(browser.find_elements(By.CSS_SELECTOR, ".fleet tbody tr")) == 3
+                assert browser.execute_script(covered, scrolled) == 0, (width, scrolled)
+    complaints(browser)

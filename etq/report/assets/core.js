@@ -35,9 +35,9 @@ globalThis.etq = {
     });
   },
 
-  // A text as nodes. Its lines may also break within names, after :: _ . and /.
+  // A text as nodes. Its lines may also break within names, after :: _ , . and /.
   broken(text) {
-    const parts = etq.printable(etq.short(text, 2000)).split(/(?<=::|_)(?=\w)|(?<=[./])(?=[A-Za-z])/);
+    const parts = etq.printable(etq.short(text, 2000)).split(/(?<=::|[_,])(?=\w)|(?<=[./])(?=[A-Za-z])/);
     return parts.flatMap((part, at) => (at ? [etq.element("wbr"), part] : [part]));
   },
 

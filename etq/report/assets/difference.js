@@ -42,7 +42,7 @@ function ofOps(verdicts) {
     words.textContent = etq.words[verdict] ?? verdict;
     return etq.element("span", {}, words, etq.printable(` ${etq.number(verdicts[verdict])}`));
   });
-  return etq.element("p", { class: "legend ops" }, etq.element("span", { text: "Of ops:" }), ...counts);
+  return counts.length === 0 ? "" : etq.element("p", { class: "legend ops" }, etq.element("span", { text: "Of ops:" }), ...counts);
 }
 
 etq.section("captures", (parent, { captures: rows, totals }, facts) => {

@@ -63,7 +63,7 @@ function item(cause, series, table, source) {
 etq.seriesTable = (parent, table, series) => {
   const trend = (selector, row) => {
     const name = etq.seriesOf(table, row);
-    return etq.compareLink ? etq.element("a", { href: `/trends?${new URLSearchParams({ ...(selector ? { selector } : {}), series: name })}`, text: name }) : name;
+    return etq.compareLink ? etq.element("a", { href: `/trends?${new URLSearchParams({ ...(selector ? { selector } : {}), series: name })}` }, ...etq.broken(name)) : name;
   };
   etq.table(parent, table, [
     { name: "series", always: true, as: trend },
