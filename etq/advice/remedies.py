@@ -19,7 +19,6 @@ class Traits(NamedTuple):
     is_compiled: bool
     has_workers: bool | None
     steps: int
-    step_ticks: int | None
     ticks: int
     start_ticks: int
     replays: bool

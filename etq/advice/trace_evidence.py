@@ -425,8 +425,8 @@ class Evidence:
         return self.rows(
             lambda row: Traits._make((*row, loads_at_ends)),
             f"""
-            SELECT t.is_training, t.is_compiled, t.has_workers, t.steps, t.step_ticks, t.ticks, t.start_ticks,
-                t.replays, t.runtime, nullif(n.launches, 0) / greatest(t.steps, 1),
+            SELECT t.is_training, t.is_compiled, t.has_workers, t.steps, t.ticks, t.start_ticks, t.replays,
+                t.runtime, nullif(n.launches, 0) / greatest(t.steps, 1),
                 EXISTS (
                     FROM signatures AS f
                     WHERE f.capture_id = $key AND f.activity IN ('python_function', 'module')

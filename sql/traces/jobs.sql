@@ -35,7 +35,8 @@ job_steps AS (
     SELECT coalesce(r.job, '') AS job, r.step, max(r.ticks) AS longest, sum(r.waited_ticks)::BIGINT AS waited_ticks,
         _sum_where(r.ticks, r.waited_ticks IS NOT NULL) AS waiting_ticks,
         sum(r.exposed_ticks)::BIGINT AS exposed_ticks,
-        _sum_where(r.ticks, r.exposed_ticks IS NOT NULL) AS counting_ticks, any_value(r.waited_by) AS waited_by, any_value(r.scale) AS scale, any_value(r.unit) AS unit
+        _sum_where(r.ticks, r.exposed_ticks IS NOT NULL) AS counting_ticks, any_value(r.waited_by) AS waited_by,
+        any_value(r.scale) AS scale, any_value(r.unit) AS unit
     FROM rank_steps AS r
     GROUP BY 1, r.step
 ),
@@ -66,7 +67,8 @@ SELECT nullif(z.job, '') AS job, len(z.present) AS ranks, z.world_size, z.world_
     nullif(array_to_string(
         list_filter(range(least(z.world_size, 2000)), lambda n: NOT list_contains(z.present, n))[:16], ', '
     ), '') AS missing_ranks,
-    s.steps, _in_unit(s.step_ticks, s.scale) AS step, 100 * s.waited_ticks::DOUBLE / nullif(s.waiting_ticks, 0) AS waited_percent,
+    s.steps, _in_unit(s.step_ticks, s.scale) AS step,
+    100 * s.waited_ticks::DOUBLE / nullif(s.waiting_ticks, 0) AS waited_percent,
     100 * s.exposed_ticks::DOUBLE / nullif(s.counting_ticks, 0) AS exposed_percent, l.rank AS last_rank,
     100 * l.ticks::DOUBLE / s.waited_ticks AS last_rank_percent, l.steps AS last_rank_steps, s.waited_by, s.unit
 FROM sizes AS z

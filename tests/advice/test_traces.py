@@ -388,7 +388,7 @@ def test_unknown_kernels_of_attention_are_attention(warehouse: Warehouse, tmp_pa
     assert detail == [("37.5 % of the time of kernels is in kernels of 2 unknown names, as much in k_bwd as in k_fwd",)]
 
 
-TRAITS = Traits(None, False, False, 0, None, 1000, 0, False, None)
+TRAITS = Traits(None, False, False, 0, 1000, 0, False, None)
 
 
 @pytest.mark.parametrize(
