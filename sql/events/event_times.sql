@@ -45,7 +45,7 @@ with_clock AS (
             ELSE w.last_ticks - (w.last_ticks - e.start_ticks + 4294967296) % 4294967296
         END AS counted_back,
         coalesce(counted_back + 4294967296 * w.wraps, e.start_ticks) AS clock_ticks,
-        r.scope, r.block_index, r.name AS block, r.iteration
+        r.scope, r.block_index, r.name AS block, r.iteration, r.dump_index
     FROM query_table(target) AS a
     JOIN event_ticks AS e USING (capture_id)
     JOIN (SELECT s.* FROM query_table(target) AS a JOIN signatures AS s USING (capture_id)) AS s USING (signature_index)

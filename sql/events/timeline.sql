@@ -72,14 +72,7 @@ estimated AS (
         ), 0) AS scale
     FROM others AS o
 ),
-origins AS (SELECT DISTINCT t.run_index, t.origin_ticks FROM timed AS t),
-run_starts AS (
-    SELECT o.run_index,
-        (o.origin_ticks::HUGEINT - min(o.origin_ticks) OVER (PARTITION BY r.dump_index))::DOUBLE AS since_first
-    FROM query_table(target) AS a
-    JOIN runs AS r USING (capture_id)
-    JOIN origins AS o USING (run_index)
-),
+dump_starts AS (SELECT t.dump_index, min(t.origin_ticks) AS first_ticks FROM timed AS t GROUP BY t.dump_index),
 -- Only for a trace.
 threaded AS (
     SELECT e.run_index, e.event_index, e.thread_index,
@@ -106,7 +99,7 @@ SELECT t.run_index, t.event_index, t.signature_index,
     END AS track,
     h.thread_index, coalesce(l.depth, 0) AS depth, t.kind, t.label AS event_name, t.family, t.instruction_id,
     CASE WHEN t.parent_index IS NOT NULL THEN t.parent_run_index END AS parent_run_index, t.parent_index,
-    _in_unit(b.since_first, a.scale) AS run_start,
+    _in_unit((t.origin_ticks::HUGEINT - d.first_ticks)::DOUBLE, a.scale) AS run_start,
     _in_unit(
         CASE
             WHEN t.is_placed THEN (t.clock_ticks::HUGEINT - t.origin_ticks)::DOUBLE
@@ -125,7 +118,7 @@ SELECT t.run_index, t.event_index, t.signature_index,
     a.unit, e.scale IS NOT NULL AS is_estimated, CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS logged,
     CASE WHEN NOT t.is_impossible THEN t.self_ticks END AS self_logged, t.written_unit AS logged_unit
 FROM timed AS t CROSS JOIN query_table(target) AS a
-JOIN run_starts AS b USING (run_index)
+JOIN dump_starts AS d USING (dump_index)
 LEFT JOIN levels AS l ON l.run_index = t.parent_run_index AND l.event_index = t.parent_index
 LEFT JOIN estimated AS e ON e.run_index = t.run_index AND e.event_index = t.event_index
 LEFT JOIN threaded AS h ON h.run_index = t.run_index AND h.event_index = t.event_index;
