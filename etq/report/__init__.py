@@ -1,7 +1,7 @@
 """Reports about captures, as one HTML file that opens anywhere and needs no network.
 
     from etq import report
-    report.write(warehouse, ["run"], "run.html")  # one capture
+    report.write(warehouse, "run", "run.html")  # one capture
     report.write(warehouse, ["build=41", "build=42"], "difference.html")  # two sides, each of one capture or of many
     report.trends_of(warehouse, "model=mlp", over="build").write("trends.html")  # one after the other
 
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from etq.errors import EtqError
+from etq.errors import ArgumentTypeError, EtqError
 
 if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
@@ -28,7 +28,7 @@ __all__ = ["graph_json_of", "graph_node_data_of", "graph_of", "graphs_of", "repo
 
 def report_of(
     warehouse: Answers,
-    captures: Sequence[str | Capture],
+    captures: str | Capture | Sequence[str | Capture],
     *,
     unit: str | None = None,
     names: tuple[str, str] | None = None,
@@ -47,8 +47,12 @@ def report_of(
     Raises `QueryError` for an unknown capture or unit, and for sides that can't be compared; `EtqError` for no
     capture or more than two, and for an option that this kind of report doesn't take.
     """
+    from etq.database.handles import Capture
     from etq.report import difference, single
 
+    captures = [captures] if isinstance(captures, str | Capture) else captures
+    if not isinstance(captures, list | tuple):
+        raise ArgumentTypeError(f"a report is of a capture, or of a list of two, not of {captures!r}")
     if len(captures) == 2:
         _check(options, difference.OPTIONS)
         base, new = (side if isinstance(side, str) else side.sha256 for side in captures)
@@ -63,7 +67,7 @@ def report_of(
 
 def write(
     warehouse: Answers,
-    captures: Sequence[str | Capture],
+    captures: str | Capture | Sequence[str | Capture],
     path: str | os.PathLike[str],
     *,
     unit: str | None = None,

@@ -456,10 +456,7 @@ class Warehouse(Views):
         """
         from etq.report import write
 
-        sides = [captures] if isinstance(captures, str | Capture) else captures
-        if not isinstance(sides, list | tuple):
-            raise ArgumentTypeError(f"a report is of a capture, or of a list of two, not of {captures!r}")
-        write(self, sides, path_of(path), **options)
+        write(self, captures, path_of(path), **options)
 
     def record(self, selector: str) -> Record:
         """Return the record of a name or hash prefix. Raises `QueryError` if none matches, or several do."""

@@ -147,6 +147,6 @@ SELECT c.method,
     c.changed, c.base_node, c.new_node, c.base_name, c.new_name, c.base_op, c.new_op, c.module_path, c.base_shapes,
     c.new_shapes, c.base_dtypes, c.new_dtypes, c.base_backend, c.new_backend, c.base_time, c.new_time,
     CASE WHEN u.unit IS NOT NULL THEN c.new_time - c.base_time END AS difference, u.unit AS unit, c.base_gap, c.new_gap,
-    c.base_grows, c.new_grows, lower(metric) AS metric, c.gap_problem, c.basis, c.score, c.origin, c.subgraph
+    c.base_grows, c.new_grows, _checked_metric(metric) AS metric, c.gap_problem, c.basis, c.score, c.origin, c.subgraph
 FROM compared AS c CROSS JOIN units AS u
 ORDER BY change = 'same', c.method, coalesce(c.new_node, c.origin, c.base_node), c.new_node, c.base_node;

@@ -71,7 +71,7 @@ gaps AS (
 ),
 measured AS (
     SELECT m.*, g.elements, g.nan_mismatches,
-        CASE lower(metric)
+        CASE _checked_metric(metric)
             WHEN 'mse' THEN g.mse
             WHEN 'l1' THEN g.l1
             WHEN 'max_abs' THEN g.max_abs
@@ -82,9 +82,6 @@ measured AS (
                 WHEN g.truth_square = 0 OR g.given_square = 0 THEN 0
                 ELSE g.product / (sqrt(g.truth_square) * sqrt(g.given_square))
             END
-            ELSE error(
-                'unknown metric ' || coalesce(metric, 'NULL') || '; known are mse, l1, snr, cosine, max_abs, max_rel'
-            )
         END AS gap
     FROM matched AS m
     LEFT JOIN gaps AS g USING (pair, method, debug_handle, output_index)

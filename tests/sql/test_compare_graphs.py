@@ -220,6 +220,7 @@ def test_backends_and_errors(records: Warehouse) -> None:
             "mlp has no graph of stage nix; its stages are edge_dialect_exported_program, exported_program",
         ),
         ("'mlp', 'mlp', unit := 'h'", "unknown unit h"),
+        ("'mlp', 'mlp', metric := 'nix'", "unknown metric nix"),
     ):
         with pytest.raises(QueryError, match=message):
             records.rows(f"FROM compare_graphs({arguments})")
