@@ -90,9 +90,10 @@ CREATE MACRO _none_matches(
     'no ' || kind || ' matches ' || given || CASE
         WHEN nearest['all'] = 0 THEN '; the warehouse has no ' || replace(kind, 'capture or ', '') || 's'
         WHEN nearest.near > 0 THEN
-            '; the nearest ' || if(nearest.near = 1, 'is ', 'are ')
+            '; the nearest ' || CASE WHEN nearest.near = 1 THEN 'is ' ELSE 'are ' END
             || array_to_string(nearest.names[:nearest.near], ', ')
-        ELSE '; there ' || if(nearest['all'] = 1, 'is ', 'are ') || array_to_string(nearest.names, ', ') || CASE
+        WHEN nearest['all'] = 1 THEN '; there is ' || nearest.names[1]
+        ELSE '; there are ' || array_to_string(nearest.names, ', ') || CASE
             WHEN nearest['all'] > 3 THEN
                 ' and ' || (nearest['all'] - 3) || ' more (' || CASE WHEN kind LIKE 'capture%' THEN 'etq captures'
                     ELSE 'FROM ' || kind || 's' END || ' lists all)'

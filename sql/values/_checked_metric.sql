@@ -2,6 +2,8 @@
 CREATE MACRO _checked_metric(metric) AS (
     CASE
         WHEN lower(metric) IN ('mse', 'l1', 'snr', 'cosine', 'max_abs', 'max_rel') THEN lower(metric)
-        ELSE error('unknown metric ' || coalesce(metric, 'NULL') || '; known are mse, l1, snr, cosine, max_abs, max_rel')
+        ELSE error(
+            'unknown metric ' || coalesce(metric, 'NULL') || '; known are mse, l1, snr, cosine, max_abs, max_rel'
+        )
     END
 );
