@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -218,14 +219,13 @@ def _reference_value(names: list[str], given: Mapping[str, Sequence[Any]], outpu
 
 
 def _can_be(logged: list[int] | None, sizes: list[int | None] | None) -> bool:
-    """Whether a logged tensor can be the value of a node, by its sizes: dimensions of 1 may be left out, symbolic sizes
-    match any.
+    """Whether a logged tensor can be the value of a node, by its sizes: dimensions of 1 may be left out or added,
+    symbolic sizes can be any, also 1.
     """
-    if logged is None or sizes is None or without_ones(logged) == without_ones(sizes):
+    if sizes is None:
         return True
-    return len(logged) == len(sizes) and all(
-        size is None or size == one for one, size in zip(logged, sizes, strict=True)
-    )
+    pattern = "".join(r"(\d+,)?" if size is None else f"{size}," for size in without_ones(sizes))
+    return re.fullmatch(pattern, "".join(f"{size}," for size in without_ones(logged or ()))) is not None
 
 
 def without_ones(sizes: Iterable[int | None]) -> list[int | None]:

@@ -78,14 +78,15 @@ FROM valued AS v
 LEFT JOIN places AS s USING (record_id, method, debug_handle)
 ORDER BY v.capture_id, v.method, v.debug_handle, v.output_index;
 
--- Whether a logged tensor can be the value of a node, by its sizes: dimensions of 1 may be left out, symbolic sizes can
--- be any.
+-- Whether a logged tensor can be the value of a node, by its sizes: dimensions of 1 may be left out or added, symbolic
+-- sizes can be any, also 1.
 CREATE MACRO _can_be_sizes(
     logged,  -- sizes of the tensor; NULL for a number
     sizes  -- sizes of the node's value, with NULL for a symbolic size; NULL where unknown
 ) AS (
     sizes IS NULL
-    OR coalesce(_without_ones(logged), []) = _without_ones(sizes)
-    OR len(logged) = len(sizes)
-    AND len(list_filter(list_zip(logged, sizes), lambda x: x[2] IS NOT NULL AND x[1] <> x[2])) = 0
+    OR regexp_full_match(
+        coalesce(array_to_string(list_transform(_without_ones(logged), lambda x: x || ','), ''), ''),
+        array_to_string(list_transform(_without_ones(sizes), lambda x: coalesce(x || ',', '(\d+,)?')), '')
+    )
 );

@@ -79,6 +79,7 @@ measured AS (
             WHEN 'snr' THEN CASE WHEN g.max_abs = 0 THEN 'inf'::DOUBLE ELSE 10 * log10(g.truth_power / g.mse) END
             WHEN 'cosine' THEN CASE
                 WHEN g.max_abs = 0 THEN 1
+                WHEN g.nan_mismatches > 0 THEN 'nan'::DOUBLE
                 WHEN g.truth_square = 0 OR g.given_square = 0 THEN 0
                 ELSE g.product / (sqrt(g.truth_square) * sqrt(g.given_square))
             END

@@ -12,7 +12,9 @@ import pytest
 from etq import EtqError
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Capture, Warehouse
+from tests.builders import DebugEvent, Tensor, dump, execute, kernel, run
 from tests.conftest import CAPTURES
+from tests.records import Maps, node, record, tensor
 
 MLP = CAPTURES / "mlp"
 METRICS = ("mse", "l1", "snr", "cosine", "max_abs", "max_rel")
@@ -59,6 +61,8 @@ def test_metrics_by_hand(warehouse: Warehouse) -> None:
     gap, problem = gap_of(warehouse, np.array([1.0, 2.0, NAN]), np.array([1.0, NAN, NAN]), "mse")
     assert gap is not None and math.isnan(gap)
     assert problem == "1 elements are NaN on one side only"
+    gap, _ = gap_of(warehouse, np.array([0.0, 0.0]), np.array([NAN, 1.0]), "cosine")
+    assert gap is not None and math.isnan(gap)
     # NaN and infinities that are equal on both sides change no other gap; infinities that differ have no direction.
     kept = gaps(warehouse, [NAN, INF, 3.0, 4.0], [NAN, INF, 4.0, 3.0])
     assert kept == {"mse": 0.5, "l1": 2, "max_abs": 1, "max_rel": 1 / 3, "snr": 10 * math.log10(25), "cosine": 24 / 25}
@@ -97,6 +101,30 @@ def test_comparable_values(warehouse: Warehouse) -> None:
     ):  # fmt: skip
         gap = None if problem else 0
         assert gap_of(warehouse, base, new, "l1") == (gap, problem)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("logged", "sizes", "is_possible"),
+    [
+        ((1, 2, 3), (None, None), True), ((2, 3), (2, None, 3), True), ((2, 3), (None, 1, None, None), True),
+        ((1, 1), (None,), True), ((), (None, 1), True), ((2, 3, 4), (None, None), False), ((2, 3), (3, None), False),
+        ((2,), (None, 3), False), ((12, 3), (1, 23), False),
+    ],
+)  # fmt: skip
+def test_tensors_whose_nodes_have_symbolic_sizes(
+    warehouse: Warehouse, logged: tuple[int, ...], sizes: tuple[int | None, ...], is_possible: bool
+) -> None:
+    """Dimensions of 1 may be missing or more; symbolic sizes may be 1."""
+    value = DebugEvent(Tensor(6, logged, (), 0), 0, 0)
+    capture = warehouse.ingest(
+        dump(run("Execute", value, kernel("relu", 2, 5), execute(0, 9))), debug_buffer=bytes(96), keep_values=True
+    )
+    made = node("aten.relu.default", tensor("y", *sizes), handle=1, self=tensor("x", *sizes))
+    warehouse.link(capture, warehouse.ingest_record(record(made, maps=Maps({0: [1]}))))
+    [(gap, problem)] = warehouse.rows("SELECT gap, problem FROM numeric_gap($capture, $capture)", capture=capture)[1]
+    assert (gap == 0) == is_possible, problem
+    assert (problem is None) == is_possible
 
 
 @pytest.mark.long
