@@ -54,10 +54,10 @@ def clock_step(ticks: Ints, events: Ints) -> float | None:
     chance, 12.5 % are multiples of 8. A step may be a fraction of ticks, such as 41.67 ns for 24 MHz. Then durations
     are up to a tick from a multiple of the step. In this case, the step is fitted three times, each time to those
     durations for which it is certain which multiple they are. The fitted step is judged by the durations of less than
-    1000 steps, which must be at least half of all durations. So many of them must be distinct that a distance fits them
-    by chance in only one capture of 100. A single distinct duration shows no step; durations of zero together count as
-    three other distinct durations. If no step is found in this way, the step is the largest power of 1000 that divides
-    90 % of the durations, at least two distinct ones. By chance, this happens in one capture of a million.
+    1000 steps, which must be at least half of all durations. They must be at so many distinct multiples that a distance
+    fits them by chance in only one capture of 100. A single distinct duration shows no step; durations of zero together
+    count as three other distinct durations. If no step is found in this way, the step is the largest power of 1000 that
+    divides 90 % of the durations, at least two distinct ones. By chance, this happens in one capture of a million.
     """
     above = ticks > 0
     has_zeros = not above.all()
@@ -131,14 +131,18 @@ def _are_seen(steps: Floats, tolerance: int, judges: Floats, weights: Floats, ha
     `judges` has the durations in order, `weights` the number of events of each; `tolerance` is in ticks.
     """
     step = steps[:, None]
-    multiples = np.abs(judges - np.floor(judges / step + 0.5) * step) <= tolerance
+    nearest = np.floor(judges / step + 0.5)
+    multiples = np.abs(judges - nearest * step) <= tolerance
     if tolerance:
         judged = judges < _MOST_STEPS * step
         multiples &= judged
         events = judged @ weights
     else:
         events = np.full(len(steps), weights.sum())
-    different = multiples.sum(axis=1) + 3 * has_zeros - 2
+    # Durations beside one multiple of a step that isn't a whole number show it only once.
+    reached = np.maximum.accumulate(np.where(multiples, nearest, 0), axis=1)
+    is_new = np.diff(reached, axis=1, prepend=0) > 0
+    different = is_new.sum(axis=1) + 3 * has_zeros - 2
     seen: npt.NDArray[np.bool_] = (
         (events >= 5)
         & (2 * events >= weights.sum())

@@ -54,6 +54,16 @@ def test_one_duration_shows_none() -> None:
             assert not [each for each in warehouse.rows("SELECT a.rule FROM all_advice AS a")[1] if "clock" in each[0]]
 
 
+def test_times_beside_few_multiples_show_none() -> None:
+    """Kernels of 49 to 51 and 99 to 101 ticks, in runs of 149 to 151."""
+    runs = [
+        run("Execute", kernel("a", 0, 49 + at % 3, 0), kernel("b", 0, 99 + at % 3, 1), execute(0, 149 + at % 3))
+        for at in range(20)
+    ]
+    with etq.read(dump(*runs)) as warehouse:
+        assert warehouse.rows("SELECT step FROM clock_steps(1)")[1] == [(None,)]
+
+
 def test_each_clock_has_its_step() -> None:
     # The host's durations have nothing in common; the delegate's are whole microseconds, but for one in 13.
     runs = []
