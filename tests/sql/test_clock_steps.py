@@ -55,9 +55,9 @@ def test_one_duration_shows_none() -> None:
 
 
 def test_times_beside_few_multiples_show_none() -> None:
-    """Kernels of 49 to 51 and 99 to 101 ticks, in runs of 149 to 151."""
+    """Kernels of 49 to 51 and 99 to 101 ticks, in runs of 199 to 201."""
     runs = [
-        run("Execute", kernel("a", 0, 49 + at % 3, 0), kernel("b", 0, 99 + at % 3, 1), execute(0, 149 + at % 3))
+        run("Execute", kernel("a", 0, 49 + at % 3, 0), kernel("b", 0, 99 + at % 3, 1), execute(0, 199 + at % 3))
         for at in range(20)
     ]
     with etq.read(dump(*runs)) as warehouse:
