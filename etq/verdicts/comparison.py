@@ -300,14 +300,21 @@ class _Comparison:
         If every sample of one side has more calls of an op than every sample of the other side, the time per call is
         judged. The op is slower or faster if its calls are slower or faster; otherwise it has more or fewer calls. An
         op whose input shapes differ between the sides isn't called slower or faster, because it computes something
-        else.
+        else. A dump's times are quantiles of executes, which may have other numbers of calls than the average execute.
+        So they don't show times per call, and the numbers of calls are only noted.
         """
+        if not self.samples.is_trace:
+            if of_calls is None:
+                return found
+            noted = words.calls(*self._calls(found.item), "execute")
+            return replace(found, note="; ".join(filter(None, (noted, found.note))))
         verdict, note = self._of_steps(of_calls or found, found.share)
         is_changed = verdict.endswith((words.SLOWER, words.FASTER))
         notes = [] if shapes is None else [shapes]
         if of_calls is not None:
             base, new = self._calls(found.item)
-            notes.insert(0, words.calls(base, new, of_calls.base_ticks or 0, of_calls.new_ticks or 0))
+            each = words.each_call(of_calls.base_ticks or 0, of_calls.new_ticks or 0)
+            notes.insert(0, words.calls(base, new, "step") + each)
             if not is_changed or shapes is not None:
                 verdict = words.MORE_CALLS if new > base else words.FEWER_CALLS
         elif shapes is not None and is_changed:

@@ -35,11 +35,12 @@ class Samples:
     ticks: Numbers
     slow_ticks: Numbers  # the quantile of the slowest tenth; NaN if slow runs aren't judged
     resolutions: Numbers  # the step of the clock
-    calls: Numbers  # the op's calls in a step; NaN if unknown
+    calls: Numbers  # the op's mean calls in a step or execute; NaN if unknown
     is_other_graph: Flags  # by item: whether it is a call of a delegate that runs another graph on one side
     captures: list[tuple[int, int]]  # the key and step of each capture
     sides: Texts
     positions: Numbers  # the place in time; NaN if unknown
+    is_trace: bool  # whether the times are those of traces' steps, else of dumps' executes
 
     def of_slow_runs(self) -> Samples | None:
         """The same samples, but for the slowest tenth of runs; None if slow runs aren't judged."""
@@ -141,6 +142,7 @@ class Table:
                 captures=captures,
                 sides=self.sides,
                 positions=positions,
+                is_trace=bool(self.columns["is_trace"][self.of_captures[0]]),
             )
         )
 
@@ -181,7 +183,8 @@ def _with_calls(samples: Samples) -> Samples:
     at = np.flatnonzero(((base_least > new_most) | (new_least > base_most)) & samples.of_level("op"))
     if not len(at):
         return samples
-    of_rows = [field.name for field in fields(Samples) if field.name not in ("index", "captures", "sides", "positions")]
+    of_all = ("index", "captures", "sides", "positions", "is_trace")
+    of_rows = [field.name for field in fields(Samples) if field.name not in of_all]
     of_calls: dict[str, Any] = {name: getattr(samples, name)[at] for name in of_rows}
     of_calls |= {"levels": np.full(len(at), "call", np.object_), "slow_ticks": np.full(of_calls["ticks"].shape, np.nan)}
     of_calls |= {name: of_calls[name] / of_calls["calls"] for name in ("ticks", "resolutions")}

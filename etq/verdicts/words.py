@@ -200,10 +200,14 @@ def below_clock(resolution: float, ticks: float) -> str:
     )
 
 
-def calls(base: float, new: float, base_ticks: float, new_ticks: float) -> str:
-    """How much more or less often an op is called, and how long these calls take."""
-    each = f"each {_length(base_ticks)} to {_length(new_ticks)}"
-    return f"calls per step {number_text(base)} to {number_text(new)}, {each}"
+def calls(base: float, new: float, per: str) -> str:
+    """How much more or less often an op is called."""
+    return f"calls per {per} {number_text(base)} to {number_text(new)}"
+
+
+def each_call(base_ticks: float, new_ticks: float) -> str:
+    """How long an op's calls take."""
+    return f", each {_length(base_ticks)} to {_length(new_ticks)}"
 
 
 def shapes(base: str | None, new: str | None) -> str:

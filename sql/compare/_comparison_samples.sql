@@ -122,7 +122,7 @@ SELECT
     (t.ticks * _op_scale(t.value_unit, d.scale))::DOUBLE AS ticks,
     (t.slow_ticks * _op_scale(t.value_unit, d.scale))::DOUBLE AS slow_ticks,
     (t.resolution * _op_scale(t.value_unit, d.scale))::DOUBLE AS resolution,
-    CASE WHEN d.is_trace THEN t.calls END AS calls, d.matched, d.is_trace, t.module_path, t.kind,
+    t.calls, d.matched, d.is_trace, t.module_path, t.kind,
     t.instruction_id::DOUBLE AS instruction_id, t.op_index::DOUBLE AS place, t.is_additive,
     CASE t.value_unit WHEN 'ticks' THEN d.counted WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted
 FROM sides AS d

@@ -25,7 +25,7 @@
 --   unit: unit of base, new and difference; cycles for times that a backend counts in cycles; NULL if one side counts cycles and the other time
 --   share_percent: base in percent of base's total; for an added op, new in percent of new's total; for a delegate_call, the share of its self time, without the events within it; NULL for values in other units than the total
 --   q: p, corrected for the number of ops: probability of a false positive among the ops with this q or less; NULL for single captures
---   note: why no verdict is possible, what is needed for one, or what a removed op may have become
+--   note: why no verdict is possible, what is needed for one, how often an op was called if that differs, or what a removed op may have become
 --   matched: how ops of both sides were matched: event (the same program), module, or name
 --   base_captures: number of captures of base used, or of steps; disturbed ones are excluded
 --   new_captures: number of captures of new used, or of steps

@@ -6,6 +6,7 @@ from typing import Any
 
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
+from tests.builders import dump, execute, kernel, run
 from tests.trace_builders import event, trace
 
 COLUMNS = "name, kind, method, change, base_calls, new_calls, calls_difference"
@@ -55,6 +56,20 @@ def test_calls_count_by_step(warehouse: Warehouse) -> None:
             events += op("aten::relu", at + 30) if name == "new" and step % 2 else []
         warehouse.ingest(trace(*events), name=name)
     assert changed(warehouse) == [("aten::relu", "op", "ProfilerStep", "added", 0, 0.5, 0.5)]
+
+
+def test_verdicts_on_ops_of_dumps_note_their_calls(warehouse: Warehouse) -> None:
+    """A loop calls add twice in base and three times in new, 100 us each."""
+    captures = []
+    for number in range(10):
+        calls = 2 + number % 2
+        kernels = [kernel("add", 110_000 * at, 110_000 * at + 100_000 + number // 2, 0) for at in range(calls)]
+        logged = run("Execute", *kernels, kernel("mul", 400_000, 450_000 + number // 2, 1), execute(0, 500_000))
+        side = "new" if number % 2 else "base"
+        captures.append(Labelled(f"made {number}", dump(logged, logged, logged), {"side": side}))
+    ingest_all(warehouse, captures)
+    query = "SELECT op, verdict, note FROM compare_ops('side=base', 'side=new')"
+    assert warehouse.rows(query)[1] == [("add", "slower", "calls per execute 2 to 3"), ("mul", "~", None)]
 
 
 def test_what_varies_within_a_side_has_no_row(warehouse: Warehouse) -> None:
