@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from etq.errors import FormatError
 from etq.ingest.arrow import batch, texts
-from etq.ingest.snapshot.events import STEP, Events, Moment
+from etq.ingest.snapshot.events import STEP, Events, Moment, Written
 from etq.ingest.snapshot.pickles import loads
 from etq.ingest.trace.classes import rules
 from etq.ingest.trace.reader import read_torch_trace
+from etq.ingest.trace.text import LARGEST_RATIO
 
 # The rule of the finding that a capture is a snapshot.
 FINDING: Final = "memory snapshot"
@@ -37,8 +38,7 @@ _OF_MODULES: Final = "torch/nn/modules/module.py"
 # The number of functions around the innermost user function that are kept of a stack.
 _AROUND: Final = 5
 # The most functions and modules that are kept of a stack, the innermost ones; and the longest name of a file or
-# function. The limits are needed because each allocation gets a text of its own, although allocations in the file share
-# stacks.
+# function. The limits are needed because the text of a stack is read again for each allocation.
 _MOST_FUNCTIONS: Final = 256
 _MOST_MODULES: Final = 64
 _LONGEST_NAME: Final = 500
@@ -70,13 +70,16 @@ class _Snapshot:
         self._traces: list[Any] = _listed(written["device_traces"])
         # A pickle may refer to a list any number of times, but each entry takes more than a byte.
         self._left = byte_size
+        # The calls around allocations, by the list of their frames, and by the frames: lists share these.
         self._stacks: dict[int, list[str]] = {}
+        self._calls: dict[tuple[int, ...], list[str]] = {}
+        self._allowed = LARGEST_RATIO * byte_size + 2**20
         self._rules = rules()
         moments = [entry["time_us"] for each in self._traces for entry in self._entries(each) if "time_us" in entry]
         self._base = min(map(_whole, moments), default=0)
         self._left = byte_size
 
-    def trace(self) -> bytes:
+    def trace(self) -> Written:
         events = Events(self._path, "the allocations of a snapshot", _CUDA)
         for device in range(len(self._traces)):
             self._add_events(events, device)
@@ -163,23 +166,32 @@ class _Snapshot:
             return []
         known = self._stacks.get(id(frames))
         if known is None:
-            op, functions, outer = None, list[str](), 0
-            for frame in self._entries(frames):
-                name, file, line = _text(frame["name"]), _text(frame["filename"]), _whole(frame["line"])
-                name, file = name[:_LONGEST_NAME], file[-_LONGEST_NAME:]
-                if (found := _OP.search(name)) is not None:
-                    op = f"aten::{found[1]}"
-                if _is_python(file) and outer <= _AROUND and len(functions) < _MOST_FUNCTIONS:
-                    functions.append(f"{file}({line}): {name}".replace(";", ","))
-                    outer += bool(outer) or not self._rules.is_library(functions[-1])
-            named = op or (functions[0] if functions else "(allocation)")
-            stack = {"Call stack": ";".join(functions)}
-            known = [f'"cat": "cpu_op", "name": {json.dumps(named)}, "args": {json.dumps(stack)}']
-            if modules := _modules(frames):
-                name = json.dumps(f"nn.Module: {' > '.join(modules)}")
-                known.insert(0, f'"cat": "python_function", "name": {name}')
-            self._stacks[id(frames)] = known
+            key = tuple(map(id, self._entries(frames)))
+            known = self._calls[key] = self._stacks[id(frames)] = self._calls.get(key) or self._calls_of(frames)
+        self._allowed -= sum(map(len, known))
+        if self._allowed < 0:
+            raise FormatError(
+                self._path, f"as text, its stacks would take over {LARGEST_RATIO} times its size, which is refused"
+            )
         return known
+
+    def _calls_of(self, frames: Sequence[Any]) -> list[str]:
+        op, functions, outer = None, list[str](), 0
+        for frame in frames:
+            name, file, line = _text(frame["name"]), _text(frame["filename"]), _whole(frame["line"])
+            name, file = name[:_LONGEST_NAME], file[-_LONGEST_NAME:]
+            if (found := _OP.search(name)) is not None:
+                op = f"aten::{found[1]}"
+            if _is_python(file) and outer <= _AROUND and len(functions) < _MOST_FUNCTIONS:
+                functions.append(f"{file}({line}): {name}".replace(";", ","))
+                outer += bool(outer) or not self._rules.is_library(functions[-1])
+        named = op or (functions[0] if functions else "(allocation)")
+        stack = {"Call stack": ";".join(functions)}
+        calls = [f'"cat": "cpu_op", "name": {json.dumps(named)}, "args": {json.dumps(stack)}']
+        if modules := _modules(frames):
+            name = json.dumps(f"nn.Module: {' > '.join(modules)}")
+            calls.insert(0, f'"cat": "python_function", "name": {name}')
+        return calls
 
 
 def _modules(frames: Sequence[Any]) -> list[str]:

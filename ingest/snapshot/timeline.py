@@ -19,7 +19,7 @@ import pyarrow as pa
 from etq.errors import FormatError
 from etq.ingest.arrow import batch, texts
 from etq.ingest.memory import check_json, refuse_beyond
-from etq.ingest.snapshot.events import STEP, Events, Moment
+from etq.ingest.snapshot.events import STEP, Events, Moment, Written
 from etq.ingest.trace.reader import read_torch_trace
 from etq.ingest.trace.text import Text
 
@@ -109,7 +109,7 @@ class _Timeline:
         self._events = Events(path, "the allocations of a memory timeline", _UNNAMED)
         self._at, self._total, self._addresses = -STEP, 0, 0
 
-    def trace(self, changes: list[_Change], is_exact: bool) -> bytes:
+    def trace(self, changes: list[_Change], is_exact: bool) -> Written:
         """Return the trace of changes. `is_exact`: each change is of one allocation, so a release has the size of an
         allocation.
         """

@@ -279,6 +279,9 @@ def _hostile(folder: Path) -> list[bytes]:
     itself.append(itself)
     often: list[Any] = [entry("alloc", 1, 1, 0)] * 1000
     bad += [{"segments": [], "device_traces": itself}, {"segments": [], "device_traces": [often] * 1000}]
+    # Allocations that share a stack of 16 kB, in two bytes each.
+    deep = entry("alloc", 1, 1, 0, frames(*((f"{SITE}/nn/functional.py", line, "linear") for line in range(250))))
+    bad.append({"segments": [], "device_traces": [[deep] * 20_000]})
     return found + [pickle.dumps(each) for each in bad]
 
 
