@@ -5,6 +5,12 @@ SELECT least(
     (SELECT min(m.at_ticks) FROM trace_memory AS m WHERE m.capture_id = capture_key)
 ) AS ticks;
 
+-- Bytes in use before an allocation or release; NULL where unknown.
+CREATE MACRO _allocated_before(
+    total_allocated,  -- bytes in use after it
+    bytes  -- its bytes; negative for a release
+) AS (try_cast(total_allocated::HUGEINT - bytes AS BIGINT));
+
 -- One allocation or release of a trace, and until when the memory is held: an address is held until it is released, or
 -- allocated anew if the release was not seen.
 CREATE MACRO _allocations(capture_key) AS TABLE

@@ -75,7 +75,12 @@ FROM memory AS m CROSS JOIN counts AS c;
 
 -- The greatest part of the memory of one device of a trace that was in use; numbered as its kernels are.
 CREATE MACRO _used_memory(capture_key) AS TABLE
-SELECT n.used AS device, max(m.total_allocated) AS bytes, any_value(d.memory_bytes) AS memory_bytes
+SELECT n.used AS device,
+    greatest(
+        max(m.total_allocated),
+        arg_min(_allocated_before(m.total_allocated, m.bytes), (m.at_ticks, m.event_index))
+    ) AS bytes,
+    any_value(d.memory_bytes) AS memory_bytes
 FROM (SELECT capture_key AS capture_id) AS a
 JOIN trace_memory AS m USING (capture_id)
 JOIN trace_devices AS d ON d.capture_id = m.capture_id AND d.device = m.device

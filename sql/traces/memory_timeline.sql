@@ -15,13 +15,14 @@ WITH target AS MATERIALIZED (FROM _scaled_capture(capture, unit)),
 started AS (SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s)
 SELECT _memory_device(m.device_type, m.device) AS device, _in_unit(m.at_ticks - s.ticks, a.scale) AS time, m.bytes,
     m.total_allocated AS allocated_bytes, m.total_reserved AS reserved_bytes,
-    max(m.total_allocated) OVER (
-        PARTITION BY m.device_type, m.device
-        ORDER BY m.at_ticks, m.event_index
-        ROWS UNBOUNDED PRECEDING
+    greatest(
+        max(m.total_allocated) OVER so_far, first_value(_allocated_before(m.total_allocated, m.bytes)) OVER so_far
     ) AS peak_bytes,
     a.unit
 FROM target AS a CROSS JOIN started AS s
 JOIN trace_memory AS m USING (capture_id)
 WHERE m.device_type IS NOT NULL AND m.total_allocated IS NOT NULL AND m.total_reserved IS NOT NULL
+WINDOW so_far AS (
+    PARTITION BY m.device_type, m.device ORDER BY m.at_ticks, m.event_index ROWS UNBOUNDED PRECEDING
+)
 ORDER BY device, m.at_ticks, m.event_index;

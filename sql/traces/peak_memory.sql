@@ -34,9 +34,16 @@ started AS (
 ),
 memory AS MATERIALIZED (FROM _allocations((SELECT a.capture_id FROM target AS a))),
 peaks AS MATERIALIZED (
-    SELECT m.device, m.total_allocated AS bytes, m.at_ticks, m.place
-    FROM memory AS m
-    QUALIFY row_number() OVER (PARTITION BY m.device ORDER BY m.total_allocated DESC, m.place) = 1
+    SELECT m.device, m.bytes, m.at_ticks, m.place
+    FROM (
+        SELECT l.device, l.total_allocated AS bytes, l.at_ticks, l.place FROM memory AS l
+        UNION ALL
+        -- What is in use when the recording starts.
+        SELECT l.device, _allocated_before(l.total_allocated, l.bytes), s.ticks, 0
+        FROM memory AS l CROSS JOIN started AS s
+        WHERE l.place = 1
+    ) AS m
+    QUALIFY row_number() OVER (PARTITION BY m.device ORDER BY m.bytes DESC NULLS LAST, m.place) = 1
 ),
 held AS (
     SELECT l.device, l.event_index, l.at_ticks, l.bytes

@@ -49,6 +49,15 @@ def test_the_first_of_equal_peaks(warehouse: Warehouse, tmp_path: Path) -> None:
     assert traces.ask("peak_memory", "op, peak_time, held_bytes") == [("aten::mm", 10, 64)]
 
 
+def test_most_is_in_use_when_the_recording_starts(warehouse: Warehouse, tmp_path: Path) -> None:
+    """160 bytes are in use until the first event, the release of 100 of them."""
+    traces = Traces(warehouse, tmp_path)
+    traces.take(event("cpu_op", "aten::mm", 0, 90), at(1, 10, -100, 60), at(2, 20, 64, 124))
+    columns = "op, peak_bytes, peak_time, allocations, held_bytes"
+    assert traces.ask("peak_memory", columns) == [("(before the recording)", 160, 0, None, 160)]
+    assert traces.ask("memory_timeline", "allocated_bytes, peak_bytes") == [(60, 160), (124, 160)]
+
+
 def test_modules(warehouse: Warehouse, tmp_path: Path) -> None:
     """By the modules around the op: one in another, and the call of the outer one itself."""
     traces = Traces(warehouse, tmp_path)
