@@ -34,16 +34,16 @@ started AS (
 ),
 memory AS MATERIALIZED (FROM _allocations((SELECT a.capture_id FROM target AS a))),
 peaks AS MATERIALIZED (
-    SELECT m.device, m.bytes, m.at_ticks, m.place
+    SELECT m.device, m.most AS bytes, CASE WHEN m.is_before THEN s.ticks ELSE m.at_ticks END AS at_ticks,
+        m.place - m.is_before::INTEGER AS place
     FROM (
-        SELECT l.device, l.total_allocated AS bytes, l.at_ticks, l.place FROM memory AS l
-        UNION ALL
-        -- What is in use when the recording starts.
-        SELECT l.device, _allocated_before(l.total_allocated, l.bytes), s.ticks, 0
-        FROM memory AS l CROSS JOIN started AS s
-        WHERE l.place = 1
-    ) AS m
-    QUALIFY row_number() OVER (PARTITION BY m.device ORDER BY m.bytes DESC NULLS LAST, m.place) = 1
+        -- Before a recording that begins with a release, more is in use than after it.
+        SELECT l.*, _allocated_before(l.total_allocated, l.bytes) AS before_bytes,
+            l.place = 1 AND coalesce(before_bytes > l.total_allocated, false) AS is_before,
+            CASE WHEN is_before THEN before_bytes ELSE l.total_allocated END AS most
+        FROM memory AS l
+    ) AS m CROSS JOIN started AS s
+    QUALIFY row_number() OVER (PARTITION BY m.device ORDER BY m.most DESC, m.place) = 1
 ),
 held AS (
     SELECT l.device, l.event_index, l.at_ticks, l.bytes
