@@ -201,14 +201,21 @@ class CallError(QueryError, TypeError):
     """A view is called with arguments of wrong types, without a required one, or with unknown ones."""
 
 
+# What precedes a query whose plan is read before it runs.
+EXPLAINED: Final = "EXPLAIN (FORMAT JSON) "
+
+
 def place_in(statements: str, error: Exception) -> str:
     """Return the line of these statements that DuckDB's error names, and below it the line that points at it.
 
     It is empty for other errors, and for places in the SQL of a view that the statements name.
     """
     place = next((part for part in str(error).split("\n\n") if part.startswith("LINE ")), "")
-    line = place.split("\n", maxsplit=1)[0].partition(": ")[2].strip().removeprefix("...").removesuffix("...")
-    return place if line and line in statements else ""
+    line, _, pointer = place.partition("\n")
+    if EXPLAINED in line:
+        line, pointer = line.replace(EXPLAINED, "", 1), pointer[len(EXPLAINED) :]
+    text = line.partition(": ")[2].strip().removeprefix("...").removesuffix("...")
+    return f"{line}\n{pointer}" if text and text in statements else ""
 
 
 def message_of(error: Exception) -> str:

@@ -8,8 +8,8 @@ from typing import Final
 
 # The label of a job's ranks.
 JOB: Final = "job"
-# Values that contain one of these characters are written in quotation marks.
-_QUOTED: Final = re.compile(r"[,\"|]")
+# Values that contain one of these characters, or have a space at an end, are written in quotation marks.
+_QUOTED: Final = re.compile(r"[,\"|]|^ | $")
 
 
 def selector_of(labels: Mapping[str, str]) -> str:

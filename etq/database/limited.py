@@ -23,7 +23,7 @@ from etq.catalog import corrected
 from etq.database import cursors
 from etq.database.limits import SAFE_SECONDS
 from etq.database.nearest import explained
-from etq.errors import ArgumentError, QueryError, message_of, place_in
+from etq.errors import EXPLAINED, ArgumentError, QueryError, message_of, place_in
 
 # Planning can't be interrupted. Its time grows with the text: 5,000 SELECTs in 95 kB take 2 s.
 MOST_TEXT: Final = 100_000
@@ -145,7 +145,7 @@ def _check_reads(cursor: duckdb.DuckDBPyConnection, query: str, parameters: obje
             files.intersection_update(cursor.get_table_names(query))
         read = files
     if not read and _is_received(cursor):
-        [(_, plan)] = cursor.execute(f"EXPLAIN (FORMAT JSON) {query}", parameters).fetchall()
+        [(_, plan)] = cursor.execute(f"{EXPLAINED}{query}", parameters).fetchall()
         read = _others.intersection(map(str.lower, _PLANNED.findall(plan)))
     if read:
         raise QueryError(f"{min(read)}: a limited query reads tables and views, no files and no other queries")

@@ -1,8 +1,9 @@
--- The value of a label as written in selectors. It is quoted if it contains a comma, | or a quotation mark, or if its
--- key would otherwise mean a time. Python's `selector_of` and the pages' `etq.selectorOf` write the same.
+-- The value of a label as written in selectors. It is quoted if it contains a comma, | or a quotation mark, if it has a
+-- space at an end, which forms drop, or if its key would otherwise mean a time. Python's `selector_of` and the pages'
+-- `etq.selectorOf` write the same.
 CREATE MACRO _selector_value(key, value) AS (
     CASE
-        WHEN regexp_matches(value, '[,"|]') OR key = 'since' THEN '"' || replace(value, '"', '""') || '"'
+        WHEN regexp_matches(value, '[,"|]|^ | $') OR key = 'since' THEN '"' || replace(value, '"', '""') || '"'
         ELSE value
     END
 );

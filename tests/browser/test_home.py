@@ -9,7 +9,7 @@ import pytest
 
 import etq
 from tests.batches import Labelled, ingest_all
-from tests.browser.driver import By, WebDriver
+from tests.browser.driver import By, Keys, WebDriver
 from tests.browser.pages import complaints, opened, screen
 from tests.browser.served import text, until, visit
 from tests.browser.test_accessible import BROKEN_LEGENDS, LOOKS
@@ -130,10 +130,15 @@ def test_pages_fit_and_are_accessible(browser: WebDriver, server: Server, file: 
 
 
 @pytest.mark.long
-def test_a_wrong_selector_is_an_error_of_both_parts(browser: WebDriver, server: Server) -> None:
-    visit(browser, server, "/?selector=model%3Dnone")
+def test_a_wrong_selector_is_said_once(browser: WebDriver, server: Server) -> None:
+    """Also after other findings, which are not those of the selector."""
+    visit(browser, server, "/")
+    browser.find_element(By.NAME, "selector").send_keys("model=none", Keys.ENTER)
     until(browser, "document.querySelectorAll('#sections .missing').length > 0")
-    assert "model=none" in text(browser, "#sections .missing")
+    assert ["model=none" in each.text for each in browser.find_elements(By.CSS_SELECTOR, "#sections .missing")] == [
+        True
+    ]
+    assert titles(browser) == [] and text(browser, "h1") == "Findings"
     complaints(browser)
 
 

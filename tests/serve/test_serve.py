@@ -120,6 +120,12 @@ def test_this_machine_reads_and_nobody_writes(lab: Path) -> None:
 
 
 @pytest.mark.long
+def test_an_error_in_a_file_of_somebody_else_has_its_place(lab: Path, tmp_path: Path) -> None:
+    with serving(Path(shutil.copy(lab, tmp_path / "copy.duckdb"))) as server:
+        found = server.get("/data/sql", {"query": "SELECT nothing FROM captures"}).data
+    assert found["place"] == "LINE 1: SELECT nothing FROM captures\n               ^^^^^^^"
+
+
 def test_other_processes_write_while_nobody_asks(lab: Path) -> None:
     with serving(lab) as server:
         before = server.data("state")

@@ -220,6 +220,18 @@ VALUES = st.one_of(
 WRITTEN = st.fixed_dictionaries({}, optional={"since": st.just("7d") | VALUES} | dict.fromkeys(KEYS, VALUES))
 
 
+def test_a_space_at_an_end_is_quoted(warehouse: Warehouse) -> None:
+    """Forms of pages drop it otherwise."""
+    labels = {"a": "x ", "b": " x", "c": "x y"}
+    [(written,)] = warehouse.rows(
+        "SELECT string_agg(k.key || '=' || _selector_value(k.key, k.value), ',' ORDER BY k.key) "
+        "FROM (SELECT unnest($keys) AS key, unnest($values) AS value) AS k",
+        keys=[*labels],
+        values=[*labels.values()],
+    )[1]
+    assert written == selector_of(labels) == 'a="x ",b=" x",c=x y'
+
+
 @pytest.mark.long
 @examples(300, few=50)
 @given(labelled=st.lists(WRITTEN, min_size=10, max_size=10), data=st.data())

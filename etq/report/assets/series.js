@@ -1,9 +1,9 @@
 // Series of captures: the execute time of each capture, in order, spark lines of these, and selectors of their labels.
 
-// A value with a comma, | or a quotation mark is quoted. The value of a label named since is quoted, too: otherwise, it
-// would be read as a time.
+// A value with a comma, | or a quotation mark, or with a space at an end, is quoted. The value of a label named since is
+// quoted, too: otherwise, it would be read as a time.
 etq.selectorOf = (pairs) =>
-  [...pairs].map(([key, value]) => `${key}=${key === "since" || /[,"|]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value}`).join(",");
+  [...pairs].map(([key, value]) => `${key}=${key === "since" || /[,"|]|^ | $/.test(value) ? `"${value.replaceAll('"', '""')}"` : value}`).join(",");
 
 // The labels of a series: device=pixel8,model=mlp.
 etq.partsOf = (series) => series.match(/[^,="]+=(?:"(?:[^"]|"")*"|[^,]*)/g) ?? [];

@@ -1,7 +1,7 @@
 // The page of one capture: its report, for the chosen runs, and its neighbours in its series.
 
 etq.pageOfCapture = async () => {
-  const name = decodeURIComponent(location.pathname.slice("/capture/".length));
+  const name = etq.decoded(location.pathname.slice("/capture/".length));
   const tools = document.getElementById("tools");
   let shown = null;
 

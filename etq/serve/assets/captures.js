@@ -113,7 +113,7 @@ etq.pageOfCaptures = async () => {
   const labelColumns = () => [...page.captures.labels.keys()];
   function chosenColumns() {
     const given = etq.parameters().columns;
-    if (given !== undefined) return given.split(",").map(decodeURIComponent);
+    if (given !== undefined) return given.split(",").map(etq.decoded);
     const saved = (viewed()?.shown ?? []).flatMap((name) => (name === "labels" ? labelColumns() : [name])).map(columnOf).filter((name) => name !== null && name !== "name");
     if (saved.length) return saved;
     const place = (key) => (USUAL.includes(key) ? USUAL.indexOf(key) : USUAL.length);

@@ -127,6 +127,15 @@ etq.state = (text, isError = false) => {
 
 etq.emptyText = () => `The warehouse is empty: add captures with etq ingest FILE... --db ${etq.source}`;
 
+// A text of an address without its escapes; a text that is no escape stays.
+etq.decoded = (text) => text.replace(/(?:%[0-9a-f]{2})+/gi, (escapes) => {
+  try {
+    return decodeURIComponent(escapes);
+  } catch {
+    return escapes;
+  }
+});
+
 // The page's parameters, from its address.
 etq.parameters = () => Object.fromEntries(new URLSearchParams(location.search));
 
@@ -155,7 +164,7 @@ etq.onStep = (act) => addEventListener("popstate", () => {
 
 // Shows the section that the link names, once it is drawn.
 etq.showSection = () => {
-  if (location.hash.length > 1) requestAnimationFrame(() => document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView());
+  if (location.hash.length > 1) requestAnimationFrame(() => document.getElementById(etq.decoded(location.hash.slice(1)))?.scrollIntoView());
 };
 
 // Discards the page's content, so that it can be drawn again.

@@ -40,6 +40,7 @@ etq.pageOfHome = async () => {
   async function load() {
     const { selector } = etq.parameters();
     input.value = selector ?? "";
+    Object.assign(page, { causes: null, series: null, table: null }); // what is drawn stays until there are answers
     await etq.work("Reading all series…", async (signal, quiet) => {
       const part = async (question, take, parent) => {
         try {
@@ -56,7 +57,12 @@ etq.pageOfHome = async () => {
         overview = answer;
         sub.textContent = answer.text;
       }, found);
-      if (overview && !overview.captures) {
+      if (!overview) {
+        title.textContent = "Findings";
+        for (const each of [sub, chips, listed]) each.replaceChildren();
+        return;
+      }
+      if (!overview.captures) {
         title.textContent = "No captures";
         chips.replaceChildren();
         found.replaceChildren(etq.element("p", { text: "Store some:" }), etq.element("pre", { text: `etq ingest *.etdp --label model=mlp --label device=pixel8 --label-git=. --db ${etq.source}` }));

@@ -28,7 +28,7 @@ function shown(value, kind) {
 }
 
 function drawChart(parent, table, names, numbers, chart, setChart) {
-  const [kind, x, y] = (chart ?? "").split("|").map((each) => (each ? decodeURIComponent(each) : null));
+  const [kind, x, y] = (chart ?? "").split("|").map((each) => (each ? etq.decoded(each) : null));
   const state = { kind: KINDS.includes(kind) ? kind : "", x: names.includes(x) ? x : names[0], y: numbers.includes(y) ? y : (numbers.find((name) => name !== names[0]) ?? numbers[0]) };
   const box = etq.element("div", { class: "chart" });
   const set = (name) => (value) => {
