@@ -16,6 +16,9 @@ import pytest
 
 from etq import catalog
 from etq.cli import main
+from etq.export import FORMATS as EXPORTS
+from etq.render.writers import FORMATS
+from etq.warehouse.warehouse import Warehouse
 from tests.docs.pages import ALL, PAGES, ROOT, Shell, commands, fences, folder_of_examples, matches
 from tests.slower import slower
 from tests.test_arrows import INGEST_LAYERS, LAYERS
@@ -141,3 +144,10 @@ def test_pages_name_every_view() -> None:
     named = {name for row in tables for name in re.findall(r"`(\w+)\(", row)}
     assert named - views == {"to_dataframe"}  # the Inspector's
     assert views - {*re.findall(r"`(\w+)\b", text)} - {"schedule"} == set()
+
+
+def test_pages_name_every_format() -> None:
+    page = (ROOT / "docs/how-to/reports.md").read_text()
+    assert [name for name in EXPORTS if f"- **{name}**: " not in page] == []
+    assert [name for name in EXPORTS if name not in (Warehouse.export.__doc__ or "")] == []
+    assert f"`--format {'|'.join(FORMATS[1:])}`" in page  # the first is that for people
