@@ -12,7 +12,8 @@ class Traits(NamedTuple):
     """The kind of program that a trace shows, as in `trace_traits`. `replays`: whether it launches graphs. `runtime`:
     whose calls it has (CUDA, HIP), or None. `launches`: how many launches a step has, or, without steps, the recording;
     None if unknown. `has_functions`: whether Python's functions are recorded. `has_pageable`: whether it copies from
-    pageable memory. `loads_at_ends`: whether DataLoaders have most of their time in their first and last calls.
+    pageable memory. `loads_at_ends`: whether DataLoaders have most of their time in their first and last calls;
+    `loads_anew`: in such calls of epochs.
     """
 
     is_training: bool | None
@@ -27,6 +28,7 @@ class Traits(NamedTuple):
     has_functions: bool = False
     has_pageable: bool = False
     loads_at_ends: bool = False
+    loads_anew: bool = False
 
     @property
     def has_few_launches(self) -> bool:
@@ -119,6 +121,8 @@ _REMEDIES: Final = {
     "data_loading": "Set num_workers of DataLoader.",
     "persistent": "Its workers may start and end in its first and last calls: persistent_workers=True of DataLoader "
     "keeps them.",
+    "anew": "Its workers are too slow, or start again in each epoch: use more workers, or keep them with "
+    "persistent_workers=True of DataLoader.",
     "synchronization": "Avoid .item(), .cpu() and printing of tensors{within}.",
     "unrecorded": "Record with with_stack=True, which shows Python's functions.",
     "dependency": "Let streams wait for fewer events of other streams.",
@@ -264,6 +268,8 @@ def _of_loading(traits: Traits) -> str:
         return _REMEDIES["persistent" if traits.has_workers else "first_calls"]
     if traits.has_workers is None:
         return "Load data ahead of its use, in more worker processes."
+    if traits.has_workers and traits.loads_anew:
+        return _REMEDIES["anew"]
     if traits.has_workers:
         return "Its workers are too slow: use more workers, less work per sample, or a greater prefetch_factor."
     return "Set num_workers and pin_memory of DataLoader." if traits.has_pageable else _REMEDIES["data_loading"]

@@ -262,7 +262,9 @@ class Steps(NamedTuple):
 
 class LoaderCalls(NamedTuple):
     """The number of the steps' calls of DataLoaders, their time, that of the middle half of the calls, and the time and
-    start of the longest call.
+    start of the longest call. Between the last call of an epoch and the first call of the next one, few ops run: less
+    than half of the mean. `turns` is the number of such pairs of calls, and `turning` the time of these calls and of
+    the first and the last call.
     """
 
     calls: int = 0
@@ -270,6 +272,15 @@ class LoaderCalls(NamedTuple):
     middle: int = 0
     longest: int = 0
     at: int = 0
+    turns: int = 0
+    turning: int = 0
+
+    @property
+    def may_start_again(self) -> bool:
+        """Whether the loader may start again in each epoch: half of the time is in first and last calls of epochs. An
+        epoch has more than two calls; where most calls follow each other directly, a step takes several batches.
+        """
+        return self.turns >= 2 and 2 * self.turns < self.calls and 2 * self.turning >= self.ticks
 
     @property
     def are_at_ends(self) -> bool:
@@ -421,9 +432,9 @@ class Evidence:
     @cached_property
     def traits(self) -> Traits:
         steps, launches = self.shared("steps"), self.shared("launches")
-        loads_at_ends = bool(self.steps and self.steps.data_loading) and self.loader_calls.are_at_ends
+        loader = self.loader_calls if self.steps and self.steps.data_loading else LoaderCalls()
         return self.rows(
-            lambda row: Traits._make((*row, loads_at_ends)),
+            lambda row: Traits._make((*row, loader.are_at_ends, loader.may_start_again)),
             f"""
             SELECT t.is_training, t.is_compiled, t.has_workers, t.steps, t.ticks, t.start_ticks, t.replays,
                 t.runtime, nullif(n.launches, 0) / greatest(t.steps, 1),
@@ -853,18 +864,31 @@ class Evidence:
     @cached_property
     def loader_calls(self) -> LoaderCalls:
         query = """
-            SELECT count(*), coalesce(sum(c.ticks), 0)::BIGINT,
-                coalesce(sum(c.ticks) FILTER (WHERE c.quarter IN (2, 3)), 0)::BIGINT, coalesce(max(c.ticks), 0),
-                coalesce(arg_max(c.start_ticks, c.ticks), 0)
-            FROM (
-                SELECT e.elapsed_ticks AS ticks, e.start_ticks,
-                    ntile(4) OVER (ORDER BY e.start_ticks, e.event_index) AS quarter
+            WITH loads AS (
+                SELECT e.elapsed_ticks AS ticks, e.start_ticks, ntile(4) OVER in_order AS quarter,
+                    row_number() OVER in_order AS place
                 FROM trace_steps AS t
                 JOIN trace_events AS e USING (capture_id, run_index)
                 JOIN signatures AS s ON s.capture_id = t.capture_id AND s.signature_index = e.event_signature
                 WHERE t.capture_id = $key AND t.start_ticks IS NOT NULL AND s.purpose = 'data_loading'
                     AND e.elapsed_ticks >= 0
-            ) AS c
+                WINDOW in_order AS (ORDER BY e.start_ticks, e.event_index)
+            ),
+            ops AS (
+                SELECT e.start_ticks, row_number() OVER (ORDER BY e.start_ticks) AS number
+                FROM signatures AS s JOIN event_ticks AS e USING (capture_id, signature_index)
+                WHERE s.capture_id = $key AND s.activity = 'op' AND NOT s.on_device
+            ),
+            followed AS (
+                SELECT l.*, coalesce(o.number, 0) - lag(coalesce(o.number, 0)) OVER (ORDER BY l.place) AS ops
+                FROM loads AS l ASOF LEFT JOIN ops AS o ON row(l.start_ticks) >= row(o.start_ticks)
+            ),
+            turned AS (SELECT f.*, coalesce(2 * f.ops < avg(f.ops) OVER (), true) AS is_first FROM followed AS f)
+            SELECT count(*), coalesce(sum(c.ticks), 0)::BIGINT,
+                coalesce(sum(c.ticks) FILTER (WHERE c.quarter IN (2, 3)), 0)::BIGINT, coalesce(max(c.ticks), 0),
+                coalesce(arg_max(c.start_ticks, c.ticks), 0), count(*) FILTER (WHERE c.is_first AND c.place > 1),
+                coalesce(sum(c.ticks) FILTER (WHERE c.is_first OR c.is_last), 0)::BIGINT
+            FROM (SELECT t.*, lead(t.is_first, 1, true) OVER (ORDER BY t.place) AS is_last FROM turned AS t) AS c
         """
         return self.rows(LoaderCalls._make, query)[0]
 

@@ -273,6 +273,21 @@ def test_a_loader_that_starts_and_ends_needs_no_more_workers(
     assert ("persistent_workers" in loader.remedy, "too slow" in loader.remedy) == (8 in long, 8 not in long)
 
 
+@pytest.mark.parametrize(("long", "may_start_again"), [((0, 5, 10), True), ((1, 6, 11), False)])
+def test_a_loader_may_start_again_in_each_epoch(
+    warehouse: Warehouse, tmp_path: Path, long: tuple[int, ...], may_start_again: bool
+) -> None:
+    """Three epochs of five calls. An op runs after each call but the last one of an epoch."""
+    calls = [
+        event("user_annotation", f"enumerate(DataLoader)#{LOADERS[1]}.__next__", 400 * at + 10, 400 * at + (310 if at in long else 11))
+        for at in range(15)
+    ]  # fmt: skip
+    ops = [event("cpu_op", "aten::relu", 400 * at + 350, 400 * at + 355) for at in range(15) if at % 5 != 4]
+    [loader] = of(advised(warehouse, tmp_path, *calls, *ops), "data loader")
+    assert "too slow" in loader.remedy
+    assert ("start again in each epoch" in loader.remedy) == may_start_again
+
+
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_what_is_not_on_the_path(warehouse: Warehouse, tmp_path: Path, is_cut: bool) -> None:
     """A function runs for 1,000 us, an op in it from 200 to 500; or a kernel begins at 900, without a launch."""

@@ -101,6 +101,7 @@ TRACES: Final = (
     # Remedies: what they need to be true.
     ("remedy", ".*", r"Set num_workers(?: and pin_memory)? of DataLoader\.", "for_loader no workers"),
     ("remedy", ".*", r"Its workers are too slow: use more workers, less work per sample, or a greater prefetch_factor\.", "for_loader workers"),
+    ("remedy", ".*", r"Its workers are too slow, or start again in each epoch: use more workers, or keep them with persistent_workers=True of DataLoader\.", "for_loader workers"),
     ("remedy", ".*", r"Its workers may start and end in its first and last calls: persistent_workers=True of DataLoader keeps them\.", "for_loader workers"),
     ("remedy", ".*", r"Avoid \.item\(\), \.cpu\(\) and printing of tensors(?: within steps)?\.", "for_cause sync"),
     ("remedy", ".*", r"Avoid (?:torch\.cuda\.synchronize|Stream\.synchronize|Event\.synchronize)\(\)(?: within steps)?\.", "for_cause sync"),
