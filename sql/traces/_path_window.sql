@@ -7,9 +7,11 @@ CREATE MACRO _has_step(capture, capture_key, step, step_name) AS (
             SELECT CASE
                 WHEN _known.is_there THEN true
                 WHEN typeof(capture) NOT IN ('VARCHAR', 'HUGEINT') THEN false
+                WHEN step IS NULL THEN error(
+                    'no annotation or op of the trace is named ' || step_name || '; etq ops lists them'
+                )
                 WHEN step_name IS NOT NULL THEN error(
-                    'call ' || coalesce(step, 0) || ' of ' || step_name
-                    || ' is not in the trace; calls are numbered from 0'
+                    'call ' || step || ' of ' || step_name || ' is not in the trace; calls are numbered from 0'
                 )
                 ELSE error('step ' || step || ' is not complete in the trace; etq steps lists them')
             END

@@ -204,6 +204,8 @@ def test_missing_steps(launch_traces: Warehouse) -> None:
         launch_traces.rows("FROM critical_path('training 0', step := 77)")
     with pytest.raises(QueryError, match="call 9 of aten::mm_ is not in the trace; calls are numbered from 0"):
         launch_traces.rows("FROM critical_ops('training 0', step_name := 'aten::mm_', step := 9)")
+    with pytest.raises(QueryError, match="no annotation or op of the trace is named forwrad; etq ops lists them"):
+        launch_traces.rows("FROM critical_ops('training 0', step_name := 'forwrad')")
 
 
 @pytest.mark.long
