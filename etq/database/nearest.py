@@ -18,7 +18,8 @@ _MOST: Final = 10
 _KEY: Final = re.compile(r"(no capture matches (\d+))(?:;.*)?", re.DOTALL)
 _COLUMN: Final = re.compile(r'(?:Referenced column|Table "[^"]+" does not have a column named) "([^"]+)"')
 _UNKNOWN: Final = re.compile(
-    r"no capture matches (\S.*?[=<>].*?)(?:; (?:the nearest|there) (?:is|are) [^;]*)?", re.DOTALL
+    r"no capture matches (\S.*?[=<>](?:(?!; the warehouse has no ).)*?)(?:; (?:the nearest|there) (?:is|are) [^;]*)?",
+    re.DOTALL,
 )
 
 

@@ -115,6 +115,8 @@ def test_errors(lab: Warehouse) -> None:
             lab.capture(selector)
         assert str(raised.value).startswith(message)
     with empty_warehouse() as warehouse:
+        with pytest.raises(etq.QueryError, match="^no capture matches a=b; the warehouse has no captures$"):
+            warehouse.capture("a=b")
         ingest_all(warehouse, [made(0, {})])
         with pytest.raises(etq.QueryError, match="no capture matches @previous; there is c0"):
             warehouse.capture("@previous")
