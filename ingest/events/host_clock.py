@@ -60,7 +60,8 @@ class HostClock:
         is_wrapped = np.zeros(len(ends), np.bool_)
         if not self._may_wrap():
             return start, is_wrapped
-        host = np.flatnonzero(is_host & ~are_unended(start, elapsed))
+        # An event without an end has no time at which it was logged, unless that is its start.
+        host = np.flatnonzero(is_host & ((logged == start) | ~are_unended(start, elapsed)))
         run = np.searchsorted(ends, host, side="right")
         is_wrapped[np.searchsorted(ends, turned[is_host[turned]], side="right")] = True
         falls = np.diff(logged[host], prepend=self._last_logged) < -_HALF
