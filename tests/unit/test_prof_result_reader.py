@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from etq import FormatError
@@ -129,6 +129,7 @@ def test_kinds() -> None:
     st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted), max_size=10),
     st.sampled_from([0, 2**32 - 12, 2**40]),
 )
+@example([[1, 12], [0, 0]], 2**32 - 12)  # an entry that ends at zero
 def test_parents_of_entries_by_plain_containment(spans: list[list[int]], origin: int) -> None:
     """Also if a 32-bit counter wraps on the way, which the first entry shows, as it spans the whole run."""
     spans = [[0, 20], *spans]
