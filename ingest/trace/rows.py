@@ -250,6 +250,8 @@ def _steps(
         columns.find("device clock", early)
     if crossing := _crossing(slices):
         columns.find("crossing steps", crossing)
+    if together := _together(slices):
+        columns.find("steps of several processes", together)
     if slices.recording is not None and (beyond := _beyond(steps, *slices.recording)):
         columns.find("steps beyond the recording", beyond)
     return steps, [run for run, _ in left_out]
@@ -273,6 +275,21 @@ def _crossing(slices: Slices) -> str:
     return (
         f"{len(by)} of {len(steps)} steps {begin} before the step before has ended in the same thread, by up to "
         f"{_time(max(by))}, as if the clock had been set back: the times of steps aren't those that they took"
+    )
+
+
+def _together(slices: Slices) -> str:
+    """Return a text about steps that overlap with steps of other processes, as in files that were merged; '' if there
+    are none.
+    """
+    start, end = slices.start[slices.steps], (slices.start + slices.elapsed)[slices.steps]
+    process = slices.process[slices.steps]
+    before = np.maximum.accumulate(end)[:-1]
+    if not ((start[1:] < before - _ROUNDING) & (process[1:] != process[:-1])).any():
+        return ""
+    return (
+        f"steps of {len(np.unique(process))} processes overlap, and each moment counts for one step: times of steps "
+        "and their MFU aren't those of a process; read the file of each process alone"
     )
 
 

@@ -273,6 +273,20 @@ def test_a_loader_that_starts_and_ends_needs_no_more_workers(
     assert ("persistent_workers" in loader.remedy, "too slow" in loader.remedy) == (8 in long, 8 not in long)
 
 
+def test_steps_of_several_processes_overlap(warehouse: Warehouse, tmp_path: Path) -> None:
+    """The steps of two processes in one file; those of one process follow each other."""
+    for name, second in (("merged", 30.0), ("turns", 100.0)):
+        steps = [
+            event("user_annotation", "ProfilerStep#1", start, start + 50) | {"pid": pid, "tid": pid}
+            for pid, start in ((1, 0.0), (2, second))
+        ]
+        path = tmp_path / f"{name}.json"
+        path.write_bytes(trace(*steps))
+        capture = warehouse.ingest(path, name=name)
+        query = "FROM findings WHERE capture_id = $key AND rule = 'steps of several processes'"
+        assert len(warehouse.rows(query, key=capture.capture_id)[1]) == (name == "merged")
+
+
 @pytest.mark.parametrize(("long", "may_start_again"), [((0, 5, 10), True), ((1, 6, 11), False)])
 def test_a_loader_may_start_again_in_each_epoch(
     warehouse: Warehouse, tmp_path: Path, long: tuple[int, ...], may_start_again: bool
