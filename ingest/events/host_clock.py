@@ -62,14 +62,15 @@ class HostClock:
             return start, is_wrapped
         # An event without an end has no time at which it was logged, unless that is its start.
         host = np.flatnonzero(is_host & ((logged == start) | ~are_unended(start, elapsed)))
-        run = np.searchsorted(ends, host, side="right")
-        is_wrapped[np.searchsorted(ends, turned[is_host[turned]], side="right")] = True
         falls = np.diff(logged[host], prepend=self._last_logged) < -_HALF
-        is_wrapped[run[1:][falls[1:] & (run[1:] == run[:-1])]] = True
-        self.has_wrapped |= bool(falls.any() or is_wrapped.any())
         self._last_logged = int(np.append(self._last_logged, logged[host])[-1])
-        if not is_wrapped.any():
+        turned = turned[is_host[turned]]
+        if not len(turned) and not falls.any():
             return start, is_wrapped
+        self.has_wrapped = True
+        run = np.searchsorted(ends, host, side="right")
+        is_wrapped[np.searchsorted(ends, turned, side="right")] = True
+        is_wrapped[run[1:][falls[1:] & (run[1:] == run[:-1])]] = True
         all_runs = np.searchsorted(ends, np.arange(len(start)), side="right")
         return _unwrapped(start, elapsed, logged, host, all_runs, is_wrapped), is_wrapped
 
