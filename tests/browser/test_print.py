@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+import etq
 from etq.warehouse.warehouse import Warehouse
-from tests.batches import linked
+from tests.batches import ingest_all, linked
 from tests.browser.driver import WebDriver
 from tests.browser.pages import cells, opened, written
+from tests.browser.served import visit
 from tests.conftest import CAPTURES
+from tests.serve.server import serving, small_capture
 
 pytestmark = pytest.mark.long
 
@@ -86,3 +89,14 @@ def test_a_dump_on_paper(browser: WebDriver, tmp_path: Path) -> None:
     height, width = browser.execute_script("return window.onPaper")
     assert width == 680 and height < 300
     assert browser.execute_script(size) == before == ["560px", before[1]]
+
+
+def test_all_captures_are_on_paper(browser: WebDriver, tmp_path: Path) -> None:
+    """Not only those in view."""
+    names = [f"capture{number}" for number in range(60)]
+    with etq.open(tmp_path / "lab.duckdb") as warehouse:
+        ingest_all(warehouse, ((name, small_capture(number)) for number, name in enumerate(names)))
+    with serving(tmp_path / "lab.duckdb") as server:
+        visit(browser, server, "/captures", series=True)
+        text = words("\n".join(printed(browser, tmp_path)))
+    assert {*re.findall(r"capture\d+", text)} == {*names} and "rows." not in text

@@ -1,8 +1,9 @@
-// A table of any number of rows; the page contains only those in view. Keys: arrows, page up and down, home, end; Enter
+// A table of any number of rows; the page contains only those in view, and paper the first ones. Keys: arrows, page up and down, home, end; Enter
 // opens a row, Space picks it.
 
 const HEIGHT = 30;
 const EXTRA = 12;
+const MOST_ON_PAPER = 1000;
 
 // Columns are {name, title, width, numeric, cell(place), sortKey}. Enter calls open(place), Space calls pick(place).
 etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
@@ -11,7 +12,8 @@ etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
   const widths = etq.element("colgroup");
   const grid = etq.element("table", { class: "grid", role: "grid", "aria-label": label }, widths, etq.element("thead", {}, head), body);
   const box = etq.element("div", { class: "scrolled" }, grid);
-  parent.append(box);
+  const cut = etq.element("p", { class: "muted paper" });
+  parent.append(box, cut);
   let [columns, places, order, focused] = [[], [], null, 0];
   let waiting = false;
   let kept = new Map(); // the rows in the page, by position
@@ -44,8 +46,9 @@ etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
   // Draws the rows in view; unchanged rows that were already in view are kept.
   function scrolled() {
     waiting = false;
-    const from = Math.min(first(), Math.max(0, places.length - visible()));
-    const to = Math.min(places.length, from + visible() + 2 * EXTRA);
+    const from = etq.paper ? 0 : Math.min(first(), Math.max(0, places.length - visible()));
+    const to = Math.min(places.length, etq.paper ? MOST_ON_PAPER : from + visible() + 2 * EXTRA);
+    cut.textContent = to < places.length ? `The first ${etq.number(to)} of ${etq.number(places.length)} rows.` : "";
     const hadFocus = body.contains(document.activeElement) && document.activeElement.matches("tr");
     const lines = new Map();
     for (let at = from; at < to; at += 1) {
@@ -54,7 +57,7 @@ etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
       lines.set(at, made);
     }
     kept = lines;
-    body.replaceChildren(spacer(from), ...lines.values(), spacer(places.length - to));
+    body.replaceChildren(spacer(from), ...lines.values(), spacer(etq.paper ? 0 : places.length - to));
     if (hadFocus) body.querySelector('tr[tabindex="0"]')?.focus({ preventScroll: true });
   }
 
@@ -97,6 +100,7 @@ etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
     waiting = true;
   });
   new ResizeObserver(() => scrolled()).observe(box);
+  etq.onRedraw(scrolled);
   // Handles the table's keys; other keys are left to the page.
   function press(event) {
     if (event.altKey || event.metaKey || !places.length) return;
