@@ -141,7 +141,7 @@ def _of_late(evidence: JobEvidence, late: Late) -> Finding:
     by = "in collectives that end together, also by waiting for a rank that waited for it (etq show rank_waits)"
     if not evidence.is_by_clocks:
         by = f"measured by time in collectives, because {_unclocked(evidence)} (etq show collective_waits says why)"
-    often = f"longest in {late.steps} of {counted(late.of, 'step')}, by chance with p = {_p(late.p)}"
+    often = f"longest in {late.steps} of {counted(late.of, 'step')}, by chance with {_p(late.p)}"
     severity = severity_of(share)
     is_sure = evidence.is_by_clocks and late.p <= ALPHA
     few = "" if late.p <= ALPHA else f" In {late.steps} of {counted(late.of, 'step')}, this may be chance: record more."
@@ -210,7 +210,7 @@ def _of_link(evidence: JobEvidence, link: Link, slow: Slow) -> Finding:
         f"Transfers among ranks {_listed(link.ranks)} take {ratio} times as long as those of other groups of "
         f"{link.group_size}, with the same messages.",
         f"{_message(link)} in group {link.group}: {own}, of others {others}, without waits; longer than theirs in "
-        f"{slow.longer[0]} of {slow.longer[1]} calls, by chance with p = {_p(slow.p)} (etq show collective_waits)",
+        f"{slow.longer[0]} of {slow.longer[1]} calls, by chance with {_p(slow.p)} (etq show collective_waits)",
         "Check the link among these devices, and what else uses it.",
         f"{LINK} {link.group}",
         lost,
@@ -330,7 +330,7 @@ def _nothing(evidence: JobEvidence, late: Sequence[Late]) -> str:
         [*_, most] = late
         return (
             f"Other ranks wait for rank {most.rank}, for {percent(_share(evidence, most))} of their steps, longest in "
-            f"{most.steps} of {counted(most.of, 'step')}, which may be chance (p = {_p(most.p)})."
+            f"{most.steps} of {counted(most.of, 'step')}, which may be chance ({_p(most.p)})."
         )
     groups = len({link.group for link in evidence.links})
     links = f", and {counted(groups, 'group')} of links" if groups > 1 else ""
@@ -365,4 +365,4 @@ def _listed(ranks: Sequence[int], most: int = 8) -> str:
 
 
 def _p(p: float) -> str:
-    return f"{p:.2g}" if p >= 0.001 else "below 0.001"
+    return f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"

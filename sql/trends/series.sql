@@ -76,11 +76,11 @@ SELECT j.series,
         ELSE coalesce(j.change.stage, '~')
     END AS verdict,
     j.change.change_percent AS change_percent, j.change.label AS first_bad, j.change.last_good AS last_good,
-    j.change.condition AS condition, j.at.normalized AS value, j.least, j.most, j.at.unit AS unit,
+    j.change.condition AS condition, j.at.normalized AS value, j.least, j.most, j.unit,
     j.at.noise_percent AS noise_percent, j.at.shown_percent AS shown_percent, j.captures, j.captures_unordered,
     j.builds, j.at.label AS label, j.at.capture AS capture, j.reason, j.ordered_by, j.change.base AS base,
     j.change.new AS new
 FROM judged AS j
 ORDER BY
     list_position(['slower', 'not kept yet', 'unstable', 'faster', '~', 'not judged'], verdict),
-    abs(j.change.change_percent) DESC NULLS LAST, j.series, j.at.unit;
+    abs(j.change.change_percent) DESC NULLS LAST, j.series, j.unit;

@@ -78,7 +78,7 @@ TRACES: Final = (
     ("finding", "late rank", r" The cause isn't in its steps\.", ""),
     ("finding", "late rank", r" In \d+ of \d+ steps?, this may be chance: record more\.", ""),
     ("evidence", "late rank", rf"(?P<ranks>\d+) other ranks? waited (?P<time>{TIME}) for it in all, in collectives that end together, also by waiting for a rank that waited for it \([^)]*\)", "waited_for"),
-    ("evidence", "late rank", r"(?:; )?longest in \d+ of \d+ steps?, by chance with p = (?:below )?[\d.e-]+", ""),
+    ("evidence", "late rank", r"(?:; )?longest in \d+ of \d+ steps?, by chance with p [=<] [\d.]+", ""),
     ("remedy", "late rank", r"Look at its host: (?:cores, affinity, other processes|garbage collection, logging, work of this rank alone)\.", ""),
     ("remedy", "late rank", r"Compare (?:its calls of the runtime with those of other ranks\.|its steps with those of other ranks: etq show rank_ops\.|what it (?:copies with what other ranks copy|fills with what other ranks fill)\.)", ""),
     ("remedy", "late rank", r"(?:If all kernels are slower, check its device's clock and temperature; else compare their inputs|Give it a share of the data as large as others', and more workers)\.", ""),
