@@ -137,7 +137,7 @@ def verdicts_of(benches: Sequence[Times], measured: int, alpha: float) -> list[l
     columns = {name: np.array(each, np.object_ if name in texts else None) for name, each in (rows | items).items()}
     size = len(rows["side"])
     columns |= {"step": np.zeros(size, np.int64), "scope": np.full(size, "", np.object_)}
-    columns |= {"resolution": np.ones(size), "calls": np.full(size, np.nan)}
+    columns |= {"resolution": np.ones(size), "calls": np.full(size, np.nan), "is_trace": np.zeros(size, np.bool_)}
     columns["op"] = columns["item"]
     answer = compare(comparisons(columns), NO_SHAPES, False, True, alpha, None, False, ())
     names = ("comparison", "level", "item", "verdict", "change", "change_low", "change_high", "share")
