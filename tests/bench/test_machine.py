@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import resource
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from etq.bench.child import last_lines
 from etq.bench.machine import CommandError, run
-from tests.processes import process
+from tests.processes import command_lines, process
 
 MB = 2**20
 
@@ -92,8 +91,7 @@ def test_a_command_ends_with_a_killed_etq() -> None:
 
 
 def sleeping(word: str) -> bool:
-    listed = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True).stdout
-    return any(line.split() == ["sleep", word] for line in listed.splitlines())
+    return ["sleep", word] in command_lines()
 
 
 _NUMBERS = itertools.count()
@@ -104,19 +102,11 @@ def long_time() -> str:
     return f"4700.{os.getpid()}{next(_NUMBERS):03}"
 
 
-def processes_with(word: str) -> list[int]:
+def processes_with(word: str) -> list[list[str]]:
     """The processes that have a word among theirs, those that are ending left out after a moment."""
     for _ in range(1200):
-        found = [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if word in _words(pid)]
+        found = [words for words in command_lines() if word in words]
         if not found:
             break
         time.sleep(0.05)
     return found
-
-
-def _words(pid: int) -> list[str]:
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return []
-    return [word.decode(errors="replace") for word in words]

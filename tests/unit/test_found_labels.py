@@ -18,6 +18,7 @@ from etq.errors import EtqError, FormatError
 from etq.ingest.metrics.sidecar import read_sidecar
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
+from tests.processes import command_lines
 
 MLP = (CAPTURES / "mlp/mlp.etdp").read_bytes()
 
@@ -151,9 +152,7 @@ def test_a_pipe_in_a_repository_is_not_waited_for(
     with pytest.raises(EtqError, match="git gave no answer within 1 s: look for pipes"):
         labels_of_git(repository)
     deadline = time.monotonic() + 60
-    while (
-        f"-C {repository}" in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    ):
+    while any(str(repository) in words for words in command_lines()):
         assert time.monotonic() < deadline, "git goes on"
         time.sleep(0.1)
 
