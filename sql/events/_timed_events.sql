@@ -31,7 +31,3 @@ SELECT e.* REPLACE (coalesce(e.duration_ticks, 0) AS duration_ticks),
     r.name AS run_name, r.scope, r.method, r.is_typical
 FROM _capture_events(capture_key) AS e
 JOIN _selected_runs(capture_key, steps, phase, method, runs) AS r USING (run_index);
-
--- Events within an execute.
-CREATE MACRO _execute_times(capture_key, unit, steps, phase, method, runs) AS TABLE
-FROM _timed_events(capture_key, unit, steps, phase, method, runs) AS t WHERE t.execute_index IS NOT NULL;

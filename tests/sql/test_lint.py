@@ -178,6 +178,19 @@ def described(warehouse: Warehouse) -> dict[str, list[tuple[str, str]]]:
     }
 
 
+def test_private_objects_are_used() -> None:
+    package = "".join(path.read_text() for path in Path(etq.__file__).parent.rglob("*.py"))
+    words = {*re.findall(r"\w+", package)}
+    words |= {
+        name
+        for each in OBJECTS
+        if each.kind != "table"
+        for name in catalog.named_in(each.statement)
+        if name != each.name
+    }
+    assert [each.name for each in OBJECTS if not each.is_public and each.name not in words] == []
+
+
 @pytest.mark.long
 def test_people_see_columns_of_each_public_view(described: dict[str, list[tuple[str, str]]]) -> None:
     """What a line `Shown:` has binds, under its names; its times are numbers in the unit of the row."""
