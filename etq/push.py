@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
@@ -56,10 +56,7 @@ class Pusher:
     def __init__(
         self, url: str, patience: float = PATIENCE, notify: Callable[[str], object] = lambda text: None
     ) -> None:
-        found = urlsplit(url)
-        if found.scheme not in ("http", "https") or not found.hostname or found.username is not None:
-            raise EtqError(f"{printable(url)}: not a server's address; write it as http://HOST:PORT")
-        self._address = found
+        self._address = found = _address(url)
         self._path = f"{found.path.rstrip('/')}/api/push"
         self._token = os.environ.get("ETQ_TOKEN", "").strip()
         if not self._token.isascii() or not self._token.isprintable():
@@ -101,6 +98,10 @@ class Pusher:
                 body = answer.read(_LONGEST_ANSWER)
             except ssl.SSLCertVerificationError as error:
                 raise EtqError(f"{self._origin}: its certificate is not trusted: {error.verify_message}") from error
+            except ssl.SSLError as error:
+                if error.reason == "WRONG_VERSION_NUMBER":  # the answer of a server without TLS
+                    raise EtqError(f"{self._origin}: no HTTPS there; write http:// if it has none") from error
+                raise _LaterError(f"{self._origin}: can't be reached: {error}") from error
             except (OSError, http.client.HTTPException) as error:
                 raise _LaterError(f"{self._origin}: can't be reached: {str(error) or type(error).__name__}") from error
         # `read` returns the received part if the server ends within its answer.
@@ -133,6 +134,15 @@ class Pusher:
         if self._address.scheme == "https":
             return http.client.HTTPSConnection(host, self._address.port, timeout=_TIMEOUT)
         return http.client.HTTPConnection(host, self._address.port, timeout=_TIMEOUT)
+
+
+def _address(url: str) -> SplitResult:
+    with suppress(ValueError):
+        found = urlsplit(url)
+        is_number = found.port is None or found.port > 0  # raises ValueError for other ports
+        if found.scheme in ("http", "https") and found.hostname and found.username is None and is_number:
+            return found
+    raise EtqError(f"{printable(url)}: not a server's address; write it as http://HOST:PORT")
 
 
 def _fields(fields: Sequence[tuple[str, str]], boundary: str) -> Iterator[_Part]:

@@ -70,7 +70,7 @@ _options: Final = together(
         show_default=True,
         help="Inputs: .npz or .pt, random, bundled in the programs, or ones (executor_runner's own).",
     ),
-    click.option("--runs", metavar="N", type=IntRange(1), default=100, show_default=True, help="Runs a capture."),
+    click.option("--runs", metavar="N", type=IntRange(1), default=100, show_default=True, help="Runs per capture."),
     click.option(
         "--rounds",
         metavar="N",
@@ -89,7 +89,7 @@ _options: Final = together(
         help="Time limit of one capture.",
     ),
     click.option("--name", help="Name of the benchmark: label bench, and folder bench-NAME.  [default: the time]"),
-    click.option("--resume", is_flag=True, help="Resume the benchmark of that --name."),
+    click.option("--resume", is_flag=True, help="Resume the benchmark with this --name."),
     click.option("--order", "prints_order", is_flag=True, help="Measure nothing: print in which order to measure."),
     click.option(
         "--db",
@@ -97,11 +97,20 @@ _options: Final = together(
         envvar="ETQ_DB",
         help="The warehouse.  [default: $ETQ_DB, or bench.duckdb in its folder]",
     ),
-    click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, callback=parsed_labels, help="A label."),
+    click.option(
+        "--label",
+        "labels",
+        metavar="KEY=VALUE",
+        multiple=True,
+        callback=parsed_labels,
+        help="A label of all captures; may be repeated.",
+    ),
     click.option(
         "--etrecord", metavar="FILE", help="The ETRecord of both sides.  [default: PROGRAM.etrecord, if it exists]"
     ),
-    click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest difference that counts: 3%."),
+    click.option(
+        "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest difference that counts.  [default: 2%]"
+    ),
     click.option(
         "--format",
         "form",

@@ -18,6 +18,7 @@ import click
 from etq.bench.bench import LABELS, Bench, Side, digest_of
 from etq.bench.order import in_a_path
 from etq.bench.runners import AnyCommand, ExecutorRunner, Runner, Wheel, find_runner, split
+from etq.cli.options import is_given
 from etq.database.temporary import temporary_folder
 from etq.errors import EtqError, MissingFileError
 
@@ -30,6 +31,8 @@ WARMUP: Final = 5
 _SEED: Final = 0
 # Options that decide what is measured: --resume must repeat them.
 _KEPT: Final = ("runs", "method", "inputs")
+# Options that say how etq runs a program; a command says this itself.
+_OF_PROGRAMS: Final = ("runner", "method", "inputs", "runs")
 
 
 @contextmanager
@@ -64,7 +67,7 @@ def ordered(names: Sequence[str], options: dict[str, Any]) -> Bench:
 
 
 def _name_of(options: dict[str, Any]) -> str:
-    return options["name"] or f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}" if options["name"] is None else options["name"]
 
 
 def _check(programs: Sequence[str], options: dict[str, Any]) -> None:
@@ -73,6 +76,8 @@ def _check(programs: Sequence[str], options: dict[str, Any]) -> None:
         raise click.UsageError("name one or two programs, or give --base and --new")
     if programs and has_commands:
         raise click.UsageError("give programs, or --base and --new, not both")
+    if has_commands and (given := [f"--{name}" for name in _OF_PROGRAMS if is_given(name)]):
+        raise click.UsageError(f"{given[0]} is for programs; write it into the commands of --base and --new")
     if len(programs) > 2:
         raise click.UsageError(f"{len(programs)} programs; at most two are compared")
     if options["resume"] and options["name"] is None:
@@ -147,6 +152,9 @@ def _of_commands(options: dict[str, Any]) -> list[Side]:
     given = {side: command for side, command in commands.items() if command is not None}
     if "base" not in given:
         raise click.UsageError("--new without --base; for one side alone, give --base")
+    record = options["etrecord"]
+    if record is not None and not Path(record).is_file():
+        raise MissingFileError(record)
     sides = []
     for side, command in given.items():
         try:
@@ -157,7 +165,7 @@ def _of_commands(options: dict[str, Any]) -> list[Side]:
             raise click.UsageError(
                 f"--{side}: the command has no {{out}}; put it in place of the ETDump that it writes"
             )
-        sides.append(Side(side, AnyCommand(words), {}, options["etrecord"]))
+        sides.append(Side(side, AnyCommand(words), {}, record))
     return sides
 
 

@@ -11,22 +11,20 @@ import click
 from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.numbers import FloatRange, IntRange
-from etq.cli.options import warehouse_option
+from etq.cli.options import warehouse_argument
 from etq.errors import EtqError, FormatError
 from etq.tokens import ROLES
 
 
 @main.command()
-@click.argument("warehouse", required=False)
 @click.option("--host", default="127.0.0.1", help="Address to listen on.  [default: 127.0.0.1, this machine alone]")
 @click.option("--port", type=IntRange(0, 65535), default=8650, help="Port; 0: any free one.  [default: 8650]")
 @click.option("--tokens", metavar="FILE", help="Require a token of this file for each request; allow pushes.")
-@click.option("--seconds", type=FloatRange(0.1, 3600), default=30, help="Limit of a query.  [default: 30]")
-@click.option("--megabytes", type=IntRange(1), default=2048, help="Limit of a push.  [default: 2048]")
+@click.option("--seconds", type=FloatRange(0.1, 3600), default=30, help="Seconds that a query may take.  [default: 30]")
+@click.option("--megabytes", type=IntRange(1), default=2048, help="MB that a push may have.  [default: 2048]")
 @click.option("--open", "opens", is_flag=True, help="Open the first page in a browser.")
-@warehouse_option
+@warehouse_argument
 def serve(
-    warehouse: str | None,
     host: str,
     port: int,
     tokens: str | None,
@@ -39,8 +37,8 @@ def serve(
 
     Pages show captures, reports, comparisons, trends and SQL, and change nothing.
 
-    Without --tokens, it serves this machine alone. With it, each request needs a token, --host may be any address, and
-    etq push sends captures. Others see the same page at its address.
+    Without --tokens, only this machine can connect. With it, each request needs a token, --host may be any address, and
+    etq push can send captures. The address of a page shows the same page to others.
 
     \b
     etq serve lab.duckdb --open
@@ -49,7 +47,7 @@ def serve(
     """
     from etq.serve.running import run
 
-    run(warehouse or db, host, port, tokens, seconds=seconds, megabytes=megabytes, opens=opens, report=say)
+    run(db, host, port, tokens, seconds=seconds, megabytes=megabytes, opens=opens, report=say)
 
 
 @main.command()
@@ -83,9 +81,9 @@ def token(name: str, roles: tuple[str, ...], ends: datetime | None, file: str) -
 @click.argument("url")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="A label of the captures; may be repeated.")
-@click.option("--name", help="Name of the capture; with one file only.  [default: from the file's]")
-@click.option("--etrecord", metavar="FILE", help="The ETRecord of their program.")
-@click.option("--pte", metavar="FILE", help="Their program.")
+@click.option("--name", help="Name of the capture; with one file only.  [default: from the file's name]")
+@click.option("--etrecord", metavar="FILE", help="The ETRecord of the files' program.")
+@click.option("--pte", metavar="FILE", help="The files' program.")
 @click.option(
     "--metrics", metavar="FILE", multiple=True, help="Metrics of the capture, with one file; may be repeated."
 )

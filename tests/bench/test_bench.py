@@ -104,9 +104,12 @@ def test_the_same_file_again_is_no_measurement(lab: Lab) -> None:
 
 WRONG = [
     ("a.pte --base 'x {out}'", 2, "give programs, or --base and --new, not both"),
+    ("--base './none {out}' --runs 5", 2, "--runs is for programs; write it into the commands of --base and --new"),
     ("base.pte --method decode", 1, "Error: base.pte: no method 'decode'; it has forward"),
     ("base.pte --runner ./none", 1, "Error: ./none: no such file; --runner takes the path of an executor_runner"),
     ("--base './none {out}'", 1, "Error: ./none: no such program; give its path"),
+    ("--base './none {out}' --etrecord none.etrecord", 1, "Error: none.etrecord: no such file"),
+    ("base.pte --name ''", 1, "Error: the name '' of a bench: expected a text without commas"),
 ]
 
 

@@ -55,6 +55,9 @@ FAILURES = [
     ("ops no/such.etdp", "no/such.etdp: no such file, and no capture of that name; there are "),
     ("no/*.etdp", "no/*.etdp: no such files"),
     ("push http://lab:8650 nothing.etdp", "nothing.etdp: no such file"),
+    ("push http://lab:86500 {mlp}", "http://lab:86500: not a server's address; write it as http://HOST:PORT"),
+    ("push http://lab:port {mlp}", "http://lab:port: not a server's address"),
+    ("push http://[::1 {mlp}", "http://[::1: not a server's address"),
     ("ops {mlp}x", "…mlp.etdpx: no such file, and no capture of that name; there are "),
     ("ops {mlp}x", "…; the nearest files are mlp.etdp"),
     ("inspect {mlp}x", "…mlp.etdpx: no such file; the nearest files are mlp.etdp, "),
@@ -179,6 +182,7 @@ WRONG_USAGE = [
     ("label run --better lower", "--better and --run need --metric"),
     ("label llm --phase decode", "--phase needs --runs, --name or --method"),
     ("db check lab.duckdb --db other.duckdb", "lab.duckdb and --db other.duckdb are two warehouses"),
+    ("serve lab.duckdb --db other.duckdb", "lab.duckdb and --db other.duckdb are two warehouses"),
     ("sql --safe 'SELECT 1' --seconds 0", "0 is not in the range"),  # zero is a limit, unlike a missing one
     ("sql --safe 'SELECT 1' --seconds nan", "'nan' is not a number"),
     ("flame run --depth 9223372036854775808", "9223372036854775808 is more than 9223372036854775807"),

@@ -563,6 +563,8 @@ def test_a_client_tries_again_and_follows_no_redirection(tmp_path: Path) -> None
             _Odd.replies = [reply]
             with pytest.raises(EtqError, match=text):
                 pusher.push([("file", str(file))], [])
+        with pytest.raises(EtqError, match="no HTTPS there; write http://"):
+            Pusher(f"https://127.0.0.1:{odd.server_address[1]}", patience=30).push([("file", str(file))], [])
         odd.shutdown()
     with pytest.raises(EtqError, match="can't be reached"):
         Pusher(f"http://127.0.0.1:{odd.server_address[1]}", patience=0.1).push([("file", str(file))], [])
