@@ -169,8 +169,8 @@ def _check_is_no_profiling_file(path: str) -> None:
 
     if (what := KINDS.get(kind_of(path))) is not None:
         raise WarehouseError(
-            f"{path}: {what}, not a warehouse; `etq {shlex.quote(path)}` shows it, and `etq ingest`, or the ingest "
-            "methods of an open warehouse, store it"
+            f"{path}: {what}, not a warehouse; `etq {shlex.quote(path)}` shows it, `etq ingest` stores it (records and "
+            "programs by --etrecord and --pte)"
         )
 
 
