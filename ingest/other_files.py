@@ -15,8 +15,10 @@ from typing import Any, Final
 # How many bytes of a file are examined.
 HEAD: Final = 2**16
 
-_TRACE: Final = "record profile_memory=True and give the profiler's trace"
-_REFUSED: Final = f"etq reads no other pickles, as reading one runs what its author put in it; {_TRACE}"
+_REFUSED: Final = (
+    "etq reads no other pickles, as reading one runs what its author put in it; record profile_memory=True and give "
+    "the profiler's trace"
+)
 _SNAPSHOT_PAGE: Final = (
     "this is the page of a memory snapshot (torch.cuda._memory_viz); give the snapshot, as _dump_snapshot writes it"
 )
@@ -38,7 +40,7 @@ _FORMS: Final = (
     (_PICKLE, f"this is a pickle, but no memory snapshot of torch.cuda; {_REFUSED}"),
     (
         re.compile(rb'\{\s*"segments"\s*:\s*\[|\{[^\[]*"device_traces"\s*:\s*\['),
-        f"this is a memory snapshot of torch.cuda as JSON, which has no ops and no steps; {_TRACE}",
+        "this is a memory snapshot of torch.cuda as JSON; give the snapshot, as _dump_snapshot writes it",
     ),
     (
         re.compile(rb'\{(?>[^\[]*?"schema"\s*:\s*"[\d.][^"]*")[^\[]*"nodes"\s*:\s*\['),

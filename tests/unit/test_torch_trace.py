@@ -224,7 +224,10 @@ REFUSED = [
     ),
     (gzip.compress(pickle.dumps([1], protocol=2), mtime=0), "this is a pickle"),
     (SNAPSHOT_PAGE, "the page of a memory snapshot.*; give the snapshot, as _dump_snapshot writes it"),
-    (b'{"segments": [{"device": 0}], "device_traces": [[]]}', "a memory snapshot of torch.cuda as JSON"),
+    (
+        b'{"segments": [{"device": 0}], "device_traces": [[]]}',
+        "as JSON; give the snapshot, as _dump_snapshot writes it",
+    ),
     (b'{"allocator_settings": {"a": 1}, "device_traces": [[]]}', "a memory snapshot of torch.cuda as JSON"),
     (
         b'<html><head><meta charset="utf-8" /><title>GPU Memory Timeline HTML</title></head></html>',
