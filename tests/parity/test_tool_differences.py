@@ -97,7 +97,7 @@ PROF_RESULT = {
     "Each block has the names": "parity/test_prof_result.py: test_a_block_has_its_own_allocators_names",
     "An execute that took no time": "parity/test_prof_result.py: test_the_old_parsers_answers",
     "A file whose iterations": "parity/test_prof_result.py: test_the_old_parsers_answers",
-    "A file that is cut off": "parity/test_prof_result.py: test_files_that_the_old_parser_takes_and_that_are_refused",
+    "A file is refused if it is cut off": "parity/test_prof_result.py: test_files_that_the_old_parser_takes_and_that_are_refused",
 }
 TORCH: dict[str, str | Case] = {
     "torch adds up all calls": "sql/test_thread_times.py: "
