@@ -11,13 +11,13 @@ import click
 from etq.cli.messages import say
 from etq.database.publishing import check_folder
 from etq.errors import EtqError
-from etq.render.writers import Output, file_of, write_text
+from etq.render.writers import SUFFIXES, Output, file_of, write_text
 from etq.report.page import Report, subject_of
 
 # The place where a page names its subject: before its style.
 _HEAD: Final = 4096
 # Names that other programs would open as something else.
-_OTHER_FORMATS: Final = frozenset((".csv", ".json", ".jsonl", ".md", ".parquet", ".pdf", ".png", ".svg", ".txt"))
+_OTHER_FORMATS: Final = frozenset((*SUFFIXES, ".jsonl", ".pdf", ".png", ".svg", ".txt"))
 
 open_option: Final = click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
 

@@ -25,6 +25,7 @@ import pytest
 import etq
 from etq import cli
 from etq.catalog import quoted
+from etq.render.writers import FORMATS, SUFFIXES
 from tests.cli.asked import rows
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
@@ -75,6 +76,15 @@ ROWS = [
 ]
 # Wider than 64 bits, and a name with quotes.
 WIDE = 'SELECT 2::HUGEINT ** 62 AS real, (2**53)::HUGEINT * 1024 + 1 AS "a ""b""", NULL::HUGEINT AS none, 1 AS one'
+
+
+def test_each_format_has_an_ending_and_a_writer(lab: str, tmp_path: Path) -> None:
+    assert {*SUFFIXES.values()} == {*FORMATS} - {"table"}
+    for ending, format in SUFFIXES.items():
+        by_ending, by_name = tmp_path / f"a{ending}", tmp_path / format
+        sql(lab, "SELECT 1 AS one", "-o", str(by_ending))
+        sql(lab, "SELECT 1 AS one", "--format", format, "-o", str(by_name))
+        assert by_ending.read_bytes() == by_name.read_bytes() != b""
 
 
 def read_binary(path: Path) -> pa.Table:

@@ -60,6 +60,7 @@ def test_the_output_is_checked_before_the_capture(tmp_path: Path) -> None:
         ("none/page.html", "its folder does not exist; create it first"),
         ("file/page.html", "can't be written: not a directory"),
         ("page.PDF", "the page is HTML; give it a name that ends with .html"),
+        ("page.tsv", "the page is HTML; give it a name that ends with .html"),
     ):
         output = str(tmp_path / name)
         result = run_etq("report", str(tmp_path / "unread.etdp"), "-o", output)
