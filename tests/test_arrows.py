@@ -111,7 +111,7 @@ def is_within(module: str, place: str) -> bool:
 def layer_of(module: str, layers: Sequence[str]) -> int:
     """The place of a module: that of the longest name that it is within."""
     named = [(len(layer), place) for place, layer in enumerate(layers) if is_within(module, layer)]
-    assert named, f"{module} is in no layer: name it in LAYERS"
+    assert named, f"{module} is in no layer: name it in LAYERS or INGEST_LAYERS"
     return max(named)[1]
 
 
@@ -158,6 +158,8 @@ def test_layers_are_of_modules() -> None:
     listed = [*LAYERS, *INGEST_LAYERS]
     assert len(listed) == len(set(listed))
     assert [each for each in listed if each not in MODULES and each not in ("etq.sql", "etq.datasets")] == []
+    for module in MODULES.keys() - {FACE, "etq.ingest"}:
+        layer_of(module, INGEST_LAYERS if is_within(module, "etq.ingest") else LAYERS)
 
 
 @pytest.mark.parametrize("library", LARGE)

@@ -12,9 +12,11 @@ from typing import Any, Final
 
 import pytest
 
+from etq import catalog
+from etq.cli.summary import NAMES
 from etq.errors import FormatError
-from etq.ingest.recognition import OTHER, PACKED, PROGRAM, RECORD, UNREADABLE, left_out
-from etq.ingest.registry import HEAD
+from etq.ingest.recognition import KINDS, OTHER, PACKED, PROGRAM, RECORD, UNREADABLE, left_out
+from etq.ingest.registry import FORMATS, HEAD
 from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump
@@ -54,6 +56,12 @@ LEFT: Final = {
     "cut.json.gz": (b"\x1f\x8b\x08\x00" + b"\xff" * 100, PACKED),
     "table.csv.gz": (gzip.compress(b"op,calls\nadd,2\n"), OTHER),
 }  # fmt: skip
+
+
+def test_each_format_has_names() -> None:
+    [format] = [column for column in catalog.public_object("captures").columns if column.name == "format"]
+    assert {*FORMATS} <= {*KINDS} and {*FORMATS} <= {*NAMES}
+    assert [name for name in FORMATS if name not in format.text] == []
 
 
 def test_what_a_file_is(tmp_path: Path) -> None:
