@@ -12,6 +12,8 @@ import pytest
 import etq
 from etq import catalog
 from etq.cli import main
+from etq.cli.help import common_options
+from etq.cli.options import CommonOption
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import csv_rows
 from tests.command_line import run_etq
@@ -20,15 +22,35 @@ from tests.conftest import CAPTURES
 VIEWS = {each.name: each for each in catalog.public_objects() if each.kind != "table"}
 
 
-def options(command: click.Command, name: str = "") -> Iterator[tuple[str, set[str]]]:
-    """The options of a command and of those within it."""
-    yield name.strip(), {option for each in command.params for option in each.opts}
+def commands(command: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    """A command and those within it."""
+    yield name.strip(), command
     if isinstance(command, click.Group):
         context = click.Context(command)
         for each in command.list_commands(context):
             found = command.get_command(context, each)
             assert found is not None
-            yield from options(found, f"{name} {each}")
+            yield from commands(found, f"{name} {each}")
+
+
+def options(command: click.Command) -> Iterator[tuple[str, set[str]]]:
+    """The options of a command and of those within it."""
+    for name, each in commands(command):
+        yield name, {option for parameter in each.params for option in parameter.opts}
+
+
+def test_help_options_describes_each_common_option() -> None:
+    """CONTRIBUTING.md: the help of a command only names these."""
+    records = [text for topic in common_options(click.Context(main)).values() for text, _ in topic]
+    described = {word for text in records for word in text.replace(",", " ").split()}
+    used = {
+        option.opts[-1]: name
+        for name, command in commands(main)
+        for option in command.params
+        if isinstance(option, CommonOption) and not option.hidden
+    }
+    assert len(used) > 15
+    assert {option: name for option, name in used.items() if option not in described} == {}
 
 
 def test_what_selects_runs_takes_a_phase() -> None:

@@ -12,9 +12,10 @@ import pytest
 
 import etq
 import etq.report
-from etq.report import columns
+from etq.report import columns, traces
 from etq.report.kit import Section
 from etq.report.page import Report
+from etq.report.single import OF_TRACES
 from etq.report.timeline import timeline_section
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, framework, kernel, run
@@ -120,3 +121,9 @@ def test_a_record_of_another_program_covers_nothing(warehouse: Warehouse) -> Non
     warehouse.link(capture, warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"))
     report = etq.report.report_of(warehouse, ["run"])
     assert "coverage" not in [section.kind for section in report.sections]
+
+
+def test_reports_have_each_declared_section_of_traces() -> None:
+    made = {name: each for name, each in vars(traces).items() if getattr(each, "__name__", "") == "made"}
+    assert len(made) > 8
+    assert [name for name, each in made.items() if each not in OF_TRACES] == []
