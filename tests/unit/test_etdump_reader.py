@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import defaultdict
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from etq import FormatError
 from etq.ingest.etdump import run_groups
 from etq.ingest.etdump.reader import read_etdump
-from etq.ingest.etdump.schema import VALUE_KINDS
+from etq.ingest.etdump.schema import PROFILE_EVENT, VALUE_KINDS
 from tests import reference_reader
 from tests.builders import AllocationEvent, DebugEvent, ProfileEvent, Run, Tensor, dump, execute, kernel
 from tests.builders import run as a_run
@@ -186,6 +187,20 @@ def test_a_dump_after_zeros(zeros: int, size_prefixed: bool) -> None:
         assert warehouse.rows("SELECT rule, detail FROM findings")[1] == [
             ("leading zeros", f"{zeros} zeros before the first dump are ignored")
         ]
+
+
+def test_fields_of_an_event_distinguish_signatures_or_differ_between_runs() -> None:
+    """All fields of the schema; `CONTRIBUTING.md` says where a new one goes."""
+    of_runs = {"delegate_debug_metadata", "start_time", "end_time"}
+    names = [field.name for field in fields(ProfileEvent)]
+    assert names == [*PROFILE_EVENT.fields]
+    first = ProfileEvent("op", instruction_id=0)
+    for name in names:
+        values: dict[str, Any] = {"string": "x", "vector": b"x"}
+        other = replace(first, **{name: values.get(PROFILE_EVENT.fields[name].type, 7)})
+        data = dump(a_run("Execute", first, other))
+        found = [rows for table, rows in read_etdump(data, name, 64) if table == "signatures"]
+        assert sum(map(len, found)) == (1 if name in of_runs else 2), name
 
 
 def test_a_run_without_a_list_of_events_has_no_block() -> None:
