@@ -91,8 +91,9 @@ def label(
     if it has no time zone.
 
     Metrics of known names (etq show known_metrics) have a unit and a direction of their own. A file of --metrics is a
-    log of ExecuTorch's runner of language models, benchmark_results.json of its benchmark apps, records of PyTorch's
-    benchmark database, or JSON with numbers by name; reading it again adds nothing. etq show metric_values lists them.
+    log of ExecuTorch's runner of language models, benchmark_results.json of its benchmark apps, the log of their tests
+    on Apple devices, records of PyTorch's benchmark database, or JSON with numbers by name; reading it again adds
+    nothing. etq show metric_values lists them.
 
     Commands that select runs take --phase. Runs get a phase if they match all of --runs, --name and --method.
     etq show phase_totals lists the phases.

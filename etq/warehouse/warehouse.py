@@ -927,8 +927,9 @@ class Warehouse(Views):
     def ingest_metrics(self, capture: str | Capture, source: str | os.PathLike[str] | bytes) -> int:
         """Attach the metrics of a file (or its bytes) to a capture: all of them, or, at an error, none.
 
-        The file is a log of ExecuTorch's runner of language models, `benchmark_results.json` of its benchmark apps,
-        records of PyTorch's benchmark database, or JSON with numbers by name; its content determines which.
+        The file is a log of ExecuTorch's runner of language models, `benchmark_results.json` of its benchmark apps, the
+        log of their tests on Apple devices, records of PyTorch's benchmark database, or JSON with numbers by name; its
+        content determines which.
 
         Returns the number of metrics added: 0 if the same content was attached before.
 

@@ -47,8 +47,8 @@ def read_metrics(data: bytes, path: str) -> Iterator[tuple[str, pa.RecordBatch]]
     if not is_json(data):
         raise FormatError(
             path,
-            "expected lines `PyTorchObserver {...}`, benchmark_results.json, records of PyTorch's benchmark database "
-            f"or an object of numbers, found {data[:20]!r}",
+            "expected lines `PyTorchObserver {...}`, benchmark_results.json, the log of an Apple app's tests, "
+            f"records of PyTorch's benchmark database or an object of numbers, found {data[:20]!r}",
         )
     content = json_of(data, path)
     if content in ([], {}):

@@ -72,6 +72,8 @@ def test_a_warehouse_that_is_missing_is_an_error_at_the_start(tmp_path: Path) ->
 
 def test_there_are_four_tools_that_only_read(answers: dict[str, Any]) -> None:
     assert [*answers["tools"]] == ["list_views", "describe_view", "query", "compare"]
+    page = (Path(__file__).parents[2] / "docs/how-to/agents.md").read_text()
+    assert [tool for tool in answers["tools"] if f"| `{tool}(" not in page] == []
     assert all(tool.annotations.read_only_hint and tool.description for tool in answers["tools"].values())
     assert set(answers["tools"]["compare"].input_schema["required"]) == {"base", "new"}
 

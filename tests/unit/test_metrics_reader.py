@@ -133,7 +133,7 @@ OTHER_DEVICE: list[Any] = [APP[0], {**APP[1], "deviceInfo": {"arch": "Pixel 8"}}
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "^f: expected lines `PyTorchObserver {...}`, benchmark_results.json, records .*, found b''"),
+        (b"", "^f: expected lines `PyTorchObserver {...}`, benchmark_results.json, the log of .* tests, records .*, found b''"),
         (b"ED12xxxx", "^f: expected lines .*, found b'ED12xxxx'"),
         (b"\x1f\x8b123", "^f: expected JSON in UTF-8, found the byte 0x8b|^f: at byte 1: expected JSON in UTF-8"),
         (b'{"a": 1', "^f: at byte 7: expected JSON, found the end"),
