@@ -20,15 +20,15 @@ CAPTURES_OF_VIEWS = ("gpu", "train", "modules", "counters")
 
 def calls(cell: str) -> list[tuple[str, str, list[str]]]:
     """The views that a cell names, each with its arguments and the columns that follow it."""
-    found = re.findall(r"`(\w+)\(([^)]*)\)`(?:: (`\w+`(?:, `\w+`(?![\w(]))*))?", cell)
+    found = re.findall(r"`(\w+)\(([^)]+)\)`(?:: (`\w+`(?:, `\w+`(?![\w(]))*))?", cell)
     return [(name, arguments, re.findall(r"`(\w+)`", columns)) for name, arguments, columns in found]
 
 
 PAGE = (ROOT / "docs/compatibility.md").read_text()
-# The columns that lines of the table name of a view, by its call.
+# The columns that lines of tables name of a view, by its call.
 CALLS: dict[tuple[str, str], set[str]] = {}
 for _line in re.findall(r"^\| .* \|$", PAGE, re.MULTILINE):
-    for _name, _arguments, _columns in calls(_line.split("|")[3]):
+    for _name, _arguments, _columns in calls(_line.split("|")[-2]):
         CALLS.setdefault((_name, _arguments), set()).update(_columns)
 
 
@@ -39,6 +39,7 @@ def traces() -> Iterator[Warehouse]:
         event("cpu_op", "aten::relu", 5, 8),
         event("python_function", "nn.Module: ReLU_0", 0, 10, **{"Python id": 1}),
         event("gpu_memcpy", "Memcpy HtoD", 8, 10, 7, device=0, bytes=64, **{"memory bandwidth (GB/s)": 0.032}),
+        event("kernel", "relu", 10, 12, 7, device=0, **{"blocks per SM": 2.0, "est. achieved occupancy %": 30}),
     ]
     files = {
         "gpu": "torch_gpu/rank0", "other": "torch_gpu/rank1", "counters": "torch_counters/counters",
