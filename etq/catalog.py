@@ -96,7 +96,7 @@ COMMON: Final = {
     "history": "captures that show the usual variation if each side is one capture; NULL: others with the same events "
     "and all labels that both sides share",
     "alpha": "accepted probability of a false verdict slower or faster",
-    "min_effect": "smallest change that counts, as a fraction; NULL: 0.02, or 0.1 for single captures",
+    "min_effect": "smallest change that counts, as a fraction, for single captures at least 0.1; NULL: 0.02",
     "allow_mismatch": "whether to compare captures of different profiling levels or models, and to give verdicts "
     "although conditions differ",
     "selector": "name, hash prefix or selector of captures; NULL: all captures",

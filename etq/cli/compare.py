@@ -58,8 +58,8 @@ judging_options: Final = together(
         "--min-effect",
         metavar="PERCENT",
         callback=percentage,
-        help="Smallest difference that counts.  [default: 2%; of totals not measured in turns 3%, of single "
-        "captures 10%]",
+        help="Smallest difference that counts; of single captures at least 10%.  [default: 2%; of totals not "
+        "measured in turns 3%]",
     ),
     click.option(
         "--allow-mismatch",

@@ -188,7 +188,8 @@ def too_few(base: int, new: int, history: int | None) -> str:
     needed = [f"{3 - captures} more of {side}" for side, captures in (("base", base), ("new", new)) if captures < 3]
     rest = ", better 5 per side"
     if history is not None:
-        rest = f", or {10 - history} more captures of base's program for its history"
+        more = f"{10 - history} more capture{'' if history == 9 else 's'}"
+        rest = f", or {more} of base's program for its history"
     return f"take {' and '.join(needed)}{rest}: the runs of one capture share the state of the device"
 
 

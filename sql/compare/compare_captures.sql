@@ -24,7 +24,7 @@ CREATE MACRO compare_captures(
     base, new,
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
     quantile := 0.25, phase := NULL, history := NULL, alpha := 0.05,
-    min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02, 0.03 if the sides were not measured in turn, 0.1 for single captures
+    min_effect := NULL,  -- smallest change that counts, as a fraction, for single captures at least 0.1; NULL: 0.02, or 0.03 if the sides were not measured in turns
     allow_mismatch := false
 ) AS TABLE
 WITH comparison AS MATERIALIZED (FROM _comparison(

@@ -276,3 +276,8 @@ def test_the_sentence_about_a_fleet_counts_each_device() -> None:
     ]  # fmt: skip
     told = "1 of 5 phones is slower: a (addmm); 1 faster; 1 with ops that differ; 1 with too few captures to tell"
     assert sentence(rows, "phone") == told
+
+
+def test_a_note_counts_missing_captures() -> None:
+    assert "or 9 more captures of base's program" in words.too_few(1, 1, 1)
+    assert "or 1 more capture of base's program" in words.too_few(1, 1, 9)
