@@ -156,7 +156,7 @@ TENSORBOARD: dict[str, str | Case] = {
     "counts time twice": "sql/test_trace_views.py: test_time_counts_once_where_kernels_fill_the_steps",
     "adds up the calls": "sql/test_thread_times.py: test_an_op_within_itself_has_one_row_and_its_time_once",
     "decides by an op's": "sql/test_trace_views.py: test_an_op_is_eligible_where_any_call_is",
-    "knows tensor cores": "sql/test_kernels.py: test_the_share_of_tensor_cores_is_of_all_kernels",
+    "knows kernels with": "sql/test_kernels.py: test_the_share_of_tensor_cores_is_of_all_kernels",
     "repeats a module's": "sql/test_trace_views.py: test_modules",
     "omits calls in ops": "sql/test_trace_views.py: test_memory",
     "compares the CPU's": "sql/test_advice_of_traces.py: test_full_memory_is_that_of_devices",
@@ -226,7 +226,7 @@ TRACE_DIFF: dict[str, str | Case] = {
         [("of_0", 1, 20), ("of_7", 1, 10)],
         "only of_7",
     ),
-    "adds an event": Case(
+    "adds events of the host": Case(
         ONE_NAME,
         "SELECT is_device, base_calls, base_time FROM trace_diff('t', 't') WHERE name = 'aten::mm' ORDER BY 1",
         [(False, 2, 26.2), (True, 1, 10)],
