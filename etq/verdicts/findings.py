@@ -20,10 +20,11 @@ def findings_of_input(
     samples: Mapping[str, Any],
     conditions: Sequence[tuple[str, str]],
     labels: Sequence[tuple[str, str]],
+    others: Sequence[tuple[int, str, float, int]],
     phase: str | None,
 ) -> Iterator[Finding]:
     """Yield the findings of captures without times, and of conditions, labels and programs that differ. Conditions and
-    labels have a name and a detail.
+    labels have a name and a detail; `others` are `other_programs`.
     """
     for at in np.flatnonzero((samples["level"] == "none") & (samples["side"] != "history")):
         side, run = samples["side"][at], "step" if samples["is_trace"][at] else "execute"
@@ -33,6 +34,8 @@ def findings_of_input(
         yield 1, *words.of_condition(*condition)
     for label in labels:
         yield 1, *words.of_label(*label, {name for name, _ in labels})
+    for capture, side, share, count in others:
+        yield 1, words.CONDITIONS_DIFFER, words.other_program(side, 100 * share, count - 1), capture, side
     is_op = samples["level"] == "op"
     base, new = ({*samples["item"][is_op & (samples["side"] == side)]} for side in ("base", "new"))
     matched = next(iter(samples["matched"][is_op]), "event")
@@ -41,6 +44,25 @@ def findings_of_input(
         yield 6, "different programs", words.OTHER_PROGRAMS.format(matched, len(new) - both, len(base) - both)
         if 2 * both < min(len(base), len(new)):
             yield 6, words.FEW_COMMON_OPS, "fewer than half of the ops are in both: compare totals only"
+
+
+def other_programs(samples: Mapping[str, Any]) -> Iterator[tuple[int, str, float, int]]:
+    """Yield, for each side, a capture that ran another program than the other captures of the side: its key, the side,
+    the share of its time in ops that at most half of the captures have, and the number of captures where this share is
+    over half.
+    """
+    for side in ("base", "new"):
+        rows = np.flatnonzero((samples["level"] == "op") & (samples["side"] == side) & samples["is_additive"])
+        captures, of_captures = np.unique(samples["capture_id"][rows], return_inverse=True)
+        _, of_items = np.unique(samples["item"][rows].astype(str), return_inverse=True)
+        pairs = np.unique(np.stack([of_items, of_captures]), axis=1)
+        is_rare = 2 * np.bincount(pairs[0])[of_items] <= len(captures)
+        ticks = samples["ticks"][rows]
+        total, rare = (np.bincount(of_captures, ticks * chosen) for chosen in (1, is_rare))
+        found = np.flatnonzero(2 * rare > total)
+        if len(captures) > 1 and len(found):
+            first = found[0]
+            yield int(captures[first]), side, float(rare[first] / total[first]), len(found)
 
 
 def findings(samples: Samples, states: States, is_one_clock: bool) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from etq.verdicts.alignment import align
 from etq.verdicts.arithmetic import Flags, Places
 from etq.verdicts.comparison import compare
 from etq.verdicts.conditions import differing
-from etq.verdicts.findings import findings_of_input
+from etq.verdicts.findings import findings_of_input, other_programs
 from etq.verdicts.samples import Table, tables
 
 _SIDES: Final = ("base", "new")
@@ -48,8 +48,10 @@ def compared(
     samples = aligned(samples, ops)
     sides = (samples["capture_id"][samples["side"] == side] for side in _SIDES)
     differ = [(name, f"{base} in base, {new} in new") for name, base, new in differing(conditions, *sides)]
-    findings = findings_of_input(samples, differ, [*zip(labels["name"], labels["detail"], strict=True)], phase)
-    return of_tables(tables(samples), shapes, bool(differ), is_one_clock, alpha, min_effect, allow_mismatch, findings)
+    others = [*other_programs(samples)]
+    findings = findings_of_input(samples, differ, [*zip(labels["name"], labels["detail"], strict=True)], others, phase)
+    do_differ = bool(differ or others)
+    return of_tables(tables(samples), shapes, do_differ, is_one_clock, alpha, min_effect, allow_mismatch, findings)
 
 
 def aligned(samples: Mapping[str, Any], ops: Mapping[str, Any]) -> dict[str, Any]:

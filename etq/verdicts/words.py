@@ -121,6 +121,17 @@ def of_condition(name: str, detail: str) -> tuple[str, str]:
     return CONDITIONS_DIFFER, CONDITION.format(name, detail)
 
 
+def other_program(side: str, percent: float, more: int) -> str:
+    """That a capture ran another program than others of its side, as `more` of them did. The capture's name comes
+    before it.
+    """
+    others = f", as did {more} more" if more else ""
+    return (
+        f"of {side} ran another program than others{others}: {number_text(percent, 3)} % of its time is in ops that at "
+        f"most half of the captures of {side} have; compare the captures of one program"
+    )
+
+
 def of_label(name: str, detail: str, labels: Collection[str]) -> tuple[str, str]:
     """The rule and text of a label that differs; `labels` are all differing labels. For ranks, the text says what is
     compared.

@@ -15,6 +15,7 @@ import etq
 from etq import catalog
 from etq.analysis.comparison import OPTIONS, VIEWS, Comparison
 from etq.database.functions import FUNCTIONS, _list_of
+from etq.verdicts.findings import other_programs
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import ProfileEvent, delegate_call, dump, execute, kernel, run
@@ -313,6 +314,42 @@ def test_several_models_on_a_side_are_refused(warehouse: Warehouse) -> None:
             warehouse.rows(f"FROM {view}('side=base', 'side=new')")
     assert warehouse.rows("FROM compare_ops('side=base', 'side=new', allow_mismatch := true)")[1]
     assert warehouse.rows("FROM compare_ops('side=base,model=mlp', 'side=new,model=mlp')")[1]
+
+
+def test_several_programs_on_a_side_are_not_judged() -> None:
+    """Two models without labels: half of the captures of base took five times as long."""
+    with empty_warehouse() as warehouse:
+        sides = {"base": [f"{model}/0{place}" for model in ("convnet", "mlp") for place in range(4)]}
+        sides["new"] = [f"mlp/{place:02}" for place in range(4, 14)]
+        captures = [
+            Labelled(
+                each.replace("/", ""),
+                (CAPTURES / "fleet" / f"{each}.etdp").read_bytes(),
+                {"side": side, "net": each.split("/")[0]},
+            )
+            for side, files in sides.items()
+            for each in files
+        ]
+        ingest_all(warehouse, captures)
+        [total] = [row for row in rows_of(warehouse, "compare_captures") if row["what"] == "total"]
+        assert (total["verdict"], round(total["change_percent"])) == ("conditions differ", -64)
+        assert not {row["verdict"] for row in rows_of(warehouse, "compare_ops")} & {"slower", "faster"}
+        assert rules(warehouse)["conditions differ"] == (
+            "convnet00 of base ran another program than others, as did 7 more: 99.8 % of its time is in ops that at most "
+            "half of the captures of base have; compare the captures of one program"
+        )
+        assert "conditions differ" not in rules(warehouse, base="side=base,net=mlp")
+
+
+def test_a_program_of_which_most_of_a_side_has_no_op() -> None:
+    """By hand: of 40 ticks of the third capture, 30 are in an op of its own; of 50 of the fourth, half."""
+    columns = {
+        "capture_id": [1, 1, 2, 2, 3, 3, 4, 4, 4, 5], "item": ["a", "b", "a", "b", "a", "c", "b", "d", "c", "e"],
+        "ticks": [10.0, 5, 10, 5, 10, 30, 25, 20, 5, 9], "side": ["base"] * 9 + ["new"],
+    }  # fmt: skip
+    samples = {name: np.array(values) for name, values in columns.items()}
+    samples |= {"level": np.full(10, "op"), "is_additive": np.full(10, True)}
+    assert [*other_programs(samples)] == [(3, "base", 0.75, 1)]
 
 
 @pytest.mark.long
