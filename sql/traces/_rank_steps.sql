@@ -43,13 +43,17 @@ CREATE MACRO _rank_steps_of(
 WITH steps AS MATERIALIZED (FROM _steps_of_ranks(job_ranks)),
 ranks AS MATERIALIZED (SELECT DISTINCT s.capture_id, s.job, s.rank FROM steps AS s),
 work AS (
+    -- A collective is named by torch's annotation around its launch where its kernel doesn't: all-to-alls are SendRecv.
     SELECT k.capture_id, e.run_index, s.kernel_family = 'communication' AS is_communication, e.elapsed_ticks AS ticks,
-        coalesce(d.collective, s.label) AS collective
+        coalesce(d.collective, a.label, s.label) AS collective
     FROM ranks AS k
     JOIN signatures AS s ON s.capture_id = k.capture_id AND s.activity = 'kernel'
     JOIN event_ticks AS e ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
-    LEFT JOIN device_events AS d
-        ON d.capture_id = e.capture_id AND d.event_index = e.event_index AND d.collective IS NOT NULL
+    LEFT JOIN device_events AS d ON d.capture_id = e.capture_id AND d.event_index = e.event_index
+    LEFT JOIN signatures AS a
+        ON a.capture_id = d.capture_id
+        AND a.signature_index = d.annotation_signature
+        AND starts_with(a.label, 'nccl:')
     WHERE e.elapsed_ticks >= 0
     UNION ALL
     -- Collectives on the host last until the last process has come, as kernels do.

@@ -12,6 +12,7 @@ import pytest
 from etq.errors import QueryError
 from etq.warehouse.ephemeral import open_ephemeral_jobs
 from tests.job_traces import END, LAYER, LAYERS, Faults, job
+from tests.launch_traces import Machine
 from tests.sampling import thinned
 from tests.trace_builders import event, trace
 
@@ -119,6 +120,27 @@ def test_broadcasts_are_no_wait(opened: ExitStack) -> None:
     ]
     query = "SELECT sum(r.waited), (SELECT sum(c.waited) FROM collective_waits($job) AS c) FROM rank_steps($job) AS r"
     assert warehouse.rows(query, job="job=told")[1] == [(20, 20)]
+
+
+def test_an_all_to_all_of_an_older_trace_is_a_wait(opened: ExitStack) -> None:
+    """By hand: rank 1 is 500 us late to an all-to-all and 20 us early to an all-reduce, which then take 10 us. Their
+    kernels have no names of collectives, and that of an all-to-all is one of messages; so is that of a single message,
+    in which a rank may wait for any time. torch's annotations around the launches tell them apart.
+    """
+    kernels = {"send": "SendRecv", "all_to_all": "SendRecv", "all_reduce": "AllReduce"}
+    lengths = {0: (700, 510, 10), 1: (5, 10, 30)}
+    contents = {}
+    for rank, of_rank in lengths.items():
+        machine = Machine(rank, 2)
+        with machine.frame("ProfilerStep#1", "user_annotation"):
+            for (collective, kernel), length in zip(kernels.items(), of_rank, strict=True):
+                with machine.frame(f"nccl:{collective}", "user_annotation"):
+                    machine.launch(f"ncclKernel_{kernel}_RING_SIMPLE_Sum_int8_t(ncclDevComm*)", length)
+            machine.now += 2000
+        contents[rank] = machine.trace()
+    warehouse = opened.enter_context(open_ephemeral_jobs({"older": contents}))
+    query = "SELECT r.rank, r.communication, r.waited, r.waits_for, r.waited_by FROM rank_steps('job=older') AS r"
+    assert warehouse.rows(query)[1] == [(0, 1220, 480, 1, "communication"), (1, 45, 0, 1, "communication")]
 
 
 @pytest.mark.long
