@@ -419,7 +419,7 @@ class Evidence:
 
     @cached_property
     def other_clock(self) -> str | None:
-        """The detail of the reader's finding about work that starts before its launch; None if there is none."""
+        """The detail of the reader's finding about clocks that differ; None if there is none."""
         query = "SELECT f.detail FROM findings AS f WHERE f.capture_id = $key AND f.rule = 'device clock'"
         return next((detail for (detail,) in self.rows(tuple, query)), None)
 

@@ -42,10 +42,10 @@ def lost_kernels(evidence: Evidence) -> Iterator[Finding]:
 
 
 def other_clock(evidence: Evidence) -> Iterator[Finding]:
-    """Yield a finding if work of devices starts before its launch."""
+    """Yield a finding if work of devices starts before its launch, or ends after a wait for it."""
     if evidence.other_clock:
         yield Finding(
-            "device clock", "high", "The clocks of host and device differ: kernels start before they are launched.",
+            "device clock", "high", "The clocks of host and device differ.",
             evidence.other_clock,
             "Compare times of the device only with each other, and record again to see why it idles.",
         )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +37,7 @@ from etq.ingest.trace.sources import Sources
 from etq.ingest.trace.steps import step_rows
 from etq.ingest.trace.tool_steps import tool_steps
 from etq.ingest.trace.types import Entries
-from etq.ingest.trace.waits import OfDevices, wait_columns, waits_of
+from etq.ingest.trace.waits import EARLIEST, OfDevices, wait_columns, waits_of
 
 if TYPE_CHECKING:
     from etq.ingest.trace.recordings import Recorder
@@ -50,6 +51,11 @@ _MOST: Final = 5
 _ROUNDING: Final = 1000
 # Nanoseconds by which the conversion of a device's clock to the host's may be inexact.
 _INEXACT: Final = 10_000
+_OTHER_CLOCK: Final = (
+    "the device's clock differs from the host's, so why the device idles, and what its work waits for, is unknown"
+)
+# The names of calls that wait for all streams of a device.
+_OF_DEVICE: Final = re.compile("(Device|Ctx|Thread)Synchronize|[sS]ynchronizeDevice")
 # Columns of `trace_events` that are also in `event_ticks`, or that are computed from it.
 OF_TICKS: Final = (
     "event_signature", "start_ticks", "elapsed_ticks", "overlap_ticks", "parent_index", "covers_own", "operator_ticks",
@@ -171,6 +177,8 @@ def _of_devices(
         launches |= columns_around(slices, passes, np.where(call == NONE, owner, call))
         rows = devices.rows(entries, slices.run[of_devices], launches)
         given = OfDevices(of_devices, *(filled(rows.column(name), NONE) for name in OfDevices._fields[1:]))
+        if late := _late(slices, given):
+            columns.find("device clock", late)
         waits = waits_of(slices, slices.call, given)
         found = dict(zip(rows.schema.names, rows.columns, strict=True))
         yield "device_events", batch({**found, **wait_columns(slices, waits)})
@@ -364,8 +372,40 @@ def _early(slices: Slices) -> str:
         return ""
     return (
         f"{len(early)} of {len(work)} kernels, copies and fills start before their launch, by up to "
-        f"{_time(int(early.max()))}: the device's clock differs from the host's, so why the device idles, and what its "
-        "work waits for, is unknown"
+        f"{_time(int(early.max()))}: {_OTHER_CLOCK}"
+    )
+
+
+def _late(slices: Slices, devices: OfDevices) -> str:
+    """Return a text about calls that return before the work that they wait for has ended; '' unless these are at least
+    two, and half of the calls that have work to wait for. A call waits for one device: which work is that is known if
+    its process uses no other.
+    """
+    is_work = are(slices.kind, [each.is_work for each in slices.classes]) & (slices.call != NONE)
+    place = np.flatnonzero((is_work & (slices.elapsed >= 0))[devices.row])
+    call, end = slices.call[devices.row[place]], slices.start + slices.elapsed
+    are_waits = [
+        each.purpose == "synchronization" and _OF_DEVICE.search(name) is not None
+        for each, (_, name) in zip(slices.classes, slices.kinds, strict=True)
+    ]
+    waits = np.flatnonzero(are(slices.kind, are_waits) & (slices.elapsed >= 0))
+    number, late = 0, list[int]()
+    for process in np.unique(slices.process[waits]).tolist():
+        of = np.flatnonzero(slices.process[call] == process)
+        if len(np.unique(devices.device[place[of]])) != 1:
+            continue
+        of = of[np.argsort(end[call[of]], kind="stable")]
+        last = np.append(np.maximum.accumulate(end[devices.row[place[of]]]), EARLIEST)
+        own = waits[slices.process[waits] == process]
+        # When all work ends that was launched before the call.
+        ended = last[np.searchsorted(end[call[of]], slices.start[own], side="right") - 1]
+        number += int((ended > slices.start[own]).sum())
+        late += (ended - end[own])[ended > end[own] + _INEXACT].tolist()
+    if len(late) < 2 or 2 * len(late) < number:
+        return ""
+    return (
+        f"{len(late)} of {number} calls that wait for a device return before its work ends, by up to "
+        f"{_time(max(late))}: {_OTHER_CLOCK}"
     )
 
 

@@ -13,7 +13,7 @@
 --   far_time: duration of that step; NULL without one
 --   mean_of_others: mean duration of the other steps; NULL without a far step
 --   earlier_work: time that work from before the recording runs in the first step, if that is the far step; such work has no recorded launch and comes first in its stream; NULL if there is none
---   longest_wait: longest wait of work on a device for something that isn't recorded, if it takes more than a tenth of its step; NULL if there is none
+--   longest_wait: longest wait of work on a device for something that isn't recorded, if it takes more than a tenth of its step; NULL if there is none, and if the clocks of host and device differ
 --   after_wait: time from the end of that wait to the end of its step; NULL without a wait
 --   recording: time from the start of the trace's first event to the end of its last event
 --   unit: the requested unit of time
@@ -71,11 +71,18 @@ earlier AS (
     WHERE r.run_index = (SELECT min(i.run_index) FROM recorded AS i)
     HAVING into_step > 0 AND max(w.end_ticks) < any_value(r.end_ticks)
 ),
+clocks AS (
+    SELECT count(*) > 0 AS differ
+    FROM target AS a
+    JOIN findings AS f USING (capture_id)
+    WHERE f.rule = 'device clock'
+),
 waited AS (
     SELECT w.waited_ticks, r.end_ticks - w.start_ticks AS after_ticks
     FROM work AS w
     JOIN recorded AS r ON r.start_ticks <= w.call_start_ticks AND w.start_ticks < r.end_ticks
-    WHERE w.wait_kind = 'unknown_wait' AND 10 * w.waited_ticks > r.ticks
+    CROSS JOIN clocks AS c
+    WHERE w.wait_kind = 'unknown_wait' AND 10 * w.waited_ticks > r.ticks AND NOT c.differ
     ORDER BY w.waited_ticks DESC, r.start_ticks DESC
     LIMIT 1
 )

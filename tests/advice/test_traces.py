@@ -80,6 +80,51 @@ def test_an_id_that_was_given_twice_is_no_other_clock(warehouse: Warehouse, tmp_
     assert not of(advised(warehouse, tmp_path, *events), "device clock")
 
 
+@pytest.mark.parametrize(
+    ("steps", "late", "others", "told"),
+    [
+        (4, 3000, 0, "4 of 4 calls that wait for a device return before its work ends, by up to 3 ms"),
+        (4, 15, 2, "4 of 6 calls that wait for a device return before its work ends, by up to 15 us"),
+        (4, 10, 0, None),  # as inexact as the conversion of clocks
+        (1, 3000, 0, None),  # a single call may be wrong by itself
+        (4, 3000, 5, None),  # most calls return after the work
+    ],
+)
+def test_work_after_a_wait_for_it_is_on_another_clock(
+    warehouse: Warehouse, tmp_path: Path, steps: int, late: int, others: int, told: str | None
+) -> None:
+    """In each step of 1,000 us, a call waits for the kernel, and returns `late` us before that ends; in other steps, it
+    returns 5 us after. If that is by 3 ms, kernels seem to wait for something before they start.
+    """
+    events = []
+    for number in range(1, steps + others + 1):
+        at, after = 10_000 * number, late if number <= steps else -5
+        events += [
+            event("user_annotation", f"ProfilerStep#{number}", at, at + 1000),
+            *launched(number, at + 10, at + 90 + after, at + 900 + after),
+            event("cuda_runtime", "cudaDeviceSynchronize", at + 30, at + 900, correlation=100 + number),
+        ]
+    found = advised(warehouse, tmp_path, *events)
+    assert [each.evidence.partition(":")[0] for each in of(found, "device clock")] == [told] * (told is not None)
+    assert told is None or not [each for each in found if each.rule in ("device idle", "critical path")]
+    [(waited,)] = warehouse.rows("SELECT h.longest_wait FROM step_headline('t') AS h")[1]
+    assert (waited is None) == (told is not None or late < 1000)
+
+
+def test_a_call_waits_for_one_of_several_devices(warehouse: Warehouse, tmp_path: Path) -> None:
+    """The kernels of another device end 2,000 us after the calls, which may wait for the first device only."""
+    events = []
+    for number in range(1, 5):
+        at, ids = 10_000 * number, {"correlation": 50 + number}
+        events += [
+            *launched(number, at + 10, at + 90, at + 900),
+            event("cuda_runtime", "cudaLaunchKernel", at + 22, at + 26, **ids),
+            event("kernel", "gemm_a", at + 95, at + 2900, 7, device=1, stream=7, **ids),
+            event("cuda_runtime", "cudaDeviceSynchronize", at + 30, at + 905, correlation=100 + number),
+        ]
+    assert not of(advised(warehouse, tmp_path, *events), "device clock")
+
+
 @pytest.mark.parametrize("name", ["ProfilerStep#{}", "execute_context_0(0)_generation_{0}({0})", "my_iteration {}"])
 def test_a_pause_between_steps_has_no_cause_from_within(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
     """Two steps of 1,000 us, 9,000 us apart; each ends in a wait for its kernel, and the device idles 9,025 us."""
