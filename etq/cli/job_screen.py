@@ -41,15 +41,22 @@ _WAITS: Final = """
 """
 # What the critical paths of all steps are spent on: ranks that work, and transfers.
 _PATH: Final = """
-    WITH parts AS MATERIALIZED (FROM job_critical_path($selector, unit := 'ns'))
-    SELECT p.kind, CASE p.kind WHEN 'transfer' THEN p.collective END AS collective,
-        CASE p.kind WHEN 'transfer' THEN p.process_group END AS process_group,
-        CASE WHEN p.kind <> 'transfer' THEN p.rank END AS rank, fsum(p.duration) AS time,
-        100 * fsum(p.duration) / (SELECT fsum(w.duration) FROM parts AS w) AS share, max_by(p.op, p.op_time) AS op,
+    WITH parts AS MATERIALIZED (FROM job_critical_path($selector, unit := 'ns')),
+    ops AS (
+        SELECT p.kind, CASE p.kind WHEN 'transfer' THEN p.collective END AS collective,
+            CASE p.kind WHEN 'transfer' THEN p.process_group END AS process_group,
+            CASE WHEN p.kind <> 'transfer' THEN p.rank END AS rank, p.op, fsum(p.op_time) AS op_time,
+            fsum(p.duration) AS time
+        FROM parts AS p
+        GROUP BY ALL
+    )
+    SELECT o.kind, o.collective, o.process_group, o.rank, fsum(o.time) AS time,
+        100 * fsum(o.time) / (SELECT fsum(w.duration) FROM parts AS w) AS share,
+        CASE WHEN 2 * max(o.op_time) >= fsum(o.time) THEN max_by(o.op, o.op_time) END AS op,
         (SELECT count(DISTINCT coalesce(w.step, -1)) FROM parts AS w) AS steps, count(*) OVER () AS number
-    FROM parts AS p
-    GROUP BY ALL
-    ORDER BY time DESC, p.kind, collective, process_group, rank
+    FROM ops AS o
+    GROUP BY o.kind, o.collective, o.process_group, o.rank
+    ORDER BY time DESC, o.kind, o.collective, o.process_group, o.rank
     LIMIT $most
 """
 _COLLECTIVES: Final = """
@@ -260,7 +267,7 @@ def _waits(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterator[str
 
 
 def _path(warehouse: Warehouse, job: Job, style: TerminalStyle) -> Iterator[str]:
-    """Yield what the critical path of a step, which goes from rank to rank, is spent on."""
+    """Yield what the critical path of a step, from rank to rank, is spent on, with the ops that take half of a part."""
     rows = warehouse.rows(_PATH, selector=job.selector, most=_MOST)[1]
     if not rows:
         return

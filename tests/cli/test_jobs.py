@@ -14,6 +14,7 @@ from tests.cli.test_report import data_of
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.job_traces import Faults, job
+from tests.launch_traces import ALL_REDUCE, Machine, message
 from tests.trace_builders import event, trace
 
 
@@ -128,6 +129,28 @@ def test_what_is_no_job(folder: Path, tmp_path: Path) -> None:
     assert "2 PyTorch traces" in plain.stdout and plain.stderr == ""
     shutil.copy(CAPTURES / "mlp/mlp_alloc.etdp", tmp_path / "plain")
     assert "1 ETDump" in run_etq(str(tmp_path / "plain")).stdout
+
+
+@pytest.mark.parametrize(("pause", "named"), [(2500, []), (0, ["gemm"])])
+def test_the_path_names_what_takes_half_of_it(tmp_path: Path, pause: int, named: list[str]) -> None:
+    """The rank that comes last to an all-reduce computes for 2,000 us, and its host pauses before: if for 2,500 us,
+    neither the kernel nor the op, which takes 7 us, has half of its work.
+    """
+    for rank, comes in enumerate((10, 2010 + pause)):
+        machine = Machine(rank, 2, device=rank)
+        for step in range(3):
+            machine.now = 1000 + 10_000 * step
+            with machine.frame(f"ProfilerStep#{step}", "user_annotation"):
+                machine.now += rank * pause
+                with machine.frame("aten::mm"):
+                    machine.launch("gemm", 2000 if rank else 1)
+                sent = message("allreduce", "0", "Float", 1 << 20, 1 << 20, 2)
+                machine.launch(ALL_REDUCE, 2310 + pause - comes, 24, after=1010 + 10_000 * step + comes, **sent)
+                machine.synchronize()
+        (tmp_path / f"rank{rank}.json").write_bytes(machine.trace())
+    lines = run_etq(str(tmp_path)).stdout.splitlines()
+    [path] = [line for line in lines if re.match(r" +rank 1, work", line)]
+    assert re.findall(r"most in (\S+)", path) == named
 
 
 def test_one_damaged_rank_is_an_error(folder: Path, tmp_path: Path) -> None:
