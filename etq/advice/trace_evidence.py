@@ -682,10 +682,14 @@ class Evidence:
     def device_path(self) -> int | None:
         """The time of devices on the critical path; None if unknown. It is unknown if the host waits within launches,
         if the clocks of host and devices differ, or if much of the host's part may be spent on recording Python's
-        functions.
+        functions. It is also unknown if a twentieth of the path is in waits for devices: those of other threads, while
+        nothing is recorded of the path's thread, which may wait for them; and those for which the trace has no work.
         """
         is_known = self.knows_host and self.knows_devices and self.other_clock is None
         if self.missing is not None or not is_known or self.blocks:
+            return None
+        waits = sum(part.ticks for part in self.path if part.cause == "synchronization")
+        if 20 * waits > sum(part.ticks for part in self.path):
             return None
         device = sum(part.ticks for part in self.path if part.cause == "device")
         host = sum(part.ticks for part in self.path if part.cause in OF_HOST)

@@ -20,6 +20,7 @@ from etq.advice.words import percent
 from etq.ingest.trace.classes import classified
 from etq.ingest.trace.stored import parts_of
 from etq.warehouse.warehouse import Warehouse
+from tests.launch_traces import Machine
 from tests.trace_builders import event, memory, trace
 
 ITEM = "Avoid .item(), .cpu() and printing of tensors within steps."
@@ -123,6 +124,23 @@ def test_a_call_waits_for_one_of_several_devices(warehouse: Warehouse, tmp_path:
             event("cuda_runtime", "cudaDeviceSynchronize", at + 30, at + 905, correlation=100 + number),
         ]
     assert not of(advised(warehouse, tmp_path, *events), "device clock")
+
+
+def test_kernels_that_another_thread_waits_for_may_be_on_the_path(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Two threads launch in turns, and one waits for the device at the end of each step: kernels take 800 us of each,
+    the host 400. The path ends in the last kernel of the other thread, of which nothing is recorded between its ops.
+    """
+    machine = Machine()
+    for number in range(5):
+        with machine.frame(f"ProfilerStep#{number}", "user_annotation"):
+            for _ in range(20):
+                for thread, stream in ((1, 7), (5, 13)):
+                    with machine.frame("aten::mm", thread=thread):
+                        machine.launch("mm_kernel", 40, stream, thread=thread)
+            machine.synchronize()
+    advised(warehouse, tmp_path, *machine.events)
+    [(evidence,)] = warehouse.rows("SELECT a.evidence FROM advice('t') AS a WHERE a.rule = 'device time'")[1]
+    assert evidence.startswith("200 calls of GEMM") and "faster kernels" not in evidence
 
 
 @pytest.mark.parametrize("name", ["ProfilerStep#{}", "execute_context_0(0)_generation_{0}({0})", "my_iteration {}"])
