@@ -544,10 +544,10 @@ def _memory(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     """Yield a line with memory use."""
     if rows := _sizes(warehouse, capture):
         is_trace = capture.format == TRACE
-        # Torch's total for the CPU counts only what is allocated while memory is profiled; totals of devices are those
-        # of their allocators.
+        # Torch's total for the CPU counts only what is allocated while memory is profiled, also in earlier recordings;
+        # totals of devices are those of their allocators.
         parts = [
-            f"{what} {shown_size(size)}{' allocated while recording' if is_trace and what == 'CPU' else ''}"
+            f"{what} {shown_size(size)}{' allocated while memory was profiled' if is_trace and what == 'CPU' else ''}"
             for what, size in rows[:3]
         ]
         yield from ("", printable(f"Memory {'at the peak' if is_trace else 'of one run at most'}: {', '.join(parts)}"))

@@ -281,6 +281,14 @@ def test_a_step_far_from_the_others_and_one_name_for_one_device(tmp_path: Path) 
     assert "Memory at the peak: GPU0 (as allocations number it) 4 KiB" in run_etq(str(path)).stdout
 
 
+def test_memory_of_the_host_counts_earlier_recordings(tmp_path: Path) -> None:
+    """The second recording of a schedule: torch's total has 3,072 bytes of the first, which are still in use."""
+    path = tmp_path / "t.pt.trace.json"
+    path.write_bytes(trace(event("cpu_op", "aten::empty", 0, 9), memory(5, 1024, 4096)))
+    text = run_etq(str(path)).stdout
+    assert "Memory at the peak: CPU 4 KiB allocated while memory was profiled" in text
+
+
 @pytest.mark.long
 def test_what_a_step_is_where_its_annotation_is_another_time(tmp_path: Path) -> None:
     """The annotation takes 100 us; its kernel ends at 260, and another, launched before, at 40: the step takes 220."""
