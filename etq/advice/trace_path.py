@@ -138,7 +138,7 @@ def _words(evidence: Evidence, kind: str, name: str, parts: Sequence[OnPath]) ->
         does = f": the host {CALLS[name]}" if name in CALLS else ""
         if name == "launch" and evidence.blocks:
             does = ": the host waits in it until what it launches has ended"
-        if 2 * ticks >= times.total():
+        if 100 * ticks >= 99 * times.total():
             return top + does
         return f"{name.replace('_', ' ')}, most in {top} ({percent(100 * ticks / times.total())}){does}"
     return f"{name}, the first call of the runtime" if kind == "first_call" else shortened(name, 120)
