@@ -97,7 +97,7 @@ def connect(
     """
     check_path(path)
     if os.path.isdir(path):
-        raise WarehouseError(f"{path}: a folder; a warehouse is a file")
+        raise WarehouseError(f"{path}: a folder; name the file of a warehouse: lakes are not taken here")
     if os.path.exists(path) and not Path(path).is_file():
         raise WarehouseError(f"{path}: a pipe or device; a warehouse is a file")  # opening a pipe may block forever
     if _is_other_file(path):  # other files, such as JSON, which DuckDB would open as a view in memory
