@@ -50,6 +50,9 @@ def title(cause: Row) -> str:
     """Return a cause in a few words: permute_copy since ad47c6b9, pixel8-13: all ops, rank 2, link of ranks 4, 5."""
     if cause["kind"] == "change":
         return f"{cause['cause']} since {cause['ordered_by']} {short(cause['first_bad'])}"
+    if cause["kind"] == "creep":
+        span = f"{short(cause['last_good'])} to {short(cause['first_bad'])}"
+        return f"{cause['cause']} in small steps, {cause['ordered_by']} {span}"
     if cause["kind"] == "device":
         return f"{cause['value']}: {cause['cause']}"
     ranks = f"rank{'s' if cause['captures'] > 1 else ''} {cause['value']}"

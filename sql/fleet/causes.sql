@@ -212,10 +212,13 @@ FROM slow AS s
 JOIN groups AS g ON g.place + 1 = s.place;
 
 -- What is slower since a build, as in `causes`. A total is left out if the changes of its ops account for its
--- change, even if those changes were accepted. Changes within 2 captures of each other are one, as in `regressions`.
+-- change, even if those changes were accepted. Changes within 2 captures of each other are one, as in `regressions`;
+-- a creep of a total is the sum of all steps and creeps of ops that it meets. `last` is the position of a creep's last
+-- capture.
 CREATE MACRO _slow_builds(selector, over, "by", unit, phase, alpha, min_effect, with_accepted) AS TABLE
 WITH changes AS MATERIALIZED (
-    SELECT r.*, r.change_percent * r.share_percent / 100 AS at_stake_percent
+    SELECT r.*, r.change_percent * r.share_percent / 100 AS at_stake_percent,
+        r.position + CASE r.kind WHEN 'creep' THEN r.captures_after - 1 ELSE 0 END AS last
     FROM _regressions(selector, over, "by", NULL, unit, phase, alpha, min_effect, true, true) AS r
     WHERE r.stage = 'kept' AND r.verdict = 'slower' AND r.what <> 'instance'
 )
@@ -224,7 +227,10 @@ FROM changes AS c
 WHERE (with_accepted OR NOT c.is_accepted)
     AND (c.what = 'op' OR NOT coalesce(2 * (
         SELECT sum(o.cost) FROM changes AS o
-        WHERE o.what = 'op' AND o.series = c.series AND abs(o.position - c.position) <= 2
+        WHERE o.what = 'op' AND o.series = c.series AND CASE c.kind
+            WHEN 'creep' THEN o.position <= c.last + 2 AND o.last >= c.position - 2
+            ELSE abs(o.position - c.position) <= 2
+        END
     ) >= c.cost, false));
 
 -- Needs etq: in DuckDB alone, it is an error.
@@ -238,9 +244,9 @@ WHERE (with_accepted OR NOT c.is_accepted)
 --   captures#, q (probability), is_accepted, comment, author, finding!|, evidence|
 -- Share: of the time before the change, or of the time on other devices, in the series in which most is lost
 -- Columns:
---   kind: change: since a build; device: on a device; rank, link or clock: in a job
+--   kind: change: since a build; creep: growth in small steps over builds; device: on a device; rank, link or clock: in a job
 --   cause: the op; `all ops` for a loss of the total that no op explains; for jobs, the rule of `advice`
---   value: label of the device or rank; of a link, or clocks, their ranks; NULL for changes
+--   value: label of the device or rank; of a link, or clocks, their ranks; NULL for changes and creeps
 --   series: the series in which most is lost, as in `series`; for jobs, the job's selector
 --   number_of_series: number of series in which it is slower
 --   share_percent: time lost in percent of the time before the change, or of the time on other devices, in the series in which most is lost
@@ -250,17 +256,17 @@ WHERE (with_accepted OR NOT c.is_accepted)
 --   high_percent: upper end
 --   unit: unit of cost
 --   instances: number of instances of the op that are slower; NULL for totals and jobs
---   first_bad: label of the first capture after a change; NULL for other kinds
---   last_good: label of the last capture before it
+--   first_bad: label of the first capture after a change; of a creep, of its last capture; NULL for other kinds
+--   last_good: label of the last capture before a change; of a creep, of its first capture
 --   recorded_at: when first_bad was recorded, as in `regressions`; for other kinds, the latest of their captures, in UTC
---   captures: number of captures after a change, of the device, or of the ranks
+--   captures: number of captures after a change, of the creep, of the device, or of the ranks
 --   q: probability that it is due to chance, corrected as in `regressions` and `outliers`; NULL for jobs
 --   is_accepted: whether somebody has accepted the change
 --   comment: the latest comment on it; NULL without one
 --   author: who wrote the comment
 --   base: selector of what it is compared with, as `compare_ops` takes it; NULL for jobs, and if no selector distinguishes these captures from others
 --   new: selector of the captures in which it is slower; NULL if no selector distinguishes these captures from others
---   ordered_by: the label by which captures are ordered; NULL for other kinds than changes
+--   ordered_by: the label by which captures are ordered; NULL for other kinds than changes and creeps
 --   finding: for jobs, the finding of `advice`; NULL for other kinds
 --   evidence: for jobs, its evidence; NULL for other kinds
 CREATE MACRO causes(
@@ -280,9 +286,10 @@ WITH changes AS (
         SELECT c.what, CASE c.what WHEN 'op' THEN c.op END AS op, min_by(c, (-c.at_stake_percent, c)) AS most,
             sum(c.instances) FILTER (WHERE c.what = 'op') AS instances, max(c.captures_after) AS captures
         FROM _slow_builds(selector, over, "by", unit, phase, alpha, min_effect, with_accepted) AS c
-        GROUP BY c.series, c.what, CASE c.what WHEN 'op' THEN c.op END, c.ordered_by, c.first_bad, c.is_accepted
+        GROUP BY c.series, c.what, CASE c.what WHEN 'op' THEN c.op END, c.kind, c.ordered_by, c.first_bad,
+            c.is_accepted
     ) AS s
-    GROUP BY s.what, s.op, s.most.ordered_by, s.most.first_bad, s.most.is_accepted
+    GROUP BY s.what, s.op, s.most.kind, s.most.ordered_by, s.most.first_bad, s.most.is_accepted
 ),
 devices AS (
     SELECT min_by(s.most, (-s.most.share_percent, s.most)) AS most, sum(s.instances)::BIGINT AS instances,
@@ -318,7 +325,8 @@ SELECT f.kind, f.cause, f.value, f.series, f.number_of_series, f.share_percent, 
     f.low_percent, f.high_percent, f.unit, f.instances, f.first_bad, f.last_good, f.recorded_at, f.captures, f.q,
     f.is_accepted, f.comment, f.author, f.base, f.new, f.ordered_by, f.finding, f.evidence
 FROM (
-    SELECT 'change' AS kind, CASE c.most.what WHEN 'op' THEN c.most.op ELSE 'all ops' END AS cause, NULL AS value,
+    SELECT CASE c.most.kind WHEN 'creep' THEN 'creep' ELSE 'change' END AS kind,
+        CASE c.most.what WHEN 'op' THEN c.most.op ELSE 'all ops' END AS cause, NULL AS value,
         c.most.series AS series, c.number_of_series, c.most.at_stake_percent AS share_percent, c.most.cost AS cost,
         c.most.change_percent AS change_percent, c.most.low_percent AS low_percent,
         c.most.high_percent AS high_percent, c.most.unit AS unit, c.instances, c.most.first_bad AS first_bad,

@@ -3,13 +3,14 @@
 -- would show, and why it isn't judged. Cycles and times are rows of their own. Captures without an order, and those
 -- without times, also belong to a series here.
 -- Shown: series!, verdict! (verdict), change_percent! (change), first_bad! (label), value! (time), unit, noise_percent!%,
---   shown_percent!%, captures!#, builds#, label! (label), condition, reason!, captures_unordered#, ordered_by
+--   shown_percent!%, captures!#, builds#, label! (label), kind, condition, reason!, captures_unordered#, ordered_by
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   verdict: slower or faster, if its last change is kept and nobody has accepted it; not kept yet; unstable, if it alternates between two levels; ~ without a change; not judged
 --   change_percent: size of the last change in percent; NULL without one
---   first_bad: label of the first capture after it; NULL without one
---   last_good: label of the last capture before it; NULL without one
+--   kind: step or creep; NULL without one
+--   first_bad: label of the first capture after it; of a creep, of its last capture; NULL without one
+--   last_good: label of the last capture before it; of a creep, of its first capture; NULL without one
 --   condition: what differs between the captures of both levels, as in `trend`; NULL if nothing is known
 --   value: time of the last capture, as p25 in `trend`; NULL if none has times
 --   least: smallest value of its captures
@@ -75,7 +76,8 @@ SELECT j.series,
         WHEN j.change.stage = 'one of two levels' THEN 'unstable'
         ELSE coalesce(j.change.stage, '~')
     END AS verdict,
-    j.change.change_percent AS change_percent, j.change.label AS first_bad, j.change.last_good AS last_good,
+    j.change.change_percent AS change_percent, j.change.kind AS kind, j.change.label AS first_bad,
+    j.change.last_good AS last_good,
     j.change.condition AS condition, j.at.normalized AS value, j.least, j.most, j.unit,
     j.at.noise_percent AS noise_percent, j.at.shown_percent AS shown_percent, j.captures, j.captures_unordered,
     j.builds, j.at.label AS label, j.at.capture AS capture, j.reason, j.ordered_by, j.change.base AS base,

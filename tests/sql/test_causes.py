@@ -17,6 +17,7 @@ from tests.builders import dump, execute, kernel, run
 from tests.fleet_captures import COMMITS, DEVICES, FAULTS, OPS, START, Fault, fleet, ingest_fleet
 from tests.job_traces import Faults, job
 from tests.sampling import IS_WHOLE
+from tests.sql.test_trends import capture
 from tests.warehouses import empty_warehouse
 
 # What is planted, as it is found: kind, title, series, and the op's change in percent.
@@ -579,3 +580,24 @@ def test_of_equal_series_the_first_is_named(warehouse: Warehouse) -> None:
         warehouse.connection.execute(f"SET threads = {threads}")
         [cause] = asked(warehouse, "FROM causes()")
         assert (cause["series"], cause["base"], cause["number_of_series"]) == ("device=x", "device=x,build<8", 3)
+
+
+@pytest.mark.long
+def test_small_steps_are_named_by_both_ends_and_explained_by_ops(warehouse: Warehouse) -> None:
+    """In series a, an op grows with each build; in b, it has three steps, which together look like growth of the total,
+    whose steps are too small.
+    """
+    captures = []
+    for build in range(36):
+        for model, factor in (("a", 1.012**build), ("b", 1.06 ** (build // 9))):
+            content = capture(1000 * (model == "b") + build, {"add": factor}, runs=3)
+            captures.append(Labelled(f"{model}{build}", content, {"model": model, "build": str(100 + build)}))
+    ingest_all(warehouse, captures)
+    assert ("b", "creep") in warehouse.rows("SELECT series[7:], kind FROM regressions() WHERE what = 'total'")[1]
+    rows = {(row["series"], row["title"]): row for row in causes_of(warehouse)}
+    growth, *_ = found = [("model=a", "add in small steps, build 100 to 135")]
+    assert set(rows) == {*found, *(("model=b", f"add since build {build}") for build in (109, 118, 127))}
+    assert rows[growth]["kind"] == "creep" and rows[growth]["detail"].endswith("; 36 captures")
+    ends = ("kind", "last_good", "first_bad", "verdict")
+    rows_of_series = {row["series"]: row for row in all_series(warehouse)}
+    assert [rows_of_series["model=a"][name] for name in ends] == ["creep", "100", "135", "slower"]

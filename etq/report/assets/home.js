@@ -19,10 +19,12 @@ function strip(cause, table) {
     etq.element("figcaption", {}, etq.element("span", { text: etq.quantity(low, cause.unit) }), etq.element("span", { text: etq.quantity(high, cause.unit) })));
 }
 
+const isOfSeries = (cause) => cause.kind === "change" || cause.kind === "creep";
+
 function picture(cause, series, table) {
   if (cause.kind === "device") return table ? strip(cause, table) : "";
   const points = series?.all.get(etq.seriesName(cause.series, cause.unit));
-  if (cause.kind !== "change" || !points) return "";
+  if (!isOfSeries(cause) || !points) return "";
   return etq.element("figure", {}, etq.spark(series, points.at(-1).capture, WIDE, TIMES_AT), etq.element("figcaption", { text: `last ${Math.min(points.length, TIMES_AT)} captures` }));
 }
 
@@ -30,7 +32,7 @@ function links(cause) {
   const made = [];
   if (!etq.compareLink) return made;
   const link = (text, href) => made.push(etq.element("a", { href, text }));
-  if (cause.kind === "change") link("trend", `/trends?${new URLSearchParams({ selector: cause.series })}`);
+  if (isOfSeries(cause)) link("trend", `/trends?${new URLSearchParams({ selector: cause.series })}`);
   if (cause.kind === "device") link("fleet", `/fleet?${new URLSearchParams(cause.series ? { selector: cause.series } : {})}`);
   const isOfJob = cause.finding !== null;
   if (isOfJob) link("job", `/jobs?${new URLSearchParams({ selector: cause.series })}`);
@@ -41,7 +43,7 @@ function links(cause) {
 
 // The command that accepts a change. It is shown because pages can't write.
 function accepting(cause, source) {
-  if (cause.kind !== "change" || cause.is_accepted) return "";
+  if (!isOfSeries(cause) || cause.is_accepted) return "";
   const op = cause.cause === "all ops" ? "" : ` --op ${quoted(cause.cause)}`;
   const command = `etq comment ${quoted(cause.first_bad)} ${quoted(cause.series)}${op} --accept "why" --db ${quoted(source)}`;
   return etq.element("details", {}, etq.element("summary", { text: "accept" }), etq.element("pre", { text: etq.printable(command) }));
@@ -60,6 +62,12 @@ function item(cause, series, table, source) {
     etq.element("div", { class: "go" }, ...(to ? [to] : []), ...rest), accepting(cause, source));
 }
 
+// The label since which a series has its level; of growth in small steps, its first and last label.
+function sinceOf(table, row, label) {
+  const name = (text) => etq.short(text ?? "", 12);
+  return table.get(row, "kind") === "creep" ? `${name(table.get(row, "last_good"))} to ${name(label)}` : name(label);
+}
+
 etq.seriesTable = (parent, table, series) => {
   const trend = (selector, row) => {
     const name = etq.seriesOf(table, row);
@@ -70,7 +78,7 @@ etq.seriesTable = (parent, table, series) => {
     { name: "verdict", always: true, early: 2, as: etq.verdict },
     { name: "capture", title: "captures in order", always: true, as: (capture) => etq.spark(series, capture ?? "", 120, 60) },
     { name: "change_percent", title: "change", numeric: true, early: 2, as: etq.change },
-    { name: "first_bad", title: "since", as: (label) => etq.short(label ?? "", 12) },
+    { name: "first_bad", title: "since", as: (label, row) => sinceOf(table, row, label) },
     { name: "value", title: "last", numeric: true, as: (value, row) => (value === null ? "" : etq.quantity(value, table.get(row, "unit"))) },
     { name: "noise_percent", title: "noise", numeric: true, as: etq.percent },
     { name: "shown_percent", title: "shown by 5 builds", numeric: true, as: etq.percent },
@@ -85,7 +93,7 @@ etq.findingsText = (causes) => {
   return open === 1 ? "1 finding" : `${open || "No"} findings`;
 };
 
-const KINDS = { "": "all", change: "since a build", device: "device", rank: "rank", link: "link", clock: "clock", accepted: "accepted" };
+const KINDS = { "": "all", change: "since a build", creep: "in small steps", device: "device", rank: "rank", link: "link", clock: "clock", accepted: "accepted" };
 
 // Draws the findings of a kind, and a button for each kind, which calls choose(kind).
 etq.slower = ({ list, chips, causes, kind, series, table, source, choose }) => {
