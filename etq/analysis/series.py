@@ -158,6 +158,18 @@ def counted(changes: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
+def is_part(op: Mapping[str, Any], total: Mapping[str, Any]) -> bool:
+    """Whether a change of an op may be a part of the total's: steps within 2 captures of each other, and all changes
+    during a creep of the total, as in `causes`. Both are rows of `regressions`.
+    """
+    if op["series"] != total["series"]:
+        return False
+    if total["kind"] != "creep":
+        return bool(abs(op["position"] - total["position"]) <= 2)
+    last, end = (row["position"] + (row["captures_after"] - 1) * (row["kind"] == "creep") for row in (total, op))
+    return bool(op["position"] <= last + 2 and end >= total["position"] - 2)
+
+
 def change_text(change: Mapping[str, Any], label: str, capture: str | None, p: str) -> str | None:
     """Return a change of a trend in words; None for a return, which the words of the reverted change include."""
     at = f"{short(label)} ({capture})" if capture else short(label)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq import catalog
-from etq.analysis.series import KEPT, change_text, check_keys, counted, series_of, short, shown_text
+from etq.analysis.series import KEPT, change_text, check_keys, counted, is_part, series_of, short, shown_text
 from etq.choices import PHASES
 from etq.cli import main
 from etq.cli.messages import say
@@ -141,7 +141,8 @@ def regressions(selector: str | None, db: str, output: Output, **options: Any) -
     etq regressions --db lab.duckdb
     etq regressions model=mlp --over build --since 120
     """
-    if not options["with_accepted"]:
+    is_all = options["with_accepted"]
+    if not is_all:
         del options["with_accepted"]
     arguments = {name: value for name, value in {"selector": selector, **options}.items() if value is not None}
     with opened(db) as warehouse:
@@ -150,44 +151,50 @@ def regressions(selector: str | None, db: str, output: Output, **options: Any) -
         query = f"FROM regressions({catalog.arguments(arguments)})"
         view = catalog.named("regressions")
         use_named_view(warehouse, [selector], [column.name for column in view.columns])
-        view = view if "with_accepted" in arguments else view.without(("is_accepted",))
+        view = view if is_all else view.without(("is_accepted",))
         changes: list[Mapping[str, Any]] = []
         if not output.is_to_read:
             has_rows = write(warehouse, query, output, view=view, **arguments)
         else:
+            # Accepted changes of ops explain totals, even where they aren't listed.
             columns = selection.get().columns_of(view, True)
+            arguments["with_accepted"] = True
+            query = f"FROM regressions({catalog.arguments(arguments)})"
             names, found = warehouse.rows(f"SELECT {columns}, r {query} AS r", **arguments)
             changes = [row[-1] for row in found]
-            has_rows = bool(changes)
+            found = [row for row in found if is_all or not row[-1]["is_accepted"]]
+            has_rows = bool(found)
             if has_rows or output.path is not None:
                 write_rows(names[:-1], [row[:-1] for row in found], output, view=view)
         order = f"captures are in the order of {series.order}"
         if not has_rows:
-            say(f"Note: {series.unchanged('change of a total or an op')}; for the values: etq trend; {order}")
+            what = "change of a total or an op" + (" that isn't accepted" if changes else "")
+            say(f"Note: {series.unchanged(what)}; for the values: etq trend; {order}")
             return
         parts = [counted(changes), series.missing, order, "times: p25 of all runs of a capture"]
         say(f"Note: {'; '.join(filter(None, parts))}")
         if output.is_screen:
             _note_shifts(changes)
-            _print_next(changes, db)
+            _print_next(found[0][-1], db)
 
 
 def _note_shifts(changes: Sequence[Mapping[str, Any]]) -> None:
     """Print which totals changed although no op did, and why."""
-    of_ops = {(change["series"], change["first_bad"]) for change in changes if change["what"] != "total"}
+    ops = [change for change in changes if change["what"] == "op"]
     for change in changes:
         if (
             change["what"] == "total"
             and change["stage"] == KEPT
-            and (change["series"], change["first_bad"]) not in of_ops
+            and not change["is_accepted"]
+            and not any(is_part(op, change) for op in ops)
         ):
             where = f"{change['series'] or 'the total'} at {change['first_bad']}"
             say(f"Note: {where}: {words.no_op_changed(change['is_same_program'])}")
 
 
-def _print_next(changes: Sequence[Mapping[str, Any]], db: str) -> None:
-    """Print the command that compares the captures before and after the first change."""
-    base, new = changes[0]["base"], changes[0]["new"]
+def _print_next(change: Mapping[str, Any], db: str) -> None:
+    """Print the command that compares the captures before and after a change."""
+    base, new = change["base"], change["new"]
     if base is not None:
         command = ["etq", "compare", base, new, *([] if db == DEFAULT_WAREHOUSE else ["--db", db])]
         pager.after(partial(click.echo, printable(f"Next: {shlex.join(command)}"), err=True))

@@ -166,6 +166,30 @@ def test_regressions_and_what_to_compare_next(lab: str) -> None:
     assert "slower" in run_etq(*shlex.split(command)).stdout
 
 
+@pytest.mark.long
+def test_a_total_is_not_without_a_changed_op_if_that_is_accepted_or_a_step_of_growth(tmp_path: Path) -> None:
+    """In series a, all ops and, even more, one of them are slower; in b, an op has three steps, and the total grows."""
+    db, captures = str(tmp_path / "lab.duckdb"), []
+    for build in range(36):
+        changed = {"addmm": 1.4 if build >= 18 else 1.0}
+        contents = {
+            "a": capture(build, changed, 1.1 if build >= 18 else 1.0, runs=3),
+            "b": capture(1000 + build, {"add": 1.06 ** (build // 9)}, runs=3),
+        }
+        captures += [Labelled(f"{n}{build}", each, {"model": n, "build": str(build)}) for n, each in contents.items()]
+    with etq.open(db) as warehouse:
+        ingest_all(warehouse, captures)
+    notes = run_etq("regressions", "--db", db).stderr
+    assert "no op changed" not in notes
+    run_etq("comment", "18", "model=a", "--op", "addmm", "--accept", "wanted", "--db", db)
+    done = run_etq("regressions", "model=a", "--db", db)
+    assert "total" in done.stdout and "addmm" not in done.stdout and "no op changed" not in done.stderr
+    run_etq("comment", "18", "model=a", "--accept", "wanted", "--db", db)
+    assert run_etq("regressions", "model=a", "--db", db).stderr.startswith(
+        "Note: no change of a total or an op that isn't accepted in 36 captures; "
+    )
+
+
 def test_bars() -> None:
     assert sparkline([]) == ""
     assert sparkline([3.0, 3.0]) == BARS[0] * 2
