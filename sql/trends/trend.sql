@@ -5,6 +5,19 @@ CREATE MACRO _trend_of(
     what, item, selector, unit, phase, alpha, min_effect, is_lenient
 ) AS TABLE
 WITH ordered AS (FROM query_table(captures_of_series)),
+-- The ops of an instruction, which may have had other numbers in captures before the last one with the op.
+numbered AS MATERIALIZED (
+    SELECT s.series, o.item
+    FROM ordered AS s
+    JOIN op_times AS o USING (capture_id)
+    WHERE what = 'op'
+        AND split_part(item, '@', 2) <> ''
+        AND o.op_index > 0
+        AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
+        AND split_part(item, '@', 1) IN (o.family || _device_suffix(o.kind), o.op_type)
+    GROUP BY s.series, o.item
+    HAVING arg_max(o.instruction_id, s.position) = try_cast(split_part(item, '@', 2) AS INTEGER)
+),
 found AS (
     SELECT
         s.capture_id, o.runs, o.p25 * s.scale AS ticks, o.p50 * s.scale AS median_ticks, o.p90 * s.scale AS slow_ticks,
@@ -17,7 +30,7 @@ found AS (
         WHEN 'total' THEN o.op_index = 0 AND coalesce(o.scope = item, o.kind <> 'device_total')
         WHEN 'op' THEN o.op_index > 0
             AND split_part(item, '@', 1) IN (o.family || _device_suffix(o.kind), o.op_type)
-            AND (split_part(item, '@', 2) = '' OR o.instruction_id = try_cast(split_part(item, '@', 2) AS INTEGER))
+            AND (split_part(item, '@', 2) = '' OR (s.series, o.item) IN (SELECT (n.series, n.item) FROM numbered AS n))
         WHEN 'module' THEN false
         WHEN 'metric' THEN false
         ELSE error('what must be ''total'', ''op'', ''module'' or ''metric'', not ' || what)
@@ -230,7 +243,7 @@ FROM _trend_of(
 --   new: selector of the captures from that change to the next; or, like base, only of the captures of its label
 CREATE MACRO trend(
     what := 'total',  -- total, op, module or metric
-    item := NULL,  -- for op: family or op type, optionally followed by @instruction; for module: the path; for metric: the name; for total: the method, or the kind of steps of traces; for traces, ` on devices` follows for times there, except for kernels
+    item := NULL,  -- for op: family or op type, optionally followed by @instruction (that of the last capture with the op); for module: the path; for metric: the name; for total: the method, or the kind of steps of traces; for traces, ` on devices` follows for times there, except for kernels
     selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)

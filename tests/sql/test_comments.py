@@ -117,6 +117,12 @@ def test_a_comment_stays_on_its_op_when_instructions_are_numbered_anew(warehouse
     assert warehouse.rows(query)[1] == []
     ingest_all(warehouse, [Labelled(f"b{build}", made(build), {"build": str(build)}) for build in range(31, 46)])
     assert warehouse.rows(query)[1] == []
+    # Its trend has the captures in which it had another number, too, and no values of another op with this number.
+    query = "SELECT count(*), min(label::INT) FILTER (WHERE is_accepted), max(p25) < 30 FROM trend('op', $item)"
+    assert warehouse.rows(query, item="mm@2")[1] == [(45, 16, True)]
+    assert warehouse.rows(query, item="relu@1")[1] == [(45, None, True)]
+    with pytest.raises(QueryError, match="no op mm@1"):
+        warehouse.rows(query, item="mm@1")
 
 
 @pytest.mark.long
