@@ -27,7 +27,7 @@ from etq.verdicts import words
 from etq.verdicts.arithmetic import captures_needed, median
 from etq.verdicts.effects import Effect, effects, set_history, weight_of
 from etq.verdicts.findings import Finding, findings
-from etq.verdicts.samples import Samples, is_unseen
+from etq.verdicts.samples import SEEN, Samples, is_unseen
 from etq.verdicts.states import LEAST, common_shift, states
 
 # Single captures have no verdict if their history has fewer captures than this.
@@ -184,7 +184,8 @@ class _Comparison:
         if is_single and self.states.is_disturbed[self.samples.is_base | self.samples.is_new].any():
             return words.CANT_JUDGE, words.DISTURBED
         if effect.is_below_resolution and is_unseen(self._counting(effect) * effect.base_ticks, effect.resolution):
-            return words.CANT_JUDGE, words.below_clock(effect.resolution, effect.base_ticks)
+            least = SEEN * effect.resolution
+            return words.CANT_JUDGE, words.below_clock(effect.resolution, effect.base_ticks, least)
         return None
 
     def _of_used(self, effect: Effect) -> tuple[str, str | None]:

@@ -204,11 +204,11 @@ def too_few(base: int, new: int, history: int | None) -> str:
     return f"take {' and '.join(needed)}{rest}: the runs of one capture share the state of the device"
 
 
-def below_clock(resolution: float, ticks: float) -> str:
-    """Why the clock can't show a change."""
+def below_clock(resolution: float, ticks: float, least: float) -> str:
+    """Why the clock can't show a change of less than `least`."""
     return (
         f"below the clock's resolution: it counts in steps of {_length(resolution)}, and this takes {_length(ticks)}: "
-        f"changes under {math.ceil(100 * resolution / ticks)} % cannot be measured"
+        f"changes under {math.ceil(100 * least / ticks)} % cannot be measured"
     )
 
 
