@@ -404,11 +404,17 @@ def find_worse(
     that are worse.
     """
     if metrics:
-        verdicts_by_name = dict(comparison.verdicts("metrics", "name"))
+        found = comparison.rows("metrics", "name, verdict, better")[1]
+        verdicts_by_name = {name: verdict for name, verdict, _ in found}
         for name in metrics:
             if name not in verdicts_by_name:
                 raise EtqError(
                     f"no metric {name} on either side; there are {', '.join(sorted(verdicts_by_name)) or 'none'}"
+                )
+            if all(better is None for other, _, better in found if other == name):
+                raise EtqError(
+                    f"it is unknown which direction of the metric {name} is better, so it can't be judged; "
+                    f"etq label CAPTURE --metric {name}=VALUE --better higher (or lower) says so"
                 )
         results = [(name, verdicts_by_name[name]) for name in metrics]
         slower = set()

@@ -52,7 +52,11 @@ def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     metrics = [
         (key, None, metric, value + key / 100, "x", better, 0, None)
         for key in range(1, 9)
-        for metric, better, value in (("speed", "higher", 50 - 20 * (key % 4 in (2, 3))), ("peak", "lower", 100))
+        for metric, better, value in (
+            ("speed", "higher", 50 - 20 * (key % 4 in (2, 3))),
+            ("peak", "lower", 100),
+            ("loss", None, 3),
+        )
     ]
     with etq.open(made["op"]) as warehouse:
         warehouse.connection.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?)", metrics)
@@ -152,7 +156,16 @@ TOTAL, SPEED = ["Regression: total of forward"], ["Regression: speed"]
         ("total", "", 3, TOTAL),
         ("some", "", 3, UNSTABLE),
         ("op", "--metric speed --metric peak", 3, SPEED),
-        ("op", "--metric sped", 1, ["Error: no metric sped on either side; there are peak, speed"]),
+        ("op", "--metric sped", 1, ["Error: no metric sped on either side; there are loss, peak, speed"]),
+        (
+            "op",
+            "--metric peak --metric loss",
+            1,
+            [
+                "Error: it is unknown which direction of the metric loss is better, so it can't be judged; etq label CAPTURE "
+                "--metric loss=VALUE --better higher (or lower) says so"
+            ],
+        ),
     ],
 )
 def test_gates(labs: dict[str, str], lab: str, options: str, status: int, expected: list[str]) -> None:
