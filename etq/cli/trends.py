@@ -201,14 +201,14 @@ def _print_next(change: Mapping[str, Any], db: str) -> None:
 
 
 def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> tuple[str, Sequence[Mapping[str, Any]]]:
-    """Return each series as bars from its smallest to its largest value, with its changes; few captures also as a
-    table.
+    """Return each series of values of one unit as bars from its smallest to its largest value, with its changes; few
+    captures also as a table.
     """
     view = catalog.named("trend").without(("series",))
     names, rows = warehouse.rows(f"SELECT {view.to_read}, t {query} AS t", **arguments)
     style = style_of(sys.stdout)
     parts = []
-    for series, group in groupby(rows, key=lambda row: row[-1]["series"]):
+    for (series, _), group in groupby(rows, key=lambda row: (row[-1]["series"], row[-1]["unit"])):
         shown = list(group)
         captures = [row[-1] for row in shown]
         values = [capture["normalized"] for capture in captures if capture["normalized"] is not None]

@@ -130,13 +130,16 @@ def _latest(change: Row, comments: Sequence[Row]) -> Row:
 
 
 def _condition(step: Row, item: Row, conditions: Rows) -> str | None:
-    """Return what differs between the captures of the levels of a step; None if nothing is known."""
+    """Return what differs between the captures of the levels of a step; None if nothing is known. A metric that may be
+    a condition is none of itself.
+    """
     positions = item["positions"]
     is_at = (positions >= step["level_first"]) & (positions <= step["level_end"])
     sides = [item["series_positions"][is_at & beside] for beside in (
         positions <= step["last_good"], positions >= step["first_bad"]
     )]  # fmt: skip
-    rows = np.flatnonzero(conditions["series"] == item["series"])
+    is_own = (conditions["name"] == item["name"]) & (item["measure"] == "metric")
+    rows = np.flatnonzero((conditions["series"] == item["series"]) & ~is_own)
     found = differing({name: [values[row] for row in rows] for name, values in conditions.items()}, *sides)
     return "; ".join(f"{name} {old} before, {new} since" for name, old, new in found) or None
 

@@ -150,6 +150,27 @@ def test_each_series_has_its_own_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_a_metric_in_two_units_is_two_series_and_no_condition_of_itself(tmp_path: Path) -> None:
+    """Its direction is unknown; from build 12 on, it is in KB; at build 24, it doubles."""
+    db = str(tmp_path / "lab.duckdb")
+    with etq.open(db) as warehouse:
+        ingest_all(
+            warehouse, [Labelled(f"b{build}", capture(build, runs=1), {"build": str(build)}) for build in range(36)]
+        )
+        for build in range(36):
+            value, unit = (1e6 + build, "B") if build < 12 else ((2000 if build >= 24 else 1000) + build, "KB")
+            warehouse.metric(f"b{build}", "rss", value, unit)
+    done = run_etq("trend", "--metric", "rss", "--db", db)
+    heads = [line for line in done.stdout.splitlines() if " captures in the order of build" in line]
+    assert heads == [
+        "12 captures in the order of build, 0 to 11; 1000000 to 1000011 B",
+        "24 captures in the order of build, 12 to 35; 1012 to 2035 KB",
+    ]
+    [change] = [line for line in done.stdout.splitlines() if "; p " in line]
+    assert change.startswith("+9") and " % at 24 (b24), last good 23; p " in change
+
+
+@pytest.mark.long
 def test_regressions_and_what_to_compare_next(lab: str) -> None:
     db = ("--db", lab)
     found = [(row["op"], row["first_bad"]) for row in rows("regressions", *db) if row["what"] == "op"]
