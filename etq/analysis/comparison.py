@@ -429,13 +429,14 @@ class Comparison:
         return f"judged: {', '.join(found) or 'nothing'}" + (f"; not judged: {', '.join(left)}" if left else "")
 
     def _has_slow_runs(self) -> bool:
-        """Whether the slowest tenth of runs is judged: it is not judged for single captures, nor for sides measured
-        apart.
+        """Whether the slowest tenth of runs is judged: it is not judged without a judged total of several captures per
+        side, nor for sides measured apart.
         """
         if self.is_by_step() or self.options.get("quantile") not in (None, 0.25):
             return False
-        captures = [row for row in self.rows("captures", "base_captures, new_captures")[1] if None not in row]
-        return max(map(max, captures), default=0) > 1 and ("measured apart",) not in self.rows("findings", "rule")[1]
+        rows = self.rows("captures", "what, verdict, least(base_captures, new_captures)")[1]
+        has_several = any(what == "total" and verdict not in UNJUDGED and least > 1 for what, verdict, least in rows)
+        return has_several and ("measured apart",) not in self.rows("findings", "rule")[1]
 
     def label_lines(self) -> list[str]:
         """Return a line for each label that differs between the sides, except the labels that select them, as in

@@ -445,6 +445,13 @@ def test_loading_and_memory(tmp_path: Path, load: int, size: int, worse: list[st
     assert (total.exit_code, total.stdout.splitlines()[-1]) == (0, "judged: total, slow runs")
 
 
+@pytest.mark.long
+def test_slow_runs_are_not_judged_by_two_captures_a_side() -> None:
+    folder = CAPTURES / "fleet/mlp"
+    result = run_etq("gate", f"{folder}/0[03].etdp", f"{folder}/0[12].etdp")
+    assert result.stdout.splitlines()[-1] == "judged: nothing; not judged: total, 24 ops, loading"
+
+
 def test_memory_of_single_captures(tmp_path: Path) -> None:
     """Sizes have no noise: one capture per side is enough, but not for loading."""
     for name, given in (("base", (1_200, 64_000)), ("new", (11_500, 80_000))):
