@@ -91,6 +91,34 @@ def test_changes_are_marked_where_they_are(page: WebDriver) -> None:
     assert found and all(24 < position < 25 for position in found)
 
 
+def test_growth_is_marked_at_its_end_and_with_the_ops_of_its_steps(quiet: WebDriver, tmp_path: Path) -> None:
+    """An op has three steps, which together look like growth of the total from the first build to the last."""
+    with etq.open() as warehouse:
+        made = [capture(1000 + build, {"add": 1.06 ** (build // 9)}, runs=3) for build in range(36)]
+        ingest_all(warehouse, [Labelled(f"b{at}", each, {"build": str(at)}) for at, each in enumerate(made)])
+        etq.report.trends_of(warehouse, None).write(tmp_path / "growth.html")
+    opened(quiet, tmp_path / "growth.html")
+    script = """
+        const drawn = document.querySelector(arguments[0]).plot, found = [], done = arguments[1];
+        const [move, fill] = [drawn.ctx.moveTo, drawn.ctx.fillText];
+        drawn.ctx.moveTo = function (x, y) {
+          if (this.getLineDash().length) found.push(drawn.posToVal((x - drawn.bbox.left) / devicePixelRatio, "x"));
+          return move.call(this, x, y);
+        };
+        drawn.ctx.fillText = function (text, ...more) {
+          if (text.startsWith("+")) found.push(text);
+          return fill.call(this, text, ...more);
+        };
+        drawn.redraw();
+        requestAnimationFrame(() => requestAnimationFrame(() => done(found)));
+    """
+    place, text = quiet.execute_async_script(script, "#totals .plot")
+    assert 34 < place < 35 and text.endswith(" add"), "the last build is 35"
+    click_row(quiet, "regressions", "total of Execute")
+    again, _ = quiet.execute_async_script(script, "#regressions .plot")
+    assert again == place
+
+
 @pytest.mark.parametrize(
     ("over", "one", "other", "places"),
     [

@@ -74,11 +74,16 @@ const alike = (names, name, key) => [...names].filter((other) => labelKeys(other
 const valueOfKey = (name, key) => etq.partsOf(name).find((part) => part.startsWith(`${key}=`)).slice(key.length + 1);
 
 // The ops whose level changed together with that of the total. Their changes may be found a few captures away from the
-// total's.
+// total's. A creep of the total contains all changes during it; its place is its last capture.
 const NEAR = 2;
+const lastOf = (changes, row) => changes.get(row, "position") + (changes.get(row, "kind") === "creep" ? changes.get(row, "captures_after") - 1 : 0);
 function changedOps(changes, series, position) {
-  const found = changes.rows().filter((row) => changes.get(row, "what") === "op" && etq.seriesOf(changes, row) === series && Math.abs(changes.get(row, "position") - position) <= NEAR);
-  const ops = [...new Set(found.map((row) => changes.get(row, "op")))];
+  const of = (what) => changes.rows().filter((row) => changes.get(row, "what") === what && etq.seriesOf(changes, row) === series);
+  const creep = of("total").find((row) => changes.get(row, "kind") === "creep" && lastOf(changes, row) === position);
+  const isNear = (row) => (creep === undefined
+    ? Math.abs(changes.get(row, "position") - position) <= NEAR
+    : changes.get(row, "position") <= position + NEAR && lastOf(changes, row) >= changes.get(creep, "position") - NEAR);
+  const ops = [...new Set(of("op").filter(isNear).map((row) => changes.get(row, "op")))];
   return ops.slice(0, 2).map((op) => etq.middle(op, 30)).join(", ") + (ops.length > 2 ? ` and ${ops.length - 2} more` : "");
 }
 
@@ -158,7 +163,7 @@ function opChart(parent, orders) {
     }
     state.marks = changes.rows()
       .filter((other) => (changes.get(other, "what") === "total") === isTotal && same(other, row, OF_OP))
-      .map((other) => [changes.get(other, "position"), changes.get(other, "change_percent"), stageOf(changes, other)]);
+      .map((other) => [lastOf(changes, other), changes.get(other, "change_percent"), stageOf(changes, other)]);
     const place = get("instruction_id");
     // A device's op and a host's op may have the same name, but different trends.
     const name = isTotal ? `total of ${get("op")}` : `${get("op")} ${where(get)}`;
