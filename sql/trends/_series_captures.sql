@@ -106,7 +106,8 @@ CREATE MACRO _unless(is_lenient, problem) AS (CASE WHEN NOT is_lenient THEN erro
 -- One capture of a series, in order, with the nanoseconds of its ticks (1 for cycles). Labels are ordered as numbers and
 -- versions, 9 before 10 and 1.0-rc1 before 1.0; commits by their label commit_time; captures with equal labels, which
 -- have the same number `build`, in the order in which they were recorded. `bound_key` and `bound` are the key and value
--- that ranges of selectors compare in this order, such as build and 91; NULL if the labels have no order.
+-- that ranges of selectors compare in this order, such as build and 91; NULL if selectors compare these labels in
+-- another order: as texts, v10 is before v9.
 CREATE MACRO _series_captures(selector, over, "by", is_lenient := false) AS TABLE
 WITH placed_captures AS (FROM _series_labels(selector, over, "by", is_lenient := is_lenient))
 FROM _ordered_captures('placed_captures');
@@ -126,7 +127,11 @@ WITH ordered AS (
         row_number() OVER (
             PARTITION BY p.series
             ORDER BY label_key, _recorded_at(p.captured_at, p.ingested_at), p.ingested_at, p.capture_id
-        ) AS position
+        ) AS position,
+        -- Whether selectors compare this label as a text, and place it after the label before.
+        regexp_full_match(p.bound, '[\w.+:-]+') AND try_cast(p.bound AS DOUBLE) IS NULL AND p.bound >= coalesce(
+            lag(p.bound) OVER (PARTITION BY p.series ORDER BY label_key), ''
+        ) AS is_in_order
     FROM query_table(placed) AS p
     WHERE p.label IS NOT NULL
 )
@@ -139,10 +144,12 @@ SELECT p.capture_id, p.name, p.captured_at, p.ingested_at, p.series, p.label, p.
             WHEN p.ordered_by = 'captured_at' THEN p.bound IS NOT NULL
             WHEN p.ordered_by = 'commit' THEN coalesce(regexp_full_match(p.bound, '[0-9TZ +.:-]+'), false)
             ELSE coalesce(regexp_full_match(p.bound, '\d{1,15}'), false)
-        END) OVER (PARTITION BY p.series) THEN CASE p.ordered_by WHEN 'commit' THEN 'commit_time' ELSE p.ordered_by END
+        END) OVER same THEN CASE p.ordered_by WHEN 'commit' THEN 'commit_time' ELSE p.ordered_by END
+        WHEN p.ordered_by NOT IN ('captured_at', 'commit') AND bool_and(p.is_in_order) OVER same THEN p.ordered_by
     END AS bound_key,
     p.bound
-FROM ordered AS p;
+FROM ordered AS p
+WINDOW same AS (PARTITION BY p.series);
 
 -- The keys of labels in a text with commas between.
 CREATE MACRO _series_keys("by") AS (list_distinct(list_transform(string_split("by", ','), lambda k: trim(k))));

@@ -26,7 +26,7 @@ def labels(number: int) -> dict[str, str]:
     # Three captures of a nightly; the versions go from 0.9 to 0.45 as selectors sort texts, not as `regressions` does.
     more = {
         "nightly": str(number // 3), "version": f"0.{number + 8}", "note": f'{number}, "x"', "user": "a@b",
-        "device": "a,b", "model": "net",
+        "day": f"day-{number:02}", "device": "a,b", "model": "net",
     }  # fmt: skip
     return {"build": str(number), **commit, **more}
 
@@ -62,7 +62,7 @@ def sides(warehouse: Warehouse, over: str, selector: str | None = None) -> dict[
 
 @pytest.mark.parametrize(
     ("over", "label"),
-    [("build", str), ("commit", lambda number: f"{number:040x}"),
+    [("build", str), ("day", lambda number: f"day-{number:02}"), ("commit", lambda number: f"{number:040x}"),
      ("captured_at", lambda number: f"{BEGIN + timedelta(hours=number)}")],
 )  # fmt: skip
 def test_they_are_all_captures_between_the_changes(lab: Warehouse, over: str, label: Callable[[int], str]) -> None:
