@@ -130,7 +130,10 @@ WITH ordered AS (
         ) AS position,
         -- Whether selectors compare this label as a text, and place it after the label before.
         regexp_full_match(p.bound, '[\w.+:-]+') AND try_cast(p.bound AS DOUBLE) IS NULL AND p.bound >= coalesce(
-            lag(p.bound) OVER (PARTITION BY p.series ORDER BY label_key), ''
+            lag(p.bound) OVER (
+                PARTITION BY p.series
+                ORDER BY label_key, _recorded_at(p.captured_at, p.ingested_at), p.ingested_at, p.capture_id
+            ), ''
         ) AS is_in_order
     FROM query_table(placed) AS p
     WHERE p.label IS NOT NULL

@@ -5,19 +5,6 @@ CREATE MACRO _trend_of(
     what, item, selector, unit, phase, alpha, min_effect, is_lenient
 ) AS TABLE
 WITH ordered AS (FROM query_table(captures_of_series)),
--- The ops of an instruction, which may have had other numbers in captures before the last one with the op.
-numbered AS MATERIALIZED (
-    SELECT s.series, o.item
-    FROM ordered AS s
-    JOIN op_times AS o USING (capture_id)
-    WHERE what = 'op'
-        AND split_part(item, '@', 2) <> ''
-        AND o.op_index > 0
-        AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
-        AND split_part(item, '@', 1) IN (o.family || _device_suffix(o.kind), o.op_type)
-    GROUP BY s.series, o.item
-    HAVING arg_max(o.instruction_id, s.position) = try_cast(split_part(item, '@', 2) AS INTEGER)
-),
 found AS (
     SELECT
         s.capture_id, o.runs, o.p25 * s.scale AS ticks, o.p50 * s.scale AS median_ticks, o.p90 * s.scale AS slow_ticks,
@@ -30,11 +17,14 @@ found AS (
         WHEN 'total' THEN o.op_index = 0 AND coalesce(o.scope = item, o.kind <> 'device_total')
         WHEN 'op' THEN o.op_index > 0
             AND split_part(item, '@', 1) IN (o.family || _device_suffix(o.kind), o.op_type)
-            AND (split_part(item, '@', 2) = '' OR (s.series, o.item) IN (SELECT (n.series, n.item) FROM numbered AS n))
         WHEN 'module' THEN false
         WHEN 'metric' THEN false
         ELSE error('what must be ''total'', ''op'', ''module'' or ''metric'', not ' || what)
     END
+    -- The instruction of an op may have had another number in captures before the last one with the op.
+    QUALIFY what <> 'op' OR split_part(item, '@', 2) = ''
+        OR try_cast(split_part(item, '@', 2) AS INTEGER)
+        = arg_max(o.instruction_id, s.position) OVER (PARTITION BY s.series, o.item)
     UNION ALL
     SELECT s.capture_id, m.runs, m.p25 * s.scale, m.p50 * s.scale, m.p90 * s.scale, 0,
         CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END, true, NULL, NULL
