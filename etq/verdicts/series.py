@@ -119,10 +119,11 @@ def _is_on(comment: Row, item: Row) -> bool:
 
 def _latest(change: Row, comments: Sequence[Row]) -> Row:
     """Return the text and the author of the latest comment on a change. A comment on a step is within 2 captures of it:
-    with more captures, the step may be found a bit earlier or later.
+    with more captures, the step may be found a bit earlier or later. One at the first capture of a creep is on an
+    accepted change, after which the creep begins.
     """
     is_creep = change["kind"] == "creep"
-    first = change["last_good"] if is_creep else change["first_bad"] - 2
+    first = change["last_good"] + 1 if is_creep else change["first_bad"] - 2
     last = change["first_bad"] + (1 if is_creep else 2)
     within = [comment for comment in comments if first <= comment["at"] <= last]
     latest = max(within, key=lambda comment: (comment["written"], comment["comment_id"]), default=None)

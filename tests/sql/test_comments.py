@@ -166,6 +166,17 @@ def test_a_creep_is_accepted(warehouse: Warehouse) -> None:
     assert accepted[1] == [("creep", True, "more to do")]
 
 
+@pytest.mark.long
+def test_a_creep_after_an_accepted_one_has_not_its_comment(warehouse: Warehouse) -> None:
+    growing = [1.012**build for build in range(60)]
+    stored(warehouse, growing[:36])
+    [(first_bad,)] = warehouse.rows("SELECT first_bad FROM regressions() WHERE op = 'addmm'")[1]
+    warehouse.comment(first_bad, "known", what="op", item="addmm@0", accepted=True)
+    stored(warehouse, growing)
+    query = "SELECT is_accepted, last_good, comment FROM regressions(with_accepted := true) WHERE op = 'addmm'"
+    assert sorted(warehouse.rows(query)[1]) == [(False, first_bad, None), (True, "1", "known")]
+
+
 @pytest.fixture(scope="module")
 def few() -> Iterator[Warehouse]:
     """Three builds, without comments."""
