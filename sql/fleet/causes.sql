@@ -1,8 +1,9 @@
 -- The groups of captures in which devices are compared, and those in which they can't be. Here, series that differ only
 -- in their devices are one series; a group has the captures of such a series with one model, profiling level and clock,
 -- and for traces with one kind of steps. `captures` are those that are compared: the captures of the last 20 builds
--- that were measured on all devices of the newest build with several devices. So no change between builds is taken for
--- a difference of devices. If any build is known, captures without a build aren't compared.
+-- that were measured on all devices of the newest build with several devices, apart from devices with fewer than 3
+-- captures, such as a new one. So no change between builds is taken for a difference of devices. If any build is known,
+-- captures without a build aren't compared.
 CREATE MACRO _device_groups(selector, over, "by", phase) AS TABLE
 WITH placed AS MATERIALIZED (
     SELECT p.*, CASE p.ordered_by
@@ -21,7 +22,8 @@ measured AS MATERIALIZED (
             'model': m.value, 'profiling_level': c.profiling_level,
             'clock': CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'time' END,
             'steps': CASE c.format WHEN 'torch_trace' THEN t.scope END
-        } AS kind
+        } AS kind,
+        count(*) OVER (PARTITION BY p.series, kind, d.value) AS of_device
     FROM placed AS p
     JOIN captures AS c USING (capture_id)
     LEFT JOIN labels AS m ON m.capture_id = p.capture_id AND m.key = 'model'
@@ -40,14 +42,15 @@ every AS MATERIALIZED (
     GROUP BY m.series, m.kind
 ),
 builds AS (
-    SELECT e.place, m.build, m.build_key, list_distinct(list(m.device)) AS devices, list(m.capture_id) AS captures
+    SELECT e.place, m.build, m.build_key, list_distinct(list(m.device)) AS devices,
+        list_distinct(list(m.device) FILTER (WHERE m.of_device >= 3)) AS judged, list(m.capture_id) AS captures
     FROM measured AS m
     JOIN every AS e ON e.series = m.series AND e.kind IS NOT DISTINCT FROM m.kind
     WHERE m.build IS NOT NULL OR m.ordered_by = 'captured_at'
     GROUP BY e.place, m.build, m.build_key
 ),
 newest AS (
-    SELECT b.place, max_by(b.devices, coalesce(b.build_key, '')) AS devices
+    SELECT b.place, max_by(b.judged, coalesce(b.build_key, '')) FILTER (WHERE len(b.judged) > 1) AS devices
     FROM builds AS b
     WHERE len(b.devices) > 1
     GROUP BY b.place
@@ -55,7 +58,7 @@ newest AS (
 chosen AS (
     SELECT b.place, n.devices, b.build, b.captures
     FROM builds AS b
-    JOIN newest AS n ON n.place = b.place AND list_has_all(b.devices, n.devices)
+    JOIN newest AS n ON n.place = b.place AND list_has_all(b.judged, n.devices)
     QUALIFY row_number() OVER (PARTITION BY b.place ORDER BY b.build_key DESC) <= 20
 ),
 -- Devices with fewer captures aren't judged.

@@ -133,6 +133,21 @@ def test_a_device_is_as_recent_as_its_captures_that_were_compared() -> None:
 
 
 @pytest.mark.long
+def test_a_new_device_leaves_the_others_compared() -> None:
+    """At the last commit, a device is measured for the first time: it has too few captures, and the others enough."""
+    captures = of_models(["mlp"])
+    new = captures[-1]._replace(name="new", labels={**captures[-1].labels, "device": "pixel9"})
+    new = new._replace(content=fleet((), 9, "mlp", SOME)[-1].content)
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, [*captures, new])
+        assert [row["title"] for row in causes_of(warehouse)] == ["pixel8-13: all ops", "pixel8-07: addmm"]
+        [group] = compared_devices(warehouse)
+        assert (group["devices"], group["compared_devices"], group["reason"]) == (
+            9, 8, "too few captures of the same builds: 1 of 9 devices"
+        )  # fmt: skip
+
+
+@pytest.mark.long
 def test_a_change_is_not_taken_for_a_device() -> None:
     """Devices that were measured since the change only are slower than the others, and no cause."""
     change = (Fault("mlp", "softmax", 2, commit=COMMITS[38]),)
