@@ -37,8 +37,14 @@ timed AS (
     FROM sides AS s
     JOIN events AS e USING (capture_id)
     JOIN runs AS r USING (capture_id, run_index)
+    LEFT JOIN events AS p
+        ON p.capture_id = e.capture_id
+        AND p.run_index = e.run_index
+        AND p.event_index = e.parent_index
+        AND p.name IN ('Program::load_method', 'Method::init')
     WHERE e.event_index = e.execute_index
-        OR e.name = 'Program::load_method'
+        -- A load within a load is part of the outer one's time.
+        OR e.name = 'Program::load_method' AND p.name IS NULL
         -- If the first execute has an impossible time, no later one takes its place.
         OR e.name = 'Method::execute' AND e.duration_ticks IS NULL
 ),

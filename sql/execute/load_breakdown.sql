@@ -13,29 +13,25 @@ timed AS (
         -- An execute with an impossible time is in no execute, but its run isn't skipped.
         t.event_index = t.execute_index OR t.name = 'Method::execute' AND t.is_impossible AS is_execute,
         CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS known_ticks, t.duration_ticks,
-        CASE
-            WHEN t.name = 'Program::load_method' AND p.name IS DISTINCT FROM t.name
-                OR t.name = 'Method::init' AND p.name = 'Program::load_method'
-                OR t.kind <> 'framework' AND p.name = 'Method::init'
-                AND o.run_index IS NOT NULL
-                THEN t.duration_ticks
-        END AS loading_ticks,
+        -- A method may be loaded while another one is initialized: its time is in that of the outer load.
+        coalesce(t.name IN (p.name, o.name), false) AS is_nested,
+        t.name = 'Program::load_method' OR t.name = 'Method::init' AND p.name = 'Program::load_method'
+            OR t.kind <> 'framework' AND p.name = 'Method::init' AND o.name = 'Program::load_method' AS is_loading,
         -- Events within a delegate's event are part of its time.
         CASE t.kind WHEN 'framework' THEN t.self_ticks ELSE t.duration_ticks END AS self_ticks
     FROM query_table(times) AS t
     LEFT JOIN callers AS p
         ON p.capture_id = t.capture_id AND p.run_index = t.run_index AND p.event_index = t.parent_index
     LEFT JOIN callers AS o
-        ON o.capture_id = p.capture_id
-        AND o.run_index = p.run_index
-        AND o.event_index = p.parent_index
-        AND o.name = 'Program::load_method'
+        ON o.capture_id = p.capture_id AND o.run_index = p.run_index AND o.event_index = p.parent_index
     WHERE t.is_additive AND t.kind IN ('framework', 'delegate', 'delegate_call')
 ),
 loading AS (
-    SELECT t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.component, count(*) AS events,
-        try_cast(sum(t.duration_ticks) AS BIGINT) AS total_ticks,
-        try_cast(sum(t.loading_ticks) AS BIGINT) AS loading_ticks, try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks,
+    SELECT t.capture_id, t.time_scale, t.unit, t.run_index, t.scope, t.component,
+        count(*) FILTER (NOT t.is_nested) AS events,
+        try_cast(sum(t.duration_ticks) FILTER (NOT t.is_nested) AS BIGINT) AS total_ticks,
+        try_cast(sum(t.duration_ticks) FILTER (t.is_loading AND NOT t.is_nested) AS BIGINT) AS loading_ticks,
+        try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks,
         list_position(['Program::load_method', 'Method::init', 'delegate init'], t.component) AS part
     FROM timed AS t
     WHERE t.component IN ('Program::load_method', 'Method::init', 'delegate init')
@@ -95,8 +91,8 @@ FROM _load_parts('times_of_loads') AS l;
 -- Columns:
 --   run_index: the run that loaded a method, or executed first
 --   component: Program::load_method; Method::init, which is within Program::load_method; delegate init, which is within Method::init; first run excess
---   events: number of events in it
---   total: end minus start; for first run excess, the first execute minus the median of the block's later executes, NULL if there are none
+--   events: number of events in it, without those within another of the component
+--   total: end minus start, where events nest that of the outer one; for first run excess, the first execute minus the median of the block's later executes, NULL if there are none
 --   self_time: total minus the components nested in it; NULL for first run excess
 --   share_percent: part of total that is within Program::load_method, in percent of the run's Program::load_method; NULL without one
 --   unit: unit of total and self_time

@@ -60,6 +60,28 @@ def test_startup(warehouse: Warehouse, first: float, load: float) -> None:
     assert total["verdict"] == "~"
 
 
+def test_a_load_within_a_load_is_part_of_the_outer_one_s(warehouse: Warehouse) -> None:
+    """A method loads another one directly, or while it is initialized; a third is loaded after it."""
+    load, init = "Program::load_method", "Method::init"
+    nested = [
+        run(
+            "Default", framework(init, 15, 35), framework(load, 12, 40), framework(init, 10, 60), framework(load, 0, 100),
+            framework(load, 110, 120),
+        ),
+        run("Default", framework(init, 20, 60), framework(load, 10, 70), framework(load, 0, 100)),
+    ]  # fmt: skip
+    dumps = {side: dump(*nested, run("Execute", execute(200, end))) for side, end in (("base", 300), ("new", 301))}
+    ingest_all(warehouse, [Labelled(side, content, {"side": side}) for side, content in dumps.items()])
+    query = """SELECT run_index, component, events, total, self_time, share_percent
+               FROM load_breakdown($name, unit := 'ns')"""
+    assert warehouse.rows(query, name="base")[1][:4] == [
+        (0, load, 2, 110, 68, 100), (0, init, 1, 50, 42, 100 * 50 / 110),
+        (1, load, 1, 100, 60, 100), (1, init, 1, 40, 40, 40),
+    ]  # fmt: skip
+    [row] = [row for row in rows_of(warehouse, "compare_startup", unit="ns") if row["what"] == "load"]
+    assert (row["base"], row["new"]) == (210, 210)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("model", thinned(["mlp", "convnet", "convnet_xnn"], ["convnet_xnn"]))
 def test_loads_are_those_of_the_load_breakdown(warehouse: Warehouse, model: str) -> None:
