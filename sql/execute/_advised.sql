@@ -54,14 +54,30 @@ FROM query_table(taxes) AS x
 JOIN placed AS r USING (capture_id, run_index)
 JOIN logged AS l USING (capture_id, run_index);
 
--- The events of a signature within executes. For a delegate's event, `moves` is the event's part (see
--- `_delegate_part`); for other events, it is ops.
+-- The events of a signature within executes. A kernel within the call of a delegate is an op that the delegate runs.
+-- For a delegate's event, `moves` is the event's part (see `_delegate_part`); for other events, it is ops.
 CREATE MACRO _advised_ops(
     times  -- a table with rows of `_answered_times` of the runs that count, and their `scope`
 ) AS TABLE
-SELECT o.capture_id, o.scope, o.signature_index, o.has_children, s.kind, s.family,
-    CASE WHEN s.kind = 'delegate' THEN _delegate_part(s.family) ELSE 'ops' END AS moves, s.instruction_id, o.calls,
-    o.ticks
+WITH of_calls AS (
+    SELECT s.capture_id, s.signature_index, c.signature_index AS call_index
+    FROM signatures AS s
+    JOIN signatures AS c USING (capture_id, block_index, chain_index, instruction_id)
+    WHERE s.kind = 'kernel' AND c.kind = 'delegate_call'
+),
+of_delegates AS (
+    SELECT DISTINCT o.capture_id, o.signature_index, 'delegate' AS kind
+    FROM of_calls AS o
+    JOIN query_table(times) AS t USING (capture_id, signature_index)
+    JOIN query_table(times) AS p
+        ON p.capture_id = t.capture_id
+        AND p.run_index = t.run_index
+        AND p.event_index = t.parent_index
+        AND p.signature_index = o.call_index
+)
+SELECT o.capture_id, o.scope, o.signature_index, o.has_children, coalesce(d.kind, s.kind) AS kind, s.family,
+    CASE WHEN coalesce(d.kind, s.kind) = 'delegate' THEN _delegate_part(s.family) ELSE 'ops' END AS moves,
+    s.instruction_id, o.calls, o.ticks
 FROM (
     SELECT t.capture_id, t.scope, t.signature_index, t.children > 0 AS has_children, count(*) AS calls,
         sum(t.self_ticks) AS ticks
@@ -69,7 +85,8 @@ FROM (
     WHERE t.is_additive AND t.execute_index IS NOT NULL
     GROUP BY ALL
 ) AS o
-JOIN signatures AS s USING (capture_id, signature_index);
+JOIN signatures AS s USING (capture_id, signature_index)
+LEFT JOIN of_delegates AS d USING (capture_id, signature_index);
 
 -- The module and line of a signature, from the record, and whether all nodes that it reads are weights or inputs.
 CREATE MACRO _advised_nodes(first_key, last_key) AS TABLE

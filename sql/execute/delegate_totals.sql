@@ -23,7 +23,7 @@
 --   per_call: total / calls
 --   share_percent: total in percent of the executes
 --   unit: unit of times
---   events: number of the delegate's events
+--   events: number of the delegate's events, and of kernels that it runs within its calls
 --   other_events: number of these events that are in none of the parts, because they are on another clock, aren't times, are detached (see `events`), or are within no call
 --   executes: number of executes of the method
 --   per_execute: total / executes; NULL where there are no calls
@@ -48,12 +48,12 @@ logged AS (
     JOIN event_ticks AS e USING (capture_id)
     WHERE e.delegate_metadata IS NOT NULL
 ),
--- A delegate's events within its calls; events may enclose each other.
+-- A delegate's events within its calls, and kernels that it runs there; a delegate's events may enclose each other.
 within AS (
     SELECT t.run_index, t.event_index
     FROM timed AS t
     JOIN timed AS c ON c.run_index = t.run_index AND c.event_index = t.parent_index
-    WHERE t.kind = 'delegate' AND c.kind = 'delegate_call'
+    WHERE t.kind IN ('delegate', 'kernel') AND c.kind = 'delegate_call'
     UNION ALL
     SELECT t.run_index, t.event_index
     FROM within AS w
@@ -62,13 +62,13 @@ within AS (
 ),
 placed AS (
     SELECT t.*, t.kind = 'delegate_call' AND t.is_additive AND i.run_index IS NULL AS is_call,
-        t.kind = 'delegate' AND t.is_additive AND c.run_index IS NOT NULL AS is_part, l.microkernel_us
+        t.is_additive AND c.run_index IS NOT NULL AS is_part, l.microkernel_us
     FROM timed AS t
     LEFT JOIN logged AS l ON l.run_index = t.run_index AND l.event_index = t.event_index
     LEFT JOIN within AS c ON c.run_index = t.run_index AND c.event_index = t.event_index
     LEFT JOIN _inner_calls('target') AS i
         ON i.run_index = t.run_index AND i.event_index = t.event_index
-    WHERE t.kind IN ('delegate', 'delegate_call')
+    WHERE t.kind IN ('delegate', 'delegate_call') OR c.run_index IS NOT NULL
 ),
 calls AS (
     SELECT p.block_index, p.method, p.chain_index, p.instruction_id, count(*) FILTER (WHERE p.is_call) AS calls,
@@ -77,8 +77,8 @@ calls AS (
         coalesce(try_cast(sum(p.self_ticks) FILTER (WHERE p.is_part AND p.part = 'copies') AS BIGINT), 0) AS copies,
         coalesce(try_cast(sum(p.self_ticks) FILTER (WHERE p.is_part AND p.part = 'layout') AS BIGINT), 0) AS layout,
         try_cast(sum(p.microkernel_us) FILTER (WHERE p.is_part) AS BIGINT) AS microkernel_us,
-        count(*) FILTER (WHERE p.kind = 'delegate') AS events,
-        count(*) FILTER (WHERE p.kind = 'delegate' AND NOT p.is_part) AS other_events
+        count(*) FILTER (WHERE p.kind <> 'delegate_call') AS events,
+        count(*) FILTER (WHERE p.kind <> 'delegate_call' AND NOT p.is_part) AS other_events
     FROM placed AS p
     GROUP BY p.block_index, p.method, p.chain_index, p.instruction_id
 ),

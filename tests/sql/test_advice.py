@@ -245,6 +245,21 @@ def test_remedies_of_copies_are_for_what_copies() -> None:
     assert "together" in remedy(1, "Static Reshape (NC)") and "layout" not in remedy(2, "Convert (NC, F32, QD8)")
 
 
+def test_a_kernel_that_a_delegate_calls_is_the_delegate_s(warehouse: Warehouse) -> None:
+    """The kernel of the delegate's own instruction is within its call; instruction 1 is a kernel that no delegate took."""
+    runs = [
+        run(
+            "Execute", delegated("conv", 112, 140), kernel("mul", 150, 210), delegate_call(105, 305),
+            kernel("add", 310, 330, 1), operator_call(308, 340, 1), execute(100, 401 + at),
+        )
+        for at in range(5)
+    ]  # fmt: skip
+    warehouse.ingest(dump(*runs), name="test")
+    assert advice_of(warehouse, "test")["fallback kernels"]["finding"].endswith("it in add.")
+    query = "SELECT total, ops, unaccounted, events, other_events FROM delegate_totals('test', unit := 'ns')"
+    assert warehouse.rows(query)[1] == [(5 * 200, 5 * (28 + 60), 5 * (200 - 28 - 60), 10, 0)]
+
+
 @pytest.mark.long
 def test_a_schedule_without_the_first_run(warehouse: Warehouse) -> None:
     warehouse.ingest(dump(*WARMED_UP), name="test")
