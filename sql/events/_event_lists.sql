@@ -1,3 +1,24 @@
+-- One event of a run that the Inspector leaves out because it repeats another one. Of the events of a slot in a run, the
+-- Inspector collects those of each chain, in the order in which the chains' instructions began, and keeps the last. If
+-- chains take turns, this is not the last in the file.
+CREATE MACRO _left_out_repeats(
+    times  -- a table with events of a capture: their slot, occurrence, chain_index, instruction_id, kind and label
+) AS TABLE
+WITH ordered AS (
+    SELECT t.run_index, t.event_index, t.slot,
+        min(t.event_index) OVER (
+            PARTITION BY t.run_index, t.chain_index, t.instruction_id, CASE t.kind WHEN 'delegate' THEN t.label END
+        ) AS begins_at
+    FROM query_table(times) AS t
+    -- Few captures have repeats, and numbering all events takes long.
+    WHERE coalesce(t.instruction_id, -1) IN (
+        SELECT coalesce(r.instruction_id, -1) FROM query_table(times) AS r WHERE r.occurrence > 0
+    )
+)
+SELECT o.run_index, o.event_index
+FROM ordered AS o
+QUALIFY row_number() OVER (PARTITION BY o.run_index, o.slot ORDER BY o.begins_at DESC, o.event_index DESC) > 1;
+
 -- One event of a block, with lists of the values that its runs logged, for the columns of `etq.Inspector` that
 -- `inspector_events` lacks. Durations are those of the Inspector: if a 32-bit clock wraps, they are one tick too short;
 -- and start and end of delegates' events are scaled separately, as floats.
@@ -5,9 +26,8 @@ CREATE MACRO _event_lists(
     capture_key, unit,
     repeats  -- all: all occurrences in a run; last: only the last
 ) AS TABLE
-WITH logged AS (
-    SELECT s.block_index, s.slot, t.occurrence,
-        t.occurrence = max(t.occurrence) OVER (PARTITION BY t.run_index, s.slot) AS is_last,
+WITH logged_events AS (
+    SELECT s.block_index, s.slot, t.occurrence, s.chain_index, s.instruction_id, s.kind, s.label,
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) IS NOT NULL AS is_delegated, t.run_index,
         t.event_index, t.start_ticks, t.start_ticks + t.elapsed_ticks AS end_ticks,
         coalesce(_nanoseconds(unit) / _nanoseconds(c.time_scale), 1.0)::DOUBLE AS divisor
@@ -19,8 +39,9 @@ WITH logged AS (
 chosen AS (
     SELECT l.*, CASE WHEN l.is_delegated THEN l.start_ticks / l.divisor ELSE l.start_ticks END AS start,
         CASE WHEN l.is_delegated THEN l.end_ticks / l.divisor ELSE l.end_ticks END AS stop
-    FROM logged AS l
-    WHERE repeats = 'all' OR l.is_last
+    FROM logged_events AS l
+    LEFT JOIN (FROM _left_out_repeats('logged_events') AS o WHERE repeats = 'last') AS o USING (run_index, event_index)
+    WHERE o.run_index IS NULL
 ),
 timed AS (
     SELECT c.*,

@@ -6,17 +6,13 @@ CREATE MACRO _inspector_events(
 ) AS TABLE
 WITH target AS MATERIALIZED (FROM _scaled_key(capture_key, unit)),
 selected AS (FROM _selected_runs(capture_key, steps, phase, method, runs)),
-timed AS (
-    SELECT e.block_index, e.slot, e.occurrence, e.run_index, e.event_index, e.start_ticks, e.duration_ticks
+events_of_runs AS (
+    SELECT e.block_index, e.slot, e.occurrence, e.run_index, e.event_index, e.start_ticks, e.duration_ticks,
+        e.chain_index, e.instruction_id, e.kind, e.label
     FROM _capture_events(capture_key) AS e
     JOIN selected AS r USING (run_index)
 ),
--- Only for repeats := 'last': occurrences that are followed by another occurrence.
-followed AS (
-    SELECT t.run_index, t.slot, t.occurrence - 1 AS occurrence
-    FROM timed AS t
-    WHERE repeats = 'last' AND t.occurrence > 0
-),
+left_out AS (FROM _left_out_repeats('events_of_runs') AS o WHERE repeats = 'last'),
 statistics AS (
     SELECT t.block_index, t.slot, CASE WHEN repeats = 'last' THEN 0 ELSE t.occurrence END AS occurrence,
         list(t.duration_ticks ORDER BY t.run_index, t.event_index) AS raw,
@@ -24,9 +20,9 @@ statistics AS (
         quantile_cont(t.duration_ticks::DOUBLE, [0.1, 0.5, 0.9]) AS percentiles,
         sum(t.duration_ticks)::DOUBLE / count(t.duration_ticks) AS avg, min(t.duration_ticks) AS min,
         max(t.duration_ticks) AS max
-    FROM timed AS t
-    LEFT JOIN followed AS f USING (run_index, slot, occurrence)
-    WHERE f.slot IS NULL
+    FROM events_of_runs AS t
+    LEFT JOIN left_out AS o USING (run_index, event_index)
+    WHERE o.run_index IS NULL
     GROUP BY 1, 2, 3
 ),
 blocks AS (
@@ -83,7 +79,7 @@ END;
 --   start_ticks: clock at the event's start in each run that has the event, in file order, in ticks
 CREATE MACRO inspector_events(
     capture, unit := NULL,
-    repeats := 'all',  -- all: all occurrences in a run; last: only the last, as in the Inspector
+    repeats := 'all',  -- all: all occurrences in a run; last: only the last, as in the Inspector, which puts chains one after another
     steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture_with_method(capture, unit, method) AS c)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from etq import Inspector
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import TWO_OPERATORS, assert_error, assert_query
@@ -133,6 +137,27 @@ def test_inspector_events_keep_every_iteration_of_a_loop() -> None:
         loop,
     )
     assert_error(query.format("first"), "repeats must be 'all' or 'last', not first")
+
+
+def test_the_inspector_puts_chains_that_take_turns_one_after_another(tmp_path: Path) -> None:
+    """ExecuTorch 1.5.1's Inspector answers 2 ns: it collects the events of chain 0, whose instruction began first, then
+    those of chain 1. In the second run, chain 1 began first.
+    """
+    runs = [
+        run("E", kernel("x", 0, 1), *(replace(kernel("add", 0, ticks), chain_index=of) for of, ticks in adds))
+        for adds in (((0, 1), (1, 2), (0, 4)), ((1, 8), (0, 16), (1, 32)))
+    ]
+    runs[1] = replace(runs[1], events=runs[1].events[1:] + runs[1].events[:1])
+    query = (
+        "SELECT event_name, raw FROM inspector_events('test', unit := 'ns', repeats := 'last') WHERE block_index = {}"
+    )
+    assert_query(query.format(0), "event_name,raw\nnative_call_x.out,[1.0]\nnative_call_add.out,[2.0]\n", *runs)
+    assert_query(query.format(1), "event_name,raw\nnative_call_add.out,[16.0]\nnative_call_x.out,[1.0]\n", *runs)
+    (path := tmp_path / "turns.etdp").write_bytes(dump(*runs))
+    blocks = Inspector(path, source_time_scale="ns", target_time_scale="ns", compat=True).event_blocks
+    assert [[event.perf_data.raw for event in block.events if event.perf_data] for block in blocks] == [
+        [[1.0], [2.0]], [[16.0], [1.0]],
+    ]  # fmt: skip
 
 
 def test_inspector_events_have_rows_for_what_only_logged_values() -> None:
